@@ -1,0 +1,42 @@
+# Every target works alone on a fresh clone: it makes .venv, installs everything, then does its work.
+
+VENV := .venv
+RUN := $(VENV)/bin/python
+READY := $(VENV)/.installed
+
+.PHONY: install java demo test soak bench lint clean
+.DEFAULT_GOAL := test
+
+install: $(READY)
+
+$(READY): pyproject.toml
+	@python=$$(for p in python3.13 python3.12 python3.11 python3 python; do \
+	    $$p -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; \
+	done); \
+	test -n "$$python" || { echo 'Python 3.11 or newer with venv is needed: sudo apt-get install -y python3 python3-venv' >&2; exit 1; }; \
+	test -x $(RUN) || $$python -m venv $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[spark,demo,test]'
+	@touch $@
+
+java:
+	@.ci/java
+
+demo: $(READY) java
+	$(RUN) -m substrait_agg_cli.demo
+
+test: $(READY) java
+	$(RUN) -m pytest
+
+soak: $(READY) java
+	$(RUN) -m pytest -m soak
+
+bench: $(READY) java
+	$(RUN) -m benchmarks.stream
+
+lint: $(READY)
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,39 @@
+"""The entry point of `substrait-agg`."""
+
+from __future__ import annotations
+
+import click
+
+import substrait_agg
+from substrait_agg_cli.plans import explain, validate
+from substrait_agg_cli.reading import changes, view
+from substrait_agg_cli.running import run
+from substrait_agg_cli.terminal import Command, debug_option
+
+EPILOG = """\b
+Examples:
+  substrait-agg validate q01.bin
+  substrait-agg run q01.bin --source lineitem=parquet:data/lineitem --checkpoint ckpt
+  substrait-agg view ckpt
+"""
+
+
+@click.group(
+    cls=Command,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(substrait_agg.__version__, prog_name="substrait-agg")
+@debug_option
+def main() -> None:
+    """Run Substrait aggregation plans incrementally on Spark: rows with weights in, exact changes out.
+
+    Exit status: 0 success; 1 the plan has errors, or the run failed; 2 the call itself is wrong.
+    """
+
+
+for command in (validate, explain, run, view, changes):
+    main.add_command(command)
+
+if __name__ == "__main__":
+    main(prog_name="substrait-agg")

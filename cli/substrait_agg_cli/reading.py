@@ -1,0 +1,113 @@
+"""The commands that read a checkpoint: view and changes. Neither starts a JVM."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+import click
+
+import substrait_agg
+from substrait_agg.errors import UsageError
+from substrait_agg_cli.terminal import STDIO, debug_option, existing_folder
+
+VIEW_FORMATS = ("table", "csv", "json", "parquet")
+CHANGE_FORMATS = ("json", "csv", "debezium", "spark-cdc")
+CHANGE_FORMATS_NOT_SUPPORTED = ("debezium", "spark-cdc")
+FORMAT_OF_SUFFIX = {".csv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet"}
+
+to_option = click.option(
+    "--to",
+    metavar="FILE",
+    default=STDIO,
+    help="Write to this file, replaced as a whole; - is stdout.",
+)
+
+
+@click.command(
+    epilog="Examples: substrait-agg view ckpt; substrait-agg view ckpt --version 3 --to totals.parquet"
+)
+@click.argument("directory", metavar="DIR")
+@click.option("--version", type=int, metavar="N", help="The view as it was at this version.")
+@click.option(
+    "--format",
+    type=click.Choice(VIEW_FORMATS),
+    help="Default: from the suffix of --to, else table. json has one object per line.",
+)
+@to_option
+@debug_option
+def view(directory: str, version: int | None, format: str | None, to: str) -> None:
+    """Show the result that a checkpoint DIR holds, in the order that the plan asks for."""
+    chosen = format or FORMAT_OF_SUFFIX.get(Path(to).suffix, "table")
+    if chosen == "parquet":
+        _no_binary_on_terminal(to)
+    opened = substrait_agg.open_view(existing_folder(directory))
+    rows = opened.to_arrow(version=version)
+    if chosen == "parquet":
+        _write_parquet(rows, opened.version if version is None else version, to)
+    else:
+        _write_text(_view_encoders()[chosen](rows), to)
+
+
+@click.command(
+    epilog="Examples: substrait-agg changes ckpt --since 12; substrait-agg changes ckpt --format csv --to all.csv"
+)
+@click.argument("directory", metavar="DIR")
+@click.option("--since", type=int, metavar="N", help="Only changes after version N.")
+@click.option("--until", type=int, metavar="N", help="Only changes up to version N, included.")
+@click.option(
+    "--format",
+    type=click.Choice(CHANGE_FORMATS),
+    default="json",
+    show_default=True,
+    help='json has one {"version", "weight", "row"} per line.',
+)
+@to_option
+@debug_option
+def changes(directory: str, since: int | None, until: int | None, format: str, to: str) -> None:
+    """Show what changed in the result: rows with weights, retractions before insertions in each version."""
+    if format in CHANGE_FORMATS_NOT_SUPPORTED:
+        message = f"format {format} is not supported yet"
+        raise UsageError("OPTION_NOT_SUPPORTED", message, help="use json or csv", path="--format")
+    opened = substrait_agg.open_view(existing_folder(directory))
+    _write_text(_change_encoders()[format](opened.changes(since=since, until=until)), to)
+
+
+Encoder = Callable[[Any], Iterator[str]]
+
+
+def _view_encoders() -> dict[str, Encoder]:
+    from substrait_agg.changes import csv_lines, row_lines, table_lines
+
+    return {"table": table_lines, "csv": csv_lines, "json": row_lines}
+
+
+def _change_encoders() -> dict[str, Encoder]:
+    from substrait_agg.changes import change_lines, csv_lines
+
+    return {"json": change_lines, "csv": csv_lines}
+
+
+def _write_text(texts: Iterator[str], to: str) -> None:
+    from substrait_agg.changes import write_text
+
+    target: TextIO | Path = sys.stdout if to == STDIO else Path(to)
+    write_text(texts, target)
+
+
+def _write_parquet(rows: Any, version: int, to: str) -> None:
+    from substrait_agg.changes import write_parquet, write_parquet_to
+
+    if to == STDIO:
+        write_parquet_to(rows, sys.stdout.buffer, version)
+        sys.stdout.buffer.flush()
+    else:
+        write_parquet(rows, Path(to), version)
+
+
+def _no_binary_on_terminal(to: str) -> None:
+    if to == STDIO and sys.stdout.isatty():
+        message = "Parquet is not written to a terminal"
+        raise UsageError("OPTION_INVALID", message, help="give --to FILE", path="--format")

@@ -1,0 +1,156 @@
+"""The command run: maintain a plan over its sources with Spark."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+import substrait_agg
+from substrait_agg.errors import UsageError
+from substrait_agg.problems import Mode
+from substrait_agg_cli.plans import mode_option, read_plan
+from substrait_agg_cli.progress import Meter
+from substrait_agg_cli.terminal import INTERRUPTED, debug_option, show, show_problems
+
+EPILOG = """\b
+Examples:
+  substrait-agg run q01.bin --source lineitem=parquet:data/lineitem --checkpoint ckpt
+  substrait-agg run sales.json --source 'sales=csv:in/?header=true&op=kind&batch-files=1' \\
+      --checkpoint ckpt --output stream-json
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("plan", metavar="PLAN")
+@click.option(
+    "--source",
+    "sources",
+    multiple=True,
+    metavar="NAME=SPEC",
+    help="One per table of the plan. SPEC is [FORMAT:]LOCATION[?key=value&...]. Keys weight=COLUMN, op=COLUMN or"
+    " cdc=debezium say how changes are marked; batch-files=N limits the files of one batch.",
+)
+@click.option(
+    "--checkpoint",
+    required=True,
+    metavar="DIR",
+    help="State, offsets and versions; running again continues.",
+)
+@click.option(
+    "--until", type=click.Choice(["done"]), help="done (default): process what is there, then stop."
+)
+@click.option("--every", metavar="INTERVAL", help="Keep going, a batch every 500ms, 5s, 1m or 1h.")
+@click.option(
+    "--emit",
+    default="batch",
+    show_default=True,
+    metavar="SPEC",
+    help="When values are emitted. batch: after every batch; others are not supported yet.",
+)
+@click.option("--watermark", metavar="NAME.COLUMN=SPEC", help="Not supported yet.")
+@click.option("--ttl", metavar="INTERVAL", help="Not supported yet.")
+@click.option(
+    "--output",
+    "outputs",
+    multiple=True,
+    metavar="KIND[=LOCATION]",
+    help="May be repeated; default batch-table. batch-table, batch-csv, stream-json (stdout or a file),"
+    " changes-parquet=DIR, view-parquet=DIR, none.",
+)
+@click.option("--partitions", type=click.IntRange(min=1), metavar="N", help="Of the state.")
+@click.option(
+    "--early-retraction",
+    type=click.Choice(["carry", "refuse", "quarantine"]),
+    default="carry",
+    show_default=True,
+    help="What a retraction before its insertion does; only carry is supported yet.",
+)
+@mode_option
+@click.option("--master", metavar="URL", help="Spark master; default: all cores of this machine.")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark configuration.")
+@click.option(
+    "--progress/--no-progress", default=True, help="Rows, groups touched and speed on stderr."
+)
+@debug_option
+def run(
+    *,
+    plan: str,
+    sources: tuple[str, ...],
+    conf: tuple[str, ...],
+    outputs: tuple[str, ...],
+    until: str | None,
+    every: str | None,
+    watermark: str | None,
+    ttl: str | None,
+    progress: bool,
+    mode: Mode,
+    **options: Any,
+) -> None:
+    """Keep the result of a plan up to date while its inputs change.
+
+    PLAN is a file with protobuf or protobuf-JSON of any Substrait release; - is stdin. Every batch is committed
+    whole or not at all: a run that was killed continues when it is started again with the same arguments.
+    """
+    from substrait_agg.changes import parse_output
+
+    for option, value in (("--watermark", watermark), ("--ttl", ttl)):
+        if value is not None:
+            message = f"{option} is not supported yet"
+            raise UsageError("OPTION_NOT_SUPPORTED", message, help="leave it out", path=option)
+    if until is not None and every is not None:
+        message = "a run either stops when it is done or goes on"
+        help = "give --until or --every, not both"
+        raise UsageError("OPTION_INVALID", message, help=help, path="--every")
+    tables = pairs(sources, "--source", "NAME=SPEC")
+    settings = pairs(conf, "--conf", "KEY=VALUE")
+    sinks = [parse_output(text) for text in outputs or ("batch-table",)]
+    loaded = read_plan(plan)
+    show_problems(p for p in loaded.check(mode).problems if p.level == "warning")
+    meter = Meter(sys.stderr, live=sys.stderr.isatty())
+    started = substrait_agg.run(
+        loaded,
+        tables,
+        outputs=sinks,
+        conf=settings,
+        until=every or "done",
+        mode=mode,
+        progress=meter.show if progress else None,
+        **options,
+    )
+    wait(started, meter)
+
+
+def wait(started: Any, meter: Meter) -> None:
+    """Wait for a run to end; Ctrl-C stops it after the batch that is being committed."""
+    try:
+        started.wait()
+    except KeyboardInterrupt:
+        meter.end()
+        started.stop()
+        message = f"stopped by the user; version {started.progress.version} is committed"
+        show("error", "INTERRUPTED", "", message, "the same command continues from there")
+        click.get_current_context().exit(INTERRUPTED)
+    finally:
+        meter.end()
+
+
+def pairs(texts: Iterable[str], option: str, form: str) -> dict[str, str]:
+    """The values of a repeated option ``NAME=VALUE`` by name.
+
+    Raises:
+        UsageError: a text of another form, or a name given twice.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            message = f"{text!r} has not the form {form}"
+            raise UsageError("OPTION_INVALID", message, help=f"write {option} {form}", path=option)
+        if name in found:
+            message = f"{name} is given twice"
+            raise UsageError("OPTION_INVALID", message, help="give it once", path=option)
+        found[name] = value
+    return found

@@ -1,0 +1,127 @@
+"""What every command shares: how errors are shown, and which exit status they give."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from substrait_agg.errors import InputRefused, PlanRefused, SubstraitAggError, UsageError
+from substrait_agg.problems import Problem
+
+SUCCESS, FAILURE, WRONG_CALL = 0, 1, 2
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+"""As a shell reports a command that SIGINT or SIGPIPE ended."""
+
+STDIO = "-"
+
+
+def show(level: str, code: str, path: str, message: str, help: str = "") -> None:
+    """Write ``level[CODE] at PATH: message`` and a ``help:`` line to stderr."""
+    where = f" at {path}" if path else ""
+    click.echo(f"{level}[{code}]{where}: {message}", err=True)
+    if help:
+        click.echo(f"help: {help}", err=True)
+
+
+def show_problems(problems: Iterable[Problem], plan: str = "") -> None:
+    """Write problems to stderr; with `plan` their paths begin with its name."""
+    for p in problems:
+        path = ":".join(part for part in (plan, p.path) if part)
+        show(p.level, p.code, path, p.message, p.help)
+
+
+def show_error(error: SubstraitAggError) -> int:
+    """Write an error to stderr, a refused plan with all its problems; returns the exit status."""
+    if isinstance(error, PlanRefused):
+        show_problems(error.problems)
+    else:
+        show("error", error.code, error.path, error.message, error.help)
+    return WRONG_CALL if isinstance(error, UsageError | InputRefused) else FAILURE
+
+
+class Command(click.Group):
+    """The group of all commands: every exception becomes an error line and an exit status.
+
+    0 success; 1 the plan has errors, or the run failed; 2 the call itself is wrong; 130 interrupted.
+    """
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **more: Any) -> NoReturn:
+        """Run the command line `args` (those of the process if None) and exit."""
+        arguments = list(sys.argv[1:] if args is None else args)
+        more["standalone_mode"] = False
+        try:
+            status = super().main(arguments, *rest, **more)
+            sys.stdout.flush()
+        except Exception as error:  # noqa: BLE001 - the boundary: no traceback unless asked for
+            if "--debug" in arguments:
+                traceback.print_exc()
+            status = _status_of(error)
+        except KeyboardInterrupt:
+            status = _interrupted()
+        sys.exit(status if isinstance(status, int) else SUCCESS)
+
+
+def _status_of(error: Exception) -> int:
+    if isinstance(error, SubstraitAggError):
+        return show_error(error)
+    if isinstance(error, click.Abort):
+        return _interrupted()
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(error.format_message(), err=True)
+        return WRONG_CALL
+    if isinstance(error, click.ClickException):
+        return _wrong_call(error)
+    if isinstance(error, BrokenPipeError):
+        # Python would complain once more when it flushes stdout at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    if isinstance(error, OSError):
+        help = "check the path, its permissions and the space left"
+        reason = (error.strerror or str(error)).lower()
+        show("error", "FILE_NOT_USABLE", str(error.filename or ""), reason, help)
+        return FAILURE
+    message = f"{type(error).__name__}: {error}"
+    show("error", "INTERNAL", "", message, "this is a bug; --debug shows where it happened")
+    return FAILURE
+
+
+def _wrong_call(error: click.ClickException) -> int:
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "substrait-agg"
+    message = error.format_message().rstrip(".")
+    show("error", "USAGE", "", message[:1].lower() + message[1:], f"see {command} --help")
+    return WRONG_CALL
+
+
+def _interrupted() -> int:
+    show("error", "INTERRUPTED", "", "stopped by the user")
+    return INTERRUPTED
+
+
+def debug_option(command: Any) -> Any:
+    """The option ``--debug``; `Command.main` looks for it among the arguments itself."""
+    return click.option(
+        "--debug", is_flag=True, expose_value=False, help="Show the Python traceback of an error."
+    )(command)
+
+
+def existing_folder(path: str) -> Path:
+    """The folder at `path`.
+
+    Raises:
+        UsageError: there is none.
+    """
+    folder = Path(path)
+    if folder.is_dir():
+        return folder
+    message = "this is a file" if folder.exists() else "there is no such folder"
+    code = "NOT_A_FOLDER" if folder.exists() else "FILE_NOT_FOUND"
+    help = "give the folder that run was given as --checkpoint"
+    raise UsageError(code, message, help=help, path=path)

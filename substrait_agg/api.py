@@ -1,0 +1,318 @@
+"""The public functions: load, validate, explain, run a plan; open a view.
+
+Stages are imported when they are first needed, so that `import substrait_agg` is cheap and free of Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from substrait_agg.errors import PlanRefused, PlanUnreadable, UsageError
+from substrait_agg.problems import MODES, Mode, Problem, Problems
+
+if TYPE_CHECKING:
+    from substrait_agg.bind.bound import BoundPlan
+    from substrait_agg.commit import View
+    from substrait_agg.plan.model import DecodedPlan
+    from substrait_agg.spark import Run
+
+PlanSource = Any
+"""A path (`str` or `Path`), the plan as `bytes`, as JSON text (`str`), or a protobuf ``Plan`` message."""
+
+EXPLAIN_FORMATS = ("text",)
+EMIT_SUPPORTED = ("batch",)
+EARLY_RETRACTION_SUPPORTED = ("carry",)
+MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+
+
+@dataclass(frozen=True)
+class Report:
+    """What validation found in one plan.
+
+    Attributes:
+        plan: the name the plan was given by (its file), or empty.
+        problems: in the order of the plan's stages; every one, not only the first.
+    """
+
+    plan: str
+    problems: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the plan can be run: no problem is an error."""
+        return not any(p.level == "error" for p in self.problems)
+
+    def as_dict(self) -> Mapping[str, Any]:
+        """The report as JSON-ready values: plan, valid, problems."""
+        return {
+            "plan": self.plan,
+            "valid": self.ok,
+            "problems": [p.as_dict() for p in self.problems],
+        }
+
+    def to_json(self) -> str:
+        """The report in the format of ``substrait-agg validate --format json``."""
+        return reports_json((self,))
+
+
+def reports_json(reports: Iterable[Report]) -> str:
+    """Several reports as one JSON document: ``{"valid": bool, "plans": [...]}``."""
+    found = tuple(reports)
+    document = {"valid": all(r.ok for r in found), "plans": [r.as_dict() for r in found]}
+    return json.dumps(document, indent=2, ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A plan after decoding and binding in one mode; `bound` is None where it has errors."""
+
+    decoded: DecodedPlan | None
+    bound: BoundPlan | None
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan as it was given; it is decoded and bound when that is first asked for.
+
+    Attributes:
+        name: the file it came from, or empty.
+        content: protobuf or protobuf-JSON as bytes, JSON text, or a protobuf message.
+    """
+
+    name: str
+    content: Any
+    _checked: dict[Mode, Checked] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Plan:
+        """The plan in a file, not decoded yet.
+
+        Raises:
+            UsageError: the file is not there or cannot be read.
+        """
+        return cls(str(path), _read_file(Path(path)))
+
+    def check(self, mode: Mode = "lenient") -> Checked:
+        """Decode and bind; all problems of both stages are in the answer, none is raised."""
+        if mode not in self._checked:
+            self._checked[mode] = _check(self.content, mode)
+        return self._checked[mode]
+
+    def bound(self, mode: Mode = "lenient") -> BoundPlan:
+        """The plan ready to run.
+
+        Raises:
+            PlanRefused: it has errors.
+        """
+        checked = self.check(mode)
+        if checked.bound is None:
+            raise PlanRefused(checked.problems)
+        return checked.bound
+
+    @cached_property
+    def decoded(self) -> DecodedPlan:
+        """The plan as written, free of protobuf.
+
+        Raises:
+            PlanUnreadable: it cannot be decoded at all.
+        """
+        checked = self.check()
+        if checked.decoded is None:
+            raise PlanUnreadable(checked.problems)
+        return checked.decoded
+
+
+def _check(content: Any, mode: Mode) -> Checked:
+    from substrait_agg.bind import bind
+    from substrait_agg.plan import decode
+
+    problems = Problems(_known_mode(mode))
+    try:
+        decoded = decode(content, problems)
+    except PlanRefused as refusal:
+        found = dict.fromkeys((*problems.found, *refusal.problems))
+        return Checked(None, None, tuple(found))
+    bound = bind(decoded, problems)
+    return Checked(decoded, None if problems.errors else bound, tuple(problems.found))
+
+
+def _known_mode(mode: str) -> Mode:
+    for known in MODES:
+        if mode == known:
+            return known
+    message = f"mode {mode!r} is not one of {', '.join(MODES)}"
+    raise UsageError("OPTION_INVALID", message, help="choose one of them", path="mode")
+
+
+def load(source: PlanSource) -> Plan:
+    """Read a plan: a path, bytes, JSON text, or a protobuf ``Plan``; a `Plan` is handed back as it is.
+
+    A `str` that starts like JSON (a brace or a comment) is text, any other is a path.
+
+    Raises:
+        UsageError: the file is not there or cannot be read.
+        PlanUnreadable: what was given is not a Substrait plan.
+    """
+    plan = _plan(source)
+    _ = plan.decoded
+    return plan
+
+
+def _plan(source: PlanSource) -> Plan:
+    if isinstance(source, Plan):
+        return source
+    if isinstance(source, str) and _is_json(source):
+        return Plan("", source)
+    if isinstance(source, str | Path):
+        return Plan.from_file(source)
+    return Plan("", bytes(source) if isinstance(source, bytearray | memoryview) else source)
+
+
+def _is_json(text: str) -> bool:
+    # A path may start with // too; a plan has a brace somewhere.
+    start = text.lstrip("\ufeff \t\r\n")
+    return start.startswith(("{", "//", "/*")) and "{" in text
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        code, message = "FILE_NOT_FOUND", "there is no such file"
+    except OSError as error:
+        code, message = "FILE_NOT_READABLE", (error.strerror or str(error)).lower()
+    raise UsageError(code, message, help="give the path of a plan file", path=str(path))
+
+
+def validate(plan: PlanSource, mode: Mode = "lenient") -> Report:
+    """Check a plan without running it; everything that is wrong is in the report.
+
+    Args:
+        plan: a `Plan` or anything that `load` takes.
+        mode: ``lenient`` accepts what producers are known to write and warns; ``strict`` makes every
+            deviation from the specification an error.
+
+    Raises:
+        UsageError: the file is not there, or the mode is unknown. A broken plan is a report, not an error.
+    """
+    given = _plan(plan)
+    return Report(given.name, given.check(mode).problems)
+
+
+def explain(plan: PlanSource, format: str = "text", mode: Mode = "lenient") -> str:
+    """Describe how the plan is run: operators, what each keeps per group, measures with their state.
+
+    Raises:
+        PlanRefused: the plan has errors.
+        UsageError: an unknown format.
+    """
+    if format not in EXPLAIN_FORMATS:
+        message = f"format {format!r} is not one of {', '.join(EXPLAIN_FORMATS)}"
+        raise UsageError("OPTION_INVALID", message, help="choose one of them", path="format")
+    bound = _plan(plan).bound(mode)
+    from substrait_agg.flow import explain_text, lower
+
+    return explain_text(lower(bound))
+
+
+def run(
+    plan: PlanSource,
+    sources: Mapping[str, Any],
+    *,
+    checkpoint: str | Path,
+    spark: Any = None,
+    emit: str = "batch",
+    on_changes: Callable[[Any, int], None] | None = None,
+    until: str = "done",
+    partitions: int | None = None,
+    mode: Mode = "lenient",
+    outputs: Iterable[Any] = (),
+    conf: Mapping[str, str] | None = None,
+    master: str | None = None,
+    early_retraction: str = "carry",
+    progress: Callable[[Any], None] | None = None,
+) -> Run:
+    """Start maintaining the plan over its sources, or continue where the checkpoint is.
+
+    Args:
+        plan: a `Plan` or anything that `load` takes.
+        sources: per table of the plan a SPEC (``parquet:data/li?batch-files=1``) or a DataFrame.
+        checkpoint: folder of state, offsets and versions; it is also the view.
+        spark: the session to use; without one, a local session is made.
+        emit: when values are emitted: ``batch``, after every micro-batch.
+        on_changes: called with (changes as `pyarrow.Table`, version) for every version committed; the
+            table has the view's columns, then ``__version`` and ``__weight``.
+        until: ``done`` stops after what is there now; an interval such as ``5s`` goes on, one batch each.
+        partitions: of the state; fixed when the checkpoint is made.
+        mode: ``lenient`` or ``strict``, as in `validate`.
+        outputs: KIND[=LOCATION] texts or `substrait_agg.changes.Sink` objects, delivered from committed versions.
+        conf: Spark configuration for a session made here.
+        master: Spark master for a session made here.
+        early_retraction: ``carry``: a retraction may come before its insertion.
+        progress: called with `Run.progress` after every batch.
+
+    Returns:
+        A handle with ``wait()``, ``stop()`` and ``progress``.
+
+    Raises:
+        PlanRefused: the plan has errors; no data has been read.
+        InputRefused: a source is missing or does not fit.
+        StateRefused: the checkpoint belongs to another plan or is damaged.
+        UsageError: an option is wrong.
+    """
+    trigger = _trigger(until)
+    _only_supported("emit", emit, EMIT_SUPPORTED)
+    _only_supported("early_retraction", early_retraction, EARLY_RETRACTION_SUPPORTED)
+    bound = _plan(plan).bound(mode)
+    from substrait_agg.spark import run as run_on_spark
+
+    return run_on_spark(
+        bound,
+        sources,
+        checkpoint=checkpoint,
+        spark=spark,
+        on_changes=on_changes,
+        until=trigger,
+        partitions=partitions,
+        outputs=outputs,
+        conf=conf,
+        master=master,
+        progress=progress,
+    )
+
+
+def _only_supported(option: str, value: str, supported: tuple[str, ...]) -> None:
+    if value not in supported:
+        message = f"{value!r} is not supported yet"
+        help = f"use {' or '.join(supported)}"
+        raise UsageError("OPTION_NOT_SUPPORTED", message, help=help, path=option)
+
+
+def _trigger(until: str) -> str:
+    """``done``, or an interval as Spark reads it (``5000 milliseconds``)."""
+    found = re.fullmatch(r"(\d+)\s*(ms|s|m|h)", until)
+    if until == "done":
+        return until
+    if found is None:
+        message = f"{until!r} is neither done nor an interval"
+        help = "write an interval as 500ms, 5s, 1m or 1h"
+        raise UsageError("OPTION_INVALID", message, help=help, path="until")
+    return f"{int(found[1]) * MILLISECONDS[found[2]]} milliseconds"
+
+
+def open_view(checkpoint: str | Path) -> View:
+    """The view kept in a checkpoint folder, at any version; needs no Spark.
+
+    Raises:
+        StateRefused: the folder is no checkpoint, or it is damaged.
+    """
+    from substrait_agg.commit import open_view as open_committed
+
+    return open_committed(checkpoint)

@@ -1,0 +1,211 @@
+"""Expressions: types bottom-up, references resolved, conversions made explicit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from substrait_agg.bind.bound import (
+    Call,
+    Column,
+    Conditional,
+    Constant,
+    Conversion,
+    Expr,
+    InList,
+    Nested,
+)
+from substrait_agg.bind.calls import Argument, bind_call
+from substrait_agg.bind.context import Context, Schema, is_unknown, unknown
+from substrait_agg.bind.convert import can_cast, fits_decimal, unified_type, unify
+from substrait_agg.plan import model
+from substrait_agg.plan.types import BOOL, Type
+
+
+def bind_expression(expression: model.Expression, schema: Schema | None, context: Context) -> Expr:
+    """The expression over a row of `schema` (None: columns not known), typed.
+
+    What cannot be bound is reported and stands as an expression of unknown type, which fits everywhere.
+    """
+    return _BINDERS[type(expression)](expression, schema, context)
+
+
+def bind_condition(
+    expression: model.Expression, schema: Schema | None, context: Context, code: str, **params: str
+) -> Expr:
+    """The expression as a condition; any type but boolean is reported under `code`."""
+    bound = bind_expression(expression, schema, context)
+    if bound.type.kind not in ("bool", "unknown"):
+        context.report(code, expression.path, type=bound.type, **params)
+        return unknown()
+    return bound
+
+
+def bind_arguments(
+    arguments: tuple[model.Expression | model.EnumArgument | model.TypeArgument, ...],
+    schema: Schema | None,
+    context: Context,
+) -> tuple[Argument, ...]:
+    """Arguments of a function with their expressions bound."""
+    return tuple(
+        a
+        if isinstance(a, model.EnumArgument | model.TypeArgument)
+        else bind_expression(a, schema, context)
+        for a in arguments
+    )
+
+
+def _literal(node: model.Literal, _schema: Schema | None, context: Context) -> Expr:
+    if not context.check_type(node.type, node.path):
+        return unknown()
+    nullable = node.value is None
+    return Constant(node.type.as_nullable(nullable), node.value)
+
+
+def _field(node: model.FieldRef, schema: Schema | None, context: Context) -> Expr:
+    ordinal = node.steps[0]
+    if schema is None:
+        return unknown()
+    if not 0 <= ordinal < len(schema):
+        last = max(len(schema) - 1, 0)
+        context.report(
+            "FIELD_OUT_OF_RANGE", node.path, ordinal=ordinal, count=len(schema), last=last
+        )
+        return unknown()
+    type_ = schema[ordinal]
+    if type_.kind == "unknown" or not context.check_type(type_, node.path):
+        return unknown()
+    bound: Expr = Column(type_, ordinal)
+    for step in node.steps[1:]:
+        bound = _nested(bound, step, schema, node.path, context)
+    return bound
+
+
+def _nested(outer: Expr, step: Any, schema: Schema | None, path: str, context: Context) -> Expr:
+    if is_unknown(outer):
+        return outer
+    type_, key = _part_type(outer.type, step), step
+    if outer.type.kind == "map" and isinstance(step, tuple):
+        key = bind_expression(step[1], schema, context)
+        type_ = outer.type.children[1].as_nullable()
+        if not key.type.same_kind(outer.type.children[0]):
+            type_ = None
+    if type_ is None:
+        context.report("NESTED_STEP_INVALID", path, type=outer.type, step=_step_name(step))
+        return unknown()
+    return Nested(type_, outer, key)
+
+
+def _part_type(type_: Type, step: Any) -> Type | None:
+    if not isinstance(step, int):
+        return None
+    if type_.kind == "struct" and 0 <= step < len(type_.children):
+        child = type_.children[step]
+        return child.as_nullable(child.nullable or type_.nullable)
+    # An offset beyond the end of a list gives null.
+    return type_.children[0].as_nullable() if type_.kind == "list" else None
+
+
+def _step_name(step: Any) -> str:
+    return str(step) if isinstance(step, int) else f"key {step[1].value!r}"
+
+
+def _call(node: model.ScalarCall, schema: Schema | None, context: Context) -> Expr:
+    return bind_call(node, bind_arguments(node.arguments, schema, context), context)
+
+
+def _cast(node: model.Cast, schema: Schema | None, context: Context) -> Expr:
+    value = bind_expression(node.input, schema, context)
+    if is_unknown(value) or not context.check_type(node.type, node.path):
+        return unknown()
+    if not can_cast(value.type, node.type) or not fits_decimal(node.type):
+        context.report("CAST_NOT_SUPPORTED", node.path, source=value.type, target=node.type)
+        return unknown()
+    if value.type.same_kind(node.type):
+        # Only nullability differs: what the input can be is what the result can be.
+        return value
+    to_null = node.failure == "null"
+    nullable = value.type.nullable or to_null
+    return Conversion(node.type.as_nullable(nullable), value, to_null)
+
+
+def _if_then(node: model.IfThen, schema: Schema | None, context: Context) -> Expr:
+    conditions = tuple(
+        bind_condition(condition, schema, context, "FILTER_NOT_BOOLEAN")
+        for condition, _ in node.clauses
+    )
+    values = tuple(bind_expression(value, schema, context) for _, value in node.clauses)
+    last = None if node.otherwise is None else bind_expression(node.otherwise, schema, context)
+    return _conditional(conditions, values, last, node.path, context)
+
+
+def _switch(node: model.Switch, schema: Schema | None, context: Context) -> Expr:
+    match = bind_expression(node.match, schema, context)
+    cases = tuple(bind_expression(case, schema, context) for case, _ in node.cases)
+    values = tuple(bind_expression(value, schema, context) for _, value in node.cases)
+    unified = unify((match, *cases))
+    if unified is None:
+        _report_branches((match, *cases), node.path, context)
+        return unknown()
+    match, *literals = unified
+    conditions = tuple(_equals(match, literal) for literal in literals)
+    last = None if node.otherwise is None else bind_expression(node.otherwise, schema, context)
+    return _conditional(conditions, values, last, node.path, context)
+
+
+def _equals(left: Expr, right: Expr) -> Expr:
+    nullable = left.type.nullable or right.type.nullable
+    return Call(BOOL.as_nullable(nullable), "equal", (left, right))
+
+
+def _conditional(
+    conditions: tuple[Expr, ...],
+    values: tuple[Expr, ...],
+    otherwise: Expr | None,
+    path: str,
+    context: Context,
+) -> Expr:
+    first = next((v.type for v in values), BOOL)
+    last = Constant(first.as_nullable(), None) if otherwise is None else otherwise
+    unified = unify((*values, last))
+    if unified is None:
+        _report_branches((*values, last), path, context)
+        return unknown()
+    if is_unknown(*conditions, *unified):
+        return unknown()
+    clauses = tuple(zip(conditions, unified[:-1], strict=True))
+    return Conditional(unified_type(unified), clauses, unified[-1])
+
+
+def _or_list(node: model.SingularOrList, schema: Schema | None, context: Context) -> Expr:
+    value = bind_expression(node.value, schema, context)
+    options = tuple(bind_expression(option, schema, context) for option in node.options)
+    unified = unify((value, *options))
+    if unified is None:
+        _report_branches((value, *options), node.path, context)
+        return unknown()
+    if is_unknown(*unified):
+        return unknown()
+    nullable = any(e.type.nullable for e in unified)
+    return InList(BOOL.as_nullable(nullable), unified[0], unified[1:])
+
+
+def _report_branches(values: tuple[Expr, ...], path: str, context: Context) -> None:
+    types = ", ".join(dict.fromkeys(str(v.type) for v in values))
+    context.report("BRANCH_TYPES_DIFFER", path, types=types)
+
+
+def _unsupported(_node: model.Unsupported, _schema: Schema | None, _context: Context) -> Expr:
+    return unknown()
+
+
+_BINDERS: dict[type, Callable[[Any, Schema | None, Context], Expr]] = {
+    model.Literal: _literal,
+    model.FieldRef: _field,
+    model.ScalarCall: _call,
+    model.Cast: _cast,
+    model.IfThen: _if_then,
+    model.Switch: _switch,
+    model.SingularOrList: _or_list,
+    model.Unsupported: _unsupported,
+}

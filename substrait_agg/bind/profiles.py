@@ -1,0 +1,59 @@
+"""Producer profiles: what a plan means where its producer leaves something out, keyed on ``version.producer``.
+
+Each entry rests on what the producer writes and computes itself; a plan of an unknown producer means what the
+specification says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from substrait_agg.functions.derive import Derivation
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How the plans of a producer are read.
+
+    Attributes:
+        name: shown in messages.
+        prefixes: what ``version.producer`` starts with, lower case.
+        derivation: whose rules give types that the plan does not declare.
+        project_replaces: a project without output mapping gives its expressions alone, not the input's columns too.
+        defaults: (function, option) -> value where the plan does not set the option; upper-case option and value.
+    """
+
+    name: str
+    prefixes: tuple[str, ...] = ()
+    derivation: Derivation = "standard"
+    project_replaces: bool = False
+    defaults: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+
+STANDARD = Profile("the specification")
+
+PROFILES: tuple[Profile, ...] = (
+    Profile(
+        "DataFusion",
+        ("datafusion",),
+        derivation="arrow",
+        # PostgreSQL's concat, which DataFusion follows, skips nulls.
+        defaults={("concat", "NULL_HANDLING"): "IGNORE_NULLS"},
+    ),
+    Profile(
+        "DuckDB",
+        ("duckdb",),
+        project_replaces=True,
+        # In DuckDB x / 0 and x % 0 are null.
+        defaults={
+            ("divide", "ON_DIVISION_BY_ZERO"): "NULL",
+            ("modulus", "ON_DOMAIN_ERROR"): "NULL",
+        },
+    ),
+)
+
+
+def profile_of(producer: str) -> Profile:
+    """The profile of a producer by its lower-case name, or that of the specification."""
+    return next((p for p in PROFILES if producer.startswith(p.prefixes)), STANDARD)

@@ -1,0 +1,120 @@
+"""Bound expressions as text, SQL-like, with column names where they are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+from substrait_agg.bind.bound import (
+    Call,
+    Column,
+    Conditional,
+    Constant,
+    Conversion,
+    Expr,
+    InList,
+    Nested,
+)
+
+INFIX: dict[str, str] = {
+    "equal": "=", "not_equal": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">=",
+    "and": "AND", "or": "OR", "add": "+", "subtract": "-", "multiply": "*", "divide": "/",
+    "modulus": "%", "is_distinct_from": "IS DISTINCT FROM", "like": "LIKE", "ilike": "ILIKE",
+    "is_not_distinct_from": "IS NOT DISTINCT FROM",
+}  # fmt: skip
+POSTFIX: dict[str, str] = {
+    "is_null": "IS NULL", "is_not_null": "IS NOT NULL", "is_true": "IS TRUE", "is_false": "IS FALSE",
+    "is_not_true": "IS NOT TRUE", "is_not_false": "IS NOT FALSE",
+}  # fmt: skip
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def show(expression: Expr, names: Sequence[str] = ()) -> str:
+    """The expression as text.
+
+    Args:
+        expression: over a row whose columns are called `names`.
+        names: column names; a column without one is shown as ``#ordinal``.
+    """
+    match expression:
+        case Column(ordinal=ordinal):
+            return names[ordinal] if ordinal < len(names) else f"#{ordinal}"
+        case Constant():
+            return _constant(expression)
+        case Call():
+            return _call(expression, names)
+        case Conversion(type=type_, input=inner, null_on_failure=to_null):
+            word = "TRY_CAST" if to_null else "CAST"
+            return f"{word}({show(inner, names)} AS {type_.as_nullable(False)})"
+        case Nested(input=inner, step=step):
+            part = str(step) if isinstance(step, int) else show(step, names)
+            return f"{show(inner, names)}[{part}]"
+        case Conditional(clauses=clauses, otherwise=otherwise):
+            whens = " ".join(f"WHEN {show(c, names)} THEN {show(v, names)}" for c, v in clauses)
+            return f"CASE {whens} ELSE {show(otherwise, names)} END"
+        case InList(value=value, options=options):
+            inside = ", ".join(show(o, names) for o in options)
+            return f"{show(value, names)} IN ({inside})"
+
+
+def _call(call: Call, names: Sequence[str]) -> str:
+    arguments = [_inside(a, names) for a in call.arguments]
+    if call.function in INFIX and len(arguments) > 1:
+        return f" {INFIX[call.function]} ".join(arguments)
+    if call.function in POSTFIX:
+        return f"{arguments[0]} {POSTFIX[call.function]}"
+    if call.function == "not":
+        return f"NOT {arguments[0]}"
+    words = [show(a, names) for a in call.arguments]
+    for position, word in call.enums:
+        words.insert(position, word)
+    return f"{call.function}({', '.join(words)})"
+
+
+def _inside(expression: Expr, names: Sequence[str]) -> str:
+    text = show(expression, names)
+    infix = isinstance(expression, Call) and (
+        (expression.function in INFIX and len(expression.arguments) > 1)
+        or expression.function in POSTFIX
+        or expression.function == "not"
+    )
+    return f"({text})" if infix or isinstance(expression, InList) else text
+
+
+def _constant(constant: Constant) -> str:
+    value, kind = constant.value, constant.type.kind
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).upper()
+    if kind == "decimal":
+        return str(Decimal(value).scaleb(-constant.type.params[1]))
+    if kind == "date":
+        return f"DATE '{_day(value)}'"
+    if kind in ("precision_timestamp", "precision_timestamp_tz"):
+        return f"TIMESTAMP '{_instant(value, constant.type.params[0])}'"
+    if kind == "interval_year":
+        return f"INTERVAL '{value}' MONTH"
+    if kind == "interval_day":
+        return f"INTERVAL '{value[0]}' DAY" + (f" + {value[1]} ticks" if value[1] else "")
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return f"X'{value.hex()}'" if isinstance(value, bytes) else str(value)
+
+
+def _day(days: int) -> str:
+    try:
+        return str(date(1970, 1, 1) + timedelta(days=days))
+    except OverflowError:
+        return f"1970-01-01 {days:+d} days"
+
+
+def _instant(ticks: int, digits: int) -> str:
+    try:
+        return str(
+            (EPOCH + timedelta(microseconds=ticks * 10**6 // 10**digits)).replace(tzinfo=None)
+        )
+    except OverflowError:
+        return f"1970-01-01 {ticks:+d} x 10^-{digits} s"

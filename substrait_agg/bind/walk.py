@@ -1,0 +1,88 @@
+"""Walking and rewriting bound expressions and relations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from substrait_agg.bind.bound import (
+    BoundAggregate,
+    BoundProject,
+    BoundRelation,
+    Call,
+    Column,
+    Conditional,
+    Constant,
+    Conversion,
+    Expr,
+    InList,
+    Nested,
+)
+
+
+def parts(expression: Expr) -> tuple[Expr, ...]:
+    """The expressions directly inside one."""
+    match expression:
+        case Call(arguments=arguments):
+            return arguments
+        case Conversion(input=inner):
+            return (inner,)
+        case Nested(input=inner, step=step):
+            return (inner,) if isinstance(step, int) else (inner, step)
+        case Conditional(clauses=clauses, otherwise=otherwise):
+            return (*(e for clause in clauses for e in clause), otherwise)
+        case InList(value=value, options=options):
+            return (value, *options)
+        case Column() | Constant():
+            return ()
+
+
+def columns_in(expression: Expr) -> Iterator[Column]:
+    """The columns an expression reads, as often as it reads them."""
+    if isinstance(expression, Column):
+        yield expression
+    for part in parts(expression):
+        yield from columns_in(part)
+
+
+def rewrite(expression: Expr, column: Callable[[Column], Expr]) -> Expr:
+    """The expression with every column reference replaced by what `column` returns for it."""
+    match expression:
+        case Column():
+            return column(expression)
+        case Constant():
+            return expression
+        case Call(arguments=arguments):
+            return replace(expression, arguments=tuple(rewrite(a, column) for a in arguments))
+        case Conversion(input=inner):
+            return replace(expression, input=rewrite(inner, column))
+        case Nested(input=inner, step=step):
+            moved = step if isinstance(step, int) else rewrite(step, column)
+            return replace(expression, input=rewrite(inner, column), step=moved)
+        case Conditional(clauses=clauses, otherwise=otherwise):
+            pairs = tuple((rewrite(c, column), rewrite(v, column)) for c, v in clauses)
+            return replace(expression, clauses=pairs, otherwise=rewrite(otherwise, column))
+        case InList(value=value, options=options):
+            moved_options = tuple(rewrite(o, column) for o in options)
+            return replace(expression, value=rewrite(value, column), options=moved_options)
+
+
+def renumber(expression: Expr, places: Mapping[int, int]) -> Expr:
+    """The expression over a row whose column `o` now stands at ``places[o]``."""
+    return rewrite(expression, lambda c: replace(c, ordinal=places[c.ordinal]))
+
+
+def selected_columns(root: BoundRelation) -> tuple[BoundAggregate, tuple[int, ...]] | None:
+    """The aggregate whose columns are selected, and which, where nothing but selection lies above it.
+
+    None where rows have to be computed above the last aggregate (a filter, an expression, a union, no
+    aggregate at all): then the view keeps rows of its own.
+    """
+    wanted: tuple[int, ...] = tuple(range(len(root.types)))
+    while isinstance(root, BoundProject):
+        picked = [root.expressions[o] for o in wanted]
+        plain = [e.ordinal for e in picked if isinstance(e, Column)]
+        if len(plain) < len(picked):
+            return None
+        wanted, root = tuple(plain), root.input
+    return (root, wanted) if isinstance(root, BoundAggregate) else None

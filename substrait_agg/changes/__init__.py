@@ -1,0 +1,22 @@
+"""Changes and views as text and files, and the outputs of a run."""
+
+from __future__ import annotations
+
+from substrait_agg.changes.encode import change_lines, csv_lines, row_lines, table_lines
+from substrait_agg.changes.outputs import OUTPUTS, Delivery, OutputSpec, parse_output
+from substrait_agg.changes.sinks import Sink, write_parquet, write_parquet_to, write_text
+
+__all__ = [
+    "OUTPUTS",
+    "Delivery",
+    "OutputSpec",
+    "Sink",
+    "change_lines",
+    "csv_lines",
+    "parse_output",
+    "row_lines",
+    "table_lines",
+    "write_parquet",
+    "write_parquet_to",
+    "write_text",
+]

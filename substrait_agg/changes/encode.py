@@ -1,0 +1,144 @@
+"""Tables to text in pieces: JSON lines, CSV, an aligned table. A piece is at most `PIECE` rows."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from substrait_agg.changes.text import as_json, join, json_objects, plain
+
+Table = Any
+"""A `pyarrow.Table`."""
+
+PIECE = 1 << 16
+NULL = "NULL"
+
+
+def unique_names(names: Iterable[str]) -> tuple[str, ...]:
+    """The names, equal ones told apart by a suffix (``n``, ``n_1``): JSON objects need one of each."""
+    taken = list(names)
+    unique: list[str] = []
+    for name in taken:
+        candidate, count = name, 0
+        while candidate in unique or (count and candidate in taken):
+            count += 1
+            candidate = f"{name}_{count}"
+        unique.append(candidate)
+    return tuple(unique)
+
+
+# --- JSON lines ----------------------------------------------------------------------------------
+
+
+def row_lines(view: Table) -> Iterator[str]:
+    """The rows of a view as JSON lines ``{"name": value, ...}``."""
+    names = unique_names(view.column_names)
+    for piece in _pieces(view):
+        yield _lines(_objects(names, piece))
+
+
+def change_lines(changes: Table) -> Iterator[str]:
+    """Changes as JSON lines ``{"version": N, "weight": W, "row": {...}}``, in the order given.
+
+    The last two columns of `changes` are the version and the weight, those before are the row.
+    """
+    names = unique_names(changes.column_names[:-2])
+    for piece in _pieces(changes):
+        columns = piece.columns
+        version, weight = plain(columns[-2]), plain(columns[-1])
+        row = _objects(names, piece)
+        yield _lines(join('{"version":', version, ',"weight":', weight, ',"row":', row, "}"))
+
+
+def _objects(names: tuple[str, ...], piece: Any) -> Any:
+    texts = tuple(as_json(c) for c in piece.columns[: len(names)])
+    return json_objects(names, texts, piece.num_rows)
+
+
+# --- CSV -----------------------------------------------------------------------------------------
+
+
+def csv_lines(table: Table, *, header: bool = True) -> Iterator[str]:
+    r"""RFC 4180 lines ending in ``\n``; null is an empty field, the empty string is ``""``."""
+    if header:
+        names = pa.array(table.column_names, pa.string())
+        yield ",".join(_csv_quoted(names).to_pylist()) + "\n"
+    for piece in _pieces(table):
+        fields = [pc.fill_null(_csv_quoted(plain(c)), "") for c in piece.columns]
+        yield _lines(pc.binary_join_element_wise(*fields, ","))
+
+
+def _csv_quoted(texts: Any) -> Any:
+    needed = pc.or_(pc.match_substring_regex(texts, '[",\r\n]'), pc.equal(texts, ""))
+    return pc.if_else(needed, join('"', pc.replace_substring(texts, '"', '""'), '"'), texts)
+
+
+# --- aligned table -------------------------------------------------------------------------------
+
+
+def table_lines(view: Table) -> Iterator[str]:
+    """A table for people: numbers to the right, ``NULL`` for null, control characters escaped."""
+    columns = [_cells(c) for c in view.columns]
+    names = [_visible(name) for name in view.column_names]
+    widths = [_width(name, column) for name, column in zip(names, columns, strict=True)]
+    right = [_is_number(kind) for kind in view.schema.types]
+    heads = [n.rjust(w) if r else n.ljust(w) for n, w, r in zip(names, widths, right, strict=True)]
+    yield " | ".join(heads).rstrip() + "\n"
+    yield "-+-".join("-" * w for w in widths) + "\n"
+    if columns:
+        padded = [
+            pc.utf8_lpad(c, w) if r else pc.utf8_rpad(c, w)
+            for c, w, r in zip(columns, widths, right, strict=True)
+        ]
+        for piece in _pieces(pa.table(padded, [str(i) for i in range(len(padded))])):
+            yield _lines(
+                pc.utf8_rtrim_whitespace(pc.binary_join_element_wise(*piece.columns, " | "))
+            )
+    yield f"({view.num_rows} row{'' if view.num_rows == 1 else 's'})\n"
+
+
+CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def _visible(text: str) -> str:
+    return CONTROL.sub(lambda found: json.dumps(found.group())[1:-1], text)
+
+
+def _cells(values: Any) -> Any:
+    texts = pc.fill_null(plain(values), NULL)
+    special = pc.match_substring_regex(texts, r"[\x00-\x1f\x7f]")
+    if not pc.any(special).as_py():
+        return texts
+    shown = [_visible(text) for text in texts.filter(special).to_pylist()]
+    return pc.replace_with_mask(texts, special, pa.array(shown, pa.string()))
+
+
+def _width(name: str, column: Any) -> int:
+    return max(len(name), pc.max(pc.utf8_length(column)).as_py() or 0)
+
+
+def _is_number(kind: Any) -> bool:
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )
+
+
+# --- pieces --------------------------------------------------------------------------------------
+
+
+def _pieces(table: Table) -> Iterator[Any]:
+    for batch in table.to_batches(max_chunksize=PIECE):
+        if batch.num_rows:
+            yield batch
+
+
+def _lines(texts: Any) -> str:
+    """One string with a line end after every element."""
+    whole = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+    joined: str = pc.binary_join(whole, "\n")[0].as_py()
+    return joined + "\n"

@@ -1,0 +1,203 @@
+"""The table of output kinds, and delivery from committed versions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+from typing import Literal as OneOf
+
+from substrait_agg.changes.files import Record
+from substrait_agg.changes.sinks import (
+    TEXT_ENCODERS,
+    AppendJson,
+    BatchText,
+    Callback,
+    ChangesParquet,
+    Sink,
+    StreamJson,
+    ViewParquet,
+)
+from substrait_agg.errors import UsageError
+
+if TYPE_CHECKING:
+    from substrait_agg.commit import View
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSpec:
+    """One ``KIND[=LOCATION]``: a row of `OUTPUTS` and where it goes (None: stdout, or nowhere)."""
+
+    kind: str
+    location: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where outputs are opened: the checkpoint that keeps their records, and the stream called stdout."""
+
+    checkpoint: Path
+    stdout: TextIO
+
+
+@dataclass(frozen=True, slots=True)
+class OutputKind:
+    """A row of the table: whether it has a location, and how it is opened."""
+
+    location: OneOf["none", "optional", "required"]
+    open: Callable[[OutputSpec, Place], Sink]
+
+
+def _batch_text(spec: OutputSpec, place: Place) -> Sink:
+    return BatchText(TEXT_ENCODERS[spec.kind], spec.location or place.stdout)
+
+
+def _stream_json(spec: OutputSpec, place: Place) -> Sink:
+    if spec.location is None:
+        return StreamJson(place.stdout)
+    if spec.location.exists() and not spec.location.is_file():
+        # A pipe or a device takes the lines as they come; it has no end to cut off.
+        return StreamJson(spec.location.open("w"))
+    return AppendJson(spec.location, Record.of(place.checkpoint, spec.kind, spec.location))
+
+
+def _changes_parquet(spec: OutputSpec, place: Place) -> Sink:
+    folder = _folder(spec)
+    return ChangesParquet(folder, Record.of(place.checkpoint, spec.kind, folder))
+
+
+def _view_parquet(spec: OutputSpec, _place: Place) -> Sink:
+    return ViewParquet(_folder(spec))
+
+
+def _none(_spec: OutputSpec, _place: Place) -> Sink:
+    return Sink()
+
+
+def _folder(spec: OutputSpec) -> Path:
+    folder = spec.location or Path()
+    if folder.exists() and not folder.is_dir():
+        message = f"output {spec.kind} needs a folder, this is a file"
+        help = "give the path of a folder; it is made where it is missing"
+        raise UsageError("OUTPUT_NOT_A_FOLDER", message, help=help, path=str(folder))
+    return folder
+
+
+OUTPUTS: dict[str, OutputKind] = {
+    "batch-table": OutputKind("optional", _batch_text),
+    "batch-csv": OutputKind("optional", _batch_text),
+    "stream-json": OutputKind("optional", _stream_json),
+    "changes-parquet": OutputKind("required", _changes_parquet),
+    "view-parquet": OutputKind("required", _view_parquet),
+    "none": OutputKind("none", _none),
+}
+
+NOT_SUPPORTED = ("live-table", "live-csv", "debezium-json")
+
+
+def parse_output(text: str) -> OutputSpec:
+    """Read ``KIND[=LOCATION]``; ``-`` is stdout.
+
+    Raises:
+        UsageError: an unknown kind, one that is not supported yet, a location too many or missing.
+    """
+    kind, given, location = text.partition("=")
+    if kind in NOT_SUPPORTED:
+        message = f"output {kind} is not supported yet"
+        raise UsageError("OPTION_NOT_SUPPORTED", message, help=_kinds_help(), path="--output")
+    if kind not in OUTPUTS:
+        message = f"output {kind!r} is not known"
+        raise UsageError("OPTION_INVALID", message, help=_kinds_help(), path="--output")
+    rule = OUTPUTS[kind].location
+    if rule == "required" and location in ("", "-"):
+        message = f"output {kind} needs a folder"
+        raise UsageError("OPTION_INVALID", message, help=f"write {kind}=DIR", path="--output")
+    if rule == "none" and given:
+        message = f"output {kind} takes no location"
+        raise UsageError("OPTION_INVALID", message, help=f"write {kind}", path="--output")
+    return OutputSpec(kind, None if location in ("", "-") else Path(location))
+
+
+def _kinds_help() -> str:
+    return f"one of {', '.join(OUTPUTS)}"
+
+
+class Delivery:
+    """Brings sinks up to date with a view, each from where it is; only committed versions are delivered.
+
+    Args:
+        outputs: KIND[=LOCATION] texts, `OutputSpec` or `Sink` objects.
+        checkpoint: the folder of the view.
+        since: the version that the checkpoint had when the run began, None for a new one: sinks that keep no
+            position start after it.
+        on_changes: called with (changes, version) like a sink.
+        stdout: the stream for outputs without a location.
+
+    Raises:
+        UsageError: an output is not known, or holds something else.
+        StateRefused: an output or its record is damaged.
+    """
+
+    def __init__(
+        self,
+        outputs: Iterable[str | OutputSpec | Sink],
+        *,
+        checkpoint: str | Path,
+        since: int | None = None,
+        on_changes: Callable[[Any, int], None] | None = None,
+        stdout: TextIO | None = None,
+    ) -> None:
+        place = Place(Path(checkpoint), stdout or sys.stdout)
+        sinks = [_open(output, place) for output in outputs]
+        if on_changes is not None:
+            sinks.append(Callback(on_changes))
+        self._positions: dict[Sink, int | None] = {
+            sink: sink.position if sink.keeps_position else since for sink in sinks
+        }
+
+    def deliver(self, view: View, *, show: bool = False) -> None:
+        """Deliver every version of `view` that a sink has not had.
+
+        Args:
+            view: a view opened after the versions were committed.
+            show: also hand the view to the sinks that show every version (a run without an end).
+        """
+        changes = lru_cache(maxsize=1)(view.changes)
+        moved = False
+        for version in view.versions():
+            for sink, position in self._positions.items():
+                if position is not None and version <= position:
+                    continue
+                if sink.takes_changes:
+                    sink.deliver(changes(since=position, until=version), version)
+                self._positions[sink] = version
+                moved = True
+        if show and moved:
+            self._finish(view, tuple(s for s in self._positions if s.shows_every_version))
+
+    def finish(self, view: View) -> None:
+        """Deliver what is left, then hand every sink the view."""
+        self.deliver(view)
+        self._finish(view, tuple(self._positions))
+
+    def close(self) -> None:
+        """Let go of the files of all sinks."""
+        for sink in self._positions:
+            sink.close()
+
+    def _finish(self, view: View, sinks: tuple[Sink, ...]) -> None:
+        readers = [s for s in sinks if s.takes_view]
+        if readers:
+            table = view.to_arrow()
+            for sink in readers:
+                sink.finish(table, view.version)
+
+
+def _open(output: str | OutputSpec | Sink, place: Place) -> Sink:
+    if isinstance(output, Sink):
+        return output
+    spec = parse_output(output) if isinstance(output, str) else output
+    return OUTPUTS[spec.kind].open(spec, place)

@@ -1,0 +1,228 @@
+"""Outputs of a run: each takes the changes of committed versions, and the view when the run ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+import pyarrow.parquet as pq
+
+from substrait_agg.changes.encode import change_lines, csv_lines, table_lines
+from substrait_agg.changes.files import Record, published, sync_folder
+from substrait_agg.errors import StateRefused, UsageError
+
+Table = Any
+"""A `pyarrow.Table`; one of changes is as `View.changes` returns it: retractions before insertions."""
+
+VERSION_KEY = b"substrait_agg.version"
+
+
+class Sink:
+    """One output; this one writes nothing, then the checkpoint is the result.
+
+    Versions come in order, each once per run.
+
+    Attributes:
+        takes_changes: whether `deliver` is to be called.
+        takes_view: whether `finish` is to be called.
+        keeps_position: the output remembers over runs how far it got; otherwise it starts with the first
+            version that the run commits.
+        shows_every_version: a run without an end calls `finish` after every version.
+    """
+
+    takes_changes = False
+    takes_view = False
+    keeps_position = False
+    shows_every_version = False
+
+    @property
+    def position(self) -> int | None:
+        """The last version delivered in earlier runs, or None: start with the first there is."""
+        return None
+
+    def deliver(self, changes: Table, version: int) -> None:
+        """Take the changes of `version`."""
+
+    def finish(self, view: Table, version: int) -> None:
+        """Take the view as it is at `version`: the run ends here, or goes on if `shows_every_version`."""
+
+    def close(self) -> None:
+        """Let go of files."""
+
+
+class Callback(Sink):
+    """Calls a function with (changes, version)."""
+
+    takes_changes = True
+
+    def __init__(self, call: Callable[[Table, int], None]) -> None:
+        self._call = call
+
+    def deliver(self, changes: Table, version: int) -> None:
+        """Call with the changes of every version that has some."""
+        if changes.num_rows:
+            self._call(changes, version)
+
+
+class BatchText(Sink):
+    """The view as text when the run ends, on a stream or in a file that is replaced as a whole."""
+
+    takes_view = True
+
+    def __init__(self, encode: Callable[[Table], Iterable[str]], target: TextIO | Path) -> None:
+        self._encode = encode
+        self._target = target
+
+    def finish(self, view: Table, version: int) -> None:
+        """Write the view."""
+        write_text(self._encode(view), self._target)
+
+
+class StreamJson(Sink):
+    """Changes as JSON lines on a stream."""
+
+    takes_changes = True
+
+    def __init__(self, target: TextIO) -> None:
+        self._target = target
+
+    def deliver(self, changes: Table, version: int) -> None:
+        """Write the changes and flush."""
+        write_text(change_lines(changes), self._target)
+
+
+class AppendJson(Sink):
+    """Changes as JSON lines at the end of a file, every version exactly once.
+
+    The record holds the size of the file after the last version that is surely in it; what a killed run
+    left behind that point is cut off and written again.
+    """
+
+    takes_changes = True
+    keeps_position = True
+
+    def __init__(self, path: Path, record: Record) -> None:
+        known = record.read()
+        size = path.stat().st_size if path.exists() else 0
+        if known is None and size:
+            raise _taken(path)
+        self._record = record
+        self._position, end = known or (None, 0)
+        if size < end:
+            raise _shortened(path, size, end)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if known is None:
+            record.write(None)
+        self._file = path.open("ab")
+        self._file.truncate(end)
+        sync_folder(path.parent)
+
+    @property
+    def position(self) -> int | None:
+        """The last version that is in the file."""
+        return self._position
+
+    def deliver(self, changes: Table, version: int) -> None:
+        """Append the changes durably, then move the record."""
+        for text in change_lines(changes):
+            self._file.write(text.encode())
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._record.write(version, self._file.tell())
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class ChangesParquet(Sink):
+    """A folder with one Parquet file per version that changed anything, named by its version."""
+
+    takes_changes = True
+    keeps_position = True
+
+    def __init__(self, folder: Path, record: Record) -> None:
+        known = record.read()
+        if known is None:
+            if any(folder.glob("changes-*.parquet")):
+                raise _taken(folder)
+            record.write(None)
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._record = record
+        self._position = known[0] if known else None
+
+    @property
+    def position(self) -> int | None:
+        """The last version whose file is in the folder."""
+        return self._position
+
+    def deliver(self, changes: Table, version: int) -> None:
+        """Publish the file of `version`, unless a killed run has already done so, then move the record."""
+        path = self._folder / f"changes-{version:020d}.parquet"
+        if changes.num_rows and not path.exists():
+            write_parquet(changes, path, version)
+        self._record.write(version)
+
+
+class ViewParquet(Sink):
+    """A folder with one file, ``view.parquet``: replaced as a whole, so readers always see one version."""
+
+    takes_view = True
+    shows_every_version = True
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._path = folder / "view.parquet"
+
+    def finish(self, view: Table, version: int) -> None:
+        """Replace the file."""
+        write_parquet(view, self._path, version)
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+def write_text(texts: Iterable[str], target: TextIO | Path) -> None:
+    """Write texts to a stream and flush it, or to a file that is published when it is complete."""
+    if isinstance(target, Path):
+        with published(target) as file:
+            for text in texts:
+                file.write(text.encode())
+        return
+    for text in texts:
+        target.write(text)
+    target.flush()
+
+
+def write_parquet(table: Table, path: Path, version: int) -> None:
+    """Publish a table as a Parquet file that names its version in the schema's metadata."""
+    with published(path) as file:
+        write_parquet_to(table, file, version)
+
+
+def write_parquet_to(table: Table, file: Any, version: int) -> None:
+    """Write a table as Parquet to a binary file object."""
+    metadata = {**(table.schema.metadata or {}), VERSION_KEY: str(version).encode()}
+    pq.write_table(table.replace_schema_metadata(metadata), file, compression="zstd")
+
+
+def _taken(path: Path) -> UsageError:
+    message = "the output already holds something that this checkpoint did not write"
+    return UsageError(
+        "OUTPUT_EXISTS", message, help="remove it, or give another location", path=str(path)
+    )
+
+
+def _shortened(path: Path, size: int, end: int) -> StateRefused:
+    message = f"the output has {size} bytes but {end} had been written to it"
+    help = "put the file back as it was, or give another location"
+    return StateRefused("OUTPUT_DAMAGED", message, help=help, path=str(path))
+
+
+TEXT_ENCODERS: dict[str, Callable[[Table], Iterator[str]]] = {
+    "batch-table": table_lines,
+    "batch-csv": csv_lines,
+}

@@ -1,0 +1,8 @@
+"""Commit: what one batch did becomes one snapshot, published at once; the checkpoint is also the view."""
+
+from __future__ import annotations
+
+from substrait_agg.commit.store import Checkpoint
+from substrait_agg.commit.view import View, open_view
+
+__all__ = ["Checkpoint", "View", "open_view"]

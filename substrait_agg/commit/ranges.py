@@ -1,0 +1,79 @@
+"""Hash ranges: which hashes belong to which state partition, and the sort hash itself.
+
+Spark sends a row to partition ``murmur3(keys) mod n`` of n. The sort hash begins with the bits of that murmur3 hash in
+reverse order, so that for n a power of two each partition is one contiguous range of it: the same sorted
+runs serve any number of partitions, and Spark's own exchange delivers rows where their range is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from substrait_agg.errors import UsageError
+from substrait_agg.state.run import HASH_MAX, RunFile
+
+MAX_PARTITIONS = 1 << 16
+
+
+def sort_hash(
+    murmur: npt.NDArray[np.int32], other: npt.NDArray[np.int32]
+) -> npt.NDArray[np.uint64]:
+    """The 64-bit sort hash of keys from two independent 32-bit hashes of them."""
+    bits = murmur.view(np.uint32).copy()
+    for mask, shift in ((0x55555555, 1), (0x33333333, 2), (0x0F0F0F0F, 4), (0x00FF00FF, 8)):
+        low, step = np.uint32(mask), np.uint32(shift)
+        bits = ((bits >> step) & low) | ((bits & low) << step)
+    bits = (bits >> np.uint32(16)) | (bits << np.uint32(16))
+    high = bits.astype(np.uint64) << np.uint64(32)
+    return np.asarray(high | other.view(np.uint32).astype(np.uint64))
+
+
+def partition_range(partition: int, partitions: int) -> tuple[int, int]:
+    """Least and greatest sort hash of a partition."""
+    bits = partitions.bit_length() - 1
+    place = int(f"{partition:0{bits}b}"[::-1], 2) if bits else 0
+    size = 1 << (64 - bits)
+    return place * size, place * size + size - 1
+
+
+def check_partitions(partitions: int) -> int:
+    """The number itself.
+
+    Raises:
+        UsageError: PARTITIONS_INVALID unless it is a power of two up to `MAX_PARTITIONS`.
+    """
+    if 0 < partitions <= MAX_PARTITIONS and partitions & (partitions - 1) == 0:
+        return partitions
+    raise UsageError(
+        "PARTITIONS_INVALID",
+        f"{partitions} state partitions: the number must be a power of two up to {MAX_PARTITIONS}",
+        help="take 1, 2, 4, 8, ...",
+        path="--partitions",
+    )
+
+
+def clip(files: Iterable[RunFile], low: int, high: int) -> tuple[RunFile, ...]:
+    """The runs as far as they hold hashes from `low` to `high`; order is kept."""
+    return tuple(
+        replace(file, low=max(low, file.low), high=min(high, file.high))
+        for file in files
+        if file.low <= high and file.high >= low
+    )
+
+
+def outside(files: Iterable[RunFile], taken: Iterable[tuple[int, int]]) -> tuple[RunFile, ...]:
+    """The runs as far as they lie outside all `taken` ranges; order is kept."""
+    rest: list[tuple[int, int]] = []
+    start = 0
+    for low, high in sorted(taken):
+        if start < low:
+            rest.append((start, low - 1))
+        start = high + 1
+    if start <= HASH_MAX:
+        rest.append((start, HASH_MAX))
+    kept = list(files)
+    return tuple(piece for low, high in rest for piece in clip(kept, low, high))

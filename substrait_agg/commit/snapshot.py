@@ -1,0 +1,124 @@
+"""The snapshot: everything that one batch did, as one immutable JSON document."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from substrait_agg.errors import StateRefused
+from substrait_agg.state.run import RunFile
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeFile:
+    """A Parquet file of changes: output columns, ``__version``, ``__weight``."""
+
+    name: str
+    rows: int
+    bytes: int
+    crc: int
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorState:
+    """Live runs of one operator, newest first for every key: the group tree and the pending tree."""
+
+    group: tuple[RunFile, ...] = ()
+    pending: tuple[RunFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One committed version.
+
+    Attributes:
+        version: 0, 1, 2, ...; publishing version N is the commit of N.
+        plan: fingerprint of the plan.
+        query: id of the streaming query that made it, None for the first version.
+        batch: id of its micro-batch, -1 for the first version.
+        operators: state by operator id.
+        changes: change files of this version.
+        counters: input rows, groups touched, rows retracted and inserted, groups shown.
+        created: time of the commit, ISO 8601 UTC.
+    """
+
+    version: int
+    plan: str
+    query: str | None
+    batch: int
+    operators: tuple[OperatorState, ...]
+    changes: tuple[ChangeFile, ...]
+    counters: Mapping[str, int] = field(default_factory=dict)
+    created: str = ""
+
+    def to_bytes(self) -> bytes:
+        """JSON with a checksum over its content."""
+        body = {"format": FORMAT, **asdict(self)}
+        return _dump({**body, "crc": _crc(body)})
+
+
+def snapshot_name(version: int) -> str:
+    """File name of a version; names sort as versions do."""
+    return f"{version:020d}.json"
+
+
+def parse_snapshot(content: bytes, name: str) -> Snapshot:
+    """The snapshot in `content`.
+
+    Raises:
+        StateRefused: STATE_DAMAGED or STATE_FORMAT_UNKNOWN.
+    """
+    try:
+        body = json.loads(content)
+        crc = body.pop("crc")
+        if body.pop("format") > FORMAT:
+            raise _unknown_format(name)
+        if crc != _crc({"format": FORMAT, **body}):
+            raise ValueError("its checksum does not match its content")
+        return _from_body(body)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise damaged(name, str(error)) from error
+
+
+def _from_body(body: dict[str, Any]) -> Snapshot:
+    operators = tuple(
+        OperatorState(
+            tuple(RunFile(**run) for run in operator["group"]),
+            tuple(RunFile(**run) for run in operator["pending"]),
+        )
+        for operator in body["operators"]
+    )
+    changes = tuple(ChangeFile(**change) for change in body["changes"])
+    return replace(Snapshot(**body), operators=operators, changes=changes)
+
+
+def damaged(name: str, reason: str) -> StateRefused:
+    """The error for a checkpoint document that is not what was written."""
+    return StateRefused(
+        "STATE_DAMAGED",
+        f"checkpoint file {name} is damaged: {reason}",
+        help="restore the checkpoint folder from a copy, or start again with a new --checkpoint",
+        path=name,
+    )
+
+
+def _unknown_format(name: str) -> StateRefused:
+    return StateRefused(
+        "STATE_FORMAT_UNKNOWN",
+        f"checkpoint file {name} was written by a newer release",
+        help="use that release, or start again with a new --checkpoint",
+        path=name,
+    )
+
+
+def _crc(body: Mapping[str, Any]) -> int:
+    return zlib.crc32(_dump(body))
+
+
+def _dump(body: Mapping[str, Any]) -> bytes:
+    return json.dumps(body, sort_keys=True, separators=(",", ":")).encode()

@@ -1,0 +1,264 @@
+"""A checkpoint folder: its plan document, its versions, publishing the next one, sweeping what no version names.
+
+Layout: ``plan.json`` (what is computed), ``snapshots/<version>.json`` (the commits), ``state/`` (runs), ``changes/`` (change
+files), ``spark/`` (Spark's own offsets and commits).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.snapshot import (
+    FORMAT,
+    ChangeFile,
+    Snapshot,
+    damaged,
+    parse_snapshot,
+    snapshot_name,
+)
+from substrait_agg.errors import CommitConflict, StateRefused
+
+PLAN = "plan.json"
+KEEP_VERSIONS = 10
+"""Versions whose state is kept, the newest included; change files are kept for all versions."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewColumn:
+    """A column of the view: the operator's column and the name shown."""
+
+    source: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ViewSort:
+    """A key of the order in which the view is shown."""
+
+    ordinal: int
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDocument:
+    """What a checkpoint computes: written once, before its first version.
+
+    Attributes:
+        plan: fingerprint of the plan.
+        layout: per operator what its state layout depends on besides the plan: the kind of its weights.
+        columns: columns of the view.
+        types: Arrow schema of the view, serialised, base64.
+        sorts: order in which the view is shown.
+        keys: number of key columns of the last operator.
+        operators: number of operators.
+    """
+
+    plan: str
+    layout: tuple[str, ...]
+    columns: tuple[ViewColumn, ...]
+    types: str
+    sorts: tuple[ViewSort, ...]
+    keys: int
+    operators: int
+
+
+class Checkpoint:
+    """One checkpoint folder.
+
+    Args:
+        folder: its path; nothing is created before `create`.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder).absolute()
+        self._root = LocalFiles(self.folder)
+        self._snapshots = LocalFiles(self.folder / "snapshots")
+        self.state = LocalFiles(self.folder / "state")
+        self.changes = LocalFiles(self.folder / "changes")
+
+    @property
+    def spark_folder(self) -> str:
+        """Where Spark keeps the offsets and commits of its streaming query."""
+        return str(self.folder / "spark")
+
+    def exists(self) -> bool:
+        """Whether the folder holds a checkpoint."""
+        return self._root.exists(PLAN)
+
+    def check_usable(self) -> None:
+        """Refuse a folder that is something else.
+
+        Raises:
+            StateRefused: NOT_A_CHECKPOINT when it has content but no plan document.
+        """
+        if self.exists():
+            return
+        if self.folder.exists() and not self.folder.is_dir():
+            raise self._not_a_checkpoint("is not a folder")
+        if self.folder.is_dir() and any(self.folder.iterdir()):
+            raise self._not_a_checkpoint("is not empty and holds no checkpoint")
+
+    def create(self, document: PlanDocument) -> None:
+        """Create the folder with its plan document, or check that the one there is the same.
+
+        Raises:
+            StateRefused: PLAN_DIFFERS or WEIGHTS_DIFFER when the folder was made for something else.
+        """
+        self.check_usable()
+        for files in (self._root, self._snapshots, self.state, self.changes):
+            files.make()
+        body = {"format": FORMAT, "plan": _as_json(document)}
+        if not self._root.publish(PLAN, json.dumps(body, indent=1).encode()):
+            self._check_same(document)
+
+    def check(self, document: PlanDocument) -> None:
+        """As `create`, without writing anything."""
+        self.check_usable()
+        if self.exists():
+            self._check_same(document)
+
+    def _check_same(self, document: PlanDocument) -> None:
+        there = self.document()
+        if there.plan != document.plan:
+            raise StateRefused(
+                "PLAN_DIFFERS",
+                f"the checkpoint was made for another plan ({there.plan[:12]}, not {document.plan[:12]})",
+                help="use a checkpoint folder of its own for each plan",
+                path=str(self.folder),
+            )
+        if there.layout != document.layout:
+            raise StateRefused(
+                "WEIGHTS_DIFFER",
+                f"the checkpoint was made for sources with weights {', '.join(there.layout)},"
+                f" not {', '.join(document.layout)}",
+                help="give the same weight= or op= keys as before, or a new --checkpoint",
+                path=str(self.folder),
+            )
+
+    def document(self) -> PlanDocument:
+        """The plan document.
+
+        Raises:
+            StateRefused: NOT_A_CHECKPOINT, STATE_DAMAGED.
+        """
+        if not self.exists():
+            raise self._not_a_checkpoint("is not a checkpoint folder")
+        try:
+            return _document(json.loads(self._root.read(PLAN))["plan"])
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise damaged(PLAN, str(error)) from error
+
+    def _not_a_checkpoint(self, reason: str) -> StateRefused:
+        return StateRefused(
+            "NOT_A_CHECKPOINT",
+            f"{self.folder} {reason}",
+            help="name the folder given to run --checkpoint, or an empty or new folder to begin one",
+            path=str(self.folder),
+        )
+
+    def versions(self) -> list[int]:
+        """All committed versions, ascending."""
+        names = (name.removesuffix(".json") for name in self._snapshots.names())
+        return sorted(int(name) for name in names if name.isdigit())
+
+    def latest(self) -> Snapshot | None:
+        """The newest version, None before the first commit."""
+        versions = self.versions()
+        return self.snapshot(versions[-1]) if versions else None
+
+    def snapshot(self, version: int) -> Snapshot:
+        """A version.
+
+        Raises:
+            StateRefused: VERSION_UNKNOWN, STATE_DAMAGED.
+        """
+        name = snapshot_name(version)
+        if not self._snapshots.exists(name):
+            known = self.versions()
+            span = f"{known[0]} to {known[-1]}" if known else "none yet"
+            raise StateRefused(
+                "VERSION_UNKNOWN",
+                f"there is no version {version}; committed versions: {span}",
+                help="name one of those",
+                path=str(self.folder),
+            )
+        snapshot = parse_snapshot(self._snapshots.read(name), name)
+        if snapshot.version != version:
+            raise damaged(name, f"it holds version {snapshot.version}")
+        return snapshot
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Commit: before this returns nothing has happened, afterwards everything has.
+
+        Raises:
+            CommitConflict: another driver published this version.
+        """
+        content = snapshot.to_bytes()
+        if self._snapshots.publish(snapshot_name(snapshot.version), content):
+            return
+        raise CommitConflict(
+            "COMMIT_CONFLICT",
+            f"version {snapshot.version} of this checkpoint was committed by another run",
+            help="let one run at a time use a checkpoint; this one has stopped and changed nothing",
+            path=str(self.folder),
+        )
+
+    def sweep(self, newest: Snapshot) -> None:
+        """Delete state files that none of the newest `KEEP_VERSIONS` versions name and that are not of a later attempt."""
+        kept = [v for v in self.versions() if v > newest.version - KEEP_VERSIONS]
+        named = {file for version in kept for file in state_files(self.snapshot(version))}
+        for name in self.state.names():
+            if name not in named and _version_of(name) <= newest.version:
+                self.state.delete(name)
+        changes = {change.name for change in newest.changes}
+        for name in self.changes.names():
+            if name not in changes and int(name.split("-")[0]) == newest.version:
+                self.changes.delete(name)
+
+
+def state_files(snapshot: Snapshot) -> set[str]:
+    """Names of the runs that a version needs."""
+    return {
+        file.name
+        for operator in snapshot.operators
+        for file in (*operator.group, *operator.pending)
+    }
+
+
+def change_files(snapshots: Iterable[Snapshot]) -> list[ChangeFile]:
+    """Change files of versions, in order."""
+    return [change for snapshot in snapshots for change in snapshot.changes]
+
+
+def _version_of(name: str) -> int:
+    return int(name.split("-")[2])
+
+
+def _as_json(document: PlanDocument) -> dict[str, Any]:
+    return {
+        "plan": document.plan,
+        "layout": list(document.layout),
+        "columns": [[c.source, c.name] for c in document.columns],
+        "types": document.types,
+        "sorts": [[s.ordinal, s.descending, s.nulls_first] for s in document.sorts],
+        "keys": document.keys,
+        "operators": document.operators,
+    }
+
+
+def _document(body: dict[str, Any]) -> PlanDocument:
+    return PlanDocument(
+        plan=str(body["plan"]),
+        layout=tuple(str(kind) for kind in body["layout"]),
+        columns=tuple(ViewColumn(str(s), str(n)) for s, n in body["columns"]),
+        types=str(body["types"]),
+        sorts=tuple(ViewSort(int(o), bool(d), bool(n)) for o, d, n in body["sorts"]),
+        keys=int(body["keys"]),
+        operators=int(body["operators"]),
+    )

@@ -1,0 +1,176 @@
+"""The checkpoint as a materialised view: any kept version as a table, any span of versions as changes. No Spark."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from substrait_agg.commit.snapshot import ChangeFile, Snapshot, damaged
+from substrait_agg.commit.store import KEEP_VERSIONS, Checkpoint, ViewSort
+from substrait_agg.commit.task import VERSION
+from substrait_agg.errors import StateRefused
+from substrait_agg.operator.step import WEIGHT
+from substrait_agg.state.run import open_run
+from substrait_agg.state.tree import Tree
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def open_view(folder: str | Path) -> View:
+    """The view kept in a checkpoint folder.
+
+    Raises:
+        StateRefused: NOT_A_CHECKPOINT, STATE_DAMAGED.
+    """
+    return View(Checkpoint(folder))
+
+
+class View:
+    """Read access to a checkpoint; versions that are being made are not seen before their commit."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._checkpoint = checkpoint
+        self._document = checkpoint.document()
+        try:
+            content = base64.b64decode(self._document.types)
+            self._schema = pa.ipc.read_schema(pa.py_buffer(content))
+        except (ValueError, pa.ArrowInvalid, OSError) as error:
+            raise damaged("plan.json", str(error)) from error
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the view's columns."""
+        return self._schema
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the view's columns."""
+        return tuple(self._schema.names)
+
+    @property
+    def sorts(self) -> tuple[ViewSort, ...]:
+        """Order in which the view is shown; empty when the plan gives none."""
+        return self._document.sorts
+
+    @property
+    def version(self) -> int:
+        """The newest version, -1 before the first commit."""
+        versions = self.versions()
+        return versions[-1] if versions else -1
+
+    def versions(self) -> list[int]:
+        """All committed versions, ascending; the state of the newest ones is kept."""
+        return self._checkpoint.versions()
+
+    def to_arrow(self, version: int | None = None) -> pa.Table:
+        """The rows of a version (the newest when None), in the order that the plan gives.
+
+        Raises:
+            StateRefused: VERSION_UNKNOWN, VERSION_EXPIRED, STATE_DAMAGED.
+        """
+        snapshot = self._snapshot(version)
+        if snapshot is None:
+            return self._schema.empty_table()
+        files = snapshot.operators[-1].group
+        if not files:
+            return self._schema.empty_table()
+        schema = open_run(self._checkpoint.state, files[0]).schema
+        tree = Tree(self._checkpoint.state, files, schema, self._document.keys)
+        rows = [self._shown(part) for part in tree.scan()]
+        return ordered(pa.concat_tables([self._schema.empty_table(), *rows]), self.sorts)
+
+    def _snapshot(self, version: int | None) -> Snapshot | None:
+        if version is None:
+            return self._checkpoint.latest()
+        snapshot = self._checkpoint.snapshot(version)
+        if version <= self.version - KEEP_VERSIONS:
+            raise StateRefused(
+                "VERSION_EXPIRED",
+                f"the state of version {version} is no longer kept"
+                f" (the newest {KEEP_VERSIONS} versions are)",
+                help="add up the changes of the versions up to it instead",
+                path=str(self._checkpoint.folder),
+            )
+        return snapshot
+
+    def _shown(self, rows: pa.Table) -> pa.Table:
+        weights = rows.column("shown").to_numpy()
+        index = np.repeat(np.arange(len(weights)), np.maximum(weights, 0))
+        columns = [rows.column(c.source).take(pa.array(index)) for c in self._document.columns]
+        return pa.Table.from_arrays(columns, schema=self._schema)
+
+    def changes(self, since: int | None = None, until: int | None = None) -> pa.Table:
+        """Changes of the versions after `since` up to `until` (all when None).
+
+        Returns:
+            The view's columns, ``__version`` and ``__weight`` (int64); in order of version, retractions first.
+
+        Raises:
+            StateRefused: VERSION_UNKNOWN, STATE_DAMAGED.
+        """
+        known = self.versions()
+        for wanted in (since, until):
+            if wanted is not None and wanted not in known and wanted != -1:
+                self._checkpoint.snapshot(wanted)
+        chosen = [
+            v
+            for v in known
+            if (since is None or v > since) and (until is None or v <= until)
+        ]
+        parts = [
+            self._read(change)
+            for version in chosen
+            for change in self._checkpoint.snapshot(version).changes
+        ]
+        extra = [pa.field(VERSION, pa.int64()), pa.field(WEIGHT, pa.int64())]
+        schema = pa.schema([*self._schema, *extra])
+        table = pa.concat_tables([schema.empty_table(), *(_named(p, schema) for p in parts)])
+        later = np.lexsort(
+            [table.column(WEIGHT).to_numpy() > 0, table.column(VERSION).to_numpy()]
+        )
+        return table.take(pa.array(later))
+
+    def _read(self, change: ChangeFile) -> pa.Table:
+        files = self._checkpoint.changes
+        try:
+            if files.checksum(change.name) != (change.bytes, change.crc):
+                raise damaged(change.name, "its size or checksum is not what the snapshot names")
+            return pq.read_table(files.map(change.name))
+        except OSError as error:
+            raise damaged(change.name, str(error)) from error
+
+    def to_spark(self, spark: SparkSession, version: int | None = None) -> DataFrame:
+        """The rows of a version as a DataFrame."""
+        return spark.createDataFrame(self.to_arrow(version))
+
+
+def _named(part: pa.Table, schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_arrays(part.columns, schema=schema)
+
+
+def ordered(table: pa.Table, sorts: tuple[ViewSort, ...]) -> pa.Table:
+    """Rows in the order `sorts`: nulls first or last as each key says, NaN above all numbers."""
+    if not sorts or not table.num_rows:
+        return table
+    columns: dict[str, pa.ChunkedArray] = {}
+    keys: list[tuple[str, str]] = []
+    for i, sort in enumerate(sorts):
+        column = table.column(sort.ordinal)
+        way = "descending" if sort.descending else "ascending"
+        columns[f"null{i}"] = pc.cast(pc.is_null(column), pa.int8())
+        keys.append((f"null{i}", "descending" if sort.nulls_first else "ascending"))
+        if pa.types.is_floating(column.type):
+            columns[f"nan{i}"] = pc.cast(pc.fill_null(pc.is_nan(column), False), pa.int8())
+            keys.append((f"nan{i}", way))
+        if pa.types.is_boolean(column.type):
+            column = pc.cast(column, pa.int8())
+        columns[f"value{i}"] = column
+        keys.append((f"value{i}", way))
+    return table.take(pc.sort_indices(pa.table(columns), sort_keys=keys))

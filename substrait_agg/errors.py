@@ -1,0 +1,67 @@
+"""Exceptions of the package; every one derives from `SubstraitAggError` and carries a stable code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from substrait_agg.problems import Problem
+
+
+class SubstraitAggError(Exception):
+    """Base of all errors: a stable `code`, a message, and a `help` line that says what to do.
+
+    Args:
+        code: stable word such as ``SOURCE_MISSING``.
+        message: what is wrong, with the offending names in it.
+        help: what the user can do about it.
+        path: the place it is about (a path in the plan, a file, an option).
+    """
+
+    def __init__(self, code: str, message: str, *, help: str = "", path: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.help = help
+        self.path = path
+
+    def __str__(self) -> str:
+        where = f" at {self.path}" if self.path else ""
+        return f"[{self.code}]{where}: {self.message}"
+
+
+class PlanRefused(SubstraitAggError):
+    """The plan cannot be run; `problems` lists every reason, in plan order."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        errors = [p for p in problems if p.level == "error"]
+        first = errors[0] if errors else problems[0]
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        super().__init__(
+            first.code, f"{first.message}{more}", help=first.help, path=first.path
+        )
+        self.problems = problems
+
+
+class PlanUnreadable(PlanRefused):
+    """The bytes or the text are not a Substrait plan that can be decoded at all."""
+
+
+class InputRefused(SubstraitAggError):
+    """A source is missing, is not there, or does not fit the plan's schema."""
+
+
+class StateRefused(SubstraitAggError):
+    """A checkpoint belongs to something else, is damaged, or has a format not known here."""
+
+
+class CommitConflict(SubstraitAggError):
+    """Another driver published the next version of this checkpoint first."""
+
+
+class RunFailed(SubstraitAggError):
+    """A batch could not be computed; nothing of it was committed."""
+
+
+class UsageError(SubstraitAggError):
+    """The call itself is wrong: an option, a SPEC, a file name."""

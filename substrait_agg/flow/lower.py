@@ -1,0 +1,176 @@
+"""Lowering a bound plan to the dataflow: linear relations become branches, aggregates become operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from substrait_agg.bind.bound import (
+    BoundAggregate,
+    BoundFilter,
+    BoundPlan,
+    BoundProject,
+    BoundRead,
+    BoundRelation,
+    BoundRows,
+    BoundUnion,
+    Expr,
+)
+from substrait_agg.bind.context import columns
+from substrait_agg.bind.deep import deep_call
+from substrait_agg.bind.walk import renumber, selected_columns
+from substrait_agg.flow.accumulate import share
+from substrait_agg.flow.branches import Exprs, RawBranch, needed, places_of, pruned
+from substrait_agg.flow.graph import (
+    AggregateNode,
+    Branch,
+    FilterStep,
+    Flow,
+    OperatorOrigin,
+    Origin,
+    ProjectStep,
+    RowsOrigin,
+    TableOrigin,
+)
+from substrait_agg.functions.accumulators import WeightKind
+
+Weights = Mapping[tuple[str, ...], WeightKind]
+
+WIDTH: tuple[WeightKind, ...] = ("one", "sign", "any")
+"""Weight kinds, narrowest first."""
+
+
+@dataclass(slots=True)
+class _Lowering:
+    """Operators built so far, in the order in which they run."""
+
+    weights: Weights
+    operators: list[AggregateNode] = field(default_factory=list)
+    placed: dict[int, AggregateNode] = field(default_factory=dict)
+
+    def raw_branches(self, relation: BoundRelation) -> tuple[RawBranch, ...]:
+        """The linear paths into a relation; filters and projects over a union go into each of its branches."""
+        match relation:
+            case BoundRead(table=table, names=names, types=types):
+                return (RawBranch(TableOrigin(table, names, types), ()),)
+            case BoundRows(types=types, rows=rows):
+                return (RawBranch(RowsOrigin(types, rows), ()),)
+            case BoundUnion(inputs=inputs):
+                return tuple(b for i in inputs for b in self.raw_branches(i))
+            case BoundFilter(input=source, condition=condition):
+                return tuple(b.then(FilterStep(condition)) for b in self.raw_branches(source))
+            case BoundProject(input=source, expressions=expressions):
+                return tuple(b.then(ProjectStep(expressions)) for b in self.raw_branches(source))
+            case BoundAggregate():
+                node = self.once(relation)
+                return (RawBranch(OperatorOrigin(node.id, node.types), ()),)
+
+    def once(self, relation: BoundAggregate) -> AggregateNode:
+        """The operator of an aggregate, which several branches may read."""
+        if id(relation) not in self.placed:
+            self.placed[id(relation)] = self.aggregate(relation)
+        return self.placed[id(relation)]
+
+    def aggregate(self, relation: BoundAggregate) -> AggregateNode:
+        """Add the operator of an aggregate, after those it reads."""
+        measures = relation.measures
+        read = [e for m in measures for e in (m.argument, m.filter) if e is not None]
+        ordinals = needed((*relation.keys, *read))
+        inputs = self.inputs(relation.input, ordinals)
+        weight = self.weight_of(inputs)
+        places = places_of(ordinals)
+        moved = tuple(
+            replace(m, argument=_moved(m.argument, places), filter=_moved(m.filter, places))
+            for m in measures
+        )
+        shared = share(moved, weight)
+        node = AggregateNode(
+            id=len(self.operators),
+            inputs=inputs,
+            keys=tuple(renumber(k, places) for k in relation.keys),
+            measures=moved,
+            arguments=shared.arguments,
+            accumulators=shared.accumulators,
+            reads=shared.reads,
+            types=relation.types,
+            weight=weight,
+            multiset=False,
+            path=relation.path,
+        )
+        self.operators.append(node)
+        return node
+
+    def rows(self, root: BoundRelation) -> AggregateNode:
+        """Add the operator that keeps the rows of the view with their weights."""
+        inputs = self.inputs(root, tuple(range(len(root.types))))
+        node = AggregateNode(
+            id=len(self.operators),
+            inputs=inputs,
+            keys=columns(root.types),
+            measures=(),
+            arguments=(),
+            accumulators=(),
+            reads=(),
+            types=root.types,
+            weight=self.weight_of(inputs),
+            multiset=True,
+            path=root.path,
+        )
+        self.operators.append(node)
+        return node
+
+    def inputs(self, relation: BoundRelation, ordinals: tuple[int, ...]) -> tuple[Branch, ...]:
+        """The branches of a relation, each giving exactly its columns `ordinals`."""
+        every = columns(relation.types)
+        wanted: Exprs = tuple(every[o] for o in ordinals)
+        return tuple(pruned(raw, wanted) for raw in self.raw_branches(relation))
+
+    def weight_of(self, inputs: tuple[Branch, ...]) -> WeightKind:
+        """The widest weight kind of the branches."""
+        return max((self.weight_from(b.origin) for b in inputs), key=WIDTH.index, default="one")
+
+    def weight_from(self, origin: Origin) -> WeightKind:
+        """What is known of the weights that an origin gives."""
+        match origin:
+            case TableOrigin(table=table):
+                return self.weights.get(table, "one")
+            case RowsOrigin():
+                return "one"
+            case OperatorOrigin(operator=operator):
+                return "any" if self.operators[operator].multiset else "sign"
+
+
+def _moved(expression: Expr | None, places: Mapping[int, int]) -> Expr | None:
+    return None if expression is None else renumber(expression, places)
+
+
+def lower(plan: BoundPlan, weights: Weights | None = None) -> Flow:
+    """The dataflow that keeps the plan's view up to date.
+
+    Args:
+        plan: the bound plan.
+        weights: what is known of the weights of each table's changes; tables left out have weight 1 only.
+
+    Returns:
+        Operators in running order. The view is a selection of the last operator's columns; where rows are
+        computed above the last aggregate, the last operator is one that keeps those rows (`multiset`).
+    """
+    return deep_call(_lower, plan, _Lowering(weights or {}))
+
+
+def _lower(plan: BoundPlan, lowering: _Lowering) -> Flow:
+    selected = selected_columns(plan.root)
+    if selected is None:
+        node = lowering.rows(plan.root)
+        output = tuple(range(len(node.types)))
+    else:
+        aggregate, output = selected
+        node = lowering.aggregate(aggregate)
+    return Flow(
+        operators=tuple(lowering.operators),
+        output=output,
+        names=plan.names,
+        types=tuple(node.types[o] for o in output),
+        sorts=plan.sorts,
+        fingerprint=plan.fingerprint,
+    )

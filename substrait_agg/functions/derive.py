@@ -1,0 +1,170 @@
+"""Result types of functions: the standard extension files' rules, and Arrow's where a producer follows those."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal as OneOf
+
+from substrait_agg.plan.types import DATE, INTEGER_BITS, STRING, Type, decimal
+
+Derivation = OneOf["standard", "arrow"]
+"""Whose rules give a type the plan does not declare: the extension files, or Arrow's kernels (DataFusion)."""
+
+ResultRule = Callable[[tuple[Type, ...], Derivation], Type]
+
+MAX_PRECISION = 38
+MIN_KEPT_SCALE = 6
+DECIMAL_DIGITS = {"i8": 3, "i16": 5, "i32": 10, "i64": 19}
+"""Digits of a decimal that holds every value of an integer type."""
+
+SIGNED = ("i8", "i16", "i32", "i64")
+FLOATS = ("fp32", "fp64")
+TEXTS = ("string", "varchar", "fixedchar")
+
+
+def is_numeric(type_: Type) -> bool:
+    """Whether arithmetic is defined on the type (unsigned integers left out)."""
+    return type_.kind in SIGNED or type_.kind in FLOATS or type_.kind == "decimal"
+
+
+def as_decimal(type_: Type) -> Type:
+    """A signed integer type as the decimal that holds all of it; decimals unchanged."""
+    digits = DECIMAL_DIGITS.get(type_.kind)
+    return decimal(digits, 0, type_.nullable) if digits else type_
+
+
+def common_type(types: tuple[Type, ...]) -> Type | None:
+    """The one type that all values of `types` convert to without loss, or None where there is none.
+
+    An integer or decimal beside a float becomes fp64, as in SQL, which is the one lossy case.
+    """
+    nullable = any(t.nullable for t in types)
+    if all(t.same_kind(types[0]) for t in types):
+        return types[0].as_nullable(nullable)
+    found = _common_kind(types)
+    return None if found is None else found.as_nullable(nullable)
+
+
+def _common_kind(types: tuple[Type, ...]) -> Type | None:
+    kinds = {t.kind for t in types}
+    if kinds <= set(SIGNED):
+        return max(types, key=lambda t: INTEGER_BITS[t.kind])
+    if all(is_numeric(t) for t in types):
+        return _common_number(types, kinds)
+    if kinds <= set(TEXTS):
+        return STRING
+    if kinds <= {"binary", "fixedbinary"}:
+        return Type("binary")
+    if kinds <= {"precision_timestamp", "date"} or kinds == {"precision_timestamp_tz"}:
+        return max(types, key=lambda t: t.params or (-1,))
+    return None
+
+
+def _common_number(types: tuple[Type, ...], kinds: set[str]) -> Type | None:
+    if kinds & set(FLOATS):
+        return Type("fp64")
+    decimals = [as_decimal(t) for t in types]
+    scale = max(t.params[1] for t in decimals)
+    precision = scale + max(t.params[0] - t.params[1] for t in decimals)
+    return decimal(precision, scale) if precision <= MAX_PRECISION else None
+
+
+def bounded(precision: int, scale: int, rules: Derivation) -> Type:
+    """A decimal of at most 38 digits: the standard gives up scale down to 6 first, Arrow keeps the scale."""
+    if rules == "arrow":
+        return decimal(min(precision, MAX_PRECISION), min(scale, MAX_PRECISION))
+    if precision <= MAX_PRECISION:
+        return decimal(precision, scale)
+    lowest = min(scale, MIN_KEPT_SCALE)
+    return decimal(MAX_PRECISION, max(scale - (precision - MAX_PRECISION), lowest))
+
+
+def _operands(types: tuple[Type, ...]) -> tuple[int, int, int, int]:
+    left, right = as_decimal(types[0]), as_decimal(types[1])
+    return left.params[0], left.params[1], right.params[0], right.params[1]
+
+
+def _add(types: tuple[Type, ...], rules: Derivation) -> Type:
+    p1, s1, p2, s2 = _operands(types)
+    scale = max(s1, s2)
+    return bounded(scale + max(p1 - s1, p2 - s2) + 1, scale, rules)
+
+
+def _multiply(types: tuple[Type, ...], rules: Derivation) -> Type:
+    p1, s1, p2, s2 = _operands(types)
+    return bounded(p1 + p2 + 1, s1 + s2, rules)
+
+
+def _divide(types: tuple[Type, ...], rules: Derivation) -> Type:
+    p1, s1, p2, s2 = _operands(types)
+    if rules == "arrow":
+        return bounded(p1 + s2 + 4, s1 + 4, rules)
+    scale = max(6, s1 + p2 + 1)
+    return bounded(p1 - s1 + p2 + scale, scale, rules)
+
+
+def _modulus(types: tuple[Type, ...], rules: Derivation) -> Type:
+    p1, s1, p2, s2 = _operands(types)
+    scale = max(s1, s2)
+    return bounded(min(p1 - s1, p2 - s2) + scale, scale, rules)
+
+
+def _whole(types: tuple[Type, ...], _rules: Derivation) -> Type:
+    precision, scale = types[0].params
+    return decimal(min(precision - scale + 1, MAX_PRECISION), 0)
+
+
+def _rounded(types: tuple[Type, ...], _rules: Derivation) -> Type:
+    precision, scale = types[0].params
+    return decimal(min(precision + 1, MAX_PRECISION), scale)
+
+
+def _date_and_days(types: tuple[Type, ...], rules: Derivation) -> Type:
+    if rules == "arrow":
+        return DATE
+    digits = types[1].params or (6,)
+    return Type("precision_timestamp", params=digits)
+
+
+def _text(types: tuple[Type, ...], _rules: Derivation) -> Type:
+    first = next(t for t in types if t.kind in TEXTS)
+    return first if all(t.same_kind(first) for t in types) and first.kind == "varchar" else STRING
+
+
+def _unified(types: tuple[Type, ...], _rules: Derivation) -> Type:
+    return common_type(types) or types[0]
+
+
+def _always(kind: str) -> ResultRule:
+    return lambda _types, _rules: Type(kind)
+
+
+def _argument(ordinal: int) -> ResultRule:
+    return lambda types, _rules: types[ordinal]
+
+
+def _by_rules(standard: str, arrow: str) -> ResultRule:
+    return lambda _types, rules: Type(arrow if rules == "arrow" else standard)
+
+
+RESULT_RULES: dict[str, ResultRule] = {
+    "bool": _always("bool"),
+    "i32": _always("i32"),
+    "i64": _always("i64"),
+    "fp64": _always("fp64"),
+    "string": _always("string"),
+    "date": _always("date"),
+    "length": _by_rules("i64", "i32"),
+    "first": _argument(0),
+    "second": _argument(1),
+    "unified": _unified,
+    "text": _text,
+    "decimal_add": _add,
+    "decimal_multiply": _multiply,
+    "decimal_divide": _divide,
+    "decimal_modulus": _modulus,
+    "decimal_whole": _whole,
+    "decimal_round": _rounded,
+    "date_and_days": _date_and_days,
+}
+"""Result rules by the word the function tables use; nullability is not theirs to say."""

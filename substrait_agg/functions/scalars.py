@@ -1,0 +1,376 @@
+"""THE table of scalar functions: canonical name -> what producers call it, signatures, null handling, options.
+
+A bound `Call` is always one of these rows: its arguments have been converted to what the chosen overload takes,
+its `options` name every option of that overload with the value that holds, and its `type` is the type the result
+must have. Where the result is a decimal, the exact result is rounded (half away from zero) to that type once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal as OneOf
+
+Nulls = OneOf["mirror", "never", "always", "all"]
+"""When the result can be null: if any argument can; never; always; only if every argument can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """One signature of a scalar function.
+
+    Attributes:
+        params: per argument a word of `FAMILIES`, ``enum:W`` (enumeration argument, one of ``WORDS[W]``, upper case),
+            ``word:W`` (constant string, one of ``WORDS[W]``, lower case in a bound call) or ``escape`` (constant
+            string of one character; left out of a bound call where it is null).
+        result: a word of `derive.RESULT_RULES`.
+        options: option name -> values that are honoured, the default first; upper case.
+        unify: whether all arguments are converted to their common type.
+        variadic: whether the last parameter may repeat.
+    """
+
+    params: tuple[str, ...]
+    result: str
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unify: bool = False
+    variadic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarFunction:
+    """A row of the table.
+
+    Attributes:
+        name: canonical name, lower case.
+        overloads: signatures, tried in order.
+        nulls: when the result can be null.
+        aliases: other names that mean the same.
+    """
+
+    name: str
+    overloads: tuple[Overload, ...]
+    nulls: Nulls = "mirror"
+    aliases: tuple[str, ...] = ()
+
+    def takes(self, count: int) -> bool:
+        """Whether some overload has `count` arguments."""
+        return any(
+            count == len(o.params) or (o.variadic and count >= len(o.params))
+            for o in self.overloads
+        )
+
+
+FAMILIES: dict[str, frozenset[str]] = {
+    "integer": frozenset({"i8", "i16", "i32", "i64"}),
+    "float": frozenset({"fp32", "fp64"}),
+    "decimal": frozenset({"decimal"}),
+    "bool": frozenset({"bool"}),
+    "text": frozenset({"string", "varchar", "fixedchar"}),
+    "bytes": frozenset({"binary", "fixedbinary"}),
+    "date": frozenset({"date"}),
+    "timestamp": frozenset({"precision_timestamp"}),
+    "timestamp_tz": frozenset({"precision_timestamp_tz"}),
+    "time": frozenset({"precision_time"}),
+    "months": frozenset({"interval_year"}),
+    "days": frozenset({"interval_day"}),
+    "months_days": frozenset({"interval_compound"}),
+    "any": frozenset(),
+}
+"""Family -> type kinds it takes; ``any`` takes all."""
+
+WORDS: dict[str, frozenset[str]] = {
+    "component": frozenset(
+        {
+            "YEAR", "ISO_YEAR", "QUARTER", "MONTH", "DAY", "DAY_OF_YEAR", "MONDAY_DAY_OF_WEEK",
+            "SUNDAY_DAY_OF_WEEK", "ISO_WEEK", "HOUR", "MINUTE", "SECOND", "MILLISECOND",
+            "MICROSECOND", "UNIX_TIME",
+        }
+    ),
+    "indexing": frozenset({"ONE", "ZERO"}),
+    "part": frozenset(
+        {
+            "year", "quarter", "month", "week", "day", "doy", "dow", "isodow", "hour", "minute",
+            "second", "millisecond", "microsecond",
+        }
+    ),
+    "unit": frozenset(
+        {"year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond"}
+    ),
+}  # fmt: skip
+"""What an enumeration argument or a constant word may say."""
+
+_OVERFLOW = {"OVERFLOW": ("ERROR", "SILENT", "SATURATE")}
+_STRICT_OVERFLOW = {"OVERFLOW": ("ERROR",)}
+_ROUND_EVEN = {"ROUNDING": ("TIE_TO_EVEN",)}
+_DOMAIN = {**_ROUND_EVEN, "ON_DOMAIN_ERROR": ("NAN",)}
+_LOG = {
+    **_ROUND_EVEN,
+    "ON_DOMAIN_ERROR": ("NAN", "NULL"),
+    "ON_LOG_ZERO": ("MINUS_INFINITY", "NAN"),
+}
+_BY_ZERO = {"ON_DIVISION_BY_ZERO": ("ERROR", "NULL")}
+_CASE = {"CASE_SENSITIVITY": ("CASE_SENSITIVE", "CASE_INSENSITIVE")}
+_CHARSET = {"CHAR_SET": ("UTF8",)}
+_ROUND = {"ROUNDING": ("TIE_AWAY_FROM_ZERO", "TIE_TO_EVEN")}
+_NEGATIVE_START = {"NEGATIVE_START": ("LEFT_OF_BEGINNING", "WRAP_FROM_END")}
+_CONCAT = {"NULL_HANDLING": ("ACCEPT_NULLS", "IGNORE_NULLS")}
+
+
+def _compare(name: str, *aliases: str, nulls: Nulls = "mirror") -> ScalarFunction:
+    return ScalarFunction(name, (Overload(("any", "any"), "bool", unify=True),), nulls, aliases)
+
+
+def _test(name: str, family: str, *aliases: str, nulls: Nulls = "never") -> ScalarFunction:
+    return ScalarFunction(name, (Overload((family,), "bool"),), nulls, aliases)
+
+
+def _pair(family: str, result: str, options: Mapping[str, tuple[str, ...]]) -> Overload:
+    return Overload((family, family), result, options, unify=family != "decimal")
+
+
+def _floating(
+    name: str, options: Mapping[str, tuple[str, ...]], *aliases: str, arity: int = 1
+) -> ScalarFunction:
+    wide = tuple(Overload((family,) * arity, "fp64", options) for family in ("integer", "decimal"))
+    own = Overload(("float",) * arity, "unified", options, unify=True)
+    return ScalarFunction(name, (own, *wide), "mirror", aliases)
+
+
+def _bitwise(name: str, *aliases: str) -> ScalarFunction:
+    return ScalarFunction(name, (_pair("integer", "unified", {}),), "mirror", aliases)
+
+
+def _shift(name: str, *aliases: str) -> ScalarFunction:
+    return ScalarFunction(name, (Overload(("integer", "integer"), "first"),), "mirror", aliases)
+
+
+def _strings(
+    name: str,
+    *params: str,
+    result: str = "first",
+    options: Mapping[str, tuple[str, ...]] | None = None,
+    aliases: tuple[str, ...] = (),
+) -> ScalarFunction:
+    """A function of strings; a parameter that starts with ``?`` may be left out (the last ones only)."""
+    shortest = next((i for i, p in enumerate(params) if p.startswith("?")), len(params))
+    plain = tuple(p.lstrip("?") for p in params)
+    forms = tuple(
+        Overload(plain[:count], result, options or {}) for count in range(shortest, len(params) + 1)
+    )
+    return ScalarFunction(name, forms, "mirror", aliases)
+
+
+def _moved() -> tuple[Overload, ...]:
+    """Overloads of `add` and `subtract`: a point in time and an interval."""
+    return (
+        Overload(("date", "months"), "date"),
+        Overload(("date", "days"), "date_and_days"),
+        Overload(("date", "months_days"), "date_and_days"),
+        Overload(("timestamp", "months"), "first"),
+        Overload(("timestamp", "days"), "first"),
+        Overload(("timestamp", "months_days"), "first"),
+        Overload(("timestamp_tz", "months"), "first"),
+        Overload(("timestamp_tz", "months", "text"), "first"),
+        Overload(("timestamp_tz", "days"), "first"),
+        Overload(("timestamp_tz", "months_days"), "first"),
+    )
+
+
+def _arithmetic(name: str, decimal_rule: str, *more: Overload) -> ScalarFunction:
+    return ScalarFunction(
+        name,
+        (
+            _pair("integer", "unified", _OVERFLOW),
+            _pair("float", "unified", _ROUND_EVEN),
+            _pair("decimal", decimal_rule, _STRICT_OVERFLOW),
+            *more,
+        ),
+    )
+
+
+_DIVIDE = ScalarFunction(
+    "divide",
+    (
+        _pair("integer", "unified", {"OVERFLOW": ("ERROR",), "ON_DOMAIN_ERROR": ("ERROR", "NULL"), **_BY_ZERO}),
+        _pair(
+            "float", "unified",
+            {**_ROUND_EVEN, "ON_DOMAIN_ERROR": ("NAN",), "ON_DIVISION_BY_ZERO": ("IEEE", "NULL")},
+        ),
+        _pair("decimal", "decimal_divide", {"OVERFLOW": ("ERROR",), **_BY_ZERO}),
+    ),
+)  # fmt: skip
+
+_MODULUS = ScalarFunction(
+    "modulus",
+    (
+        _pair(
+            "integer", "unified",
+            {"DIVISION_TYPE": ("TRUNCATE", "FLOOR"), "OVERFLOW": ("ERROR",), "ON_DOMAIN_ERROR": ("ERROR", "NULL")},
+        ),
+        _pair("float", "unified", _ROUND_EVEN),
+        _pair("decimal", "decimal_modulus", {"OVERFLOW": ("ERROR",), "ON_DOMAIN_ERROR": ("ERROR", "NULL")}),
+    ),
+    aliases=("mod", "modulo", "rem"),
+)  # fmt: skip
+
+
+def _same_number(name: str, overflow: bool, *aliases: str) -> ScalarFunction:
+    forms = (
+        Overload(("integer",), "first", _OVERFLOW if overflow else {}),
+        Overload(("float",), "first"),
+        Overload(("decimal",), "first"),
+    )
+    return ScalarFunction(name, forms, "mirror", aliases)
+
+
+def _whole(name: str, *aliases: str) -> ScalarFunction:
+    forms = (
+        Overload(("float",), "first"),
+        Overload(("decimal",), "decimal_whole"),
+        Overload(("integer",), "first"),
+    )
+    return ScalarFunction(name, forms, "mirror", aliases)
+
+
+def _round() -> ScalarFunction:
+    rules = {"integer": "first", "float": "first", "decimal": "decimal_round"}
+    forms = [Overload((f, "integer"), r, _ROUND) for f, r in rules.items()]
+    forms += [Overload((f,), r, _ROUND) for f, r in rules.items()]
+    return ScalarFunction("round", tuple(forms))
+
+
+def _choice(name: str, nulls: Nulls, *aliases: str) -> ScalarFunction:
+    form = Overload(("any",), "unified", unify=True, variadic=True)
+    return ScalarFunction(name, (form,), nulls, aliases)
+
+
+def _logic(name: str) -> ScalarFunction:
+    return ScalarFunction(name, (Overload(("bool",), "bool", variadic=True),))
+
+
+def _extract() -> ScalarFunction:
+    forms = [
+        Overload(("enum:component", *indexing, *point), "i64")
+        for point in (("date",), ("timestamp",), ("timestamp_tz", "text"), ("time",))
+        for indexing in ((), ("enum:indexing",))
+    ]
+    return ScalarFunction("extract", tuple(forms))
+
+
+_POINTS = ("date", "timestamp", "timestamp_tz")
+
+_ROWS: tuple[ScalarFunction, ...] = (
+    # comparison
+    _compare("equal", "eq"),
+    _compare("not_equal", "neq", "ne"),
+    _compare("lt", "less", "less_than"),
+    _compare("lte", "less_equal", "less_than_or_equal"),
+    _compare("gt", "greater", "greater_than"),
+    _compare("gte", "greater_equal", "greater_than_or_equal"),
+    _compare("is_distinct_from", nulls="never"),
+    _compare("is_not_distinct_from", nulls="never"),
+    ScalarFunction("between", (Overload(("any", "any", "any"), "bool", unify=True),)),
+    _test("is_null", "any", "isnull"),
+    _test("is_not_null", "any", "isnotnull"),
+    _test("is_true", "bool"),
+    _test("is_not_true", "bool"),
+    _test("is_false", "bool"),
+    _test("is_not_false", "bool"),
+    _test("is_unknown", "bool"),
+    _test("is_not_unknown", "bool"),
+    _test("is_nan", "float", "isnan", nulls="mirror"),
+    _test("is_finite", "float", nulls="mirror"),
+    _test("is_infinite", "float", nulls="mirror"),
+    ScalarFunction("nullif", (Overload(("any", "any"), "unified", unify=True),), "always"),
+    _choice("coalesce", "all", "ifnull", "nvl"),
+    _choice("least", "mirror"),
+    _choice("greatest", "mirror"),
+    _choice("least_skip_null", "all"),
+    _choice("greatest_skip_null", "all"),
+    # boolean
+    _logic("and"),
+    _logic("or"),
+    ScalarFunction("not", (Overload(("bool",), "bool"),)),
+    ScalarFunction("xor", (Overload(("bool", "bool"), "bool"),)),
+    ScalarFunction("and_not", (Overload(("bool", "bool"), "bool"),)),
+    # arithmetic
+    _arithmetic("add", "decimal_add", *_moved()),
+    _arithmetic("subtract", "decimal_add", *_moved()),
+    _arithmetic("multiply", "decimal_multiply"),
+    _DIVIDE,
+    _MODULUS,
+    _same_number("negate", True, "negative"),
+    _same_number("abs", True),
+    _same_number("sign", False, "signum"),
+    _floating("sqrt", _DOMAIN),
+    _floating("exp", _ROUND_EVEN),
+    _floating("power", {"OVERFLOW": ("ERROR",)}, "pow", arity=2),
+    _floating("sin", _ROUND_EVEN),
+    _floating("cos", _ROUND_EVEN),
+    _floating("tan", _ROUND_EVEN),
+    _floating("sinh", _ROUND_EVEN),
+    _floating("cosh", _ROUND_EVEN),
+    _floating("tanh", _ROUND_EVEN),
+    _floating("asin", _DOMAIN),
+    _floating("acos", _DOMAIN),
+    _floating("atan", _ROUND_EVEN),
+    _floating("atan2", _DOMAIN, arity=2),
+    _floating("radians", _ROUND_EVEN),
+    _floating("degrees", _ROUND_EVEN),
+    _floating("ln", _LOG),
+    _floating("log10", _LOG),
+    _floating("log2", _LOG),
+    _floating("log1p", _LOG),
+    ScalarFunction("bitwise_not", (Overload(("integer",), "first"),)),
+    _bitwise("bitwise_and"),
+    _bitwise("bitwise_or"),
+    _bitwise("bitwise_xor"),
+    _shift("shift_left", "bitwise_shift_left"),
+    _shift("shift_right", "bitwise_shift_right"),
+    _shift("shift_right_unsigned"),
+    # rounding
+    _whole("ceil", "ceiling"),
+    _whole("floor"),
+    _round(),
+    # strings
+    _strings("upper", "text", options=_CHARSET),
+    _strings("lower", "text", options=_CHARSET),
+    _strings("initcap", "text", options=_CHARSET),
+    _strings("reverse", "text"),
+    _strings("substring", "text", "integer", "?integer", result="string", options=_NEGATIVE_START, aliases=("substr",)),
+    _strings("left", "text", "integer", result="string"),
+    _strings("right", "text", "integer", result="string"),
+    _strings("like", "text", "text", "?escape", result="bool", options=_CASE),
+    _strings("ilike", "text", "text", "?escape", result="bool"),
+    _strings("starts_with", "text", "text", result="bool", options=_CASE),
+    _strings("ends_with", "text", "text", result="bool", options=_CASE),
+    _strings("contains", "text", "text", result="bool", options=_CASE),
+    _strings("strpos", "text", "text", result="length", options={"CASE_SENSITIVITY": ("CASE_SENSITIVE",)}),
+    _strings("ltrim", "text", "?text", result="string"),
+    _strings("rtrim", "text", "?text", result="string"),
+    _strings("trim", "text", "?text", result="string", aliases=("btrim",)),
+    _strings("lpad", "text", "integer", "?text", result="string"),
+    _strings("rpad", "text", "integer", "?text", result="string"),
+    _strings("replace", "text", "text", "text", result="string", options={"CASE_SENSITIVITY": ("CASE_SENSITIVE",)}),
+    _strings("repeat", "text", "integer", result="string"),
+    _strings("char_length", "text", result="length", aliases=("character_length", "length")),
+    _strings("octet_length", "text", result="length"),
+    _strings("bit_length", "text", result="length"),
+    ScalarFunction(
+        "concat", (Overload(("text",), "text", _CONCAT, variadic=True),), aliases=("str_concat",)
+    ),
+    # date and time
+    _extract(),
+    ScalarFunction(
+        "date_part", tuple(Overload(("word:part", p), "i32") for p in (*_POINTS, "time"))
+    ),
+    ScalarFunction("date_trunc", tuple(Overload(("word:unit", p), "second") for p in _POINTS)),
+)  # fmt: skip
+
+SCALARS: dict[str, ScalarFunction] = {row.name: row for row in _ROWS}
+"""Canonical name -> row."""
+
+SCALAR_NAMES: dict[str, str] = {
+    spelling: row.name for row in _ROWS for spelling in (row.name, *row.aliases)
+}
+"""Every accepted spelling -> canonical name."""

@@ -1,0 +1,180 @@
+"""From partial sums to exact digits: what one batch adds to each accumulator of each group.
+
+Columns of a delta table: ``hash`` (uint64), keys ``k*``, then partial sums (int64) of coefficients at distances of
+`OperatorSpec.limb_bits` bits, lowest first: ``w_0``, ``w_1``, ... for the total weight and ``a{i}_0``, ... for accumulator i.
+
+- A decimal accumulator comes either as one column ``a{i}`` of type decimal(38, s), null where the sum did not fit,
+  or as parts ``a{i}_{part}_{j}``, part p counting units of 10^(18 p).
+- A float accumulator has a column ``b{i}`` (int32): the bin of the values added, null meaning bin 0. The coefficients
+  of bin b count units of 2^(64 b - 96). Values that are not finite come as counts in bins of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from substrait_agg.functions import exact
+from substrait_agg.functions.accumulators import DIGIT_BITS, Accumulator
+from substrait_agg.operator.spec import OperatorSpec
+from substrait_agg.state.rows import as_mask
+
+BIN_DIGITS = 2  # a bin is 64 bits wide
+BIN_BASE = -3  # and its coefficients begin 96 bits below its own unit
+NAN_BIN, PLUS_BIN, MINUS_BIN = 20, 22, 24
+REGISTERS = BIN_DIGITS * NAN_BIN  # digits from here up are counts of NaN, +inf and -inf, four digits each
+REGISTER_DIGITS = 4
+PART_POWER = 18
+
+
+@dataclass(frozen=True, slots=True)
+class FloatDigits:
+    """Digits of a float accumulator: `digits[0]` stands at position `base`."""
+
+    base: int
+    digits: exact.Digits
+
+
+def int64_column(table: pa.Table, name: str) -> npt.NDArray[np.int64]:
+    """A column of partial sums; null (no row contributed) counts as 0."""
+    column = table.column(name)
+    if column.null_count:
+        column = pc.fill_null(column, 0)
+    return np.asarray(column.combine_chunks().to_numpy(zero_copy_only=False), np.int64)
+
+
+def coefficients(table: pa.Table, prefix: str, limb_bits: int) -> exact.Digits:
+    """The number whose coefficients are the columns ``prefix_0``, ``prefix_1``, ..., as uncarried digits."""
+    names = set(table.column_names)
+    count = next(j for j in range(len(names) + 1) if f"{prefix}_{j}" not in names)
+    length = ((count - 1) * limb_bits) // DIGIT_BITS + 3
+    digits = exact.zeros(length + 1, table.num_rows)
+    for j in range(count):
+        exact.add_at(digits, int64_column(table, f"{prefix}_{j}"), j * limb_bits)
+    return digits
+
+
+def fixed_digits(
+    table: pa.Table, ordinal: int, accumulator: Accumulator, limb_bits: int
+) -> exact.Digits:
+    """What each row adds to an accumulator of fixed size, as uncarried digits."""
+    if accumulator.kind != "decimal":
+        return coefficients(table, f"a{ordinal}", limb_bits)
+    if f"a{ordinal}" in table.column_names:
+        return _from_decimals(table.column(f"a{ordinal}").combine_chunks())
+    total = exact.zeros(accumulator.digits + 4, table.num_rows)
+    for part in range(3):
+        digits = exact.carry(coefficients(table, f"a{ordinal}_{part}", limb_bits))
+        scaled = exact.times_power_of_ten(digits, PART_POWER * part)
+        total = exact.widen(total, len(scaled))
+        total[: len(scaled)] += scaled
+    return total
+
+
+def decimal_overflow(table: pa.Table, spec: OperatorSpec) -> bool:
+    """Whether a decimal sum did not fit Spark's 38 digits, so that the batch must be summed in parts."""
+    for i, accumulator in enumerate(spec.accumulators):
+        if accumulator.kind != "decimal" or f"a{i}" not in table.column_names:
+            continue
+        lost = pc.and_(pc.is_null(table.column(f"a{i}")), pc.greater(table.column(f"c{i}"), 0))
+        if pc.any(lost).as_py():
+            return True
+    return False
+
+
+def _from_decimals(values: pa.Array) -> exact.Digits:
+    raw = values.buffers()[1]
+    words = np.frombuffer(raw, np.int64, count=2 * (len(values) + values.offset))
+    words = words.reshape(-1, 2)[values.offset :]
+    if values.null_count:
+        words = np.where(as_mask(values.is_null())[:, None], np.int64(0), words)
+    return exact.from_words(np.ascontiguousarray(words))
+
+
+def float_digits(table: pa.Table, ordinal: int, limb_bits: int) -> FloatDigits:
+    """What each row adds to a float accumulator: its coefficients at the position of its bin."""
+    local = coefficients(table, f"a{ordinal}", limb_bits)
+    bins = int64_column(table, f"b{ordinal}")
+    if not len(bins):
+        return FloatDigits(BIN_BASE, local)
+    low, high = int(bins.min()), int(bins.max())
+    base = BIN_DIGITS * low + BIN_BASE
+    if low == high:
+        return FloatDigits(base, local)
+    digits = exact.zeros(len(local) + BIN_DIGITS * (high - low), len(bins))
+    for bin_ in np.unique(bins):
+        rows = np.flatnonzero(bins == bin_)
+        start = BIN_DIGITS * (int(bin_) - low)
+        digits[start : start + len(local), rows] = local[:, rows]
+    return FloatDigits(base, digits)
+
+
+def add_up(digits: exact.Digits, starts: npt.NDArray[np.int64], order: npt.NDArray[np.int64]) -> exact.Digits:
+    """Per group, the sum of its rows' uncarried digits: rows in `order`, groups beginning at `starts`."""
+    ordered = digits[:, order]
+    if len(starts) == len(order):
+        return ordered
+    return np.add.reduceat(exact.carry(ordered), starts, axis=1)
+
+
+def add_floats(left: FloatDigits, right: FloatDigits) -> FloatDigits:
+    """The sum of two columns of float digits, carried, with room for the carry."""
+    base = min(left.base, right.base)
+    top = max(left.base + len(left.digits), right.base + len(right.digits))
+    digits = exact.zeros(top - base + 1, left.digits.shape[1])
+    for part in (left, right):
+        start = part.base - base
+        digits[start : start + len(part.digits)] += part.digits
+    return FloatDigits(base, exact.carry(digits))
+
+
+def pack_floats(value: FloatDigits) -> tuple[pa.Array, pa.Array]:
+    """Stored form of carried digits: position of the lowest nonzero digit, list of digits up to the highest."""
+    nonzero = value.digits != 0
+    length, rows = value.digits.shape
+    some = nonzero.any(axis=0)
+    first = np.where(some, np.argmax(nonzero, axis=0), 0)
+    last = np.where(some, length - np.argmax(nonzero[::-1], axis=0), 0)
+    depth = np.arange(length)
+    inside = (depth >= first[:, None]) & (depth < last[:, None])
+    offsets = np.zeros(rows + 1, np.int32)
+    np.cumsum(last - first, out=offsets[1:])
+    digits = value.digits.T[inside].astype(np.int32)
+    lists = pa.ListArray.from_arrays(pa.array(offsets), pa.array(digits))
+    return pa.array((first + value.base).astype(np.int16)), lists
+
+
+def unpack_floats(positions: pa.Array, lists: pa.ListArray) -> FloatDigits:
+    """Digits from their stored form."""
+    lengths = np.diff(lists.offsets.to_numpy())
+    start = positions.to_numpy().astype(np.int64)
+    if not len(lengths) or not lengths.any():
+        return FloatDigits(0, exact.zeros(1, len(lengths)))
+    some = lengths > 0
+    base = int(start[some].min())
+    top = int((start + lengths)[some].max())
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    within = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    digits = exact.zeros(top - base, len(lengths))
+    digits[start[rows] - base + within, rows] = lists.flatten().to_numpy()
+    return FloatDigits(base, digits)
+
+
+def split_registers(value: FloatDigits) -> tuple[FloatDigits, list[npt.NDArray[np.int64]]]:
+    """The finite part of carried float digits, and the counts of NaN, +inf and -inf (sign matters only)."""
+    rows = value.digits.shape[1]
+    keep = min(len(value.digits), max(0, REGISTERS - value.base))
+    finite = value.digits[:keep] if keep else exact.zeros(1, rows)
+    counts = []
+    for register in range(3):
+        start = REGISTERS + REGISTER_DIGITS * register - value.base
+        part = value.digits[max(0, start) : max(0, start + REGISTER_DIGITS)]
+        sign = np.zeros(rows, np.int64)
+        for digit in part:
+            sign = np.where(digit != 0, np.sign(digit), sign)
+        counts.append(sign)
+    return FloatDigits(value.base if keep else 0, finite), counts

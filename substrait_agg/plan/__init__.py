@@ -1,0 +1,10 @@
+"""The decode stage: from any Substrait plan to the typed relation tree of `plan.model`."""
+
+from __future__ import annotations
+
+from substrait_agg.plan.decoder import decode
+from substrait_agg.plan.model import DecodedPlan
+from substrait_agg.plan.node import MAX_DEPTH, MAX_VALUES
+from substrait_agg.plan.source import MAX_PLAN_BYTES
+
+__all__ = ["MAX_DEPTH", "MAX_PLAN_BYTES", "MAX_VALUES", "DecodedPlan", "decode"]

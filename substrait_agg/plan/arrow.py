@@ -1,0 +1,132 @@
+"""Substrait types as Arrow types: how values travel between Spark, state, changes and views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from substrait_agg.errors import UsageError
+from substrait_agg.plan.types import Type
+
+MAX_DECIMAL_PRECISION = 38
+
+_SIMPLE: dict[str, pa.DataType] = {
+    "bool": pa.bool_(),
+    "i8": pa.int8(),
+    "i16": pa.int16(),
+    "i32": pa.int32(),
+    "i64": pa.int64(),
+    # An unsigned integer travels as the next wider signed one, because Spark has no unsigned types.
+    "u8": pa.int16(),
+    "u16": pa.int32(),
+    "u32": pa.int64(),
+    "u64": pa.decimal128(20, 0),
+    "fp32": pa.float32(),
+    "fp64": pa.float64(),
+    "string": pa.string(),
+    "fixedchar": pa.string(),
+    "varchar": pa.string(),
+    "binary": pa.binary(),
+    "fixedbinary": pa.binary(),
+    "uuid": pa.binary(),
+    "date": pa.date32(),
+    # Months: Arrow's Python package has no year-month interval.
+    "interval_year": pa.int32(),
+}
+
+
+def _digits(type_: Type, most: int) -> int:
+    digits = type_.params[0]
+    if not 0 <= digits <= most:
+        raise unsupported(type_)
+    return digits
+
+
+def unsupported(type_: Type) -> UsageError:
+    """The error for a type that no column can have here."""
+    return UsageError(
+        "TYPE_NOT_SUPPORTED",
+        f"no column can have the type {type_}",
+        help="cast it in the plan to a type that is listed in the documentation of types",
+    )
+
+
+def _time(type_: Type) -> pa.DataType:
+    _digits(type_, 6)
+    return pa.time64("ns")
+
+
+def _timestamp(type_: Type) -> pa.DataType:
+    return pa.timestamp("us" if _digits(type_, 9) <= 6 else "ns")
+
+
+def _timestamp_tz(type_: Type) -> pa.DataType:
+    return pa.timestamp("us" if _digits(type_, 9) <= 6 else "ns", "UTC")
+
+
+def _duration(type_: Type) -> pa.DataType:
+    return pa.duration("us" if _digits(type_, 9) <= 6 else "ns")
+
+
+def _decimal(type_: Type) -> pa.DataType:
+    precision, scale = type_.params
+    if not (1 <= precision <= MAX_DECIMAL_PRECISION and 0 <= scale <= precision):
+        raise unsupported(type_)
+    return pa.decimal128(precision, scale)
+
+
+def _struct(type_: Type) -> pa.DataType:
+    return pa.struct(
+        pa.field(f"f{i}", to_arrow(child), child.nullable) for i, child in enumerate(type_.children)
+    )
+
+
+def _list(type_: Type) -> pa.DataType:
+    element = type_.children[0]
+    return pa.list_(pa.field("element", to_arrow(element), element.nullable))
+
+
+def _map(type_: Type) -> pa.DataType:
+    key, value = type_.children
+    return pa.map_(to_arrow(key), pa.field("value", to_arrow(value), value.nullable))
+
+
+_BUILT: dict[str, Callable[[Type], pa.DataType]] = {
+    "decimal": _decimal,
+    "precision_time": _time,
+    "precision_timestamp": _timestamp,
+    "precision_timestamp_tz": _timestamp_tz,
+    "interval_day": _duration,
+    "struct": _struct,
+    "list": _list,
+    "map": _map,
+}
+
+
+def to_arrow(type_: Type) -> pa.DataType:
+    """The Arrow type of a column of type `type_`.
+
+    Times and timestamps of up to 6 digits are microseconds (times are stored in nanoseconds, as Spark hands them over).
+    Fields of a struct are named ``f0``, ``f1``, ... because Substrait types do not name them.
+
+    Raises:
+        UsageError: ``TYPE_NOT_SUPPORTED`` for types no column can have (user defined, compound intervals, ...).
+    """
+    if type_.kind in _SIMPLE:
+        return _SIMPLE[type_.kind]
+    build = _BUILT.get(type_.kind)
+    if build is None:
+        raise unsupported(type_)
+    return build(type_)
+
+
+def arrow_schema(names: Sequence[str], types: Sequence[Type]) -> pa.Schema:
+    """Columns `names` (not necessarily unique) of `types`, with their nullability.
+
+    Raises:
+        UsageError: ``TYPE_NOT_SUPPORTED`` as in `to_arrow`.
+    """
+    return pa.schema(
+        [pa.field(n, to_arrow(t), t.nullable) for n, t in zip(names, types, strict=True)]
+    )

@@ -1,0 +1,107 @@
+"""What decoding a plan shares: its declarations, its producer, and where problems go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from substrait_agg.plan.model import FunctionName
+from substrait_agg.plan.node import Node, Unreadable, nearest
+from substrait_agg.problems import Problems
+
+MAX_PROBLEMS = 1_000
+"""Problems after which decoding stops; a plan that has more is damaged, not mistaken."""
+
+
+class Findings:
+    """Problems of the decode stage: each once, at most `MAX_PROBLEMS`, handed on in plan order."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str, tuple[tuple[str, str], ...]], dict[str, object]] = {}
+
+    def report(self, code: str, path: str, **params: object) -> None:
+        """Add a problem of kind `code` at `path`.
+
+        Raises:
+            Unreadable: there are too many.
+        """
+        key = (code, path, tuple((name, str(value)) for name, value in params.items()))
+        if key not in self._found and len(self._found) >= MAX_PROBLEMS:
+            raise Unreadable("TOO_MANY_PROBLEMS", path, limit=MAX_PROBLEMS)
+        self._found[key] = params
+
+    def hand_on(self, problems: Problems, plan: Node | None) -> None:
+        """Add all to `problems`, in the order of their places in the plan if there is one."""
+        found = [(code, path, params) for (code, path, _), params in self._found.items()]
+        if plan is not None:
+            found.sort(key=lambda item: nearest(plan, item[1]).place)
+        for code, path, params in found:
+            problems.add(code, path, **params)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeName:
+    """An extension type as the plan declares it; `urn` as in `FunctionName`."""
+
+    name: str
+    urn: str | None
+
+
+@dataclass(slots=True)
+class Context:
+    """Declarations by anchor, the producer's name in lower case, and the sink of problems."""
+
+    findings: Findings
+    producer: str = ""
+    version: tuple[int, int, int] | None = None
+    functions: dict[int, FunctionName] = field(default_factory=dict)
+    types: dict[int, TypeName] = field(default_factory=dict)
+    _removed: set[tuple[str, str]] = field(default_factory=set)
+
+    @property
+    def datafusion(self) -> bool:
+        """Whether DataFusion wrote the plan, whose type variations have a meaning of their own."""
+        return self.producer.startswith("datafusion")
+
+    def report(self, code: str, path: str, **params: object) -> None:
+        """Add a problem; see `Findings.report`."""
+        self.findings.report(code, path, **params)
+
+    def removed(self, node: Node, name: str, release: str) -> None:
+        """Note that a field was read which `release` removed.
+
+        It is a problem, once per plan and kind of message, where the plan says that it is of that release.
+        """
+        minor = int(release.partition(".")[2])
+        key = (node.shape.name, name)
+        if self.version is None or self.version < (0, minor, 0) or key in self._removed:
+            return
+        self._removed.add(key)
+        self.report(
+            "FIELD_REMOVED",
+            node.at(name),
+            field=name,
+            message=key[0],
+            release=release,
+            version=".".join(map(str, self.version)),
+        )
+
+    def missing(self, node: Node, name: str) -> None:
+        """Report that a field that must be there is not."""
+        self.report("FIELD_MISSING", node.path, field=name, message=node.shape.name)
+
+    def function(self, anchor: int) -> FunctionName:
+        """The function declared under `anchor`, or one that is not known."""
+        known = self.functions.get(anchor)
+        declared = f"anchor {anchor}"
+        return known or FunctionName("", None, None, declared, known=False)
+
+
+Handler = Callable[[Node, Context], Any]
+"""Decodes one message whose children are decoded already."""
+
+
+def each(node: Node, name: str) -> Iterator[Any]:
+    """What the messages of a repeated field were decoded to."""
+    return (child.result for child in node.messages(name))

@@ -1,0 +1,127 @@
+"""From the content of a plan to the typed relation tree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from substrait_agg.errors import PlanUnreadable
+from substrait_agg.plan.context import Context, Findings, Handler
+from substrait_agg.plan.extensions import read_extensions
+from substrait_agg.plan.jsonplan import read_json
+from substrait_agg.plan.leftovers import report_leftovers
+from substrait_agg.plan.model import DecodedPlan, Relation, Unsupported
+from substrait_agg.plan.node import Node, Unreadable, check_path_text, preorder
+from substrait_agg.plan.read_expressions import read_expression
+from substrait_agg.plan.read_literals import read_literal
+from substrait_agg.plan.read_relations import read_relation
+from substrait_agg.plan.read_types import read_type
+from substrait_agg.plan.source import json_text, plan_bytes
+from substrait_agg.plan.units import Key, Unit, ordered_units
+from substrait_agg.plan.wire import read_wire
+from substrait_agg.problems import Problems
+
+_HANDLERS: dict[str, Handler] = {
+    "Type": read_type,
+    "Expression.Literal": read_literal,
+    "Expression": read_expression,
+    "Rel": read_relation,
+}
+
+
+def decode(source: Any, problems: Problems) -> DecodedPlan:
+    """Decode a plan; everything that is wrong with it goes to `problems`, in plan order.
+
+    Args:
+        source: protobuf or protobuf-JSON as bytes, JSON text, a path to a file with either, or a
+            protobuf ``Plan`` message of any bindings.
+        problems: where problems are added; what could not be read stands in the tree as `Unsupported`.
+
+    Raises:
+        PlanUnreadable: it is not a Substrait plan at all, or exceeds a limit; its problems, with those
+            found before, are in the exception and in `problems`.
+        UsageError: the file cannot be read, or the source is of no kind named above.
+    """
+    findings = Findings()
+    try:
+        content = plan_bytes(source)
+        text = json_text(content)
+        if text is None:
+            plan = read_wire(content, findings.report)
+        else:
+            plan = read_json(text, findings.report)
+        order = preorder(plan)
+        for place, node in enumerate(order):
+            node.place = place
+        check_path_text(order)
+        decoded = _decode(plan, order, content, Context(findings))
+    except Unreadable as reason:
+        findings.hand_on(problems, None)
+        problems.add(reason.code, reason.path, **reason.params)
+        raise PlanUnreadable(tuple(problems.found)) from None
+    findings.hand_on(problems, plan)
+    return decoded
+
+
+def _decode(plan: Node, order: list[Node], content: bytes, context: Context) -> DecodedPlan:
+    entries = plan.messages("relations")
+    if not entries:
+        raise Unreadable("PLAN_UNREADABLE", reason="it has no relations")
+    _read_version(plan, context)
+    read_extensions(plan, context)
+    units, by_key = ordered_units(entries, context)
+    for unit in units:
+        _decode_unit(unit, by_key, context)
+    names, root = _root(entries, by_key, context)
+    report_leftovers(order, set(_HANDLERS), context)
+    return DecodedPlan(root, names, context.producer, context.version, content)
+
+
+def _decode_unit(unit: Unit, by_key: dict[Key, Unit], context: Context) -> None:
+    """Decode the messages of a unit from the innermost outwards, so that no depth is a problem."""
+    for node, key in unit.references:
+        target = by_key[key].root
+        if target.shape.name == "RelRoot":
+            node.result = target.values["input"].result if target.has("input") else None
+            node.result = node.result or Unsupported("none", target.path)
+        else:
+            node.result = target.result
+    for node in reversed(unit.order):
+        handler = _HANDLERS.get(node.shape.name)
+        if handler is not None:
+            node.result = handler(node, context)
+
+
+def _read_version(plan: Node, context: Context) -> None:
+    version = plan.message("version")
+    if version is None:
+        context.report("VERSION_MISSING", "version")
+        return
+    context.producer = version.text("producer").strip().lower()
+    numbers = (version.number(f"{part}_number") for part in ("major", "minor", "patch"))
+    major, minor, patch = numbers
+    context.version = (major, minor, patch)
+
+
+def _root(
+    entries: list[Node], by_key: dict[Key, Unit], context: Context
+) -> tuple[tuple[str, ...] | None, Relation]:
+    """The names and the relation that the plan is about: its root, or its one bare relation."""
+    roots = [entry for entry in entries if entry.has("root")]
+    referred = {key for unit in by_key.values() for _, key in unit.references}
+    bare = [
+        entry
+        for index, entry in enumerate(entries)
+        if entry.has("rel") and ("relation", index, -1) not in referred
+    ]
+    candidates = roots or bare
+    if len(candidates) != 1:
+        context.report("ROOT_COUNT", "relations", count=len(candidates))
+        if not candidates:
+            return None, Unsupported("none", "relations[0]")
+    root = candidates[0].message("root")
+    top = root.message("input") if root is not None else candidates[0].message("rel")
+    names = tuple(root.scalars("names")) if root is not None else None
+    if top is None:
+        context.missing(root or candidates[0], "input")
+        return names, Unsupported("none", candidates[0].path)
+    return names, top.result

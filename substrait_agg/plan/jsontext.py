@@ -1,0 +1,153 @@
+"""JSON text to Python values without recursion; comments are allowed, as producers write them.
+
+The parser of the standard library gives up at Python's recursion limit, which real plans exceed, and lets the
+last of two equal keys win.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from substrait_agg.plan.node import MAX_DEPTH, MAX_VALUES, Unreadable
+
+# A level of the plan takes at most two of JSON: a list and an object in it.
+_MAX_JSON_DEPTH = 2 * MAX_DEPTH + 2
+_SKIP = re.compile(r"(?:[ \t\r\n]++|//[^\n]*+|/\*(?s:.*?)\*/)*+")
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(\.[0-9]++)?([eE][+-]?[0-9]++)?")
+_WORD = re.compile(r"[A-Za-z]++")
+_WORDS = {"true": True, "false": False, "null": None}
+_MAX_DIGITS = 400
+
+
+class _Malformed(Exception):
+    """The text is not JSON at `offset`."""
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(reason)
+        self.offset = offset
+        self.reason = reason
+
+
+def parse_json(text: str) -> Any:
+    """The value that `text` holds.
+
+    Raises:
+        Unreadable: it is not JSON, or exceeds a limit.
+    """
+    try:
+        return _Reader(text).read()
+    except _Malformed as problem:
+        line = text.count("\n", 0, problem.offset) + 1
+        column = problem.offset - text.rfind("\n", 0, problem.offset)
+        reason = f"line {line}, column {column}: {problem.reason}"
+        raise Unreadable("PLAN_UNREADABLE", reason=reason) from None
+
+
+class _Reader:
+    """Reads one document; `open` holds the lists and objects that are not closed yet."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.open: list[Any] = []
+        self.budget = MAX_VALUES
+
+    def read(self) -> Any:
+        self._skip()
+        root = self._begin()
+        while self.open:
+            self._next_in(self.open[-1])
+        self._skip()
+        if self.at < len(self.text):
+            raise _Malformed(self.at, "text follows the plan")
+        return root
+
+    def _skip(self) -> None:
+        found = _SKIP.match(self.text, self.at)
+        self.at = found.end() if found else self.at
+
+    def _peek(self) -> str:
+        if self.at >= len(self.text):
+            raise _Malformed(self.at, "the text ends too early")
+        return self.text[self.at]
+
+    def _next_in(self, container: Any) -> None:
+        """Read the next member of the innermost open container, or close it."""
+        closing = "}" if isinstance(container, dict) else "]"
+        self._skip()
+        if self._peek() == closing:
+            self.at += 1
+            self.open.pop()
+            return
+        if container:
+            self._expect(",")
+            self._skip()
+        if isinstance(container, dict):
+            key = self._key(container)
+            container[key] = None
+            container[key] = self._begin()
+        else:
+            container.append(self._begin())
+
+    def _expect(self, mark: str) -> None:
+        if self._peek() != mark:
+            raise _Malformed(self.at, f"{mark!r} is expected")
+        self.at += 1
+
+    def _key(self, container: dict[str, Any]) -> str:
+        start = self.at
+        if self._peek() != '"':
+            raise _Malformed(start, "a key in quotes is expected")
+        key = self._string()
+        if key in container:
+            raise _Malformed(start, f"key {key[:80]!r} is written twice")
+        self._skip()
+        self._expect(":")
+        self._skip()
+        return key
+
+    def _begin(self) -> Any:
+        """The scalar at this place, or a list or object that is still empty and now open."""
+        self.budget -= 1
+        if self.budget < 0:
+            raise Unreadable("PLAN_TOO_LARGE", limit=f"{MAX_VALUES} values")
+        mark = self._peek()
+        if mark in "{[":
+            if len(self.open) >= _MAX_JSON_DEPTH:
+                raise Unreadable("PLAN_TOO_DEEP", limit=MAX_DEPTH)
+            made: Any = {} if mark == "{" else []
+            self.at += 1
+            self.open.append(made)
+            return made
+        return self._string() if mark == '"' else self._plain(mark)
+
+    def _string(self) -> str:
+        found = _STRING.match(self.text, self.at)
+        if found is None:
+            raise _Malformed(self.at, "a text has no end")
+        try:
+            value = json.loads(found.group(), strict=False)
+        except json.JSONDecodeError as problem:
+            raise _Malformed(self.at + problem.pos, problem.msg.lower()) from None
+        self.at = found.end()
+        return str(value)
+
+    def _plain(self, mark: str) -> Any:
+        if mark in "-0123456789":
+            return self._number()
+        found = _WORD.match(self.text, self.at)
+        if found is None or found.group() not in _WORDS:
+            raise _Malformed(self.at, "a value is expected")
+        self.at = found.end()
+        return _WORDS[found.group()]
+
+    def _number(self) -> int | float:
+        found = _NUMBER.match(self.text, self.at)
+        if found is None or found.end() - self.at > _MAX_DIGITS:
+            raise _Malformed(self.at, "this is not a number")
+        self.at = found.end()
+        whole = found.group(1) is None and found.group(2) is None
+        return int(found.group()) if whole else float(found.group())

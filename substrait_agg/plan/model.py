@@ -1,0 +1,279 @@
+"""The decoded plan: relations and expressions as written, free of protobuf, each with its path in the message.
+
+Nothing is resolved here: functions are the names that the plan declares, output types are what it declares (or None).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from substrait_agg.plan.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionName:
+    """A function as the plan's extension declarations name it.
+
+    Attributes:
+        name: lower-case name without signature (``sum``).
+        signature: what follows the colon of the declared name (``i32``), None for a bare name.
+        urn: the last part of the declared URN or URI without ``.yaml`` (``functions_arithmetic``), or None.
+        declared: the name exactly as declared, or ``anchor N`` where no declaration exists.
+        known: False where the plan declares no function under this anchor.
+    """
+
+    name: str
+    signature: str | None
+    urn: str | None
+    declared: str
+    known: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One function option with its preferences, most wanted first."""
+
+    name: str
+    preferences: tuple[str, ...]
+    path: str
+
+
+# --- expressions -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant; `value` is None for null, else a Python value:
+
+    bool, int, float, str, bytes; date = days since 1970-01-01 (int); times and timestamps = ticks of 10^-precision s (int);
+    decimal = unscaled int; interval_year = months (int); interval_day = (days, ticks of 10^-precision s);
+    interval_compound = (months, days, ticks); uuid = bytes; list / struct = tuple of values; map = tuple of (key, value).
+    """
+
+    type: Type
+    value: Any
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRef:
+    """A reference into the input row: the first step is a column ordinal, further ones go into nested values.
+
+    Each step is an int (struct field or list offset) or ``("key", Literal)`` (map key);
+    `steps[0]` is always a column ordinal of the relation's input.
+    """
+
+    steps: tuple[Any, ...]
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class EnumArgument:
+    """An enumeration argument of a function, as written."""
+
+    value: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class TypeArgument:
+    """A type argument of a function."""
+
+    type: Type
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarCall:
+    """A scalar function call."""
+
+    function: FunctionName
+    arguments: tuple[Expression | EnumArgument | TypeArgument, ...]
+    options: tuple[Option, ...]
+    output_type: Type | None
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """A conversion; `failure` is ``throw``, ``null`` or ``unspecified``."""
+
+    input: Expression
+    type: Type
+    failure: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class IfThen:
+    """Pairs of condition and value, and the value when none holds (None = null)."""
+
+    clauses: tuple[tuple[Expression, Expression], ...]
+    otherwise: Expression | None
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """The value of the first case whose literal equals `match`."""
+
+    match: Expression
+    cases: tuple[tuple[Literal, Expression], ...]
+    otherwise: Expression | None
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class SingularOrList:
+    """Whether `value` equals one of `options` (SQL IN)."""
+
+    value: Expression
+    options: tuple[Expression, ...]
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """An expression or relation kind that is not read; its problem has already been reported."""
+
+    kind: str
+    path: str
+
+
+Expression = Literal | FieldRef | ScalarCall | Cast | IfThen | Switch | SingularOrList | Unsupported
+
+# --- relations -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A read of a named table, or of rows written in the plan.
+
+    Attributes:
+        table: the name's parts, empty for a virtual table.
+        names: column names of the base schema, top level.
+        types: column types of the base schema, top level.
+        rows: rows of a virtual table (each a tuple of expressions), else None.
+        filter: keeps a row only when true.
+        projection: column ordinals that remain, in order, or None for all.
+        files: True when the plan names local files itself (`table` then holds their URIs).
+        emit: output mapping, None when direct.
+    """
+
+    table: tuple[str, ...]
+    names: tuple[str, ...]
+    types: tuple[Type, ...]
+    rows: tuple[tuple[Expression, ...], ...] | None
+    filter: Expression | None
+    projection: tuple[int, ...] | None
+    files: bool
+    emit: tuple[int, ...] | None
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Rows for which `condition` is true."""
+
+    input: Relation
+    condition: Expression
+    emit: tuple[int, ...] | None
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """The input's columns, then one per expression."""
+
+    input: Relation
+    expressions: tuple[Expression, ...]
+    emit: tuple[int, ...] | None
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class SortField:
+    """A sort key; `direction` is asc_nulls_first, asc_nulls_last, desc_nulls_first, desc_nulls_last, clustered,
+    unspecified, or ``comparison`` (then `comparison` names the function)."""
+
+    expression: Expression
+    direction: str
+    comparison: FunctionName | None
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One measure with every field it carries.
+
+    `phase` is unspecified, initial_to_intermediate, intermediate_to_intermediate, initial_to_result or
+    intermediate_to_result; `invocation` is unspecified, all or distinct.
+    """
+
+    function: FunctionName
+    arguments: tuple[Expression | EnumArgument | TypeArgument, ...]
+    options: tuple[Option, ...]
+    output_type: Type | None
+    phase: str
+    invocation: str
+    sorts: tuple[SortField, ...]
+    filter: Expression | None
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """An aggregate: grouping expressions in declaration order, sets of ordinals into them, measures.
+
+    Grouping expressions written inline in each set (before spec 0.57) are already gathered: equal ones once,
+    in order of first appearance.
+    """
+
+    input: Relation
+    grouping_expressions: tuple[Expression, ...]
+    groupings: tuple[tuple[int, ...], ...]
+    measures: tuple[Measure, ...]
+    emit: tuple[int, ...] | None
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """All rows of all inputs (set operation UNION ALL)."""
+
+    inputs: tuple[Relation, ...]
+    emit: tuple[int, ...] | None
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """The order in which rows are shown."""
+
+    input: Relation
+    sorts: tuple[SortField, ...]
+    emit: tuple[int, ...] | None
+    path: str
+
+
+Relation = Read | Filter | Project | Aggregate | Union | Sort | Unsupported
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedPlan:
+    """A whole plan.
+
+    Attributes:
+        root: the root relation.
+        names: root names, depth first, or None where the plan has a bare relation.
+        producer: ``version.producer`` in lower case, or empty.
+        version: (major, minor, patch) as the plan states it, or None.
+        raw: the protobuf message as binary, in the form it was decoded from.
+    """
+
+    root: Relation
+    names: tuple[str, ...] | None
+    producer: str
+    version: tuple[int, int, int] | None
+    raw: bytes

@@ -1,0 +1,294 @@
+"""``Expression`` messages and what functions of every kind have in common: arguments, options, sorts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from substrait_agg.plan.context import Context
+from substrait_agg.plan.model import (
+    Cast,
+    EnumArgument,
+    Expression,
+    FieldRef,
+    IfThen,
+    Literal,
+    Option,
+    ScalarCall,
+    SingularOrList,
+    SortField,
+    Switch,
+    TypeArgument,
+    Unsupported,
+)
+from substrait_agg.plan.node import Node, structure
+from substrait_agg.plan.types import Type
+
+Argument = Expression | EnumArgument | TypeArgument
+
+_FAILURES = {0: "unspecified", 1: "null", 2: "throw"}
+_DIRECTIONS = {
+    0: "unspecified",
+    1: "asc_nulls_first",
+    2: "asc_nulls_last",
+    3: "desc_nulls_first",
+    4: "desc_nulls_last",
+    5: "clustered",
+}
+
+
+def read_expression(node: Node, context: Context) -> Expression | EnumArgument:
+    """The expression that an ``Expression`` message says; an enumeration of old argument lists stays one."""
+    kind = node.which("rex_type")
+    if kind is None:
+        context.missing(node, "rex_type")
+        return Unsupported("none", node.path)
+    if kind == "detached_expression_ordinal":
+        return _referred(node, kind)
+    body = node.message(kind)
+    reader = _READERS.get(kind)
+    if body is None or reader is None:
+        return refused(node, kind, context)
+    return reader(node, body, context)
+
+
+def refused(node: Node, kind: str, context: Context) -> Unsupported:
+    """Report an expression of a kind that is not read."""
+    context.report("EXPRESSION_NOT_SUPPORTED", node.at(kind), kind=kind)
+    body = node.values.get(kind)
+    if isinstance(body, Node):
+        body.refuse()
+    return Unsupported(kind, node.path)
+
+
+def _referred(node: Node, kind: str) -> Expression:
+    """A subtree that is written elsewhere; it was put into `result` before."""
+    node.take(kind)
+    found: Expression = node.result
+    return found
+
+
+def expression(node: Node, name: str, context: Context) -> Expression:
+    """The expression in field `name`, which must be there."""
+    child = node.message(name)
+    if child is None:
+        context.missing(node, name)
+        return Unsupported("none", node.at(name))
+    return as_expression(child, context)
+
+
+def optional(node: Node, name: str, context: Context) -> Expression | None:
+    """The expression in field `name`, or None."""
+    child = node.message(name)
+    return None if child is None else as_expression(child, context)
+
+
+def expressions(node: Node, name: str, context: Context) -> tuple[Expression, ...]:
+    """The expressions in a repeated field."""
+    return tuple(as_expression(child, context) for child in node.messages(name))
+
+
+def as_expression(child: Node, context: Context) -> Expression:
+    """What an ``Expression`` message was decoded to, where an enumeration has no place."""
+    found: Expression | EnumArgument = child.result
+    if isinstance(found, EnumArgument):
+        context.report("EXPRESSION_NOT_SUPPORTED", child.at("enum"), kind="enum")
+        return Unsupported("enum", child.path)
+    return found
+
+
+# --- parts of functions ------------------------------------------------------------------------
+
+
+def arguments(node: Node, context: Context) -> tuple[Argument, ...]:
+    """Arguments of a function: field ``arguments``, or ``args`` of the releases before it."""
+    new, old = node.messages("arguments"), node.messages("args")
+    if not old:
+        return tuple(_argument(item, context) for item in new)
+    context.removed(node, "args", "0.93")
+    if not new:
+        return tuple(item.result for item in old)
+    if not _say_the_same(new, old):
+        context.report("FIELD_CONFLICT", node.at("args"), field="args", other="arguments")
+    return tuple(_argument(item, context) for item in new)
+
+
+def _say_the_same(new: list[Node], old: list[Node]) -> bool:
+    known: dict[Any, int] = {}
+    if len(new) != len(old):
+        return False
+    for argument, plain in zip(new, old, strict=True):
+        kind = argument.which("arg_type")
+        if kind == "value" and structure(argument.values[kind], known) != structure(plain, known):
+            return False
+        if kind == "enum":
+            written = plain.result
+            if not isinstance(written, EnumArgument) or written.value != argument.values[kind]:
+                return False
+    return True
+
+
+def _argument(node: Node, context: Context) -> Argument:
+    kind = node.which("arg_type")
+    if kind == "enum":
+        return EnumArgument(node.text(kind), node.path)
+    child = node.message(kind) if kind else None
+    if child is None:
+        context.missing(node, "arg_type")
+        return Unsupported("none", node.path)
+    found: Argument = (
+        TypeArgument(child.result, node.path) if kind == "type" else child.result
+    )
+    return found
+
+
+def options(node: Node) -> tuple[Option, ...]:
+    """Options of a function with their preferences."""
+    return tuple(
+        Option(item.text("name"), tuple(item.scalars("preference")), item.path)
+        for item in node.messages("options")
+    )
+
+
+def output_type(node: Node) -> Type | None:
+    """The type that a function declares, or None."""
+    child = node.message("output_type")
+    found: Type | None = None if child is None else child.result
+    return found
+
+
+def sort_fields(node: Node, context: Context) -> tuple[SortField, ...]:
+    """The ``sorts`` of a function or relation."""
+    return tuple(_sort_field(item, context) for item in node.messages("sorts"))
+
+
+def _sort_field(node: Node, context: Context) -> SortField:
+    key = expression(node, "expr", context)
+    if node.has("comparison_function_reference"):
+        comparison = context.function(node.number("comparison_function_reference"))
+        return SortField(key, "comparison", comparison, node.path)
+    direction = word(node, "direction", _DIRECTIONS, context)
+    return SortField(key, direction, None, node.path)
+
+
+def word(node: Node, name: str, words: dict[int, str], context: Context) -> str:
+    """The word for an enum value; a value that no release has is reported, and the first word taken."""
+    number = node.number(name)
+    if number not in words:
+        reason = f"has the unknown value {number}"
+        context.report("VALUE_INVALID", node.at(name), field=name, reason=reason)
+    return words.get(number, words[0])
+
+
+# --- one function per kind of expression ---------------------------------------------------------
+
+
+def _literal(node: Node, body: Node, context: Context) -> Expression:
+    found: Expression = body.result
+    return found
+
+
+def _scalar_function(node: Node, body: Node, context: Context) -> Expression:
+    function = context.function(body.number("function_reference"))
+    given = arguments(body, context)
+    return ScalarCall(function, given, options(body), output_type(body), node.path)
+
+
+def _cast(node: Node, body: Node, context: Context) -> Expression:
+    target = body.message("type")
+    if target is None:
+        context.missing(body, "type")
+    made = Type("user_defined", name="unknown") if target is None else target.result
+    failure = word(body, "failure_behavior", _FAILURES, context)
+    return Cast(expression(body, "input", context), made, failure, node.path)
+
+
+def _if_then(node: Node, body: Node, context: Context) -> Expression:
+    clauses = tuple(
+        (expression(clause, "if", context), expression(clause, "then", context))
+        for clause in body.messages("ifs")
+    )
+    if not clauses:
+        context.missing(body, "ifs")
+    return IfThen(clauses, optional(body, "else", context), node.path)
+
+
+def _switch(node: Node, body: Node, context: Context) -> Expression:
+    cases = []
+    for case in body.messages("ifs"):
+        literal = case.message("if")
+        value = expression(case, "then", context)
+        if literal is None:
+            context.missing(case, "if")
+        elif isinstance(literal.result, Literal):
+            cases.append((literal.result, value))
+    matched = expression(body, "match", context)
+    return Switch(matched, tuple(cases), optional(body, "else", context), node.path)
+
+
+def _singular_or_list(node: Node, body: Node, context: Context) -> Expression:
+    value = expression(body, "value", context)
+    return SingularOrList(value, expressions(body, "options", context), node.path)
+
+
+def _enum(node: Node, body: Node, context: Context) -> EnumArgument:
+    context.removed(node, "enum", "0.93")
+    unspecified = body.message("unspecified")
+    return EnumArgument("" if unspecified is not None else body.text("specified"), node.path)
+
+
+def _selection(node: Node, body: Node, context: Context) -> Expression:
+    root = body.which("root_type")
+    if root not in (None, "root_reference"):
+        return _part_of_expression(node, body, root, context)
+    if root is not None:
+        body.message(root)
+    kind = body.which("reference_type")
+    segment = body.message("direct_reference") if kind == "direct_reference" else None
+    if segment is None:
+        return refused(body, kind or "reference without a target", context)
+    steps = _steps(segment, context)
+    if steps is None or not isinstance(steps[0], int):
+        context.report("EXPRESSION_NOT_SUPPORTED", segment.path, kind="reference without a column")
+        return Unsupported("selection", node.path)
+    return FieldRef(steps, node.path)
+
+
+def _part_of_expression(
+    node: Node, body: Node, root: str | None, context: Context
+) -> Expression:
+    """A reference whose root is not the input row: outer queries, lambdas, values of expressions."""
+    context.report("EXPRESSION_NOT_SUPPORTED", body.path, kind=f"selection with {root}")
+    body.refuse()
+    return Unsupported("selection", node.path)
+
+
+def _steps(segment: Node | None, context: Context) -> tuple[Any, ...] | None:
+    """From the outermost to the innermost part; None where a part is not said."""
+    steps: list[Any] = []
+    while segment is not None:
+        kind = segment.which("reference_type")
+        body = segment.message(kind) if kind else None
+        if body is None:
+            return None
+        if kind == "map_key":
+            key = body.message("map_key")
+            if key is None or not isinstance(key.result, Literal):
+                return None
+            steps.append(("key", key.result))
+        else:
+            steps.append(body.number("field" if kind == "struct_field" else "offset"))
+        segment = body.message("child")
+    return tuple(steps)
+
+
+_READERS: dict[str, Callable[[Node, Node, Context], Expression | EnumArgument]] = {
+    "literal": _literal,
+    "selection": _selection,
+    "scalar_function": _scalar_function,
+    "if_then": _if_then,
+    "switch_expression": _switch,
+    "singular_or_list": _singular_or_list,
+    "cast": _cast,
+    "enum": _enum,
+}

@@ -1,0 +1,240 @@
+"""``Rel`` messages: one function per kind of relation that is read; every other kind is refused with its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from substrait_agg.plan.context import Context, each
+from substrait_agg.plan.model import (
+    Aggregate,
+    Expression,
+    Filter,
+    Project,
+    Read,
+    Relation,
+    Sort,
+    Union,
+    Unsupported,
+)
+from substrait_agg.plan.node import Node, structure
+from substrait_agg.plan.read_aggregates import groupings, measure
+from substrait_agg.plan.read_expressions import (
+    expression,
+    expressions,
+    optional,
+    sort_fields,
+    word,
+)
+from substrait_agg.plan.types import Type
+
+REFERENCES = ("reference", "detached_rel_ordinal")
+"""Kinds of relation that stand for one written elsewhere in the plan."""
+
+_SET_OPERATIONS = {
+    0: "unspecified", 1: "minus_primary", 2: "minus_multiset", 3: "intersection_primary",
+    4: "intersection_multiset", 5: "union_distinct", 6: "union_all", 7: "minus_primary_all",
+    8: "intersection_multiset_all",
+}  # fmt: skip
+_URI_FIELDS = ("uri_path", "uri_path_glob", "uri_file", "uri_folder")
+
+
+def read_relation(node: Node, context: Context) -> Relation:
+    """The relation that a ``Rel`` message says."""
+    kind = node.which("rel_type")
+    if kind is None:
+        context.missing(node, "rel_type")
+        return Unsupported("none", node.path)
+    if kind in REFERENCES:
+        return _referred(node, kind)
+    body = node.message(kind)
+    reader = _READERS.get(kind)
+    if body is None or reader is None:
+        return _refused(node, kind, kind, context)
+    return reader(body, context)
+
+
+def _refused(node: Node, field: str, kind: str, context: Context) -> Unsupported:
+    path = node.at(field)
+    context.report("RELATION_NOT_SUPPORTED", path, kind=kind)
+    body = node.message(field)
+    if body is not None:
+        body.refuse()
+    return Unsupported(kind, path)
+
+
+def _referred(node: Node, kind: str) -> Relation:
+    """A relation that is written elsewhere; it was put into `result` before."""
+    if kind == "reference":
+        body = node.message(kind)
+        if body is not None:
+            body.refuse()
+    else:
+        node.take(kind)
+    found: Relation = node.result
+    return found
+
+
+def _input(node: Node, context: Context, name: str = "input") -> Relation:
+    child = node.message(name)
+    if child is None:
+        context.missing(node, name)
+        return Unsupported("none", node.at(name))
+    found: Relation = child.result
+    return found
+
+
+def _emit(node: Node) -> tuple[int, ...] | None:
+    """The output mapping in ``common``; None where the output is direct."""
+    common = node.message("common")
+    mapping = common.message("emit") if common is not None else None
+    return None if mapping is None else tuple(mapping.scalars("output_mapping"))
+
+
+def _filter(node: Node, context: Context) -> Relation:
+    condition = expression(node, "condition", context)
+    return Filter(_input(node, context), condition, _emit(node), node.path)
+
+
+def _project(node: Node, context: Context) -> Relation:
+    made = expressions(node, "expressions", context)
+    return Project(_input(node, context), made, _emit(node), node.path)
+
+
+def _sort(node: Node, context: Context) -> Relation:
+    return Sort(_input(node, context), sort_fields(node, context), _emit(node), node.path)
+
+
+def _set(node: Node, context: Context) -> Relation:
+    operation = word(node, "op", _SET_OPERATIONS, context)
+    if operation != "union_all":
+        kind = f"set ({operation})"
+        context.report("RELATION_NOT_SUPPORTED", node.at("op"), kind=kind)
+        node.refuse()
+        return Unsupported(kind, node.path)
+    inputs = tuple(each(node, "inputs"))
+    if not inputs:
+        context.missing(node, "inputs")
+    return Union(inputs, _emit(node), node.path)
+
+
+def _aggregate(node: Node, context: Context) -> Relation:
+    keys, sets = groupings(node, context)
+    measures = tuple(measure(item, context) for item in node.messages("measures"))
+    return Aggregate(_input(node, context), keys, sets, measures, _emit(node), node.path)
+
+
+# --- reads -------------------------------------------------------------------------------------
+
+
+def _read(node: Node, context: Context) -> Relation:
+    kind = node.which("read_type")
+    if kind in ("iceberg_table", "extension_table"):
+        return _refused(node, kind, f"read ({kind})", context)
+    body = node.message(kind) if kind else None
+    if body is None:
+        context.missing(node, "read_type")
+        return Unsupported("read", node.path)
+    names, types = _schema(node, context)
+    if node.has("best_effort_filter"):
+        context.report("BEST_EFFORT_FILTER", node.at("best_effort_filter"))
+        node.message("best_effort_filter")
+    return Read(
+        table=_table(kind, body),
+        names=names,
+        types=types,
+        rows=_rows(body, context) if kind == "virtual_table" else None,
+        filter=optional(node, "filter", context),
+        projection=_projection(node, context),
+        files=kind == "local_files",
+        emit=_emit(node),
+        path=node.path,
+    )
+
+
+def _table(kind: str | None, body: Node) -> tuple[str, ...]:
+    if kind == "named_table":
+        return tuple(body.scalars("names"))
+    if kind == "local_files":
+        items = body.messages("items")
+        return tuple(item.text(name) for item in items for name in _URI_FIELDS if item.has(name))
+    return ()
+
+
+def _schema(node: Node, context: Context) -> tuple[tuple[str, ...], tuple[Type, ...]]:
+    """Names and types of the columns; names of what is nested in them are counted and left."""
+    schema = node.message("base_schema")
+    if schema is None:
+        context.missing(node, "base_schema")
+        return (), ()
+    struct = schema.message("struct")
+    types: tuple[Type, ...] = ()
+    if struct is not None:
+        # The schema's struct is the row itself: it has no nulls and no variations.
+        struct.take("nullability")
+        types = tuple(each(struct, "types"))
+    names = tuple(schema.scalars("names"))
+    widths = [1 + _nested_names(made) for made in types]
+    if len(names) == sum(widths):
+        starts = [sum(widths[:ordinal]) for ordinal in range(len(widths))]
+        return tuple(names[start] for start in starts), types
+    code = "NAMES_TOP_LEVEL" if len(names) == len(types) else "NAMES_COUNT"
+    context.report(code, schema.path, count=len(names), needed=sum(widths))
+    return names, types
+
+
+def _nested_names(made: Type) -> int:
+    """How many names the fields inside a type take, depth first."""
+    total, pending = 0, [made]
+    while pending:
+        item = pending.pop()
+        total += len(item.children) if item.kind == "struct" else 0
+        pending.extend(item.children)
+    return total
+
+
+def _rows(body: Node, context: Context) -> tuple[tuple[Expression, ...], ...]:
+    """Rows of a virtual table: field ``expressions``, or ``values`` of the releases before it."""
+    new, old = body.messages("expressions"), body.messages("values")
+    if old:
+        context.removed(body, "values", "0.97")
+    if new and old and not _same_rows(new, old):
+        context.report("FIELD_CONFLICT", body.at("values"), field="values", other="expressions")
+    if new:
+        return tuple(expressions(row, "fields", context) for row in new)
+    return tuple(tuple(each(row, "fields")) for row in old)
+
+
+def _same_rows(new: list[Node], old: list[Node]) -> bool:
+    known: dict[object, int] = {}
+
+    def cells(rows: list[Node]) -> list[list[int]]:
+        fields = [row.values.get("fields", []) for row in rows]
+        return [[structure(cell.values.get("literal", cell), known) for cell in row] for row in fields]
+
+    return cells(new) == cells(old)
+
+
+def _projection(node: Node, context: Context) -> tuple[int, ...] | None:
+    """Columns that a mask keeps. `maintain_singular_struct` says nothing here: a row stays a row."""
+    mask = node.message("projection")
+    if mask is None:
+        return None
+    mask.take("maintain_singular_struct")
+    select = mask.message("select")
+    items = select.messages("struct_items") if select is not None else []
+    for item in items:
+        child = item.message("child")
+        if child is not None:
+            child.refuse()
+            context.report("EXPRESSION_NOT_SUPPORTED", child.path, kind="mask inside a column")
+    return tuple(item.number("field") for item in items)
+
+
+_READERS: dict[str, Callable[[Node, Context], Relation]] = {
+    "read": _read,
+    "filter": _filter,
+    "project": _project,
+    "sort": _sort,
+    "set": _set,
+    "aggregate": _aggregate,
+}

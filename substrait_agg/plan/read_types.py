@@ -1,0 +1,136 @@
+"""``Type`` messages of every release."""
+
+from __future__ import annotations
+
+from substrait_agg.plan.context import Context, each
+from substrait_agg.plan.node import Node
+from substrait_agg.plan.types import INTEGER_BITS, Type
+
+# Field of `Type`: kind, and the fields that hold its parameters.
+_PARAMETERS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "fixed_char": ("fixedchar", ("length",)),
+    "varchar": ("varchar", ("length",)),
+    "fixed_binary": ("fixedbinary", ("length",)),
+    "decimal": ("decimal", ("precision", "scale")),
+    "precision_time": ("precision_time", ("precision",)),
+    "precision_timestamp": ("precision_timestamp", ("precision",)),
+    "precision_timestamp_tz": ("precision_timestamp_tz", ("precision",)),
+    "interval_day": ("interval_day", ("precision",)),
+    "interval_compound": ("interval_compound", ("precision",)),
+}
+_MICROSECONDS = 6
+# Removed in 0.88; they had microseconds.
+REMOVED_TIMES = {
+    "time": "precision_time",
+    "timestamp": "precision_timestamp",
+    "timestamp_tz": "precision_timestamp_tz",
+}
+_NESTED = {"struct": ("types",), "list": ("type",), "map": ("key", "value")}
+_MAX_DECIMAL, _MAX_PRECISION = 38, 12
+_NULLABILITY = {1: True, 2: False}
+
+# DataFusion's variations of a type: other widths of the same values (datafusion-substrait,
+# ``variation_const.rs``). Not among them: unsigned integers, dictionaries, units of timestamps.
+_DATAFUSION_SAME_VALUES = ("string", "binary", "list", "date", "decimal", "precision_time", "time")
+_DATAFUSION_TIMESTAMP_DIGITS = {0: 0, 1: 3, 2: 6, 3: 9}
+
+
+def read_type(node: Node, context: Context) -> Type:
+    """The type that a ``Type`` message says; kinds that are not read become ``user_defined`` with their name."""
+    kind = node.which("kind")
+    if kind == "user_defined_type_reference":
+        context.removed(node, kind, "0.97")
+        return _extension_type(node.number(kind), True, context)
+    body = node.message(kind) if kind else None
+    if kind is None or body is None:
+        context.missing(node, "kind")
+        return Type("user_defined", name="unknown")
+    if kind in REMOVED_TIMES:
+        context.removed(node, kind, "0.88")
+    if kind in ("alias", "func", "unbound"):
+        body.refuse()
+        return Type("user_defined", name=kind)
+    return type_of(kind, body, context)
+
+
+def type_of(kind: str, body: Node, context: Context) -> Type:
+    """The type of a member `kind` of ``Type``, from its own message such as ``Type.I32``."""
+    nullable = _nullable(kind, body, context)
+    if kind == "user_defined":
+        body.refuse()
+        made = _extension_type(body.number("type_reference"), nullable, context)
+    elif kind in _NESTED:
+        made = Type(kind, nullable, children=_children(kind, body, context))
+    elif kind in REMOVED_TIMES:
+        made = Type(REMOVED_TIMES[kind], nullable, (_MICROSECONDS,))
+    elif kind in _PARAMETERS:
+        made = _parametrised(kind, body, nullable, context)
+    else:
+        made = Type(kind, nullable)
+    return with_variation(made, kind, body, context)
+
+
+def _nullable(kind: str, body: Node, context: Context) -> bool:
+    nullable = _NULLABILITY.get(body.number("nullability"))
+    if nullable is None:
+        context.report("NULLABILITY_MISSING", body.path, type=kind)
+        return True
+    return nullable
+
+
+def _children(kind: str, body: Node, context: Context) -> tuple[Type, ...]:
+    if kind == "struct":
+        return tuple(each(body, "types"))
+    found = []
+    for name in _NESTED[kind]:
+        child = body.message(name)
+        if child is None:
+            context.missing(body, name)
+        found.append(child.result if child is not None else Type("user_defined", name="unknown"))
+    return tuple(found)
+
+
+def _parametrised(kind: str, body: Node, nullable: bool, context: Context) -> Type:
+    word, fields = _PARAMETERS[kind]
+    params = tuple(body.number(name) for name in fields)
+    if kind == "interval_day" and not body.has("precision"):
+        params = (_MICROSECONDS,)
+    if not valid_parameters(word, params):
+        reason = f"cannot have the parameters {', '.join(map(str, params))}"
+        context.report("VALUE_INVALID", body.path, field=kind, reason=reason)
+    return Type(word, nullable, params)
+
+
+def valid_parameters(kind: str, params: tuple[int, ...]) -> bool:
+    """Whether the parameters of a type lie within the limits of the specification."""
+    if kind == "decimal":
+        return 1 <= params[0] <= _MAX_DECIMAL and 0 <= params[1] <= params[0]
+    if kind in ("fixedchar", "varchar", "fixedbinary"):
+        return params[0] >= 0
+    return 0 <= params[0] <= _MAX_PRECISION
+
+
+def _extension_type(anchor: int, nullable: bool, context: Context) -> Type:
+    declared = context.types.get(anchor)
+    if declared is None:
+        return Type("user_defined", nullable, name=f"type anchor {anchor}")
+    if declared.urn in ("unsigned_integers", None) and declared.name in ("u8", "u16", "u32", "u64"):
+        return Type(declared.name, nullable)
+    return Type("user_defined", nullable, name=declared.name)
+
+
+def with_variation(made: Type, kind: str, node: Node, context: Context) -> Type:
+    """The type that field ``type_variation_reference`` of `node` makes of `made`."""
+    variation = node.number("type_variation_reference")
+    if context.datafusion:
+        if kind in ("timestamp", "timestamp_tz") and variation in _DATAFUSION_TIMESTAMP_DIGITS:
+            return Type(made.kind, made.nullable, (_DATAFUSION_TIMESTAMP_DIGITS[variation],))
+        if variation == 1 and made.kind in INTEGER_BITS and made.kind.startswith("i"):
+            return Type(f"u{made.kind[1:]}", made.nullable)
+        if variation == 1 and made.kind == "map":
+            return made.children[1].as_nullable(made.nullable)
+        if kind in _DATAFUSION_SAME_VALUES:
+            return made
+    if variation:
+        context.report("TYPE_VARIATION", node.path, variation=variation, type=made.kind)
+    return made

@@ -1,0 +1,70 @@
+"""Substrait types as immutable values: a kind, its parameters, its children, its nullability."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+SIMPLE_KINDS = (
+    "bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "fp32", "fp64",
+    "string", "binary", "date", "interval_year", "uuid",
+)  # fmt: skip
+PARAMETER_KINDS = (
+    "fixedchar", "varchar", "fixedbinary", "decimal", "precision_time",
+    "precision_timestamp", "precision_timestamp_tz", "interval_day", "interval_compound",
+)  # fmt: skip
+NESTED_KINDS = ("struct", "list", "map")
+
+INTEGER_BITS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "u8": 8, "u16": 16, "u32": 32, "u64": 64}
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """One Substrait type.
+
+    Attributes:
+        kind: a word of `SIMPLE_KINDS`, `PARAMETER_KINDS`, `NESTED_KINDS` or ``user_defined``.
+            The removed kinds ``time``, ``timestamp`` and ``timestamp_tz`` are decoded as their precision
+            forms with 6 digits, which is what they meant. Unsigned integers (extension types ``u8`` to ``u64``,
+            or signed integers with DataFusion's type variation 1) are kinds of their own.
+        nullable: whether null is among the values.
+        params: ``(length,)`` of char kinds, ``(precision, scale)`` of decimal, ``(precision,)`` of time kinds.
+        children: field types of a struct, element type of a list, key and value types of a map.
+        name: name of a user defined type, else empty.
+    """
+
+    kind: str
+    nullable: bool = True
+    params: tuple[int, ...] = ()
+    children: tuple[Type, ...] = field(default=())
+    name: str = ""
+
+    def as_nullable(self, nullable: bool = True) -> Type:
+        """The same type with the given nullability."""
+        return self if self.nullable == nullable else replace(self, nullable=nullable)
+
+    def same_kind(self, other: Type) -> bool:
+        """Whether both are one type when nullability (of this level and below) is left aside."""
+        return (
+            self.kind == other.kind
+            and self.params == other.params
+            and self.name == other.name
+            and len(self.children) == len(other.children)
+            and all(a.same_kind(b) for a, b in zip(self.children, other.children, strict=True))
+        )
+
+    def __str__(self) -> str:
+        mark = "?" if self.nullable else ""
+        inner = [str(p) for p in self.params] + [str(c) for c in self.children]
+        name = self.name or self.kind
+        return f"{name}{mark}<{','.join(inner)}>" if inner else f"{name}{mark}"
+
+
+BOOL = Type("bool")
+I8, I16, I32, I64 = Type("i8"), Type("i16"), Type("i32"), Type("i64")
+FP32, FP64 = Type("fp32"), Type("fp64")
+STRING, BINARY, DATE = Type("string"), Type("binary"), Type("date")
+
+
+def decimal(precision: int, scale: int, nullable: bool = True) -> Type:
+    """The type ``decimal<precision, scale>``."""
+    return Type("decimal", nullable, (precision, scale))

@@ -1,0 +1,7 @@
+"""Spark: sources, expressions, the exchange and the streaming query. The only folder that imports pyspark."""
+
+from __future__ import annotations
+
+from substrait_agg.spark.run import Run, run
+
+__all__ = ["Run", "run"]

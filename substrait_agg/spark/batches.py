@@ -1,0 +1,207 @@
+"""One batch: every operator in order, then the commit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pyspark.sql import SparkSession
+
+from substrait_agg.commit.snapshot import ChangeFile, OperatorState, Snapshot
+from substrait_agg.commit.store import KEEP_VERSIONS, Checkpoint
+from substrait_agg.errors import StateRefused
+from substrait_agg.flow.graph import AggregateNode, Flow, OperatorOrigin
+from substrait_agg.operator.spec import OperatorSpec, operator_spec
+from substrait_agg.spark.inputs import Frames, operator_changes
+from substrait_agg.spark.job import Care, Job, JobResult, run_job
+
+FIRST_BATCH = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is.
+
+    Attributes:
+        version: newest committed version, -1 before the first.
+        batches: batches committed by this run.
+        input_rows: rows that reached the operators in this run.
+        groups_touched: groups touched in this run.
+        changes: rows of changes written in this run.
+        rows_per_second: input rows of the last batch by its duration.
+        batch_seconds: duration of the last batch, from its rows to its commit.
+    """
+
+    version: int = -1
+    batches: int = 0
+    input_rows: int = 0
+    groups_touched: int = 0
+    changes: int = 0
+    rows_per_second: float = 0.0
+    batch_seconds: float = 0.0
+
+
+class Batches:
+    """Runs batches against a checkpoint, one at a time.
+
+    Args:
+        flow: what is computed.
+        checkpoint: where it is kept; its plan document is there.
+        partitions: state partitions, a power of two.
+        committed: called with the progress after every commit.
+    """
+
+    def __init__(
+        self,
+        flow: Flow,
+        checkpoint: Checkpoint,
+        partitions: int,
+        committed: Callable[[Progress], None],
+    ) -> None:
+        self._flow = flow
+        self._checkpoint = checkpoint
+        self._partitions = partitions
+        self._committed = committed
+        self._specs: list[OperatorSpec] = [operator_spec(node) for node in flow.operators]
+        self._care = [Care() for _ in flow.operators]
+        self._last = checkpoint.latest()
+        self.progress = Progress(version=self._last.version if self._last else -1)
+        if self._last is not None:
+            checkpoint.sweep(self._last)
+
+    @property
+    def last(self) -> Snapshot | None:
+        """The newest version."""
+        return self._last
+
+    def seen(self, query: str, batch: int) -> bool:
+        """Whether this micro-batch is committed already: Spark replays what it has not noted down itself.
+
+        Raises:
+            StateRefused: OFFSETS_DIFFER when batches between the last commit and this one are missing.
+        """
+        last = self._last
+        expected = last.batch + 1 if last is not None and last.query == query else 0
+        if batch > expected:
+            raise StateRefused(
+                "OFFSETS_DIFFER",
+                f"Spark continues with batch {batch}, the checkpoint with batch {expected}",
+                help="restore the checkpoint folder as a whole from one copy",
+                path=str(self._checkpoint.folder),
+            )
+        return batch < expected
+
+    def run(self, spark: SparkSession, frames: Frames, query: str | None, batch: int) -> None:
+        """Compute a batch and commit it.
+
+        Args:
+            spark: session in which the jobs run.
+            frames: prepared rows by operator id.
+            query: id of the streaming query, None for the first version.
+            batch: id of the micro-batch.
+
+        Raises:
+            RunFailed: nothing was committed.
+            CommitConflict: another run committed this version.
+        """
+        started = time.monotonic()
+        version = self._last.version + 1 if self._last is not None else 0
+        results: list[JobResult] = []
+        for node in self._flow.operators:
+            result = self._run_operator(spark, node, frames, results, version)
+            self._care[node.id] = result.care
+            results.append(result)
+        snapshot = self._snapshot(results, version, query, batch)
+        self._checkpoint.publish(snapshot)
+        self._last = snapshot
+        self._tidy(results, snapshot)
+        self._note(results, snapshot, time.monotonic() - started)
+
+    def _run_operator(
+        self,
+        spark: SparkSession,
+        node: AggregateNode,
+        frames: Frames,
+        results: list[JobResult],
+        version: int,
+    ) -> JobResult:
+        inputs = [frames[node.id]] if node.id in frames else []
+        for branch in node.inputs:
+            if isinstance(branch.origin, OperatorOrigin):
+                files = _changes([results[branch.origin.operator]])
+                paths = [str(self._checkpoint.changes.path(f.name)) for f in files]
+                if paths:
+                    inputs.append(operator_changes(spark, node, branch, paths))
+        frame = None
+        for part in inputs:
+            frame = part if frame is None else frame.unionAll(part)
+        return run_job(self._job(node, version), frame, self._care[node.id])
+
+    def _job(self, node: AggregateNode, version: int) -> Job:
+        final = node.id == len(self._flow.operators) - 1
+        keys = len(node.keys)
+        ordinals = self._flow.output if final else range(len(node.types))
+        columns = tuple(
+            (f"k{o}" if o < keys else f"v{o - keys}", f"c{i}") for i, o in enumerate(ordinals)
+        )
+        return Job(
+            node=node,
+            spec=self._specs[node.id],
+            checkpoint=str(self._checkpoint.folder),
+            partitions=self._partitions,
+            state=self._last.operators[node.id] if self._last is not None else OperatorState(),
+            version=version,
+            emit=True,
+            columns=columns,
+            final=final,
+        )
+
+    def _snapshot(
+        self, results: list[JobResult], version: int, query: str | None, batch: int
+    ) -> Snapshot:
+        return Snapshot(
+            version=version,
+            plan=self._flow.fingerprint,
+            query=query,
+            batch=batch,
+            operators=tuple(result.state for result in results),
+            changes=tuple(_changes(results[-1:])),
+            counters=_counters(results),
+            created=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        )
+
+    def _tidy(self, results: list[JobResult], snapshot: Snapshot) -> None:
+        # Changes between operators have served; everything else that no kept version names goes now and then.
+        for change in _changes(results[:-1]):
+            self._checkpoint.changes.delete(change.name)
+        if snapshot.version % KEEP_VERSIONS == 0:
+            self._checkpoint.sweep(snapshot)
+
+    def _note(self, results: list[JobResult], snapshot: Snapshot, seconds: float) -> None:
+        counters = snapshot.counters
+        before = self.progress
+        self.progress = Progress(
+            version=snapshot.version,
+            batches=before.batches + 1,
+            input_rows=before.input_rows + counters["input_rows"],
+            groups_touched=before.groups_touched + counters["touched"],
+            changes=before.changes + sum(change.rows for change in snapshot.changes),
+            rows_per_second=counters["input_rows"] / max(seconds, 1e-9),
+            batch_seconds=seconds,
+        )
+        self._committed(self.progress)
+
+
+def _changes(results: list[JobResult]) -> list[ChangeFile]:
+    return [change for result in results for task in result.tasks for change in task.changes]
+
+
+def _counters(results: list[JobResult]) -> dict[str, int]:
+    totals = dict.fromkeys(("input_rows", "partial_rows", "touched", "retracted", "inserted"), 0)
+    for result in results:
+        for task in result.tasks:
+            for name, count in task.counters.items():
+                totals[name] += count
+    return totals

@@ -1,0 +1,75 @@
+"""Linear steps as Spark expressions: from the rows of an origin to the rows an operator takes in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as st
+
+from substrait_agg.bind.bound import Expr
+from substrait_agg.flow.graph import AggregateNode, FilterStep, Step
+from substrait_agg.operator.step import WEIGHT
+from substrait_agg.spark.expressions import to_column
+from substrait_agg.spark.schema import column_name, to_spark
+
+
+def apply_steps(frame: DataFrame, steps: Sequence[Step]) -> DataFrame:
+    """Run the steps over a frame of columns ``c0``, ``c1``, ... and, possibly, ``__weight``, which passes through."""
+    for step in steps:
+        columns = _columns(frame)
+        if isinstance(step, FilterStep):
+            frame = frame.where(to_column(step.condition, columns))
+        else:
+            chosen = [
+                to_column(e, columns).alias(column_name(i)) for i, e in enumerate(step.expressions)
+            ]
+            frame = frame.select(*chosen, *_weight(frame))
+    return frame
+
+
+def prepare(frame: DataFrame, node: AggregateNode) -> DataFrame:
+    """Keys ``k*``, arguments ``x*`` (null where the filter does not hold) and ``__weight`` of an operator's input rows.
+
+    The weight is left out where all weights are 1.
+    """
+    columns = _columns(frame)
+    keys = [to_column(e, columns).alias(f"k{i}") for i, e in enumerate(node.keys)]
+    arguments = [
+        _argument(value, condition, columns).alias(f"x{i}")
+        for i, (value, condition) in enumerate(node.arguments)
+    ]
+    weights = []
+    if node.weight != "one":
+        weights = _weight(frame) or [F.lit(1).cast("bigint").alias(WEIGHT)]
+    chosen = [*keys, *arguments, *weights]
+    # A frame without columns would lose its rows on the way: count(*) alone reads nothing.
+    return frame.select(*(chosen or [F.lit(True).alias("x")]))
+
+
+def prepared_schema(node: AggregateNode) -> st.StructType:
+    """The columns that `prepare` makes."""
+    key_types = node.types[: len(node.keys)]
+    fields = [st.StructField(f"k{i}", to_spark(t)) for i, t in enumerate(key_types)]
+    for i, (value, _) in enumerate(node.arguments):
+        type_ = st.BooleanType() if value is None else to_spark(value.type)
+        fields.append(st.StructField(f"x{i}", type_))
+    if node.weight != "one":
+        fields.append(st.StructField(WEIGHT, st.LongType(), nullable=False))
+    return st.StructType(fields or [st.StructField("x", st.BooleanType())])
+
+
+def _columns(frame: DataFrame) -> list[Column]:
+    return [F.col(name) for name in frame.columns if name != WEIGHT]
+
+
+def _weight(frame: DataFrame) -> list[Column]:
+    return [F.col(WEIGHT)] if WEIGHT in frame.columns else []
+
+
+def _argument(value: Expr | None, condition: Expr | None, columns: Sequence[Column]) -> Column:
+    result = F.lit(True) if value is None else to_column(value, columns)
+    if condition is None:
+        return result
+    return F.when(to_column(condition, columns), result)

@@ -1,0 +1,215 @@
+"""Source columns as plan columns: found by name, checked against the plan's types, converted without loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as st
+
+from substrait_agg.errors import InputRefused
+from substrait_agg.plan.types import INTEGER_BITS, Type
+from substrait_agg.spark.schema import to_spark
+
+_INTEGRAL_DIGITS: dict[type[st.DataType], int] = {
+    st.ByteType: 3,
+    st.ShortType: 5,
+    st.IntegerType: 10,
+    st.LongType: 19,
+}
+_INTEGRAL_BITS: dict[type[st.DataType], int] = {
+    st.ByteType: 8,
+    st.ShortType: 16,
+    st.IntegerType: 32,
+    st.LongType: 64,
+}
+_EXACT_IN_FLOAT: dict[str, tuple[type[st.DataType], ...]] = {
+    "fp32": (st.ByteType, st.ShortType),
+    "fp64": (st.ByteType, st.ShortType, st.IntegerType, st.FloatType),
+}
+_STRINGS = (st.StringType, st.CharType, st.VarcharType)
+_OTHERS: dict[str, tuple[type[st.DataType], ...]] = {
+    "bool": (st.BooleanType,),
+    "fp32": (st.FloatType,),
+    "fp64": (st.DoubleType,),
+    "string": _STRINGS,
+    "fixedchar": _STRINGS,
+    "varchar": _STRINGS,
+    "binary": (st.BinaryType,),
+    "fixedbinary": (st.BinaryType,),
+    "uuid": (st.BinaryType, *_STRINGS),
+    "date": (st.DateType,),
+    # Instants and zoneless timestamps are read as each other in UTC.
+    "precision_timestamp": (st.TimestampNTZType, st.TimestampType, st.DateType),
+    "precision_timestamp_tz": (st.TimestampType, st.TimestampNTZType),
+    "precision_time": (st.TimeType,),
+    "interval_year": (st.YearMonthIntervalType,),
+    "interval_day": (st.DayTimeIntervalType,),
+}
+
+
+def integer_range(kind: str) -> tuple[int, int]:
+    """Least and greatest value of an integer kind."""
+    bits = INTEGER_BITS[kind]
+    return (0, 2**bits - 1) if kind.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def _integer_fits(actual: st.DataType, kind: str) -> bool:
+    target = to_spark(Type(kind))
+    if isinstance(actual, st.DecimalType):
+        return kind == "u64" and actual.scale == 0 and actual.precision <= 20
+    bits = _INTEGRAL_BITS.get(type(actual))
+    if bits is None:
+        return False
+    return isinstance(target, st.DecimalType) or bits <= _INTEGRAL_BITS[type(target)]
+
+
+def _decimal_fits(actual: st.DataType, type_: Type) -> bool:
+    precision, scale = type_.params
+    if isinstance(actual, st.DecimalType):
+        return actual.scale <= scale and actual.precision - actual.scale <= precision - scale
+    return _INTEGRAL_DIGITS.get(type(actual), 99) <= precision - scale
+
+
+def _nested_fits(actual: st.DataType, type_: Type) -> bool:
+    if isinstance(actual, st.StructType) and type_.kind == "struct":
+        fields = actual.fields
+        return len(fields) == len(type_.children) and all(
+            fits(f.dataType, c) for f, c in zip(fields, type_.children, strict=True)
+        )
+    if isinstance(actual, st.ArrayType) and type_.kind == "list":
+        return fits(actual.elementType, type_.children[0])
+    if isinstance(actual, st.MapType) and type_.kind == "map":
+        key, value = type_.children
+        return fits(actual.keyType, key) and fits(actual.valueType, value)
+    return False
+
+
+def fits(actual: st.DataType, type_: Type) -> bool:
+    """Whether every value of the Spark type `actual` is a value of `type_` (unsigned ranges are checked per value)."""
+    if type_.kind in INTEGER_BITS:
+        return _integer_fits(actual, type_.kind)
+    if type_.kind == "decimal":
+        return _decimal_fits(actual, type_)
+    if type_.children:
+        return _nested_fits(actual, type_)
+    accepted = _OTHERS.get(type_.kind, ()) + _EXACT_IN_FLOAT.get(type_.kind, ())
+    return isinstance(actual, accepted)
+
+
+def reader_type(actual: st.DataType, type_: Type) -> st.DataType:
+    """The type to ask a Parquet reader for, given what one file has.
+
+    Integers are read as bigint: asked for a narrower one, Spark's reader cuts wider files' values off silently.
+    Numbers are read as the plan's type, so that later files may be narrower or wider than the first.
+    """
+    if type_.kind in INTEGER_BITS and type_.kind != "u64":
+        return st.LongType()
+    if type_.kind == "decimal" or (
+        type_.kind == "fp64" and isinstance(actual, (st.FloatType, st.DoubleType))
+    ):
+        return to_spark(type_)
+    return actual
+
+
+def find_column(name: str, actual: Sequence[str], table: str) -> int:
+    """Ordinal of the column `name` among `actual`: exactly, else the only one that differs by case alone.
+
+    Raises:
+        InputRefused: ``COLUMN_MISSING``, or ``COLUMN_AMBIGUOUS`` where several match.
+    """
+    exact = [i for i, a in enumerate(actual) if a == name]
+    found = exact or [i for i, a in enumerate(actual) if a.lower() == name.lower()]
+    if len(found) == 1:
+        return found[0]
+    shown = ", ".join(actual) or "none"
+    if found:
+        raise InputRefused(
+            "COLUMN_AMBIGUOUS",
+            f"the source of {table} has more than one column {name} (its columns: {shown})",
+            help="rename the columns so that one of them has exactly the name in the plan",
+        )
+    raise InputRefused(
+        "COLUMN_MISSING",
+        f"the source of {table} has no column {name} (its columns: {shown})",
+        help="give a source with this column, or rename the column there",
+    )
+
+
+def check_type(name: str, actual: st.DataType, type_: Type, table: str) -> None:
+    """Check that the source's type of a column fits the plan's.
+
+    Raises:
+        InputRefused: ``COLUMN_TYPE_MISMATCH``.
+    """
+    if not fits(actual, type_):
+        raise InputRefused(
+            "COLUMN_TYPE_MISMATCH",
+            f"column {name} of {table} is {actual.simpleString()} in the source and {type_} in the plan",
+            help="convert the column at the source, or make the plan for the types that the source has",
+        )
+
+
+def _fail(code: str, text: str) -> Column:
+    return F.raise_error(F.lit(f"[{code}] {text}"))
+
+
+def in_range(column: Column, type_: Type, what: str) -> Column:
+    """The integer `column` as `type_`; a value outside of it fails the batch with ``VALUE_OUT_OF_RANGE``."""
+    low, high = integer_range(type_.kind)
+    target = to_spark(type_)
+    bound = st.DecimalType(20, 0) if type_.kind == "u64" else st.LongType()
+    inside = column.between(F.lit(str(low)).cast(bound), F.lit(str(high)).cast(bound))
+    error = _fail("VALUE_OUT_OF_RANGE", f"{what} has a value outside of {type_.kind}")
+    return F.when(column.isNull() | inside, column.cast(target)).otherwise(error.cast(target))
+
+
+def converted(column: Column, actual: st.DataType, type_: Type, what: str) -> Column:
+    """A column of the type `actual`, which `fits`, as the plan's `type_`; does not depend on session settings."""
+    if type_.kind in INTEGER_BITS:
+        signed_same = not type_.kind.startswith("u") and actual == to_spark(type_)
+        return column if signed_same else in_range(column, type_, what)
+    if type_.kind == "uuid" and isinstance(actual, _STRINGS):
+        raw = F.unhex(F.replace(column, F.lit("-"), F.lit("")))
+        error = _fail("VALUE_OUT_OF_RANGE", f"{what} has a value that is not a UUID")
+        good = column.isNull() | (F.coalesce(F.octet_length(raw), F.lit(0)) == 16)
+        return F.when(good, raw).otherwise(error.cast("binary"))
+    if type_.kind == "precision_timestamp" and isinstance(actual, st.TimestampType):
+        return _utc_wall_clock(column)
+    if type_.kind == "precision_timestamp_tz" and isinstance(actual, st.TimestampNTZType):
+        return _utc_instant(column)
+    target = to_spark(all_nullable(type_))
+    return column if actual == target else column.cast(target)
+
+
+def all_nullable(type_: Type) -> Type:
+    """The type with nulls allowed on every level: Spark casts nothing nullable to a type that is not."""
+    return replace(type_, nullable=True, children=tuple(all_nullable(c) for c in type_.children))
+
+
+_EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"
+
+
+def _utc_wall_clock(column: Column) -> Column:
+    """An instant as the zoneless time in UTC, whatever the session's zone is."""
+    return F.timestamp_add("MICROSECOND", F.unix_micros(column), F.expr(_EPOCH))
+
+
+def _utc_instant(column: Column) -> Column:
+    """A zoneless time, taken to be UTC, as an instant, whatever the session's zone is."""
+    return F.timestamp_micros(F.timestamp_diff("MICROSECOND", F.expr(_EPOCH), column))
+
+
+def required_paths(column: Column, type_: Type, name: str) -> list[tuple[str, Column]]:
+    """The places below a column that may not be null: (name, whether it is null there).
+
+    Struct fields are followed; elements of lists and maps are not.
+    """
+    places = [] if type_.nullable else [(name, column.isNull())]
+    if type_.kind == "struct":
+        for i, child in enumerate(type_.children):
+            for inner, is_null in required_paths(column[f"f{i}"], child, f"{name}.{i}"):
+                places.append((inner, column.isNotNull() & is_null))
+    return places

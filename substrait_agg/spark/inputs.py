@@ -1,0 +1,143 @@
+"""The inputs of a flow as DataFrames: one stream for all that streams, and what is inserted once at the start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from substrait_agg.flow.graph import (
+    AggregateNode,
+    Branch,
+    Flow,
+    OperatorOrigin,
+    RowsOrigin,
+    TableOrigin,
+)
+from substrait_agg.spark.branches import apply_steps, prepare, prepared_schema
+from substrait_agg.spark.expressions import to_column
+from substrait_agg.spark.schema import column_name
+from substrait_agg.spark.sources import SourceFrame, open_source
+from substrait_agg.spark.specs import SourceSpec, Table
+
+Source = str | SourceSpec | DataFrame
+"""What a table can be read from."""
+
+_OPERATOR = "__operator"
+
+Frames = Mapping[int, DataFrame]
+"""Prepared input rows by operator id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The opened inputs.
+
+    Attributes:
+        first: rows of the first version: those written in the plan and those of static DataFrames.
+        stream: the rows that stream, tagged where they go to several operators, or None.
+        operators: ids of the operators that the stream feeds.
+    """
+
+    first: Frames
+    stream: DataFrame | None
+    operators: tuple[int, ...]
+
+
+def table_origins(flow: Flow) -> tuple[TableOrigin, ...]:
+    """All reads of tables in the flow."""
+    return tuple(
+        branch.origin
+        for node in flow.operators
+        for branch in node.inputs
+        if isinstance(branch.origin, TableOrigin)
+    )
+
+
+def open_inputs(spark: SparkSession, flow: Flow, sources: Mapping[Table, Source]) -> Inputs:
+    """Open every source and put the linear steps over it.
+
+    Raises:
+        InputRefused: a source is not there or does not fit the plan.
+    """
+    opened = _Opened(spark, sources)
+    first: dict[int, DataFrame] = {}
+    streams: dict[int, DataFrame] = {}
+    for node in flow.operators:
+        fixed, streaming = [], []
+        for branch in node.inputs:
+            if isinstance(branch.origin, OperatorOrigin):
+                continue
+            frame, is_streaming = opened.rows(branch)
+            (streaming if is_streaming else fixed).append(
+                prepare(apply_steps(frame, branch.steps), node)
+            )
+        if fixed:
+            first[node.id] = reduce(DataFrame.unionAll, fixed)
+        if streaming:
+            streams[node.id] = reduce(DataFrame.unionAll, streaming)
+    return Inputs(first, _tagged(streams, flow), tuple(streams))
+
+
+class _Opened:
+    """Sources opened so far: a table read twice with the same columns is one source, so that it moves as one."""
+
+    def __init__(self, spark: SparkSession, sources: Mapping[Table, Source]) -> None:
+        self._spark = spark
+        self._sources = sources
+        self._frames: dict[TableOrigin, SourceFrame] = {}
+
+    def rows(self, branch: Branch) -> tuple[DataFrame, bool]:
+        origin = branch.origin
+        if isinstance(origin, RowsOrigin):
+            return _written_rows(self._spark, origin), False
+        if not isinstance(origin, TableOrigin):
+            raise TypeError(origin)
+        if origin not in self._frames:
+            self._frames[origin] = open_source(self._spark, self._sources[origin.table], origin)
+        source = self._frames[origin]
+        frame = source.frame.drop("__weight") if source.weight == "one" else source.frame
+        return frame, source.streaming
+
+
+def _written_rows(spark: SparkSession, origin: RowsOrigin) -> DataFrame:
+    one = spark.range(1)
+    names = [column_name(i) for i in range(len(origin.types))]
+    rows = [
+        one.select(*(to_column(e, ()).alias(n) for e, n in zip(row, names, strict=True)))
+        for row in origin.rows
+    ]
+    return reduce(DataFrame.unionAll, rows) if rows else one.where(F.lit(False))
+
+
+def _tagged(streams: Mapping[int, DataFrame], flow: Flow) -> DataFrame | None:
+    if len(streams) < 2:
+        return next(iter(streams.values()), None)
+    parts = []
+    for tag, frame in streams.items():
+        own = F.struct(*(F.col(name) for name in frame.columns))
+        columns = [
+            (own if other == tag else F.lit(None).cast(prepared_schema(flow.operators[other])))
+            .alias(f"o{other}")
+            for other in streams
+        ]
+        parts.append(frame.select(F.lit(tag).alias(_OPERATOR), *columns))
+    return reduce(DataFrame.unionAll, parts)
+
+
+def untagged(batch: DataFrame, operators: Sequence[int]) -> Frames:
+    """The prepared rows per operator of a batch of `Inputs.stream`."""
+    if len(operators) == 1:
+        return {operators[0]: batch}
+    return {o: batch.where(F.col(_OPERATOR) == o).select(f"o{o}.*") for o in operators}
+
+
+def operator_changes(
+    spark: SparkSession, node: AggregateNode, branch: Branch, paths: Sequence[str]
+) -> DataFrame:
+    """The changes of another operator in this batch, as prepared rows of `node`; `paths` are its change files."""
+    frame = spark.read.parquet(*paths)
+    return prepare(apply_steps(frame, branch.steps), node)

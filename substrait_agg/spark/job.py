@@ -1,0 +1,187 @@
+"""The Spark job of one operator and batch: partial sums, exchange, and one task per hash range."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from substrait_agg.commit.ranges import clip, outside, partition_range
+from substrait_agg.commit.snapshot import OperatorState
+from substrait_agg.commit.task import TaskPlan, TaskResult, run_task
+from substrait_agg.errors import RunFailed, SubstraitAggError
+from substrait_agg.flow.graph import AggregateNode
+from substrait_agg.operator.spec import OperatorSpec
+from substrait_agg.spark.partial import partial_sums
+
+BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True, slots=True)
+class Care:
+    """How carefully an operator's input is summed; what a batch has shown to be needed stays for the run.
+
+    Attributes:
+        place: exchange rows once more by partition.
+        parts: sum decimals in parts.
+    """
+
+    place: bool = False
+    parts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One operator in one batch.
+
+    Attributes:
+        node: the operator in the flow.
+        spec: the same, as tasks need it.
+        checkpoint: folder of the checkpoint.
+        partitions: state partitions.
+        state: live runs before the batch.
+        version: the version being made.
+        emit: whether touched groups are emitted.
+        columns: columns of the change files.
+        final: whether the changes are those of the view.
+    """
+
+    node: AggregateNode
+    spec: OperatorSpec
+    checkpoint: str
+    partitions: int
+    state: OperatorState
+    version: int
+    emit: bool
+    columns: tuple[tuple[str, str], ...]
+    final: bool
+
+    def tasks(self) -> tuple[TaskPlan, ...]:
+        """One plan per partition; a global aggregate has one partition."""
+        count = 1 if self.spec.is_global else self.partitions
+        return tuple(self._task(*partition_range(p, count)) for p in range(count))
+
+    def _task(self, low: int, high: int) -> TaskPlan:
+        return TaskPlan(
+            checkpoint=self.checkpoint,
+            operator=self.node.id,
+            spec=self.spec,
+            low=low,
+            high=high,
+            group=clip(self.state.group, low, high),
+            pending=clip(self.state.pending, low, high),
+            version=self.version,
+            emit=self.emit,
+            columns=self.columns,
+            final=self.final,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """What all tasks of a job did, the operator's state after it, and the care that it took."""
+
+    tasks: tuple[TaskResult, ...]
+    state: OperatorState
+    care: Care
+
+
+def run_job(job: Job, frame: DataFrame | None, care: Care) -> JobResult:
+    """Run the operator over the prepared rows of a batch (None: there are none).
+
+    Raises:
+        RunFailed: a value does not fit, or Spark could not compute the batch.
+    """
+    tasks = job.tasks()
+    results: list[TaskResult] = []
+    while frame is not None:
+        results = _collect(job, frame, tasks, care)
+        needed = Care(
+            care.place or any(r.misplaced for r in results),
+            care.parts or any(r.decimal_overflow for r in results),
+        )
+        if needed == care:
+            break
+        care = needed
+    done = {result.low for result in results}
+    results += [run_task(t, ()) for t in tasks if t.low not in done and _has_work(t)]
+    return JobResult(tuple(results), _state_after(job.state, results), care)
+
+
+def _has_work(task: TaskPlan) -> bool:
+    waiting = bool(task.pending) and task.emit
+    return waiting or (task.spec.is_global and not task.group)
+
+
+def _state_after(before: OperatorState, results: Sequence[TaskResult]) -> OperatorState:
+    taken = [(r.low, r.high) for r in results]
+    group = (*(f for r in results for f in r.group), *outside(before.group, taken))
+    pending = (*(f for r in results for f in r.pending), *outside(before.pending, taken))
+    return OperatorState(group, pending)
+
+
+def _collect(
+    job: Job, frame: DataFrame, tasks: tuple[TaskPlan, ...], care: Care
+) -> list[TaskResult]:
+    scales = [
+        value.type.params[1] if value is not None and value.type.kind == "decimal" else None
+        for value, _ in job.node.arguments
+    ]
+    delta = partial_sums(
+        frame,
+        job.spec,
+        len(tasks),
+        decimal_scales=scales,
+        place=care.place,
+        parts=care.parts,
+    )
+    try:
+        rows = delta.mapInArrow(_worker(tasks), "result string").collect()
+    except PySparkException as error:
+        raise batch_failed(error) from error
+    return [_result(row.result) for row in rows]
+
+
+def batch_failed(error: Exception) -> RunFailed:
+    """The error for a batch that Spark could not compute."""
+    reason = str(error).strip().split("\nJVM stacktrace")[0].split("\n\tat ")[0]
+    return RunFailed(
+        "BATCH_FAILED",
+        f"Spark could not compute the batch: {reason}",
+        help="nothing of the batch was committed; correct the input or the plan and run again",
+    )
+
+
+def _worker(tasks: tuple[TaskPlan, ...]) -> BatchFunction:
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        partition = 0 if context is None else context.partitionId()
+        yield pa.RecordBatch.from_pydict({"result": [_run(tasks, partition, batches)]})
+
+    return work
+
+
+def _run(tasks: tuple[TaskPlan, ...], partition: int, batches: Iterable[pa.RecordBatch]) -> str:
+    # An exchange other than the expected one shows as a range that its rows do not fall in.
+    plan = tasks[partition] if partition < len(tasks) else replace(tasks[0], low=1, high=0)
+    try:
+        return run_task(plan, batches).to_json()
+    except SubstraitAggError as error:
+        told = {"code": error.code, "message": error.message, "help": error.help}
+        return json.dumps({"error": {**told, "path": error.path}})
+
+
+def _result(text: str) -> TaskResult:
+    body = json.loads(text)
+    if "error" in body:
+        error = body["error"]
+        raise RunFailed(error["code"], error["message"], help=error["help"], path=error["path"])
+    return TaskResult.from_json(text)
+
+
+__all__ = ["Care", "Job", "JobResult", "batch_failed", "run_job"]

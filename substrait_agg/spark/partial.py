@@ -1,0 +1,235 @@
+"""Partial sums on Spark: every value split into integers whose sums are exact in int64, summed per group before the exchange.
+
+A value is a sum of *limbs* times powers of 2^32 (or of 2^16 where weights may be any int64, so that limb times weight
+limb times row count stays below 2^63). Products of value limbs and weight limbs of one power are added up row by row: these
+are the *coefficients* whose sums per group are the columns described in `operator.delta`. Spark raises an error should
+a sum of coefficients ever pass 2^63, which takes 2^29 rows of one group in one batch.
+
+Floats are scaled by the power of two of their bin and cut into a whole part and fractions of 32 bits by arithmetic that
+is exact in binary floating point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from substrait_agg.commit.task import MURMUR, OTHER, ROWS
+from substrait_agg.functions.accumulators import Accumulator, WeightKind
+from substrait_agg.operator.delta import MINUS_BIN, NAN_BIN, PART_POWER, PLUS_BIN
+from substrait_agg.operator.spec import OperatorSpec
+from substrait_agg.operator.step import WEIGHT
+
+_LIMB = 2.0**32
+_SMALLEST, _LARGEST = 2.0**-32, 2.0**32  # magnitudes of bin 0
+_DECIMAL_PARTS = 3
+
+
+def partial_sums(
+    frame: DataFrame,
+    spec: OperatorSpec,
+    partitions: int,
+    *,
+    decimal_scales: Sequence[int | None],
+    place: bool,
+    parts: bool,
+) -> DataFrame:
+    """The delta rows of an operator's prepared input.
+
+    Args:
+        frame: columns ``k*``, ``x*`` and, unless all weights are 1, ``__weight``.
+        spec: the operator.
+        partitions: state partitions, a power of two.
+        decimal_scales: per argument its scale where it is a decimal.
+        place: exchange once more so that every row is in its key's partition. Otherwise the exchange of the aggregation
+            is relied on, which takes float values of unusual magnitude elsewhere.
+        parts: sum decimals in parts that cannot overflow, instead of in 38 digits.
+
+    Returns:
+        ``k*``, ``b*``, ``w_*``, ``a*``, ``c*``, ``__rows``, and the two hashes of the keys.
+    """
+    keys = [f"k{i}" for i in range(len(spec.keys))]
+    floats = _floats(spec)
+    frame = _with_float_limbs(frame, spec, floats)
+    sums = [F.count(F.lit(1)).alias(ROWS), *_weight_sums(spec)]
+    for i, accumulator in enumerate(spec.accumulators):
+        sums += _sums(i, accumulator, spec.weight, decimal_scales, parts=parts)
+    bins = [f"b{i}" for i in floats]
+    grouped = frame.groupBy(*keys, *bins).agg(*sums)
+    if not keys:
+        zero = F.lit(0).cast("int")
+        return grouped.coalesce(1).withColumns({MURMUR: zero, OTHER: zero})
+    other = F.xxhash64(*keys).bitwiseAND(0x7FFFFFFF).cast("int")
+    result = grouped.withColumns({MURMUR: F.hash(*keys), OTHER: other})
+    if place:
+        return result.repartitionById(partitions, F.pmod(F.col(MURMUR), F.lit(partitions)))
+    return result
+
+
+def _floats(spec: OperatorSpec) -> list[int]:
+    return [i for i, a in enumerate(spec.accumulators) if a.kind == "float"]
+
+
+def weight_limbs(kind: WeightKind) -> list[Column]:
+    """The weight as limbs: itself, or four of 16 bits."""
+    if kind == "one":
+        return [F.lit(1).cast("bigint")]
+    if kind == "sign":
+        return [F.col(WEIGHT)]
+    return _limbs(F.col(WEIGHT), 64, 16)
+
+
+def _limbs(value: Column, bits: int, size: int) -> list[Column]:
+    """A signed integer of `bits` bits as limbs of `size` bits, lowest first; the highest one carries the sign."""
+    wide = value.cast("bigint")
+    count = -(-bits // size)
+    low = [
+        _shift(wide, size * j).bitwiseAND(F.lit((1 << size) - 1).cast("bigint"))
+        for j in range(count - 1)
+    ]
+    return [*low, _shift(wide, size * (count - 1))]
+
+
+def _shift(value: Column, bits: int) -> Column:
+    return F.shiftright(value, bits) if bits else value
+
+
+def _coefficients(values: Sequence[Column], kind: WeightKind) -> list[Column]:
+    """Products of value limbs and weight limbs, by power."""
+    if kind == "one":
+        return list(values)
+    weights = weight_limbs(kind)
+    result: list[Column] = []
+    for power in range(len(values) + len(weights) - 1):
+        terms = [
+            values[i] * weights[power - i]
+            for i in range(len(values))
+            if 0 <= power - i < len(weights)
+        ]
+        total = terms[0]
+        for term in terms[1:]:
+            total = total + term
+        result.append(total)
+    return result
+
+
+def _named_sums(prefix: str, coefficients: Sequence[Column]) -> list[Column]:
+    return [F.sum(c).alias(f"{prefix}_{j}") for j, c in enumerate(coefficients)]
+
+
+def _weight_sums(spec: OperatorSpec) -> list[Column]:
+    return _named_sums("w", weight_limbs(spec.weight))
+
+
+def _sums(
+    ordinal: int,
+    accumulator: Accumulator,
+    kind: WeightKind,
+    decimal_scales: Sequence[int | None],
+    *,
+    parts: bool,
+) -> list[Column]:
+    prefix = f"a{ordinal}"
+    if accumulator.argument < 0:
+        return _named_sums(prefix, weight_limbs(kind))
+    argument = F.col(f"x{accumulator.argument}")
+    if accumulator.kind == "decimal":
+        scale = decimal_scales[accumulator.argument] or 0
+        return _decimal_sums(prefix, f"c{ordinal}", argument, scale, kind, parts=parts)
+    make: dict[str, Callable[[], list[Column]]] = {
+        "count": lambda: [F.when(argument.isNotNull(), w) for w in weight_limbs(kind)],
+        "integer": lambda: _coefficients(
+            _limbs(argument, accumulator.bits, _limb_size(kind)), kind
+        ),
+        "float": lambda: _coefficients(
+            [F.col(f"{prefix}l{j}") for j in range(_float_limbs(kind))], kind
+        ),
+    }
+    return _named_sums(prefix, make[accumulator.kind]())
+
+
+def _limb_size(kind: WeightKind) -> int:
+    return 16 if kind == "any" else 32
+
+
+def _float_limbs(kind: WeightKind) -> int:
+    return 128 // _limb_size(kind)
+
+
+def _decimal_sums(
+    prefix: str, counter: str, value: Column, scale: int, kind: WeightKind, *, parts: bool
+) -> list[Column]:
+    if kind != "any" and not parts:
+        signed = value if kind == "one" else F.when(F.col(WEIGHT) > 0, value).when(F.col(WEIGHT) < 0, -value)
+        return [F.try_sum(signed).alias(prefix), F.count(signed).alias(counter)]
+    sums: list[Column] = []
+    for part in range(_DECIMAL_PARTS):
+        limbs = _limbs(_decimal_part(value, scale, part), 64, _limb_size(kind))
+        sums += _named_sums(f"{prefix}_{part}", _coefficients(limbs, kind))
+    return sums
+
+
+def _decimal_part(value: Column, scale: int, part: int) -> Column:
+    """Digits 18 * part to 18 * part + 17 of the unscaled value, with its sign, as an int64."""
+    unit = PART_POWER * part - scale
+    above = unit + PART_POWER
+    if above <= 38 - scale:
+        value = value % F.lit(Decimal(1).scaleb(above))
+    return F.call_function("div", value, F.lit(Decimal(1).scaleb(unit)))
+
+
+def _with_float_limbs(frame: DataFrame, spec: OperatorSpec, floats: Sequence[int]) -> DataFrame:
+    """Adds, per float accumulator i, its bin ``b{i}`` and limbs ``a{i}l0``, ... (lowest first)."""
+    if not floats:
+        return frame
+    value = {i: F.col(f"x{spec.accumulators[i].argument}").cast("double") for i in floats}
+    frame = frame.withColumns({f"b{i}": _bin(value[i]) for i in floats})
+    frame = frame.withColumns({f"r{i}": _scaled(value[i], F.col(f"b{i}")) for i in floats})
+    size = _limb_size(spec.weight)
+    count = _float_limbs(spec.weight)
+    whole = 32 // size
+    frame = _whole_part(frame, floats, count, size)
+    for j in range(count - whole - 1, -1, -1):
+        step = {f"r{i}": (F.col(f"r{i}") * 2.0**size) for i in floats}
+        frame = frame.withColumns(step)
+        frame = frame.withColumns({f"a{i}l{j}": F.col(f"r{i}").cast("bigint") for i in floats})
+        frame = frame.withColumns({f"r{i}": F.col(f"r{i}") - F.col(f"a{i}l{j}") for i in floats})
+    return frame
+
+
+def _whole_part(frame: DataFrame, floats: Sequence[int], count: int, size: int) -> DataFrame:
+    whole = 32 // size
+    frame = frame.withColumns({f"h{i}": F.col(f"r{i}").cast("bigint") for i in floats})
+    columns: dict[str, Column] = {}
+    for i in floats:
+        # The whole part may carry a sign and is below 2^33, so its highest limb takes what is left.
+        for j, limb in enumerate(_limbs(F.col(f"h{i}"), 32, size)):
+            columns[f"a{i}l{count - whole + j}"] = limb
+        columns[f"r{i}"] = F.col(f"r{i}") - F.col(f"h{i}")
+    return frame.withColumns(columns)
+
+
+def _bin(value: Column) -> Column:
+    """The bin of 64 powers of two that a value's magnitude falls in; null for bin 0 and for null."""
+    size = F.abs(value)
+    usual = ((size >= _SMALLEST) & (size < _LARGEST)) | (size == 0)
+    return (
+        F.when(value.isNull() | usual, F.lit(None).cast("int"))
+        .when(F.isnan(value), F.lit(NAN_BIN))
+        .when(value == float("inf"), F.lit(PLUS_BIN))
+        .when(value == float("-inf"), F.lit(MINUS_BIN))
+        .otherwise(F.floor((F.log2(size) + 32) / 64).cast("int"))
+    )
+
+
+def _scaled(value: Column, bin_: Column) -> Column:
+    """The value in units of its bin; 1 for values that are not finite, which are counted instead of summed."""
+    half = F.pow(F.lit(2.0), bin_ * -32.0)  # twice, so that neither factor overflows
+    return (
+        F.when(bin_.isNull(), value)
+        .when(bin_ >= NAN_BIN, F.when(value.isNotNull(), F.lit(1.0)))
+        .otherwise(value * half * half)
+    )

@@ -1,0 +1,264 @@
+"""A run: the streaming query that feeds batches to the operators, and the handle that its caller holds."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from substrait_agg.bind.bound import BoundPlan
+from substrait_agg.changes import Delivery
+from substrait_agg.commit.ranges import check_partitions
+from substrait_agg.commit.store import Checkpoint, PlanDocument, ViewColumn, ViewSort
+from substrait_agg.commit.view import View
+from substrait_agg.errors import StateRefused, SubstraitAggError
+from substrait_agg.flow import lower
+from substrait_agg.flow.graph import Flow
+from substrait_agg.plan.arrow import arrow_schema
+from substrait_agg.spark.batches import FIRST_BATCH, Batches, Progress
+from substrait_agg.spark.inputs import Inputs, Source, open_inputs, table_origins, untagged
+from substrait_agg.spark.job import batch_failed
+from substrait_agg.spark.session import SESSION_CONF, get_session, prepare
+from substrait_agg.spark.sources import check_sources, weight_kind
+
+PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+def run(
+    plan: BoundPlan,
+    sources: Mapping[str, Source],
+    *,
+    checkpoint: str | Path,
+    spark: SparkSession | None = None,
+    on_changes: Callable[[Any, int], None] | None = None,
+    until: str = "done",
+    partitions: int | None = None,
+    outputs: Iterable[Any] = (),
+    conf: Mapping[str, str] | None = None,
+    master: str | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Run:
+    """Start or continue a run; see `substrait_agg.run`.
+
+    Args:
+        plan: the bound plan.
+        sources: per table a SPEC or a DataFrame.
+        checkpoint: folder of the checkpoint.
+        spark: the caller's session, or None for one of our own.
+        on_changes: called with (changes, version) for every committed version.
+        until: ``done``, or the interval between batches as Spark reads it.
+        partitions: state partitions, a power of two; None: as many as there are cores, rounded up to one.
+        outputs: sinks, as `substrait_agg.changes.Delivery` takes them.
+        conf: Spark settings.
+        master: Spark master for a session made here.
+        progress: called after every commit.
+
+    Raises:
+        InputRefused, StateRefused, UsageError: before anything is written.
+    """
+    if partitions is not None:
+        check_partitions(partitions)
+    chosen = check_sources(sources, table_origins(lower(plan)))
+    flow = lower(plan, {table: weight_kind(source) for table, source in chosen.items()})
+    store = Checkpoint(checkpoint)
+    document = plan_document(flow)
+    store.check(document)
+    _check_query(store)
+    given = next((s for s in chosen.values() if isinstance(s, DataFrame)), None)
+    session = get_session(master, conf, spark) if given is None else given.sparkSession
+    settings = _Settings(session, conf)
+    try:
+        inputs = open_inputs(session, flow, chosen)
+        count = partitions or _cores(session)
+        settings.put(PARTITIONS, str(count))
+        store.create(document)
+        delivery = Delivery(
+            outputs,
+            checkpoint=store.folder,
+            since=_version(store),
+            on_changes=on_changes,
+        )
+        return Run(session, flow, inputs, store, count, delivery, until, progress, settings)
+    except BaseException:
+        settings.restore()
+        raise
+
+
+class Run:
+    """A run that has been started.
+
+    Its first version (what the plan shows over no input, rows written in the plan, static inputs) is committed
+    when this is returned; the rest follows in the background.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        flow: Flow,
+        inputs: Inputs,
+        store: Checkpoint,
+        partitions: int,
+        delivery: Delivery,
+        until: str,
+        progress: Callable[[Progress], None] | None,
+        settings: _Settings,
+    ) -> None:
+        self._store = store
+        self._inputs = inputs
+        self._delivery = delivery
+        self._endless = until != "done"
+        self._progress = progress
+        self._settings = settings
+        self._conf = {**SESSION_CONF, PARTITIONS: str(partitions)}
+        self._error: SubstraitAggError | None = None
+        self._finished = False
+        self._batches = Batches(flow, store, partitions, self._committed)
+        if self._batches.last is None:
+            self._batches.run(spark, inputs.first, None, FIRST_BATCH)
+        else:
+            self._delivery.deliver(View(store), show=self._endless)
+        self._query = self._start(until) if inputs.stream is not None else None
+
+    @property
+    def progress(self) -> Progress:
+        """How far the run is."""
+        return self._batches.progress
+
+    def _start(self, until: str) -> StreamingQuery:
+        if self._inputs.stream is None:
+            raise TypeError("nothing streams")
+        writer = self._inputs.stream.writeStream.option(
+            "checkpointLocation", self._store.spark_folder
+        ).foreachBatch(self._batch)
+        trigger = {"processingTime": until} if self._endless else {"availableNow": True}
+        return writer.trigger(**trigger).start()
+
+    def _batch(self, frame: DataFrame, batch: int) -> None:
+        session = frame.sparkSession
+        try:
+            query = session.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
+            if self._batches.seen(query, batch):
+                return
+            prepare(session, self._conf)
+            shared = len(self._inputs.operators) > 1
+            rows = frame.persist() if shared else frame
+            try:
+                self._batches.run(session, untagged(rows, self._inputs.operators), query, batch)
+            finally:
+                if shared:
+                    rows.unpersist()
+        except SubstraitAggError as error:
+            self._error = error
+            raise
+
+    def _committed(self, progress: Progress) -> None:
+        if self._progress is not None:
+            self._progress(progress)
+        self._delivery.deliver(View(self._store), show=self._endless)
+
+    def wait(self) -> None:
+        """Wait until the run ends, and deliver the view.
+
+        Raises:
+            RunFailed, CommitConflict, StateRefused: why it ended early; committed versions stay.
+        """
+        try:
+            if self._query is not None:
+                self._query.awaitTermination()
+        except PySparkException as error:
+            raise self._error or batch_failed(error) from error
+        finally:
+            if self._query is None or not self._query.isActive:
+                self._settings.restore()
+        self._finish()
+
+    def stop(self) -> None:
+        """Stop after the batch that is being committed; running again continues."""
+        if self._query is not None:
+            self._query.stop()
+        self._settings.restore()
+        self._finish()
+
+    def _finish(self) -> None:
+        if not self._finished:
+            self._finished = True
+            self._delivery.finish(View(self._store))
+            self._delivery.close()
+
+
+class _Settings:
+    """SQL settings of a session for the time of a run; those of a caller's session come back afterwards."""
+
+    def __init__(self, session: SparkSession, conf: Mapping[str, str] | None) -> None:
+        self._session = session
+        names = [*SESSION_CONF, *(conf or {}), PARTITIONS]
+        self._before = {name: session.conf.get(name, None) for name in names}
+        prepare(session, conf)
+
+    def put(self, name: str, value: str) -> None:
+        self._session.conf.set(name, value)
+
+    def restore(self) -> None:
+        for name, value in self._before.items():
+            if not self._session.conf.isModifiable(name):
+                continue
+            if value is None:
+                self._session.conf.unset(name)
+            else:
+                self._session.conf.set(name, value)
+
+
+def plan_document(flow: Flow) -> PlanDocument:
+    """What a checkpoint records of a flow."""
+    keys = len(flow.operators[-1].keys)
+    columns = tuple(
+        ViewColumn(f"k{o}" if o < keys else f"v{o - keys}", name)
+        for o, name in zip(flow.output, flow.names, strict=True)
+    )
+    schema = arrow_schema(flow.names, flow.types).serialize().to_pybytes()
+    return PlanDocument(
+        plan=flow.fingerprint,
+        layout=tuple(node.weight for node in flow.operators),
+        columns=columns,
+        types=base64.b64encode(schema).decode(),
+        sorts=tuple(ViewSort(s.ordinal, s.descending, s.nulls_first) for s in flow.sorts),
+        keys=keys,
+        operators=len(flow.operators),
+    )
+
+
+def _version(store: Checkpoint) -> int | None:
+    versions = store.versions()
+    return versions[-1] if versions else None
+
+
+def _cores(session: SparkSession) -> int:
+    cores = max(1, session.sparkContext.defaultParallelism)
+    return 1 << (cores - 1).bit_length()
+
+
+def _check_query(store: Checkpoint) -> None:
+    """Refuse Spark's folder of another query: its offsets are not those of our versions."""
+    if not store.exists():
+        return
+    last = store.latest()
+    if last is None or last.query is None:
+        return
+    path = Path(store.spark_folder) / "metadata"
+    try:
+        found = json.loads(path.read_text()).get("id")
+    except (OSError, ValueError, AttributeError):
+        found = None
+    if found != last.query:
+        raise StateRefused(
+            "OFFSETS_LOST",
+            "Spark's own offsets are missing from the checkpoint, or belong to another query",
+            help="restore the checkpoint folder as a whole from one copy, or begin a new one",
+            path=store.spark_folder,
+        )

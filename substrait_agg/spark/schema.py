@@ -1,0 +1,115 @@
+"""Substrait types as Spark types.
+
+| Substrait | Spark | why |
+|---|---|---|
+| ``u8`` ``u16`` ``u32`` ``u64`` | smallint, int, bigint, decimal(20,0) | Spark has no unsigned types; the same as its Parquet reader |
+| ``fixedchar`` ``varchar`` | string | lengths are checked by casts, not by columns |
+| ``fixedbinary`` ``uuid`` | binary | bytes keep their order |
+| ``interval_year`` | int (months) | PySpark's Arrow exchange has no year-month interval |
+| ``precision_timestamp`` to 6 digits | timestamp_ntz | microseconds without a zone |
+| ``precision_timestamp_tz`` to 6 digits | timestamp | an instant |
+| ``precision_time`` to 6 digits | time(6) | needs Spark 4.1 |
+| ``interval_day`` to 6 digits | interval day to second | |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pyspark.sql import types as st
+
+from substrait_agg.plan.arrow import MAX_DECIMAL_PRECISION, unsupported
+from substrait_agg.plan.types import Type
+
+MAX_FRACTION_DIGITS = 6
+
+_SIMPLE: dict[str, st.DataType] = {
+    "bool": st.BooleanType(),
+    "i8": st.ByteType(),
+    "i16": st.ShortType(),
+    "i32": st.IntegerType(),
+    "i64": st.LongType(),
+    "u8": st.ShortType(),
+    "u16": st.IntegerType(),
+    "u32": st.LongType(),
+    "u64": st.DecimalType(20, 0),
+    "fp32": st.FloatType(),
+    "fp64": st.DoubleType(),
+    "string": st.StringType(),
+    "fixedchar": st.StringType(),
+    "varchar": st.StringType(),
+    "binary": st.BinaryType(),
+    "fixedbinary": st.BinaryType(),
+    "uuid": st.BinaryType(),
+    "date": st.DateType(),
+    "interval_year": st.IntegerType(),
+}
+
+_FRACTIONAL: dict[str, Callable[[], st.DataType]] = {
+    "precision_time": lambda: st.TimeType(MAX_FRACTION_DIGITS),
+    "precision_timestamp": st.TimestampNTZType,
+    "precision_timestamp_tz": st.TimestampType,
+    "interval_day": lambda: st.DayTimeIntervalType(0, 3),
+}
+
+
+def _decimal(type_: Type) -> st.DataType:
+    precision, scale = type_.params
+    if not (1 <= precision <= MAX_DECIMAL_PRECISION and 0 <= scale <= precision):
+        raise unsupported(type_)
+    return st.DecimalType(precision, scale)
+
+
+def _struct(type_: Type) -> st.DataType:
+    return st.StructType(
+        [st.StructField(f"f{i}", to_spark(c), c.nullable) for i, c in enumerate(type_.children)]
+    )
+
+
+def _list(type_: Type) -> st.DataType:
+    element = type_.children[0]
+    return st.ArrayType(to_spark(element), element.nullable)
+
+
+def _map(type_: Type) -> st.DataType:
+    key, value = type_.children
+    return st.MapType(to_spark(key), to_spark(value), value.nullable)
+
+
+_BUILT: dict[str, Callable[[Type], st.DataType]] = {
+    "decimal": _decimal,
+    "struct": _struct,
+    "list": _list,
+    "map": _map,
+}
+
+
+def to_spark(type_: Type) -> st.DataType:
+    """The Spark type of a column of type `type_`; see the table of this module.
+
+    Raises:
+        UsageError: ``TYPE_NOT_SUPPORTED``, also for more than 6 digits of a second: Spark keeps microseconds.
+    """
+    if type_.kind in _SIMPLE:
+        return _SIMPLE[type_.kind]
+    if type_.kind in _FRACTIONAL and 0 <= type_.params[0] <= MAX_FRACTION_DIGITS:
+        return _FRACTIONAL[type_.kind]()
+    if type_.kind in _BUILT:
+        return _BUILT[type_.kind](type_)
+    raise unsupported(type_)
+
+
+def column_name(ordinal: int) -> str:
+    """Name of column `ordinal` in every DataFrame made here."""
+    return f"c{ordinal}"
+
+
+def spark_schema(types: Sequence[Type]) -> st.StructType:
+    """Columns ``c0``, ``c1``, ... of `types`.
+
+    Raises:
+        UsageError: ``TYPE_NOT_SUPPORTED`` as in `to_spark`.
+    """
+    return st.StructType(
+        [st.StructField(column_name(i), to_spark(t), t.nullable) for i, t in enumerate(types)]
+    )

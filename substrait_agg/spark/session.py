@@ -1,0 +1,126 @@
+"""Spark sessions with the settings that the plans run here rely on."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from substrait_agg.errors import UsageError
+
+SESSION_CONF: dict[str, str] = {
+    # Overflow, bad casts and division by zero are errors, never nulls.
+    "spark.sql.ansi.enabled": "true",
+    # Decimal operators keep the full scale of the exact result (`decimals.py` relies on it).
+    "spark.sql.decimalOperations.allowPrecisionLoss": "false",
+    "spark.sql.session.timeZone": "UTC",
+    # The exchange has as many partitions as asked for, in every batch.
+    "spark.sql.adaptive.enabled": "false",
+    # Files written with another case still deliver their columns instead of nulls.
+    "spark.sql.caseSensitive": "false",
+    # The row-at-a-time Parquet reader rounds decimals of another scale without a word.
+    "spark.sql.parquet.enableVectorizedReader": "true",
+    "spark.sql.parquet.enableNestedColumnVectorizedReader": "true",
+    "spark.sql.parquet.mergeSchema": "false",
+    # A lost or damaged file fails the batch.
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.timeType.enabled": "true",
+    "spark.sql.streaming.schemaInference": "false",
+}
+"""SQL settings, by session: they hold in the sessions made here and leave others as they are."""
+
+_NEW_CONTEXT_CONF: dict[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
+}
+"""Further settings of a Spark that is started here."""
+
+MIN_JAVA = 17
+JAVA_INSTALL = "apt-get install -y openjdk-17-jre-headless  (or set JAVA_HOME to a JDK 17 or newer)"
+
+
+def java_version() -> int | None:
+    """Major version of the Java that Spark would start, None where there is none."""
+    home = os.environ.get("JAVA_HOME")
+    binary = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if not binary or not shutil.which(binary):
+        return None
+    shown = subprocess.run([binary, "-version"], capture_output=True, text=True, check=False)
+    found = re.search(r'version "(?:1\.)?(\d+)', shown.stderr + shown.stdout)
+    return int(found.group(1)) if found else None
+
+
+def require_java() -> None:
+    """Check that Spark can start.
+
+    Raises:
+        UsageError: ``JAVA_MISSING`` where there is no Java, or one older than 17.
+    """
+    version = java_version()
+    if version is None:
+        what = "Spark needs Java, and none was found on PATH or in JAVA_HOME"
+    elif version < MIN_JAVA:
+        what = f"Spark needs Java {MIN_JAVA} or newer, and found Java {version}"
+    else:
+        return
+    raise UsageError("JAVA_MISSING", what, help=f"install it: {JAVA_INSTALL}")
+
+
+def isolated(spark: SparkSession, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """A session of its own on the same Spark, with `SESSION_CONF`; the settings of `spark` stay as they are.
+
+    Catalogue tables are shared; temporary views of `spark` are not visible (global temporary views are).
+    A DataFrame keeps the session it was made in: expressions over it must be put into a session prepared with
+    `prepare`, such as the one that a streaming query hands to ``foreachBatch``.
+    """
+    return prepare(spark.newSession(), conf)
+
+
+def prepare(spark: SparkSession, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """Put `SESSION_CONF`, and `conf` over it, into a session that is ours alone; returns the session."""
+    for key, value in {**SESSION_CONF, **(conf or {})}.items():
+        if spark.conf.isModifiable(key):
+            spark.conf.set(key, value)
+    return spark
+
+
+def get_session(
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    spark: SparkSession | None = None,
+) -> SparkSession:
+    """A session prepared with `SESSION_CONF`: of `spark`, of the Spark that is running, or of a new one.
+
+    Args:
+        master: master URL for a new Spark, ``local[*]`` when None.
+        conf: further Spark settings; those of the SQL session also reach a Spark that is running already.
+        spark: the caller's session, which is left as it is (see `isolated`).
+
+    Raises:
+        UsageError: ``JAVA_MISSING``.
+    """
+    running = spark or SparkSession.getActiveSession()
+    if running is not None:
+        return isolated(running, conf)
+    require_java()
+    # Workers must run this very interpreter: the code they are sent was made for it.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master(master or "local[*]").appName("substrait-agg")
+    for key, value in {**_NEW_CONTEXT_CONF, **SESSION_CONF, **(conf or {})}.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    # PySpark logs every failed query as a page of JSON besides raising it.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
+    return session

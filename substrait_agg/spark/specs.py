@@ -1,0 +1,293 @@
+"""Source specifications: ``[FORMAT:]LOCATION[?key=value&...]`` as text, parsed; no Spark needed.
+
+The first ``?`` ends the location (write a glob for one character as ``[!/]``). Keys and values are percent-decoded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal as OneOf
+from typing import TypeVar
+from urllib.parse import unquote
+
+from substrait_agg.errors import InputRefused, UsageError
+from substrait_agg.flow.graph import TableOrigin
+from substrait_agg.functions.accumulators import WeightKind
+
+ChangeKind = OneOf["none", "weight", "op", "debezium"]
+"""How rows say what they do: every row is inserted; a weight column; an operation column; an envelope."""
+
+FORMAT_OF_SUFFIX: dict[str, str] = {
+    "parquet": "parquet",
+    "pq": "parquet",
+    "csv": "csv",
+    "tsv": "csv",
+    "json": "json",
+    "jsonl": "json",
+    "ndjson": "json",
+    "orc": "orc",
+    "avro": "avro",
+}
+COMPRESSIONS = ("gz", "bz2", "zst", "xz", "lz4", "snappy", "deflate")
+FILE_FORMATS = frozenset({"parquet", "csv", "json", "orc", "avro", "text", "xml"})
+URL_SCHEMES = frozenset(
+    "file hdfs webhdfs viewfs s3 s3a s3n gs abfs abfss wasb wasbs adl oss dbfs".split()
+)
+CHANGES_COLUMN = "_change_type"
+"""Operation column of Spark's change feed of a table."""
+
+REDACTED = "*****"
+_SECRET = re.compile(r"secret|passw|pwd|token|credential|access[._-]?key|account[._-]?key|api[._-]?key|jaas|sas", re.I)  # fmt: skip
+_USER_INFO = re.compile(r"(//[^/@:]*):[^/@]*@")
+_FORMAT = re.compile(r"([A-Za-z][A-Za-z0-9_.+-]*):(?!//)(.*)", re.S)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpec:
+    """Where changes of a table come from.
+
+    Attributes:
+        format: Spark's name of the format, or ``table`` or ``changes`` for a table of the catalogue.
+        location: path, folder, glob, table name or topic; may be empty for formats that need none.
+        options: further keys for the format, as written.
+        change: how a row says what it does.
+        change_column: column of the weight or of the operation, empty otherwise.
+        batch_files: at most so many files per micro-batch, None for no limit.
+    """
+
+    format: str
+    location: str = field(repr=False)
+    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    change: ChangeKind = "none"
+    change_column: str = ""
+    batch_files: int | None = None
+
+    @property
+    def is_files(self) -> bool:
+        """Whether the location is a path of files."""
+        return self.format in FILE_FORMATS
+
+    def redacted(self) -> str:
+        """The specification as text without passwords: for logs, messages and snapshots."""
+        pairs = list(self.options)
+        if self.change_column and self.format != "changes":
+            pairs.append((self.change, self.change_column))
+        if self.batch_files is not None:
+            pairs.append(("batch-files", str(self.batch_files)))
+        shown = "&".join(f"{k}={REDACTED if _SECRET.search(k) else v}" for k, v in pairs)
+        place = _USER_INFO.sub(rf"\1:{REDACTED}@", self.location)
+        return f"{self.format}:{place}" + (f"?{shown}" if shown else "")
+
+    def __str__(self) -> str:
+        return self.redacted()
+
+
+def _bad(code: str, text: str, message: str, help: str) -> UsageError:
+    return UsageError(code, f"{message} in the source {text!r}", help=help)
+
+
+def _without_secrets(text: str) -> str:
+    """The text of a SPEC up to its options, which may hold passwords."""
+    return _USER_INFO.sub(rf"\1:{REDACTED}@", text.partition("?")[0])
+
+
+def _split_format(place: str) -> tuple[str, str]:
+    """Format and location of ``[FORMAT:]LOCATION``; the format is empty where it is left out."""
+    found = _FORMAT.fullmatch(place)
+    if found is None:
+        return "", place
+    name, rest = found.groups()
+    if name.lower() in URL_SCHEMES and rest.startswith("/"):
+        return "", place
+    return name, rest
+
+
+def _format_by_suffix(location: str, text: str) -> str:
+    parts = location.rstrip("/").rsplit("/", 1)[-1].lower().split(".")[1:]
+    while parts and parts[-1] in COMPRESSIONS:
+        parts.pop()
+    if parts and parts[-1] in FORMAT_OF_SUFFIX:
+        return FORMAT_OF_SUFFIX[parts[-1]]
+    raise _bad(
+        "SPEC_FORMAT_MISSING", text, "no format is given and the suffix names none",
+        "put the format in front, such as parquet:PATH, csv:PATH, json:PATH or table:NAME",
+    )  # fmt: skip
+
+
+def _pairs(query: str, text: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for part in query.split("&") if query else []:
+        raw_key, equals, raw_value = part.partition("=")
+        key = unquote(raw_key)
+        if not key or not equals:
+            raise _bad(
+                "SPEC_OPTION_BAD", text, f"option {len(pairs) + 1} is not key=value",
+                "write options as ?key=value&key=value, with & and = in values as %26 and %3D",
+            )  # fmt: skip
+        if key in pairs:
+            raise _bad("SPEC_OPTION_TWICE", text, f"option {key} is given twice", "give it once")
+        pairs[key] = unquote(raw_value)
+    return pairs
+
+
+def _change(pairs: dict[str, str], format_: str, text: str) -> tuple[ChangeKind, str]:
+    given = [key for key in ("weight", "op", "cdc") if key in pairs]
+    if len(given) > 1 or (given and format_ == "changes"):
+        raise _bad(
+            "SPEC_CHANGE_CONFLICT", text, f"more than one of {', '.join(given)} and changes: is given",
+            "say once how rows tell inserts from deletes",
+        )  # fmt: skip
+    if format_ == "changes":
+        return "op", CHANGES_COLUMN
+    if not given:
+        return "none", ""
+    value = pairs.pop(given[0])
+    if given[0] == "cdc":
+        raise _bad(
+            "CDC_NOT_SUPPORTED", text, f"change envelopes (cdc={value}) are not read yet",
+            "flatten the envelope first and give op=COLUMN or weight=COLUMN",
+        )  # fmt: skip
+    if not value:
+        raise _bad(
+            "SPEC_OPTION_BAD", text, f"{given[0]}= names no column", f"write {given[0]}=COLUMN"
+        )
+    return ("weight" if given[0] == "weight" else "op"), value
+
+
+def _batch_files(pairs: dict[str, str], format_: str, text: str) -> int | None:
+    value = pairs.pop("batch-files", None)
+    if value is None:
+        return None
+    if not value.isascii() or not value.isdigit() or int(value) < 1:
+        raise _bad(
+            "SPEC_OPTION_BAD", text, f"batch-files={value} is not a number of at least 1",
+            "write batch-files=N, such as batch-files=1",
+        )  # fmt: skip
+    if format_ not in FILE_FORMATS:
+        raise _bad(
+            "SPEC_OPTION_BAD", text, f"batch-files does not apply to the format {format_}",
+            "use the format's own limit, such as maxOffsetsPerTrigger",
+        )  # fmt: skip
+    return int(value)
+
+
+def parse_spec(text: str) -> SourceSpec:
+    """Parse a source specification.
+
+    Raises:
+        UsageError: ``SPEC_EMPTY``, ``SPEC_FORMAT_MISSING``, ``SPEC_OPTION_BAD``, ``SPEC_OPTION_TWICE``,
+            ``SPEC_CHANGE_CONFLICT``, ``CDC_NOT_SUPPORTED``. Messages quote the text without its options.
+    """
+    place, _, query = text.strip().partition("?")
+    shown = _without_secrets(text.strip())
+    name, location = _split_format(place)
+    format_ = (name if "." in name else name.lower()) or (
+        _format_by_suffix(location, shown) if location else ""
+    )
+    if not format_ or (not location and format_ in FILE_FORMATS | {"table", "changes"}):
+        raise _bad(
+            "SPEC_EMPTY", shown, "no location is given",
+            "write [FORMAT:]LOCATION[?key=value&...], such as parquet:data/orders",
+        )  # fmt: skip
+    pairs = _pairs(query, shown)
+    change, column = _change(pairs, format_, shown)
+    batch_files = _batch_files(pairs, format_, shown)
+    if location.rstrip("/").lower().endswith(".tsv") and format_ == "csv":
+        pairs.setdefault("sep", "\t")
+    return SourceSpec(format_, location, tuple(pairs.items()), change, column, batch_files)
+
+
+def as_spec(spec: str | SourceSpec) -> SourceSpec:
+    """The specification, parsed if it is text. Raises as `parse_spec`."""
+    return parse_spec(spec) if isinstance(spec, str) else spec
+
+
+_WEIGHT_KINDS: dict[ChangeKind, WeightKind] = {
+    "none": "one",
+    "weight": "any",
+    "op": "sign",
+    "debezium": "sign",
+}
+
+
+def weight_kind(spec: str | SourceSpec) -> WeightKind:
+    """What is known of the weights of rows from this source. Raises as `parse_spec`."""
+    return _WEIGHT_KINDS[as_spec(spec).change]
+
+
+# --- which source belongs to which table ---------------------------------------------------------
+
+Source = TypeVar("Source")
+Table = tuple[str, ...]
+
+
+def _spellings(table: Table) -> tuple[str, ...]:
+    """Names for a table, most exact first: dotted, last part, both without regard to case."""
+    dotted = ".".join(table)
+    return (dotted, table[-1], dotted.lower(), table[-1].lower())
+
+
+def _find(table: Table, names: Iterable[str]) -> str | None:
+    """The name that means `table` most exactly, None for none.
+
+    Raises:
+        InputRefused: ``SOURCE_AMBIGUOUS`` where two names mean it equally.
+    """
+    given = tuple(names)
+    for level, wanted in enumerate(_spellings(table)):
+        found = [n for n in given if (n if level < 2 else n.lower()) == wanted]
+        if len(found) > 1:
+            raise InputRefused(
+                "SOURCE_AMBIGUOUS",
+                f"the sources {', '.join(found)} all mean the table {'.'.join(table)}",
+                help="name one of them exactly as the plan names the table",
+            )
+        if found:
+            return found[0]
+    return None
+
+
+def check_sources(
+    sources: Mapping[str, Source], origins: Sequence[TableOrigin]
+) -> dict[Table, Source]:
+    """One source for each table that is read: table -> source.
+
+    A name means a table if it is its dotted name, else its last part, else either without regard to case.
+
+    Raises:
+        InputRefused: ``SOURCE_MISSING`` (names the tables without a source), ``SOURCE_UNKNOWN`` (names the sources
+            that no table needs), ``SOURCE_AMBIGUOUS`` (two names for one table, or one name for two).
+    """
+    tables = tuple(dict.fromkeys(origin.table for origin in origins))
+    chosen = {table: _find(table, sources) for table in tables}
+    missing = [".".join(table) for table, name in chosen.items() if name is None]
+    wanted = ", ".join(".".join(table) for table in tables) or "no table"
+    if missing:
+        raise InputRefused(
+            "SOURCE_MISSING",
+            f"no source is given for {', '.join(missing)}; the plan reads {wanted}",
+            help=f"add --source {missing[0]}=SPEC",
+        )
+    used = [name for name in chosen.values() if name is not None]
+    unknown = [name for name in sources if name not in used]
+    if unknown:
+        raise InputRefused(
+            "SOURCE_UNKNOWN",
+            f"the plan has no table for the source {', '.join(unknown)}; it reads {wanted}",
+            help="leave it out, or name it as the plan names the table",
+        )
+    _refuse_shared(chosen)
+    return {table: sources[name] for table, name in chosen.items() if name is not None}
+
+
+def _refuse_shared(chosen: Mapping[Table, str | None]) -> None:
+    for table, name in chosen.items():
+        others = [".".join(t) for t, n in chosen.items() if n == name and t != table]
+        if others:
+            raise InputRefused(
+                "SOURCE_AMBIGUOUS",
+                f"the source {name} could be {'.'.join(table)} or {', '.join(others)}",
+                help="name each source by the dotted name of its table",
+            )

@@ -1,0 +1,180 @@
+"""A run: an immutable Arrow IPC file of rows sorted by hash, cut in pages (its record batches).
+
+The fences of a page are the first and the last hash in it; they are read off through the memory map when a run is
+opened, which touches two places per page and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import ExitStack
+from copy import copy
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from substrait_agg.errors import StateRefused
+from substrait_agg.state.rows import Hashes
+from substrait_agg.state.storage import Storage
+
+FORMAT = 1
+PAGE_ROWS = 131_072
+HASH_MAX = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """A run as a snapshot names it.
+
+    Attributes:
+        name: file name in the storage.
+        rows: rows in the file.
+        bytes: size of the file.
+        crc: CRC-32 of the file.
+        low: least hash whose rows are live in this tree through this entry.
+        high: greatest such hash (inclusive).
+    """
+
+    name: str
+    rows: int
+    bytes: int
+    crc: int
+    low: int = 0
+    high: int = HASH_MAX
+
+
+class RunWriter:
+    """Writes a run; tables come in order of their `hash` column and are cut into pages of `page_rows` rows.
+
+    Nothing is created before the first row; `close` returns None for a run without rows.
+    """
+
+    def __init__(
+        self, storage: Storage, name: str, schema: pa.Schema, page_rows: int = PAGE_ROWS
+    ) -> None:
+        self._storage = storage
+        self._name = name
+        self._schema = schema
+        self._page_rows = page_rows
+        self._waiting: list[pa.Table] = []
+        self._waiting_rows = 0
+        self._rows = 0
+        self._open = ExitStack()
+        self._writer: pa.RecordBatchFileWriter | None = None
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows (columns as in the run's schema)."""
+        if not table.num_rows:
+            return
+        self._waiting.append(table)
+        self._waiting_rows += table.num_rows
+        while self._waiting_rows >= self._page_rows:
+            self._write_page(self._page_rows)
+
+    def _write_page(self, rows: int) -> None:
+        table = pa.concat_tables(self._waiting)
+        page, rest = table.slice(0, rows), table.slice(rows)
+        self._waiting = [rest] if rest.num_rows else []
+        self._waiting_rows = rest.num_rows
+        if self._writer is None:
+            sink = self._open.enter_context(self._storage.create(self._name))
+            self._writer = pa.ipc.new_file(sink, self._schema)
+        self._writer.write_batch(page.combine_chunks().to_batches()[0])
+        self._rows += page.num_rows
+
+    def close(self) -> RunFile | None:
+        """Finish the file and take its checksum."""
+        if self._waiting_rows:
+            self._write_page(self._waiting_rows)
+        if self._writer is None:
+            return None
+        self._writer.close()
+        self._open.close()
+        size, crc = self._storage.checksum(self._name)
+        _verified[self._storage.root, self._name] = crc
+        return RunFile(self._name, self._rows, size, crc)
+
+
+class RunReader:
+    """An opened run: its pages memory mapped, its fences at hand."""
+
+    def __init__(self, storage: Storage, file: RunFile) -> None:
+        self.file = file
+        source = storage.map(file.name)
+        try:
+            reader = pa.ipc.open_file(source)
+            self.pages = [reader.get_batch(i) for i in range(reader.num_record_batches)]
+        except (pa.ArrowInvalid, OSError) as error:
+            raise _damaged(file, str(error)) from error
+        self.schema: pa.Schema = reader.schema
+        self.hashes: list[Hashes] = [page.column(0).to_numpy() for page in self.pages]
+        self.first = np.array([h[0] for h in self.hashes], np.uint64)
+        self.last = np.array([h[-1] for h in self.hashes], np.uint64)
+
+    def pages_between(self, low: int, high: int) -> Iterator[int]:
+        """Ordinals of the pages that hold hashes from `low` to `high` (inclusive)."""
+        start = int(np.searchsorted(self.last, np.uint64(low), "left"))
+        stop = int(np.searchsorted(self.first, np.uint64(high), "right"))
+        return iter(range(start, stop))
+
+    def rows_between(self, low: int, high: int) -> pa.Table:
+        """The rows with hashes from `low` to `high` (inclusive), without copying."""
+        parts = []
+        for p in self.pages_between(low, high):
+            hashes = self.hashes[p]
+            start = int(np.searchsorted(hashes, np.uint64(low), "left"))
+            stop = int(np.searchsorted(hashes, np.uint64(high), "right"))
+            parts.append(self.pages[p].slice(start, stop - start))
+        return pa.Table.from_batches(parts, self.schema)
+
+
+_CACHE_RUNS = 256
+_opened: OrderedDict[tuple[str, str], RunReader] = OrderedDict()
+_verified: dict[tuple[str, str], int] = {}
+
+
+def open_run(storage: Storage, file: RunFile) -> RunReader:
+    """The run, opened once per process and checked against its checksum before its first use.
+
+    Raises:
+        StateRefused: STATE_DAMAGED when the file is missing or is not what was written.
+    """
+    key = (storage.root, file.name)
+    if key in _opened:
+        _opened.move_to_end(key)
+        return _with_range(_opened[key], file)
+    if _verified.get(key) != file.crc:
+        _verify(storage, file)
+        _verified[key] = file.crc
+    _opened[key] = RunReader(storage, file)
+    while len(_opened) > _CACHE_RUNS:
+        _opened.popitem(last=False)
+    return _opened[key]
+
+
+def _with_range(reader: RunReader, file: RunFile) -> RunReader:
+    if reader.file == file:
+        return reader
+    view = copy(reader)
+    view.file = file
+    return view
+
+
+def _verify(storage: Storage, file: RunFile) -> None:
+    try:
+        size, crc = storage.checksum(file.name)
+    except OSError as error:
+        raise _damaged(file, str(error)) from error
+    if (size, crc) != (file.bytes, file.crc):
+        raise _damaged(file, "its size or checksum is not what the snapshot names")
+
+
+def _damaged(file: RunFile, reason: str) -> StateRefused:
+    return StateRefused(
+        "STATE_DAMAGED",
+        f"state file {file.name} is damaged: {reason}",
+        help="restore the checkpoint folder from a copy, or start again with a new --checkpoint",
+        path=file.name,
+    )

@@ -1,0 +1,205 @@
+"""A tree: a few runs, newest first. Lookups by key, merges of adjacent runs, scans of what is live.
+
+Every run has the columns ``hash`` (uint64), ``dead`` (bool: the key is gone), the key columns ``k0``, ``k1``, ..., and
+whatever the operator keeps. The newest row of a key is the one that counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from substrait_agg.state.rows import Hashes, Indices, Mask, as_mask, group_rows, rows_equal, take
+from substrait_agg.state.run import HASH_MAX, PAGE_ROWS, RunFile, RunReader, RunWriter, open_run
+from substrait_agg.state.storage import Storage
+
+KEYS_FROM = 2  # columns before the first key column
+MERGE_WIDTH = 4  # runs of one size class before they are merged
+SMALLEST_TIER = 16_384  # rows
+SCAN_ROWS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Result of a lookup: `rows` are those of the probes `positions` (ascending), dead rows included."""
+
+    positions: Indices
+    rows: pa.Table
+
+
+class Tree:
+    """Read view of a tree as one snapshot names it.
+
+    Args:
+        storage: where the runs are.
+        files: its runs, newest first.
+        schema: columns of a run.
+        keys: number of key columns.
+    """
+
+    def __init__(
+        self, storage: Storage, files: Sequence[RunFile], schema: pa.Schema, keys: int
+    ) -> None:
+        self._storage = storage
+        self._schema = schema
+        self._keys = keys
+        self._runs = [open_run(storage, file) for file in files]
+
+    def lookup(self, hashes: Hashes, keys: Sequence[pa.Array]) -> Found:
+        """The newest row of each key that is in the tree.
+
+        Args:
+            hashes: ascending.
+            keys: key columns of the same length; every key occurs once.
+        """
+        missing = np.arange(len(hashes))
+        positions: list[Indices] = []
+        rows: list[pa.RecordBatch] = []
+        for run in self._runs:
+            if not len(missing):
+                break
+            seen = np.zeros(len(missing), np.bool_)
+            for probes, batch in self._lookup_run(run, hashes, keys, missing):
+                seen[probes] = True
+                positions.append(missing[probes])
+                rows.append(batch)
+            missing = missing[~seen]
+        return self._collect(positions, rows)
+
+    def _collect(self, positions: list[Indices], rows: list[pa.RecordBatch]) -> Found:
+        if not rows:
+            return Found(np.zeros(0, np.int64), self._schema.empty_table())
+        found = np.concatenate(positions)
+        order = np.argsort(found, kind="stable")
+        table = pa.Table.from_batches(rows, self._schema).combine_chunks()
+        if len(rows) > 1:
+            table = table.take(pa.array(order))
+        return Found(found[order], table)
+
+    def _lookup_run(
+        self, run: RunReader, hashes: Hashes, keys: Sequence[pa.Array], probes: Indices
+    ) -> Iterator[tuple[Indices, pa.RecordBatch]]:
+        wanted = hashes[probes]
+        low, high = np.uint64(run.file.low), np.uint64(run.file.high)
+        start = int(np.searchsorted(wanted, low, "left"))
+        stop = int(np.searchsorted(wanted, high, "right"))
+        if start == stop:
+            return
+        for p in run.pages_between(int(wanted[start]), int(wanted[stop - 1])):
+            a = max(start, int(np.searchsorted(wanted, run.first[p], "left")))
+            b = min(stop, int(np.searchsorted(wanted, run.last[p], "right")))
+            if a >= b:
+                continue
+            chosen, at = self._lookup_page(
+                run.pages[p], run.hashes[p], wanted[a:b], keys, probes[a:b]
+            )
+            if len(chosen):
+                yield chosen + a, run.pages[p].take(pa.array(at))
+
+    def _lookup_page(
+        self,
+        page: pa.RecordBatch,
+        stored: Hashes,
+        wanted: Hashes,
+        keys: Sequence[pa.Array],
+        probes: Indices,
+    ) -> tuple[Indices, Indices]:
+        at = np.searchsorted(stored, wanted, "left")
+        hit = np.flatnonzero(stored[np.minimum(at, len(stored) - 1)] == wanted)
+        at = at[hit]
+        columns = page.columns[KEYS_FROM : KEYS_FROM + self._keys]
+        same = rows_equal(take(columns, at), take(keys, probes[hit]), len(hit))
+        unsure = np.flatnonzero(~same)
+        if len(unsure):
+            more, found_at = _lookup_chains(columns, stored, wanted[hit[unsure]], keys, probes[hit[unsure]])
+            at[unsure[more]] = found_at
+            same[unsure[more]] = True
+        return hit[same], at[same]
+
+    def merge(self, writer: RunWriter, *, bottom: bool, low: int = 0, high: int = HASH_MAX) -> None:
+        """Write the newest row of every key with a hash from `low` to `high`; with `bottom`, without dead keys."""
+        for rows in self.scan(low, high, dead=not bottom):
+            writer.write(rows)
+
+    def scan(self, low: int = 0, high: int = HASH_MAX, *, dead: bool = False) -> Iterator[pa.Table]:
+        """The newest row of every key in order of hash, in slices of about `SCAN_ROWS` rows."""
+        for start, stop in self._intervals(low, high):
+            parts = [
+                run.rows_between(max(start, run.file.low), min(stop, run.file.high))
+                for run in self._runs
+                if run.file.low <= stop and run.file.high >= start
+            ]
+            rows = newest(pa.concat_tables([self._schema.empty_table(), *parts]), self._keys)
+            yield rows if dead else rows.filter(pa.array(~dead_rows(rows)))
+
+    def _intervals(self, low: int, high: int) -> Iterator[tuple[int, int]]:
+        total = sum(run.file.rows for run in self._runs)
+        biggest = max(self._runs, key=lambda run: run.file.rows, default=None)
+        if biggest is None:
+            return
+        page_rows = max(1, len(biggest.hashes[0]) * total // max(1, biggest.file.rows))
+        step = max(1, SCAN_ROWS // page_rows)
+        cuts = sorted({int(h) for h in biggest.first[step::step] if low < int(h) <= high})
+        yield from zip([low, *cuts], [*(c - 1 for c in cuts), high], strict=True)
+
+
+def _lookup_chains(
+    columns: Sequence[pa.Array],
+    stored: Hashes,
+    wanted: Hashes,
+    keys: Sequence[pa.Array],
+    probes: Indices,
+) -> tuple[Indices, Indices]:
+    """Probes whose hash is shared by other keys: which of them are in the page, and where."""
+    chain = np.flatnonzero(np.isin(stored, wanted))
+    there = take(columns, chain)
+    here = take(keys, probes)
+    both = [pa.concat_arrays([a, b]) for a, b in zip(there, here, strict=True)]
+    order, first = group_rows(np.concatenate([stored[chain], wanted]), both)
+    second = np.flatnonzero(~first)  # a probe right behind the stored row of the same key
+    found = order[second] - len(chain)
+    return found, chain[order[second - 1]]
+
+
+def newest(rows: pa.Table, keys: int) -> pa.Table:
+    """The first row of each key, in order of hash; `rows` come newest first."""
+    if not rows.num_rows:
+        return rows
+    whole = rows.combine_chunks()
+    columns = [whole.column(KEYS_FROM + i).combine_chunks() for i in range(keys)]
+    order, first = group_rows(whole.column(0).to_numpy(), _flat(columns))
+    return whole.take(pa.array(order[first]))
+
+
+def _flat(columns: Sequence[pa.ChunkedArray | pa.Array]) -> list[pa.Array]:
+    return [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in columns]
+
+
+def dead_rows(rows: pa.Table) -> Mask:
+    """Which rows say that their key is gone."""
+    return as_mask(rows.column(1))
+
+
+def runs_to_merge(files: Sequence[RunFile]) -> int:
+    """How many of the newest runs are merged now: `MERGE_WIDTH` of one size class bring in all newer ones."""
+    tiers = [_tier(file.rows) for file in files]
+    chosen = 0
+    for tier in range(max(tiers, default=-1) + 1):
+        length = next((i for i, t in enumerate(tiers) if t > tier), len(tiers))
+        if tiers[:length].count(tier) >= MERGE_WIDTH:
+            chosen = length
+    return chosen
+
+
+def _tier(rows: int) -> int:
+    tier = 0
+    while rows > SMALLEST_TIER:
+        rows //= MERGE_WIDTH
+        tier += 1
+    return tier
+
+
+__all__ = ["PAGE_ROWS", "Found", "Tree", "dead_rows", "newest", "runs_to_merge"]

@@ -1,0 +1,84 @@
+"""The command as a process of its own: status, streams, pipes, and what it does not load."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}"}
+COMMAND = [sys.executable, "-m", "substrait_agg_cli.main"]
+
+
+def call(*arguments: object, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [*COMMAND, *(str(a) for a in arguments)],
+        input=stdin,
+        capture_output=True,
+        env=ENVIRONMENT,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_version_and_help_are_asked_for_and_so_on_stdout() -> None:
+    for option, word in (("--version", b"0.1.0"), ("--help", b"Usage: substrait-agg ")):
+        result = call(option)
+        assert (result.returncode, result.stderr) == (0, b"")
+        assert word in result.stdout
+
+
+def test_a_wrong_flag_is_two_lines_on_stderr() -> None:
+    result = call("validate", "--loud", "x")
+    assert (result.returncode, result.stdout) == (2, b"")
+    error, advice = result.stderr.decode().splitlines()
+    assert error.startswith("error[USAGE]: no such option '--loud'")
+    assert advice == "help: see substrait-agg validate --help"
+
+
+def test_no_command_shows_the_help_as_an_error() -> None:
+    result = call()
+    assert (result.returncode, result.stdout) == (2, b"")
+    assert b"Commands:" in result.stderr
+
+
+def test_stdin_to_json(good_plan: Path) -> None:
+    result = call("validate", "-", "--format", "json", stdin=good_plan.read_bytes())
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert json.loads(result.stdout)["valid"] is True
+
+
+def test_a_closed_pipe_ends_quietly(good_plan: Path) -> None:
+    """`substrait-agg explain ... | head -0`: no traceback, and the status that a shell gives SIGPIPE."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as closed:
+        result = subprocess.run(
+            [*COMMAND, "explain", str(good_plan)],
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            env=ENVIRONMENT,
+            timeout=60,
+            check=False,
+        )
+    assert (result.returncode, result.stderr) == (141, b"")
+
+
+def test_validate_and_explain_load_neither_spark_nor_pandas(good_plan: Path) -> None:
+    code = (
+        "import sys; from substrait_agg_cli.main import main\n"
+        "try: main([sys.argv[1], sys.argv[2]])\n"
+        "except SystemExit as end: assert end.code == 0, end.code\n"
+        "loaded = {'pyspark', 'py4j', 'pandas'} & set(sys.modules); assert not loaded, loaded"
+    )
+    for command in ("validate", "explain"):
+        subprocess.run(
+            [sys.executable, "-c", code, command, str(good_plan)],
+            env=ENVIRONMENT,
+            check=True,
+            capture_output=True,
+            timeout=60,
+        )

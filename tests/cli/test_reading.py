@@ -1,0 +1,133 @@
+"""view and changes: formats, files and streams, over a view that the test makes up."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+import substrait_agg
+from substrait_agg.errors import StateRefused
+from substrait_agg_cli.main import main
+
+
+class FakeView:
+    """Two rows at version 7; one change in each of two versions."""
+
+    version = 7
+
+    def to_arrow(self, version: int | None = None) -> Any:
+        if version not in (None, 6, 7):
+            raise StateRefused("VERSION_UNKNOWN", f"there is no version {version}")
+        return pa.table({"k": ["b", "a"], "n": [version or 7, 1]})
+
+    def changes(self, since: int | None = None, until: int | None = None) -> Any:
+        rows = [r for r in ((6, -1), (7, 1)) if (since or 0) < r[0] <= (until or 7)]
+        return pa.table(
+            {
+                "n": pa.array([1 for _ in rows], pa.int64()),
+                "__version": pa.array([r[0] for r in rows], pa.int64()),
+                "__weight": pa.array([r[1] for r in rows], pa.int64()),
+            }
+        )
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkpoint as far as the command can tell."""
+    monkeypatch.setattr(substrait_agg, "open_view", lambda _folder: FakeView())
+    return tmp_path
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+@pytest.mark.parametrize(
+    ("format", "text"),
+    [
+        ("table", "k | n\n--+--\nb | 7\na | 1\n(2 rows)\n"),
+        ("csv", "k,n\nb,7\na,1\n"),
+        ("json", '{"k":"b","n":7}\n{"k":"a","n":1}\n'),
+    ],
+)
+def test_the_view_in_its_order_in_every_text_format(format: str, text: str, folder: Path) -> None:
+    result = call("view", folder, "--format", format)
+    assert (result.exit_code, result.stdout, result.stderr) == (0, text, "")
+    to_file = call("view", folder, "--format", format, "--to", folder / "out")
+    assert (to_file.exit_code, to_file.stdout) == (0, "")
+    assert (folder / "out").read_text() == text
+
+
+def test_table_is_the_default_and_the_suffix_of_the_file_decides_else(folder: Path) -> None:
+    assert call("view", folder).stdout.startswith("k | n\n")
+    call("view", folder, "--to", folder / "v.csv")
+    assert (folder / "v.csv").read_text().startswith("k,n\n")
+    call("view", folder, "--to", folder / "v.parquet")
+    assert pq.read_table(folder / "v.parquet").to_pydict() == {"k": ["b", "a"], "n": [7, 1]}
+
+
+def test_parquet_goes_to_a_pipe_too(folder: Path) -> None:
+    result = call("view", folder, "--format", "parquet", "--version", 6)
+    table = pq.read_table(io.BytesIO(result.stdout_bytes))
+    assert table.column("n").to_pylist() == [6, 1]
+    assert table.schema.metadata[b"substrait_agg.version"] == b"6"
+
+
+def test_an_older_version_can_be_asked_for(folder: Path) -> None:
+    assert call("view", folder, "--version", 6, "--format", "csv").stdout == "k,n\nb,6\na,1\n"
+    unknown = call("view", folder, "--version", 99)
+    assert (unknown.exit_code, unknown.stdout) == (1, "")
+    assert unknown.stderr == "error[VERSION_UNKNOWN]: there is no version 99\n"
+
+
+def test_changes_are_json_lines_within_the_bounds(folder: Path) -> None:
+    lines = call("changes", folder).stdout.splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"version": 6, "weight": -1, "row": {"n": 1}},
+        {"version": 7, "weight": 1, "row": {"n": 1}},
+    ]
+    assert call("changes", folder, "--since", 6).stdout.splitlines() == lines[1:]
+    assert call("changes", folder, "--until", 6).stdout.splitlines() == lines[:1]
+
+
+def test_changes_in_csv_have_version_and_weight_columns(folder: Path) -> None:
+    text = call("changes", folder, "--format", "csv").stdout
+    assert text == "n,__version,__weight\n1,6,-1\n1,7,1\n"
+
+
+@pytest.mark.parametrize("format", ["debezium", "spark-cdc"])
+def test_change_formats_to_come_are_refused(format: str, folder: Path) -> None:
+    result = call("changes", folder, "--format", format)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("error[OPTION_NOT_SUPPORTED] at --format: ")
+
+
+@pytest.mark.parametrize("command", ["view", "changes"])
+def test_what_is_not_a_folder_is_a_wrong_call(command: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    missing, file = call(command, tmp_path / "no"), call(command, tmp_path / "file")
+    assert (missing.exit_code, file.exit_code) == (2, 2)
+    assert missing.stderr.startswith("error[FILE_NOT_FOUND]")
+    assert file.stderr.startswith("error[NOT_A_FOLDER]")
+
+
+@pytest.mark.parametrize("command", ["view", "changes"])
+def test_a_folder_that_is_no_checkpoint_is_refused(command: str, tmp_path: Path) -> None:
+    """With the real `open_view`."""
+    result = call(command, tmp_path)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("error[NOT_A_CHECKPOINT]")
+
+
+def test_a_file_that_cannot_be_written_is_an_error_line(folder: Path) -> None:
+    (folder / "file").write_text("")
+    result = call("view", folder, "--to", folder / "file" / "below")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error[FILE_NOT_USABLE] at ")

@@ -1,0 +1,203 @@
+"""run: what is refused before Spark starts, what is passed on, progress and interruption. Spark itself is replaced."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from substrait_agg.errors import InputRefused, RunFailed
+from substrait_agg_cli.main import main
+from substrait_agg_cli.progress import Meter
+
+
+@dataclass(frozen=True)
+class Progress:
+    version: int = 4
+    batches: int = 5
+    input_rows: int = 12_345
+    groups_touched: int = 67
+    rows_per_second: float = 8_901.2
+    changes: int = 23
+
+
+@dataclass
+class FakeRun:
+    """A run whose wait does what the test says."""
+
+    waiting: Callable[[], None] = lambda: None
+    stopped: bool = False
+    progress: Progress = field(default_factory=Progress)
+
+    def wait(self) -> None:
+        self.waiting()
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+@dataclass
+class Engine:
+    """Stands in for `substrait_agg.spark` and notes how it is called."""
+
+    run: FakeRun = field(default_factory=FakeRun)
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    error: Exception | None = None
+
+    def start(self, plan: Any, sources: Any, **options: Any) -> FakeRun:
+        self.calls.append({"plan": plan, "sources": sources, **options})
+        if self.error:
+            raise self.error
+        if options["progress"]:
+            options["progress"](self.run.progress)
+        return self.run
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
+    made = Engine()
+    module = ModuleType("substrait_agg.spark")
+    module.run = made.start  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "substrait_agg.spark", module)
+    return made
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["run", *(str(a) for a in arguments)])
+
+
+def test_options_reach_the_run(good_plan: Path, engine: Engine) -> None:
+    result = call(
+        good_plan, "--source", "t=csv:in/?a=b=c", "--checkpoint", "ck", "--every", "5s",
+        "--partitions", 3, "--master", "local[2]", "--conf", "a.b=c=d", "--output", "stream-json",
+        "--output", "view-parquet=v",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.stderr
+    (found,) = engine.calls
+    assert found["sources"] == {"t": "csv:in/?a=b=c"}
+    assert (found["checkpoint"], found["until"]) == ("ck", "5000 milliseconds")
+    assert (found["partitions"], found["master"]) == (3, "local[2]")
+    assert found["conf"] == {"a.b": "c=d"}
+    assert [output.kind for output in found["outputs"]] == ["stream-json", "view-parquet"]
+    assert found["plan"].names == ("k", "n")
+
+
+def test_defaults_are_the_documented_ones(good_plan: Path, engine: Engine) -> None:
+    call(good_plan, "--checkpoint", "ck")
+    (found,) = engine.calls
+    assert (found["until"], found["emit"], found["mode"]) == ("done", "batch", "lenient")
+    assert found["early_retraction"] == "carry"
+    assert [output.kind for output in found["outputs"]] == ["batch-table"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--emit", "count:5"],
+        ["--watermark", "t.k=max-diff:5s"],
+        ["--ttl", "1h"],
+        ["--early-retraction", "refuse"],
+        ["--output", "live-table"],
+    ],
+)
+def test_what_is_not_supported_is_said_so(
+    wrong: list[str], good_plan: Path, engine: Engine
+) -> None:
+    result = call(good_plan, "--checkpoint", "ck", *wrong)
+    assert (result.exit_code, result.stdout, engine.calls) == (2, "", [])
+    assert result.stderr.startswith("error[OPTION_NOT_SUPPORTED] at ")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--every", "soon"],
+        ["--every", "5s", "--until", "done"],
+        ["--source", "t"],
+        ["--source", "t=a", "--source", "t=b"],
+        ["--conf", "=x"],
+        ["--output", "paper"],
+        ["--partitions", "0"],
+        ["--mode", "loose"],
+        ["--colour"],
+        ["another"],
+    ],
+)
+def test_a_wrong_call_is_status_2_and_starts_nothing(
+    wrong: list[str], good_plan: Path, engine: Engine
+) -> None:
+    result = call(good_plan, "--checkpoint", "ck", *wrong)
+    assert (result.exit_code, result.stdout, engine.calls) == (2, "", [])
+    assert result.stderr.startswith(("error[OPTION_INVALID] at ", "error[USAGE]: "))
+    assert "\nhelp: " in result.stderr
+
+
+def test_the_checkpoint_is_needed(good_plan: Path) -> None:
+    result = call(good_plan)
+    assert result.exit_code == 2
+    assert "--checkpoint" in result.stderr
+
+
+def test_a_refused_plan_starts_nothing(bad_plan: Path, engine: Engine) -> None:
+    result = call(bad_plan, "--checkpoint", "ck")
+    assert (result.exit_code, engine.calls) == (1, [])
+    assert result.stderr.startswith("error[AGGREGATE_FUNCTION_UNKNOWN]")
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "text"),
+    [
+        (InputRefused("SOURCE_MISSING", "no source for t", path="t"), 2, "error[SOURCE_MISSING] at t: no source for t\n"),
+        (RunFailed("BATCH_FAILED", "overflow", help="cast it"), 1, "error[BATCH_FAILED]: overflow\nhelp: cast it\n"),
+        (ValueError("boom"), 1, "error[INTERNAL]: ValueError: boom\nhelp: this is a bug; --debug shows where it happened\n"),
+    ],
+)  # fmt: skip
+def test_errors_of_the_run_have_no_traceback(
+    error: Exception, status: int, text: str, good_plan: Path, engine: Engine
+) -> None:
+    engine.error = error
+    result = call(good_plan, "--checkpoint", "ck", "--no-progress")
+    assert (result.exit_code, result.stderr) == (status, text)
+    debug = call(good_plan, "--checkpoint", "ck", "--debug")
+    assert "Traceback" in debug.stderr
+    assert debug.exit_code == status
+
+
+def test_ctrl_c_stops_the_run_and_says_where_it_is(good_plan: Path, engine: Engine) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    engine.run.waiting = interrupted
+    result = call(good_plan, "--checkpoint", "ck", "--no-progress")
+    assert (result.exit_code, engine.run.stopped) == (130, True)
+    assert result.stderr.splitlines() == [
+        "error[INTERRUPTED]: stopped by the user; version 4 is committed",
+        "help: the same command continues from there",
+    ]
+
+
+@pytest.mark.usefixtures("engine")
+def test_progress_is_plain_lines_on_stderr_unless_switched_off(good_plan: Path) -> None:
+    shown = call(good_plan, "--checkpoint", "ck")
+    line = "version 4: 12,345 rows, 67 groups touched, 23 changes, 8,901 rows/s\n"
+    assert (shown.stderr, shown.stdout) == (line, "")
+    assert call(good_plan, "--checkpoint", "ck", "--no-progress").stderr == ""
+
+
+def test_progress_on_a_terminal_rewrites_one_line_and_ends_it() -> None:
+    stream = io.StringIO()
+    meter = Meter(stream, live=True)
+    meter.show(Progress())
+    meter.show(Progress(version=5))
+    meter.end()
+    meter.end()
+    assert stream.getvalue().count("\r\x1b[K") == 2
+    assert stream.getvalue().count("\n") == 1
+    assert stream.getvalue().endswith("rows/s\n")

@@ -1,0 +1,37 @@
+"""The one Spark session that all tests share: starting a JVM takes longer than most tests."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A small local Spark, with the settings that plans rely on."""
+    # Before the import: the JVM and its workers read these when they start.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["TZ"] = "UTC"
+    from substrait_agg.spark.session import get_session
+
+    session = get_session(
+        master="local[2]",
+        conf={
+            "spark.ui.enabled": "false",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.driver.memory": "3g",
+            "spark.sql.warehouse.dir": "/tmp/substrait-agg-test-warehouse",
+            "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
+        },
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()

@@ -1,0 +1,65 @@
+"""What the documents say about names, commands and codes is what the code has."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import substrait_agg
+from substrait_agg.changes import OUTPUTS
+from substrait_agg_cli.main import main
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
+
+
+def id_of(path: Path) -> str:
+    return path.name
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=id_of)
+def test_links_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", document.read_text()):
+        if "://" not in target:
+            assert (document.parent / target).exists(), target
+
+
+def test_every_command_is_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text()
+    for command in main.commands:
+        assert f"substrait-agg {command} " in readme, command
+
+
+def test_commands_in_the_documents_exist() -> None:
+    for document in DOCUMENTS:
+        named = set(
+            re.findall(r"^(?:\.venv/bin/)?substrait-agg ([a-z]+)", document.read_text(), re.M)
+        )
+        assert named <= set(main.commands), document.name
+
+
+def test_make_targets_in_the_readme_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"make ([a-z]+)", (ROOT / "README.md").read_text()))
+    assert {"demo", "test"} <= targets
+    for target in targets:
+        assert re.search(rf"^{target}:", makefile, re.M), target
+
+
+def test_every_output_kind_is_described() -> None:
+    formats = (ROOT / "docs" / "formats.md").read_text()
+    for kind in OUTPUTS:
+        assert f"`{kind}" in formats, kind
+
+
+def test_the_version_is_in_the_changelog() -> None:
+    assert f"## {substrait_agg.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_every_public_name_is_described() -> None:
+    """Each name of the package's `__all__` has a docstring of its own."""
+    for name in substrait_agg.__all__:
+        if name != "__version__":
+            assert (getattr(substrait_agg, name).__doc__ or "").strip(), name

@@ -1,0 +1,136 @@
+"""Source specifications as text: what they mean, what is refused, and that passwords do not leak."""
+
+from __future__ import annotations
+
+import pytest
+
+from substrait_agg.errors import InputRefused, UsageError
+from substrait_agg.flow.graph import TableOrigin
+from substrait_agg.spark.specs import SourceSpec, check_sources, parse_spec, weight_kind
+
+
+@pytest.mark.parametrize(
+    ("text", "format_", "location"),
+    [
+        ("parquet:data/li", "parquet", "data/li"),
+        ("data/li.parquet", "parquet", "data/li.parquet"),
+        ("data/li.parquet/", "parquet", "data/li.parquet/"),
+        ("in/*.JSON.gz", "json", "in/*.JSON.gz"),
+        ("s3a://bucket/x.csv", "csv", "s3a://bucket/x.csv"),
+        ("json:s3a://bucket/x", "json", "s3a://bucket/x"),
+        ("file:/x/y.parquet", "parquet", "file:/x/y.parquet"),
+        ("table:db.t", "table", "db.t"),
+        ("kafka:topic", "kafka", "topic"),
+        ("rate:?rowsPerSecond=5", "rate", ""),
+        ("com.example.Format:place", "com.example.Format", "place"),
+    ],
+)
+def test_format_and_location(text: str, format_: str, location: str) -> None:
+    """The format is the word before the colon, else the suffix; URL schemes are not formats."""
+    spec = parse_spec(text)
+    assert (spec.format, spec.location) == (format_, location)
+
+
+def test_options_are_decoded_and_ours_are_taken_out() -> None:
+    """Spark gets its own options only, with percent-encoded characters restored."""
+    spec = parse_spec("csv:in/?header=true&sep=%26&batch-files=3&weight=w")
+    assert spec == SourceSpec(
+        "csv", "in/", (("header", "true"), ("sep", "&")), "weight", "w", batch_files=3
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("", "SPEC_EMPTY"),
+        ("parquet:", "SPEC_EMPTY"),
+        ("data/li", "SPEC_FORMAT_MISSING"),
+        ("parquet:x?batch-files=0", "SPEC_OPTION_BAD"),
+        ("parquet:x?batch-files=many", "SPEC_OPTION_BAD"),
+        ("kafka:x?batch-files=1", "SPEC_OPTION_BAD"),
+        ("parquet:x?weight", "SPEC_OPTION_BAD"),
+        ("parquet:x?weight=", "SPEC_OPTION_BAD"),
+        ("parquet:x?a=1&a=2", "SPEC_OPTION_TWICE"),
+        ("parquet:x?weight=w&op=o", "SPEC_CHANGE_CONFLICT"),
+        ("changes:t?op=o", "SPEC_CHANGE_CONFLICT"),
+        ("json:x?cdc=debezium", "CDC_NOT_SUPPORTED"),
+    ],
+)
+def test_bad_specs_are_refused_with_a_code(text: str, code: str) -> None:
+    """Each mistake has its own code and a line that says what to write."""
+    with pytest.raises(UsageError) as raised:
+        parse_spec(text)
+    assert raised.value.code == code
+    assert raised.value.help
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [("parquet:x", "one"), ("parquet:x?op=o", "sign"), ("parquet:x?weight=w", "any"), ("changes:t", "sign")],
+)  # fmt: skip
+def test_weight_kind_follows_from_how_rows_say_what_they_do(text: str, kind: str) -> None:
+    """Only a weight column can have weights other than 1 and -1."""
+    assert weight_kind(text) == kind
+
+
+SECRET_SPECS = [
+    "kafka:t?kafka.sasl.jaas.config=hunter2&a=b",
+    "x:place?password=hunter2",
+    "x:place?fs.s3a.access.key=hunter2",
+    "json:https://me:hunter2@host/x",
+    "x:place?myToken=hunter2",
+]
+
+
+@pytest.mark.parametrize("text", SECRET_SPECS)
+def test_passwords_are_not_shown(text: str) -> None:
+    """No text form of a specification holds a secret: it ends up in logs and snapshots."""
+    spec = parse_spec(text)
+    assert "hunter2" in spec.location + str(spec.options)
+    assert "hunter2" not in spec.redacted() + str(spec) + repr(spec)
+
+
+@pytest.mark.parametrize("text", SECRET_SPECS)
+def test_error_messages_do_not_quote_secrets(text: str) -> None:
+    """A message about a bad specification quotes it without its options."""
+    join = "&" if "?" in text else "?"
+    with pytest.raises(UsageError) as raised:
+        parse_spec(f"{text}{join}weight=")
+    assert "hunter2" not in str(raised.value)
+
+
+def origin(*table: str) -> TableOrigin:
+    return TableOrigin(table, (), ())
+
+
+def test_sources_are_matched_by_dotted_name_then_last_part_then_case() -> None:
+    """The most exact spelling wins, so that equal last parts can be told apart."""
+    origins = [origin("a", "t"), origin("b", "t"), origin("LINEITEM")]
+    matched = check_sources({"a.t": 1, "B.T": 2, "lineitem": 3}, origins)
+    assert matched == {("a", "t"): 1, ("b", "t"): 2, ("LINEITEM",): 3}
+
+
+def test_a_table_read_twice_needs_one_source() -> None:
+    """Two reads of one table share its source."""
+    assert check_sources({"t": 1}, [origin("t"), origin("t")]) == {("t",): 1}
+
+
+@pytest.mark.parametrize(
+    ("names", "tables", "code", "named"),
+    [
+        ((), (("t",), ("u",)), "SOURCE_MISSING", "t, u"),
+        (("t",), (("t",), ("u",)), "SOURCE_MISSING", "u"),
+        (("t", "x"), (("t",),), "SOURCE_UNKNOWN", "x"),
+        (("t",), (("a", "t"), ("b", "t")), "SOURCE_AMBIGUOUS", "a.t"),
+        (("T", "t"), (("tT",), ("Tt",)), "SOURCE_MISSING", "tT"),
+        (("TAB", "Tab"), (("tab",),), "SOURCE_AMBIGUOUS", "TAB, Tab"),
+    ],
+)
+def test_missing_unknown_and_ambiguous_sources_are_named(
+    names: tuple[str, ...], tables: tuple[tuple[str, ...], ...], code: str, named: str
+) -> None:
+    """Tables without a source, sources without a table, and names that could mean two are errors."""
+    with pytest.raises(InputRefused) as raised:
+        check_sources(dict.fromkeys(names, 0), [TableOrigin(t, (), ()) for t in tables])
+    assert raised.value.code == code
+    assert named in raised.value.message
