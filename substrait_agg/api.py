@@ -250,7 +250,7 @@ def run(
         on_changes: called with (changes as `pyarrow.Table`, version) for every version committed; the
             table has the view's columns, then ``__version`` and ``__weight``.
         until: ``done`` stops after what is there now; an interval such as ``5s`` goes on, one batch each.
-        partitions: of the state; fixed when the checkpoint is made.
+        partitions: of the state, a power of two; may be another one in every run. None: one per core.
         mode: ``lenient`` or ``strict``, as in `validate`.
         outputs: KIND[=LOCATION] texts or `substrait_agg.changes.Sink` objects, delivered from committed versions.
         conf: Spark configuration for a session made here.

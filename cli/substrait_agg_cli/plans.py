@@ -10,7 +10,7 @@ import click
 import substrait_agg
 from substrait_agg.api import reports_json
 from substrait_agg.problems import MODES, Mode
-from substrait_agg_cli.terminal import FAILURE, STDIO, debug_option, show_problems
+from substrait_agg_cli.terminal import FAILURE, STDIO, debug_option, show_problems, show_warnings
 
 mode_option = click.option(
     "--mode",
@@ -92,5 +92,5 @@ def explain(plan: str, mode: Mode, format: str) -> None:
     """
     loaded = read_plan(plan)
     text = substrait_agg.explain(loaded, format, mode)
-    show_problems(substrait_agg.validate(loaded, mode).problems)
+    show_warnings(substrait_agg.validate(loaded, mode).problems, plan)
     click.echo(text.rstrip("\n"))

@@ -13,7 +13,7 @@ from substrait_agg.errors import UsageError
 from substrait_agg.problems import Mode
 from substrait_agg_cli.plans import mode_option, read_plan
 from substrait_agg_cli.progress import Meter
-from substrait_agg_cli.terminal import INTERRUPTED, debug_option, show, show_problems
+from substrait_agg_cli.terminal import INTERRUPTED, debug_option, show, show_warnings
 
 EPILOG = """\b
 Examples:
@@ -60,7 +60,12 @@ Examples:
     help="May be repeated; default batch-table. batch-table, batch-csv, stream-json (stdout or a file),"
     " changes-parquet=DIR, view-parquet=DIR, none.",
 )
-@click.option("--partitions", type=click.IntRange(min=1), metavar="N", help="Of the state.")
+@click.option(
+    "--partitions",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Of the state: a power of two; default one per core.",
+)
 @click.option(
     "--early-retraction",
     type=click.Choice(["carry", "refuse", "quarantine"]),
@@ -108,7 +113,9 @@ def run(
     settings = pairs(conf, "--conf", "KEY=VALUE")
     sinks = [parse_output(text) for text in outputs or ("batch-table",)]
     loaded = read_plan(plan)
-    show_problems(p for p in loaded.check(mode).problems if p.level == "warning")
+    checked = loaded.check(mode)
+    if checked.bound is not None:
+        show_warnings(checked.problems, plan)
     meter = Meter(sys.stderr, live=sys.stderr.isatty())
     started = substrait_agg.run(
         loaded,

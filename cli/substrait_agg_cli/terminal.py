@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -37,6 +38,19 @@ def show_problems(problems: Iterable[Problem], plan: str = "") -> None:
         show(p.level, p.code, path, p.message, p.help)
 
 
+def show_warnings(problems: Iterable[Problem], plan: str) -> None:
+    """Write the first warning of each code to stderr and how many more there are; `validate` lists them all."""
+    warnings = [p for p in problems if p.level == "warning"]
+    counts = Counter(p.code for p in warnings)
+    first: dict[str, Problem] = {}
+    for p in warnings:
+        first.setdefault(p.code, p)
+    for p in first.values():
+        more = counts[p.code] - 1
+        advice = f"{p.help} ({more} more; substrait-agg validate {plan})" if more else p.help
+        show(p.level, p.code, p.path, p.message, advice)
+
+
 def show_error(error: SubstraitAggError) -> int:
     """Write an error to stderr, a refused plan with all its problems; returns the exit status."""
     if isinstance(error, PlanRefused):
@@ -67,6 +81,14 @@ class Command(click.Group):
             status = _interrupted()
         sys.exit(status if isinstance(status, int) else SUCCESS)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; a closed stdout is its end, with a status of its own (click's is that of a failure)."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            _leave_stdout()
+            ctx.exit(BROKEN_PIPE)
+
 
 def _status_of(error: Exception) -> int:
     if isinstance(error, SubstraitAggError):
@@ -79,8 +101,7 @@ def _status_of(error: Exception) -> int:
     if isinstance(error, click.ClickException):
         return _wrong_call(error)
     if isinstance(error, BrokenPipeError):
-        # Python would complain once more when it flushes stdout at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _leave_stdout()
         return BROKEN_PIPE
     if isinstance(error, OSError):
         help = "check the path, its permissions and the space left"
@@ -90,6 +111,11 @@ def _status_of(error: Exception) -> int:
     message = f"{type(error).__name__}: {error}"
     show("error", "INTERNAL", "", message, "this is a bug; --debug shows where it happened")
     return FAILURE
+
+
+def _leave_stdout() -> None:
+    # Python would complain once more when it flushes stdout at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _wrong_call(error: click.ClickException) -> int:

@@ -57,7 +57,7 @@ def _resolve(
         return unknown()
     overload, values = found
     _report_promotion(row.name, arguments, values, call.path, context)
-    options = choose_options(row.name, call.options, overload.options, context)
+    options = choose_options(call.function.name, call.options, overload.options, context)
     type_ = _result(row, overload, values, options, context)
     enums = tuple(
         (i, a.value.upper()) for i, a in enumerate(arguments) if isinstance(a, EnumArgument)

@@ -20,7 +20,7 @@ def choose_options(
     """Every option of the function with the value that holds, sorted by name, upper case.
 
     Args:
-        function: canonical name.
+        function: the name the plan uses, which profiles tell apart (``concat`` and ``str_concat``).
         options: what the plan sets.
         honoured: option name -> values that are honoured, the default first.
         context: takes the problems.

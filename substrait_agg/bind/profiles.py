@@ -21,7 +21,8 @@ class Profile:
         prefixes: what ``version.producer`` starts with, lower case.
         derivation: whose rules give types that the plan does not declare.
         project_replaces: a project without output mapping gives its expressions alone, not the input's columns too.
-        defaults: (function, option) -> value where the plan does not set the option; upper-case option and value.
+        defaults: (function as the producer spells it, option) -> value where the plan does not set the option;
+            upper-case option and value.
     """
 
     name: str
@@ -38,7 +39,7 @@ PROFILES: tuple[Profile, ...] = (
         "DataFusion",
         ("datafusion",),
         derivation="arrow",
-        # PostgreSQL's concat, which DataFusion follows, skips nulls.
+        # As in PostgreSQL, concat() skips nulls; the operator || is written as str_concat and does not.
         defaults={("concat", "NULL_HANDLING"): "IGNORE_NULLS"},
     ),
     Profile(
@@ -49,6 +50,7 @@ PROFILES: tuple[Profile, ...] = (
         defaults={
             ("divide", "ON_DIVISION_BY_ZERO"): "NULL",
             ("modulus", "ON_DOMAIN_ERROR"): "NULL",
+            ("mod", "ON_DOMAIN_ERROR"): "NULL",
         },
     ),
 )

@@ -10,12 +10,13 @@ from substrait_agg.bind.calls import Argument
 from substrait_agg.bind.context import UNKNOWN, Context, Schema, is_unknown
 from substrait_agg.bind.convert import fits_decimal
 from substrait_agg.bind.expressions import bind_arguments, bind_condition
-from substrait_agg.bind.names import FOLDERS, check_declared, check_signature
+from substrait_agg.bind.names import check_declared, check_signature
 from substrait_agg.bind.options import choose_options
 from substrait_agg.functions.aggregates import (
     AGGREGATE_NAMES,
     AGGREGATES,
     MAINTAINED,
+    STANDARD_URNS,
     AggregateFunction,
     converts,
     result_type,
@@ -83,7 +84,7 @@ def _maintained(draft: Draft, context: Context) -> bool:
 
 def _extension(draft: Draft, context: Context) -> bool:
     urn, row = draft.measure.function.urn, draft.row
-    if row is None or not row.urns or urn is None or urn in FOLDERS or urn in row.urns:
+    if row is None or not row.urns or urn in row.urns or urn not in STANDARD_URNS:
         return True
     context.report(
         "FUNCTION_URN_DIFFERS", draft.measure.path,

@@ -27,6 +27,11 @@ POSTFIX: dict[str, str] = {
     "is_null": "IS NULL", "is_not_null": "IS NOT NULL", "is_true": "IS TRUE", "is_false": "IS FALSE",
     "is_not_true": "IS NOT TRUE", "is_not_false": "IS NOT FALSE",
 }  # fmt: skip
+INTERVAL_UNITS: dict[str, tuple[str, ...]] = {
+    "interval_year": ("MONTHS",),
+    "interval_day": ("DAYS", "TICKS"),
+    "interval_compound": ("MONTHS", "DAYS", "TICKS"),
+}
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -95,13 +100,16 @@ def _constant(constant: Constant) -> str:
         return f"DATE '{_day(value)}'"
     if kind in ("precision_timestamp", "precision_timestamp_tz"):
         return f"TIMESTAMP '{_instant(value, constant.type.params[0])}'"
-    if kind == "interval_year":
-        return f"INTERVAL '{value}' MONTH"
-    if kind == "interval_day":
-        return f"INTERVAL '{value[0]}' DAY" + (f" + {value[1]} ticks" if value[1] else "")
+    if kind in INTERVAL_UNITS:
+        return _interval(value if isinstance(value, tuple) else (value,), INTERVAL_UNITS[kind])
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     return f"X'{value.hex()}'" if isinstance(value, bytes) else str(value)
+
+
+def _interval(amounts: tuple[int, ...], units: tuple[str, ...]) -> str:
+    said = [f"{n} {unit}" for n, unit in zip(amounts, units, strict=True) if n]
+    return f"INTERVAL '{' '.join(said) or '0 DAYS'}'"
 
 
 def _day(days: int) -> str:

@@ -22,7 +22,13 @@ def published(path: Path) -> Iterator[IO[bytes]]:
     """A file to write that takes its place at `path`, durably, when the block ends without an exception.
 
     Until then it has a name that starts with a dot, which Spark and Arrow leave out when they read a folder.
+    A pipe or a device at `path` is written to as it is.
     """
+    if path.exists() and not path.is_file():
+        with path.open("wb") as file:
+            yield file
+        return
+    path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     try:

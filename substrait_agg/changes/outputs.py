@@ -60,7 +60,7 @@ def _stream_json(spec: OutputSpec, place: Place) -> Sink:
         return StreamJson(place.stdout)
     if spec.location.exists() and not spec.location.is_file():
         # A pipe or a device takes the lines as they come; it has no end to cut off.
-        return StreamJson(spec.location.open("w"))
+        return StreamJson(spec.location.open("w"), owned=True)
     return AppendJson(spec.location, Record.of(place.checkpoint, spec.kind, spec.location))
 
 

@@ -81,16 +81,22 @@ class BatchText(Sink):
 
 
 class StreamJson(Sink):
-    """Changes as JSON lines on a stream."""
+    """Changes as JSON lines on a stream; `owned` streams are closed with the sink."""
 
     takes_changes = True
 
-    def __init__(self, target: TextIO) -> None:
+    def __init__(self, target: TextIO, *, owned: bool = False) -> None:
         self._target = target
+        self._owned = owned
 
     def deliver(self, changes: Table, version: int) -> None:
         """Write the changes and flush."""
         write_text(change_lines(changes), self._target)
+
+    def close(self) -> None:
+        """Close the stream if it is owned."""
+        if self._owned:
+            self._target.close()
 
 
 class AppendJson(Sink):

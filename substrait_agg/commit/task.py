@@ -166,7 +166,7 @@ class _Task:
                 buckets.add(pa.Table.from_batches(held))
                 held, rows = [], 0
         if buckets is None:
-            whole = pa.Table.from_batches(held) if held else None
+            whole = pa.Table.from_batches(held) if rows else self._first_of_global()
             yield from self._with_pending(whole, self._plan.low, self._plan.high)
             return
         if held:
@@ -187,6 +187,12 @@ class _Task:
             raise _Retry(misplaced=False, overflow=True)
         return _with_key_types(checked, plan.spec)
 
+    def _first_of_global(self) -> pa.Table | None:
+        # A global aggregate has its one group from the first version on, also over no input.
+        if not self._plan.spec.is_global or self._plan.group:
+            return None
+        return pa.table({"hash": pa.array([self._plan.low], pa.uint64())})
+
     def _with_pending(self, table: pa.Table | None, low: int, high: int) -> Iterator[pa.Table]:
         # Pending keys join the slice as rows that add nothing.
         parts = [table] if table is not None and table.num_rows else []
@@ -195,8 +201,6 @@ class _Task:
             for file in self._plan.pending:
                 rows = open_run(self._state, file).rows_between(low, high)
                 parts.append(rows.select([n for n in names if n != "dead"]))
-        if not parts and self._plan.spec.is_global and not self._plan.group:
-            parts = [pa.table({"hash": pa.array([self._plan.low], pa.uint64())})]
         if parts:
             yield _complete(pa.concat_tables(parts, promote_options="default"), self._plan.spec)
 

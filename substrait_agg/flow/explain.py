@@ -27,7 +27,7 @@ Outputs = Sequence[Names]
 WEIGHTS = {"one": "inserts only", "sign": "weights 1 and -1", "any": "any weight"}
 
 PHYSICAL: tuple[tuple[str, str], ...] = (
-    ("partial", "aggregate the batch by {key}"),
+    ("partial", "aggregate the batch {by}"),
     ("exchange", "partial groups to the partition of {target}"),
     ("restore", "read what the touched groups hold"),
     ("merge", "add the batch to it, exactly"),
@@ -130,12 +130,11 @@ def _argument(accumulator: Accumulator, node: AggregateNode, names: Names) -> st
 
 def _physical(node: AggregateNode, names: Names) -> Iterator[str]:
     key = ", ".join(show(k, names) for k in node.keys)
+    by = f"by {key}" if key else "to one group"
+    target = "their key" if key else "the one group"
     yield "  per batch:"
     for step, text in PHYSICAL:
-        filled = text.format(
-            key=key or "nothing", target="their key" if key else "the global group"
-        )
-        yield f"    {step:<8} {filled}"
+        yield f"    {step:<8} {text.format(by=by, target=target)}"
 
 
 def _branch(branch: Branch, outputs: Outputs) -> Iterator[str]:

@@ -101,7 +101,7 @@ def _float_value(
     value = np.where(minus > 0, -np.inf, value)
     value = np.where((nan > 0) | ((plus > 0) & (minus > 0)), np.nan, value)
     value = np.where(present, value, 0.0)
-    return _array(value.astype(FLOATS[measure.type.kind][2]), valid, measure)
+    return _array(value, valid, measure)
 
 
 def _convert(
@@ -117,7 +117,7 @@ def _convert(
     if kind == "decimal":
         return _to_decimal(measure, digits, divisor, valid, rows)
     result = _to_float(measure, _exact(measure, digits, divisor))
-    return _array(result.astype(FLOATS[kind][2]), valid, measure)
+    return _array(result, valid, measure)
 
 
 def _exact(
@@ -127,7 +127,7 @@ def _exact(
     return _Value(below, mag, 0, measure.scale, divisor)
 
 
-def _to_float(measure: MeasureSpec, value: _Value) -> npt.NDArray[np.float64]:
+def _to_float(measure: MeasureSpec, value: _Value) -> npt.NDArray[Any]:
     precision, lowest, _ = FLOATS[measure.type.kind]
     mag, base = value.mag, value.base
     inexact = np.zeros(mag.shape[1], np.bool_)
@@ -139,9 +139,16 @@ def _to_float(measure: MeasureSpec, value: _Value) -> npt.NDArray[np.float64]:
         if value.divisor is not None:
             mag, more = exact.divide(mag, value.divisor)
             inexact |= more
-    return exact.to_float(
-        mag, value.below, inexact, base, precision=precision, lowest=lowest
+    return _narrowed(
+        exact.to_float(mag, value.below, inexact, base, precision=precision, lowest=lowest),
+        measure,
     )
+
+
+def _narrowed(values: npt.NDArray[np.float64], measure: MeasureSpec) -> npt.NDArray[Any]:
+    # Already rounded to the type's precision; only values beyond its largest number still change, to infinity.
+    with np.errstate(over="ignore"):
+        return values.astype(FLOATS[measure.type.kind][2])
 
 
 def _to_integer(measure: MeasureSpec, value: _Value, valid: Mask, rows: Mask) -> pa.Array:

@@ -105,22 +105,24 @@ def _read_version(plan: Node, context: Context) -> None:
 def _root(
     entries: list[Node], by_key: dict[Key, Unit], context: Context
 ) -> tuple[tuple[str, ...] | None, Relation]:
-    """The names and the relation that the plan is about: its root, or its one bare relation."""
-    roots = [entry for entry in entries if entry.has("root")]
+    """The names and the relation that the plan is about: its root, or its one bare relation.
+
+    A root that another relation refers to is a shared relation, whose names do not count.
+    """
     referred = {key for unit in by_key.values() for _, key in unit.references}
-    bare = [
-        entry
-        for index, entry in enumerate(entries)
-        if entry.has("rel") and ("relation", index, -1) not in referred
-    ]
-    candidates = roots or bare
+    free = [e for at, e in enumerate(entries) if ("relation", at, -1) not in referred]
+    candidates = [e for e in free if e.has("root")] or [e for e in free if e.has("rel")]
+    for entry in entries:
+        root = entry.message("root")
+        if root is not None:
+            root.scalars("names")
     if len(candidates) != 1:
         context.report("ROOT_COUNT", "relations", count=len(candidates))
         if not candidates:
             return None, Unsupported("none", "relations[0]")
     root = candidates[0].message("root")
-    top = root.message("input") if root is not None else candidates[0].message("rel")
-    names = tuple(root.scalars("names")) if root is not None else None
+    names = None if root is None else tuple(root.scalars("names"))
+    top = candidates[0].message("rel") if root is None else root.message("input")
     if top is None:
         context.missing(root or candidates[0], "input")
         return names, Unsupported("none", candidates[0].path)

@@ -29,6 +29,8 @@ def _read_declaration(
     declaration: Node, urns: dict[int, str | None], uris: dict[int, str | None], context: Context
 ) -> None:
     kind = declaration.which("mapping_type")
+    if kind == "extension_type_variation":
+        return
     item = declaration.message(kind) if kind else None
     if item is None:
         context.missing(declaration, "mapping_type")
@@ -39,13 +41,9 @@ def _read_declaration(
         anchor = item.number("function_anchor")
         known = context.functions.setdefault(anchor, function_name(name, urn))
         same = known == function_name(name, urn)
-    elif kind == "extension_type":
+    else:
         anchor = item.number("type_anchor")
         same = context.types.setdefault(anchor, TypeName(name, urn)) == TypeName(name, urn)
-    else:
-        # Variations are reported where a type uses them, by their anchor.
-        item.refuse()
-        return
     if not same:
         reason = f"{anchor} is declared twice"
         context.report("VALUE_INVALID", item.path, field="anchor", reason=reason)

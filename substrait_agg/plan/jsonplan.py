@@ -76,13 +76,18 @@ def _read_field(
         try:
             if item.kind != MESSAGE:
                 node.put(item, _scalar(item, single))
-            elif isinstance(single, dict):
-                pending.append((node.child(item), single))
             else:
-                raise _Invalid("is not an object")
+                members = _object(single)
+                pending.append((node.child(item), members))
         except _Invalid as problem:
             place = f"{path}[{index}]" if item.repeated else path
             report("VALUE_INVALID", place, field=item.name, reason=str(problem))
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _Invalid("is not an object")
+    return value
 
 
 def _scalar(item: Field, value: Any) -> Any:

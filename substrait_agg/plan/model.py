@@ -18,7 +18,8 @@ class FunctionName:
     Attributes:
         name: lower-case name without signature (``sum``).
         signature: what follows the colon of the declared name (``i32``), None for a bare name.
-        urn: the last part of the declared URN or URI without ``.yaml`` (``functions_arithmetic``), or None.
+        urn: the last part of the declared URN or URI without ``.yaml`` (``functions_arithmetic``), or None; of
+            URNs with another owner than ``io.substrait``, ``owner:id``.
         declared: the name exactly as declared, or ``anchor N`` where no declaration exists.
         known: False where the plan declares no function under this anchor.
     """
@@ -44,9 +45,9 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A constant; `value` is None for null, else a Python value:
+    """A constant; `value` is None for null, else a Python value.
 
-    bool, int, float, str, bytes; date = days since 1970-01-01 (int); times and timestamps = ticks of 10^-precision s (int);
+    They are bool, int, float, str, bytes; date = days since 1970-01-01 (int); times and timestamps = ticks of 10^-precision s (int);
     decimal = unscaled int; interval_year = months (int); interval_day = (days, ticks of 10^-precision s);
     interval_compound = (months, days, ticks); uuid = bytes; list / struct = tuple of values; map = tuple of (key, value).
     """
@@ -194,8 +195,11 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class SortField:
-    """A sort key; `direction` is asc_nulls_first, asc_nulls_last, desc_nulls_first, desc_nulls_last, clustered,
-    unspecified, or ``comparison`` (then `comparison` names the function)."""
+    """A sort key.
+
+    `direction` is asc_nulls_first, asc_nulls_last, desc_nulls_first, desc_nulls_last, clustered, unspecified, or
+    ``comparison`` (then `comparison` names the function).
+    """
 
     expression: Expression
     direction: str
@@ -205,7 +209,7 @@ class SortField:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One measure with every field it carries.
+    """One measure with every field it carries; `path` is that of its ``AggregateFunction`` message.
 
     `phase` is unspecified, initial_to_intermediate, intermediate_to_intermediate, initial_to_result or
     intermediate_to_result; `invocation` is unspecified, all or distinct.
@@ -269,7 +273,7 @@ class DecodedPlan:
         names: root names, depth first, or None where the plan has a bare relation.
         producer: ``version.producer`` in lower case, or empty.
         version: (major, minor, patch) as the plan states it, or None.
-        raw: the protobuf message as binary, in the form it was decoded from.
+        raw: the plan as it was given, protobuf or protobuf-JSON in UTF-8; decoding it gives the same plan.
     """
 
     root: Relation

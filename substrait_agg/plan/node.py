@@ -38,7 +38,18 @@ class Unreadable(Exception):
 class Node:
     """One message: `values` by field name hold a scalar, a `Node`, or a list of either."""
 
-    __slots__ = ("_path", "depth", "opened", "parent", "place", "result", "shape", "step", "taken", "values")
+    __slots__ = (
+        "depth",
+        "known_path",
+        "opened",
+        "parent",
+        "place",
+        "result",
+        "shape",
+        "step",
+        "taken",
+        "values",
+    )
 
     def __init__(self, shape: Shape, parent: Node | None = None, step: str = "") -> None:
         self.shape = shape
@@ -50,20 +61,20 @@ class Node:
         self.opened = parent is None
         self.place = 0
         self.result: Any = None
-        self._path: str | None = None
+        self.known_path: str | None = None
 
     @property
     def path(self) -> str:
         """The place in the plan message, such as ``relations[0].root.input.filter``."""
         missing = []
         node: Node | None = self
-        while node is not None and node._path is None:
+        while node is not None and node.known_path is None:
             missing.append(node)
             node = node.parent
         for node in reversed(missing):
-            prefix = node.parent._path if node.parent is not None else ""
-            node._path = f"{prefix}.{node.step}" if prefix else node.step
-        return self._path or ""
+            prefix = node.parent.known_path if node.parent is not None else ""
+            node.known_path = f"{prefix}.{node.step}" if prefix else node.step
+        return self.known_path or ""
 
     def at(self, name: str) -> str:
         """The path of field `name`."""
@@ -212,13 +223,13 @@ def structure(root: Node, known: dict[Any, int]) -> int:
     """A number that is equal for equal messages, whatever their place; `known` is shared by those compared."""
     numbers: dict[int, int] = {}
     for node in reversed(preorder(root)):
-        parts = []
+        parts: list[tuple[str, tuple[Any, ...]]] = []
         for name in sorted(node.values):
             item = node.shape.by_json_name[name]
             held = node.values[name] if item.repeated else [node.values[name]]
             if item.kind == MESSAGE:
                 parts.append((name, tuple(numbers[id(child)] for child in held)))
             else:
-                parts.append((name, tuple(map(repr, held))))
+                parts.append((name, tuple(repr(value) for value in held)))
         numbers[id(node)] = known.setdefault((node.shape.name, tuple(parts)), len(known))
     return numbers[id(root)]

@@ -83,9 +83,7 @@ def measure(node: Node, context: Context) -> Measure:
     if body is None:
         context.missing(node, "measure")
         nothing = FunctionName("", None, None, "no function", known=False)
-        return Measure(
-            nothing, (), (), None, _PHASES[0], _INVOCATIONS[0], (), condition, node.path
-        )
+        return Measure(nothing, (), (), None, _PHASES[0], _INVOCATIONS[0], (), condition, node.path)
     return Measure(
         function=context.function(body.number("function_reference")),
         arguments=arguments(body, context),

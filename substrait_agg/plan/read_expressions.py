@@ -55,6 +55,7 @@ def read_expression(node: Node, context: Context) -> Expression | EnumArgument:
 def refused(node: Node, kind: str, context: Context) -> Unsupported:
     """Report an expression of a kind that is not read."""
     context.report("EXPRESSION_NOT_SUPPORTED", node.at(kind), kind=kind)
+    node.taken.add(kind)
     body = node.values.get(kind)
     if isinstance(body, Node):
         body.refuse()
@@ -136,9 +137,7 @@ def _argument(node: Node, context: Context) -> Argument:
     if child is None:
         context.missing(node, "arg_type")
         return Unsupported("none", node.path)
-    found: Argument = (
-        TypeArgument(child.result, node.path) if kind == "type" else child.result
-    )
+    found: Argument = TypeArgument(child.result, node.path) if kind == "type" else child.result
     return found
 
 
@@ -241,8 +240,6 @@ def _selection(node: Node, body: Node, context: Context) -> Expression:
     root = body.which("root_type")
     if root not in (None, "root_reference"):
         return _part_of_expression(node, body, root, context)
-    if root is not None:
-        body.message(root)
     kind = body.which("reference_type")
     segment = body.message("direct_reference") if kind == "direct_reference" else None
     if segment is None:
@@ -254,9 +251,7 @@ def _selection(node: Node, body: Node, context: Context) -> Expression:
     return FieldRef(steps, node.path)
 
 
-def _part_of_expression(
-    node: Node, body: Node, root: str | None, context: Context
-) -> Expression:
+def _part_of_expression(node: Node, body: Node, root: str | None, context: Context) -> Expression:
     """A reference whose root is not the input row: outer queries, lambdas, values of expressions."""
     context.report("EXPRESSION_NOT_SUPPORTED", body.path, kind=f"selection with {root}")
     body.refuse()

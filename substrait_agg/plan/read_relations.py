@@ -199,9 +199,9 @@ def _rows(body: Node, context: Context) -> tuple[tuple[Expression, ...], ...]:
         context.removed(body, "values", "0.97")
     if new and old and not _same_rows(new, old):
         context.report("FIELD_CONFLICT", body.at("values"), field="values", other="expressions")
-    if new:
-        return tuple(expressions(row, "fields", context) for row in new)
-    return tuple(tuple(each(row, "fields")) for row in old)
+    of_new = tuple(expressions(row, "fields", context) for row in new)
+    of_old = tuple(tuple(each(row, "fields")) for row in old)
+    return of_new or of_old
 
 
 def _same_rows(new: list[Node], old: list[Node]) -> bool:
@@ -209,17 +209,18 @@ def _same_rows(new: list[Node], old: list[Node]) -> bool:
 
     def cells(rows: list[Node]) -> list[list[int]]:
         fields = [row.values.get("fields", []) for row in rows]
-        return [[structure(cell.values.get("literal", cell), known) for cell in row] for row in fields]
+        return [
+            [structure(cell.values.get("literal", cell), known) for cell in row] for row in fields
+        ]
 
     return cells(new) == cells(old)
 
 
 def _projection(node: Node, context: Context) -> tuple[int, ...] | None:
-    """Columns that a mask keeps. `maintain_singular_struct` says nothing here: a row stays a row."""
+    """Columns that a mask keeps, in its order."""
     mask = node.message("projection")
     if mask is None:
         return None
-    mask.take("maintain_singular_struct")
     select = mask.message("select")
     items = select.messages("struct_items") if select is not None else []
     for item in items:

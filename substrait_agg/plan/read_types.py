@@ -57,7 +57,6 @@ def type_of(kind: str, body: Node, context: Context) -> Type:
     """The type of a member `kind` of ``Type``, from its own message such as ``Type.I32``."""
     nullable = _nullable(kind, body, context)
     if kind == "user_defined":
-        body.refuse()
         made = _extension_type(body.number("type_reference"), nullable, context)
     elif kind in _NESTED:
         made = Type(kind, nullable, children=_children(kind, body, context))

@@ -85,9 +85,7 @@ def _find_references(unit: Unit, units: dict[Key, Unit], count: int, context: Co
         else:
             what, shown = _words(key)
             here = [k for k in units if k[0] == key[0] and (key[2] < 0 or k[1] == key[1])]
-            context.report(
-                "REFERENCE_INVALID", node.path, what=what, index=shown, count=len(here)
-            )
+            context.report("REFERENCE_INVALID", node.path, what=what, index=shown, count=len(here))
             node.result = Unsupported("reference", node.path)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -160,6 +162,28 @@ def test_a_new_checkpoint_does_not_mix_into_old_output(kind: str, tmp_path: Path
         deliver(tmp_path / "two", f"{kind}={location}", [1])
     assert refused.value.code == "OUTPUT_EXISTS"
     assert KEEPERS[kind](location) == expected_changes(1)
+
+
+@pytest.mark.parametrize("output", ["stream-json", "batch-csv"])
+def test_a_pipe_is_written_to_and_stays_a_pipe(output: str, tmp_path: Path) -> None:
+    """Replacing it by a file would take it away from its reader (or /dev/stdout from the machine)."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    deliver(tmp_path, f"{output}={pipe}", [1])
+    reader.join(timeout=30)
+    assert pipe.is_fifo()
+    assert read[0].count("1") >= 1
+
+
+def test_a_link_to_a_file_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "link").symlink_to("file")
+    deliver(tmp_path, f"batch-csv={tmp_path}/link", [4])
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_text() == "n\n4\n"
 
 
 def test_an_output_that_lost_bytes_is_refused(tmp_path: Path) -> None:

@@ -90,6 +90,22 @@ def test_explain_describes_the_plan_on_stdout(good_plan: Path) -> None:
     assert result.stdout == substrait_agg.explain(str(good_plan)).rstrip("\n") + "\n"
 
 
+def test_explain_and_run_show_each_kind_of_warning_once(good_plan: Path) -> None:
+    """Three measures without a phase are one line, which says that there are two more."""
+    plan = json.loads(good_plan.read_text())
+    root = plan["relations"][0]["root"]
+    (measure,) = root["input"]["aggregate"]["measures"]
+    del measure["measure"]["phase"]
+    root["input"]["aggregate"]["measures"] = [measure] * 3
+    root["names"] = ["k", "n", "m", "o"]
+    good_plan.write_text(json.dumps(plan))
+    result = call("explain", good_plan)
+    warning, advice = result.stderr.splitlines()
+    assert warning.startswith("warning[PHASE_UNSPECIFIED] at ")
+    assert "measures[0]" in warning
+    assert advice.endswith(f"(2 more; substrait-agg validate {good_plan})")
+
+
 def test_explain_of_a_refused_plan_prints_nothing_on_stdout(bad_plan: Path) -> None:
     result = call("explain", bad_plan)
     assert (result.exit_code, result.stdout) == (1, "")

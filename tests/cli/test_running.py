@@ -92,8 +92,7 @@ def test_options_reach_the_run(good_plan: Path, engine: Engine) -> None:
 def test_defaults_are_the_documented_ones(good_plan: Path, engine: Engine) -> None:
     call(good_plan, "--checkpoint", "ck")
     (found,) = engine.calls
-    assert (found["until"], found["emit"], found["mode"]) == ("done", "batch", "lenient")
-    assert found["early_retraction"] == "carry"
+    assert (found["until"], found["partitions"], found["master"]) == ("done", None, None)
     assert [output.kind for output in found["outputs"]] == ["batch-table"]
 
 

@@ -54,6 +54,15 @@ def test_every_output_kind_is_described() -> None:
         assert f"`{kind}" in formats, kind
 
 
+def test_every_code_in_the_documents_is_one_of_the_code() -> None:
+    """A code that was renamed must not live on in the documents."""
+    modules = [*(ROOT / "substrait_agg").rglob("*.py"), *(ROOT / "cli").rglob("*.py")]
+    source = "".join(path.read_text() for path in modules)
+    for document in DOCUMENTS:
+        for code in re.findall(r"[`\"]([A-Z]+(?:_[A-Z]+)+)[`\"]", document.read_text()):
+            assert f'"{code}"' in source, f"{document.name}: {code}"
+
+
 def test_the_version_is_in_the_changelog() -> None:
     assert f"## {substrait_agg.__version__}" in (ROOT / "CHANGELOG.md").read_text()
 

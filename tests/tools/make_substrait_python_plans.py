@@ -1,11 +1,11 @@
-"""Makes `tpch/substrait-python/q01.*` and `q06.*` with the dataframe API of the package ``substrait``.
+"""Makes `plans/tpch/substrait-python/q01.*` and `q06.*` with the dataframe API of the package ``substrait``.
 
-Run it as ``python plans/make_substrait_python.py`` to write the plans again.
+It needs ``pip install "substrait[extensions]==0.37.1"``; run it without arguments to write the plans again.
 """
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import substrait.dataframe as sub
 from google.protobuf.json_format import MessageToJson
 from substrait.builders import type as types
 
-FOLDER = Path(__file__).parent / "tpch" / "substrait-python"
+FOLDER = Path(__file__).parents[2] / "plans" / "tpch" / "substrait-python"
 
 MONEY = types.decimal(2, 15, nullable=False)
 LINEITEM = {
@@ -46,9 +46,7 @@ def _lineitem() -> Any:
 
 def q01() -> Any:
     """TPC-H query 1: pricing summary, up to 1998-09-02."""
-    price, discount, tax = (
-        sub.col(name) for name in ("l_extendedprice", "l_discount", "l_tax")
-    )
+    price, discount, tax = (sub.col(name) for name in ("l_extendedprice", "l_discount", "l_tax"))
     one = sub.lit(Decimal("1.00"), MONEY)
     discounted = price * (one - discount)
     measures = (
@@ -63,7 +61,7 @@ def q01() -> Any:
     )
     return (
         _lineitem()
-        .filter(sub.col("l_shipdate") <= sub.lit(datetime.date(1998, 9, 2)))
+        .filter(sub.col("l_shipdate") <= sub.lit(dt.date(1998, 9, 2)))
         .group_by("l_returnflag", "l_linestatus")
         .agg(*measures)
         .sort("l_returnflag", "l_linestatus")
@@ -75,8 +73,8 @@ def q06() -> Any:
     """TPC-H query 6: forecast of a change in revenue."""
     shipped, discount = sub.col("l_shipdate"), sub.col("l_discount")
     wanted = (
-        (shipped >= sub.lit(datetime.date(1994, 1, 1)))
-        & (shipped < sub.lit(datetime.date(1995, 1, 1)))
+        (shipped >= sub.lit(dt.date(1994, 1, 1)))
+        & (shipped < sub.lit(dt.date(1995, 1, 1)))
         & (discount >= sub.lit(Decimal("0.05"), MONEY))
         & (discount <= sub.lit(Decimal("0.07"), MONEY))
         & (sub.col("l_quantity") < sub.lit(Decimal("24.00"), MONEY))

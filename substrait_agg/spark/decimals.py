@@ -1,0 +1,244 @@
+"""Decimal arithmetic that is exact and rounds once, half away from zero, to the type that is declared.
+
+Spark gives each operator a result type of at most 38 digits by rules of its own, and rounds or fails in it. Where that
+type holds the exact result (nearly always) its operators are used. Where it might not, digits are worked on as arrays of
+integers by higher-order functions: slow, but without any limit in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as st
+
+from substrait_agg.plan.types import Type
+
+MAX = 38
+BASE = 10**9
+BASE_DIGITS = 9
+FACTOR_LIMBS = 5
+TERM_LIMBS = 9
+
+Params = tuple[int, int]
+"""Precision and scale."""
+
+
+def _cast(column: Column, params: Params) -> Column:
+    return column.cast(st.DecimalType(*params))
+
+
+def _unit(scale: int) -> Column:
+    """10^-scale."""
+    text = "1" if scale == 0 else "0." + "0" * (scale - 1) + "1"
+    return _cast(F.lit(text), (max(scale, 1), scale))
+
+
+def _div(left: Column, right: Column) -> Column:
+    """The quotient cut to a bigint."""
+    return F.call_function("div", left, right)
+
+
+def _let(value: Column, body: Callable[[Column], Column]) -> Column:
+    """`body` of `value`, which is computed once."""
+    return F.get(F.transform(F.array(value), body), F.lit(0))
+
+
+# --- numbers as text of digits -----------------------------------------------------------------
+
+
+def _digits(column: Column, scale: int, length: int) -> Column:
+    """The absolute unscaled value times 10^scale as `length` digits."""
+    text = F.replace(F.abs(column).cast("string"), F.lit("."), F.lit(""))
+    return F.lpad(F.concat(text, F.lit("0" * scale)), length, "0")
+
+
+def _limb(text: Column, index: int, count: int) -> Column:
+    """Limb `index` (0 is the lowest) of a text of `count` limbs."""
+    start = (count - 1 - index) * BASE_DIGITS + 1
+    return F.substr(text, F.lit(start), F.lit(BASE_DIGITS)).cast("bigint")
+
+
+def _carried(coefficients: list[Column]) -> Column:
+    """The digits of a sum of coefficients times powers of `BASE`, lowest first; the sum is not negative."""
+    base = F.lit(BASE).cast("bigint")
+    start = F.struct(F.lit(0).cast("bigint").alias("carry"), F.lit("").alias("text"))
+
+    def step(acc: Column, coefficient: Column) -> Column:
+        total = acc["carry"] + coefficient
+        digits = F.lpad(F.pmod(total, base).cast("string"), BASE_DIGITS, "0")
+        return F.struct(
+            _div(total - F.pmod(total, base), base).alias("carry"),
+            F.concat(digits, acc["text"]).alias("text"),
+        )
+
+    return F.aggregate(
+        F.array(*coefficients),
+        start,
+        step,
+        lambda acc: F.concat(F.lpad(acc["carry"].cast("string"), BASE_DIGITS, "0"), acc["text"]),
+    )
+
+
+def _rounded(text: Column, scale: int, negative: Column, target: Params) -> Column:
+    """The number of digits `text` at `scale`, rounded to `target`; fails if it does not fit."""
+    dropped = scale - target[1]
+    if dropped <= 0:
+        kept, up = F.concat(text, F.lit("0" * -dropped)), F.lit(False)
+    else:
+        length = F.length(text) - F.lit(dropped)
+        kept = F.substr(text, F.lit(1), length)
+        up = F.substr(text, length + F.lit(1), F.lit(1)) >= F.lit("5")
+    wide = (MAX, target[1])
+    point = F.length(kept) - F.lit(target[1])
+    plain = F.concat(F.substr(kept, F.lit(1), point), F.lit("."), F.substr(kept, point + F.lit(1)))
+    value = _cast(plain, wide)
+    # Only where it is wanted: at 38 digits, adding nothing could already overflow the sum's type.
+    value = F.when(up, _cast(value + _unit(target[1]), wide)).otherwise(value)
+    return _cast(F.when(negative, -value).otherwise(value), target)
+
+
+# --- the operators ---------------------------------------------------------------------------------
+
+
+def add(left: Column, right: Column, p: Params, q: Params, target: Params) -> Column:
+    """left + right, exactly, rounded once to `target`; fails if it does not fit."""
+    scale, whole = max(p[1], q[1]), max(p[0] - p[1], q[0] - q[1])
+    if whole + scale <= MAX and (target[1] >= scale or whole + 1 + scale <= MAX):
+        return _cast(left + right, target)
+    length = TERM_LIMBS * BASE_DIGITS
+    parts = F.struct(
+        _digits(left, scale - p[1], length).alias("x"),
+        _digits(right, scale - q[1], length).alias("y"),
+        (left < 0).alias("m"),
+        (right < 0).alias("n"),
+    )
+
+    def body(v: Column) -> Column:
+        same, more = v["m"] == v["n"], v["x"] >= v["y"]
+        coefficients = []
+        for i in range(TERM_LIMBS):
+            x, y = _limb(v["x"], i, TERM_LIMBS), _limb(v["y"], i, TERM_LIMBS)
+            coefficients.append(F.when(same, x + y).when(more, x - y).otherwise(y - x))
+        negative = F.when(same | more, v["m"]).otherwise(v["n"])
+        return _rounded_once(_carried(coefficients), scale, negative, target)
+
+    return _let(parts, body)
+
+
+def _rounded_once(text: Column, scale: int, negative: Column, target: Params) -> Column:
+    """`_rounded` of a text that is computed once."""
+    pair = F.struct(text.alias("text"), negative.alias("negative"))
+    return _let(pair, lambda v: _rounded(v["text"], scale, v["negative"], target))
+
+
+def multiply(left: Column, right: Column, p: Params, q: Params, target: Params) -> Column:
+    """left * right, exactly, rounded once to `target`; fails if it does not fit."""
+    scale = p[1] + q[1]
+    if scale <= MAX and (target[1] >= scale or p[0] + q[0] <= MAX):
+        return _cast(left * right, target)
+    length = FACTOR_LIMBS * BASE_DIGITS
+    parts = F.struct(
+        _digits(left, 0, length).alias("x"),
+        _digits(right, 0, length).alias("y"),
+        ((left < 0) != (right < 0)).alias("negative"),
+    )
+
+    def body(v: Column) -> Column:
+        coefficients = []
+        for power in range(2 * FACTOR_LIMBS - 1):
+            terms = [
+                _limb(v["x"], i, FACTOR_LIMBS) * _limb(v["y"], power - i, FACTOR_LIMBS)
+                for i in range(FACTOR_LIMBS)
+                if 0 <= power - i < FACTOR_LIMBS
+            ]
+            total = terms[0]
+            for term in terms[1:]:
+                total = total + term
+            coefficients.append(total)
+        return _rounded_once(_carried(coefficients), scale, v["negative"], target)
+
+    return _let(parts, body)
+
+
+def quotient_type(p: Params, q: Params) -> Params:
+    """Spark's type of a quotient (with ``allowPrecisionLoss`` off)."""
+    whole = min(MAX, p[0] - p[1] + q[1])
+    fraction = min(MAX, max(6, p[1] + q[0] + 1))
+    excess = whole + fraction - MAX
+    if excess > 0:
+        fraction -= excess // 2 + 1
+        whole = MAX - fraction
+    return whole + fraction, fraction
+
+
+def divide(left: Column, right: Column, p: Params, q: Params, target: Params) -> Column:
+    """left / right, rounded once to `target`; fails on a zero `right`, and if the result does not fit."""
+    exact = _long_quotient(left, right, p, q, target)
+    wanted = min(p[0] - p[1] + q[1], target[0] - target[1])
+    for digits in range(q[0], MAX + 1):
+        precision, fraction = quotient_type(p, (digits, q[1]))
+        if fraction > target[1] and precision - fraction >= wanted:
+            rough = left / _cast(right, (digits, q[1]))
+            # Spark has rounded already, which can only matter where that gave exactly a tie.
+            if fraction >= _decisive_scale(p, q, target):
+                return _cast(rough, target)
+            half = _unit(target[1] + 1) * F.lit(5).cast("decimal(1,0)")
+            tie = F.abs(rough) % _unit(target[1]) == _cast(half, (target[1] + 2, target[1] + 1))
+            return F.when(tie, exact).otherwise(_cast(rough, target))
+    return exact
+
+
+def _decisive_scale(p: Params, q: Params, target: Params) -> int:
+    """Digits after the point at which a quotient that is not a tie cannot look like one any more."""
+    return target[1] + q[0] + max(0, p[1] - q[1])
+
+
+def _long_quotient(left: Column, right: Column, p: Params, q: Params, target: Params) -> Column:
+    shift = target[1] + q[1] - p[1]
+    negative = (left < 0) != (right < 0)
+    more = max(shift, 0) + 1
+    dividend, divisor = _digits(left, more, p[0] + more + 1), _digits(right, 0, q[0] + 1)
+    text = _long_division(dividend, divisor)["text"]
+    return _rounded_once(text, target[1] + 1 + max(-shift, 0), negative, target)
+
+
+def _long_division(digits: Column, divisor: Column) -> Column:
+    """School division of two texts of digits: a struct of `rest` and `text`, the digits of the quotient."""
+    whole = "decimal(38,0)"
+    unscaled = divisor.cast(whole)
+    error = F.raise_error(F.lit("[DECIMAL_TOO_WIDE] a divisor has more than 37 digits"))
+    unscaled = F.when(unscaled >= F.lit("1" + "0" * 37).cast(whole), error.cast(whole)).otherwise(unscaled)
+
+    def body(v: Column) -> Column:
+        start = F.struct(F.lit(0).cast(whole).alias("rest"), F.lit("").alias("text"))
+
+        def step(acc: Column, place: Column) -> Column:
+            digit = F.substr(v["digits"], place, F.lit(1)).cast("decimal(1,0)")
+            now = (acc["rest"] * F.lit(10).cast("decimal(2,0)") + digit).cast(whole)
+            return F.struct(
+                (now % v["by"]).cast(whole).alias("rest"),
+                F.concat(acc["text"], _div(now, v["by"]).cast("string")).alias("text"),
+            )
+
+        return F.aggregate(F.sequence(F.lit(1), F.length(v["digits"])), start, step)
+
+    return _let(F.struct(digits.alias("digits"), unscaled.alias("by")), body)
+
+
+def modulus(left: Column, right: Column, p: Params, q: Params, target: Params) -> Column:
+    """What is left of left after whole multiples of right, with the sign of left, rounded once to `target`."""
+    scale, whole = max(p[1], q[1]), max(p[0] - p[1], q[0] - q[1])
+    if whole + scale <= MAX:
+        return _cast(left % right, target)
+    dividend = _digits(left, scale - p[1], p[0] + scale - p[1] + 1)
+    divisor = _digits(right, scale - q[1], q[0] + scale - q[1] + 1)
+    rest = _long_division(dividend, divisor)["rest"]
+    value = rest * _unit(scale)
+    return _cast(F.when(left < 0, -value).otherwise(value), target)
+
+
+def params(type_: Type) -> Params:
+    """Precision and scale of a decimal type."""
+    return type_.params[0], type_.params[1]

@@ -1,0 +1,220 @@
+"""Arithmetic and rounding.
+
+Integers: an overflow fails the batch, wraps (SILENT) or stays at the end of the range (SATURATE). Floats follow IEEE 754,
+division by zero included. Decimals are exact, see `decimals.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import add, mul, sub
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from substrait_agg.plan.types import INTEGER_BITS
+from substrait_agg.spark import decimals
+from substrait_agg.spark.columns import integer_range
+from substrait_agg.spark.parts import Arguments, Builder, constant_double, double, failure, plain
+from substrait_agg.spark.schema import to_spark
+
+_WHOLE = "decimal(38,0)"
+_INT64 = "decimal(20,0)"
+_ALL_WHOLE_FROM = float(2**52)
+"""From here on every fp64 is a whole number."""
+
+
+def _is_integer(a: Arguments) -> bool:
+    return a.type(0).kind in INTEGER_BITS
+
+
+def _is_decimal(a: Arguments) -> bool:
+    return a.type(0).kind == "decimal"
+
+
+def _number(value: int) -> Column:
+    return F.lit(str(value)).cast(_INT64)
+
+
+def _bounded(exact: Column, kind: str, overflow: str) -> Column:
+    """An exact decimal(38,0) as an integer `kind` by an overflow option other than ERROR."""
+    low, high = integer_range(kind)
+    if overflow == "SATURATE":
+        return F.least(F.greatest(exact, _number(low)), _number(high))
+    span = F.lit(str(high - low + 1)).cast(_INT64)
+    return F.pmod((exact - _number(low)).cast(_WHOLE), span) + _number(low)
+
+
+def _integer(a: Arguments, operate: Callable[..., Column]) -> Column:
+    overflow = a.option("OVERFLOW", "ERROR")
+    if overflow == "ERROR":
+        return operate(*a.columns)
+    exact = operate(*(c.cast(_INT64) for c in a.columns)).cast(_WHOLE)
+    bounded = _bounded(exact, a.call.type.kind, overflow)
+    # Spark's least and greatest pass over nulls.
+    return F.when(exact.isNotNull(), bounded)
+
+
+_EXACT: dict[str, Callable[..., Column]] = {
+    "add": decimals.add,
+    "subtract": lambda x, y, *types: decimals.add(x, -y, *types),
+    "multiply": decimals.multiply,
+    "divide": decimals.divide,
+    "modulus": decimals.modulus,
+}
+
+
+def _decimal(name: str, a: Arguments, right: Column | None = None) -> Column:
+    types = (decimals.params(t) for t in (a.type(0), a.type(1), a.call.type))
+    return _EXACT[name](a[0], a[1] if right is None else right, *types)
+
+
+def _arithmetic(name: str, operate: Callable[..., Column]) -> Builder:
+    def build(a: Arguments) -> Column:
+        if _is_decimal(a):
+            return _decimal(name, a)
+        return _integer(a, operate) if _is_integer(a) else operate(*a.columns)
+
+    return build
+
+
+def _not_zero(a: Arguments, *options: str) -> Column:
+    """The divisor; null instead of zero where one of the options asks for null."""
+    if any(a.option(o) == "NULL" for o in options):
+        return F.when(a[1] != 0, a[1])
+    return a[1]
+
+
+def _divide(a: Arguments) -> Column:
+    if _is_integer(a):
+        by = _not_zero(a, "ON_DIVISION_BY_ZERO", "ON_DOMAIN_ERROR")
+        return F.call_function("div", a[0], by)
+    if _is_decimal(a):
+        return _decimal("divide", a, _not_zero(a, "ON_DIVISION_BY_ZERO"))
+    # Spark's own division of floats fails on zero, or gives null.
+    quotient = F.try_divide(double(a[0]), double(a[1]))
+    if a.option("ON_DIVISION_BY_ZERO") == "NULL":
+        return quotient
+    # The sign of a zero is seen in its reciprocal only.
+    return F.when(a[1] == 0, double(a[0]) * F.pow(double(a[1]), F.lit(-1.0))).otherwise(quotient)
+
+
+def _modulus(a: Arguments) -> Column:
+    if not (_is_integer(a) or _is_decimal(a)):
+        rest = F.call_function("try_mod", a[0], a[1])
+        return F.when((a[1] == 0) & a[0].isNotNull(), constant_double("NaN")).otherwise(rest)
+    by = _not_zero(a, "ON_DOMAIN_ERROR")
+    if _is_decimal(a):
+        return _decimal("modulus", a, by)
+    rest = a[0] % by
+    if a.option("DIVISION_TYPE", "TRUNCATE") == "FLOOR":
+        return F.when((rest != 0) & ((rest < 0) != (by < 0)), rest + by).otherwise(rest)
+    return rest
+
+
+def _power(a: Arguments) -> Column:
+    base, exponent = double(a[0]), double(a[1])
+    result = F.pow(base, exponent)
+    infinity = constant_double("Infinity")
+    finite = (F.abs(base) < infinity) & (F.abs(exponent) < infinity) & (base != 0)
+    error = failure("OVERFLOW", "a power is greater than any fp64").cast("double")
+    return F.when(finite & (F.abs(result) == infinity), error).otherwise(result)
+
+
+def _logarithm(function: Callable[[Column], Column], zero: float = 0.0) -> Builder:
+    """Spark gives null at and below `zero`, where IEEE gives minus infinity and NaN."""
+
+    def build(a: Arguments) -> Column:
+        x = double(a[0])
+        at_zero = {"NAN": "NaN", "MINUS_INFINITY": "-Infinity"}[a.option("ON_LOG_ZERO", "MINUS_INFINITY")]
+        below = F.lit(None) if a.option("ON_DOMAIN_ERROR") == "NULL" else F.lit("NaN")
+        return (
+            F.when(x == zero, constant_double(at_zero))
+            .when(x < zero, below.cast("double"))
+            .otherwise(function(x))
+        )
+
+    return build
+
+
+def _doubles(function: Callable[..., Column]) -> Builder:
+    return lambda a: function(*(double(c) for c in a.columns))
+
+
+def _shift(name: str, *, unsigned: bool = False) -> Builder:
+    """A shift within the bits of the first argument; the count is taken modulo their number, as Java does."""
+
+    def build(a: Arguments) -> Column:
+        bits = INTEGER_BITS[a.type(0).kind]
+        count = F.pmod(a[1].cast("bigint"), F.lit(bits).cast("bigint")).cast("int")
+        if bits >= 32:
+            return F.call_function(name, a[0], count)
+        value = a[0].cast("int")
+        if unsigned:
+            value = value.bitwiseAND(F.lit(2**bits - 1))
+        shifted = F.call_function(name, value, count).cast(_WHOLE)
+        return _bounded(shifted, a.type(0).kind, "SILENT")
+
+    return build
+
+
+def _whole(function: Callable[[Column], Column]) -> Builder:
+    def build(a: Arguments) -> Column:
+        if _is_integer(a):
+            return a[0]
+        if _is_decimal(a):
+            return function(a[0])
+        x = double(a[0])
+        # Spark's result is a bigint; greater floats are whole already, and so it is with NaN and infinities.
+        return F.when(F.abs(x) < _ALL_WHOLE_FROM, double(function(x))).otherwise(x)
+
+    return build
+
+
+def _round(a: Arguments) -> Column:
+    digits = a.constant(1) if len(a) > 1 else 0
+    if digits is None:
+        return F.lit(None)
+    even = a.option("ROUNDING", "TIE_AWAY_FROM_ZERO") == "TIE_TO_EVEN"
+    return (F.bround if even else F.round)(a[0], int(str(digits)))
+
+
+NUMBERS: dict[str, Builder] = {
+    "add": _arithmetic("add", add),
+    "subtract": _arithmetic("subtract", sub),
+    "multiply": _arithmetic("multiply", mul),
+    "divide": _divide,
+    "modulus": _modulus,
+    "negate": lambda a: _integer(a, lambda x: -x) if _is_integer(a) else -a[0],
+    "abs": lambda a: _integer(a, F.abs) if _is_integer(a) else F.abs(a[0]),
+    "sign": plain(F.signum),
+    "power": _power,
+    "sqrt": _doubles(F.sqrt),
+    "exp": _doubles(F.exp),
+    "sin": _doubles(F.sin),
+    "cos": _doubles(F.cos),
+    "tan": _doubles(F.tan),
+    "sinh": _doubles(F.sinh),
+    "cosh": _doubles(F.cosh),
+    "tanh": _doubles(F.tanh),
+    "asin": _doubles(F.asin),
+    "acos": _doubles(F.acos),
+    "atan": _doubles(F.atan),
+    "atan2": _doubles(F.atan2),
+    "radians": _doubles(F.radians),
+    "degrees": _doubles(F.degrees),
+    "ln": _logarithm(F.ln),
+    "log10": _logarithm(F.log10),
+    "log2": _logarithm(F.log2),
+    "log1p": _logarithm(F.log1p, -1.0),
+    "bitwise_not": plain(F.bitwise_not),
+    "bitwise_and": lambda a: a[0].bitwiseAND(a[1]),
+    "bitwise_or": lambda a: a[0].bitwiseOR(a[1]),
+    "bitwise_xor": lambda a: a[0].bitwiseXOR(a[1]),
+    "shift_left": _shift("shiftleft"),
+    "shift_right": _shift("shiftright"),
+    "shift_right_unsigned": _shift("shiftrightunsigned", unsigned=True),
+    "ceil": _whole(F.ceil),
+    "floor": _whole(F.floor),
+    "round": _round,
+}

@@ -1,0 +1,92 @@
+"""Functions of strings. Positions and lengths count code points, from 1; blanks are spaces only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from substrait_agg.spark.parts import Arguments, Builder, plain
+
+_LONGEST = 2**31 - 1
+NO_ESCAPE = "\uffff"
+"""Unicode's own word for "not a character": `like` has no escape character unless one is given."""
+
+
+def _count(column: Column) -> Column:
+    """An integer of any width as an int, cut to what lengths can be."""
+    wide = column.cast("bigint")
+    cut = F.least(F.greatest(wide, F.lit(-_LONGEST)), F.lit(_LONGEST))
+    return F.when(wide.isNotNull(), cut).cast("int")
+
+
+def _substring(a: Arguments) -> Column:
+    start = a[1].cast("bigint")
+    length = a[2].cast("bigint") if len(a) > 2 else F.when(start.isNotNull(), F.lit(_LONGEST))
+    if a.option("NEGATIVE_START", "LEFT_OF_BEGINNING") == "WRAP_FROM_END":
+        return F.substr(a[0], _count(start), _count(length))
+    first = F.greatest(start, F.lit(1))
+    # Characters left of the beginning use up the length; without a length there is nothing to use up.
+    kept = F.greatest(start + length - first, F.lit(0)) if len(a) > 2 else length
+    found = F.substr(a[0], _count(first), _count(kept))
+    return F.when(start.isNotNull() & length.isNotNull(), found)
+
+
+def _like(a: Arguments) -> Column:
+    escape = a[2] if len(a) > 2 else F.lit(NO_ESCAPE)
+    if len(a) > 2:
+        escape = F.lit(a.constant(2))
+    ignore = a.call.function == "ilike" or a.option("CASE_SENSITIVITY") == "CASE_INSENSITIVE"
+    return (F.ilike if ignore else F.like)(a[0], a[1], escape)
+
+
+def _search(function: Callable[[Column, Column], Column]) -> Builder:
+    def build(a: Arguments) -> Column:
+        if a.option("CASE_SENSITIVITY") == "CASE_INSENSITIVE":
+            return function(F.lower(a[0]), F.lower(a[1]))
+        return function(a[0], a[1])
+
+    return build
+
+
+def _padded(name: str) -> Builder:
+    def build(a: Arguments) -> Column:
+        filler = a[2] if len(a) > 2 else F.lit(" ")
+        return F.call_function(name, a[0], _count(a[1]), filler)
+
+    return build
+
+
+def _concat(a: Arguments) -> Column:
+    if a.option("NULL_HANDLING", "ACCEPT_NULLS") == "IGNORE_NULLS":
+        return F.concat(*(F.coalesce(c, F.lit("")) for c in a.columns))
+    return F.concat(*a.columns)
+
+
+TEXT: dict[str, Builder] = {
+    "upper": plain(F.upper),
+    "lower": plain(F.lower),
+    "initcap": plain(F.initcap),
+    "reverse": plain(F.reverse),
+    "substring": _substring,
+    "left": lambda a: F.left(a[0], _count(a[1])),
+    "right": lambda a: F.right(a[0], _count(a[1])),
+    "like": _like,
+    "ilike": _like,
+    "starts_with": _search(F.startswith),
+    "ends_with": _search(F.endswith),
+    "contains": _search(F.contains),
+    "strpos": lambda a: F.call_function("position", a[1], a[0]),
+    "ltrim": plain(F.ltrim),
+    "rtrim": plain(F.rtrim),
+    "trim": plain(F.trim),
+    "lpad": _padded("lpad"),
+    "rpad": _padded("rpad"),
+    "replace": plain(F.replace),
+    "repeat": lambda a: F.repeat(a[0], _count(a[1])),
+    "char_length": plain(F.char_length),
+    "octet_length": plain(F.octet_length),
+    "bit_length": plain(F.bit_length),
+    "concat": _concat,
+}

@@ -1,0 +1,243 @@
+"""Expressions: types, conversions, functions, references."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from substrait_agg.bind.bound import BoundProject, Call, Conditional, Conversion, Expr, InList
+from substrait_agg.bind.show import show
+from substrait_agg.functions.derive import RESULT_RULES
+from substrait_agg.functions.scalars import FAMILIES, SCALAR_NAMES, SCALARS, WORDS
+from substrait_agg.plan.model import (
+    Cast,
+    EnumArgument,
+    Expression,
+    FieldRef,
+    IfThen,
+    Project,
+    SingularOrList,
+    Switch,
+)
+from substrait_agg.plan.types import BOOL, DATE, FP64, I8, I32, I64, STRING, Type, decimal
+from tests.bind.build import (
+    COLUMNS,
+    ROOT,
+    bound,
+    call,
+    codes_of,
+    col,
+    lit,
+    option,
+    problems_of,
+    read,
+)
+
+MONTHS = Type("interval_year", nullable=False)
+DAYS = Type("interval_day", nullable=False, params=(6,))
+STAMP = Type("precision_timestamp", params=(6,))
+
+
+def project(*expressions: Expression, source: Any = None) -> Project:
+    width = len(COLUMNS) if source is None else len(source.types)
+    emit = tuple(range(width, width + len(expressions)))
+    return Project(source or read(), expressions, emit, f"{ROOT}.project")
+
+
+def bind_one(expression: Expression, producer: str = "") -> Expr:
+    root = bound(project(expression), "e", producer=producer).root
+    assert isinstance(root, BoundProject)
+    return root.expressions[0]
+
+
+def codes(expression: Expression) -> dict[str, str]:
+    bare = {"FUNCTION_NAME_BARE"}
+    return {c: level for c, level in codes_of(project(expression), "e").items() if c not in bare}
+
+
+def test_the_table_uses_only_words_it_defines() -> None:
+    for row in SCALARS.values():
+        for overload in row.overloads:
+            assert overload.result in RESULT_RULES
+            for param in overload.params:
+                word, _, table = param.partition(":")
+                known = word in FAMILIES or word == "escape" or table in WORDS
+                assert known, (row.name, param)
+            assert all(values for values in overload.options.values())
+
+
+def test_every_spelling_means_one_function() -> None:
+    assert len(SCALAR_NAMES) == sum(1 + len(row.aliases) for row in SCALARS.values())
+
+
+DECIMALS = [
+    ("add", decimal(12, 2), decimal(10, 4), "decimal<15,4>", "decimal<15,4>"),
+    ("subtract", decimal(38, 10), decimal(38, 2), "decimal<38,6>", "decimal<38,10>"),
+    ("multiply", decimal(15, 2), decimal(16, 2), "decimal<32,4>", "decimal<32,4>"),
+    ("multiply", decimal(38, 10), decimal(38, 10), "decimal<38,6>", "decimal<38,20>"),
+    ("divide", decimal(15, 2), decimal(15, 2), "decimal<38,10>", "decimal<21,6>"),
+    ("modulus", decimal(12, 2), decimal(10, 4), "decimal<10,4>", "decimal<10,4>"),
+]
+
+
+@pytest.mark.parametrize(("name", "left", "right", "standard", "arrow"), DECIMALS)
+def test_decimal_results(name: str, left: Type, right: Type, standard: str, arrow: str) -> None:
+    """The standard's rules (functions_arithmetic_decimal.yaml), and Arrow's for DataFusion."""
+    types = {"a": left.as_nullable(False), "b": right.as_nullable(False)}
+    source = read(types)
+    zero, one = (FieldRef((i,), ROOT) for i in range(2))
+    given = project(call(name, zero, one, output=None), source=source)
+    for producer, expected in (("", standard), ("datafusion", arrow)):
+        assert str(bound(given, "e", producer=producer).root.types[0]) == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "text", "type_"),
+    [
+        (call("gt", col("big"), lit(3, I8)), "big > 3", "bool?"),
+        (call("equal", col("small"), col("big")), "CAST(small AS i64) = big", "bool?"),
+        (call("lt", col("money"), lit(5, I32)), "money < 5.00", "bool?"),
+        (call("multiply", col("x"), col("money"), output=FP64), "x * CAST(money AS fp64)", "fp64?"),
+        (call("is_null", col("big")), "big IS NULL", "bool?"),
+        (call("coalesce", col("big"), lit(0, I64), output=I64), "coalesce(big, 0)", "i64?"),
+        (call("subtract", col("day"), lit(3, MONTHS), output=DATE), "day - INTERVAL '3 MONTHS'", "date?"),
+        (call("add", col("day"), lit((2, 0), DAYS), output=STAMP), "day + INTERVAL '2 DAYS'", "precision_timestamp?<6>"),
+        (call("like", col("name"), lit("a%", STRING), lit(None, STRING)), "name LIKE 'a%'", "bool?"),
+        (call("date_part", lit("YEAR", STRING), col("day"), output=I32), "date_part('year', day)", "i32?"),
+        (call("extract", EnumArgument("year", ROOT), col("day"), output=I64), "extract(YEAR, day)", "i64?"),
+        (
+            call("extract", EnumArgument("MONTH", ROOT), EnumArgument("one", ROOT), col("day"), output=I64),
+            "extract(MONTH, ONE, day)", "i64?",
+        ),
+        (call("and", col("flag"), call("not", col("flag")), col("flag")), "flag AND (NOT flag) AND flag", "bool?"),
+    ],
+)  # fmt: skip
+def test_calls(expression: Expression, text: str, type_: str) -> None:
+    made = bind_one(expression)
+    assert show(made, tuple(COLUMNS)) == text
+    assert str(made.type) == type_
+
+
+def test_underived_nullability_follows_the_function() -> None:
+    def type_of(name: str, *arguments: Expression) -> str:
+        return str(bind_one(call(name, *arguments, output=None)).type)
+
+    assert type_of("is_null", col("big")) == "bool"
+    assert type_of("is_distinct_from", col("big"), col("must")) == "bool"
+    assert type_of("coalesce", col("big"), col("must")) == "i64"
+    assert type_of("nullif", col("must"), col("must")) == "i64?"
+    assert type_of("add", col("must"), col("must")) == "i64"
+    assert type_of("add", col("must"), col("big")) == "i64?"
+
+
+def test_a_result_that_claims_never_to_be_null_is_nullable_all_the_same() -> None:
+    given = call("gt", col("big"), lit(1, I64), output=BOOL.as_nullable(False))
+    assert bind_one(given).type == BOOL
+    assert codes(given) == {"RESULT_NULLABILITY": "warning"}
+
+
+def test_a_declared_decimal_is_the_type_of_the_call_itself() -> None:
+    """Isthmus declares narrower decimals than the standard derives: one rounding, not two."""
+    made = bind_one(call("multiply", col("money"), col("money"), output=decimal(19, 4)))
+    assert isinstance(made, Call)
+    assert made.type == decimal(19, 4)
+
+
+def test_another_declared_type_is_a_conversion() -> None:
+    given = call("add", col("big"), col("big"), output=FP64)
+    assert isinstance(bind_one(given), Conversion)
+    assert codes(given) == {"RESULT_TYPE_DIFFERS": "info"}
+
+
+def test_every_option_of_a_call_is_decided() -> None:
+    made = bind_one(call("add", col("big"), col("big"), output=I64))
+    assert isinstance(made, Call)
+    assert made.options == (("OVERFLOW", "ERROR"),)
+    chosen = option("overflow", "silent")
+    made = bind_one(call("add", col("big"), col("big"), output=I64, options=(chosen,)))
+    assert isinstance(made, Call)
+    assert made.options == (("OVERFLOW", "SILENT"),)
+
+
+@pytest.mark.parametrize(
+    ("producer", "name", "handling"),
+    [
+        ("", "concat", "ACCEPT_NULLS"),
+        ("datafusion", "concat", "IGNORE_NULLS"),
+        ("datafusion", "str_concat", "ACCEPT_NULLS"),
+    ],
+)
+def test_concat_of_nulls_is_the_producers(producer: str, name: str, handling: str) -> None:
+    """In DataFusion concat(a, NULL) is a, while a || NULL is null."""
+    made = bind_one(call(name, col("name"), lit("x", STRING), output=STRING), producer)
+    assert isinstance(made, Call)
+    assert (made.function, dict(made.options)) == ("concat", {"NULL_HANDLING": handling})
+
+
+@pytest.mark.parametrize(
+    ("expression", "code"),
+    [
+        (call("frobnicate", col("big")), "SCALAR_FUNCTION_UNKNOWN"),
+        (call("add", col("name"), col("big"), output=I64), "FUNCTION_ARGUMENTS"),
+        (call("equal", col("name"), col("big")), "FUNCTION_ARGUMENTS"),
+        (call("not", col("flag"), col("flag")), "FUNCTION_ARGUMENTS"),
+        (call("date_part", lit("fortnight", STRING), col("day"), output=I32), "FUNCTION_ARGUMENTS"),
+        (call("date_part", col("name"), col("day"), output=I32), "FUNCTION_ARGUMENTS"),
+        (call("gt", col("big"), lit(1, I64), output=Type("list", children=(I64,))), "RESULT_TYPE_NOT_SUPPORTED"),
+        (call("add", col("big"), col("big"), output=I64, options=(option("speed", "HIGH"),)), "OPTION_UNKNOWN"),
+        (Cast(col("flag"), DATE, "throw", ROOT), "CAST_NOT_SUPPORTED"),
+        (Cast(col("big"), Type("u64"), "throw", ROOT), "TYPE_NOT_SUPPORTED"),
+        (IfThen(((col("big"), col("big")),), None, ROOT), "FILTER_NOT_BOOLEAN"),
+        (IfThen(((col("flag"), col("big")),), col("name"), ROOT), "BRANCH_TYPES_DIFFER"),
+        (SingularOrList(col("big"), (col("name"),), ROOT), "BRANCH_TYPES_DIFFER"),
+        (FieldRef((len(COLUMNS),), ROOT), "FIELD_OUT_OF_RANGE"),
+        (FieldRef((0, 1), ROOT), "NESTED_STEP_INVALID"),
+    ],
+)  # fmt: skip
+def test_expressions_that_are_refused(expression: Expression, code: str) -> None:
+    assert codes(expression).get(code) == "error"
+
+
+def test_conditionals_have_one_type() -> None:
+    made = bind_one(IfThen(((col("flag"), col("small")),), col("must"), ROOT))
+    assert isinstance(made, Conditional)
+    assert str(made.type) == "i64?"
+    assert show(made, tuple(COLUMNS)) == "CASE WHEN flag THEN CAST(small AS i64) ELSE must END"
+    made = bind_one(Switch(col("big"), ((lit(1, I8), lit("one", STRING)),), None, ROOT))
+    assert show(made, tuple(COLUMNS)) == "CASE WHEN big = 1 THEN 'one' ELSE NULL END"
+    assert str(made.type) == "string?"
+
+
+def test_in_lists_are_null_when_anything_in_them_can_be() -> None:
+    made = bind_one(SingularOrList(col("must"), (lit(1, I64), lit(2, I8)), ROOT))
+    assert isinstance(made, InList)
+    assert str(made.type) == "bool"
+    made = bind_one(SingularOrList(col("must"), (lit(None, I64),), ROOT))
+    assert str(made.type) == "bool?"
+
+
+def test_casts() -> None:
+    to_null = bind_one(Cast(col("must"), STRING.as_nullable(False), "null", ROOT))
+    assert isinstance(to_null, Conversion)
+    assert to_null.null_on_failure
+    assert to_null.type == STRING
+    same = bind_one(Cast(col("must"), I64, "throw", ROOT))
+    assert show(same, tuple(COLUMNS)) == "must"
+
+
+def test_unused_columns_may_have_any_type() -> None:
+    """A table with an unsigned column can be read as long as nothing refers to that column."""
+    source = read({"a": I64, "u": Type("u32"), "n": Type("precision_timestamp", params=(9,))})
+    zero, one, two = (FieldRef((i,), ROOT) for i in range(3))
+    assert codes_of(project(zero, source=source), "e") == {}
+    found = problems_of(project(one, two, source=source), "e", "f")
+    assert [p.code for p in found] == ["TYPE_NOT_SUPPORTED"] * 2
+    assert "i64" in found[0].help
+
+
+def test_parts_of_nested_values() -> None:
+    inner = Type("struct", children=(I64.as_nullable(False), STRING))
+    source = read({"s": inner, "l": Type("list", children=(inner,))})
+    given = project(FieldRef((0, 0), ROOT), FieldRef((1, 3, 1), ROOT), source=source)
+    assert [str(t) for t in bound(given, "a", "b").root.types] == ["i64?", "string?"]

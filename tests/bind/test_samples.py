@@ -1,0 +1,136 @@
+"""What becomes of the plans that real producers write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from substrait_agg.bind import BoundPlan, bind
+from substrait_agg.plan import decode
+from substrait_agg.problems import Mode, Problems
+
+PLANS = Path(__file__).parents[2] / "plans"
+AGGREGATE = "relations[0].root.input.aggregate"
+PROJECTED = "relations[0].root.input.project.input.aggregate"
+JOIN = (
+    "relations[0].root.input.sort.input.project.input.aggregate.input.project"
+    ".input.aggregate.input.project.input.join"
+)
+
+
+def unsupported(aggregate: str, count: int) -> list[tuple[str, str]]:
+    code = "AGGREGATE_FUNCTION_NOT_SUPPORTED"
+    return [(code, f"{aggregate}.measures[{i}].measure") for i in range(count)]
+
+
+def distinct(aggregate: str, count: int) -> list[tuple[str, str]]:
+    code = "DISTINCT_NOT_SUPPORTED"
+    return [(code, f"{aggregate}.measures[{i}].measure.invocation") for i in range(count)]
+
+
+def ordered(aggregate: str) -> list[tuple[str, str]]:
+    first = f"{aggregate}.measures[0].measure"
+    return [
+        ("AGGREGATE_FUNCTION_NOT_SUPPORTED", first),
+        ("ORDER_BY_NOT_SUPPORTED", f"{first}.sorts[0]"),
+    ]
+
+
+REFUSED: dict[str, list[tuple[str, str]]] = {
+    "samples/datafusion/agg_of_agg": unsupported(PROJECTED, 1),
+    "samples/datafusion/join_agg": [
+        ("RELATION_NOT_SUPPORTED", f"{PROJECTED}.input.project.input.join")
+    ],
+    "samples/datafusion/minmax_temporal": unsupported(PROJECTED, 4),
+    "samples/datafusion/rollup": [("GROUPING_SETS_NOT_SUPPORTED", f"{PROJECTED}.groupings")],
+    "samples/datafusion/string_agg_order": ordered(PROJECTED),
+    "samples/datafusion/sum_distinct": distinct(PROJECTED, 2),
+    "samples/datafusion/tpch_q13": [("RELATION_NOT_SUPPORTED", JOIN)],
+    "samples/ibis-substrait/stats": unsupported(AGGREGATE, 4),
+    "samples/substrait-python/count_distinct": distinct(AGGREGATE, 1),
+    "samples/substrait-python/rollup": [("GROUPING_SETS_NOT_SUPPORTED", f"{AGGREGATE}.groupings")],
+    "samples/substrait-python/std_dev_enum": unsupported(AGGREGATE, 2),
+    "samples/substrait-python/string_agg_order": ordered(AGGREGATE),
+}  # fmt: skip
+
+RUN: dict[str, list[str]] = {
+    "samples/datafusion-45.2.0/sum_int": ["i64?", "i64?", "i64?"],
+    "samples/datafusion/avg_all": ["string?", "fp64?", "fp64?", "decimal?<16,6>"],
+    "samples/datafusion/count_star_grouped": ["string?", "i64"],
+    "samples/datafusion/filter_clause": ["string?", "i64?", "i64"],
+    "samples/datafusion/having": ["string?", "i64?"],
+    "samples/datafusion/sum_decimal": ["string?", "decimal?<22,2>"],
+    "samples/datafusion/where_agg": ["string?", "i64"],
+    "samples/ibis-substrait/avg_int": ["string?", "fp64?"],
+    "samples/ibis-substrait/count_star_grouped": ["string?", "i64?"],
+    "samples/ibis-substrait/having": ["string?", "i64?"],
+    "samples/ibis-substrait/sum_decimal": ["string?", "decimal?<38,2>"],
+    "samples/substrait-python/filter_clause": ["string?", "i64?", "i64"],
+    "samples/substrait-python/sum_overflow_opt": ["string?", "i64?"],
+}
+"""Plan -> types of its columns, as declared or as its producer derives them."""
+
+TPCH = sorted(str(p.relative_to(PLANS).with_suffix("")) for p in PLANS.glob("**/*q0[16].bin"))
+
+
+def bind_file(name: str, suffix: str, mode: Mode = "lenient") -> tuple[BoundPlan | None, Problems]:
+    problems = Problems(mode)
+    decoded = decode((PLANS / f"{name}{suffix}").read_bytes(), problems)
+    return bind(decoded, problems), problems
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_maintained_is_refused_with_every_place(name: str) -> None:
+    made, problems = bind_file(name, ".bin")
+    assert made is None
+    assert [(p.code, p.path) for p in problems.errors] == REFUSED[name]
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_supported_plans_bind_with_their_producers_types(name: str) -> None:
+    made, problems = bind_file(name, ".bin")
+    assert made is not None, problems.errors
+    assert [str(t) for t in made.root.types] == RUN[name]
+
+
+@pytest.mark.parametrize("name", TPCH)
+def test_tpch_plans_of_all_producers_bind(name: str) -> None:
+    made, problems = bind_file(name, ".bin")
+    assert made is not None, problems.errors
+    assert len(made.names) == (10 if "q01" in name else 1)
+    assert len(made.sorts) == (2 if "q01" in name else 0)
+
+
+def test_every_plan_has_its_expectation() -> None:
+    """Guards against a sample that is added and never looked at."""
+    found = {str(p.relative_to(PLANS).with_suffix("")) for p in PLANS.glob("**/*.bin")}
+    assert found == set(REFUSED) | set(RUN) | set(TPCH)
+
+
+@pytest.mark.parametrize(
+    "name", sorted(str(p.relative_to(PLANS).with_suffix("")) for p in PLANS.glob("**/*.json"))
+)
+def test_json_and_binary_are_one_plan(name: str) -> None:
+    """The fingerprint is of what is computed, and problems name the same places."""
+    binary, first = bind_file(name, ".bin")
+    text, second = bind_file(name, ".json")
+    assert first.found == second.found
+    assert (binary and binary.fingerprint) == (text and text.fingerprint)
+
+
+def test_two_releases_of_a_producer_give_one_fingerprint() -> None:
+    new, _ = bind_file("tpch/q01", ".bin")
+    old, _ = bind_file("tpch/datafusion-45/q01", ".bin")
+    assert new is not None
+    assert old is not None
+    assert new.fingerprint == old.fingerprint
+
+
+def test_strict_mode_reports_what_the_producer_leaves_out() -> None:
+    made, problems = bind_file("samples/datafusion/count_star_grouped", ".bin", "strict")
+    assert made is None
+    codes = {p.code for p in problems.errors}
+    assert {"FUNCTION_NAME_BARE", "PHASE_UNSPECIFIED", "OUTPUT_TYPE_MISSING"} <= codes
+    made, _ = bind_file("samples/ibis-substrait/sum_decimal", ".bin", "lenient")
+    assert made is not None

@@ -1,0 +1,241 @@
+"""A slow, plain model of the incremental aggregate: what every version must show, from exact fractions."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pyarrow as pa
+
+from substrait_agg.functions.accumulators import Accumulator, WeightKind, digits_for
+from substrait_agg.operator.delta import MINUS_BIN, NAN_BIN, PLUS_BIN
+from substrait_agg.operator.spec import ROW_COUNT, MeasureSpec, OperatorSpec
+from substrait_agg.plan.types import FP32, FP64, I64, Type, decimal
+
+INT, FLOAT, DECIMAL = 0, 1, 2
+SCALE = 4
+DECIMAL_SUM, DECIMAL_AVG = decimal(38, SCALE), decimal(38, 6)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One weighted input row: a key of (int or None, text or None), and an int, a float, an unscaled decimal."""
+
+    key: tuple[Any, ...]
+    values: tuple[int | None, float | None, int | None]
+    weight: int
+
+
+def spec_for(weight: WeightKind, *, keys: int = 2, **sizes: int) -> OperatorSpec:
+    """An operator with every measure over every kind of argument."""
+    accumulators = (
+        Accumulator("count", INT, 0, 2),
+        Accumulator("integer", INT, 64, digits_for(64, weight)),
+        Accumulator("count", FLOAT, 0, 2),
+        Accumulator("float", FLOAT, 0, 0),
+        Accumulator("count", DECIMAL, 0, 2),
+        Accumulator("decimal", DECIMAL, 128, digits_for(128, weight)),
+    )
+    wide = decimal(38, 0)
+    measures = (
+        _measure("count", -1, ROW_COUNT, I64),
+        _measure("count", -1, 0, I64),
+        _measure("sum", 1, 0, wide),
+        _measure("sum0", 1, 0, wide),
+        _measure("avg", 1, 0, I64),
+        _measure("avg", 1, 0, FP64),
+        _measure("sum", 3, 2, FP64),
+        _measure("avg", 3, 2, FP64),
+        _measure("avg", 3, 2, FP32),
+        _measure("sum", 5, 4, DECIMAL_SUM, SCALE),
+        _measure("avg", 5, 4, DECIMAL_AVG, SCALE),
+    )
+    return OperatorSpec(
+        keys=(pa.int64(), pa.string())[:keys],
+        accumulators=accumulators,
+        measures=measures,
+        weight=weight,
+        multiset=False,
+        is_global=not keys,
+        **sizes,
+    )
+
+
+def _measure(kind: Any, total: int, count: int, type_: Type, scale: int = 0) -> MeasureSpec:
+    return MeasureSpec(kind, total, count, scale, type_, "SATURATE", kind)
+
+
+# --- partial sums, row by row ----------------------------------------------------------------
+
+
+def partial_sums(spec: OperatorSpec, rows: Sequence[Row], spread: int) -> pa.RecordBatch:
+    """One delta row per input row; keys share `spread` different hashes."""
+    columns: dict[str, list[Any]] = {"__m": [], "__x": [], "__rows": []}
+    for row in rows:
+        hashed = zlib.crc32(repr(row.key).encode()) % spread if spec.keys else 0
+        cells = {"__m": _signed(hashed * 2654435761), "__x": 7 if spec.keys else 0, "__rows": 1}
+        cells |= {f"k{i}": v for i, v in enumerate(row.key[: len(spec.keys)])}
+        cells |= _coefficients("w", [1], row.weight, spec.weight)
+        for i, accumulator in enumerate(spec.accumulators):
+            cells |= _cells(i, accumulator, row, spec.weight)
+        for name in cells.keys() - columns.keys():
+            columns[name] = [None] * (len(columns["__m"]) - 1)
+        for name, column in columns.items():
+            column.append(cells.get(name))
+    types = {"__m": pa.int32(), "__x": pa.int32()}
+    types |= {f"k{i}": t for i, t in enumerate(spec.keys)}
+    arrays = {n: pa.array(c, types.get(n, pa.int64())) for n, c in columns.items()}
+    return pa.RecordBatch.from_pydict(arrays)
+
+
+def _signed(value: int) -> int:
+    value &= 0xFFFFFFFF
+    return value - (1 << 32) if value >> 31 else value
+
+
+def _limbs(value: int, count: int, size: int) -> list[int]:
+    mask = (1 << size) - 1
+    return [*((value >> (size * j)) & mask for j in range(count - 1)), value >> (size * (count - 1))]
+
+
+def _coefficients(
+    prefix: str, values: Sequence[int], weight: int, kind: WeightKind
+) -> dict[str, int]:
+    weights = _limbs(weight, 4, 16) if kind == "any" else [weight]
+    result = [0] * (len(values) + len(weights) - 1)
+    for i, value in enumerate(values):
+        for j, part in enumerate(weights):
+            result[i + j] += value * part
+    return {f"{prefix}_{k}": total for k, total in enumerate(result)}
+
+
+def _cells(
+    ordinal: int, accumulator: Accumulator, row: Row, kind: WeightKind
+) -> dict[str, int | None]:
+    size = 16 if kind == "any" else 32
+    value = row.values[accumulator.argument]
+    prefix = f"a{ordinal}"
+    if accumulator.kind == "count":
+        cells = _coefficients(prefix, [1], row.weight, kind)
+        return dict(cells) if value is not None else dict.fromkeys(cells, 0)
+    if accumulator.kind == "integer":
+        return dict(_coefficients(prefix, _limbs(int(value or 0), 64 // size, size), row.weight, kind))
+    if accumulator.kind == "float":
+        bin_, limbs = _float_limbs(value, size)
+        return {f"b{ordinal}": bin_, **_coefficients(prefix, limbs, row.weight, kind)}
+    cells = {}
+    unscaled = abs(int(value or 0))
+    for part in range(3):
+        digits = (unscaled // 10 ** (18 * part)) % 10**18 * (-1 if (value or 0) < 0 else 1)
+        cells |= _coefficients(f"{prefix}_{part}", _limbs(digits, 64 // size, size), row.weight, kind)
+    return dict(cells)
+
+
+def _float_limbs(value: float | None, size: int) -> tuple[int | None, list[int]]:
+    count = 128 // size
+    if value is None:
+        return None, [0] * count
+    special = {"nan": NAN_BIN, "inf": PLUS_BIN, "-inf": MINUS_BIN}.get(str(value))
+    bin_ = special if special is not None else _bin(value)
+    scaled = Fraction(1) if special is not None else Fraction(value) / Fraction(2) ** (64 * bin_)
+    units = scaled * 2**96
+    assert units.denominator == 1
+    return bin_ or None, _limbs(int(units), count, size)
+
+
+def _bin(value: float) -> int:
+    return 0 if value == 0 else math.floor((math.frexp(abs(value))[1] - 1 + 32) / 64)
+
+
+# --- what must be shown -----------------------------------------------------------------------
+
+
+def expected(spec: OperatorSpec, rows: Iterable[Row]) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    """The view over all rows so far, from scratch: key -> values of the measures of `spec_for`."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row.key[: len(spec.keys)], []).append(row)
+    if spec.is_global:
+        groups.setdefault((), [])
+    return {
+        key: _values(members)
+        for key, members in groups.items()
+        if spec.is_global or sum(r.weight for r in members) > 0
+    }
+
+
+def _values(rows: list[Row]) -> tuple[Any, ...]:
+    total = max(0, sum(r.weight for r in rows))
+    ints = [(Fraction(r.values[INT]), r.weight) for r in rows if r.values[INT] is not None]
+    units = [(Fraction(r.values[DECIMAL]), r.weight) for r in rows if r.values[DECIMAL] is not None]
+    floats = [(r.values[FLOAT], r.weight) for r in rows if r.values[FLOAT] is not None]
+    n, s = _count_and_sum(ints)
+    m, u = _count_and_sum(units)
+    k = sum(w for _, w in floats)
+    return (
+        total,
+        max(0, n),
+        _clip(int(s)) if n > 0 else None,
+        _clip(int(s)) if n > 0 else Decimal(0),
+        max(-(2**63), min(2**63 - 1, math.trunc(s / n))) if n > 0 else None,
+        float(s / n) if n > 0 else None,
+        _float_sum(floats, 1) if k > 0 else None,
+        _float_sum(floats, k) if k > 0 else None,
+        _float_sum(floats, k, single=True) if k > 0 else None,
+        _clip(int(u), SCALE) if m > 0 else None,
+        _clip(_half_away(u * 100 / m), 6) if m > 0 else None,
+    )
+
+
+def _count_and_sum(values: list[tuple[Fraction, int]]) -> tuple[int, Fraction]:
+    return sum(w for _, w in values), sum((v * w for v, w in values), Fraction(0))
+
+
+def _clip(unscaled: int, scale: int = 0) -> Decimal:
+    most = 10**38 - 1
+    # Written out: arithmetic on Decimal would round to the context's 28 digits.
+    return Decimal(f"{max(-most, min(most, unscaled))}e-{scale}")
+
+
+def _half_away(value: Fraction) -> int:
+    size = math.floor(abs(value) + Fraction(1, 2))
+    return -size if value < 0 else size
+
+
+def _float_sum(values: list[tuple[float, int]], divisor: int, *, single: bool = False) -> float:
+    def present(test: Any) -> bool:
+        return sum(w for v, w in values if test(v)) > 0
+
+    plus, minus = present(lambda v: v == math.inf), present(lambda v: v == -math.inf)
+    if present(math.isnan) or (plus and minus):
+        return math.nan
+    if plus or minus:
+        return math.inf if plus else -math.inf
+    total = sum((Fraction(v) * w for v, w in values if math.isfinite(v)), Fraction(0)) / divisor
+    return _round_single(total) if single else _round_double(total)
+
+
+def _round_double(value: Fraction) -> float:
+    try:
+        return float(value) + 0.0
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _round_single(value: Fraction) -> float:
+    """Nearest fp32, ties to even, rounded once."""
+    if value == 0:
+        return 0.0
+    size = abs(value)
+    exponent = max(-126, size.numerator.bit_length() - size.denominator.bit_length() - 1)
+    while size >= Fraction(2) ** (exponent + 1):
+        exponent += 1
+    unit = Fraction(2) ** (exponent - 23)
+    rounded = round(size / unit) * unit
+    result = math.inf if rounded >= Fraction(2) ** 128 else float(rounded)
+    return -result if value < 0 else result

@@ -1,0 +1,151 @@
+"""Expressions of every kind."""
+
+from __future__ import annotations
+
+import pytest
+
+from substrait_agg.plan import model as m
+from substrait_agg.plan.schema import schema
+from substrait_agg.plan.types import Type
+from tests.plan.helpers import BOOL, I32, Json, codes, column, decoded_expression, function, value
+
+BASE = "relations[0].root.input.project.expressions[0]"
+ONE = {"literal": {"i32": 1}}
+
+
+def test_scalar_function() -> None:
+    call = {
+        "function_reference": 3,
+        "arguments": [value(column(0)), {"enum": "YEAR"}],
+        "options": [{"name": "overflow", "preference": ["ERROR"]}],
+        "output_type": I32,
+    }
+    found, problems = decoded_expression(
+        {"scalar_function": call}, extensions=[function(3, "extract:req_date")]
+    )
+    inner = f"{BASE}.scalar_function"
+    assert problems == []
+    assert found == m.ScalarCall(
+        m.FunctionName("extract", "req_date", None, "extract:req_date"),
+        (
+            m.FieldRef((0,), f"{inner}.arguments[0].value"),
+            m.EnumArgument("YEAR", f"{inner}.arguments[1]"),
+        ),
+        (m.Option("overflow", ("ERROR",), f"{inner}.options[0]"),),
+        Type("i32", nullable=False),
+        BASE,
+    )
+
+
+def test_old_arguments_of_scalar_functions() -> None:
+    found, _ = decoded_expression({"scalar_function": {"args": [column(0), ONE]}})
+    assert isinstance(found, m.ScalarCall)
+    assert [type(a) for a in found.arguments] == [m.FieldRef, m.Literal]
+
+
+@pytest.mark.parametrize(("number", "failure"), [(0, "unspecified"), (1, "null"), (2, "throw")])
+def test_cast(number: int, failure: str) -> None:
+    cast = {"type": I32, "input": column(0), "failure_behavior": number}
+    found, problems = decoded_expression({"cast": cast})
+    wanted = m.Cast(
+        m.FieldRef((0,), f"{BASE}.cast.input"), Type("i32", nullable=False), failure, BASE
+    )
+    assert (found, problems) == (wanted, [])
+
+
+def test_if_then_with_and_without_else() -> None:
+    clause = {"if": column(0), "then": ONE}
+    found, problems = decoded_expression({"if_then": {"ifs": [clause, clause], "else": ONE}})
+    assert isinstance(found, m.IfThen)
+    assert (len(found.clauses), type(found.otherwise), problems) == (2, m.Literal, [])
+    found, _ = decoded_expression({"if_then": {"ifs": [clause]}})
+    assert isinstance(found, m.IfThen)
+    assert found.otherwise is None
+
+
+def test_switch() -> None:
+    case = {"if": {"i32": 7}, "then": ONE}
+    found, problems = decoded_expression(
+        {"switch_expression": {"match": column(0), "ifs": [case], "else": column(1)}}
+    )
+    assert isinstance(found, m.Switch)
+    assert (found.cases[0][0].value, type(found.match), problems) == (7, m.FieldRef, [])
+
+
+def test_in_list() -> None:
+    found, problems = decoded_expression(
+        {"singular_or_list": {"value": column(0), "options": [ONE, column(1)]}}
+    )
+    assert isinstance(found, m.SingularOrList)
+    assert ([type(o) for o in found.options], problems) == ([m.Literal, m.FieldRef], [])
+
+
+def selection(segment: Json, **root: Json) -> Json:
+    return {"selection": {"direct_reference": segment, **root}}
+
+
+def test_nested_references() -> None:
+    key = {"map_key": {"string": "k"}, "child": {"list_element": {"offset": 2}}}
+    segment = {"struct_field": {"field": 1, "child": {"map_key": key}}}
+    found, problems = decoded_expression(selection(segment))
+    assert isinstance(found, m.FieldRef)
+    first, (word, literal), last = found.steps
+    assert (first, word, literal.value, last, problems) == (1, "key", "k", 2, [])
+
+
+def test_column_0_is_not_on_the_wire() -> None:
+    found, problems = decoded_expression(selection({"struct_field": {}}, root_reference={}))
+    assert (found, problems) == (m.FieldRef((0,), BASE), [])
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"selection": {"masked_reference": {"select": {}}, "root_reference": {}}},
+        selection({"struct_field": {}}, outer_reference={"steps_out": 1}),
+        selection({"struct_field": {}}, expression=column(0)),
+        selection({"struct_field": {}}, lambda_parameter_reference={}),
+        selection({"map_key": {"map_key": {"string": "k"}}}),
+        selection({}),
+        {"selection": {}},
+    ],
+)
+def test_other_references_are_refused(written: Json) -> None:
+    found, problems = decoded_expression(written)
+    assert isinstance(found, m.Unsupported)
+    assert [p.code for p in problems] == ["EXPRESSION_NOT_SUPPORTED"]
+    assert problems[0].path.startswith(f"{BASE}.selection")
+
+
+READ = {
+    "literal", "selection", "scalar_function", "if_then", "switch_expression", "singular_or_list",
+    "cast", "detached_expression_ordinal",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [f.name for f in schema().messages["Expression"].by_number.values() if f.name not in READ],
+)
+def test_every_other_expression_is_refused_by_name(kind: str) -> None:
+    found, problems = decoded_expression({kind: {}})
+    assert isinstance(found, m.Unsupported)
+    assert codes(problems) == [("EXPRESSION_NOT_SUPPORTED", f"{BASE}.{kind}")]
+    assert kind in problems[0].message
+
+
+@pytest.mark.parametrize(
+    ("written", "path"),
+    [
+        ({}, BASE),
+        ({"literal": {}}, f"{BASE}.literal"),
+        ({"cast": {"type": BOOL}}, f"{BASE}.cast"),
+        ({"cast": {"input": column(0)}}, f"{BASE}.cast"),
+        ({"if_then": {"else": ONE}}, f"{BASE}.if_then"),
+        ({"if_then": {"ifs": [{"if": column(0)}]}}, f"{BASE}.if_then.ifs[0]"),
+        ({"singular_or_list": {}}, f"{BASE}.singular_or_list"),
+        ({"scalar_function": {"arguments": [{}]}}, f"{BASE}.scalar_function.arguments[0]"),
+    ],
+)
+def test_missing_parts_are_reported(written: Json, path: str) -> None:
+    assert codes(decoded_expression(written)[1]) == [("FIELD_MISSING", path)]

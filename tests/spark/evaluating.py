@@ -1,0 +1,82 @@
+"""Evaluates bound expressions over rows, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
+
+from substrait_agg.bind.bound import Call, Column, Constant, Expr
+from substrait_agg.plan.types import Type
+from substrait_agg.spark.expressions import to_column
+from substrait_agg.spark.literals import literal
+from substrait_agg.spark.schema import to_spark
+
+BOOL = Type("bool")
+I8, I16, I32, I64 = (Type(f"i{bits}") for bits in (8, 16, 32, 64))
+FP32, FP64, STRING, DATE = Type("fp32"), Type("fp64"), Type("string"), Type("date")
+BINARY = Type("binary")
+TS = Type("precision_timestamp", params=(6,))
+TSTZ = Type("precision_timestamp_tz", params=(6,))
+MONTHS = Type("interval_year")
+DAYS = Type("interval_day", params=(6,))
+
+
+def call(
+    function: str,
+    type_: Type,
+    *arguments: Expr | tuple[Type, Any],
+    enums: tuple[str, ...] = (),
+    **options: str,
+) -> Call:
+    """A call; arguments may be (type, value) pairs."""
+    bound = tuple(Constant(*a) if isinstance(a, tuple) else a for a in arguments)
+    words = tuple(enumerate(enums))
+    return Call(type_, function, bound, words, tuple((k.upper(), v) for k, v in options.items()))
+
+
+def column_calls(expr: Call) -> tuple[Call, list[Constant]]:
+    """The call with its constants moved into columns, so that nothing is folded before it runs."""
+    constants = [a for a in expr.arguments if isinstance(a, Constant)]
+    arguments = [Column(c.type, i) for i, c in enumerate(constants)]
+    return Call(expr.type, expr.function, tuple(arguments), expr.enums, expr.options), constants
+
+
+def constants(spark: SparkSession, *exprs: Expr) -> list[Any]:
+    """Values of expressions that read no column; decimals as `Decimal`, checked to be of their type."""
+    columns = [to_column(e, ()) for e in exprs]
+    frame = spark.range(1, numPartitions=1).select(
+        *[c.alias(f"v{i}") for i, c in enumerate(columns)]
+    )
+    for expr, field in zip(exprs, frame.schema.fields, strict=True):
+        assert field.dataType == to_spark(expr.type), (expr, field.dataType)
+    return [_plain(v) for v in frame.collect()[0]]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytearray):
+        return bytes(value)
+    return value
+
+
+def over_rows(
+    spark: SparkSession, expr: Expr, types: Sequence[Type], rows: Sequence[Sequence[Any]]
+) -> list[Any]:
+    """Values of one expression over rows of plan values (as in literals), in the order of the rows."""
+    built = [
+        F.struct(F.lit(n).alias("n"), *(literal(v, t).alias(f"c{i}") for i, (v, t) in enumerate(zip(row, types, strict=True))))
+        for n, row in enumerate(rows)
+    ]  # fmt: skip
+    frame = spark.range(1, numPartitions=1).select(F.explode(F.array(*built)).alias("r"))
+    columns = [F.col(f"r.c{i}") for i in range(len(types))]
+    # The order column keeps the optimiser from folding the rows away.
+    found: list[Row] = frame.select(F.col("r.n"), to_column(expr, columns).alias("v")).collect()
+    return [_plain(r[1]) for r in sorted(found)]
+
+
+def exact(value: Decimal | None) -> tuple[int, ...] | str | None:
+    """A decimal so that values of different scale differ."""
+    return None if value is None else str(value.as_tuple())
