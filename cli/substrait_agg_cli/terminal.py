@@ -60,8 +60,8 @@ def show_error(error: SubstraitAggError) -> int:
     return WRONG_CALL if isinstance(error, UsageError | InputRefused) else FAILURE
 
 
-class Command(click.Group):
-    """The group of all commands: every exception becomes an error line and an exit status.
+class _Guarded(click.Command):
+    """Every exception becomes an error line and an exit status.
 
     0 success; 1 the plan has errors, or the run failed; 2 the call itself is wrong; 130 interrupted.
     """
@@ -88,6 +88,14 @@ class Command(click.Group):
         except BrokenPipeError:
             _leave_stdout()
             ctx.exit(BROKEN_PIPE)
+
+
+class Program(_Guarded):
+    """A program of one command."""
+
+
+class Command(_Guarded, click.Group):
+    """The group of all commands."""
 
 
 def _status_of(error: Exception) -> int:

@@ -16,7 +16,7 @@ Argument = tuple[Expr | None, Expr | None]
 ALL_ROWS = -1
 NO_TOTAL = -1
 DECIMAL_BITS = 128
-COUNT_BITS = 1  # what a count adds per row is 1 times the weight
+COUNT_DIGITS = 2  # a count of more than 63 bits is an error: no output type holds it
 
 
 @dataclass(slots=True)
@@ -34,11 +34,15 @@ class _Sharing:
         return _place(self.arguments, (value, condition))
 
     def count(self, value: Expr | None, condition: Expr | None) -> int:
-        """Ordinal of the accumulator that counts the rows where the filter holds and the value is not null."""
+        """Ordinal of the accumulator that counts the rows where the filter holds and the value is not null.
+
+        All rows need none: the group's total weight counts them, and `ALL_ROWS` stands for it.
+        """
         counted = value if value is not None and value.type.nullable else None
         argument = self.argument(counted, condition)
-        digits = digits_for(COUNT_BITS, self.weight)
-        return _place(self.accumulators, Accumulator("count", argument, COUNT_BITS, digits))
+        if argument == ALL_ROWS:
+            return ALL_ROWS
+        return _place(self.accumulators, Accumulator("count", argument, 0, COUNT_DIGITS))
 
     def total(self, value: Expr, condition: Expr | None) -> int:
         """Ordinal of the accumulator that adds up the values."""

@@ -75,8 +75,7 @@ def _operator(node: AggregateNode, outputs: Outputs) -> Iterator[str]:
         yield f"    from {_read(node, ordinal)}"
         if measure.filter is not None:
             yield f"    FILTER runs before the partial aggregation: {show(measure.filter, names)}"
-    if node.accumulators:
-        yield "  state per group: total weight; accumulators:"
+    yield f"  state per group: total weight{'; accumulators:' if node.accumulators else ''}"
     for ordinal, accumulator in enumerate(node.accumulators):
         yield f"    a{ordinal} {_accumulator(accumulator, node, names)}"
     yield f"  output: {', '.join(map(str, node.types)) or 'no columns'}"
@@ -106,7 +105,7 @@ def _measure(measure: BoundMeasure, names: Names) -> str:
 def _read(node: AggregateNode, ordinal: int) -> str:
     total, count = node.reads[ordinal]
     parts = [] if total < 0 else [f"a{total} (total)"]
-    parts.append(f"a{count} (count)")
+    parts.append("total weight (count)" if count < 0 else f"a{count} (count)")
     return ", ".join(parts)
 
 
@@ -121,8 +120,6 @@ def _accumulator(accumulator: Accumulator, node: AggregateNode, names: Names) ->
 
 
 def _argument(accumulator: Accumulator, node: AggregateNode, names: Names) -> str:
-    if accumulator.argument < 0:
-        return "all rows"
     value, condition = node.arguments[accumulator.argument]
     text = "rows" if value is None else show(value, names)
     return text if condition is None else f"{text} where {show(condition, names)}"

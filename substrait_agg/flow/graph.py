@@ -73,7 +73,8 @@ class AggregateNode:
         measures: what is computed, in order.
         arguments: the distinct (value, filter) pairs that the accumulators read; value None counts rows.
         accumulators: the group's state, after its total weight: shared by measures that need the same number.
-        reads: per measure, the ordinals of the accumulators it is computed from: (total or -1, count).
+        reads: per measure, the ordinals of the accumulators it is computed from: (total or -1, count or -1);
+            a count of -1 is the total weight of the group.
         types: output columns, keys first.
         weight: what is known of the weights of its input.
         multiset: True for the operator without measures that keeps the rows of a view and their weights.

@@ -27,7 +27,7 @@ class Accumulator:
 
     Attributes:
         kind: ``count`` (sum of weights), ``integer``, ``decimal`` (unscaled) or ``float`` (sum of weight times value).
-        argument: which prepared argument column it reads; -1 counts every row.
+        argument: which prepared argument column it reads.
         bits: size of the values added, in bits (integers), or 0.
         digits: how many digits it keeps in every group; 0 for floats, which keep as many as the values need.
     """

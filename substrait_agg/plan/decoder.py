@@ -116,6 +116,7 @@ def _root(
         root = entry.message("root")
         if root is not None:
             root.scalars("names")
+            root.message("input")
     if len(candidates) != 1:
         context.report("ROOT_COUNT", "relations", count=len(candidates))
         if not candidates:

@@ -13,7 +13,10 @@ from substrait_agg.plan.schema import MESSAGE, Field, Shape, schema
 MAX_DEPTH = 2_000
 """Levels of messages inside messages that are read; a call inside a call takes three, a relation two."""
 
-MAX_VALUES = 2_000_000
+MAX_NESTING = 100
+"""Levels of types inside types, and of constants inside constants; no real table has as many."""
+
+MAX_VALUES = 1_000_000
 """Fields with a value that are read from one plan."""
 
 MAX_PATH_TEXT = 128 * 1024 * 1024
@@ -128,6 +131,18 @@ class Node:
         for item in found:
             item.opened = True
         return list(found)
+
+    def nesting(self) -> int:
+        """How many messages of this kind are around this one; beyond `MAX_NESTING` only that it is more.
+
+        Between two types, or two constants, there are at most two other messages.
+        """
+        around: Node | None = self
+        levels = 0
+        for _ in range(3 * (MAX_NESTING + 1)):
+            around = around.parent if around is not None else None
+            levels += around is not None and around.shape is self.shape
+        return levels
 
     def refuse(self) -> None:
         """Leave the whole message: its problem has been reported, so its fields are not."""

@@ -11,6 +11,7 @@ from substrait_agg.plan.model import (
     EnumArgument,
     Expression,
     FieldRef,
+    FunctionName,
     IfThen,
     Literal,
     Option,
@@ -22,9 +23,11 @@ from substrait_agg.plan.model import (
     Unsupported,
 )
 from substrait_agg.plan.node import Node, structure
-from substrait_agg.plan.types import Type
+from substrait_agg.plan.types import BOOL, Type
 
 Argument = Expression | EnumArgument | TypeArgument
+
+_EQUAL = FunctionName("equal", "any_any", "functions_comparison", "equal:any_any")
 
 _FAILURES = {0: "unspecified", 1: "null", 2: "throw"}
 _DIRECTIONS = {
@@ -203,13 +206,40 @@ def _cast(node: Node, body: Node, context: Context) -> Expression:
 
 
 def _if_then(node: Node, body: Node, context: Context) -> Expression:
+    written = body.messages("ifs")
+    if context.datafusion and written and not written[0].has("then"):
+        return _case_of(node, body, context)
     clauses = tuple(
         (expression(clause, "if", context), expression(clause, "then", context))
-        for clause in body.messages("ifs")
+        for clause in written
     )
     if not clauses:
         context.missing(body, "ifs")
     return IfThen(clauses, optional(body, "else", context), node.path)
+
+
+def _case_of(node: Node, body: Node, context: Context) -> Expression:
+    """``CASE x WHEN a THEN b``, which DataFusion writes with `x` as a first condition without a value."""
+    first, *others = body.messages("ifs")
+    base = expression(first, "if", context)
+    clauses = tuple(
+        (expression(clause, "if", context), expression(clause, "then", context))
+        for clause in others
+    )
+    otherwise = optional(body, "else", context)
+    cases = tuple((case, value) for case, value in clauses if isinstance(case, Literal))
+    if len(cases) == len(clauses):
+        return Switch(base, cases, otherwise, node.path)
+    if not isinstance(base, FieldRef | Literal):
+        # It would be repeated for every condition, and those in it again, without end.
+        kind = "case of an expression with conditions that are no constants"
+        context.report("EXPRESSION_NOT_SUPPORTED", first.at("if"), kind=kind)
+    equals = tuple((_equal(base, case), value) for case, value in clauses)
+    return IfThen(equals, otherwise, node.path)
+
+
+def _equal(left: Expression, right: Expression) -> Expression:
+    return ScalarCall(_EQUAL, (left, right), (), BOOL, right.path)
 
 
 def _switch(node: Node, body: Node, context: Context) -> Expression:

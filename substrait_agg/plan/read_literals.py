@@ -8,7 +8,7 @@ from typing import Any
 
 from substrait_agg.plan.context import Context, each
 from substrait_agg.plan.model import Literal, Unsupported
-from substrait_agg.plan.node import Node
+from substrait_agg.plan.node import MAX_NESTING, Node
 from substrait_agg.plan.read_types import REMOVED_TIMES, type_of, valid_parameters, with_variation
 from substrait_agg.plan.types import INTEGER_BITS, Type
 
@@ -20,7 +20,7 @@ Value = tuple[Type, Any]
 
 
 class _Invalid(Exception):
-    """The literal says something impossible; the text says what."""
+    """The literal says something impossible; the text says what, or is empty where it was said."""
 
 
 def read_literal(node: Node, context: Context) -> Literal | Unsupported:
@@ -31,9 +31,10 @@ def read_literal(node: Node, context: Context) -> Literal | Unsupported:
         return Unsupported("literal", node.path)
     nullable = bool(node.take("nullable"))
     try:
-        made, value = _READERS[kind](node, kind, context)
+        made, value = _read(node, kind, context)
     except _Invalid as problem:
-        context.report("VALUE_INVALID", node.at(kind), field=kind, reason=str(problem))
+        if str(problem):
+            context.report("VALUE_INVALID", node.at(kind), field=kind, reason=str(problem))
         return Unsupported("literal", node.path)
     if made is _UNKNOWN:
         context.report("EXPRESSION_NOT_SUPPORTED", node.path, kind=f"literal of kind {kind}")
@@ -44,6 +45,14 @@ def read_literal(node: Node, context: Context) -> Literal | Unsupported:
         # Unsigned values are written in signed fields, the large ones as negative numbers.
         value = value if value is None else value & ((1 << INTEGER_BITS[typed.kind]) - 1)
     return Literal(typed, value, node.path)
+
+
+def _read(node: Node, kind: str, context: Context) -> Value:
+    levels = node.nesting()
+    if levels >= MAX_NESTING:
+        node.refuse()
+        raise _Invalid(f"has more than {MAX_NESTING} levels" if levels == MAX_NESTING else "")
+    return _READERS[kind](node, kind, context)
 
 
 def _scalar(kind: str) -> Callable[[Node, str, Context], Value]:
@@ -179,7 +188,7 @@ def _struct(node: Node, name: str, context: Context) -> Value:
 def _constants(found: list[Any]) -> list[Literal]:
     for item in found:
         if not isinstance(item, Literal):
-            raise _Invalid("holds a value that is not supported")
+            raise _Invalid("")
     return found
 
 

@@ -35,7 +35,6 @@ _SET_OPERATIONS = {
     4: "intersection_multiset", 5: "union_distinct", 6: "union_all", 7: "minus_primary_all",
     8: "intersection_multiset_all",
 }  # fmt: skip
-_URI_FIELDS = ("uri_path", "uri_path_glob", "uri_file", "uri_folder")
 
 
 def read_relation(node: Node, context: Context) -> Relation:
@@ -139,7 +138,7 @@ def _read(node: Node, context: Context) -> Relation:
         context.report("BEST_EFFORT_FILTER", node.at("best_effort_filter"))
         node.message("best_effort_filter")
     return Read(
-        table=_table(kind, body),
+        table=_table(kind, body, context),
         names=names,
         types=types,
         rows=_rows(body, context) if kind == "virtual_table" else None,
@@ -151,13 +150,19 @@ def _read(node: Node, context: Context) -> Relation:
     )
 
 
-def _table(kind: str | None, body: Node) -> tuple[str, ...]:
+def _table(kind: str | None, body: Node, context: Context) -> tuple[str, ...]:
     if kind == "named_table":
         return tuple(body.scalars("names"))
     if kind == "local_files":
-        items = body.messages("items")
-        return tuple(item.text(name) for item in items for name in _URI_FIELDS if item.has(name))
+        return tuple(_uri(item, context) for item in body.messages("items"))
     return ()
+
+
+def _uri(item: Node, context: Context) -> str:
+    kind = item.which("path_type")
+    if kind is None:
+        context.missing(item, "path_type")
+    return item.text(kind) if kind else ""
 
 
 def _schema(node: Node, context: Context) -> tuple[tuple[str, ...], tuple[Type, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from substrait_agg.plan.context import Context, each
-from substrait_agg.plan.node import Node
+from substrait_agg.plan.node import MAX_NESTING, Node
 from substrait_agg.plan.types import INTEGER_BITS, Type
 
 # Field of `Type`: kind, and the fields that hold its parameters.
@@ -45,6 +45,13 @@ def read_type(node: Node, context: Context) -> Type:
     if kind is None or body is None:
         context.missing(node, "kind")
         return Type("user_defined", name="unknown")
+    levels = node.nesting()
+    if levels >= MAX_NESTING:
+        body.refuse()
+        if levels == MAX_NESTING:
+            reason = f"has more than {MAX_NESTING} levels"
+            context.report("VALUE_INVALID", node.path, field="type", reason=reason)
+        return Type("user_defined", name="too deep")
     if kind in REMOVED_TIMES:
         context.removed(node, kind, "0.88")
     if kind in ("alias", "func", "unbound"):
@@ -115,7 +122,8 @@ def _extension_type(anchor: int, nullable: bool, context: Context) -> Type:
         return Type("user_defined", nullable, name=f"type anchor {anchor}")
     if declared.urn in ("unsigned_integers", None) and declared.name in ("u8", "u16", "u32", "u64"):
         return Type(declared.name, nullable)
-    return Type("user_defined", nullable, name=declared.name)
+    name = f"{declared.urn}:{declared.name}" if declared.urn else declared.name
+    return Type("user_defined", nullable, name=name)
 
 
 def with_variation(made: Type, kind: str, node: Node, context: Context) -> Type:

@@ -29,7 +29,7 @@ class Type:
         nullable: whether null is among the values.
         params: ``(length,)`` of char kinds, ``(precision, scale)`` of decimal, ``(precision,)`` of time kinds.
         children: field types of a struct, element type of a list, key and value types of a map.
-        name: name of a user defined type, else empty.
+        name: of a user defined type, with its extension before a colon where that is known; else empty.
     """
 
     kind: str

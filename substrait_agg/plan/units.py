@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 
 from substrait_agg.plan.context import Context
 from substrait_agg.plan.model import Unsupported
-from substrait_agg.plan.node import MAX_DEPTH, MAX_VALUES, Node, Unreadable, preorder
+from substrait_agg.plan.node import MAX_DEPTH, Node, Unreadable, preorder
+
+MAX_IN_PLACE = 200_000
+"""Messages of a subtree with everything it refers to in place, however often the same is referred to."""
 
 Key = tuple[str, int, int]
 """What is referred to: kind, entry of the plan's relations, ordinal in the entry (-1: the entry itself)."""
@@ -135,6 +138,6 @@ def _measure(unit: Unit, units: dict[Key, Unit]) -> None:
     unit.depth = max(depths)
     if unit.depth > MAX_DEPTH:
         raise Unreadable("PLAN_TOO_DEEP", unit.root.path, limit=MAX_DEPTH)
-    if unit.size > MAX_VALUES:
-        limit = f"{MAX_VALUES} messages with shared relations in place"
+    if unit.references and unit.size > MAX_IN_PLACE:
+        limit = f"{MAX_IN_PLACE} messages with shared relations in place"
         raise Unreadable("PLAN_TOO_LARGE", unit.root.path, limit=limit)

@@ -3,6 +3,8 @@
 Spark gives each operator a result type of at most 38 digits by rules of its own, and rounds or fails in it. Where that
 type holds the exact result (nearly always) its operators are used. Where it might not, digits are worked on as arrays of
 integers by higher-order functions: slow, but without any limit in between.
+
+Spark's own minus sign and `abs` are not used on decimals: they round to 34 digits without a word.
 """
 
 from __future__ import annotations
@@ -45,12 +47,22 @@ def _let(value: Column, body: Callable[[Column], Column]) -> Column:
     return F.get(F.transform(F.array(value), body), F.lit(0))
 
 
+def negative(column: Column, params: Params) -> Column:
+    """-column, exactly."""
+    return _cast(_cast(F.lit("0"), params) - column, params)
+
+
+def absolute(column: Column, params: Params) -> Column:
+    """The absolute value, exactly."""
+    return F.when(column < 0, negative(column, params)).otherwise(column)
+
+
 # --- numbers as text of digits -----------------------------------------------------------------
 
 
 def _digits(column: Column, scale: int, length: int) -> Column:
     """The absolute unscaled value times 10^scale as `length` digits."""
-    text = F.replace(F.abs(column).cast("string"), F.lit("."), F.lit(""))
+    text = F.translate(column.cast("string"), "-.", "")
     return F.lpad(F.concat(text, F.lit("0" * scale)), length, "0")
 
 
@@ -81,7 +93,7 @@ def _carried(coefficients: list[Column]) -> Column:
     )
 
 
-def _rounded(text: Column, scale: int, negative: Column, target: Params) -> Column:
+def _rounded(text: Column, scale: int, minus: Column, target: Params) -> Column:
     """The number of digits `text` at `scale`, rounded to `target`; fails if it does not fit."""
     dropped = scale - target[1]
     if dropped <= 0:
@@ -96,7 +108,7 @@ def _rounded(text: Column, scale: int, negative: Column, target: Params) -> Colu
     value = _cast(plain, wide)
     # Only where it is wanted: at 38 digits, adding nothing could already overflow the sum's type.
     value = F.when(up, _cast(value + _unit(target[1]), wide)).otherwise(value)
-    return _cast(F.when(negative, -value).otherwise(value), target)
+    return _cast(F.when(minus, negative(value, wide)).otherwise(value), target)
 
 
 # --- the operators ---------------------------------------------------------------------------------
@@ -104,9 +116,9 @@ def _rounded(text: Column, scale: int, negative: Column, target: Params) -> Colu
 
 def add(left: Column, right: Column, p: Params, q: Params, target: Params) -> Column:
     """left + right, exactly, rounded once to `target`; fails if it does not fit."""
-    scale, whole = max(p[1], q[1]), max(p[0] - p[1], q[0] - q[1])
-    if whole + scale <= MAX and (target[1] >= scale or whole + 1 + scale <= MAX):
+    if _sum_is_exact(p, q, target):
         return _cast(left + right, target)
+    scale = max(p[1], q[1])
     length = TERM_LIMBS * BASE_DIGITS
     parts = F.struct(
         _digits(left, scale - p[1], length).alias("x"),
@@ -121,16 +133,29 @@ def add(left: Column, right: Column, p: Params, q: Params, target: Params) -> Co
         for i in range(TERM_LIMBS):
             x, y = _limb(v["x"], i, TERM_LIMBS), _limb(v["y"], i, TERM_LIMBS)
             coefficients.append(F.when(same, x + y).when(more, x - y).otherwise(y - x))
-        negative = F.when(same | more, v["m"]).otherwise(v["n"])
-        return _rounded_once(_carried(coefficients), scale, negative, target)
+        minus = F.when(same | more, v["m"]).otherwise(v["n"])
+        return _rounded_once(_carried(coefficients), scale, minus, target)
 
     return _let(parts, body)
 
 
-def _rounded_once(text: Column, scale: int, negative: Column, target: Params) -> Column:
+def subtract(left: Column, right: Column, p: Params, q: Params, target: Params) -> Column:
+    """left - right, exactly, rounded once to `target`; fails if it does not fit."""
+    if _sum_is_exact(p, q, target):
+        return _cast(left - right, target)
+    return add(left, negative(right, q), p, q, target)
+
+
+def _sum_is_exact(p: Params, q: Params, target: Params) -> bool:
+    """Whether both terms fit Spark's type of the sum, and the sum does wherever it fits `target`."""
+    scale, whole = max(p[1], q[1]), max(p[0] - p[1], q[0] - q[1])
+    return whole + scale <= MAX and (target[1] >= scale or whole + 1 + scale <= MAX)
+
+
+def _rounded_once(text: Column, scale: int, minus: Column, target: Params) -> Column:
     """`_rounded` of a text that is computed once."""
-    pair = F.struct(text.alias("text"), negative.alias("negative"))
-    return _let(pair, lambda v: _rounded(v["text"], scale, v["negative"], target))
+    pair = F.struct(text.alias("text"), minus.alias("minus"))
+    return _let(pair, lambda v: _rounded(v["text"], scale, v["minus"], target))
 
 
 def multiply(left: Column, right: Column, p: Params, q: Params, target: Params) -> Column:
@@ -142,7 +167,7 @@ def multiply(left: Column, right: Column, p: Params, q: Params, target: Params) 
     parts = F.struct(
         _digits(left, 0, length).alias("x"),
         _digits(right, 0, length).alias("y"),
-        ((left < 0) != (right < 0)).alias("negative"),
+        ((left < 0) != (right < 0)).alias("minus"),
     )
 
     def body(v: Column) -> Column:
@@ -157,7 +182,7 @@ def multiply(left: Column, right: Column, p: Params, q: Params, target: Params) 
             for term in terms[1:]:
                 total = total + term
             coefficients.append(total)
-        return _rounded_once(_carried(coefficients), scale, v["negative"], target)
+        return _rounded_once(_carried(coefficients), scale, v["minus"], target)
 
     return _let(parts, body)
 
@@ -184,8 +209,10 @@ def divide(left: Column, right: Column, p: Params, q: Params, target: Params) ->
             # Spark has rounded already, which can only matter where that gave exactly a tie.
             if fraction >= _decisive_scale(p, q, target):
                 return _cast(rough, target)
-            half = _unit(target[1] + 1) * F.lit(5).cast("decimal(1,0)")
-            tie = F.abs(rough) % _unit(target[1]) == _cast(half, (target[1] + 2, target[1] + 1))
+            size = (target[1] + 2, target[1] + 1)
+            half = _cast(_unit(target[1] + 1) * F.lit(5).cast("decimal(1,0)"), size)
+            rest = rough % _unit(target[1])
+            tie = rest.isin([half, negative(half, size)])
             return F.when(tie, exact).otherwise(_cast(rough, target))
     return exact
 
@@ -197,11 +224,11 @@ def _decisive_scale(p: Params, q: Params, target: Params) -> int:
 
 def _long_quotient(left: Column, right: Column, p: Params, q: Params, target: Params) -> Column:
     shift = target[1] + q[1] - p[1]
-    negative = (left < 0) != (right < 0)
+    minus = (left < 0) != (right < 0)
     more = max(shift, 0) + 1
     dividend, divisor = _digits(left, more, p[0] + more + 1), _digits(right, 0, q[0] + 1)
     text = _long_division(dividend, divisor)["text"]
-    return _rounded_once(text, target[1] + 1 + max(-shift, 0), negative, target)
+    return _rounded_once(text, target[1] + 1 + max(-shift, 0), minus, target)
 
 
 def _long_division(digits: Column, divisor: Column) -> Column:
@@ -235,8 +262,8 @@ def modulus(left: Column, right: Column, p: Params, q: Params, target: Params) -
     dividend = _digits(left, scale - p[1], p[0] + scale - p[1] + 1)
     divisor = _digits(right, scale - q[1], q[0] + scale - q[1] + 1)
     rest = _long_division(dividend, divisor)["rest"]
-    value = rest * _unit(scale)
-    return _cast(F.when(left < 0, -value).otherwise(value), target)
+    value = _cast(rest * _unit(scale), (MAX, scale))
+    return _cast(F.when(left < 0, negative(value, (MAX, scale))).otherwise(value), target)
 
 
 def params(type_: Type) -> Params:

@@ -57,7 +57,7 @@ def _integer(a: Arguments, operate: Callable[..., Column]) -> Column:
 
 _EXACT: dict[str, Callable[..., Column]] = {
     "add": decimals.add,
-    "subtract": lambda x, y, *types: decimals.add(x, -y, *types),
+    "subtract": decimals.subtract,
     "multiply": decimals.multiply,
     "divide": decimals.divide,
     "modulus": decimals.modulus,
@@ -74,6 +74,15 @@ def _arithmetic(name: str, operate: Callable[..., Column]) -> Builder:
         if _is_decimal(a):
             return _decimal(name, a)
         return _integer(a, operate) if _is_integer(a) else operate(*a.columns)
+
+    return build
+
+
+def _signed(operate: Callable[[Column], Column], exact: Callable[..., Column]) -> Builder:
+    def build(a: Arguments) -> Column:
+        if _is_decimal(a):
+            return exact(a[0], decimals.params(a.type(0)))
+        return _integer(a, operate) if _is_integer(a) else operate(a[0])
 
     return build
 
@@ -185,8 +194,8 @@ NUMBERS: dict[str, Builder] = {
     "multiply": _arithmetic("multiply", mul),
     "divide": _divide,
     "modulus": _modulus,
-    "negate": lambda a: _integer(a, lambda x: -x) if _is_integer(a) else -a[0],
-    "abs": lambda a: _integer(a, F.abs) if _is_integer(a) else F.abs(a[0]),
+    "negate": _signed(lambda x: -x, decimals.negative),
+    "abs": _signed(F.abs, decimals.absolute),
     "sign": plain(F.signum),
     "power": _power,
     "sqrt": _doubles(F.sqrt),

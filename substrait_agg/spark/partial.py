@@ -133,8 +133,6 @@ def _sums(
     parts: bool,
 ) -> list[Column]:
     prefix = f"a{ordinal}"
-    if accumulator.argument < 0:
-        return _named_sums(prefix, weight_limbs(kind))
     argument = F.col(f"x{accumulator.argument}")
     if accumulator.kind == "decimal":
         scale = decimal_scales[accumulator.argument] or 0

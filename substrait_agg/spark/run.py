@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from substrait_agg.bind.bound import BoundPlan
 from substrait_agg.changes import Delivery
@@ -129,6 +129,11 @@ class Run:
     def progress(self) -> Progress:
         """How far the run is."""
         return self._batches.progress
+
+    @property
+    def query(self) -> StreamingQuery | None:
+        """Spark's streaming query, None where nothing streams."""
+        return self._query
 
     def _start(self, until: str) -> StreamingQuery:
         if self._inputs.stream is None:

@@ -121,14 +121,14 @@ def test_measures_over_one_argument_share_their_accumulators() -> None:
     node = sums(
         measure("sum", col("big")), measure("avg", col("big")), measure("count", col("big"))
     ).operators[0]
-    assert node.accumulators == (Accumulator("integer", 0, 64, 4), Accumulator("count", 0, 1, 2))
+    assert node.accumulators == (Accumulator("integer", 0, 64, 4), Accumulator("count", 0, 0, 2))
     assert node.reads == ((0, 1), (0, 1), (-1, 1))
 
 
-def test_values_that_are_never_null_are_counted_by_rows() -> None:
+def test_values_that_are_never_null_are_counted_by_the_total_weight() -> None:
     node = sums(measure("sum", col("must")), COUNT, measure("count", col("must"))).operators[0]
-    assert node.accumulators == (Accumulator("integer", 0, 64, 4), Accumulator("count", -1, 1, 2))
-    assert node.reads == ((0, 1), (-1, 1), (-1, 1))
+    assert node.accumulators == (Accumulator("integer", 0, 64, 4),)
+    assert node.reads == ((0, -1), (-1, -1), (-1, -1))
 
 
 def test_a_filter_has_accumulators_of_its_own() -> None:
@@ -140,7 +140,7 @@ def test_a_filter_has_accumulators_of_its_own() -> None:
     assert [(v is None, f is None) for v, f in node.arguments] == [
         (False, True), (False, False), (True, False),
     ]  # fmt: skip
-    assert node.reads == ((0, 1), (2, 3), (-1, 3))
+    assert node.reads == ((0, -1), (1, 2), (-1, 2))
 
 
 def test_sizes_of_accumulators() -> None:

@@ -8,13 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from substrait_agg.errors import PlanUnreadable
 from substrait_agg.plan import DecodedPlan, decode
 from substrait_agg.plan import model as m
 from substrait_agg.problems import Problem, Problems
 
 PLANS = Path(__file__).parents[2] / "plans"
-SAMPLES = sorted(PLANS.rglob("*.bin"))
+SAMPLES = sorted(path for folder in ("samples", "tpch") for path in (PLANS / folder).rglob("*.bin"))
+"""Plans of real producers; each has its JSON beside it."""
 
 Json = dict[str, Any]
 
@@ -34,13 +37,10 @@ def meaning(plan: DecodedPlan) -> DecodedPlan:
 def unreadable(source: Any) -> Problem:
     """The problem for which `source` cannot be decoded at all, which is the last of them."""
     problems = Problems()
-    try:
+    with pytest.raises(PlanUnreadable) as refusal:
         decode(source, problems)
-    except PlanUnreadable as refusal:
-        assert refusal.problems == tuple(problems.found)
-        return refusal.problems[-1]
-    message = "the plan was decoded"
-    raise AssertionError(message)
+    assert refusal.value.problems == tuple(problems.found)
+    return refusal.value.problems[-1]
 
 
 def codes(found: list[Problem]) -> list[tuple[str, str]]:

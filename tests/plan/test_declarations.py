@@ -15,7 +15,9 @@ SPEC = "https://github.com/substrait-io/substrait/blob/main/extensions"
 def declared(reference: int = 0, **tables: Any) -> FunctionName:
     """The function of a measure that refers to anchor `reference`."""
     measure = {"measure": {"function_reference": reference}}
-    return decoded_aggregate(plan_of(aggregate(measures=[measure]), **tables))[0].measures[0].function
+    return (
+        decoded_aggregate(plan_of(aggregate(measures=[measure]), **tables))[0].measures[0].function
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,9 @@ def test_uris_of_the_releases_before_urns(uri: str, name: str | None) -> None:
 def test_the_urn_counts_where_both_are_written() -> None:
     tables = {
         "extension_uris": [{"extension_uri_anchor": 1, "uri": "/functions_old.yaml"}],
-        "extension_urns": [{"extension_urn_anchor": 1, "urn": "extension:io.substrait:functions_new"}],
+        "extension_urns": [
+            {"extension_urn_anchor": 1, "urn": "extension:io.substrait:functions_new"}
+        ],
         "extensions": [
             function(1, "sum:i32", extension_uri_reference=1, extension_urn_reference=1)
         ],

@@ -63,6 +63,25 @@ def test_if_then_with_and_without_else() -> None:
     assert found.otherwise is None
 
 
+def test_case_of_a_value_by_datafusion() -> None:
+    """It writes the value as a first condition that has no result; read as written, the plan is invalid."""
+    version = {"minor_number": 85, "producer": "datafusion"}
+    ifs = [{"if": column(0)}, {"if": ONE, "then": column(1)}]
+    found, problems = decoded_expression({"if_then": {"ifs": ifs, "else": ONE}}, version=version)
+    assert isinstance(found, m.Switch)
+    assert (type(found.match), type(found.otherwise)) == (m.FieldRef, m.Literal)
+    assert [(case.value, type(result)) for case, result in found.cases] == [(1, m.FieldRef)]
+    assert problems == []
+    ifs = [{"if": column(0)}, {"if": column(1), "then": ONE}]
+    compared, problems = decoded_expression({"if_then": {"ifs": ifs}}, version=version)
+    assert isinstance(compared, m.IfThen)
+    ((condition, _),) = compared.clauses
+    assert isinstance(condition, m.ScalarCall)
+    assert condition.function.name == "equal"
+    assert [a.steps for a in condition.arguments if isinstance(a, m.FieldRef)] == [(0,), (1,)]
+    assert problems == []
+
+
 def test_switch() -> None:
     case = {"if": {"i32": 7}, "then": ONE}
     found, problems = decoded_expression(

@@ -121,7 +121,10 @@ def test_a_measure_with_everything() -> None:
         invocation="distinct",
         sorts=(
             m.SortField(
-                m.FieldRef((0,), f"{base}.sorts[0].expr"), "desc_nulls_first", None, f"{base}.sorts[0]"
+                m.FieldRef((0,), f"{base}.sorts[0].expr"),
+                "desc_nulls_first",
+                None,
+                f"{base}.sorts[0]",
             ),
             m.SortField(
                 m.FieldRef((1,), f"{base}.sorts[1].expr"), "comparison", name, f"{base}.sorts[1]"
@@ -191,7 +194,16 @@ def test_every_relation_has_its_output_mapping(
     assert problems == []
 
 
-READ = {"read", "filter", "project", "sort", "set", "aggregate", "reference", "detached_rel_ordinal"}
+READ = {
+    "read",
+    "filter",
+    "project",
+    "sort",
+    "set",
+    "aggregate",
+    "reference",
+    "detached_rel_ordinal",
+}
 
 
 @pytest.mark.parametrize(
@@ -263,9 +275,13 @@ def test_rows_of_both_encodings() -> None:
     )
     for found in (old, new, both):
         assert found.rows is not None
-        assert [[cell.value for cell in row if isinstance(cell, m.Literal)] for row in found.rows] == [[1], [1]]
+        assert [
+            [cell.value for cell in row if isinstance(cell, m.Literal)] for row in found.rows
+        ] == [[1], [1]]
     assert (in_old, in_new, in_both) == ([], [], [])
-    _, found_problems = without_table(virtual_table={"values": [struct], "expressions": [nested, nested]})
+    _, found_problems = without_table(
+        virtual_table={"values": [struct], "expressions": [nested, nested]}
+    )
     assert [p.code for p in found_problems] == ["FIELD_CONFLICT"]
     assert without_table(virtual_table={})[0].rows == ()
 
@@ -356,7 +372,10 @@ def test_detached_subtrees_are_put_in_place() -> None:
     entry: Json = {
         "root": {"input": {"detached_rel_ordinal": 0}, "names": ["a"]},
         "detached_rels": [project({"detached_expression_ordinal": 1})],
-        "detached_expressions": [column(1), {"cast": {"type": I32, "input": {"detached_expression_ordinal": 0}}}],
+        "detached_expressions": [
+            column(1),
+            {"cast": {"type": I32, "input": {"detached_expression_ordinal": 0}}},
+        ],
     }
     plan, problems = read({"version": {"minor_number": 106}, "relations": [entry]})
     assert problems == []

@@ -74,7 +74,9 @@ def test_tpch_query_1_of_every_producer_has_its_keys_and_measures(
     assert (plan.producer, plan.version) == (producer, version)
     assert len(found.grouping_expressions) == 2
     assert found.groupings == ((0, 1),)
-    assert [measure.function.name for measure in found.measures] == ["sum"] * 4 + ["avg"] * 3 + ["count"]
+    assert [measure.function.name for measure in found.measures] == ["sum"] * 4 + ["avg"] * 3 + [
+        "count"
+    ]
     assert len(plan.names or ()) == 10
 
 
@@ -116,7 +118,9 @@ def test_distinct_sorts_options_and_enum_arguments_are_carried() -> None:
         ("overflow", ("ERROR",))
     ]
     (deviation,) = aggregates(read(PLANS / "samples/substrait-python/std_dev_enum.bin")[0].root)
-    enums = [a.value for x in deviation.measures for a in x.arguments if isinstance(a, m.EnumArgument)]
+    enums = [
+        a.value for x in deviation.measures for a in x.arguments if isinstance(a, m.EnumArgument)
+    ]
     assert set(enums) == {"SAMPLE", "POPULATION"}
 
 

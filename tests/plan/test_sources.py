@@ -11,6 +11,7 @@ from substrait.proto import Plan
 from substrait_agg.errors import UsageError
 from substrait_agg.plan import MAX_PLAN_BYTES
 from tests.plan.helpers import (
+    I32,
     PLANS,
     held,
     meaning,
@@ -18,7 +19,6 @@ from tests.plan.helpers import (
     read,
     table,
     unreadable,
-    I32,
 )
 
 Q6 = PLANS / "tpch/substrait-python/q06.bin"
@@ -39,7 +39,7 @@ def test_every_kind_of_source_gives_the_same_plan() -> None:
         b"\xef\xbb\xbf" + TEXT.encode(),
         TEXT.encode("utf-16"),
         b"\r\n \t" + TEXT.encode(),
-        b"// a comment\n// { \"another\": 1 }\n\n" + TEXT.encode(),
+        b'// a comment\n// { "another": 1 }\n\n' + TEXT.encode(),
         b"/* a comment\n over lines */ {  // one more\n" + TEXT.encode().lstrip()[1:],
     ],
     ids=["bom", "utf-16", "blanks", "comments", "inner-comments"],

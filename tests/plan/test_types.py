@@ -37,7 +37,9 @@ UNSIGNED = {
 
 def decoded_type(written: Json, **others: Any) -> Type:
     """What the type of a column is decoded to."""
-    plan, _ = read(plan_of(table(written, names=["c", *"abcdefgh"][: 1 + _names(written)]), **others))
+    plan, _ = read(
+        plan_of(table(written, names=["c", *"abcdefgh"][: 1 + _names(written)]), **others)
+    )
     assert isinstance(plan.root, m.Read)
     return plan.root.types[0]
 
@@ -117,9 +119,10 @@ def test_extension_types() -> None:
     for anchor, name in enumerate(("u8", "u16", "u32", "u64")):
         written = {"user_defined": {"type_reference": anchor, **NULLABLE}}
         assert decoded_type(written, **UNSIGNED) == Type(name)
+    point = "unsigned_integers:point"
     written = {"user_defined": {"type_reference": 4, **NULLABLE}}
-    assert decoded_type(written, **UNSIGNED) == Type("user_defined", name="point")
-    assert decoded_type({"user_defined_type_reference": 4}, **UNSIGNED).name == "point"
+    assert decoded_type(written, **UNSIGNED) == Type("user_defined", name=point)
+    assert decoded_type({"user_defined_type_reference": 4}, **UNSIGNED).name == point
 
 
 DATAFUSION = {"version": {"minor_number": 60, "producer": "DataFusion"}}
@@ -253,7 +256,10 @@ def test_not_a_number_equals_itself_after_decoding() -> None:
 )
 def test_unsigned_literals_of_datafusion(written: Json, type_: str, value: int) -> None:
     """They stand in signed fields; without the variation a large one would become negative."""
-    plan = {**plan_of(project({"literal": {**written, "type_variation_reference": 1}})), **DATAFUSION}
+    plan = {
+        **plan_of(project({"literal": {**written, "type_variation_reference": 1}})),
+        **DATAFUSION,
+    }
     decoded, _ = read(plan)
     assert isinstance(decoded.root, m.Project)
     literal = decoded.root.expressions[0]

@@ -1,0 +1,120 @@
+"""The stream of the demo: TPC-H lineitem as change files, and the rows that survive all changes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from substrait_agg.errors import UsageError
+
+SECONDS_BETWEEN_FILES = 60
+"""Spark orders files by modification time; files written in the same moment would have no order."""
+
+CORRECTION = """l_quantity = l_quantity + 1, l_extendedprice = l_extendedprice + 0.01,
+    l_discount = 0.10 - l_discount, l_returnflag = CASE l_returnflag WHEN 'R' THEN 'A' ELSE 'R' END"""
+"""What a correction does to a row: some rows move to another group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A folder of change files.
+
+    Attributes:
+        folder: the files, oldest first in order of name.
+        inserts: how many of the files hold inserts only; deletes and corrections follow.
+        steps: what each file does, for people.
+        rows: rows of all files.
+    """
+
+    folder: Path
+    inserts: int
+    steps: tuple[str, ...]
+    rows: int
+
+
+def generate(target: Path, scale: float) -> Path:
+    """Generate TPC-H lineitem at a scale factor with tpchgen-cli; returns its Parquet file.
+
+    Raises:
+        UsageError: ``TOOL_MISSING``, ``TOOL_FAILED``.
+    """
+    tool = Path(sys.executable).with_name("tpchgen-cli")
+    if not tool.exists():
+        message = f"tpchgen-cli is not installed beside {sys.executable}"
+        raise UsageError("TOOL_MISSING", message, help="pip install 'substrait-agg[demo]'")
+    options = ["--scale-factor", str(scale), "--tables", "lineitem", "--output-dir", str(target)]
+    done = subprocess.run(
+        [str(tool), "parquet", *options, "--quiet"], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise UsageError("TOOL_FAILED", f"tpchgen-cli: {done.stderr.strip()}")
+    return target / "lineitem.parquet"
+
+
+def write_stream(connection: Any, lineitem: Path, folder: Path, files: int) -> Stream:
+    """Write the stream as the changes of a table that DuckDB holds and changes.
+
+    After that, the table ``lineitem`` of the connection holds the surviving rows: what DuckDB's own INSERT, DELETE
+    and UPDATE left of it, which is independent of how change files are read.
+    """
+    folder.mkdir()
+    connection.execute(f"CREATE VIEW generated AS FROM '{lineitem}'")
+    connection.execute("CREATE TABLE lineitem AS FROM generated LIMIT 0")
+    inserts = files - files // 2
+    steps: list[str] = []
+    total = 0
+    for ordinal, (step, change) in enumerate(_changes(inserts, files)):
+        connection.execute(change)
+        path = folder / f"{ordinal:03d}.parquet"
+        connection.execute(f"COPY changes TO '{path}' (FORMAT parquet)")
+        (count,) = connection.execute("SELECT count(*) FROM changes").fetchone()
+        _set_time(path, ordinal - files)
+        steps.append(f"{step} ({count:,} rows)")
+        total += count
+    return Stream(folder, inserts, tuple(steps), total)
+
+
+def _changes(inserts: int, files: int) -> Iterator[tuple[str, str]]:
+    """What each file does, and the SQL that leaves its rows in the table ``changes`` and applies them."""
+    for part in range(inserts):
+        yield "inserts", _insert(f"hash(l_orderkey) % {inserts} = {part}")
+    for step in range(files - inserts):
+        # Orders of another remainder each time, so that every step finds rows.
+        chosen = f"(hash(l_orderkey) // 1000) % 20 = {step}"
+        if step % 2:
+            yield "corrections", _update(chosen)
+        else:
+            yield "deletes", _delete(chosen)
+
+
+def _insert(where: str) -> str:
+    return (
+        f"CREATE OR REPLACE TABLE changes AS SELECT *, 'insert' AS op FROM generated WHERE {where};"
+        f"INSERT INTO lineitem FROM generated WHERE {where}"
+    )
+
+
+def _delete(where: str) -> str:
+    return (
+        f"CREATE OR REPLACE TABLE changes AS SELECT *, 'delete' AS op FROM lineitem WHERE {where};"
+        f"DELETE FROM lineitem WHERE {where}"
+    )
+
+
+def _update(where: str) -> str:
+    return (
+        "CREATE OR REPLACE TABLE changes AS"
+        f" SELECT *, 'update_preimage' AS op FROM lineitem WHERE {where};"
+        f"UPDATE lineitem SET {CORRECTION} WHERE {where};"
+        f"INSERT INTO changes SELECT *, 'update_postimage' FROM lineitem WHERE {where}"
+    )
+
+
+def _set_time(path: Path, ordinal: int) -> None:
+    moment = path.stat().st_mtime + ordinal * SECONDS_BETWEEN_FILES
+    os.utime(path, (moment, moment))

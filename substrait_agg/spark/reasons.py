@@ -1,0 +1,2 @@
+"""x"""
+def reason_of(e): return str(e)

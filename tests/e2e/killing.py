@@ -1,0 +1,101 @@
+"""The command as a process that is killed: with everything it started, at a moment that a version sets."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "substrait_agg_cli.main"]
+PATIENCE = 240.0
+
+
+@dataclass(frozen=True)
+class Command:
+    """A run of the command with the same arguments every time.
+
+    Attributes:
+        arguments: after ``run``.
+        checkpoint: folder of the checkpoint, which is among the arguments.
+        log: file that collects stderr.
+    """
+
+    arguments: tuple[str, ...]
+    checkpoint: Path
+    log: Path
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start in a session of its own, so that all of it can be found and killed."""
+        environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}"}
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                [*COMMAND, "run", *self.arguments, "--checkpoint", str(self.checkpoint)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+            )
+
+    def finish(self) -> None:
+        """Run to the end; fails unless it ends well."""
+        process = self.start()
+        try:
+            status = process.wait(PATIENCE)
+        finally:
+            kill_session(process)
+        assert status == 0, self.log.read_text()[-3000:]
+
+    def kill_after(self, versions: int, delay: float) -> int:
+        """Kill the run `delay` seconds after it has committed `versions` more versions.
+
+        Returns:
+            The newest version then. A run that ends before it could be killed fails.
+        """
+        wanted = newest(self.checkpoint) + versions
+        process = self.start()
+        try:
+            deadline = time.monotonic() + PATIENCE
+            while newest(self.checkpoint) < wanted:
+                assert process.poll() is None, self.log.read_text()[-3000:]
+                assert time.monotonic() < deadline, "no new version"
+                time.sleep(0.003)
+            time.sleep(delay)
+            assert process.poll() is None, "the run ended before it was killed"
+        finally:
+            kill_session(process)
+        return newest(self.checkpoint)
+
+
+def newest(checkpoint: Path) -> int:
+    """The newest version in a checkpoint folder, -1 for none."""
+    names = (path.stem for path in (checkpoint / "snapshots").glob("*.json"))
+    return max((int(name) for name in names), default=-1)
+
+
+def kill_session(process: subprocess.Popen[bytes]) -> None:
+    """Kill -9 every process of the session that `process` leads: Python, the JVM, its workers."""
+    for _ in range(3):
+        for member in _members(process.pid):
+            try:
+                os.kill(member, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+    process.wait()
+
+
+def _members(session: int) -> list[int]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == session:
+            found.append(int(stat.parent.name))
+    return found

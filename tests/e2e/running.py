@@ -1,0 +1,60 @@
+"""Runs on the shared Spark that keep every version's view, and the check of all versions against what they must be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+import substrait_agg as sa
+from tests.e2e.rows import Bag, bag, running_sums
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from substrait_agg.spark.job import Care
+
+Views = dict[int, Bag]
+
+
+def maintain(
+    spark: SparkSession, plan: Any, sources: dict[str, Any], checkpoint: Path, **options: Any
+) -> Views:
+    """Run to the end; the view of every version that the run committed."""
+    views: Views = {}
+
+    def keep(progress: Any) -> None:
+        views[progress.version] = bag(sa.open_view(checkpoint).to_arrow(progress.version))
+
+    run = sa.run(plan, sources, checkpoint=checkpoint, spark=spark, progress=keep, **options)
+    run.wait()
+    return views
+
+
+def check_versions(checkpoint: Path, views: Views, wanted: Sequence[Bag]) -> None:
+    """Every version of the view, and the sum of the changes up to it, is what is wanted of it."""
+    view = sa.open_view(checkpoint)
+    assert view.versions() == sorted(views) == list(range(len(wanted)))
+    sums = running_sums(view.changes(), view.versions())
+    for version, rows in enumerate(wanted):
+        assert views[version] == rows, f"view of version {version}"
+        assert sums[version] == rows, f"changes up to version {version}"
+
+
+@contextmanager
+def observed_care() -> Iterator[list[Care]]:
+    """Collects how carefully each operator of each batch was summed in the end."""
+    from substrait_agg.spark import batches
+
+    seen: list[Care] = []
+    original = batches.run_job
+
+    def run_job(*arguments: Any) -> Any:
+        result = original(*arguments)
+        seen.append(result.care)
+        return result
+
+    with patch.object(batches, "run_job", run_job):
+        yield seen

@@ -1,0 +1,245 @@
+"""Every field of every message that is read has an effect or is reported."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from substrait_agg.errors import PlanUnreadable
+from substrait_agg.plan import decode
+from substrait_agg.plan.leftovers import IGNORED
+from substrait_agg.plan.schema import ANY, ENUM, MESSAGE, Field, schema
+from substrait_agg.problems import Problems
+from tests.plan.helpers import I32, Json, column, function, meaning, value
+from tests.plan.test_types import ENTRIES, LITERALS
+
+NULLABLE = {"nullability": 1}
+TYPES: list[Json] = [
+    *({f.name: dict(NULLABLE)} for f in schema().messages["Type"].by_number.values()
+      if f.kind == MESSAGE and f.name not in ("alias", "func", "unbound", "list", "map", "struct", "user_defined")),
+    {"decimal": {"precision": 9, "scale": 1, **NULLABLE}},
+    {"list": {"type": I32, **NULLABLE}},
+    {"map": {"key": I32, "value": I32, **NULLABLE}},
+    {"struct": {"types": [I32], **NULLABLE}},
+    {"user_defined": {"type_reference": 1, **NULLABLE}},
+    {"user_defined_type_reference": 1},
+]  # fmt: skip
+
+OPTION = {"name": "overflow", "preference": ["ERROR"]}
+CALL = {
+    "scalar_function": {
+        "function_reference": 1,
+        "arguments": [value(column(0)), {"enum": "A"}, {"type": I32}],
+        "options": [OPTION],
+        "output_type": I32,
+    }
+}
+SEGMENT = {
+    "struct_field": {
+        "field": 0,
+        "child": {
+            "map_key": {
+                "map_key": {"string": "k"},
+                "child": {"list_element": {"offset": 1, "child": {"struct_field": {"field": 1}}}},
+            }
+        },
+    }
+}
+EXPRESSIONS: list[Json] = [
+    CALL,
+    {"scalar_function": {"args": [{"enum": {"specified": "A"}}]}},
+    {"selection": {"direct_reference": SEGMENT, "root_reference": {}}},
+    {"cast": {"type": I32, "input": column(0), "failure_behavior": 1}},
+    {"if_then": {"ifs": [{"if": column(0), "then": column(1)}], "else": column(1)}},
+    {
+        "switch_expression": {
+            "match": column(0),
+            "ifs": [{"if": {"i32": 1}, "then": column(1)}],
+            "else": column(1),
+        }
+    },
+    {"singular_or_list": {"value": column(0), "options": [column(1)]}},
+    {"literal": {"map": ENTRIES}},
+    *({"literal": written} for written, _, _ in LITERALS),
+    {"literal": {"user_defined": {"type_reference": 2, "struct": {"fields": [{"string": "7"}]}}}},
+]
+MEASURE = {
+    "measure": {
+        "function_reference": 1,
+        "arguments": [value(column(0))],
+        "options": [OPTION],
+        "output_type": I32,
+        "phase": 3,
+        "invocation": 1,
+        "sorts": [
+            {"expr": column(0), "direction": 1},
+            {"expr": column(0), "comparison_function_reference": 1},
+        ],
+    },
+    "filter": column(1),
+}
+EMIT = {"common": {"emit": {"output_mapping": [0]}}}
+
+
+def _read(**fields: Any) -> Json:
+    names = ["c"] * (len(TYPES) + 1)
+    schema_ = {"names": names, "struct": {"types": TYPES, **NULLABLE}}
+    return {"read": {"base_schema": schema_, **EMIT, **fields}}
+
+
+def base_plan() -> Json:
+    """A plan with an instance of every message that is read."""
+    named = _read(
+        named_table={"names": ["t"]},
+        filter=column(0),
+        projection={"select": {"struct_items": [{"field": 1}]}},
+    )
+    old_rows = _read(virtual_table={"values": [{"fields": [{"i32": 1}]}]})
+    new_rows = _read(virtual_table={"expressions": [{"fields": [{"literal": {"i32": 1}}]}]})
+    files = _read(local_files={"items": [{"uri_file": "file:///a"}]})
+    filtered = {"filter": {"input": named, "condition": column(0), **EMIT}}
+    projected = {"project": {"input": filtered, "expressions": EXPRESSIONS, **EMIT}}
+    shared = {"reference": {"subtree_ordinal": 1}}
+    union = {"set": {"inputs": [projected, old_rows, new_rows, files, shared], "op": 6, **EMIT}}
+    sets = [{"expression_references": [0]}]
+    aggregated = {
+        "aggregate": {
+            "input": union,
+            "grouping_expressions": [column(0)],
+            "groupings": sets,
+            "measures": [MEASURE],
+            **EMIT,
+        }
+    }
+    inline = {
+        "aggregate": {"input": aggregated, "groupings": [{"grouping_expressions": [column(0)]}]}
+    }
+    sorted_ = {"sort": {"input": inline, "sorts": [{"expr": column(0), "direction": 2}], **EMIT}}
+    return {
+        "version": {"major_number": 0, "minor_number": 80, "patch_number": 1, "producer": "x"},
+        "extension_urns": [{"extension_urn_anchor": 1, "urn": "extension:io.substrait:functions_a"},
+                           {"extension_urn_anchor": 2, "urn": "extension:io.substrait:unsigned_integers"}],
+        "extension_uris": [{"extension_uri_anchor": 3, "uri": "/functions_b.yaml"}],
+        "extensions": [
+            function(1, "sum:i32", extension_urn_reference=1),
+            function(2, "sum:i64", extension_uri_reference=3),
+            {"extension_type": {"type_anchor": 1, "name": "point", "extension_uri_reference": 3}},
+            {"extension_type": {"type_anchor": 2, "name": "u8", "extension_urn_reference": 2}},
+        ],
+        "relations": [
+            {"root": {"input": sorted_, "names": ["a"]}},
+            {"rel": {"filter": {"input": named, "condition": {"scalar_function": {"function_reference": 2}}}}},
+        ],
+    }  # fmt: skip
+
+
+# A place in the JSON plan: the keys on the way to an object.
+Place = tuple[Any, ...]
+
+
+def instances(plan: Json) -> Iterator[tuple[str, Place]]:
+    """Every message of a plan: its name and its place."""
+    pending: list[tuple[str, Place, Json]] = [("Plan", (), plan)]
+    while pending:
+        name, place, members = pending.pop()
+        yield name, place
+        for key, held in members.items():
+            item = schema().messages[name].by_json_name[key]
+            if item.kind == MESSAGE and (name, key) not in IGNORED:
+                inner = held if item.repeated else [held]
+                for at, message in enumerate(inner):
+                    step = (key, at) if item.repeated else (key,)
+                    pending.append((item.type, (*place, *step), message))
+
+
+def at(plan: Json, place: Place) -> Json:
+    """The object at a place."""
+    found: Any = plan
+    for step in place:
+        found = found[step]
+    assert isinstance(found, dict)
+    return found
+
+
+def changed(members: Json, name: str, item: Field) -> None:
+    """Give a field another value than it has; the other members of its choice go."""
+    shape = schema().messages[name]
+    for key in list(members):
+        if item.oneof and key != item.name and shape.by_json_name[key].oneof == item.oneof:
+            del members[key]
+    old = members.get(item.name)
+    if item.repeated and not old:
+        members[item.name] = [_other(item, None)]
+    elif old is not None and (item.repeated or item.kind == MESSAGE):
+        del members[item.name]
+    else:
+        members[item.name] = _other(item, old)
+
+
+def _other(item: Field, old: Any) -> Any:
+    if item.kind == MESSAGE:
+        return {"enhancement": {}} if item.type == "extensions.AdvancedExtension" else {}
+    if item.kind == "bool":
+        return not old
+    if item.kind == "string":
+        return f"{old or ''}x"
+    if item.kind == "bytes":
+        return "eHg="
+    values = sorted(schema().enums[item.type].values()) if item.kind == ENUM else []
+    return next(v for v in values if v not in (0, old)) if values else int(old or 0) + 1
+
+
+def outcome(plan: Json) -> Any:
+    """What a plan is decoded to, and what is reported."""
+    problems = Problems()
+    try:
+        decoded: Any = meaning(decode(json.dumps(plan), problems))
+    except PlanUnreadable:
+        decoded = None
+    return decoded, problems.found
+
+
+BASE = base_plan()
+PLAIN = outcome(BASE)
+PLACES: dict[str, list[Place]] = {}
+for _name, _place in instances(BASE):
+    PLACES.setdefault(_name, []).append(_place)
+FIELDS = [
+    (name, item.name)
+    for name in sorted(PLACES)
+    for item in schema().messages[name].by_number.values()
+    if name != ANY
+]
+
+
+def test_the_plan_has_every_message_that_is_read() -> None:
+    assert {
+        "Plan", "PlanRel", "RelRoot", "Rel", "RelCommon", "RelCommon.Emit", "ReadRel", "NamedStruct",
+        "ReadRel.NamedTable", "ReadRel.VirtualTable", "ReadRel.LocalFiles.FileOrFiles", "FilterRel",
+        "ProjectRel", "SetRel", "SortRel", "AggregateRel", "AggregateRel.Grouping", "ReferenceRel",
+        "AggregateRel.Measure", "AggregateFunction", "SortField", "FunctionArgument", "FunctionOption",
+        "Expression", "Expression.ScalarFunction", "Expression.Literal", "Expression.FieldReference",
+        "Expression.Cast", "Expression.IfThen", "Expression.SwitchExpression", "Type", "Type.I32",
+        "Type.Decimal", "extensions.SimpleExtensionURI", "extensions.SimpleExtensionURN",
+    } <= set(PLACES)  # fmt: skip
+    assert len(FIELDS) > 250
+
+
+@pytest.mark.parametrize(("message", "name"), FIELDS, ids=[f"{m}.{n}" for m, n in FIELDS])
+def test_a_field_has_an_effect_or_is_reported(message: str, name: str) -> None:
+    """The guard of "nothing is ignored": a field that a new release adds shows up here."""
+    item = schema().messages[message].by_json_name[name]
+    effects = []
+    for place in PLACES[message]:
+        plan = copy.deepcopy(BASE)
+        changed(at(plan, place), message, item)
+        effects.append(outcome(plan) != PLAIN)
+        if effects[-1] and (message, name) not in IGNORED:
+            return
+    oneof_only = item.oneof and any(effects)
+    assert (message, name) in IGNORED, f"{message}.{name} is lost"
+    assert oneof_only or not any(effects)
