@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from substrait_agg.errors import PlanRefused, PlanUnreadable, UsageError
 from substrait_agg.problems import MODES, Mode, Problem, Problems
@@ -238,6 +238,7 @@ def run(
     master: str | None = None,
     early_retraction: str = "carry",
     progress: Callable[[Any], None] | None = None,
+    spark_log: IO[bytes] | None = None,
 ) -> Run:
     """Start maintaining the plan over its sources, or continue where the checkpoint is.
 
@@ -257,6 +258,7 @@ def run(
         master: Spark master for a session made here.
         early_retraction: ``carry``: a retraction may come before its insertion.
         progress: called with `Run.progress` after every batch.
+        spark_log: binary file, with a file number, for what a Spark started here prints. None: stderr.
 
     Returns:
         A handle with ``wait()``, ``stop()`` and ``progress``.
@@ -266,6 +268,7 @@ def run(
         InputRefused: a source is missing or does not fit.
         StateRefused: the checkpoint belongs to another plan or is damaged.
         UsageError: an option is wrong.
+        RunFailed: Spark could not start, or the first version could not be computed.
     """
     trigger = _trigger(until)
     _only_supported("emit", emit, EMIT_SUPPORTED)
@@ -285,6 +288,7 @@ def run(
         conf=conf,
         master=master,
         progress=progress,
+        spark_log=spark_log,
     )
 
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import click
 
@@ -32,8 +32,20 @@ PATIENCE_SECONDS = 300
 
 
 @click.command(cls=Program)
-@click.option("--scale", type=click.FloatRange(min=0.0005), default=0.1, show_default=True, help="TPC-H scale factor.")
-@click.option("--files", type=click.IntRange(min=4), default=12, show_default=True, help="Change files to stream.")
+@click.option(
+    "--scale",
+    type=click.FloatRange(min=0.0005),
+    default=0.1,
+    show_default=True,
+    help="TPC-H scale factor.",
+)
+@click.option(
+    "--files",
+    type=click.IntRange(min=4),
+    default=12,
+    show_default=True,
+    help="Change files to stream.",
+)
 @debug_option
 def main(scale: float, files: int) -> None:
     """Run the demo: exit status 0 if the view equals what DuckDB computes, else 1."""
@@ -69,7 +81,9 @@ def demo(folder: Path, scale: float, files: int) -> bool:
 def run_command(checkpoint: Path, stream: Stream) -> list[str]:
     """The command line of the run: the installed script, or the module where the package is not installed."""
     if not PLAN.exists():
-        raise UsageError("FILE_NOT_FOUND", "the demo's plan is missing", help="run it in a clone", path=str(PLAN))
+        raise UsageError(
+            "FILE_NOT_FOUND", "the demo's plan is missing", help="run it in a clone", path=str(PLAN)
+        )
     script = Path(sys.executable).with_name("substrait-agg")
     program = [str(script)] if script.exists() else [sys.executable, "-m", "substrait_agg_cli.main"]
     source = f"lineitem=parquet:{stream.folder}?op=op&batch-files=1"
@@ -87,7 +101,11 @@ def run_and_kill(command: Sequence[str], checkpoint: Path, version: int) -> None
         await_version(process, checkpoint, version)
         show_view(checkpoint, version)
         if process.poll() is not None:
-            raise RunFailed("DEMO_TOO_SHORT", "the run ended before it could be killed", help="give more --files")
+            raise RunFailed(
+                "DEMO_TOO_SHORT",
+                "the run ended before it could be killed",
+                help="give more --files",
+            )
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     last = open_view(checkpoint).version
@@ -119,7 +137,12 @@ def running(command: Sequence[str], folder: Path) -> Iterator[subprocess.Popen[b
     }
     with log_file(folder).open("ab") as log:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environment,
+            start_new_session=True,
         )
         try:
             yield process

@@ -67,7 +67,9 @@ def rounded_quotient(total: Decimal, count: int, scale: int) -> Decimal:
         return (units * unit).copy_sign(total)
 
 
-def compare(found: Mapping[str, Sequence[Any]], wanted: Mapping[str, Sequence[Any]]) -> list[ColumnCheck]:
+def compare(
+    found: Mapping[str, Sequence[Any]], wanted: Mapping[str, Sequence[Any]]
+) -> list[ColumnCheck]:
     """Compare every column of the view, value by value; a missing or additional row differs too."""
     return [
         ColumnCheck(

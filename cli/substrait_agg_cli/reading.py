@@ -30,7 +30,9 @@ to_option = click.option(
     epilog="Examples: substrait-agg view ckpt; substrait-agg view ckpt --version 3 --to totals.parquet"
 )
 @click.argument("directory", metavar="DIR")
-@click.option("--version", type=int, metavar="N", help="The view as it was at this version.")
+@click.option(
+    "--version", type=click.IntRange(min=0), metavar="N", help="The view as it was at this version."
+)
 @click.option(
     "--format",
     type=click.Choice(VIEW_FORMATS),
@@ -55,8 +57,15 @@ def view(directory: str, version: int | None, format: str | None, to: str) -> No
     epilog="Examples: substrait-agg changes ckpt --since 12; substrait-agg changes ckpt --format csv --to all.csv"
 )
 @click.argument("directory", metavar="DIR")
-@click.option("--since", type=int, metavar="N", help="Only changes after version N.")
-@click.option("--until", type=int, metavar="N", help="Only changes up to version N, included.")
+@click.option(
+    "--since", type=click.IntRange(min=0), metavar="N", help="Only changes after version N."
+)
+@click.option(
+    "--until",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Only changes up to version N, included.",
+)
 @click.option(
     "--format",
     type=click.Choice(CHANGE_FORMATS),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -13,7 +14,15 @@ from substrait_agg.errors import UsageError
 from substrait_agg.problems import Mode
 from substrait_agg_cli.plans import mode_option, read_plan
 from substrait_agg_cli.progress import Meter
-from substrait_agg_cli.terminal import INTERRUPTED, debug_option, show, show_warnings
+from substrait_agg_cli.sparklog import spark_log
+from substrait_agg_cli.terminal import (
+    INTERRUPTED,
+    TERMINATED,
+    debug_option,
+    debug_wanted,
+    show,
+    show_warnings,
+)
 
 EPILOG = """\b
 Examples:
@@ -117,31 +126,48 @@ def run(
     if checked.bound is not None:
         show_warnings(checked.problems, plan)
     meter = Meter(sys.stderr, live=sys.stderr.isatty())
-    started = substrait_agg.run(
-        loaded,
-        tables,
-        outputs=sinks,
-        conf=settings,
-        until=every or "done",
-        mode=mode,
-        progress=meter.show if progress else None,
-        **options,
-    )
-    wait(started, meter)
+    with spark_log(debug=debug_wanted()) as log:
+        started = substrait_agg.run(
+            loaded,
+            tables,
+            outputs=sinks,
+            conf=settings,
+            until=every or "done",
+            mode=mode,
+            progress=meter.show if progress else None,
+            spark_log=log,
+            **options,
+        )
+        wait(started, meter)
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: what service managers send instead of Ctrl-C."""
+
+
+def _terminated(*_: Any) -> NoReturn:
+    raise Terminated
 
 
 def wait(started: Any, meter: Meter) -> None:
-    """Wait for a run to end; Ctrl-C stops it after the batch that is being committed."""
+    """Wait for a run to end; Ctrl-C and SIGTERM stop it, and what is committed by then stays."""
+    # Spark's own handler, set when a session is made, would let the batch in flight fail first.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = signal.signal(signal.SIGTERM, _terminated)
     try:
         started.wait()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         meter.end()
         started.stop()
-        message = f"stopped by the user; version {started.progress.version} is committed"
+        version = started.progress.version
+        told = f"version {version} is committed" if version >= 0 else "nothing is committed yet"
+        message = f"stopped by the user; {told}"
         show("error", "INTERRUPTED", "", message, "the same command continues from there")
-        click.get_current_context().exit(INTERRUPTED)
+        terminated = isinstance(interrupt, Terminated)
+        click.get_current_context().exit(TERMINATED if terminated else INTERRUPTED)
     finally:
         meter.end()
+        signal.signal(signal.SIGTERM, before)
 
 
 def pairs(texts: Iterable[str], option: str, form: str) -> dict[str, str]:

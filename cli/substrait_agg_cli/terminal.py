@@ -16,9 +16,13 @@ from substrait_agg.errors import InputRefused, PlanRefused, SubstraitAggError, U
 from substrait_agg.problems import Problem
 
 SUCCESS, FAILURE, WRONG_CALL = 0, 1, 2
-INTERRUPTED = 130
-BROKEN_PIPE = 141
-"""As a shell reports a command that SIGINT or SIGPIPE ended."""
+INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143
+"""As a shell reports a command that SIGINT, SIGPIPE or SIGTERM ended."""
+
+WRONG_CALL_CODES = frozenset(
+    "NOT_A_CHECKPOINT PLAN_DIFFERS VERSION_UNKNOWN VERSION_EXPIRED".split()
+)
+"""Refusals of a checkpoint that are about what was asked for, not about what is in it."""
 
 STDIO = "-"
 
@@ -32,23 +36,28 @@ def show(level: str, code: str, path: str, message: str, help: str = "") -> None
 
 
 def show_problems(problems: Iterable[Problem], plan: str = "") -> None:
-    """Write problems to stderr; with `plan` their paths begin with its name."""
-    for p in problems:
+    """Write problems to stderr; with `plan` their paths begin with its name.
+
+    Of what is no plan at all, only that is said: what it seemed to hold before reading had to stop means nothing.
+    """
+    given = tuple(problems)
+    unreadable = tuple(p for p in given if p.code == "PLAN_UNREADABLE")
+    for p in unreadable or given:
         path = ":".join(part for part in (plan, p.path) if part)
         show(p.level, p.code, path, p.message, p.help)
 
 
 def show_warnings(problems: Iterable[Problem], plan: str) -> None:
-    """Write the first warning of each code to stderr and how many more there are; `validate` lists them all."""
+    """Write the warning of a plan to stderr; where there are several, how many of each code: `validate` lists them."""
     warnings = [p for p in problems if p.level == "warning"]
-    counts = Counter(p.code for p in warnings)
-    first: dict[str, Problem] = {}
-    for p in warnings:
-        first.setdefault(p.code, p)
-    for p in first.values():
-        more = counts[p.code] - 1
-        advice = f"{p.help} ({more} more; substrait-agg validate {plan})" if more else p.help
-        show(p.level, p.code, p.path, p.message, advice)
+    if len(warnings) < 2:
+        show_problems(warnings)
+        return
+    codes = ", ".join(
+        f"{count} {code}" for code, count in Counter(p.code for p in warnings).items()
+    )
+    message = f"{len(warnings)} deviations from the specification are read as producers mean them: {codes}"
+    show("warning", "PLAN_DEVIATES", "", message, f"substrait-agg validate {plan} lists them")
 
 
 def show_error(error: SubstraitAggError) -> int:
@@ -57,7 +66,8 @@ def show_error(error: SubstraitAggError) -> int:
         show_problems(error.problems)
     else:
         show("error", error.code, error.path, error.message, error.help)
-    return WRONG_CALL if isinstance(error, UsageError | InputRefused) else FAILURE
+    wrong_call = isinstance(error, UsageError | InputRefused) or error.code in WRONG_CALL_CODES
+    return WRONG_CALL if wrong_call else FAILURE
 
 
 class _Guarded(click.Command):
@@ -69,14 +79,18 @@ class _Guarded(click.Command):
     def main(self, args: Sequence[str] | None = None, *rest: Any, **more: Any) -> NoReturn:
         """Run the command line `args` (those of the process if None) and exit."""
         arguments = list(sys.argv[1:] if args is None else args)
+        debug = "--debug" in arguments
         more["standalone_mode"] = False
+        more["obj"] = debug
         try:
             status = super().main(arguments, *rest, **more)
             sys.stdout.flush()
         except Exception as error:  # noqa: BLE001 - the boundary: no traceback unless asked for
-            if "--debug" in arguments:
+            if debug:
                 traceback.print_exc()
             status = _status_of(error)
+            for note in getattr(error, "__notes__", ()):
+                click.echo(f"note: {note}", err=True)
         except KeyboardInterrupt:
             status = _interrupted()
         sys.exit(status if isinstance(status, int) else SUCCESS)
@@ -140,10 +154,15 @@ def _interrupted() -> int:
 
 
 def debug_option(command: Any) -> Any:
-    """The option ``--debug``; `Command.main` looks for it among the arguments itself."""
+    """The option ``--debug``; `debug_wanted` tells whether it was given, to whichever command."""
     return click.option(
-        "--debug", is_flag=True, expose_value=False, help="Show the Python traceback of an error."
+        "--debug", is_flag=True, expose_value=False, help="Show tracebacks, and what Spark prints."
     )(command)
+
+
+def debug_wanted() -> bool:
+    """Whether ``--debug`` was given."""
+    return bool(click.get_current_context().find_root().obj)
 
 
 def existing_folder(path: str) -> Path:

@@ -100,9 +100,9 @@ class Checkpoint:
         if self.exists():
             return
         if self.folder.exists() and not self.folder.is_dir():
-            raise self._not_a_checkpoint("is not a folder")
+            raise self._not_a_checkpoint("this is not a folder")
         if self.folder.is_dir() and any(self.folder.iterdir()):
-            raise self._not_a_checkpoint("is not empty and holds no checkpoint")
+            raise self._not_a_checkpoint("this folder is not empty and holds no checkpoint")
 
     def create(self, document: PlanDocument) -> None:
         """Create the folder with its plan document, or check that the one there is the same.
@@ -148,7 +148,7 @@ class Checkpoint:
             StateRefused: NOT_A_CHECKPOINT, STATE_DAMAGED.
         """
         if not self.exists():
-            raise self._not_a_checkpoint("is not a checkpoint folder")
+            raise self._not_a_checkpoint("this is not a checkpoint folder")
         try:
             return _document(json.loads(self._root.read(PLAN))["plan"])
         except (ValueError, TypeError, KeyError, RecursionError) as error:
@@ -157,7 +157,7 @@ class Checkpoint:
     def _not_a_checkpoint(self, reason: str) -> StateRefused:
         return StateRefused(
             "NOT_A_CHECKPOINT",
-            f"{self.folder} {reason}",
+            reason,
             help="name the folder given to run --checkpoint, or an empty or new folder to begin one",
             path=str(self.folder),
         )
@@ -179,7 +179,7 @@ class Checkpoint:
             StateRefused: VERSION_UNKNOWN, STATE_DAMAGED.
         """
         name = snapshot_name(version)
-        if not self._snapshots.exists(name):
+        if version < 0 or not self._snapshots.exists(name):
             known = self.versions()
             span = f"{known[0]} to {known[-1]}" if known else "none yet"
             raise StateRefused(

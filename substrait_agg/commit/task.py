@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from substrait_agg.commit.files import LocalFiles
@@ -179,7 +180,8 @@ class _Task:
         hashes = sort_hash(batch.column(MURMUR).to_numpy(), batch.column(OTHER).to_numpy())
         if len(hashes) and (int(hashes.min()) < plan.low or int(hashes.max()) > plan.high):
             raise _Retry(misplaced=True, overflow=False)
-        self._counters["input_rows"] += int(batch.column(ROWS).to_numpy().sum())
+        counted = batch.column(ROWS if plan.spec.weight != "one" else "w_0")
+        self._counters["input_rows"] += pc.sum(counted).as_py() or 0
         names = [n for n in batch.schema.names if n not in (MURMUR, OTHER, ROWS)]
         columns = [pa.array(hashes), *(batch.column(n) for n in names)]
         checked = pa.RecordBatch.from_arrays(columns, ["hash", *names])

@@ -206,6 +206,27 @@ def low_words(mag: Magnitude, below: Mask, words: int) -> npt.NDArray[np.uint64]
     return np.ascontiguousarray((flipped[0::2] | (flipped[1::2] << _U32)).T)
 
 
+def as_int64(digits: Digits) -> npt.NDArray[np.int64] | None:
+    """The values of carried digits as int64, None unless every one of them lies well inside its range."""
+    if len(digits) > 2 and digits[2:].any():
+        return None
+    if len(digits) == 1:
+        return digits[0]
+    limit = 1 << (DIGIT_BITS - 2)
+    if len(digits[1]) and (int(digits[1].max()) >= limit or int(digits[1].min()) < -limit):
+        return None
+    return np.asarray(digits[0] + (digits[1] << _SHIFT))
+
+
+def trimmed(mag: Magnitude, base: int) -> tuple[Magnitude, int]:
+    """The same numbers without the highest and lowest digits that are zero in all of them."""
+    used = np.flatnonzero(mag.any(axis=1))
+    if not len(used):
+        return mag[:1], base
+    first, last = int(used[0]), int(used[-1])
+    return mag[first : last + 1], base + first
+
+
 def from_words(words: npt.NDArray[Any]) -> Digits:
     """Carried digits of two's complement integers given as an array (n, words) of 64-bit words, lowest first."""
     rows, count = words.shape

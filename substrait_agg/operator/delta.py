@@ -115,7 +115,7 @@ def float_digits(table: pa.Table, ordinal: int, limb_bits: int) -> FloatDigits:
 
 def add_up(digits: exact.Digits, starts: npt.NDArray[np.int64], order: npt.NDArray[np.int64]) -> exact.Digits:
     """Per group, the sum of its rows' uncarried digits: rows in `order`, groups beginning at `starts`."""
-    ordered = digits[:, order]
+    ordered = digits.take(order, axis=1)
     if len(starts) == len(order):
         return ordered
     return np.add.reduceat(exact.carry(ordered), starts, axis=1)

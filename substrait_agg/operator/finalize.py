@@ -14,6 +14,7 @@ from substrait_agg.errors import RunFailed
 from substrait_agg.functions import exact
 from substrait_agg.functions.accumulators import DIGIT_BITS
 from substrait_agg.operator.delta import FloatDigits, split_registers
+from substrait_agg.operator.small import small_quotient
 from substrait_agg.operator.spec import COUNT_DIGITS, ROW_COUNT, MeasureSpec, OperatorSpec
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import INTEGER_BITS
@@ -61,7 +62,7 @@ def _value(spec: OperatorSpec, state: GroupState, measure: MeasureSpec, rows: Ma
     present = count > 0
     if measure.kind == "count":
         digits = exact.from_words(np.maximum(count, 0)[:, None])
-        return _convert(measure, digits, None, present | True, rows)
+        return _convert(measure, digits, None, np.ones_like(present), rows)
     divisor = np.where(present, count, 1).astype(np.uint64) if measure.kind == "avg" else None
     valid = present | (measure.kind == "sum0")
     if spec.accumulators[measure.total].kind == "float":
@@ -111,6 +112,9 @@ def _convert(
     valid: Mask,
     rows: Mask,
 ) -> pa.Array:
+    small = small_quotient(measure, digits, divisor)
+    if small is not None:
+        return _array(small, valid, measure)
     kind = measure.type.kind
     if kind in INTEGER_BITS:
         return _to_integer(measure, _exact(measure, digits, divisor), valid, rows)
@@ -129,7 +133,7 @@ def _exact(
 
 def _to_float(measure: MeasureSpec, value: _Value) -> npt.NDArray[Any]:
     precision, lowest, _ = FLOATS[measure.type.kind]
-    mag, base = value.mag, value.base
+    mag, base = exact.trimmed(value.mag, value.base)
     inexact = np.zeros(mag.shape[1], np.bool_)
     if value.scale or value.divisor is not None:
         guard = GUARD_DIGITS + -(-value.scale * 10 // (3 * DIGIT_BITS))
@@ -227,4 +231,7 @@ def _bitmap(valid: Mask) -> pa.Buffer:
 
 def _array(values: npt.NDArray[Any], valid: Mask, measure: MeasureSpec) -> pa.Array:
     target = to_arrow(measure.type)
+    if measure.type.kind == "decimal":
+        words = np.stack([values, values >> np.int64(63)], axis=1).view(np.uint64)
+        return _decimals(words, valid, target)
     return pa.array(values, mask=None if valid.all() else ~valid).cast(target)

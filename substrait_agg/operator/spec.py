@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from substrait_agg.bind.bound import BoundMeasure
 from substrait_agg.flow.graph import AggregateNode
 from substrait_agg.functions.accumulators import (
     DIGIT_BITS,
@@ -132,7 +133,7 @@ def operator_spec(node: AggregateNode) -> OperatorSpec:
             kind=measure.kind,
             total=total,
             count=count,
-            scale=_scale(measure.argument.type) if measure.argument is not None else 0,
+            scale=_scale(measure, total),
             type=measure.type,
             overflow=measure.overflow,
             label=f"{measure.name} at {measure.path}",
@@ -149,5 +150,8 @@ def operator_spec(node: AggregateNode) -> OperatorSpec:
     )
 
 
-def _scale(type_: Type) -> int:
-    return type_.params[1] if type_.kind == "decimal" else 0
+def _scale(measure: BoundMeasure, total: int) -> int:
+    # A count has no unit, whatever it counts.
+    if total < 0 or measure.argument is None or measure.argument.type.kind != "decimal":
+        return 0
+    return measure.argument.type.params[1]

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql import types as st
 
 from substrait_agg.bind.bound import Expr
 from substrait_agg.flow.graph import AggregateNode, FilterStep, Step
+from substrait_agg.operator.spec import operator_spec
 from substrait_agg.operator.step import WEIGHT
 from substrait_agg.spark.expressions import to_column
-from substrait_agg.spark.schema import column_name, to_spark
+from substrait_agg.spark.partial import contributions
+from substrait_agg.spark.schema import column_name
 
 
 def apply_steps(frame: DataFrame, steps: Sequence[Step]) -> DataFrame:
@@ -30,9 +31,10 @@ def apply_steps(frame: DataFrame, steps: Sequence[Step]) -> DataFrame:
 
 
 def prepare(frame: DataFrame, node: AggregateNode) -> DataFrame:
-    """Keys ``k*``, arguments ``x*`` (null where the filter does not hold) and ``__weight`` of an operator's input rows.
+    """What the rows of a frame add to the partial sums of an operator, as `partial.contributions` has it.
 
-    The weight is left out where all weights are 1.
+    Before that come the keys ``k*``, the arguments ``x*`` (null where the filter does not hold) and, unless all weights
+    are 1, ``__weight``.
     """
     columns = _columns(frame)
     keys = [to_column(e, columns).alias(f"k{i}") for i, e in enumerate(node.keys)]
@@ -43,21 +45,7 @@ def prepare(frame: DataFrame, node: AggregateNode) -> DataFrame:
     weights = []
     if node.weight != "one":
         weights = _weight(frame) or [F.lit(1).cast("bigint").alias(WEIGHT)]
-    chosen = [*keys, *arguments, *weights]
-    # A frame without columns would lose its rows on the way: count(*) alone reads nothing.
-    return frame.select(*(chosen or [F.lit(True).alias("x")]))
-
-
-def prepared_schema(node: AggregateNode) -> st.StructType:
-    """The columns that `prepare` makes."""
-    key_types = node.types[: len(node.keys)]
-    fields = [st.StructField(f"k{i}", to_spark(t)) for i, t in enumerate(key_types)]
-    for i, (value, _) in enumerate(node.arguments):
-        type_ = st.BooleanType() if value is None else to_spark(value.type)
-        fields.append(st.StructField(f"x{i}", type_))
-    if node.weight != "one":
-        fields.append(st.StructField(WEIGHT, st.LongType(), nullable=False))
-    return st.StructType(fields or [st.StructField("x", st.BooleanType())])
+    return contributions(frame.select(*keys, *arguments, *weights), operator_spec(node))
 
 
 def _columns(frame: DataFrame) -> list[Column]:

@@ -4,7 +4,8 @@ Spark gives each operator a result type of at most 38 digits by rules of its own
 type holds the exact result (nearly always) its operators are used. Where it might not, digits are worked on as arrays of
 integers by higher-order functions: slow, but without any limit in between.
 
-Spark's own minus sign and `abs` are not used on decimals: they round to 34 digits without a word.
+Spark's own minus sign and `abs` are not used on decimals: they round to 34 digits without a word. Nor are decimals
+compared with values of another type: Spark first brings both to one type, which may drop digits.
 """
 
 from __future__ import annotations
@@ -47,14 +48,24 @@ def _let(value: Column, body: Callable[[Column], Column]) -> Column:
     return F.get(F.transform(F.array(value), body), F.lit(0))
 
 
+def zero(params: Params) -> Column:
+    """Zero in a type."""
+    return _cast(F.lit("0"), params)
+
+
+def is_negative(column: Column, params: Params) -> Column:
+    """Whether a decimal of the type is below zero."""
+    return column < zero(params)
+
+
 def negative(column: Column, params: Params) -> Column:
     """-column, exactly."""
-    return _cast(_cast(F.lit("0"), params) - column, params)
+    return _cast(zero(params) - column, params)
 
 
 def absolute(column: Column, params: Params) -> Column:
     """The absolute value, exactly."""
-    return F.when(column < 0, negative(column, params)).otherwise(column)
+    return F.when(is_negative(column, params), negative(column, params)).otherwise(column)
 
 
 # --- numbers as text of digits -----------------------------------------------------------------
@@ -115,7 +126,7 @@ def _rounded(text: Column, scale: int, minus: Column, target: Params) -> Column:
 
 
 def add(left: Column, right: Column, p: Params, q: Params, target: Params) -> Column:
-    """left + right, exactly, rounded once to `target`; fails if it does not fit."""
+    """Left + right, exactly, rounded once to `target`; fails if it does not fit."""
     if _sum_is_exact(p, q, target):
         return _cast(left + right, target)
     scale = max(p[1], q[1])
@@ -123,8 +134,8 @@ def add(left: Column, right: Column, p: Params, q: Params, target: Params) -> Co
     parts = F.struct(
         _digits(left, scale - p[1], length).alias("x"),
         _digits(right, scale - q[1], length).alias("y"),
-        (left < 0).alias("m"),
-        (right < 0).alias("n"),
+        is_negative(left, p).alias("m"),
+        is_negative(right, q).alias("n"),
     )
 
     def body(v: Column) -> Column:
@@ -140,7 +151,7 @@ def add(left: Column, right: Column, p: Params, q: Params, target: Params) -> Co
 
 
 def subtract(left: Column, right: Column, p: Params, q: Params, target: Params) -> Column:
-    """left - right, exactly, rounded once to `target`; fails if it does not fit."""
+    """Left - right, exactly, rounded once to `target`; fails if it does not fit."""
     if _sum_is_exact(p, q, target):
         return _cast(left - right, target)
     return add(left, negative(right, q), p, q, target)
@@ -159,7 +170,7 @@ def _rounded_once(text: Column, scale: int, minus: Column, target: Params) -> Co
 
 
 def multiply(left: Column, right: Column, p: Params, q: Params, target: Params) -> Column:
-    """left * right, exactly, rounded once to `target`; fails if it does not fit."""
+    """Left * right, exactly, rounded once to `target`; fails if it does not fit."""
     scale = p[1] + q[1]
     if scale <= MAX and (target[1] >= scale or p[0] + q[0] <= MAX):
         return _cast(left * right, target)
@@ -167,7 +178,7 @@ def multiply(left: Column, right: Column, p: Params, q: Params, target: Params) 
     parts = F.struct(
         _digits(left, 0, length).alias("x"),
         _digits(right, 0, length).alias("y"),
-        ((left < 0) != (right < 0)).alias("minus"),
+        (is_negative(left, p) != is_negative(right, q)).alias("minus"),
     )
 
     def body(v: Column) -> Column:
@@ -199,17 +210,19 @@ def quotient_type(p: Params, q: Params) -> Params:
 
 
 def divide(left: Column, right: Column, p: Params, q: Params, target: Params) -> Column:
-    """left / right, rounded once to `target`; fails on a zero `right`, and if the result does not fit."""
+    """Left / right, rounded once to `target`; fails on a zero `right`, and if the result does not fit."""
     exact = _long_quotient(left, right, p, q, target)
     wanted = min(p[0] - p[1] + q[1], target[0] - target[1])
     for digits in range(q[0], MAX + 1):
         precision, fraction = quotient_type(p, (digits, q[1]))
-        if fraction > target[1] and precision - fraction >= wanted:
+        # The test for a tie needs room for the one digit before the point of 10^-0.
+        room = precision > fraction or target[1] > 0
+        if fraction > target[1] and precision - fraction >= wanted and room:
             rough = left / _cast(right, (digits, q[1]))
             # Spark has rounded already, which can only matter where that gave exactly a tie.
             if fraction >= _decisive_scale(p, q, target):
                 return _cast(rough, target)
-            size = (target[1] + 2, target[1] + 1)
+            size = (target[1] + 1, target[1] + 1)
             half = _cast(_unit(target[1] + 1) * F.lit(5).cast("decimal(1,0)"), size)
             rest = rough % _unit(target[1])
             tie = rest.isin([half, negative(half, size)])
@@ -224,7 +237,7 @@ def _decisive_scale(p: Params, q: Params, target: Params) -> int:
 
 def _long_quotient(left: Column, right: Column, p: Params, q: Params, target: Params) -> Column:
     shift = target[1] + q[1] - p[1]
-    minus = (left < 0) != (right < 0)
+    minus = is_negative(left, p) != is_negative(right, q)
     more = max(shift, 0) + 1
     dividend, divisor = _digits(left, more, p[0] + more + 1), _digits(right, 0, q[0] + 1)
     text = _long_division(dividend, divisor)["text"]
@@ -236,7 +249,9 @@ def _long_division(digits: Column, divisor: Column) -> Column:
     whole = "decimal(38,0)"
     unscaled = divisor.cast(whole)
     error = F.raise_error(F.lit("[DECIMAL_TOO_WIDE] a divisor has more than 37 digits"))
-    unscaled = F.when(unscaled >= F.lit("1" + "0" * 37).cast(whole), error.cast(whole)).otherwise(unscaled)
+    unscaled = F.when(unscaled >= F.lit("1" + "0" * 37).cast(whole), error.cast(whole)).otherwise(
+        unscaled
+    )
 
     def body(v: Column) -> Column:
         start = F.struct(F.lit(0).cast(whole).alias("rest"), F.lit("").alias("text"))
@@ -263,7 +278,9 @@ def modulus(left: Column, right: Column, p: Params, q: Params, target: Params) -
     divisor = _digits(right, scale - q[1], q[0] + scale - q[1] + 1)
     rest = _long_division(dividend, divisor)["rest"]
     value = _cast(rest * _unit(scale), (MAX, scale))
-    return _cast(F.when(left < 0, negative(value, (MAX, scale))).otherwise(value), target)
+    return _cast(
+        F.when(is_negative(left, p), negative(value, (MAX, scale))).otherwise(value), target
+    )
 
 
 def params(type_: Type) -> Params:

@@ -69,5 +69,7 @@ def look_up(spark: SparkSession, location: str) -> Place | None:
     single = len(statuses) == 1 and not statuses[0].isDirectory() and not (_GLOB & set(location))
     if single:
         only = statuses[0].getPath()
-        return Place(str(only.getParent().toString()), _escaped(str(only.getName())), files, [location])
+        return Place(
+            str(only.getParent().toString()), _escaped(str(only.getName())), files, [location]
+        )
     return Place(location, "", files, [location])

@@ -16,7 +16,6 @@ from substrait_agg.plan.types import INTEGER_BITS
 from substrait_agg.spark import decimals
 from substrait_agg.spark.columns import integer_range
 from substrait_agg.spark.parts import Arguments, Builder, constant_double, double, failure, plain
-from substrait_agg.spark.schema import to_spark
 
 _WHOLE = "decimal(38,0)"
 _INT64 = "decimal(20,0)"
@@ -90,7 +89,8 @@ def _signed(operate: Callable[[Column], Column], exact: Callable[..., Column]) -
 def _not_zero(a: Arguments, *options: str) -> Column:
     """The divisor; null instead of zero where one of the options asks for null."""
     if any(a.option(o) == "NULL" for o in options):
-        return F.when(a[1] != 0, a[1])
+        zero = decimals.zero(decimals.params(a.type(1))) if _is_decimal(a) else F.lit(0)
+        return F.when(a[1] != zero, a[1])
     return a[1]
 
 
@@ -135,7 +135,9 @@ def _logarithm(function: Callable[[Column], Column], zero: float = 0.0) -> Build
 
     def build(a: Arguments) -> Column:
         x = double(a[0])
-        at_zero = {"NAN": "NaN", "MINUS_INFINITY": "-Infinity"}[a.option("ON_LOG_ZERO", "MINUS_INFINITY")]
+        at_zero = {"NAN": "NaN", "MINUS_INFINITY": "-Infinity"}[
+            a.option("ON_LOG_ZERO", "MINUS_INFINITY")
+        ]
         below = F.lit(None) if a.option("ON_DOMAIN_ERROR") == "NULL" else F.lit("NaN")
         return (
             F.when(x == zero, constant_double(at_zero))

@@ -35,7 +35,6 @@ def _part(name: str) -> Part:
     return lambda x: F.date_part(F.lit(name), x).cast("bigint")
 
 
-
 def _of_sub_second(modulo: int, unit: int) -> Part:
     def build(x: Column) -> Column:
         return F.call_function("div", F.pmod(_sub_second(x), F.lit(modulo)), F.lit(unit))
@@ -142,7 +141,9 @@ def _plus_months(point: Column, months: Column, a: Arguments) -> Column:
 def _plus_compound(point: Column, parts: tuple[Column, Column, Column], a: Arguments) -> Column:
     months, days, micros = parts
     moved = _plus_months(point, months, a)
-    seconds = (micros.cast("decimal(20,0)") * F.lit("0.000001").cast("decimal(6,6)")).cast("decimal(18,6)")
+    seconds = (micros.cast("decimal(20,0)") * F.lit("0.000001").cast("decimal(6,6)")).cast(
+        "decimal(18,6)"
+    )
     interval = F.make_dt_interval(days, F.lit(0), F.lit(0), seconds)
     if a.type(0).kind == "date":
         moved = moved.cast("timestamp_ntz")

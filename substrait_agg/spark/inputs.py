@@ -17,7 +17,7 @@ from substrait_agg.flow.graph import (
     RowsOrigin,
     TableOrigin,
 )
-from substrait_agg.spark.branches import apply_steps, prepare, prepared_schema
+from substrait_agg.spark.branches import apply_steps, prepare
 from substrait_agg.spark.expressions import to_column
 from substrait_agg.spark.schema import column_name
 from substrait_agg.spark.sources import SourceFrame, open_source
@@ -79,7 +79,7 @@ def open_inputs(spark: SparkSession, flow: Flow, sources: Mapping[Table, Source]
             first[node.id] = reduce(DataFrame.unionAll, fixed)
         if streaming:
             streams[node.id] = reduce(DataFrame.unionAll, streaming)
-    return Inputs(first, _tagged(streams, flow), tuple(streams))
+    return Inputs(first, _tagged(streams), tuple(streams))
 
 
 class _Opened:
@@ -113,14 +113,14 @@ def _written_rows(spark: SparkSession, origin: RowsOrigin) -> DataFrame:
     return reduce(DataFrame.unionAll, rows) if rows else one.where(F.lit(False))
 
 
-def _tagged(streams: Mapping[int, DataFrame], flow: Flow) -> DataFrame | None:
+def _tagged(streams: Mapping[int, DataFrame]) -> DataFrame | None:
     if len(streams) < 2:
         return next(iter(streams.values()), None)
     parts = []
     for tag, frame in streams.items():
         own = F.struct(*(F.col(name) for name in frame.columns))
         columns = [
-            (own if other == tag else F.lit(None).cast(prepared_schema(flow.operators[other])))
+            (own if other == tag else F.lit(None).cast(streams[other].schema))
             .alias(f"o{other}")
             for other in streams
         ]

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from substrait_agg.commit.ranges import clip, outside, partition_range
@@ -18,6 +17,7 @@ from substrait_agg.errors import RunFailed, SubstraitAggError
 from substrait_agg.flow.graph import AggregateNode
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.spark.partial import partial_sums
+from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed
 
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -128,33 +128,21 @@ def _state_after(before: OperatorState, results: Sequence[TaskResult]) -> Operat
 def _collect(
     job: Job, frame: DataFrame, tasks: tuple[TaskPlan, ...], care: Care
 ) -> list[TaskResult]:
-    scales = [
-        value.type.params[1] if value is not None and value.type.kind == "decimal" else None
-        for value, _ in job.node.arguments
-    ]
+    types = [None if value is None else value.type for value, _ in job.node.arguments]
+    decimals = [(t.params[0], t.params[1]) if t and t.kind == "decimal" else None for t in types]
     delta = partial_sums(
         frame,
         job.spec,
         len(tasks),
-        decimal_scales=scales,
+        decimals=decimals,
         place=care.place,
         parts=care.parts,
     )
     try:
         rows = delta.mapInArrow(_worker(tasks), "result string").collect()
-    except PySparkException as error:
+    except SPARK_ERRORS as error:
         raise batch_failed(error) from error
     return [_result(row.result) for row in rows]
-
-
-def batch_failed(error: Exception) -> RunFailed:
-    """The error for a batch that Spark could not compute."""
-    reason = str(error).strip().split("\nJVM stacktrace")[0].split("\n\tat ")[0]
-    return RunFailed(
-        "BATCH_FAILED",
-        f"Spark could not compute the batch: {reason}",
-        help="nothing of the batch was committed; correct the input or the plan and run again",
-    )
 
 
 def _worker(tasks: tuple[TaskPlan, ...]) -> BatchFunction:
@@ -182,6 +170,3 @@ def _result(text: str) -> TaskResult:
         error = body["error"]
         raise RunFailed(error["code"], error["message"], help=error["help"], path=error["path"])
     return TaskResult.from_json(text)
-
-
-__all__ = ["Care", "Job", "JobResult", "batch_failed", "run_job"]

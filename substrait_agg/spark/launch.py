@@ -15,14 +15,6 @@ from pyspark.sql import SparkSession
 from substrait_agg.errors import RunFailed
 from substrait_agg.spark.reasons import reason_of
 
-QUIET_LOGGERS = (
-    # py4j logs the traceback of every exception that a batch raises; the run raises it again.
-    "py4j",
-    # PySpark logs every failed query as a page of JSON besides raising it.
-    "SQLQueryContextLogger",
-    "DataFrameQueryContextLogger",
-)
-
 
 def start_spark(conf: Mapping[str, str], log: IO[bytes] | None = None) -> SparkSession:
     """Start a Spark.
@@ -40,8 +32,8 @@ def start_spark(conf: Mapping[str, str], log: IO[bytes] | None = None) -> SparkS
     try:
         context = SparkContext(conf=settings, gateway=_gateway(settings, log))
         if log is not None:
-            context.setLogLevel("ERROR")
-            _silence()
+            # It logs the traceback of every exception that a batch raises, and the run raises it again.
+            logging.getLogger("py4j").setLevel(logging.CRITICAL)
         return SparkSession(context)
     except (PySparkException, Py4JError) as error:
         raise RunFailed(
@@ -55,9 +47,4 @@ def _gateway(settings: SparkConf, log: IO[bytes] | None) -> Any:
     # A JVM that is there already, of a Spark that was stopped, keeps its streams.
     if log is None or SparkContext._gateway is not None:
         return None
-    return launch_gateway(settings, {"stdout": log, "stderr": log})
-
-
-def _silence() -> None:
-    for name in QUIET_LOGGERS:
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+    return launch_gateway(settings, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]

@@ -24,7 +24,8 @@ def decimal_text(unscaled: int, scale: int) -> str:
 
 def micros(ticks: int, digits: int) -> int:
     """Ticks of 10^-digits seconds as microseconds."""
-    return ticks * 10 ** (MAX_FRACTION_DIGITS - digits)
+    factor: int = 10 ** (MAX_FRACTION_DIGITS - digits)
+    return ticks * factor
 
 
 def bigint(value: int) -> Column:

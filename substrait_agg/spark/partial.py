@@ -7,6 +7,9 @@ a sum of coefficients ever pass 2^63, which takes 2^29 rows of one group in one 
 
 Floats are scaled by the power of two of their bin and cut into a whole part and fractions of 32 bits by arithmetic that
 is exact in binary floating point.
+
+The two halves are apart because the first (`contributions`, row by row) is put over a stream once, while the second
+(`partial_sums`) is built anew for every batch: the less it takes, the shorter a small batch.
 """
 
 from __future__ import annotations
@@ -22,10 +25,35 @@ from substrait_agg.functions.accumulators import Accumulator, WeightKind
 from substrait_agg.operator.delta import MINUS_BIN, NAN_BIN, PART_POWER, PLUS_BIN
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.operator.step import WEIGHT
+from substrait_agg.spark.decimals import Params, negative
 
 _LIMB = 2.0**32
 _SMALLEST, _LARGEST = 2.0**-32, 2.0**32  # magnitudes of bin 0
 _DECIMAL_PARTS = 3
+
+
+def contributions(frame: DataFrame, spec: OperatorSpec) -> DataFrame:
+    """What each row adds to each partial sum.
+
+    Args:
+        frame: columns ``k*``, ``x*`` and, unless all weights are 1, ``__weight``.
+        spec: the operator.
+
+    Returns:
+        ``k*``, ``b*``, and a column per partial sum under its name; of decimals, whose sums are made in one of two ways,
+        the arguments ``x*`` and the weight.
+    """
+    floats = _floats(spec)
+    frame = _with_float_limbs(frame, spec, floats)
+    kept = [*_keys(spec), *(f"b{i}" for i in floats), *_raw_columns(spec)]
+    columns = [F.col(name) for name in kept]
+    if spec.weight != "one":
+        columns += _named("w", weight_limbs(spec.weight))
+    for i, accumulator in enumerate(spec.accumulators):
+        if accumulator.kind != "decimal":
+            columns += _named(f"a{i}", _coefficient_columns(i, accumulator, spec.weight))
+    # A frame without columns would lose its rows on the way: count(*) alone reads nothing.
+    return frame.select(*(columns or [F.lit(True).alias("x")]))
 
 
 def partial_sums(
@@ -33,31 +61,34 @@ def partial_sums(
     spec: OperatorSpec,
     partitions: int,
     *,
-    decimal_scales: Sequence[int | None],
+    decimals: Sequence[Params | None],
     place: bool,
     parts: bool,
 ) -> DataFrame:
-    """The delta rows of an operator's prepared input.
+    """The delta rows of an operator.
 
     Args:
-        frame: columns ``k*``, ``x*`` and, unless all weights are 1, ``__weight``.
+        frame: what `contributions` made.
         spec: the operator.
         partitions: state partitions, a power of two.
-        decimal_scales: per argument its scale where it is a decimal.
+        decimals: per argument its precision and scale where it is a decimal.
         place: exchange once more so that every row is in its key's partition. Otherwise the exchange of the aggregation
             is relied on, which takes float values of unusual magnitude elsewhere.
         parts: sum decimals in parts that cannot overflow, instead of in 38 digits.
 
     Returns:
-        ``k*``, ``b*``, ``w_*``, ``a*``, ``c*``, ``__rows``, and the two hashes of the keys.
+        ``k*``, ``b*``, ``w_*``, ``a*``, ``c*``, the two hashes of the keys, and ``__rows`` (rows summed) unless it
+        equals the total weight.
     """
-    keys = [f"k{i}" for i in range(len(spec.keys))]
-    floats = _floats(spec)
-    frame = _with_float_limbs(frame, spec, floats)
-    sums = [F.count(F.lit(1)).alias(ROWS), *_weight_sums(spec)]
+    keys = _keys(spec)
+    bins = [f"b{i}" for i in _floats(spec)]
+    taken = {*keys, *bins, *_raw_columns(spec), "x"}
+    sums = [F.sum(name).alias(name) for name in frame.columns if name not in taken]
+    sums.append(F.count(F.lit(1)).alias("w_0" if spec.weight == "one" else ROWS))
     for i, accumulator in enumerate(spec.accumulators):
-        sums += _sums(i, accumulator, spec.weight, decimal_scales, parts=parts)
-    bins = [f"b{i}" for i in floats]
+        params = decimals[accumulator.argument]
+        if accumulator.kind == "decimal" and params is not None:
+            sums += _decimal_sums(i, accumulator.argument, params, spec.weight, parts=parts)
     grouped = frame.groupBy(*keys, *bins).agg(*sums)
     if not keys:
         zero = F.lit(0).cast("int")
@@ -67,6 +98,19 @@ def partial_sums(
     if place:
         return result.repartitionById(partitions, F.pmod(F.col(MURMUR), F.lit(partitions)))
     return result
+
+
+def _keys(spec: OperatorSpec) -> list[str]:
+    return [f"k{i}" for i in range(len(spec.keys))]
+
+
+def _raw_columns(spec: OperatorSpec) -> list[str]:
+    """Columns that decimal sums are made of in every batch."""
+    arguments = {a.argument for a in spec.accumulators if a.kind == "decimal"}
+    if not arguments:
+        return []
+    weights = [] if spec.weight == "one" else [WEIGHT]
+    return [*(f"x{i}" for i in sorted(arguments)), *weights]
 
 
 def _floats(spec: OperatorSpec) -> list[int]:
@@ -116,37 +160,24 @@ def _coefficients(values: Sequence[Column], kind: WeightKind) -> list[Column]:
     return result
 
 
-def _named_sums(prefix: str, coefficients: Sequence[Column]) -> list[Column]:
-    return [F.sum(c).alias(f"{prefix}_{j}") for j, c in enumerate(coefficients)]
+def _named(prefix: str, columns: Sequence[Column]) -> list[Column]:
+    return [column.alias(f"{prefix}_{j}") for j, column in enumerate(columns)]
 
 
-def _weight_sums(spec: OperatorSpec) -> list[Column]:
-    return _named_sums("w", weight_limbs(spec.weight))
-
-
-def _sums(
-    ordinal: int,
-    accumulator: Accumulator,
-    kind: WeightKind,
-    decimal_scales: Sequence[int | None],
-    *,
-    parts: bool,
+def _coefficient_columns(
+    ordinal: int, accumulator: Accumulator, kind: WeightKind
 ) -> list[Column]:
-    prefix = f"a{ordinal}"
     argument = F.col(f"x{accumulator.argument}")
-    if accumulator.kind == "decimal":
-        scale = decimal_scales[accumulator.argument] or 0
-        return _decimal_sums(prefix, f"c{ordinal}", argument, scale, kind, parts=parts)
     make: dict[str, Callable[[], list[Column]]] = {
         "count": lambda: [F.when(argument.isNotNull(), w) for w in weight_limbs(kind)],
         "integer": lambda: _coefficients(
             _limbs(argument, accumulator.bits, _limb_size(kind)), kind
         ),
         "float": lambda: _coefficients(
-            [F.col(f"{prefix}l{j}") for j in range(_float_limbs(kind))], kind
+            [F.col(f"a{ordinal}l{j}") for j in range(_float_limbs(kind))], kind
         ),
     }
-    return _named_sums(prefix, make[accumulator.kind]())
+    return make[accumulator.kind]()
 
 
 def _limb_size(kind: WeightKind) -> int:
@@ -158,16 +189,23 @@ def _float_limbs(kind: WeightKind) -> int:
 
 
 def _decimal_sums(
-    prefix: str, counter: str, value: Column, scale: int, kind: WeightKind, *, parts: bool
+    ordinal: int, argument: int, params: Params, kind: WeightKind, *, parts: bool
 ) -> list[Column]:
+    value = F.col(f"x{argument}")
     if kind != "any" and not parts:
-        signed = value if kind == "one" else F.when(F.col(WEIGHT) > 0, value).when(F.col(WEIGHT) < 0, -value)
-        return [F.try_sum(signed).alias(prefix), F.count(signed).alias(counter)]
+        signed = value if kind == "one" else _signed(value, params)
+        return [F.try_sum(signed).alias(f"a{ordinal}"), F.count(signed).alias(f"c{ordinal}")]
     sums: list[Column] = []
     for part in range(_DECIMAL_PARTS):
-        limbs = _limbs(_decimal_part(value, scale, part), 64, _limb_size(kind))
-        sums += _named_sums(f"{prefix}_{part}", _coefficients(limbs, kind))
+        limbs = _limbs(_decimal_part(value, params[1], part), 64, _limb_size(kind))
+        for j, column in enumerate(_coefficients(limbs, kind)):
+            sums.append(F.sum(column).alias(f"a{ordinal}_{part}_{j}"))
     return sums
+
+
+def _signed(value: Column, params: Params) -> Column:
+    weight = F.col(WEIGHT)
+    return F.when(weight > 0, value).when(weight < 0, negative(value, params))
 
 
 def _decimal_part(value: Column, scale: int, part: int) -> Column:

@@ -77,7 +77,10 @@ def _planned(wanted: Wanted) -> st.StructType:
 
 
 def _chosen(
-    actual: st.StructType, wanted: Wanted, table: str, ask: Callable[[st.DataType, Type], st.DataType]
+    actual: st.StructType,
+    wanted: Wanted,
+    table: str,
+    ask: Callable[[st.DataType, Type], st.DataType],
 ) -> st.StructType:
     fields: dict[str, st.StructField] = {}
     for name, type_ in wanted.items():
@@ -91,9 +94,7 @@ def _parquet_schema(
     spark: SparkSession, spec: SourceSpec, place: Place, wanted: Wanted, table: str
 ) -> tuple[st.StructType, dict[str, str]]:
     if not place.files:
-        assumed = [
-            st.StructField(n, reader_type(to_spark(t), t)) for n, t in wanted.items()
-        ]
+        assumed = [st.StructField(n, reader_type(to_spark(t), t)) for n, t in wanted.items()]
         return st.StructType(assumed), {}
     actual = _batch_schema(spark, spec, place.load_paths)
     return _chosen(actual, wanted, table, reader_type), {}

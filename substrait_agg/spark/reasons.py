@@ -1,2 +1,87 @@
-"""x"""
-def reason_of(e): return str(e)
+"""What a failure inside Spark means, in one line: the useful part of its exceptions, and our own codes in them."""
+
+from __future__ import annotations
+
+import re
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from substrait_agg.errors import RunFailed
+
+SPARK_ERRORS = (PySparkException, Py4JError)
+"""What PySpark raises when Spark fails: exceptions that it knows, and plain Java ones that it does not."""
+
+_NOTHING_COMMITTED = "nothing of the batch was committed"
+_HELP: dict[str, str] = {
+    "NULL_IN_REQUIRED_COLUMN": "correct the row, or declare the column nullable in the plan",
+    "WEIGHT_IS_NULL": "give every row a weight",
+    "OPERATION_UNKNOWN": "write one of these words in every row",
+    "VALUE_OUT_OF_RANGE": "correct the value, or declare a wider type in the plan",
+    "CAST_INVALID": "correct the value, or let the cast of the plan return null on failure",
+}
+"""Codes that our own Spark expressions fail with: what to do."""
+
+_OWN = re.compile(
+    r"\[USER_RAISED_EXCEPTION\] \[([A-Z][A-Z_]+)\] (.+?)(?: SQLSTATE: \w+)?\s*(?:\n|$)"
+)
+_FRAMES = re.compile(r"\n\s+at [\w$.]|\n\s+\.\.\. \d+ more|\nJVM stacktrace|\nDriver stacktrace")
+_CAUSE = re.compile(r"(?:^|\n)(?:Caused by: |: )(?=[\w$]+(?:\.[\w$]+)+)")
+_CLASS = re.compile(r"^(?:[\w$]+\.)+[\w$]+(?:: |$)")
+_WRAPPER = re.compile(
+    r"^(?:An error occurred while calling |Job aborted due to stage failure|\[STREAM_FAILED\]"
+    r"|\[FOREACH_BATCH_USER_FUNCTION_ERROR\])"
+)
+_READ_FAILED = re.compile(
+    r"\[FAILED_READ_FILE[\w.]*\] Encountered error while reading file (\S+)\.(?:\s+(.*)|$)"
+)
+_ADVICE = re.compile(
+    r" Use [`']try_\w+[`'] [^.]*\.| If necessary set \"[\w.]+\" to \"false\" to bypass this error\."
+    r"|\s*SQLSTATE: \w+"
+)
+"""Spark's advice is about SQL that the user did not write."""
+
+
+def batch_failed(error: Exception) -> RunFailed:
+    """The error for a batch that Spark could not compute: with the code that our own expressions raised, if they did."""
+    own = _OWN.search(str(error))
+    if own is not None:
+        code, message = own.groups()
+        help = _HELP.get(code, "correct the value in the source, or the plan")
+        return RunFailed(code, message, help=f"{_NOTHING_COMMITTED}; {help}")
+    return RunFailed(
+        "BATCH_FAILED",
+        f"Spark could not compute the batch: {reason_of(error)}",
+        help=f"{_NOTHING_COMMITTED}; correct the input or the plan and run again",
+    )
+
+
+def reason_of(error: BaseException) -> str:
+    """The reason in an exception of Spark, on one line, without stack traces, wrappers and advice about SQL."""
+    text = str(error).strip()
+    if "Traceback (most recent call last)" in text:
+        text = _after_traceback(text)
+    parts = [_FRAMES.split(part)[0].strip() for part in _CAUSE.split(text)]
+    reasons = [_one_line(part) for part in parts if part and not _WRAPPER.match(part)]
+    reasons = [r for r in reasons if r]
+    if not reasons:
+        return _one_line(parts[0]) or type(error).__name__
+    read = _READ_FAILED.match(reasons[0])
+    if read is None:
+        return reasons[0]
+    file, why = read.groups()
+    causes = list(dict.fromkeys([why, *reasons[1:]] if why else reasons[1:]))
+    told = f": {causes[0]}" if causes else ""
+    return f"file {file} cannot be read{told}" + (f" ({causes[-1]})" if len(causes) > 1 else "")
+
+
+def _after_traceback(text: str) -> str:
+    """What follows the indented lines of the last Python traceback: the exception itself."""
+    lines = text[text.rindex("Traceback (most recent call last)") :].split("\n")[1:]
+    rest = [i for i, line in enumerate(lines) if line.strip() and not line.startswith((" ", "\t"))]
+    return "\n".join(lines[rest[0] :]) if rest else text
+
+
+def _one_line(text: str) -> str:
+    first = _CLASS.sub("", text).strip().split("\n")[0]
+    return _ADVICE.sub("", first).strip()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from pyspark.errors import PySparkException
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -17,17 +19,20 @@ from substrait_agg.changes import Delivery
 from substrait_agg.commit.ranges import check_partitions
 from substrait_agg.commit.store import Checkpoint, PlanDocument, ViewColumn, ViewSort
 from substrait_agg.commit.view import View
-from substrait_agg.errors import StateRefused, SubstraitAggError
+from substrait_agg.errors import RunFailed, StateRefused
 from substrait_agg.flow import lower
 from substrait_agg.flow.graph import Flow
 from substrait_agg.plan.arrow import arrow_schema
 from substrait_agg.spark.batches import FIRST_BATCH, Batches, Progress
 from substrait_agg.spark.inputs import Inputs, Source, open_inputs, table_origins, untagged
-from substrait_agg.spark.job import batch_failed
+from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed, reason_of
 from substrait_agg.spark.session import SESSION_CONF, get_session, prepare
 from substrait_agg.spark.sources import check_sources, weight_kind
 
 PARTITIONS = "spark.sql.shuffle.partitions"
+ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+HANDED_OVER = "65536"
+"""Rows per Arrow batch between Spark and the tasks; Spark's own 10,000 costs more calls than it saves memory."""
 
 
 def run(
@@ -43,6 +48,7 @@ def run(
     conf: Mapping[str, str] | None = None,
     master: str | None = None,
     progress: Callable[[Progress], None] | None = None,
+    spark_log: IO[bytes] | None = None,
 ) -> Run:
     """Start or continue a run; see `substrait_agg.run`.
 
@@ -58,9 +64,11 @@ def run(
         conf: Spark settings.
         master: Spark master for a session made here.
         progress: called after every commit.
+        spark_log: file for what a Spark started here prints; None: stderr.
 
     Raises:
         InputRefused, StateRefused, UsageError: before anything is written.
+        RunFailed: Spark could not start, or the first version could not be computed.
     """
     if partitions is not None:
         check_partitions(partitions)
@@ -71,7 +79,7 @@ def run(
     store.check(document)
     _check_query(store)
     given = next((s for s in chosen.values() if isinstance(s, DataFrame)), None)
-    session = get_session(master, conf, spark) if given is None else given.sparkSession
+    session = get_session(master, conf, spark, spark_log) if given is None else given.sparkSession
     settings = _Settings(session, conf)
     try:
         inputs = open_inputs(session, flow, chosen)
@@ -85,9 +93,20 @@ def run(
             on_changes=on_changes,
         )
         return Run(session, flow, inputs, store, count, delivery, until, progress, settings)
+    except SPARK_ERRORS as error:
+        settings.restore()
+        raise _not_started(error) from error
     except BaseException:
         settings.restore()
         raise
+
+
+def _not_started(error: Exception) -> RunFailed:
+    return RunFailed(
+        "RUN_NOT_STARTED",
+        f"Spark could not start the run: {reason_of(error)}",
+        help="check the sources, their options and --conf",
+    )
 
 
 class Run:
@@ -115,9 +134,11 @@ class Run:
         self._endless = until != "done"
         self._progress = progress
         self._settings = settings
-        self._conf = {**SESSION_CONF, PARTITIONS: str(partitions)}
-        self._error: SubstraitAggError | None = None
+        self._conf = {**SESSION_CONF, PARTITIONS: str(partitions), ARROW_ROWS: HANDED_OVER}
+        self._error: Exception | None = None
         self._finished = False
+        # A batch goes on in a thread of its own for a moment after its query was stopped.
+        self._working = threading.Lock()
         self._batches = Batches(flow, store, partitions, self._committed)
         if self._batches.last is None:
             self._batches.run(spark, inputs.first, None, FIRST_BATCH)
@@ -145,22 +166,29 @@ class Run:
         return writer.trigger(**trigger).start()
 
     def _batch(self, frame: DataFrame, batch: int) -> None:
-        session = frame.sparkSession
-        try:
-            query = session.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
-            if self._batches.seen(query, batch):
-                return
-            prepare(session, self._conf)
-            shared = len(self._inputs.operators) > 1
-            rows = frame.persist() if shared else frame
+        with self._working:
+            if self._finished:
+                # Returning would tell Spark that the batch is done.
+                raise RunFailed("RUN_STOPPED", "the run was stopped")
             try:
-                self._batches.run(session, untagged(rows, self._inputs.operators), query, batch)
-            finally:
-                if shared:
-                    rows.unpersist()
-        except SubstraitAggError as error:
-            self._error = error
-            raise
+                self._work(frame, batch)
+            except Exception as error:
+                self._error = error
+                raise
+
+    def _work(self, frame: DataFrame, batch: int) -> None:
+        session = frame.sparkSession
+        query = session.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
+        if self._batches.seen(query, batch):
+            return
+        prepare(session, self._conf)
+        shared = len(self._inputs.operators) > 1
+        rows = frame.persist() if shared else frame
+        try:
+            self._batches.run(session, untagged(rows, self._inputs.operators), query, batch)
+        finally:
+            if shared:
+                rows.unpersist()
 
     def _committed(self, progress: Progress) -> None:
         if self._progress is not None:
@@ -172,29 +200,43 @@ class Run:
 
         Raises:
             RunFailed, CommitConflict, StateRefused: why it ended early; committed versions stay.
+            KeyboardInterrupt: on SIGINT; the run goes on until `stop`.
         """
+        failure: list[BaseException] = []
+        # A signal in the middle of a call would leave the main thread's connection to the JVM unusable.
+        waiting = threading.Thread(target=self._await, args=(failure,), daemon=True)
+        waiting.start()
+        waiting.join()
+        self._settings.restore()
+        if failure:
+            raise self._reason(failure[0]) from failure[0]
+        self._finish()
+
+    def _reason(self, failure: BaseException) -> BaseException:
+        # Spark tells of a failed batch in its own words; the batch itself knows better.
+        error = self._error or failure
+        return batch_failed(error) if isinstance(error, SPARK_ERRORS) else error
+
+    def _await(self, failure: list[BaseException]) -> None:
         try:
             if self._query is not None:
                 self._query.awaitTermination()
-        except PySparkException as error:
-            raise self._error or batch_failed(error) from error
-        finally:
-            if self._query is None or not self._query.isActive:
-                self._settings.restore()
-        self._finish()
+        except BaseException as error:  # noqa: BLE001 - it is raised again by the thread that waits
+            failure.append(error)
 
     def stop(self) -> None:
-        """Stop after the batch that is being committed; running again continues."""
+        """Stop: a batch that is not committed yet is given up; running again continues with it."""
         if self._query is not None:
             self._query.stop()
         self._settings.restore()
         self._finish()
 
     def _finish(self) -> None:
-        if not self._finished:
-            self._finished = True
-            self._delivery.finish(View(self._store))
-            self._delivery.close()
+        with self._working:
+            if not self._finished:
+                self._finished = True
+                self._delivery.finish(View(self._store))
+                self._delivery.close()
 
 
 class _Settings:
@@ -210,6 +252,11 @@ class _Settings:
         self._session.conf.set(name, value)
 
     def restore(self) -> None:
+        # A Spark that is gone has no settings any more.
+        with suppress(Py4JError):
+            self._restore()
+
+    def _restore(self) -> None:
         for name, value in self._before.items():
             if not self._session.conf.isModifiable(name):
                 continue

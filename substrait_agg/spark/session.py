@@ -10,10 +10,12 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import IO
 
 from pyspark.sql import SparkSession
 
 from substrait_agg.errors import UsageError
+from substrait_agg.spark.launch import start_spark
 
 SESSION_CONF: dict[str, str] = {
     # Overflow, bad casts and division by zero are errors, never nulls.
@@ -97,6 +99,7 @@ def get_session(
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
     spark: SparkSession | None = None,
+    log: IO[bytes] | None = None,
 ) -> SparkSession:
     """A session prepared with `SESSION_CONF`: of `spark`, of the Spark that is running, or of a new one.
 
@@ -104,9 +107,11 @@ def get_session(
         master: master URL for a new Spark, ``local[*]`` when None.
         conf: further Spark settings; those of the SQL session also reach a Spark that is running already.
         spark: the caller's session, which is left as it is (see `isolated`).
+        log: file for what a new Spark prints, see `launch.start_spark`.
 
     Raises:
         UsageError: ``JAVA_MISSING``.
+        RunFailed: ``SPARK_NOT_STARTED``.
     """
     running = spark or SparkSession.getActiveSession()
     if running is not None:
@@ -115,10 +120,8 @@ def get_session(
     # Workers must run this very interpreter: the code they are sent was made for it.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master(master or "local[*]").appName("substrait-agg")
-    for key, value in {**_NEW_CONTEXT_CONF, **SESSION_CONF, **(conf or {})}.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    own = {"spark.master": master or "local[*]", "spark.app.name": "substrait-agg"}
+    session = start_spark({**own, **_NEW_CONTEXT_CONF, **SESSION_CONF, **(conf or {})}, log)
     session.sparkContext.setLogLevel("ERROR")
     # PySpark logs every failed query as a page of JSON besides raising it.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)

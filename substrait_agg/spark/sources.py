@@ -88,7 +88,9 @@ def open_source(
     table = ".".join(origin.table)
     if isinstance(source, DataFrame):
         weighted = WEIGHT in source.columns
-        spec = SourceSpec("dataframe", "", (), "weight" if weighted else "none", WEIGHT if weighted else "")
+        spec = SourceSpec(
+            "dataframe", "", (), "weight" if weighted else "none", WEIGHT if weighted else ""
+        )
         frame = source
     else:
         spec = as_spec(source)
@@ -111,11 +113,12 @@ def _read(spark: SparkSession, spec: SourceSpec, origin: TableOrigin, table: str
 def _unreadable(
     spec: SourceSpec, table: str, error: PySparkException | Py4JJavaError
 ) -> InputRefused:
-    # Spark raises some errors of formats as plain Java exceptions.
-    java = isinstance(error, Py4JJavaError)
-    condition = None if java else error.getCondition()
-    absent = condition in ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND")
-    text = str(error.java_exception.getMessage()) if java else str(error)
+    if isinstance(error, PySparkException):
+        absent = error.getCondition() in ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND")
+        text = str(error)
+    else:
+        # Spark raises some errors of formats as plain Java exceptions.
+        absent, text = False, str(error.java_exception.getMessage())
     reason = text.strip().split("\n")[0]
     return InputRefused(
         "SOURCE_NOT_FOUND" if absent else "SOURCE_UNREADABLE",
@@ -199,4 +202,6 @@ def _without_nulls(frame: DataFrame, origin: TableOrigin, table: str) -> DataFra
     broken = places[0][1]
     for _, is_null in places[1:]:
         broken = broken | is_null
-    return frame.filter(F.when(~broken, F.lit(True)).otherwise(F.raise_error(message).cast("boolean")))
+    return frame.filter(
+        F.when(~broken, F.lit(True)).otherwise(F.raise_error(message).cast("boolean"))
+    )

@@ -90,8 +90,8 @@ def test_explain_describes_the_plan_on_stdout(good_plan: Path) -> None:
     assert result.stdout == substrait_agg.explain(str(good_plan)).rstrip("\n") + "\n"
 
 
-def test_explain_and_run_show_each_kind_of_warning_once(good_plan: Path) -> None:
-    """Three measures without a phase are one line, which says that there are two more."""
+def test_explain_and_run_count_warnings_where_there_are_several(good_plan: Path) -> None:
+    """Three measures without a phase are one line, which says where all of them are listed."""
     plan = json.loads(good_plan.read_text())
     root = plan["relations"][0]["root"]
     (measure,) = root["input"]["aggregate"]["measures"]
@@ -99,11 +99,26 @@ def test_explain_and_run_show_each_kind_of_warning_once(good_plan: Path) -> None
     root["input"]["aggregate"]["measures"] = [measure] * 3
     root["names"] = ["k", "n", "m", "o"]
     good_plan.write_text(json.dumps(plan))
-    result = call("explain", good_plan)
-    warning, advice = result.stderr.splitlines()
-    assert warning.startswith("warning[PHASE_UNSPECIFIED] at ")
-    assert "measures[0]" in warning
-    assert advice.endswith(f"(2 more; substrait-agg validate {good_plan})")
+    warning, advice = call("explain", good_plan).stderr.splitlines()
+    assert warning.startswith("warning[PLAN_DEVIATES]: 3 deviations ")
+    assert warning.endswith(": 3 PHASE_UNSPECIFIED")
+    assert advice == f"help: substrait-agg validate {good_plan} lists them"
+    assert call("validate", good_plan).stderr.count("warning[PHASE_UNSPECIFIED]") == 3
+
+
+def test_of_random_bytes_only_that_they_are_no_plan_is_said(tmp_path: Path) -> None:
+    """What a broken plan seems to hold before reading stops is no help to anybody."""
+    path = tmp_path / "broken.bin"
+    path.write_bytes(b"\xa8\x01\x01\xb0\x01\x02\x0c")
+    for command in ("validate", "explain", "run"):
+        rest = ("--checkpoint", tmp_path / "ck") if command == "run" else ()
+        result = call(command, path, *rest)
+        assert result.exit_code == 1
+        assert [line.split(":")[0] for line in result.stderr.splitlines()] == [
+            "error[PLAN_UNREADABLE]",
+            "help",
+        ]
+    assert not (tmp_path / "ck").exists()
 
 
 def test_explain_of_a_refused_plan_prints_nothing_on_stdout(bad_plan: Path) -> None:

@@ -83,8 +83,15 @@ def test_parquet_goes_to_a_pipe_too(folder: Path) -> None:
 def test_an_older_version_can_be_asked_for(folder: Path) -> None:
     assert call("view", folder, "--version", 6, "--format", "csv").stdout == "k,n\nb,6\na,1\n"
     unknown = call("view", folder, "--version", 99)
-    assert (unknown.exit_code, unknown.stdout) == (1, "")
+    assert (unknown.exit_code, unknown.stdout) == (2, "")
     assert unknown.stderr == "error[VERSION_UNKNOWN]: there is no version 99\n"
+
+
+def test_a_version_below_zero_is_a_wrong_call(folder: Path) -> None:
+    for option in ("view", "--version"), ("changes", "--since"), ("changes", "--until"):
+        result = call(option[0], folder, option[1], -1)
+        assert (result.exit_code, result.stdout) == (2, ""), option
+        assert result.stderr.startswith("error[USAGE]: "), option
 
 
 def test_changes_are_json_lines_within_the_bounds(folder: Path) -> None:
@@ -122,8 +129,9 @@ def test_what_is_not_a_folder_is_a_wrong_call(command: str, tmp_path: Path) -> N
 def test_a_folder_that_is_no_checkpoint_is_refused(command: str, tmp_path: Path) -> None:
     """With the real `open_view`."""
     result = call(command, tmp_path)
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("error[NOT_A_CHECKPOINT]")
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_file_that_cannot_be_written_is_an_error_line(folder: Path) -> None:

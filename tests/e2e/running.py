@@ -39,8 +39,14 @@ def check_versions(checkpoint: Path, views: Views, wanted: Sequence[Bag]) -> Non
     assert view.versions() == sorted(views) == list(range(len(wanted)))
     sums = running_sums(view.changes(), view.versions())
     for version, rows in enumerate(wanted):
-        assert views[version] == rows, f"view of version {version}"
-        assert sums[version] == rows, f"changes up to version {version}"
+        assert views[version] == rows, _difference(f"view of version {version}", views[version], rows)
+        assert sums[version] == rows, _difference(f"changes to {version}", sums[version], rows)
+
+
+def _difference(what: str, found: Bag, wanted: Bag) -> str:
+    lines = [f"found  {row} x{n}" for row, n in sorted((found - wanted).items(), key=str)]
+    lines += [f"wanted {row} x{n}" for row, n in sorted((wanted - found).items(), key=str)]
+    return "\n".join([what, *lines[:20]])
 
 
 @contextmanager

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import Any
 
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from substrait_agg.bind.bound import Call, Column, Constant, Expr
@@ -38,11 +37,11 @@ def call(
     return Call(type_, function, bound, words, tuple((k.upper(), v) for k, v in options.items()))
 
 
-def column_calls(expr: Call) -> tuple[Call, list[Constant]]:
-    """The call with its constants moved into columns, so that nothing is folded before it runs."""
+def column_calls(expr: Call, first: int) -> tuple[Call, list[Constant]]:
+    """The call with its constants moved into columns from ordinal `first` on, so that nothing is folded."""
     constants = [a for a in expr.arguments if isinstance(a, Constant)]
-    arguments = [Column(c.type, i) for i, c in enumerate(constants)]
-    return Call(expr.type, expr.function, tuple(arguments), expr.enums, expr.options), constants
+    arguments = tuple(Column(c.type, first + i) for i, c in enumerate(constants))
+    return Call(expr.type, expr.function, arguments, expr.enums, expr.options), constants
 
 
 def constants(spark: SparkSession, *exprs: Expr) -> list[Any]:
@@ -63,20 +62,22 @@ def _plain(value: Any) -> Any:
 
 
 def over_rows(
-    spark: SparkSession, expr: Expr, types: Sequence[Type], rows: Sequence[Sequence[Any]]
-) -> list[Any]:
-    """Values of one expression over rows of plan values (as in literals), in the order of the rows."""
+    spark: SparkSession, exprs: Sequence[Expr], types: Sequence[Type], rows: Sequence[Sequence[Any]]
+) -> list[tuple[Any, ...]]:
+    """Values of expressions over rows of plan values (as in literals), in the order of the rows."""
     built = [
-        F.struct(F.lit(n).alias("n"), *(literal(v, t).alias(f"c{i}") for i, (v, t) in enumerate(zip(row, types, strict=True))))
+        F.struct(
+            F.lit(n).alias("n"),
+            *(
+                literal(v, t).alias(f"c{i}")
+                for i, (v, t) in enumerate(zip(row, types, strict=True))
+            ),
+        )
         for n, row in enumerate(rows)
-    ]  # fmt: skip
+    ]
+    # An explode keeps the optimiser from folding the rows away.
     frame = spark.range(1, numPartitions=1).select(F.explode(F.array(*built)).alias("r"))
     columns = [F.col(f"r.c{i}") for i in range(len(types))]
-    # The order column keeps the optimiser from folding the rows away.
-    found: list[Row] = frame.select(F.col("r.n"), to_column(expr, columns).alias("v")).collect()
-    return [_plain(r[1]) for r in sorted(found)]
-
-
-def exact(value: Decimal | None) -> tuple[int, ...] | str | None:
-    """A decimal so that values of different scale differ."""
-    return None if value is None else str(value.as_tuple())
+    values = [to_column(e, columns).alias(f"v{i}") for i, e in enumerate(exprs)]
+    found = frame.select(F.col("r.n"), *values).collect()
+    return [tuple(map(_plain, row[1:])) for row in sorted(found, key=lambda r: int(r[0]))]

@@ -46,7 +46,9 @@ def expected(name: str, a: Decimal, b: Decimal, type_: Type) -> Decimal | None:
     return rounded({"add": x + y, "subtract": x - y, "multiply": x * y}[name], type_)
 
 
-def run(spark: SparkSession, name: str, types: tuple[Type, Type, Type], pairs: list[Any]) -> list[Any]:
+def run(
+    spark: SparkSession, name: str, types: tuple[Type, Type, Type], pairs: list[Any]
+) -> list[Any]:
     """Results of an operation over pairs of decimals, as columns so that nothing is folded."""
     from pyspark.sql import types as sparktypes
 
@@ -84,7 +86,9 @@ def decimals_of(type_: Type) -> st.SearchStrategy[Decimal]:
 
 
 @st.composite
-def operations(draw: st.DrawFn) -> tuple[str, tuple[Type, Type, Type], list[tuple[Decimal, Decimal]]]:
+def operations(
+    draw: st.DrawFn,
+) -> tuple[str, tuple[Type, Type, Type], list[tuple[Decimal, Decimal]]]:
     left, right, target = draw(decimal_types()), draw(decimal_types()), draw(decimal_types())
     pairs = st.tuples(decimals_of(left), decimals_of(right))
     name = draw(st.sampled_from(OPERATIONS))
@@ -92,7 +96,7 @@ def operations(draw: st.DrawFn) -> tuple[str, tuple[Type, Type, Type], list[tupl
 
 
 @settings(
-    max_examples=120,
+    max_examples=25,
     deadline=None,
     derandomize=True,
     # Each try is a Spark job: shrinking would take minutes.
@@ -109,12 +113,13 @@ def test_any_types_and_values(
     wanted = [(p, expected(name, *p, types[2])) for p in pairs]
     good = [(p, w) for p, w in wanted if w is not None]
     found = run(spark, name, types, [p for p, _ in good]) if good else []
-    assert [(p, str(v)) for (p, _), v in zip(good, found, strict=True)] == [
-        (p, str(w)) for p, w in good
-    ]
+    assert [(p, v) for (p, _), v in zip(good, found, strict=True)] == good
     bad = next((p for p, w in wanted if w is None), None)
     if bad:
-        with pytest.raises(Exception, match="NUMERIC_VALUE_OUT_OF_RANGE|NUMERIC_OUT_OF_SUPPORTED_RANGE|ARITHMETIC_OVERFLOW|CAST_INVALID_INPUT|DECIMAL_TOO_WIDE"):
+        with pytest.raises(
+            Exception,
+            match=r"NUMERIC_VALUE_OUT_OF_RANGE|NUMERIC_OUT_OF_SUPPORTED_RANGE|ARITHMETIC_OVERFLOW|CAST_INVALID_INPUT|DECIMAL_TOO_WIDE",
+        ):
             run(spark, name, types, [bad])
 
 
@@ -155,7 +160,13 @@ EXAMPLES = [
 
 @pytest.mark.parametrize(("name", "p", "q", "r", "a", "b"), EXAMPLES)
 def test_results_at_the_edge(
-    spark: SparkSession, name: str, p: tuple[int, int], q: tuple[int, int], r: tuple[int, int], a: str, b: str
+    spark: SparkSession,
+    name: str,
+    p: tuple[int, int],
+    q: tuple[int, int],
+    r: tuple[int, int],
+    a: str,
+    b: str,
 ) -> None:
     """Cases that Spark's own operators round, or refuse, or get wrong."""
     types = (decimal(*p), decimal(*q), decimal(*r))
@@ -163,13 +174,17 @@ def test_results_at_the_edge(
             py.Context(prec=100).create_decimal(b).quantize(scaled_decimal(1, q[1]), context=py.Context(prec=100)))  # fmt: skip
     wanted = expected(name, *pair, types[2])
     if wanted is None:
-        with pytest.raises(Exception, match="OUT_OF_RANGE|OUT_OF_SUPPORTED_RANGE|CAST_INVALID_INPUT"):
+        with pytest.raises(
+            Exception, match=r"OUT_OF_RANGE|OUT_OF_SUPPORTED_RANGE|CAST_INVALID_INPUT"
+        ):
             run(spark, name, types, [pair])
         return
-    assert [str(v) for v in run(spark, name, types, [pair])] == [str(wanted)]
+    assert run(spark, name, types, [pair]) == [wanted]
 
 
-def test_a_quotient_that_looks_like_a_tie_after_one_rounding_is_not_rounded_up(spark: SparkSession) -> None:
+def test_a_quotient_that_looks_like_a_tie_after_one_rounding_is_not_rounded_up(
+    spark: SparkSession,
+) -> None:
     """0.4999...: Spark keeps 38 digits first, which makes it 0.5."""
     left = "4" + "9" * 37
     types = (decimal(38, 0), decimal(38, 0), decimal(38, 0))
@@ -187,9 +202,23 @@ def test_nulls_give_null(spark: SparkSession) -> None:
             assert run(spark, name, (type_, type_, decimal(38, 3)), pairs) == [None] * 3
 
 
+def test_the_smallest_divisor_is_not_zero(spark: SparkSession) -> None:
+    """Where zero gives null: Spark's comparison with a plain 0 would drop the last digit."""
+    type_ = decimal(38, 38)
+    expr = Call(
+        type_, "modulus", (Column(type_, 0), Column(type_, 1)), (), (("ON_DOMAIN_ERROR", "NULL"),)
+    )
+    smallest = "cast('0.00000000000000000000000000000000000001' as decimal(38,38))"
+    frame = spark.range(1).selectExpr(
+        f"if(id = 0, {smallest}, null) as a", "cast(id as decimal(38,38)) as z"
+    )
+    values = [to_column(expr, [frame["a"], frame[b]]) for b in ("a", "z")]
+    assert tuple(frame.select(*values).collect()[0]) == (D(0), None)
+
+
 @pytest.mark.parametrize("type_", [decimal(9, 2), decimal(38, 20)])
 @pytest.mark.parametrize("name", ["divide", "modulus"])
 def test_zero_divides_nothing(spark: SparkSession, name: str, type_: Type) -> None:
     """A zero divisor fails the batch."""
-    with pytest.raises(Exception, match="BY_ZERO"):
+    with pytest.raises(Exception, match=r"BY_ZERO"):
         run(spark, name, (type_, type_, decimal(38, 20)), [(D(1), D(0))])

@@ -39,7 +39,9 @@ def drain(spark: SparkSession, frame: DataFrame) -> list[list[tuple[Any, ...]]]:
     """Rows per micro-batch of a stream that is run until nothing is left."""
     batches: list[list[tuple[Any, ...]]] = []
     query = (
-        frame.writeStream.foreachBatch(lambda df, _: batches.append([tuple(r) for r in df.collect()]))
+        frame.writeStream.foreachBatch(
+            lambda df, _: batches.append([tuple(r) for r in df.collect()])
+        )
         .trigger(availableNow=True)
         .start()
     )
@@ -67,7 +69,9 @@ def fails(spark: SparkSession, source: Any, table: TableOrigin) -> str:
     return str(raised.value)
 
 
-def test_columns_are_taken_by_name_in_the_order_of_the_plan(spark: SparkSession, tmp_path: Path) -> None:
+def test_columns_are_taken_by_name_in_the_order_of_the_plan(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """Position in the file does not matter; upper-case plans find lower-case columns."""
     parquet(tmp_path / "in", "a", {"x": [1], "unused": ["u"], "y": ["s"]})
     opened = open_source(spark, f"parquet:{tmp_path}/in", origin(Y=STRING, X=I64))
@@ -97,8 +101,12 @@ def test_a_missing_column_is_named(spark: SparkSession, tmp_path: Path) -> None:
     assert "x" in error.message
 
 
-@pytest.mark.parametrize("spec", ["parquet:{}/none", "{}/none.csv?header=true", "json:{}/no*", "table:nowhere"])
-def test_a_source_that_is_not_there_is_refused(spark: SparkSession, tmp_path: Path, spec: str) -> None:
+@pytest.mark.parametrize(
+    "spec", ["parquet:{}/none", "{}/none.csv?header=true", "json:{}/no*", "table:nowhere"]
+)
+def test_a_source_that_is_not_there_is_refused(
+    spark: SparkSession, tmp_path: Path, spec: str
+) -> None:
     """A wrong path is an error at the start, not an empty stream."""
     assert refused(spark, spec.format(tmp_path), origin(x=I64)).code == "SOURCE_NOT_FOUND"
 
@@ -140,7 +148,9 @@ WIDENED = [
 ]
 
 
-@pytest.mark.parametrize(("values", "type_", "expected"), WIDENED, ids=lambda v: str(getattr(v, "type", "")))
+@pytest.mark.parametrize(
+    ("values", "type_", "expected"), WIDENED, ids=lambda v: str(getattr(v, "type", ""))
+)
 def test_parquet_types_are_widened_without_loss(
     spark: SparkSession, tmp_path: Path, values: pa.Array, type_: Type, expected: list[Any]
 ) -> None:
@@ -166,7 +176,9 @@ NARROWED = [
 ]
 
 
-@pytest.mark.parametrize(("values", "type_", "shown"), NARROWED, ids=lambda v: str(getattr(v, "type", "")))
+@pytest.mark.parametrize(
+    ("values", "type_", "shown"), NARROWED, ids=lambda v: str(getattr(v, "type", ""))
+)
 def test_a_type_that_could_lose_something_is_refused(
     spark: SparkSession, tmp_path: Path, values: pa.Array, type_: Type, shown: str
 ) -> None:
@@ -194,7 +206,9 @@ LATER = [
 ]
 
 
-@pytest.mark.parametrize(("first", "later", "type_"), LATER, ids=lambda v: str(getattr(v, "type", "")))
+@pytest.mark.parametrize(
+    ("first", "later", "type_"), LATER, ids=lambda v: str(getattr(v, "type", ""))
+)
 def test_a_later_file_of_another_type_fails_the_batch(
     spark: SparkSession, tmp_path: Path, first: pa.Array, later: pa.Array, type_: Type
 ) -> None:
@@ -237,22 +251,30 @@ def test_batch_files_cuts_the_stream_oldest_first(spark: SparkSession, tmp_path:
     assert drain(spark, opened.frame) == [[(10, 1)], [(1_000_000_000, 1)], [(1_700_000_000, 1)]]
 
 
-def test_csv_is_read_by_header_in_the_types_of_the_plan(spark: SparkSession, tmp_path: Path) -> None:
+def test_csv_is_read_by_header_in_the_types_of_the_plan(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """Columns the plan does not name are skipped; empty fields are null."""
     (tmp_path / "a.csv").write_text("skip,B,a\nu,1.50,7\nv,,8\n")
     found = rows(spark, f"csv:{tmp_path}/?header=true", origin(a=I64, b=decimal(9, 2)))
     assert found == [(7, Decimal("1.50"), 1), (8, None, 1)]
 
 
-@pytest.mark.parametrize("text", ["a,b\nx,1\n", "a,b\n1.5,1\n", "a,b\n99999999999999999999,1\n", "b,a\n1,2\n"])
-def test_a_malformed_csv_row_or_another_header_fails(spark: SparkSession, tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["a,b\nx,1\n", "a,b\n1.5,1\n", "a,b\n99999999999999999999,1\n", "b,a\n1,2\n"]
+)
+def test_a_malformed_csv_row_or_another_header_fails(
+    spark: SparkSession, tmp_path: Path, text: str
+) -> None:
     """Spark would otherwise read null, or the wrong column."""
     (tmp_path / "0.csv").write_text("a,b\n1,2\n")
     (tmp_path / "1.csv").write_text(text)
     assert fails(spark, f"csv:{tmp_path}/?header=true", origin(a=I64))
 
 
-def test_csv_without_header_or_without_files_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_csv_without_header_or_without_files_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """Columns are taken by name, so a name must be there."""
     assert refused(spark, f"csv:{tmp_path}/?header=true", origin(a=I64)).code == "SOURCE_EMPTY"
     (tmp_path / "0.csv").write_text("1,2\n")
@@ -267,7 +289,9 @@ def test_json_keys_are_found_without_regard_to_case(spark: SparkSession, tmp_pat
     assert found == [(1, 1.5, None, 1), (2, None, None, 1), (3, None, "x", 1)]
 
 
-@pytest.mark.parametrize("text", ['{"k": "x"}', '{"k": 1.5}', '{"k": 99999999999999999999}', '{"k": '])
+@pytest.mark.parametrize(
+    "text", ['{"k": "x"}', '{"k": 1.5}', '{"k": 99999999999999999999}', '{"k": ']
+)
 def test_a_malformed_json_row_fails(spark: SparkSession, tmp_path: Path, text: str) -> None:
     """A value of another type must not become null."""
     (tmp_path / "a.json").write_text('{"k": 1}\n')
@@ -294,7 +318,9 @@ def test_other_formats_are_passed_to_spark(spark: SparkSession) -> None:
     """Any streaming format by name, with its own schema checked."""
     opened = open_source(spark, "rate:?rowsPerSecond=1", origin(value=I64))
     assert opened.streaming
-    assert refused(spark, "rate:?rowsPerSecond=1", origin(value=STRING)).code == "COLUMN_TYPE_MISMATCH"
+    assert (
+        refused(spark, "rate:?rowsPerSecond=1", origin(value=STRING)).code == "COLUMN_TYPE_MISMATCH"
+    )
 
 
 def test_orc_files_are_a_source(spark: SparkSession, tmp_path: Path) -> None:
@@ -328,7 +354,9 @@ def test_every_operation_word_has_its_sign(spark: SparkSession, tmp_path: Path) 
     assert [weight for _, weight in found] == list(WORDS.values())
 
 
-@pytest.mark.parametrize(("word", "shown"), [("upsert", "'upsert'"), ("Insert", "'Insert'"), (None, "null")])
+@pytest.mark.parametrize(
+    ("word", "shown"), [("upsert", "'upsert'"), ("Insert", "'Insert'"), (None, "null")]
+)
 def test_an_unknown_operation_fails_the_batch(
     spark: SparkSession, tmp_path: Path, word: str | None, shown: str
 ) -> None:
@@ -348,7 +376,9 @@ def test_weights_are_taken_from_their_column(spark: SparkSession, tmp_path: Path
     assert "WEIGHT_IS_NULL" in fails(spark, spec, origin(x=I64))
 
 
-def test_weight_and_operation_columns_are_checked_like_others(spark: SparkSession, tmp_path: Path) -> None:
+def test_weight_and_operation_columns_are_checked_like_others(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """A missing one or one of another type is refused before a row is read."""
     parquet(tmp_path / "in", "a", {"x": [1], "w": ["1"]})
     base = f"parquet:{tmp_path}/in"
@@ -398,7 +428,9 @@ def test_zones_of_the_callers_session_change_nothing(spark: SparkSession) -> Non
     own = spark.newSession()
     own.conf.set("spark.sql.session.timeZone", "America/New_York")
     own.conf.set("spark.sql.ansi.enabled", "false")
-    frame = own.sql("select timestamp'2020-01-01 00:00:00Z' as t, timestamp_ntz'2020-01-01 00:00:00' as n")
+    frame = own.sql(
+        "select timestamp'2020-01-01 00:00:00Z' as t, timestamp_ntz'2020-01-01 00:00:00' as n"
+    )
     table = origin(t=Type("precision_timestamp", params=(6,)), n=Type("precision_timestamp_tz", params=(6,)))  # fmt: skip
     opened = open_source(spark, frame, table).frame.selectExpr("c0", "unix_micros(c1)")
     assert [tuple(r) for r in opened.collect()] == [(dt.datetime(2020, 1, 1), 1577836800000000)]

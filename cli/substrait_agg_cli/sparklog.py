@@ -1,0 +1,49 @@
+"""What Spark prints: kept apart from what the command prints, and kept at all only when it helps to explain a failure."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from substrait_agg.errors import SubstraitAggError
+
+EXPLAINED_BY_SPARK = frozenset(
+    "BATCH_FAILED RUN_NOT_STARTED SPARK_NOT_STARTED SOURCE_UNREADABLE".split()
+)
+"""Errors whose reason Spark's log tells in more detail."""
+
+
+@contextmanager
+def spark_log(*, debug: bool) -> Iterator[IO[bytes] | None]:
+    """The file that Spark prints to, without a name and so never left behind; None with `debug`: stderr.
+
+    A failure that Spark's log explains gets a note with the name of a copy.
+    """
+    if debug:
+        yield None
+        return
+    with tempfile.TemporaryFile() as log:
+        try:
+            yield log
+        except BrokenPipeError:
+            raise
+        except Exception as error:
+            code = error.code if isinstance(error, SubstraitAggError) else None
+            if code is None or code in EXPLAINED_BY_SPARK:
+                _keep(log, error)
+            raise
+
+
+def _keep(log: IO[bytes], error: Exception) -> None:
+    # The JVM writes through the same file description: its position is the end of what it has written.
+    log.seek(0)
+    with tempfile.NamedTemporaryFile(prefix="substrait-agg-", suffix=".log", delete=False) as copy:
+        shutil.copyfileobj(log, copy)
+    if Path(copy.name).stat().st_size:
+        error.add_note(f"what Spark printed is in {copy.name}")
+    else:
+        Path(copy.name).unlink()

@@ -1,0 +1,113 @@
+"""Small tables that change, batch by batch, and plans over them checked at every version."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from tests.e2e.files import write_in_order
+from tests.e2e.random_rows import arrow_type
+from tests.e2e.rows import Bag
+from tests.e2e.running import check_versions, maintain
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Change = tuple[tuple[Any, ...], int]
+"""A row and its weight."""
+
+OPERATIONS = {1: "insert", -1: "delete"}
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A table and its changes.
+
+    Attributes:
+        table: its name in the plan.
+        columns: name -> type as in `plans.type_`.
+        how: ``one`` (weights are all 1), ``op`` or ``weight``.
+        batches: per file its changes.
+    """
+
+    table: str
+    columns: dict[str, str]
+    how: str
+    batches: Sequence[Sequence[Change]]
+
+    def tables(self) -> list[pa.Table]:
+        """The content of the files."""
+        return [self._table(batch) for batch in self.batches]
+
+    def _table(self, batch: Sequence[Change]) -> pa.Table:
+        cells = {
+            name: pa.array([row[i] for row, _ in batch], arrow_type(type_))
+            for i, (name, type_) in enumerate(self.columns.items())
+        }
+        weights = [weight for _, weight in batch]
+        if self.how == "op":
+            cells["change"] = pa.array([OPERATIONS[w] for w in weights], pa.string())
+        if self.how == "weight":
+            cells["change"] = pa.array(weights, pa.int64())
+        return pa.table(cells)
+
+    def write(self, folder: Path) -> str:
+        """Write the files; the SPEC that reads them one per batch."""
+        write_in_order(folder / self.table, self.tables())
+        change = "" if self.how == "one" else f"&{self.how}=change"
+        return f"parquet:{folder / self.table}?batch-files=1{change}"
+
+    def after(self, version: int) -> Bag:
+        """Net weights of all rows at a version, zeros left out."""
+        total: Bag = Counter()
+        for batch in self.batches[:version]:
+            for row, weight in batch:
+                total[row] += weight
+        return Counter({row: weight for row, weight in total.items() if weight})
+
+
+def check(
+    spark: SparkSession,
+    folder: Path,
+    plan: str,
+    feeds: Sequence[Feed],
+    wanted: Callable[..., Bag],
+    **options: Any,
+) -> Path:
+    """Run the plan; every version must be `wanted` of the tables' net rows then. Returns the checkpoint."""
+    sources = {feed.table: feed.write(folder) for feed in feeds}
+    checkpoint = folder / "checkpoint"
+    views = maintain(spark, plan, sources, checkpoint, **options)
+    last = max(len(feed.batches) for feed in feeds)
+    every = [wanted(*(feed.after(v) for feed in feeds)) for v in range(last + 1)]
+    check_versions(checkpoint, views, every)
+    return checkpoint
+
+
+def churn(
+    rng: random.Random, make: Callable[[], tuple[Any, ...]], batches: int, size: int
+) -> list[list[Change]]:
+    """Batches that insert and delete; the last but one deletes all there is, some rows are retracted a batch too early."""
+    made: list[list[Change]] = []
+    alive: list[tuple[Any, ...]] = []
+    early: list[tuple[Any, ...]] = []
+    for number in range(batches):
+        if number == batches - 2:
+            made.append([(row, -1) for row in alive] + [(row, 1) for row in early])
+            alive, early = [], []
+            continue
+        doomed = [alive.pop(rng.randrange(len(alive))) for _ in range(len(alive) // 2)]
+        new = [make() for _ in range(size)]
+        changes = [*((row, -1) for row in doomed), *((row, 1) for row in [*new, *early])]
+        early = [make()] if number < batches - 3 else []
+        changes += [(row, -1) for row in early]
+        alive += new
+        rng.shuffle(changes)
+        made.append(changes)
+    return made

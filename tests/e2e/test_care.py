@@ -1,0 +1,111 @@
+"""The careful ways to sum a batch are taken when they are needed, only then, and give the same exact answer."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import substrait_agg as sa
+from tests.e2e.feeds import Feed, check
+from tests.e2e.files import write_in_order
+from tests.e2e.model import measured
+from tests.e2e.plans import Builder, aggregate, column, read
+from tests.e2e.rows import Bag, bag, plain
+from tests.e2e.running import check_versions, maintain, observed_care
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = {"k": "i64", "x": "fp64", "m": "decimal<38,0>"}
+BIG = Decimal(10**38 - 1)
+
+
+def _plan() -> str:
+    builder = Builder()
+    measures = [
+        builder.measure("sum", (column(1), "fp64"), output="fp64"),
+        builder.measure("avg", (column(2), "decimal<38,0>"), output="decimal<38,0>"),
+        builder.measure("count", (column(2), "decimal<38,0>"), output="i64!"),
+    ]
+    return builder.plan(aggregate(read("t", COLUMNS), [column(0)], measures), "k", "s", "m", "n")
+
+
+def _wanted(rows: Bag) -> Bag:
+    groups: dict[Any, list[tuple[tuple[Any, ...], int]]] = {}
+    for row, weight in rows.items():
+        groups.setdefault(row[0], []).append((row, weight))
+    return Counter(
+        (
+            key,
+            plain(measured("sum", [(r[1], w) for r, w in members], "fp64")),
+            measured("avg", [(r[2], w) for r, w in members], "decimal<38,0>"),
+            measured("count", [(r[2], w) for r, w in members], "i64"),
+        )
+        for key, members in groups.items()
+        if sum(w for _, w in members) > 0
+    )
+
+
+def _rows(x: float | None, m: Decimal | None) -> list[tuple[tuple[Any, ...], int]]:
+    return [((k, x, m), 1) for k in range(20)]
+
+
+def test_ordinary_values_need_no_care(spark: SparkSession, tmp_path: Path) -> None:
+    """Floats between 2^-32 and 2^32, zeros and nulls, decimals whose sums fit."""
+    batches = [_rows(x, Decimal(7)) for x in (2.0**-32, -(2.0**32) + 1, 0.0, -0.0, None, 1 / 3)]
+    feed = Feed("t", COLUMNS, "op", [sum(batches, [])])
+    with observed_care() as seen:
+        check(spark, tmp_path, _plan(), [feed], _wanted, partitions=4)
+    assert not any(care.place or care.parts for care in seen)
+
+
+def test_unusual_floats_are_placed_once_more(spark: SparkSession, tmp_path: Path) -> None:
+    """Floats of other magnitudes leave the exchange at the wrong partition; the rest of the run takes care at once."""
+    unusual = [2.0**32, 1e300, 5e-324, -1e-10, math.inf, math.nan]
+    batches = [
+        _rows(1.5, None),
+        [change for x in unusual for change in _rows(x, None)],
+        [(row, -1) for x in (1e300, math.inf, math.nan) for row, _ in _rows(x, None)],
+        _rows(2.5, None),
+    ]
+    with observed_care() as seen:
+        check(spark, tmp_path, _plan(), [Feed("t", COLUMNS, "op", batches)], _wanted, partitions=4)
+    assert [care.place for care in seen] == [False, False, True, True, True]
+
+
+def test_decimals_beyond_38_digits_are_summed_in_parts(spark: SparkSession, tmp_path: Path) -> None:
+    """A batch whose sum does not fit Spark's widest decimal, one that comes back below it, one with negative weights."""
+    batches = [
+        _rows(None, BIG),
+        [*_rows(None, BIG), *_rows(None, BIG - 1), *_rows(1e-300, -BIG)],
+        [(row, -1) for row, _ in _rows(None, BIG)] * 2,
+        [(row, -1) for row, _ in _rows(None, BIG - 1)],
+    ]
+    with observed_care() as seen:
+        check(spark, tmp_path, _plan(), [Feed("t", COLUMNS, "op", batches)], _wanted, partitions=2)
+    assert [care.parts for care in seen] == [False, False, True, True, True]
+    assert seen[-1].place
+
+
+def test_any_number_of_partitions_serves_the_same_state(spark: SparkSession, tmp_path: Path) -> None:
+    """1, 4, 2, 4, 1 partitions in runs of one checkpoint, one batch each; groups change in every run."""
+    batches = [[*_rows(float(n), Decimal(n)), ((100 + n, 1.0, None), 1)] for n in range(5)]
+    batches[3] = [(row, -1) for row, _ in batches[0]]
+    feed = Feed("t", COLUMNS, "op", batches)
+    tables, views = feed.tables(), {}
+    for number, partitions in enumerate((1, 4, 2, 4, 1)):
+        write_in_order(tmp_path / "t", tables[number : number + 1], number)
+        source = {"t": f"parquet:{tmp_path / 't'}?op=change&batch-files=1"}
+        views |= maintain(
+            spark, _plan(), source, tmp_path / "checkpoint", partitions=partitions
+        )
+    every = [_wanted(feed.after(version)) for version in range(6)]
+    check_versions(tmp_path / "checkpoint", views, every)
+    assert bag(sa.open_view(tmp_path / "checkpoint").to_arrow()) == every[-1]

@@ -1,0 +1,243 @@
+"""Shapes of plans: aggregates over aggregates, unions, rows above an aggregate, distinct rows, rows in the plan."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.e2e.feeds import Feed, check, churn
+from tests.e2e.plans import (
+    ARITHMETIC,
+    COMPARISON,
+    Builder,
+    Json,
+    aggregate,
+    column,
+    filtered,
+    literal,
+    projected,
+    read,
+    union_all,
+    virtual,
+)
+from tests.e2e.rows import Bag
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = {"a": "string", "b": "i32", "x": "i64"}
+
+
+def _feed(seed: int, table: str = "t", how: str = "op", batches: int = 5) -> Feed:
+    rng = random.Random(seed)
+
+    def make() -> tuple[Any, ...]:
+        x = None if rng.random() < 0.5 else rng.randint(-9, 9)
+        return rng.choice(["p", "q", None]), rng.randint(0, 2), x
+
+    return Feed(table, COLUMNS, how, churn(rng, make, batches, 6))
+
+
+def _groups(rows: Bag, *keys: int) -> dict[tuple[Any, ...], Bag]:
+    groups: dict[tuple[Any, ...], Bag] = defaultdict(Counter)
+    for row, weight in rows.items():
+        groups[tuple(row[k] for k in keys)][row] += weight
+    return {key: members for key, members in groups.items() if sum(members.values()) > 0}
+
+
+def _count(rows: Bag, ordinal: int) -> int:
+    return sum(weight for row, weight in rows.items() if row[ordinal] is not None)
+
+
+def _sum(rows: Bag, ordinal: int) -> int | None:
+    total = sum(row[ordinal] * w for row, w in rows.items() if row[ordinal] is not None)
+    return total if _count(rows, ordinal) > 0 else None
+
+
+def _sums(builder: Builder, source: Json) -> Json:
+    """SELECT a, b, sum(x), count(*) FROM source GROUP BY a, b."""
+    measures = [
+        builder.measure("sum", (column(2), "i64"), output="i64"),
+        builder.measure("count", output="i64!"),
+    ]
+    return aggregate(source, [column(0), column(1)], measures)
+
+
+def _summed(rows: Bag) -> Bag:
+    return Counter(
+        (*key, _sum(members, 2), sum(members.values())) for key, members in _groups(rows, 0, 1).items()
+    )
+
+
+def test_groups_go_and_come_and_nulls_come_back(spark: SparkSession, tmp_path: Path) -> None:
+    """One aggregate: groups vanish and return, sums go back to null, a retraction before its insertion is carried."""
+    builder = Builder()
+    plan = builder.plan(_sums(builder, read("t", COLUMNS)), "a", "b", "s", "n")
+    check(spark, tmp_path, plan, [_feed(1, batches=6)], _summed)
+
+
+def test_sum_of_sums(spark: SparkSession, tmp_path: Path) -> None:
+    """An aggregate by a over an aggregate by a, b: the changes of one are the input of the other in the same batch."""
+    builder = Builder()
+    outer = [
+        builder.measure("sum", (column(2), "i64"), output="i64"),
+        builder.measure("count", (column(2), "i64"), output="i64!"),
+        builder.measure("sum", (column(3), "i64!"), output="i64"),
+    ]
+    plan = builder.plan(
+        aggregate(_sums(builder, read("t", COLUMNS)), [column(0)], outer), "a", "s", "c", "n"
+    )
+
+    def wanted(rows: Bag) -> Bag:
+        inner = _groups(_summed(rows), 0)
+        return Counter(
+            (*key, _sum(members, 2), _count(members, 2), _sum(members, 3))
+            for key, members in inner.items()
+        )
+
+    check(spark, tmp_path, plan, [_feed(2)], wanted)
+
+
+def test_count_of_groups(spark: SparkSession, tmp_path: Path) -> None:
+    """A global aggregate over a grouped one has one row at every version, also where there is no group."""
+    builder = Builder()
+    outer = [
+        builder.measure("count", output="i64!"),
+        builder.measure("sum", (column(2), "i64"), output="i64"),
+        builder.measure("avg", (column(3), "i64!"), output="fp64"),
+    ]
+    plan = builder.plan(
+        aggregate(_sums(builder, read("t", COLUMNS)), [], outer), "groups", "s", "mean"
+    )
+
+    def wanted(rows: Bag) -> Bag:
+        groups = _summed(rows)
+        total = _sum(groups, 3)
+        mean = None if total is None else total / len(groups)
+        return Counter([(len(groups), _sum(groups, 2), mean)])
+
+    check(spark, tmp_path, plan, [_feed(3)], wanted)
+
+
+def test_union_of_two_tables(spark: SparkSession, tmp_path: Path) -> None:
+    """Two sources, one with operations and one with weights, that move on together."""
+    builder = Builder()
+    source = union_all(read("t", COLUMNS), read("u", COLUMNS))
+    plan = builder.plan(_sums(builder, source), "a", "b", "s", "n")
+    row = ("q", 1, 7)
+    weights = [[(row, 3), (row, -1)], [(row, 0)], [(row, -5), (("p", 0, None), 2)], [(row, 4)]]
+    feeds = [_feed(4), Feed("u", COLUMNS, "weight", weights)]
+
+    def wanted(left: Bag, right: Bag) -> Bag:
+        total = Counter(left)
+        total.update(right)
+        return _summed(total)
+
+    check(spark, tmp_path, plan, feeds, wanted)
+
+
+def test_union_of_a_table_with_itself(spark: SparkSession, tmp_path: Path) -> None:
+    """Both sides see the same batch, one of them filtered."""
+    builder = Builder()
+    condition = builder.call(
+        "gt:any_any", COMPARISON, column(1), literal("i32", 0), output="bool"
+    )
+    source = union_all(read("t", COLUMNS), filtered(read("t", COLUMNS), condition))
+    plan = builder.plan(_sums(builder, source), "a", "b", "s", "n")
+
+    def wanted(rows: Bag) -> Bag:
+        total = Counter(rows)
+        total.update({row: w for row, w in rows.items() if row[1] > 0})
+        return _summed(total)
+
+    check(spark, tmp_path, plan, [_feed(6)], wanted)
+
+
+def test_a_table_that_feeds_two_operators(spark: SparkSession, tmp_path: Path) -> None:
+    """UNION ALL of an aggregate and of the table itself: both operators take the same batch, once."""
+    builder = Builder()
+    by_a = aggregate(
+        read("t", COLUMNS),
+        [column(0)],
+        [builder.measure("sum0", (column(2), "i64"), output="i64!")],
+    )
+    plan = builder.plan(union_all(by_a, projected(read("t", COLUMNS), 3, column(0), column(2))), "a", "s")
+
+    def wanted(rows: Bag) -> Bag:
+        result: Bag = Counter()
+        for key, members in _groups(rows, 0).items():
+            result[(*key, _sum(members, 2) or 0)] += 1
+        for row, weight in rows.items():
+            result[row[0], row[2]] += weight
+        return +result
+
+    check(spark, tmp_path, plan, [_feed(7)], wanted)
+
+
+def test_having_and_computed_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """A filter and a projection above an aggregate: equal rows of several groups are shown as often as they occur."""
+    builder = Builder()
+    condition = builder.call("gt:any_any", COMPARISON, column(3), literal("i64", 1), output="bool")
+    halved = builder.call("multiply:i64_i64", ARITHMETIC, column(3), literal("i64", 2), output="i64!")
+    source = filtered(_sums(builder, read("t", COLUMNS)), condition)
+    plan = builder.plan(projected(source, 4, column(0), halved), "a", "double")
+
+    def wanted(rows: Bag) -> Bag:
+        result: Bag = Counter()
+        for row in _summed(rows):
+            if row[3] > 1:
+                result[row[0], row[3] * 2] += 1
+        return result
+
+    check(spark, tmp_path, plan, [_feed(8)], wanted)
+
+
+def test_select_distinct(spark: SparkSession, tmp_path: Path) -> None:
+    """Keys without measures."""
+    builder = Builder()
+    plan = builder.plan(aggregate(read("t", COLUMNS), [column(0), column(2)], []), "a", "x")
+    check(spark, tmp_path, plan, [_feed(9)], lambda rows: Counter(list(_groups(rows, 0, 2))))
+
+
+def test_no_aggregate_at_all(spark: SparkSession, tmp_path: Path) -> None:
+    """A filter and a projection over weighted rows: the view is the multiset, weights below zero are not shown."""
+    builder = Builder()
+    condition = builder.call("gt:any_any", COMPARISON, column(1), literal("i32", 0), output="bool")
+    source = filtered(read("t", COLUMNS), condition)
+    plan = builder.plan(projected(source, 3, column(2), column(0)), "x", "a")
+    row, other, left_out = ("p", 1, None), ("q", 2, 4), ("p", 0, 1)
+    batches = [
+        [(row, 3), (other, -2)],
+        [(row, -1), (other, 5), (left_out, 9)],
+        [(row, -2), (other, 2)],
+        [(other, -2)],
+    ]
+
+    def wanted(rows: Bag) -> Bag:
+        return Counter({(r[2], r[0]): w for r, w in rows.items() if r[1] > 0 and w > 0})
+
+    check(spark, tmp_path, plan, [Feed("t", COLUMNS, "weight", batches)], wanted)
+
+
+def test_rows_written_in_the_plan(spark: SparkSession, tmp_path: Path) -> None:
+    """They are there from version 0 on, beside the rows of a table."""
+    builder = Builder()
+    rows = [("p", 0, 5), ("p", 0, 5), ("z", 1, 1)]
+    written = [
+        [literal("string", a), literal("i32", b), literal("i64", x)] for a, b, x in rows
+    ]
+    source = union_all(virtual(COLUMNS, written), read("t", COLUMNS))
+    plan = builder.plan(_sums(builder, source), "a", "b", "s", "n")
+
+    def wanted(changes: Bag) -> Bag:
+        total = Counter(changes)
+        total.update(rows)
+        return _summed(total)
+
+    check(spark, tmp_path, plan, [_feed(10, batches=3)], wanted)

@@ -1,0 +1,154 @@
+"""Where changes come from, where they go, and what happens when a batch cannot be computed."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import substrait_agg as sa
+from tests.e2e.files import age, write_in_order
+from tests.e2e.plans import Builder, aggregate, column, read, union_all
+from tests.e2e.rows import Bag, bag, changes_by_version
+from tests.e2e.running import check_versions, maintain
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = {"k": "string", "x": "i64"}
+
+
+def sums(*tables: str, keys: bool = True) -> str:
+    """SELECT k, sum(x), count(*) FROM tables GROUP BY k, or without k."""
+    builder = Builder()
+    reads = [read(table, COLUMNS) for table in tables]
+    measures = [
+        builder.measure("sum", (column(1), "i64"), output="i64"),
+        builder.measure("count", output="i64!"),
+    ]
+    source = reads[0] if len(reads) == 1 else union_all(*reads)
+    names = ["k", "s", "n"] if keys else ["s", "n"]
+    return builder.plan(aggregate(source, [column(0)] if keys else [], measures), *names)
+
+
+def rows(*pairs: tuple[str | None, int | None], **more: Any) -> pa.Table:
+    """A source file of (k, x) rows."""
+    k, x = zip(*pairs, strict=True) if pairs else ((), ())
+    return pa.table({"k": pa.array(k, pa.string()), "x": pa.array(x, pa.int64()), **more})
+
+
+def shown(checkpoint: Path, version: int | None = None) -> Bag:
+    """The rows of a view."""
+    return bag(sa.open_view(checkpoint).to_arrow(version))
+
+
+def test_an_empty_folder_shows_one_global_row(spark: SparkSession, tmp_path: Path) -> None:
+    """Version 0 of a global aggregate: a null sum and a count of 0; rows that come later change it."""
+    (tmp_path / "in").mkdir()
+    source = {"t": f"parquet:{tmp_path / 'in'}?batch-files=1"}
+    plan, checkpoint = sums("t", keys=False), tmp_path / "checkpoint"
+    views = maintain(spark, plan, source, checkpoint)
+    write_in_order(tmp_path / "in", [rows(("a", 3), ("b", None))])
+    views |= maintain(spark, plan, source, checkpoint)
+    check_versions(checkpoint, views, [Counter([(None, 0)]), Counter([(3, 2)])])
+
+
+def test_a_static_dataframe_is_read_once(spark: SparkSession, tmp_path: Path) -> None:
+    """It makes version 0, with weights where it has them; a second run adds nothing."""
+    frame = spark.createDataFrame(
+        [("a", 1, 2), ("a", 5, 1), ("b", 7, -1)], "k string, x bigint, __weight bigint"
+    )
+    for _ in range(2):
+        maintain(spark, sums("t"), {"t": frame}, tmp_path / "checkpoint")
+        assert sa.open_view(tmp_path / "checkpoint").versions() == [0]
+        assert shown(tmp_path / "checkpoint") == Counter([("a", 7, 3)])
+
+
+def test_a_stream_beside_a_static_dataframe(spark: SparkSession, tmp_path: Path) -> None:
+    """A streaming DataFrame made by the caller, whose settings and whose columns' order are left alone."""
+    write_in_order(tmp_path / "in", [rows(("a", 1)), rows(("b", 2), ("a", -1))])
+    reader = spark.readStream.schema("x bigint, k string").option("maxFilesPerTrigger", 1)
+    stream = reader.parquet(str(tmp_path / "in"))
+    static = spark.createDataFrame([("a", 10), ("c", None)], "k string, x bigint")
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    checkpoint = tmp_path / "checkpoint"
+    views = maintain(
+        spark, sums("t", "u"), {"t": stream, "u": static}, checkpoint, partitions=1
+    )
+    wanted = [
+        Counter([("a", 10, 1), ("c", None, 1)]),
+        Counter([("a", 11, 2), ("c", None, 1)]),
+        Counter([("a", 10, 3), ("b", 2, 1), ("c", None, 1)]),
+    ]
+    check_versions(checkpoint, views, wanted)
+    assert spark.conf.get("spark.sql.shuffle.partitions") == before
+
+
+def test_csv_json_and_table_sources_together(spark: SparkSession, tmp_path: Path) -> None:
+    """Three formats in one plan; CSV with operations, JSON with weights, a table of the catalogue."""
+    for name in ("csv", "json"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "csv" / "1.csv").write_text('op,x,k\n+I,5,a\n+I,,b\n-D,2,a\n')
+    lines = [{"k": "a", "x": 1, "w": 3}, {"k": "c", "x": -4, "w": 1}, {"k": None, "w": 1}]
+    (tmp_path / "json" / "1.json").write_text("\n".join(map(json.dumps, lines)))
+    spark.sql("DROP TABLE IF EXISTS e2e_sums")
+    spark.sql("CREATE TABLE e2e_sums (k STRING, x BIGINT) USING parquet")
+    spark.sql("INSERT INTO e2e_sums VALUES ('a', 100), ('d', 1)")
+    sources = {
+        "t": f"csv:{tmp_path / 'csv'}?header=true&op=op",
+        "u": f"json:{tmp_path / 'json'}?weight=w",
+        "v": "table:e2e_sums",
+    }
+    try:
+        maintain(spark, sums("t", "u", "v"), sources, tmp_path / "checkpoint")
+    finally:
+        spark.sql("DROP TABLE e2e_sums")
+    assert shown(tmp_path / "checkpoint") == Counter(
+        [("a", 106, 4), ("b", None, 1), ("c", -4, 1), ("d", 1, 1), (None, None, 1)]
+    )
+
+
+def test_on_changes_gets_every_version_once(spark: SparkSession, tmp_path: Path) -> None:
+    """The tables that the callback gets are the changes of the view, over two runs."""
+    seen: list[tuple[int, pa.Table]] = []
+    folder, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    files = [rows(("a", 1), ("b", 1)), rows(("a", 1)), rows(), rows(("c", None))]
+    for start, count in ((0, 2), (2, 2)):
+        write_in_order(folder, files[start : start + count], start)
+        maintain(
+            spark,
+            sums("t"),
+            {"t": f"parquet:{folder}?batch-files=1"},
+            checkpoint,
+            on_changes=lambda table, version: seen.append((version, table)),
+        )
+    whole = sa.open_view(checkpoint).changes()
+    assert [version for version, _ in seen] == [1, 2, 4]
+    assert all(table.schema == whole.schema for _, table in seen)
+    assert changes_by_version(pa.concat_tables(t for _, t in seen)) == changes_by_version(whole)
+
+
+def test_a_result_that_overflows_commits_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """RESULT_OVERFLOW leaves the version before; with the file corrected, the same run continues."""
+    folder, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    most = 2**63 - 1
+    write_in_order(folder, [rows(("a", most), ("b", 1)), rows(("a", 1), ("b", 1)), rows(("c", 2))])
+    source = {"t": f"parquet:{folder}?batch-files=1"}
+    for _ in range(2):
+        with pytest.raises(sa.RunFailed, match="does not fit its type i64") as caught:
+            maintain(spark, sums("t"), source, checkpoint)
+        assert caught.value.code == "RESULT_OVERFLOW"
+        assert sa.open_view(checkpoint).versions() == [0, 1]
+        assert shown(checkpoint) == Counter([("a", most, 1), ("b", 1, 1)])
+    write_in_order(folder, [rows(("a", -1), ("b", 1))], 1)
+    age(folder / "part-0001.parquet", 1)
+    maintain(spark, sums("t"), source, checkpoint)
+    assert sa.open_view(checkpoint).versions() == [0, 1, 2, 3]
+    assert shown(checkpoint, 2) == Counter([("a", most - 1, 2), ("b", 2, 2)])
+    assert shown(checkpoint) == Counter([("a", most - 1, 2), ("b", 2, 2), ("c", 2, 1)])
