@@ -130,7 +130,7 @@ def _status_of(error: Exception) -> int:
         reason = (error.strerror or str(error)).lower()
         show("error", "FILE_NOT_USABLE", str(error.filename or ""), reason, help)
         return FAILURE
-    message = f"{type(error).__name__}: {error}"
+    message = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
     show("error", "INTERNAL", "", message, "this is a bug; --debug shows where it happened")
     return FAILURE
 

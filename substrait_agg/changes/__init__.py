@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from substrait_agg.changes.encode import change_lines, csv_lines, row_lines, table_lines
-from substrait_agg.changes.outputs import OUTPUTS, Delivery, OutputSpec, parse_output
+from substrait_agg.changes.outputs import (
+    OUTPUTS,
+    Delivery,
+    OutputSpec,
+    check_outputs,
+    parse_output,
+)
 from substrait_agg.changes.sinks import Sink, write_parquet, write_parquet_to, write_text
 
 __all__ = [
@@ -12,6 +18,7 @@ __all__ = [
     "OutputSpec",
     "Sink",
     "change_lines",
+    "check_outputs",
     "csv_lines",
     "parse_output",
     "row_lines",

@@ -43,12 +43,17 @@ class Place:
     stdout: TextIO
 
 
+def _nothing(_spec: OutputSpec, _place: Place) -> None:
+    """No check."""
+
+
 @dataclass(frozen=True, slots=True)
 class OutputKind:
-    """A row of the table: whether it has a location, and how it is opened."""
+    """A row of the table: whether it has a location, how it is opened, and what is checked before that."""
 
     location: OneOf["none", "optional", "required"]
     open: Callable[[OutputSpec, Place], Sink]
+    check: Callable[[OutputSpec, Place], object] = _nothing
 
 
 def _batch_text(spec: OutputSpec, place: Place) -> Sink:
@@ -58,10 +63,33 @@ def _batch_text(spec: OutputSpec, place: Place) -> Sink:
 def _stream_json(spec: OutputSpec, place: Place) -> Sink:
     if spec.location is None:
         return StreamJson(place.stdout)
-    if spec.location.exists() and not spec.location.is_file():
-        # A pipe or a device takes the lines as they come; it has no end to cut off.
+    if _is_device(spec.location):
+        # It takes the lines as they come; it has no end to cut off.
         return StreamJson(spec.location.open("w"), owned=True)
     return AppendJson(spec.location, Record.of(place.checkpoint, spec.kind, spec.location))
+
+
+def _check_stream_json(spec: OutputSpec, place: Place) -> None:
+    _check_text(spec, place)
+    if spec.location is None or _is_device(spec.location):
+        return
+    AppendJson.check(spec.location, Record.of(place.checkpoint, spec.kind, spec.location))
+
+
+def _is_device(path: Path) -> bool:
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _check_changes_parquet(spec: OutputSpec, place: Place) -> None:
+    folder = _folder(spec)
+    ChangesParquet.check(folder, Record.of(place.checkpoint, spec.kind, folder))
+
+
+def _check_text(spec: OutputSpec, _place: Place) -> None:
+    if spec.location is not None and spec.location.is_dir():
+        message = f"output {spec.kind} needs a file, this is a folder"
+        help = "give the path of a file; it is replaced as a whole"
+        raise UsageError("OUTPUT_NOT_A_FILE", message, help=help, path=str(spec.location))
 
 
 def _changes_parquet(spec: OutputSpec, place: Place) -> Sink:
@@ -87,11 +115,11 @@ def _folder(spec: OutputSpec) -> Path:
 
 
 OUTPUTS: dict[str, OutputKind] = {
-    "batch-table": OutputKind("optional", _batch_text),
-    "batch-csv": OutputKind("optional", _batch_text),
-    "stream-json": OutputKind("optional", _stream_json),
-    "changes-parquet": OutputKind("required", _changes_parquet),
-    "view-parquet": OutputKind("required", _view_parquet),
+    "batch-table": OutputKind("optional", _batch_text, _check_text),
+    "batch-csv": OutputKind("optional", _batch_text, _check_text),
+    "stream-json": OutputKind("optional", _stream_json, _check_stream_json),
+    "changes-parquet": OutputKind("required", _changes_parquet, _check_changes_parquet),
+    "view-parquet": OutputKind("required", _view_parquet, lambda spec, _: _folder(spec)),
     "none": OutputKind("none", _none),
 }
 
@@ -123,6 +151,20 @@ def parse_output(text: str) -> OutputSpec:
 
 def _kinds_help() -> str:
     return f"one of {', '.join(OUTPUTS)}"
+
+
+def check_outputs(outputs: Iterable[str | OutputSpec | Sink], checkpoint: str | Path) -> None:
+    """Check that outputs can be opened, before anything is written.
+
+    Raises:
+        UsageError: OPTION_INVALID, OUTPUT_EXISTS, OUTPUT_NOT_A_FILE, OUTPUT_NOT_A_FOLDER.
+        StateRefused: OUTPUT_DAMAGED, OUTPUT_RECORD_DAMAGED.
+    """
+    place = Place(Path(checkpoint), sys.stdout)
+    for output in outputs:
+        if not isinstance(output, Sink):
+            spec = parse_output(output) if isinstance(output, str) else output
+            OUTPUTS[spec.kind].check(spec, place)
 
 
 class Delivery:

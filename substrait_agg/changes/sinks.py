@@ -110,20 +110,31 @@ class AppendJson(Sink):
     keeps_position = True
 
     def __init__(self, path: Path, record: Record) -> None:
-        known = record.read()
-        size = path.stat().st_size if path.exists() else 0
-        if known is None and size:
-            raise _taken(path)
+        known = self.check(path, record)
         self._record = record
         self._position, end = known or (None, 0)
-        if size < end:
-            raise _shortened(path, size, end)
         path.parent.mkdir(parents=True, exist_ok=True)
         if known is None:
             record.write(None)
         self._file = path.open("ab")
         self._file.truncate(end)
         sync_folder(path.parent)
+
+    @staticmethod
+    def check(path: Path, record: Record) -> tuple[int | None, int] | None:
+        """What the record says, None without one; nothing is written.
+
+        Raises:
+            UsageError: OUTPUT_EXISTS.
+            StateRefused: OUTPUT_DAMAGED, OUTPUT_RECORD_DAMAGED.
+        """
+        known = record.read()
+        size = path.stat().st_size if path.exists() else 0
+        if known is None and size:
+            raise _taken(path)
+        if known is not None and size < known[1]:
+            raise _shortened(path, size, known[1])
+        return known
 
     @property
     def position(self) -> int | None:
@@ -150,15 +161,26 @@ class ChangesParquet(Sink):
     keeps_position = True
 
     def __init__(self, folder: Path, record: Record) -> None:
-        known = record.read()
+        known = self.check(folder, record)
         if known is None:
-            if any(folder.glob("changes-*.parquet")):
-                raise _taken(folder)
             record.write(None)
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._record = record
         self._position = known[0] if known else None
+
+    @staticmethod
+    def check(folder: Path, record: Record) -> tuple[int | None, int] | None:
+        """What the record says, None without one; nothing is written.
+
+        Raises:
+            UsageError: OUTPUT_EXISTS.
+            StateRefused: OUTPUT_RECORD_DAMAGED.
+        """
+        known = record.read()
+        if known is None and any(folder.glob("changes-*.parquet")):
+            raise _taken(folder)
+        return known
 
     @property
     def position(self) -> int | None:

@@ -76,9 +76,9 @@ def parse_snapshot(content: bytes, name: str) -> Snapshot:
     try:
         body = json.loads(content)
         crc = body.pop("crc")
-        if body.pop("format") > FORMAT:
+        if body["format"] > FORMAT:
             raise _unknown_format(name)
-        if crc != _crc({"format": FORMAT, **body}):
+        if crc != _crc(body) or body.pop("format") != FORMAT:
             raise ValueError("its checksum does not match its content")
         return _from_body(body)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

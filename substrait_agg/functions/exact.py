@@ -253,7 +253,7 @@ def to_float(
     Args:
         mag: magnitudes.
         below: where the number is negative.
-        inexact: where a positive remainder below the lowest digit has been cut off.
+        inexact: where a positive remainder below the lowest digit has been cut off; what is left is not zero there.
         base: position of the lowest digit.
         precision: bits of the significand (53 for fp64, 24 for fp32).
         lowest: exponent of the smallest normal number (-1022 or -126).

@@ -67,7 +67,8 @@ def open_inputs(spark: SparkSession, flow: Flow, sources: Mapping[Table, Source]
     first: dict[int, DataFrame] = {}
     streams: dict[int, DataFrame] = {}
     for node in flow.operators:
-        fixed, streaming = [], []
+        fixed: list[DataFrame] = []
+        streaming: list[DataFrame] = []
         for branch in node.inputs:
             if isinstance(branch.origin, OperatorOrigin):
                 continue

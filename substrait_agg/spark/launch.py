@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from typing import IO, Any
 
-from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
-from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from substrait_agg.errors import RunFailed
-from substrait_agg.spark.reasons import reason_of
+from substrait_agg.spark.reasons import SPARK_ERRORS, reason_of
+
+_ERROR_LINE = re.compile(
+    r"^(?:Exception in thread \"[^\"]*\" )?(?:[\w.$]+(?:Exception|Error): |Error: |(?=Invalid ))(.+)$",
+    re.MULTILINE,
+)
 
 
 def start_spark(conf: Mapping[str, str], log: IO[bytes] | None = None) -> SparkSession:
@@ -34,13 +38,25 @@ def start_spark(conf: Mapping[str, str], log: IO[bytes] | None = None) -> SparkS
         if log is not None:
             # It logs the traceback of every exception that a batch raises, and the run raises it again.
             logging.getLogger("py4j").setLevel(logging.CRITICAL)
-        return SparkSession(context)
-    except (PySparkException, Py4JError) as error:
+        session = SparkSession(context)
+        # Settings of SQL are read, and refused, when they are first asked for.
+        session.conf.get("spark.app.name")
+    except SPARK_ERRORS as error:
         raise RunFailed(
             "SPARK_NOT_STARTED",
-            f"Spark could not start: {reason_of(error)}",
+            f"Spark could not start: {_printed(log) or reason_of(error)}",
             help="check --master and --conf; --debug shows what Spark printed",
         ) from error
+    return session
+
+
+def _printed(log: IO[bytes] | None) -> str:
+    """The first error that a JVM which did not come up has printed, empty if there is none."""
+    if log is None or SparkContext._gateway is not None:
+        return ""
+    log.seek(0)
+    found = _ERROR_LINE.search(log.read().decode(errors="replace"))
+    return found.group(1).strip() if found else ""
 
 
 def _gateway(settings: SparkConf, log: IO[bytes] | None) -> Any:

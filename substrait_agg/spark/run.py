@@ -15,11 +15,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from substrait_agg.bind.bound import BoundPlan
-from substrait_agg.changes import Delivery
+from substrait_agg.changes import Delivery, check_outputs
 from substrait_agg.commit.ranges import check_partitions
 from substrait_agg.commit.store import Checkpoint, PlanDocument, ViewColumn, ViewSort
 from substrait_agg.commit.view import View
-from substrait_agg.errors import RunFailed, StateRefused
+from substrait_agg.errors import RunFailed, StateRefused, SubstraitAggError
 from substrait_agg.flow import lower
 from substrait_agg.flow.graph import Flow
 from substrait_agg.plan.arrow import arrow_schema
@@ -78,8 +78,10 @@ def run(
     document = plan_document(flow)
     store.check(document)
     _check_query(store)
+    sinks = tuple(outputs)
+    check_outputs(sinks, store.folder)
     given = next((s for s in chosen.values() if isinstance(s, DataFrame)), None)
-    session = get_session(master, conf, spark, spark_log) if given is None else given.sparkSession
+    session = given.sparkSession if given else get_session(master, conf, spark, spark_log)
     settings = _Settings(session, conf)
     try:
         inputs = open_inputs(session, flow, chosen)
@@ -87,7 +89,7 @@ def run(
         settings.put(PARTITIONS, str(count))
         store.create(document)
         delivery = Delivery(
-            outputs,
+            sinks,
             checkpoint=store.folder,
             since=_version(store),
             on_changes=on_changes,
@@ -138,7 +140,7 @@ class Run:
         self._error: Exception | None = None
         self._finished = False
         # A batch goes on in a thread of its own for a moment after its query was stopped.
-        self._working = threading.Lock()
+        self._working = threading.RLock()
         self._batches = Batches(flow, store, partitions, self._committed)
         if self._batches.last is None:
             self._batches.run(spark, inputs.first, None, FIRST_BATCH)
@@ -246,7 +248,11 @@ class _Settings:
         self._session = session
         names = [*SESSION_CONF, *(conf or {}), PARTITIONS]
         self._before = {name: session.conf.get(name, None) for name in names}
-        prepare(session, conf)
+        try:
+            prepare(session, conf)
+        except SubstraitAggError:
+            self.restore()
+            raise
 
     def put(self, name: str, value: str) -> None:
         self._session.conf.set(name, value)

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from substrait_agg.errors import UsageError
 from substrait_agg.spark.launch import start_spark
+from substrait_agg.spark.reasons import SPARK_ERRORS, reason_of
 
 SESSION_CONF: dict[str, str] = {
     # Overflow, bad casts and division by zero are errors, never nulls.
@@ -88,10 +89,21 @@ def isolated(spark: SparkSession, conf: Mapping[str, str] | None = None) -> Spar
 
 
 def prepare(spark: SparkSession, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """Put `SESSION_CONF`, and `conf` over it, into a session that is ours alone; returns the session."""
+    """Put `SESSION_CONF`, and `conf` over it, into a session that is ours alone; returns the session.
+
+    Raises:
+        UsageError: ``SETTING_REFUSED``.
+    """
     for key, value in {**SESSION_CONF, **(conf or {})}.items():
-        if spark.conf.isModifiable(key):
+        if not spark.conf.isModifiable(key):
+            continue
+        try:
             spark.conf.set(key, value)
+        except SPARK_ERRORS as error:
+            message = f"Spark does not take the setting {key}: {reason_of(error)}"
+            raise UsageError(
+                "SETTING_REFUSED", message, help="correct it", path="--conf"
+            ) from error
     return spark
 
 

@@ -159,3 +159,39 @@ def test_a_batch_that_fails_is_one_readable_line(
     assert contents(tmp_path / "ck" / "snapshots") == before
     pq.write_table(pa.table({"k": pa.array([3], pa.int64())}), bad)
     assert "3 | 1" in run(good_plan, f"parquet:{rows}", tmp_path / "ck").stdout
+
+
+@pytest.mark.parametrize(
+    ("output", "code"),
+    [
+        ("changes-parquet={folder}/file", "OUTPUT_NOT_A_FOLDER"),
+        ("view-parquet={folder}/file", "OUTPUT_NOT_A_FOLDER"),
+        ("stream-json={folder}/file", "OUTPUT_EXISTS"),
+        ("stream-json={folder}", "OUTPUT_NOT_A_FILE"),
+        ("batch-csv={folder}", "OUTPUT_NOT_A_FILE"),
+    ],
+)
+def test_an_output_that_cannot_be_written_changes_nothing(
+    output: str, code: str, good_plan: Path, rows: Path, tmp_path: Path
+) -> None:
+    """Not even the outputs that are fine are begun."""
+    (tmp_path / "file").write_text("mine")
+    before = contents(tmp_path)
+    fine, refused = f"stream-json={tmp_path / 'new'}", output.format(folder=tmp_path)
+    result = run(
+        good_plan, f"parquet:{rows}", tmp_path / "ck", "--output", fine, "--output", refused
+    )
+    is_one_message(result, code)
+    assert result.exit_code == 2
+    assert contents(tmp_path) == before
+    assert not (tmp_path / "ck").exists()
+
+
+def test_a_setting_that_spark_does_not_take_is_one_message(
+    good_plan: Path, rows: Path, tmp_path: Path
+) -> None:
+    conf = "spark.sql.session.timeZone=Moon/There"
+    result = run(good_plan, f"parquet:{rows}", tmp_path / "ck", "--conf", conf)
+    is_one_message(result, "SETTING_REFUSED")
+    assert "Moon/There" in result.stderr
+    assert not (tmp_path / "ck").exists()

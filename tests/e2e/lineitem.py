@@ -51,8 +51,8 @@ class Stream:
 def generate(folder: Path) -> pa.Table:
     """Lineitem, made by tpchgen-cli."""
     command = Path(sys.executable).with_name("tpchgen-cli")
-    options = ["parquet", "-s", SCALE_FACTOR, "--tables", "lineitem", "--output-dir", folder]
-    subprocess.run([command, *options], check=True, capture_output=True, timeout=60)
+    options = ["parquet", "-s", SCALE_FACTOR, "--tables", "lineitem", "--output-dir", str(folder)]
+    subprocess.run([str(command), *options], check=True, capture_output=True, timeout=60)
     whole = pq.read_table(folder / "lineitem.parquet", columns=COLUMNS.names)
     return whole.cast(pa.schema([f.with_nullable(False) for f in COLUMNS])).cast(COLUMNS)
 
@@ -92,7 +92,11 @@ def _batches(
     for batch in range(BATCHES):
         new = items[batch * size : (batch + 1) * size] if batch not in (7, 11) else []
         # The smallest group of query 1 disappears with batch 8 and comes back; much is deleted in batch 12.
-        doomed = [k for k, row in alive.items() if (row[FLAG], row[STATUS]) == ("N", "F")] if batch == 7 else []
+        doomed = (
+            [k for k, row in alive.items() if (row[FLAG], row[STATUS]) == ("N", "F")]
+            if batch == 7
+            else []
+        )
         doomed += rng.sample(sorted(alive), len(alive) * (6 if batch == 11 else 1) // 10)
         yield [
             *_delete(dict.fromkeys(doomed), alive),

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from tests.e2e.model import measured
-from tests.e2e.plans import Builder, aggregate, column, kind_of, read
+from tests.e2e.plans import Builder, Json, aggregate, column, kind_of, read
 from tests.e2e.rows import Bag, plain
 
 KEYS: dict[str, tuple[str, list[Any]]] = {
@@ -83,9 +83,15 @@ class Case:
 
     def plan(self) -> str:
         """The plan as JSON."""
+        builder = Builder()
+        relation = self.relation(builder)
+        shown = [*self.keys, "rows", *(f"m{i}" for i in range(len(self.measures)))]
+        return builder.plan(relation, *shown)
+
+    def relation(self, builder: Builder) -> Json:
+        """The aggregate over the table t."""
         columns = {k: KEYS[k][0] for k in self.keys} | VALUES | {"flag": "bool"}
         names = list(columns)
-        builder = Builder()
         measures = [builder.measure("count", output="i64!")]
         for m in self.measures:
             argument = (column(names.index(m.value)), VALUES[m.value])
@@ -94,8 +100,7 @@ class Case:
                 builder.measure(m.kind, argument, output=m.output, where=where, overflow="SATURATE")
             )
         keys = [column(i) for i in range(len(self.keys))]
-        shown = [*self.keys, "rows", *(f"m{i}" for i in range(len(self.measures)))]
-        return builder.plan(aggregate(read("t", columns), keys, measures), *shown)
+        return aggregate(read("t", columns), keys, measures)
 
     def spec(self, folder: object) -> str:
         """The source."""
@@ -104,24 +109,79 @@ class Case:
 
     def expected(self, rows: Sequence[dict[str, Any]]) -> Bag:
         """The view over all rows."""
+        return Counter(tuple(map(plain, row)) for row in self.rows(rows))
+
+    def rows(self, rows: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
+        """The rows of the view: keys, number of rows, measures."""
         groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
         for row in rows:
             groups.setdefault(tuple(plain(row[k]) for k in self.keys), []).append(row)
         if not self.keys:
-            groups.setdefault((), [])
-        return Counter(
-            (*key, *self._values(members))
-            for key, members in groups.items()
-            if not self.keys or sum(row["weight"] for row in members) > 0
-        )
+            return [tuple(self._values(list(rows)))]
+        return [
+            (*(members[0][k] for k in self.keys), *self._values(members))
+            for members in groups.values()
+            if sum(row["weight"] for row in members) > 0
+        ]
 
     def _values(self, rows: list[dict[str, Any]]) -> list[Any]:
-        total = max(0, sum(row["weight"] for row in rows))
-        values: list[Any] = [total]
+        values: list[Any] = [max(0, sum(row["weight"] for row in rows))]
         for m in self.measures:
             taken = [r for r in rows if r["flag"] or not m.filtered]
             pairs = [(r[m.value], r["weight"]) for r in taken]
-            values.append(plain(measured(m.kind, pairs, m.output, saturate=True)))
+            values.append(measured(m.kind, pairs, m.output, saturate=True))
+        return values
+
+
+@dataclass(frozen=True)
+class Nested:
+    """An aggregate over the rows of another: by its first key, counts and sums of every column computed there."""
+
+    inner: Case
+
+    @property
+    def weights(self) -> str:
+        """How rows carry their weights."""
+        return self.inner.weights
+
+    def plan(self) -> str:
+        """The plan as JSON."""
+        builder = Builder()
+        source = self.inner.relation(builder)
+        keys = len(self.inner.keys)
+        measures = [builder.measure("count", output="i64!")]
+        for i, type_ in enumerate(self._types(), keys):
+            output = self._total(type_)
+            for kind in ("sum", "count"):
+                declared = output if kind == "sum" else "i64!"
+                measures.append(
+                    builder.measure(kind, (column(i), type_), output=declared, overflow="SATURATE")
+                )
+        names = [*self.inner.keys[:1], *(f"o{i}" for i in range(len(measures)))]
+        return builder.plan(aggregate(source, [column(0)][:keys], measures), *names)
+
+    def _types(self) -> list[str]:
+        return ["i64!", *(m.output for m in self.inner.measures)]
+
+    def _total(self, type_: str) -> str:
+        if kind_of(type_) == "decimal":
+            return f"decimal<38,{type_.rstrip('!>').rpartition(',')[2]}>"
+        return "fp64" if kind_of(type_).startswith("fp") else "i64"
+
+    def expected(self, rows: Sequence[dict[str, Any]]) -> Bag:
+        """The view over all rows."""
+        keys = len(self.inner.keys)
+        groups: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {} if keys else {(): []}
+        for row in self.inner.rows(rows):
+            groups.setdefault(tuple(map(plain, row[:keys][:1])), []).append(row)
+        return Counter((*key, *self._values(members, keys)) for key, members in groups.items())
+
+    def _values(self, rows: list[tuple[Any, ...]], keys: int) -> list[Any]:
+        values: list[Any] = [len(rows)]
+        for i, type_ in enumerate(self._types(), keys):
+            pairs = [(row[i], 1) for row in rows]
+            values.append(plain(measured("sum", pairs, self._total(type_), saturate=True)))
+            values.append(measured("count", pairs, "i64"))
         return values
 
 

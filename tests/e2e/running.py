@@ -39,7 +39,9 @@ def check_versions(checkpoint: Path, views: Views, wanted: Sequence[Bag]) -> Non
     assert view.versions() == sorted(views) == list(range(len(wanted)))
     sums = running_sums(view.changes(), view.versions())
     for version, rows in enumerate(wanted):
-        assert views[version] == rows, _difference(f"view of version {version}", views[version], rows)
+        assert views[version] == rows, _difference(
+            f"view of version {version}", views[version], rows
+        )
         assert sums[version] == rows, _difference(f"changes to {version}", sums[version], rows)
 
 
@@ -52,13 +54,12 @@ def _difference(what: str, found: Bag, wanted: Bag) -> str:
 @contextmanager
 def observed_care() -> Iterator[list[Care]]:
     """Collects how carefully each operator of each batch was summed in the end."""
-    from substrait_agg.spark import batches
+    from substrait_agg.spark import batches, job
 
     seen: list[Care] = []
-    original = batches.run_job
 
     def run_job(*arguments: Any) -> Any:
-        result = original(*arguments)
+        result = job.run_job(*arguments)
         seen.append(result.care)
         return result
 

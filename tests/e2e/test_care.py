@@ -16,7 +16,7 @@ from tests.e2e.files import write_in_order
 from tests.e2e.model import measured
 from tests.e2e.plans import Builder, aggregate, column, read
 from tests.e2e.rows import Bag, bag, plain
-from tests.e2e.running import check_versions, maintain, observed_care
+from tests.e2e.running import Views, check_versions, maintain, observed_care
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 COLUMNS = {"k": "i64", "x": "fp64", "m": "decimal<38,0>"}
-BIG = Decimal(10**38 - 1)
+BIG, LESS, LOW = Decimal(10**38 - 1), Decimal(10**38 - 2), Decimal(1 - 10**38)
 
 
 def _plan() -> str:
@@ -59,8 +59,9 @@ def _rows(x: float | None, m: Decimal | None) -> list[tuple[tuple[Any, ...], int
 
 def test_ordinary_values_need_no_care(spark: SparkSession, tmp_path: Path) -> None:
     """Floats between 2^-32 and 2^32, zeros and nulls, decimals whose sums fit."""
-    batches = [_rows(x, Decimal(7)) for x in (2.0**-32, -(2.0**32) + 1, 0.0, -0.0, None, 1 / 3)]
-    feed = Feed("t", COLUMNS, "op", [sum(batches, [])])
+    values = (2.0**-32, -(2.0**32) + 1, 0.0, -0.0, None, 1 / 3)
+    batch = [change for x in values for change in _rows(x, Decimal(7))]
+    feed = Feed("t", COLUMNS, "op", [batch])
     with observed_care() as seen:
         check(spark, tmp_path, _plan(), [feed], _wanted, partitions=4)
     assert not any(care.place or care.parts for care in seen)
@@ -84,9 +85,9 @@ def test_decimals_beyond_38_digits_are_summed_in_parts(spark: SparkSession, tmp_
     """A batch whose sum does not fit Spark's widest decimal, one that comes back below it, one with negative weights."""
     batches = [
         _rows(None, BIG),
-        [*_rows(None, BIG), *_rows(None, BIG - 1), *_rows(1e-300, -BIG)],
+        [*_rows(None, BIG), *_rows(None, LESS), *_rows(1e-300, LOW)],
         [(row, -1) for row, _ in _rows(None, BIG)] * 2,
-        [(row, -1) for row, _ in _rows(None, BIG - 1)],
+        [(row, -1) for row, _ in _rows(None, LESS)],
     ]
     with observed_care() as seen:
         check(spark, tmp_path, _plan(), [Feed("t", COLUMNS, "op", batches)], _wanted, partitions=2)
@@ -94,18 +95,32 @@ def test_decimals_beyond_38_digits_are_summed_in_parts(spark: SparkSession, tmp_
     assert seen[-1].place
 
 
-def test_any_number_of_partitions_serves_the_same_state(spark: SparkSession, tmp_path: Path) -> None:
+def test_long_decimals_are_taken_back_exactly(spark: SparkSession, tmp_path: Path) -> None:
+    """38 digits deleted again leave nothing behind, without any care: Spark's minus sign keeps but 34 of them."""
+    long = [Decimal("12345678901234567890123456789012345678"), LOW, Decimal(-1)]
+    batches = [
+        [((k, None, m), 1) for k, m in enumerate(long)],
+        [((k, None, Decimal(5)), 1) for k in range(3)],
+        [((k, None, m), -1) for k, m in enumerate(long)],
+    ]
+    with observed_care() as seen:
+        check(spark, tmp_path, _plan(), [Feed("t", COLUMNS, "op", batches)], _wanted)
+    assert not any(care.parts for care in seen)
+
+
+def test_any_number_of_partitions_serves_the_same_state(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """1, 4, 2, 4, 1 partitions in runs of one checkpoint, one batch each; groups change in every run."""
     batches = [[*_rows(float(n), Decimal(n)), ((100 + n, 1.0, None), 1)] for n in range(5)]
     batches[3] = [(row, -1) for row, _ in batches[0]]
     feed = Feed("t", COLUMNS, "op", batches)
-    tables, views = feed.tables(), {}
+    tables = feed.tables()
+    views: Views = {}
     for number, partitions in enumerate((1, 4, 2, 4, 1)):
         write_in_order(tmp_path / "t", tables[number : number + 1], number)
         source = {"t": f"parquet:{tmp_path / 't'}?op=change&batch-files=1"}
-        views |= maintain(
-            spark, _plan(), source, tmp_path / "checkpoint", partitions=partitions
-        )
+        views |= maintain(spark, _plan(), source, tmp_path / "checkpoint", partitions=partitions)
     every = [_wanted(feed.after(version)) for version in range(6)]
     check_versions(tmp_path / "checkpoint", views, every)
     assert bag(sa.open_view(tmp_path / "checkpoint").to_arrow()) == every[-1]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.e2e.files import write_in_order
-from tests.e2e.random_rows import Case, change_table, random_case, random_rows, retracted
+from tests.e2e.random_rows import Case, Nested, change_table, random_case, random_rows, retracted
 from tests.e2e.rows import Bag
 from tests.e2e.running import Views, check_versions, maintain
 
@@ -32,16 +32,19 @@ def _batches(rng: random.Random, case: Case) -> list[list[dict[str, Any]]]:
     return batches
 
 
-def _check(spark: SparkSession, folder: Path, seed: str, weights: str) -> None:
+def _check(
+    spark: SparkSession, folder: Path, seed: str, weights: str, *, nested: bool = False
+) -> None:
     rng = random.Random(seed)
     case = random_case(rng, weights)
+    shape = Nested(case) if nested else case
     batches = _batches(rng, case)
     views: Views = {}
     rows: list[dict[str, Any]] = []
-    wanted: list[Bag] = [case.expected(rows)]
+    wanted: list[Bag] = [shape.expected(rows)]
     for batch in batches:
         rows += batch
-        wanted.append(case.expected(rows))
+        wanted.append(shape.expected(rows))
     written = 0
     for partitions, count in ((rng.choice([1, 2, 4]), 2), (rng.choice([1, 2, 4]), 1), (2, 1)):
         tables = [change_table(rng, case, b) for b in batches[written : written + count]]
@@ -49,7 +52,7 @@ def _check(spark: SparkSession, folder: Path, seed: str, weights: str) -> None:
         written += count
         views |= maintain(
             spark,
-            case.plan(),
+            shape.plan(),
             {"t": case.spec(folder / "in")},
             folder / "checkpoint",
             partitions=partitions,
@@ -66,9 +69,14 @@ def test_every_version_equals_recomputation(
     _check(spark, tmp_path, f"{weights} {seed}", weights)
 
 
+def test_aggregates_over_aggregates(spark: SparkSession, tmp_path: Path) -> None:
+    """The outer one takes the retractions of the inner one, of every type that a measure has."""
+    _check(spark, tmp_path, "nested 2", "op", nested=True)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(1000, 1100))
 @pytest.mark.parametrize("weights", WEIGHTS)
 def test_many_more(spark: SparkSession, tmp_path: Path, weights: str, seed: int) -> None:
-    """The same for many seeds."""
-    _check(spark, tmp_path, f"{weights} {seed}", weights)
+    """The same for many seeds, every third of them an aggregate over an aggregate."""
+    _check(spark, tmp_path, f"{weights} {seed}", weights, nested=seed % 3 == 0)

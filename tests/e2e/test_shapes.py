@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.feeds import Feed, check, churn
+from tests.e2e.feeds import Change, Feed, check, churn
 from tests.e2e.plans import (
     ARITHMETIC,
     COMPARISON,
@@ -71,7 +71,8 @@ def _sums(builder: Builder, source: Json) -> Json:
 
 def _summed(rows: Bag) -> Bag:
     return Counter(
-        (*key, _sum(members, 2), sum(members.values())) for key, members in _groups(rows, 0, 1).items()
+        (*key, _sum(members, 2), sum(members.values()))
+        for key, members in _groups(rows, 0, 1).items()
     )
 
 
@@ -131,7 +132,12 @@ def test_union_of_two_tables(spark: SparkSession, tmp_path: Path) -> None:
     source = union_all(read("t", COLUMNS), read("u", COLUMNS))
     plan = builder.plan(_sums(builder, source), "a", "b", "s", "n")
     row = ("q", 1, 7)
-    weights = [[(row, 3), (row, -1)], [(row, 0)], [(row, -5), (("p", 0, None), 2)], [(row, 4)]]
+    weights: list[list[Change]] = [
+        [(row, 3), (row, -1)],
+        [(row, 0)],
+        [(row, -5), (("p", 0, None), 2)],
+        [(row, 4)],
+    ]
     feeds = [_feed(4), Feed("u", COLUMNS, "weight", weights)]
 
     def wanted(left: Bag, right: Bag) -> Bag:
@@ -145,9 +151,7 @@ def test_union_of_two_tables(spark: SparkSession, tmp_path: Path) -> None:
 def test_union_of_a_table_with_itself(spark: SparkSession, tmp_path: Path) -> None:
     """Both sides see the same batch, one of them filtered."""
     builder = Builder()
-    condition = builder.call(
-        "gt:any_any", COMPARISON, column(1), literal("i32", 0), output="bool"
-    )
+    condition = builder.call("gt:any_any", COMPARISON, column(1), literal("i32", 0), output="bool")
     source = union_all(read("t", COLUMNS), filtered(read("t", COLUMNS), condition))
     plan = builder.plan(_sums(builder, source), "a", "b", "s", "n")
 
@@ -167,7 +171,9 @@ def test_a_table_that_feeds_two_operators(spark: SparkSession, tmp_path: Path) -
         [column(0)],
         [builder.measure("sum0", (column(2), "i64"), output="i64!")],
     )
-    plan = builder.plan(union_all(by_a, projected(read("t", COLUMNS), 3, column(0), column(2))), "a", "s")
+    plan = builder.plan(
+        union_all(by_a, projected(read("t", COLUMNS), 3, column(0), column(2))), "a", "s"
+    )
 
     def wanted(rows: Bag) -> Bag:
         result: Bag = Counter()
@@ -184,7 +190,9 @@ def test_having_and_computed_columns(spark: SparkSession, tmp_path: Path) -> Non
     """A filter and a projection above an aggregate: equal rows of several groups are shown as often as they occur."""
     builder = Builder()
     condition = builder.call("gt:any_any", COMPARISON, column(3), literal("i64", 1), output="bool")
-    halved = builder.call("multiply:i64_i64", ARITHMETIC, column(3), literal("i64", 2), output="i64!")
+    halved = builder.call(
+        "multiply:i64_i64", ARITHMETIC, column(3), literal("i64", 2), output="i64!"
+    )
     source = filtered(_sums(builder, read("t", COLUMNS)), condition)
     plan = builder.plan(projected(source, 4, column(0), halved), "a", "double")
 
@@ -212,7 +220,7 @@ def test_no_aggregate_at_all(spark: SparkSession, tmp_path: Path) -> None:
     source = filtered(read("t", COLUMNS), condition)
     plan = builder.plan(projected(source, 3, column(2), column(0)), "x", "a")
     row, other, left_out = ("p", 1, None), ("q", 2, 4), ("p", 0, 1)
-    batches = [
+    batches: list[list[Change]] = [
         [(row, 3), (other, -2)],
         [(row, -1), (other, 5), (left_out, 9)],
         [(row, -2), (other, 2)],
@@ -229,9 +237,7 @@ def test_rows_written_in_the_plan(spark: SparkSession, tmp_path: Path) -> None:
     """They are there from version 0 on, beside the rows of a table."""
     builder = Builder()
     rows = [("p", 0, 5), ("p", 0, 5), ("z", 1, 1)]
-    written = [
-        [literal("string", a), literal("i32", b), literal("i64", x)] for a, b, x in rows
-    ]
+    written = [[literal("string", a), literal("i32", b), literal("i64", x)] for a, b, x in rows]
     source = union_all(virtual(COLUMNS, written), read("t", COLUMNS))
     plan = builder.plan(_sums(builder, source), "a", "b", "s", "n")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,9 +79,7 @@ def test_a_stream_beside_a_static_dataframe(spark: SparkSession, tmp_path: Path)
     static = spark.createDataFrame([("a", 10), ("c", None)], "k string, x bigint")
     before = spark.conf.get("spark.sql.shuffle.partitions")
     checkpoint = tmp_path / "checkpoint"
-    views = maintain(
-        spark, sums("t", "u"), {"t": stream, "u": static}, checkpoint, partitions=1
-    )
+    views = maintain(spark, sums("t", "u"), {"t": stream, "u": static}, checkpoint, partitions=1)
     wanted = [
         Counter([("a", 10, 1), ("c", None, 1)]),
         Counter([("a", 11, 2), ("c", None, 1)]),
@@ -94,7 +93,7 @@ def test_csv_json_and_table_sources_together(spark: SparkSession, tmp_path: Path
     """Three formats in one plan; CSV with operations, JSON with weights, a table of the catalogue."""
     for name in ("csv", "json"):
         (tmp_path / name).mkdir()
-    (tmp_path / "csv" / "1.csv").write_text('op,x,k\n+I,5,a\n+I,,b\n-D,2,a\n')
+    (tmp_path / "csv" / "1.csv").write_text("op,x,k\n+I,5,a\n+I,,b\n-D,2,a\n")
     lines = [{"k": "a", "x": 1, "w": 3}, {"k": "c", "x": -4, "w": 1}, {"k": None, "w": 1}]
     (tmp_path / "json" / "1.json").write_text("\n".join(map(json.dumps, lines)))
     spark.sql("DROP TABLE IF EXISTS e2e_sums")
@@ -132,6 +131,38 @@ def test_on_changes_gets_every_version_once(spark: SparkSession, tmp_path: Path)
     assert [version for version, _ in seen] == [1, 2, 4]
     assert all(table.schema == whole.schema for _, table in seen)
     assert changes_by_version(pa.concat_tables(t for _, t in seen)) == changes_by_version(whole)
+
+
+def test_a_run_without_end_takes_what_comes(spark: SparkSession, tmp_path: Path) -> None:
+    """Files that arrive while it runs become versions; stopped and run again, it continues."""
+    folder, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    source = {"t": f"parquet:{folder}?batch-files=1"}
+    write_in_order(folder, [rows(("a", 1))])
+    run = sa.run(sums("t"), source, checkpoint=checkpoint, spark=spark, until="100ms")
+    try:
+        for version in (1, 2):
+            deadline = time.monotonic() + 60
+            while run.progress.version < version:
+                assert time.monotonic() < deadline, f"version {version} does not come"
+                time.sleep(0.02)
+            write_in_order(folder, [rows(("a", version))], version)
+    finally:
+        run.stop()
+    maintain(spark, sums("t"), source, checkpoint)
+    assert sa.open_view(checkpoint).versions() == [0, 1, 2, 3]
+    assert shown(checkpoint) == Counter([("a", 4, 3)])
+
+
+def test_the_view_is_a_dataframe_too(spark: SparkSession, tmp_path: Path) -> None:
+    """Its rows at any version, with the plan's names."""
+    write_in_order(tmp_path / "in", [rows(("a", 1), (None, 2)), rows(("a", 5))])
+    source = {"t": f"parquet:{tmp_path / 'in'}?batch-files=1"}
+    maintain(spark, sums("t"), source, tmp_path / "checkpoint")
+    view = sa.open_view(tmp_path / "checkpoint")
+    for version, wanted in ((None, {("a", 6, 2), (None, 2, 1)}), (1, {("a", 1, 1), (None, 2, 1)})):
+        frame = view.to_spark(spark, version)
+        assert frame.columns == ["k", "s", "n"]
+        assert {tuple(row) for row in frame.collect()} == wanted
 
 
 def test_a_result_that_overflows_commits_nothing(spark: SparkSession, tmp_path: Path) -> None:

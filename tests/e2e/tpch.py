@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -39,7 +40,6 @@ class Producer:
         sums: (precision, scale) of the four sums of query 1.
         average: (precision, scale) of its averages.
         revenue: (precision, scale) of the sum of query 6.
-        upper: whether names are in upper case.
     """
 
     folder: str
@@ -47,7 +47,6 @@ class Producer:
     sums: tuple[tuple[int, int], ...]
     average: tuple[int, int]
     revenue: tuple[int, int]
-    upper: bool = False
 
     def plan(self, query: str) -> Path:
         """The file of a query."""
@@ -70,7 +69,9 @@ class Producer:
         for flag, status, *sums, discount, count in _duckdb(rows, _SUMS, [self.until]):
             totals = (sums[0], sums[1], discount)
             scale = self.average[1]
-            averages = [Decimal(f"{half_away(Fraction(t) / count, scale)}e-{scale}") for t in totals]
+            averages = [
+                Decimal(f"{half_away(Fraction(t) / count, scale)}e-{scale}") for t in totals
+            ]
             found[flag, status, *sums, *averages, count] += 1
         return found
 
@@ -79,29 +80,29 @@ class Producer:
         return Counter(_duckdb(rows, _REVENUE, []))
 
 
-def _duckdb(rows: pa.Table, query: str, parameters: list[str]) -> list[tuple[object, ...]]:
+def _duckdb(rows: pa.Table, query: str, parameters: list[str]) -> list[tuple[Any, ...]]:
     with duckdb.connect() as connection:
         connection.register("lineitem", rows)
-        return connection.execute(query, parameters).fetchall()
+        found: list[tuple[Any, ...]] = connection.execute(query, parameters).fetchall()
+    return found
 
 
 def half_away(value: Fraction, scale: int) -> int:
     """The value in units of 10^-scale, half rounded away from zero."""
-    size = math.floor(abs(value) * 10**scale + Fraction(1, 2))
+    size: int = math.floor(abs(value) * 10**scale + Fraction(1, 2))
     return -size if value < 0 else size
 
 
-_ARROW = {
-    "sums": ((25, 2), (25, 2), (38, 4), (38, 6)),
-    "average": (19, 6),
-    "revenue": (38, 4),
-}
+def _datafusion(folder: str) -> Producer:
+    sums = ((25, 2), (25, 2), (38, 4), (38, 6))
+    return Producer(folder, "1998-08-03", sums, average=(19, 6), revenue=(38, 4))
+
 
 PRODUCERS: dict[str, Producer] = {
-    "datafusion-55": Producer("", "1998-08-03", **_ARROW),
-    "datafusion-45": Producer("datafusion-45", "1998-08-03", **_ARROW),
+    "datafusion-55": _datafusion(""),
+    "datafusion-45": _datafusion("datafusion-45"),
     "isthmus": Producer(
-        "isthmus", "1998-09-01", ((15, 2), (15, 2), (19, 4), (19, 6)), (15, 2), (19, 4), upper=True
+        "isthmus", "1998-09-01", ((15, 2), (15, 2), (19, 4), (19, 6)), (15, 2), (19, 4)
     ),
     "substrait-python": Producer(
         "substrait-python", "1998-09-02", ((38, 2), (38, 2), (38, 4), (38, 6)), (38, 2), (38, 4)

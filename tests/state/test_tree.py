@@ -1,0 +1,191 @@
+"""Trees of runs: lookups, merges and scans against a dictionary, with tiny pages and forced hash collisions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from substrait_agg.commit.files import LocalFiles
+from substrait_agg.errors import StateRefused
+from substrait_agg.state import tree as trees
+from substrait_agg.state.rows import group_rows
+from substrait_agg.state.run import RunFile, RunWriter, open_run
+from substrait_agg.state.tree import Tree, newest, runs_to_merge
+
+SCHEMA = pa.schema(
+    {"hash": pa.uint64(), "dead": pa.bool_(), "k0": pa.float64(), "k1": pa.string(), "value": pa.int64()}
+)
+KEYS = st.tuples(
+    st.one_of(st.none(), st.sampled_from([0.0, 1.5, float("nan"), float("inf")])),
+    st.sampled_from([None, "", "a", "ab", "b\0"]),
+)
+Entry = tuple[tuple[Any, ...], bool, int]
+
+
+def _mark(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple("NaN" if v != v else v for v in key)
+
+
+def _hash(key: tuple[Any, ...], spread: int) -> int:
+    return (hash(_mark(key)) % spread) * 0x9E3779B97F4A7C15 % 2**64
+
+
+def table(entries: list[Entry], spread: int) -> pa.Table:
+    """Rows of the schema in order of hash."""
+    rows = sorted(entries, key=lambda e: _hash(e[0], spread))
+    return pa.table(
+        {
+            "hash": pa.array([_hash(k, spread) for k, _, _ in rows], pa.uint64()),
+            "dead": [d for _, d, _ in rows],
+            "k0": pa.array([k[0] for k, _, _ in rows], pa.float64()),
+            "k1": pa.array([k[1] for k, _, _ in rows], pa.string()),
+            "value": [v for _, _, v in rows],
+        },
+        schema=SCHEMA,
+    )
+
+
+def write(files: LocalFiles, name: str, rows: pa.Table, page_rows: int) -> RunFile | None:
+    """A run of the rows."""
+    writer = RunWriter(files, name, SCHEMA, page_rows)
+    writer.write(rows)
+    return writer.close()
+
+
+def contents(rows: pa.Table) -> dict[tuple[Any, ...], int]:
+    """Key to value."""
+    keys = zip(rows.column("k0").to_pylist(), rows.column("k1").to_pylist(), strict=True)
+    return dict(zip(map(_mark, keys), rows.column("value").to_pylist(), strict=True))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    batches=st.lists(
+        st.dictionaries(KEYS.map(_mark), st.tuples(st.booleans(), st.integers(0, 99)), max_size=9),
+        min_size=1,
+        max_size=5,
+    ),
+    spread=st.sampled_from([1, 2, 2**60]),
+    page_rows=st.integers(1, 5),
+    wanted=st.lists(KEYS, max_size=9, unique_by=_mark),
+    scan_rows=st.sampled_from([1, 3, 1000]),
+)
+def test_the_newest_row_of_a_key_counts(
+    batches: list[dict[Any, tuple[bool, int]]],
+    spread: int,
+    page_rows: int,
+    wanted: list[tuple[Any, ...]],
+    scan_rows: int,
+) -> None:
+    """Lookups of keys that are and are not there, scans and merges, whatever the pages and collisions."""
+    model: dict[tuple[Any, ...], tuple[bool, int]] = {}
+    with TemporaryDirectory() as folder, patch.object(trees, "SCAN_ROWS", scan_rows):
+        files = LocalFiles(folder)
+        runs: list[RunFile] = []
+        for b, batch in enumerate(batches):
+            model |= batch
+            entries = [(_real(key), dead, value) for key, (dead, value) in batch.items()]
+            run = write(files, f"run-{b}", table(entries, spread), page_rows)
+            runs = [run, *runs] if run is not None else runs
+        tree = Tree(files, runs, SCHEMA, 2)
+        _check_lookup(tree, wanted, spread, model)
+        live = {key: value for key, (dead, value) in model.items() if not dead}
+        assert _scanned(tree, dead=False) == live
+        assert _scanned(tree, dead=True) == {key: value for key, (_, value) in model.items()}
+        writer = RunWriter(files, "merged", SCHEMA, page_rows)
+        tree.merge(writer, bottom=True)
+        merged = writer.close()
+        assert (merged.rows if merged else 0) == len(live)
+
+
+def _real(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(float("nan") if v == "NaN" else v for v in key)
+
+
+def _check_lookup(
+    tree: Tree, wanted: list[tuple[Any, ...]], spread: int, model: dict[Any, tuple[bool, int]]
+) -> None:
+    probes = table([(key, False, 0) for key in wanted], spread)
+    keys = [probes.column(name).combine_chunks() for name in ("k0", "k1")]
+    found = tree.lookup(probes.column("hash").to_numpy(), keys)
+    assert contents(found.rows) == {
+        _mark(key): model[_mark(key)][1] for key in wanted if _mark(key) in model
+    }
+    assert contents(probes.take(found.positions)).keys() == contents(found.rows).keys()
+    assert found.positions.tolist() == sorted(found.positions.tolist())
+
+
+def _scanned(tree: Tree, *, dead: bool) -> dict[tuple[Any, ...], int]:
+    result: dict[tuple[Any, ...], int] = {}
+    for part in tree.scan(dead=dead):
+        piece = contents(part)
+        assert not piece.keys() & result.keys()
+        result |= piece
+    return result
+
+
+def test_a_run_used_for_part_of_its_hashes_hides_the_rest(tmp_path: Path) -> None:
+    """Entries carry the range for which a run is live in a tree."""
+    files = LocalFiles(tmp_path)
+    rows = table([((float(i), ""), False, i) for i in range(20)], 2**60)
+    run = write(files, "run", rows, 3)
+    assert run is not None
+    cut = int(rows.column("hash")[10].as_py())
+    lower = RunFile(run.name, run.rows, run.bytes, run.crc, low=0, high=cut - 1)
+    assert sum(p.num_rows for p in Tree(files, [lower], SCHEMA, 2).scan()) == 10
+    keys = [rows.column(name).combine_chunks() for name in ("k0", "k1")]
+    found = Tree(files, [lower], SCHEMA, 2).lookup(rows.column("hash").to_numpy(), keys)
+    assert found.positions.tolist() == list(range(10))
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "gone"])
+def test_a_damaged_run_is_named_and_refused(tmp_path: Path, damage: str) -> None:
+    """A flipped byte, a lost tail, a lost file."""
+    files = LocalFiles(tmp_path)
+    run = write(files, f"run-{damage}", table([((1.0, "a"), False, 1)], 2**60), 3)
+    assert run is not None
+    path = tmp_path / run.name
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    other = LocalFiles(tmp_path / "copy")
+    other.make()
+    kept = {"flip": bytes(content), "cut": bytes(content[:-9]), "gone": None}[damage]
+    if kept is not None:
+        (tmp_path / "copy" / run.name).write_bytes(kept)
+    with pytest.raises(StateRefused, match=run.name) as refused:
+        open_run(other, run)
+    assert refused.value.code == "STATE_DAMAGED"
+
+
+def test_grouping_keeps_the_order_of_equal_keys() -> None:
+    """Rows of a key stay in their order, so that the first of newest-first rows is the newest."""
+    hashes = np.array([5, 5, 5, 5, 1, 5], np.uint64)
+    keys = [pa.array(["b", "a", "b", "a", "z", "b"])]
+    order, first = group_rows(hashes, keys)
+    groups = np.split(order, np.flatnonzero(first)[1:])
+    assert sorted(map(tuple, groups)) == [(0, 2, 5), (1, 3), (4,)]
+    whole = table([((1.0, "a"), False, 1)], 1)
+    later = table([((1.0, "a"), False, 2)], 1)
+    assert newest(pa.concat_tables([later, whole]), 2).column("value").to_pylist() == [2]
+
+
+def test_merges_keep_the_number_of_runs_logarithmic() -> None:
+    """A thousand equal runs leave a few dozen, and rewrite each row a few times only."""
+    sizes: list[int] = []
+    written = 0
+    for _ in range(1000):
+        sizes.insert(0, 16_384)
+        count = runs_to_merge([RunFile("r", size, 0, 0) for size in sizes])
+        if count:
+            written += sum(sizes[:count])
+            sizes = [sum(sizes[:count]), *sizes[count:]]
+        assert len(sizes) <= 20
+    assert written <= 6 * 1000 * 16_384
