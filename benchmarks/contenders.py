@@ -24,7 +24,11 @@ Contender = Callable[[SparkSession, Path, Path], list[float]]
 
 
 def _seconds(query: Any) -> list[float]:
-    return [p["durationMs"]["triggerExecution"] / 1000 for p in query.recentProgress if p["numInputRows"]]
+    return [
+        p["durationMs"]["triggerExecution"] / 1000
+        for p in query.recentProgress
+        if p["numInputRows"]
+    ]
 
 
 def _stream(spark: SparkSession, source: Path) -> DataFrame:
@@ -33,7 +37,9 @@ def _stream(spark: SparkSession, source: Path) -> DataFrame:
 
 
 def _aggregated(frame: DataFrame) -> DataFrame:
-    return frame.groupBy("k").agg(F.count("*").alias("n"), F.sum("i").alias("s"), F.avg("x").alias("a"))
+    return frame.groupBy("k").agg(
+        F.count("*").alias("n"), F.sum("i").alias("s"), F.avg("x").alias("a")
+    )
 
 
 def ours(spark: SparkSession, source: Path, checkpoint: Path) -> list[float]:
@@ -52,7 +58,11 @@ def ours(spark: SparkSession, source: Path, checkpoint: Path) -> list[float]:
 def _native(provider: str) -> Contender:
     def run(spark: SparkSession, source: Path, checkpoint: Path) -> list[float]:
         session = spark.newSession()
-        for name, value in {PROVIDER: provider, CHANGELOG: "true", "spark.sql.shuffle.partitions": "2"}.items():
+        for name, value in {
+            PROVIDER: provider,
+            CHANGELOG: "true",
+            "spark.sql.shuffle.partitions": "2",
+        }.items():
             session.conf.set(name, value)
         writer = _aggregated(_stream(session, source)).writeStream.format("noop")
         query = (

@@ -12,7 +12,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -45,7 +45,9 @@ WORKLOADS = (
     Workload("a", "10 batches x 500 k rows, 1 M keys", 10, 500_000, 1_000_000, 0, ALL, 2),
     Workload("b1", "1 M groups held, batches of 100 k", 10, 100_000, 1_000_000, 1_000_000, ALL),
     Workload("b5", "5 M groups held, batches of 100 k", 10, 100_000, 5_000_000, 5_000_000, ALL[:2]),
-    Workload("b20", "20 M groups held, batches of 100 k", 10, 100_000, 20_000_000, 20_000_000, ALL[:2]),
+    Workload(
+        "b20", "20 M groups held, batches of 100 k", 10, 100_000, 20_000_000, 20_000_000, ALL[:2]
+    ),
     Workload("c", "batches of 1 k rows, 100 k keys", 60, 1_000, 100_000, 0, ALL),
 )
 
@@ -65,7 +67,14 @@ def measure(spark: SparkSession, workload: Workload, folder: Path) -> list[Resul
     data = folder / workload.id
     load = data / "load"
     if workload.held:
-        write_batches(load, -(-workload.held // LOAD_ROWS), min(LOAD_ROWS, workload.held), workload.held, seed=1, distinct=True)
+        write_batches(
+            load,
+            -(-workload.held // LOAD_ROWS),
+            min(LOAD_ROWS, workload.held),
+            workload.held,
+            seed=1,
+            distinct=True,
+        )
     seconds: dict[str, list[float]] = {name: [] for name in workload.contenders}
     inputs = {name: data / f"in-{name}" for name in workload.contenders}
     for name in workload.contenders:
@@ -73,7 +82,9 @@ def measure(spark: SparkSession, workload: Workload, folder: Path) -> list[Resul
         if workload.held:
             CONTENDERS[name](spark, inputs[name], data / f"ckpt-{name}-0")
     for turn in range(workload.rounds):
-        rows = write_batches(data / f"rows-{turn}", workload.batches, workload.rows, workload.keys, seed=2 + turn)
+        rows = write_batches(
+            data / f"rows-{turn}", workload.batches, workload.rows, workload.keys, seed=2 + turn
+        )
         for name in workload.contenders:
             if not workload.held:
                 shutil.rmtree(inputs[name], ignore_errors=True)
@@ -100,13 +111,19 @@ def _link(source: Path, target: Path) -> None:
 def table(results: Iterable[Result], workloads: Sequence[Workload]) -> str:
     """The results as a Markdown table: seconds and how many times ours is faster."""
     found = {(r.workload, r.contender): r.median for r in results}
-    lines = ["| workload | " + " | ".join(ALL) + " | rocksdb / ours | default / ours | ours / floor |"]
+    lines = [
+        "| workload | " + " | ".join(ALL) + " | rocksdb / ours | default / ours | ours / floor |"
+    ]
     lines.append("|---" * 8 + "|")
     for workload in workloads:
         medians = {name: found.get((workload.id, name)) for name in ALL}
         cells = [f"{m:.2f} s" if m is not None else "-" for m in medians.values()]
         own = medians["ours"]
-        ratios = [_ratio(medians["rocksdb"], own), _ratio(medians["default"], own), _ratio(own, medians["floor"])]
+        ratios = [
+            _ratio(medians["rocksdb"], own),
+            _ratio(medians["default"], own),
+            _ratio(own, medians["floor"]),
+        ]
         lines.append(f"| {workload.what} | " + " | ".join([*cells, *ratios]) + " |")
     return "\n".join(lines)
 
@@ -127,10 +144,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     results: list[Result] = []
     with tempfile.TemporaryDirectory(prefix="substrait-agg-bench-") as folder:
         for workload in workloads:
-            if chosen.contenders:
-                names = tuple(n for n in workload.contenders if n in chosen.contenders.split(","))
-                workload = Workload(**{**asdict(workload), "contenders": names})
-            results += measure(spark, workload, Path(folder))
+            wanted = (chosen.contenders or ",".join(ALL)).split(",")
+            names = tuple(n for n in workload.contenders if n in wanted)
+            results += measure(spark, replace(workload, contenders=names), Path(folder))
     print(table(results, workloads))
     if chosen.json:
         chosen.json.write_text(json.dumps([asdict(r) for r in results], indent=1))

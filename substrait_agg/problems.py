@@ -181,7 +181,7 @@ KINDS: dict[str, ProblemKind] = _kinds(
         "{count} names are given for {needed} fields: only the columns are named, not what is nested",
         "give one name per field, depth first",
     ),
-    # bind: relations
+    # Of relations, when a plan is bound.
     (
         "FILES_NOT_ALLOWED", "error", "error",
         "the plan names files itself ({files})",
@@ -257,7 +257,7 @@ KINDS: dict[str, ProblemKind] = _kinds(
         "output column {ordinal} has type {type}, whose rows cannot be told apart in the view",
         "remove the column, or convert it to a type with a total order",
     ),
-    # bind: expressions
+    # Of expressions.
     (
         "TYPE_NOT_SUPPORTED", "error", "error",
         "values of type {type} are not supported",
@@ -343,7 +343,7 @@ KINDS: dict[str, ProblemKind] = _kinds(
         "the values have no common type: {types}",
         "cast the values to one type",
     ),
-    # bind: aggregates
+    # Of aggregates and their measures.
     (
         "GROUPING_SETS_NOT_SUPPORTED", "error", "error",
         "the aggregate has {count} grouping sets",

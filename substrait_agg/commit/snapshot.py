@@ -76,13 +76,16 @@ def parse_snapshot(content: bytes, name: str) -> Snapshot:
     try:
         body = json.loads(content)
         crc = body.pop("crc")
-        if body["format"] > FORMAT:
-            raise _unknown_format(name)
-        if crc != _crc(body) or body.pop("format") != FORMAT:
-            raise ValueError("its checksum does not match its content")
-        return _from_body(body)
+        newer, whole = body["format"] > FORMAT, crc == _crc(body)
+        known = body.pop("format") == FORMAT
+        snapshot = _from_body(body) if whole and known else None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise damaged(name, str(error)) from error
+    if newer:
+        raise _unknown_format(name)
+    if snapshot is None:
+        raise damaged(name, "its checksum does not match its content")
+    return snapshot
 
 
 def _from_body(body: dict[str, Any]) -> Snapshot:

@@ -252,7 +252,11 @@ def _complete(table: pa.Table, spec: OperatorSpec) -> pa.Table:
     for i, accumulator in enumerate(spec.accumulators):
         wanted += [f"b{i}"] if accumulator.kind == "float" else []
         if not any(n == f"a{i}" or n.startswith(f"a{i}_") for n in table.column_names):
-            wanted += [f"a{i}_0_0", f"a{i}_1_0", f"a{i}_2_0"] if accumulator.kind == "decimal" else [f"a{i}_0"]
+            wanted += (
+                [f"a{i}_0_0", f"a{i}_1_0", f"a{i}_2_0"]
+                if accumulator.kind == "decimal"
+                else [f"a{i}_0"]
+            )
     for name in wanted:
         if name not in table.column_names:
             table = table.append_column(name, pa.nulls(table.num_rows, pa.int64()))

@@ -120,9 +120,7 @@ class View:
             if wanted is not None and wanted not in known and wanted != -1:
                 self._checkpoint.snapshot(wanted)
         chosen = [
-            v
-            for v in known
-            if (since is None or v > since) and (until is None or v <= until)
+            v for v in known if (since is None or v > since) and (until is None or v <= until)
         ]
         parts = [
             self._read(change)
@@ -132,9 +130,7 @@ class View:
         extra = [pa.field(VERSION, pa.int64()), pa.field(WEIGHT, pa.int64())]
         schema = pa.schema([*self._schema, *extra])
         table = pa.concat_tables([schema.empty_table(), *(_named(p, schema) for p in parts)])
-        later = np.lexsort(
-            [table.column(WEIGHT).to_numpy() > 0, table.column(VERSION).to_numpy()]
-        )
+        later = np.lexsort([table.column(WEIGHT).to_numpy() > 0, table.column(VERSION).to_numpy()])
         return table.take(pa.array(later))
 
     def _read(self, change: ChangeFile) -> pa.Table:

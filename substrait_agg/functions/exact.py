@@ -130,9 +130,7 @@ def divide(mag: Magnitude, divisor: npt.NDArray[np.uint64]) -> tuple[Magnitude, 
     return quotient, inexact
 
 
-def _divide_by_bits(
-    mag: Magnitude, divisor: npt.NDArray[np.uint64]
-) -> tuple[Magnitude, Mask]:
+def _divide_by_bits(mag: Magnitude, divisor: npt.NDArray[np.uint64]) -> tuple[Magnitude, Mask]:
     # Divisors of more than 32 bits would need 96-bit intermediates; one bit at a time needs none.
     quotient = np.zeros_like(mag)
     rest = np.zeros(mag.shape[1], np.uint64)
@@ -211,7 +209,7 @@ def as_int64(digits: Digits) -> npt.NDArray[np.int64] | None:
     if len(digits) > 2 and digits[2:].any():
         return None
     if len(digits) == 1:
-        return digits[0]
+        return np.asarray(digits[0])
     limit = 1 << (DIGIT_BITS - 2)
     if len(digits[1]) and (int(digits[1].max()) >= limit or int(digits[1].min()) < -limit):
         return None
@@ -293,11 +291,7 @@ def _leading_bits(
     high, mid, low = (padded[lead - k, column] for k in range(3))
     length = np.frexp(high.astype(np.float64))[1].astype(np.uint64)
     length = np.maximum(length, np.uint64(1))
-    window = (
-        (high << (np.uint64(64) - length))
-        | (mid << (_U32 - length))
-        | (low >> length)
-    )
+    window = (high << (np.uint64(64) - length)) | (mid << (_U32 - length)) | (low >> length)
     sticky = inexact | ((low & ((np.uint64(1) << length) - np.uint64(1))) != 0)
     depth = np.arange(len(padded))[:, None]
     sticky |= ((padded != 0) & (depth < lead - 2)).any(axis=0)

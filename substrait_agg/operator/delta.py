@@ -26,7 +26,9 @@ from substrait_agg.state.rows import as_mask
 BIN_DIGITS = 2  # a bin is 64 bits wide
 BIN_BASE = -3  # and its coefficients begin 96 bits below its own unit
 NAN_BIN, PLUS_BIN, MINUS_BIN = 20, 22, 24
-REGISTERS = BIN_DIGITS * NAN_BIN  # digits from here up are counts of NaN, +inf and -inf, four digits each
+REGISTERS = (
+    BIN_DIGITS * NAN_BIN
+)  # digits from here up are counts of NaN, +inf and -inf, four digits each
 REGISTER_DIGITS = 4
 PART_POWER = 18
 
@@ -113,7 +115,9 @@ def float_digits(table: pa.Table, ordinal: int, limb_bits: int) -> FloatDigits:
     return FloatDigits(base, digits)
 
 
-def add_up(digits: exact.Digits, starts: npt.NDArray[np.int64], order: npt.NDArray[np.int64]) -> exact.Digits:
+def add_up(
+    digits: exact.Digits, starts: npt.NDArray[np.int64], order: npt.NDArray[np.int64]
+) -> exact.Digits:
     """Per group, the sum of its rows' uncarried digits: rows in `order`, groups beginning at `starts`."""
     ordered = digits.take(order, axis=1)
     if len(starts) == len(order):

@@ -85,7 +85,7 @@ def _count(spec: OperatorSpec, state: GroupState, ordinal: int) -> Int64s:
 
 
 def _as_int64(digits: exact.Digits) -> Int64s:
-    return digits[0] + (digits[1] << np.int64(DIGIT_BITS))
+    return np.asarray(digits[0] + (digits[1] << np.int64(DIGIT_BITS)))
 
 
 def _float_value(
@@ -195,8 +195,12 @@ def _to_decimal(
     words = exact.low_words(mag, below, 2)
     if not fits.all():
         nines = 10**precision - 1
-        ends = np.array([[(e >> s) & ((1 << 64) - 1) for s in (0, 64)] for e in (nines, -nines)], np.uint64)
-        handled = _overflow(measure, ~fits & valid & rows, {"SATURATE": lambda: ends[below.astype(np.int64)]})
+        ends = np.array(
+            [[(e >> s) & ((1 << 64) - 1) for s in (0, 64)] for e in (nines, -nines)], np.uint64
+        )
+        handled = _overflow(
+            measure, ~fits & valid & rows, {"SATURATE": lambda: ends[below.astype(np.int64)]}
+        )
         if handled is None:
             valid = valid & fits
         else:

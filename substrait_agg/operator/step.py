@@ -249,9 +249,7 @@ def _rows(
         floats.extend(pack_floats(value))
     digits = spec.layout.digits
     packed = np.ascontiguousarray(state.fixed.T.astype(np.int32))
-    fixed = pa.Array.from_buffers(
-        pa.binary(4 * digits), groups.count, [None, pa.py_buffer(packed)]
-    )
+    fixed = pa.Array.from_buffers(pa.binary(4 * digits), groups.count, [None, pa.py_buffer(packed)])
     columns = [
         pa.array(groups.hashes), pa.array(dead), *groups.keys, fixed, *floats, pa.array(shown), *values
     ]  # fmt: skip

@@ -12,6 +12,7 @@ from substrait_agg.errors import RunFailed
 SPARK_ERRORS = (PySparkException, Py4JError)
 """What PySpark raises when Spark fails: exceptions that it knows, and plain Java ones that it does not."""
 
+_NO_PACKAGE = "No module named 'substrait_agg'"
 _NOTHING_COMMITTED = "nothing of the batch was committed"
 _HELP: dict[str, str] = {
     "NULL_IN_REQUIRED_COLUMN": "correct the row, or declare the column nullable in the plan",
@@ -49,6 +50,12 @@ def batch_failed(error: Exception) -> RunFailed:
         code, message = own.groups()
         help = _HELP.get(code, "correct the value in the source, or the plan")
         return RunFailed(code, message, help=f"{_NOTHING_COMMITTED}; {help}")
+    if _NO_PACKAGE in str(error):
+        return RunFailed(
+            "PACKAGE_NOT_ON_WORKERS",
+            "the Python workers of Spark do not find the package substrait_agg",
+            help="install it where the executors run, or name it in --conf spark.submit.pyFiles",
+        )
     return RunFailed(
         "BATCH_FAILED",
         f"Spark could not compute the batch: {reason_of(error)}",

@@ -77,7 +77,7 @@ def _by_hash_and_key(hashes: Hashes, keys: Sequence[pa.Array], rows: Indices) ->
     columns = {f"k{i}": column for i, column in enumerate(take(_bits(keys), rows))}
     table = pa.table({"hash": hashes[rows], **columns, "position": np.arange(len(rows))})
     by = [(name, "ascending") for name in table.column_names]
-    return rows[pc.sort_indices(table, sort_keys=by).to_numpy()]
+    return np.asarray(rows[pc.sort_indices(table, sort_keys=by).to_numpy()])
 
 
 def _bits(keys: Sequence[pa.Array]) -> list[pa.Array]:

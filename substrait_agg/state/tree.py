@@ -114,7 +114,9 @@ class Tree:
         same = rows_equal(take(columns, at), take(keys, probes[hit]), len(hit))
         unsure = np.flatnonzero(~same)
         if len(unsure):
-            more, found_at = _lookup_chains(columns, stored, wanted[hit[unsure]], keys, probes[hit[unsure]])
+            more, found_at = _lookup_chains(
+                columns, stored, wanted[hit[unsure]], keys, probes[hit[unsure]]
+            )
             at[unsure[more]] = found_at
             same[unsure[more]] = True
         return hit[same], at[same]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -39,7 +41,7 @@ def test_ranges_cover_every_hash_once(partitions: int) -> None:
     ranges = sorted(partition_range(p, partitions) for p in range(partitions))
     assert ranges[0][0] == 0
     assert ranges[-1][1] == HASH_MAX
-    assert all(a[1] + 1 == b[0] for a, b in zip(ranges, ranges[1:], strict=False))
+    assert all(a[1] + 1 == b[0] for a, b in pairwise(ranges))
 
 
 @given(

@@ -78,7 +78,11 @@ def partial_sums(spec: OperatorSpec, rows: Sequence[Row], spread: int) -> pa.Rec
     columns: dict[str, list[Any]] = {"__m": [], "__x": [], "__rows": []}
     for row in rows:
         hashed = zlib.crc32(repr(row.key).encode()) % spread if spec.keys else 0
-        cells = {"__m": _signed(hashed * 2654435761), "__x": 7 if spec.keys else 0, "__rows": 1}
+        cells: dict[str, Any] = {
+            "__m": _signed(hashed * 2654435761),
+            "__x": 7 if spec.keys else 0,
+            "__rows": 1,
+        }
         cells |= {f"k{i}": v for i, v in enumerate(row.key[: len(spec.keys)])}
         cells |= _coefficients("w", [1], row.weight, spec.weight)
         for i, accumulator in enumerate(spec.accumulators):
@@ -100,7 +104,10 @@ def _signed(value: int) -> int:
 
 def _limbs(value: int, count: int, size: int) -> list[int]:
     mask = (1 << size) - 1
-    return [*((value >> (size * j)) & mask for j in range(count - 1)), value >> (size * (count - 1))]
+    return [
+        *((value >> (size * j)) & mask for j in range(count - 1)),
+        value >> (size * (count - 1)),
+    ]
 
 
 def _coefficients(
@@ -124,7 +131,9 @@ def _cells(
         cells = _coefficients(prefix, [1], row.weight, kind)
         return dict(cells) if value is not None else dict.fromkeys(cells, 0)
     if accumulator.kind == "integer":
-        return dict(_coefficients(prefix, _limbs(int(value or 0), 64 // size, size), row.weight, kind))
+        return dict(
+            _coefficients(prefix, _limbs(int(value or 0), 64 // size, size), row.weight, kind)
+        )
     if accumulator.kind == "float":
         bin_, limbs = _float_limbs(value, size)
         return {f"b{ordinal}": bin_, **_coefficients(prefix, limbs, row.weight, kind)}
@@ -132,7 +141,9 @@ def _cells(
     unscaled = abs(int(value or 0))
     for part in range(3):
         digits = (unscaled // 10 ** (18 * part)) % 10**18 * (-1 if (value or 0) < 0 else 1)
-        cells |= _coefficients(f"{prefix}_{part}", _limbs(digits, 64 // size, size), row.weight, kind)
+        cells |= _coefficients(
+            f"{prefix}_{part}", _limbs(digits, 64 // size, size), row.weight, kind
+        )
     return dict(cells)
 
 
@@ -171,9 +182,9 @@ def expected(spec: OperatorSpec, rows: Iterable[Row]) -> dict[tuple[Any, ...], t
 
 def _values(rows: list[Row]) -> tuple[Any, ...]:
     total = max(0, sum(r.weight for r in rows))
-    ints = [(Fraction(r.values[INT]), r.weight) for r in rows if r.values[INT] is not None]
-    units = [(Fraction(r.values[DECIMAL]), r.weight) for r in rows if r.values[DECIMAL] is not None]
-    floats = [(r.values[FLOAT], r.weight) for r in rows if r.values[FLOAT] is not None]
+    ints = [(Fraction(i), r.weight) for r in rows if (i := r.values[INT]) is not None]
+    units = [(Fraction(d), r.weight) for r in rows if (d := r.values[DECIMAL]) is not None]
+    floats = [(x, r.weight) for r in rows if (x := r.values[FLOAT]) is not None]
     n, s = _count_and_sum(ints)
     m, u = _count_and_sum(units)
     k = sum(w for _, w in floats)

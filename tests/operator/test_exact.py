@@ -16,7 +16,12 @@ NUMBERS = st.lists(
     st.one_of(
         st.integers(-(2**300), 2**300),
         st.integers(-5, 5),
-        st.builds(lambda s, k, d: s * (2**k + d), st.sampled_from([1, -1]), st.integers(0, 300), st.integers(-1, 1)),
+        st.builds(
+            lambda s, k, d: s * (2**k + d),
+            st.sampled_from([1, -1]),
+            st.integers(0, 300),
+            st.integers(-1, 1),
+        ),
     ),
     min_size=1,
     max_size=20,
@@ -77,7 +82,11 @@ def test_powers_of_ten(values: list[int], power: int) -> None:
     assert inexact.tolist() == [abs(v) % 10**power != 0 for v in values]
 
 
-@given(st.lists(st.tuples(st.integers(-(2**300), 2**300), st.integers(1, 2**63 - 1)), min_size=1, max_size=9))
+@given(
+    st.lists(
+        st.tuples(st.integers(-(2**300), 2**300), st.integers(1, 2**63 - 1)), min_size=1, max_size=9
+    )
+)
 def test_division(pairs: list[tuple[int, int]]) -> None:
     """Floor and remainder for divisors below and above 32 bits together."""
     below, mag = exact.magnitude(digits_of([v for v, _ in pairs]))

@@ -129,7 +129,9 @@ EXTREME_FLOATS = [
 INTS = st.one_of(st.none(), st.integers(-3, 3), st.sampled_from([2**63 - 1, -(2**63)]))
 FLOATS = st.one_of(st.none(), st.sampled_from(EXTREME_FLOATS), st.floats(width=64))
 DECIMALS = st.one_of(
-    st.none(), st.integers(-500, 500), st.sampled_from([10**38 - 1, 1 - 10**38, 10**18, -(10**36) - 1])
+    st.none(),
+    st.integers(-500, 500),
+    st.sampled_from([10**38 - 1, 1 - 10**38, 10**18, -(10**36) - 1]),
 )
 KEYS = st.tuples(st.one_of(st.none(), st.integers(0, 4)), st.sampled_from([None, "", "a", "\0b"]))
 WEIGHTS = {

@@ -11,16 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from substrait_agg.functions import exact
+from substrait_agg.functions.accumulators import Accumulator
 from substrait_agg.operator import finalize
 from substrait_agg.operator.finalize import GroupState, measure_values
 from substrait_agg.operator.small import small_quotient
 from substrait_agg.operator.spec import MeasureSpec, OperatorSpec
-from substrait_agg.functions.accumulators import Accumulator
 from substrait_agg.plan.types import FP32, FP64, I8, I64, Type, decimal
 
 TYPES = (I8, I64, FP64, FP32, decimal(38, 0), decimal(10, 2), decimal(38, 6), decimal(38, 12))
 TOTALS = st.one_of(
-    st.integers(-1000, 1000), st.integers(-(2**61), 2**61), st.sampled_from([2**53 + 1, -(2**53) - 1, 10**17])
+    st.integers(-1000, 1000),
+    st.integers(-(2**61), 2**61),
+    st.sampled_from([2**53 + 1, -(2**53) - 1, 10**17]),
 )
 COUNTS = st.one_of(st.integers(1, 9), st.sampled_from([2**31, 2**40 + 1, 10**12]))
 

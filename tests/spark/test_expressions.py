@@ -218,7 +218,7 @@ def test_conditionals_and_lists(spark: SparkSession) -> None:
 
 def test_integer_overflow_follows_the_option(spark: SparkSession) -> None:
     """ERROR fails, SILENT wraps around, SATURATE stays at the end."""
-    cases = []
+    cases: list[tuple[Expr, Any]] = []
     for type_, low, high in ((I8, -128, 127), (I16, -(2**15), 2**15 - 1), (I64, MIN64, MAX64)):
         edge = [
             ("add", (high, 1), low, high), ("subtract", (low, 1), high, low),
@@ -237,7 +237,7 @@ def test_integer_overflow_follows_the_option(spark: SparkSession) -> None:
 def test_integer_division(spark: SparkSession) -> None:
     """Cut towards zero; the remainder has the sign of the dividend, or of the divisor for FLOOR."""
 
-    def of(name: str, x: int, y: int, **options: str) -> Expr:
+    def of(name: str, x: int, y: int, **options: Any) -> Expr:
         return call(name, I32, (I32, x), (I32, y), **options)
 
     check(
@@ -451,7 +451,7 @@ COMPONENTS = {
 
 def test_extract(spark: SparkSession) -> None:
     """Every component, of a timestamp, of an instant in a zone, and counted from zero."""
-    cases = [(call("extract", I64, (TS, MICROS), enums=(c,)), w) for c, w in COMPONENTS.items()]
+    cases: list[tuple[Expr, Any]] = [(call("extract", I64, (TS, MICROS), enums=(c,)), w) for c, w in COMPONENTS.items()]
     zone = (STRING, "America/New_York")
     cases += [
         (call("extract", I64, (TSTZ, MICROS), zone, enums=("HOUR",)), 18),
@@ -578,7 +578,8 @@ def test_columns_give_what_constants_give(spark: SparkSession) -> None:
     """Spark evaluates constants by other code than rows; both must agree."""
     cases = [(call(n, FP64, *((FP64, v) for v in values)), w) for n, values, w in FLOATS]
     cases += [(call(n, BOOL, *args), w) for n, args, w in LOGIC]
-    moved, values = [], []
+    moved: list[Any] = []
+    values: list[Any] = []
     for expr, _ in cases:
         assert isinstance(expr, Call)
         over, constants_of = column_calls(expr, len(values))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,7 +22,13 @@ from substrait_agg.state.run import RunFile, RunWriter, open_run
 from substrait_agg.state.tree import Tree, newest, runs_to_merge
 
 SCHEMA = pa.schema(
-    {"hash": pa.uint64(), "dead": pa.bool_(), "k0": pa.float64(), "k1": pa.string(), "value": pa.int64()}
+    {
+        "hash": pa.uint64(),
+        "dead": pa.bool_(),
+        "k0": pa.float64(),
+        "k1": pa.string(),
+        "value": pa.int64(),
+    }
 )
 KEYS = st.tuples(
     st.one_of(st.none(), st.sampled_from([0.0, 1.5, float("nan"), float("inf")])),
@@ -31,7 +38,7 @@ Entry = tuple[tuple[Any, ...], bool, int]
 
 
 def _mark(key: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple("NaN" if v != v else v for v in key)
+    return tuple("NaN" if isinstance(v, float) and isnan(v) else v for v in key)
 
 
 def _hash(key: tuple[Any, ...], spread: int) -> int:
