@@ -37,9 +37,7 @@ class PlanRefused(SubstraitAggError):
         errors = [p for p in problems if p.level == "error"]
         first = errors[0] if errors else problems[0]
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        super().__init__(
-            first.code, f"{first.message}{more}", help=first.help, path=first.path
-        )
+        super().__init__(first.code, f"{first.message}{more}", help=first.help, path=first.path)
         self.problems = problems
 
 

@@ -22,7 +22,8 @@ from substrait_agg.operator.delta import decimal_overflow
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.operator.step import WEIGHT, StepResult, step
 from substrait_agg.state.run import RunFile, RunWriter, open_run
-from substrait_agg.state.tree import Tree, runs_to_merge
+from substrait_agg.state.merging import MergeSpan, after_merges, budget_for, spans_to_merge
+from substrait_agg.state.tree import Tree
 
 VERSION = "__version"
 MURMUR, OTHER = "__m", "__x"
@@ -208,27 +209,31 @@ class _Task:
 
     def _merged(self, new: RunFile | None) -> tuple[RunFile, ...]:
         plan = self._plan
-        files = plan.group
-        if new is not None:
-            files = (replace(new, low=plan.low, high=plan.high), *files)
-        count = runs_to_merge(files) if new is not None else 0
-        if count < 2:
-            return files
-        schema = plan.spec.layout.schema
-        tree = Tree(self._state, files[:count], schema, len(plan.spec.keys))
-        writer = RunWriter(self._state, self._name("group"), schema, plan.spec.page_rows)
-        tree.merge(writer, bottom=count == len(files), low=plan.low, high=plan.high)
-        merged = writer.close()
-        if new is not None:
+        if new is None:
+            return plan.group
+        files = (self._in_range(new), *plan.group)
+        spans = spans_to_merge(files, plan.low, plan.high, budget_for(new.rows))
+        after = after_merges(files, [(span, self._merge(span)) for span in spans])
+        if all(file.name != new.name for file in after):
             self._state.delete(new.name)
-        front = () if merged is None else (replace(merged, low=plan.low, high=plan.high),)
-        return (*front, *files[count:])
+        return after
+
+    def _merge(self, span: MergeSpan) -> RunFile | None:
+        spec = self._plan.spec
+        tree = Tree(self._state, span.files, spec.layout.schema, len(spec.keys))
+        writer = RunWriter(self._state, self._name("group"), spec.layout.schema, spec.page_rows)
+        tree.merge(writer, bottom=span.bottom, low=span.low, high=span.high)
+        return writer.close()
+
+    def _in_range(self, run: RunFile) -> RunFile:
+        low, high = self._plan.low, self._plan.high
+        return replace(run, low=low, high=high, span=high - low + 1)
 
     def _still_pending(self, new: RunFile | None) -> tuple[RunFile, ...]:
         plan = self._plan
         if plan.emit:
             return ()
-        added = () if new is None else (replace(new, low=plan.low, high=plan.high),)
+        added = () if new is None else (self._in_range(new),)
         return (*added, *plan.pending)
 
 

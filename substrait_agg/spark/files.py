@@ -31,7 +31,8 @@ class Place:
         return list(self.files[:1])
 
 
-def _escaped(name: str) -> str:
+def escaped(name: str) -> str:
+    """A path or name as a glob that matches nothing else."""
     return "".join(f"\\{c}" if c in _GLOB else c for c in name)
 
 
@@ -70,6 +71,6 @@ def look_up(spark: SparkSession, location: str) -> Place | None:
     if single:
         only = statuses[0].getPath()
         return Place(
-            str(only.getParent().toString()), _escaped(str(only.getName())), files, [location]
+            str(only.getParent().toString()), escaped(str(only.getName())), files, [location]
         )
     return Place(location, "", files, [location])

@@ -19,6 +19,7 @@ from substrait_agg.flow.graph import (
 )
 from substrait_agg.spark.branches import apply_steps, prepare
 from substrait_agg.spark.expressions import to_column
+from substrait_agg.spark.files import escaped
 from substrait_agg.spark.schema import column_name
 from substrait_agg.spark.sources import SourceFrame, open_source
 from substrait_agg.spark.specs import SourceSpec, Table
@@ -121,8 +122,7 @@ def _tagged(streams: Mapping[int, DataFrame]) -> DataFrame | None:
     for tag, frame in streams.items():
         own = F.struct(*(F.col(name) for name in frame.columns))
         columns = [
-            (own if other == tag else F.lit(None).cast(streams[other].schema))
-            .alias(f"o{other}")
+            (own if other == tag else F.lit(None).cast(streams[other].schema)).alias(f"o{other}")
             for other in streams
         ]
         parts.append(frame.select(F.lit(tag).alias(_OPERATOR), *columns))
@@ -140,5 +140,5 @@ def operator_changes(
     spark: SparkSession, node: AggregateNode, branch: Branch, paths: Sequence[str]
 ) -> DataFrame:
     """The changes of another operator in this batch, as prepared rows of `node`; `paths` are its change files."""
-    frame = spark.read.parquet(*paths)
+    frame = spark.read.parquet(*map(escaped, paths))
     return prepare(apply_steps(frame, branch.steps), node)

@@ -54,7 +54,7 @@ def batch_failed(error: Exception) -> RunFailed:
         return RunFailed(
             "PACKAGE_NOT_ON_WORKERS",
             "the Python workers of Spark do not find the package substrait_agg",
-            help="install it where the executors run, or name it in --conf spark.submit.pyFiles",
+            help="install it in the Python that the executors run, under the same path as here",
         )
     return RunFailed(
         "BATCH_FAILED",

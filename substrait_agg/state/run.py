@@ -35,6 +35,7 @@ class RunFile:
         crc: CRC-32 of the file.
         low: least hash whose rows are live in this tree through this entry.
         high: greatest such hash (inclusive).
+        span: how many hashes the run was written for: what `rows` are spread over.
     """
 
     name: str
@@ -43,6 +44,7 @@ class RunFile:
     crc: int
     low: int = 0
     high: int = HASH_MAX
+    span: int = HASH_MAX + 1
 
 
 class RunWriter:

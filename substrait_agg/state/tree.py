@@ -13,12 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from substrait_agg.state.rows import Hashes, Indices, Mask, as_mask, group_rows, rows_equal, take
-from substrait_agg.state.run import HASH_MAX, PAGE_ROWS, RunFile, RunReader, RunWriter, open_run
+from substrait_agg.state.run import HASH_MAX, RunFile, RunReader, RunWriter, open_run
 from substrait_agg.state.storage import Storage
 
 KEYS_FROM = 2  # columns before the first key column
-MERGE_WIDTH = 4  # runs of one size class before they are merged
-SMALLEST_TIER = 16_384  # rows
 SCAN_ROWS = 1 << 20
 
 
@@ -183,25 +181,3 @@ def _flat(columns: Sequence[pa.ChunkedArray | pa.Array]) -> list[pa.Array]:
 def dead_rows(rows: pa.Table) -> Mask:
     """Which rows say that their key is gone."""
     return as_mask(rows.column(1))
-
-
-def runs_to_merge(files: Sequence[RunFile]) -> int:
-    """How many of the newest runs are merged now: `MERGE_WIDTH` of one size class bring in all newer ones."""
-    tiers = [_tier(file.rows) for file in files]
-    chosen = 0
-    for tier in range(max(tiers, default=-1) + 1):
-        length = next((i for i, t in enumerate(tiers) if t > tier), len(tiers))
-        if tiers[:length].count(tier) >= MERGE_WIDTH:
-            chosen = length
-    return chosen
-
-
-def _tier(rows: int) -> int:
-    tier = 0
-    while rows > SMALLEST_TIER:
-        rows //= MERGE_WIDTH
-        tier += 1
-    return tier
-
-
-__all__ = ["PAGE_ROWS", "Found", "Tree", "dead_rows", "newest", "runs_to_merge"]

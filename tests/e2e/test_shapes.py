@@ -25,6 +25,7 @@ from tests.e2e.plans import (
     virtual,
 )
 from tests.e2e.rows import Bag
+from tests.e2e.running import check_versions, maintain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -247,3 +248,19 @@ def test_rows_written_in_the_plan(spark: SparkSession, tmp_path: Path) -> None:
         return _summed(total)
 
     check(spark, tmp_path, plan, [_feed(10, batches=3)], wanted)
+
+
+def test_any_name_of_the_checkpoint_will_do(spark: SparkSession, tmp_path: Path) -> None:
+    """Blanks, brackets, percent signs and the like in its path; columns of the view with one name."""
+    builder = Builder()
+    outer = [builder.measure("count", output="i64!")]
+    plan = builder.plan(aggregate(_sums(builder, read("t", COLUMNS)), [column(0)], outer), "a", "a")
+    folder = tmp_path / "a b%20 [x] {1,2} \u00e4 *?"
+
+    def wanted(rows: Bag) -> Bag:
+        return Counter((*key, len(m)) for key, m in _groups(_summed(rows), 0).items())
+
+    feed = _feed(11, batches=3)
+    source = feed.write(tmp_path)
+    views = maintain(spark, plan, {"t": source}, folder)
+    check_versions(folder, views, [wanted(feed.after(v)) for v in range(4)])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,7 +22,7 @@ from substrait_agg.commit.files import LocalFiles
 from substrait_agg.commit.ranges import clip, partition_range
 from substrait_agg.commit.task import TaskPlan, TaskResult, run_task
 from substrait_agg.operator.spec import OperatorSpec
-from substrait_agg.state import tree as trees
+from substrait_agg.state import merging
 from substrait_agg.state.tree import Tree
 from tests.operator.reference import Row, expected, partial_sums, spec_for
 
@@ -147,6 +148,17 @@ def row_lists(weight: str) -> st.SearchStrategy[list[Row]]:
     return st.lists(st.builds(Row, KEYS, values, WEIGHTS[weight]), max_size=12)
 
 
+@contextmanager
+def _merging_soon(tier: int, budget: int) -> Iterator[None]:
+    """Size classes from `tier` rows, and merges of no more than `budget` rows per batch."""
+    with (
+        patch.object(merging, "SMALLEST_TIER", tier),
+        patch.object(merging, "LEAST_BUDGET", budget),
+        patch.object(merging, "BUDGET_FACTOR", 0),
+    ):
+        yield
+
+
 @pytest.mark.parametrize("weight", ["one", "sign", "any"])
 @pytest.mark.parametrize("keys", [0, 2])
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
@@ -156,8 +168,8 @@ def test_every_version_equals_recomputation(weight: Any, keys: int, data: st.Dat
     spec = spec_for(weight, keys=keys, page_rows=data.draw(st.integers(1, 9)))
     spec = replace(spec, slice_rows=data.draw(st.sampled_from([2, 1000])))
     spread = data.draw(st.sampled_from([1, 3, 2**32]))
-    tier = data.draw(st.sampled_from([1, 16_384]))
-    with TemporaryDirectory() as folder, patch.object(trees, "SMALLEST_TIER", tier):
+    tier, budget = data.draw(st.sampled_from([(1, 1), (1, 4), (1, 1 << 20), (16_384, 1)]))
+    with TemporaryDirectory() as folder, _merging_soon(tier, budget):
         world = World(spec, Path(folder), spread)
         for _ in range(data.draw(st.integers(1, 7))):
             rows = data.draw(row_lists(weight))

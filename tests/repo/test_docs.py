@@ -9,6 +9,8 @@ import pytest
 
 import substrait_agg
 from substrait_agg.changes import OUTPUTS
+from substrait_agg.functions.aggregates import AGGREGATES
+from substrait_agg.functions.scalars import SCALARS
 from substrait_agg_cli.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -52,6 +54,15 @@ def test_every_output_kind_is_described() -> None:
     formats = (ROOT / "docs" / "formats.md").read_text()
     for kind in OUTPUTS:
         assert f"`{kind}" in formats, kind
+
+
+def test_every_function_is_listed() -> None:
+    text = (ROOT / "docs" / "functions.md").read_text()
+    maintained = {row.name for row in AGGREGATES.values() if row.kind}
+    named = set(re.findall(r"`([a-z_0-9]+)`", text))
+    assert set(SCALARS) | maintained <= named
+    readme = (ROOT / "README.md").read_text()
+    assert f"{len(SCALARS)} scalar functions" in readme
 
 
 def test_every_code_in_the_documents_is_one_of_the_code() -> None:

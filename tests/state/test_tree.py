@@ -19,7 +19,7 @@ from substrait_agg.errors import StateRefused
 from substrait_agg.state import tree as trees
 from substrait_agg.state.rows import group_rows
 from substrait_agg.state.run import RunFile, RunWriter, open_run
-from substrait_agg.state.tree import Tree, newest, runs_to_merge
+from substrait_agg.state.tree import Tree, newest
 
 SCHEMA = pa.schema(
     {
@@ -182,17 +182,3 @@ def test_grouping_keeps_the_order_of_equal_keys() -> None:
     whole = table([((1.0, "a"), False, 1)], 1)
     later = table([((1.0, "a"), False, 2)], 1)
     assert newest(pa.concat_tables([later, whole]), 2).column("value").to_pylist() == [2]
-
-
-def test_merges_keep_the_number_of_runs_logarithmic() -> None:
-    """A thousand equal runs leave a few dozen, and rewrite each row a few times only."""
-    sizes: list[int] = []
-    written = 0
-    for _ in range(1000):
-        sizes.insert(0, 16_384)
-        count = runs_to_merge([RunFile("r", size, 0, 0) for size in sizes])
-        if count:
-            written += sum(sizes[:count])
-            sizes = [sum(sizes[:count]), *sizes[count:]]
-        assert len(sizes) <= 20
-    assert written <= 6 * 1000 * 16_384

@@ -1,0 +1,82 @@
+"""The real command with a Spark of its own: what it prints, and being stopped by a signal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import substrait_agg
+from substrait_agg.errors import StateRefused
+
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}"}
+PATIENCE = 240
+
+pytestmark = pytest.mark.spark
+
+
+def start(plan: Path, folder: Path, *more: str) -> subprocess.Popen[str]:
+    arguments = [
+        "run", str(plan), "--source", f"t=parquet:{folder / 't'}?batch-files=1",
+        "--checkpoint", str(folder / "ck"), "--master", "local[2]", *more,
+    ]  # fmt: skip
+    return subprocess.Popen(
+        [sys.executable, "-m", "substrait_agg_cli.main", *arguments],
+        cwd=folder,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def committed(folder: Path) -> int:
+    try:
+        return substrait_agg.open_view(folder / "ck").version
+    except StateRefused:
+        return -1
+
+
+def test_ctrl_c_ends_an_endless_run_cleanly_and_the_next_run_goes_on(
+    good_plan: Path, tmp_path: Path
+) -> None:
+    """stderr holds our lines only: nothing of the JVM, of log4j or of workers."""
+    (tmp_path / "t").mkdir()
+    for i in range(2):
+        pq.write_table(
+            pa.table({"k": pa.array([i, 7], pa.int64())}), tmp_path / "t" / f"{i}.parquet"
+        )
+    process = start(good_plan, tmp_path, "--every", "100ms", "--output", "none", "--no-progress")
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while committed(tmp_path) < 2:
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        # As a terminal does it: everything that was started gets the signal.
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    assert (process.returncode, out) == (130, "")
+    assert err.splitlines() == [
+        "error[INTERRUPTED]: stopped by the user; version 2 is committed",
+        "help: the same command continues from there",
+    ]
+    pq.write_table(pa.table({"k": pa.array([7], pa.int64())}), tmp_path / "t" / "2.parquet")
+    again = start(good_plan, tmp_path, "--output", "batch-csv", "--no-progress")
+    out, err = again.communicate(timeout=PATIENCE)
+    assert (again.returncode, err) == (0, "")
+    assert sorted(out.splitlines()) == ["0,1", "1,1", "7,3", "k,n"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["ck", "good.json", "t"]

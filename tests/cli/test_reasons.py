@@ -1,0 +1,100 @@
+"""What is told of Spark's failures: one line with the useful part, and the log only where it helps."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from substrait_agg.errors import InputRefused, RunFailed
+from substrait_agg_cli.sparklog import spark_log
+
+SQL_STATE = " SQLSTATE: 22018\n== DataFrame ==\n"
+READ = """An error occurred while calling o63.collectToPython.
+: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///d/a.csv.  SQLSTATE: KD001
+\tat org.apache.spark.sql.Some.method(Some.scala:1)
+Caused by: org.apache.spark.SparkException: [MALFORMED] Malformed records: [null,y].
+Parse Mode: FAILFAST. SQLSTATE: 22023
+\tat org.apache.spark.Other.method(Other.scala:1)
+\t... 3 more
+Caused by: java.lang.NumberFormatException: For input string: "q"
+\tat java.base/java.lang.Long.parseLong(Long.java:1)
+"""
+WORKER = """An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "a.py", line 1, in work
+    boom()
+    ^^^^^^
+
+ValueError: boom"""
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            "[CAST_INVALID_INPUT] The value 'x' cannot be cast. Use `try_cast` to tolerate it and return NULL instead."
+            + SQL_STATE,
+            "[CAST_INVALID_INPUT] The value 'x' cannot be cast.",
+        ),
+        (READ, 'file file:///d/a.csv cannot be read: [MALFORMED] Malformed records: [null,y]. (For input string: "q")'),
+        (WORKER, "ValueError: boom"),
+        ("", "Exception"),
+    ],
+)  # fmt: skip
+def test_the_reason_is_one_line_without_stack_and_wrappers(text: str, reason: str) -> None:
+    from substrait_agg.spark.reasons import batch_failed, reason_of
+
+    assert reason_of(Exception(text)) == reason
+    failed = batch_failed(Exception(text))
+    assert (failed.code, failed.message) == (
+        "BATCH_FAILED", f"Spark could not compute the batch: {reason}",
+    )  # fmt: skip
+
+
+def test_a_code_of_our_own_expressions_is_the_code_of_the_error() -> None:
+    from substrait_agg.spark.reasons import batch_failed
+
+    text = "[USER_RAISED_EXCEPTION] [NULL_IN_REQUIRED_COLUMN] column k of table t is null SQLSTATE: P0001\n"
+    failed = batch_failed(Exception(text))
+    assert (failed.code, failed.message) == (
+        "NULL_IN_REQUIRED_COLUMN", "column k of table t is null",
+    )  # fmt: skip
+    assert failed.help.startswith("nothing of the batch was committed; ")
+
+
+def fail(failure: Exception, printed: bytes) -> None:
+    with spark_log(debug=False) as log:
+        assert log is not None
+        log.write(printed)
+        log.flush()
+        raise failure
+
+
+def test_what_spark_printed_is_kept_for_a_failure_that_it_explains() -> None:
+    failure = RunFailed("BATCH_FAILED", "no")
+    with pytest.raises(RunFailed):
+        fail(failure, b"the cause")
+    (note,) = failure.__notes__
+    found = re.fullmatch(r"what Spark printed is in (.*\.log)", note)
+    assert found
+    copy = Path(found[1])
+    assert copy.read_text() == "the cause"
+    copy.unlink()
+
+
+def test_what_spark_printed_is_not_kept_else() -> None:
+    """A refusal explains itself, and an empty log explains nothing."""
+    for failure, printed in (
+        (InputRefused("SOURCE_MISSING", "no"), b"noise"),
+        (RunFailed("BATCH_FAILED", "no"), b""),
+    ):
+        with pytest.raises(type(failure)):
+            fail(failure, printed)
+        assert not hasattr(failure, "__notes__")
+
+
+def test_with_debug_spark_prints_where_it_likes() -> None:
+    with spark_log(debug=True) as log:
+        assert log is None

@@ -1,0 +1,68 @@
+"""Sample plans of real producers over the tables they were made for give what DataFusion gave."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import substrait_agg as sa
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+TINY = ROOT / "tests" / "data" / "tiny"
+EXPECTED = json.loads((TINY / "expected.json").read_text())["results"]
+AVERAGE_UNIT = Decimal("0.000001")
+
+
+def runnable() -> Iterator[Any]:
+    """The samples that can be run and have an expected result."""
+    for path in sorted((ROOT / "plans" / "samples").rglob("*.bin")):
+        if path.stem in EXPECTED and sa.validate(path).ok:
+            yield pytest.param(path, id=f"{path.parent.name}-{path.stem}")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("path", list(runnable()))
+def test_a_sample_gives_the_recorded_result(
+    path: Path, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Every column of every row; averages of decimals are rounded where DataFusion cuts them off."""
+    source = f"parquet:{TINY / 'sales.parquet'}"
+    run = sa.run(path, {"sales": source}, checkpoint=tmp_path / "ckpt", spark=spark)
+    run.wait()
+    found = sa.open_view(tmp_path / "ckpt").to_arrow().to_pydict()
+    wanted = EXPECTED[path.stem]
+    rows = sorted(zip(*found.values(), strict=True), key=_order)
+    recorded = sorted((tuple(map(_value, row)) for row in wanted["rows"]), key=_order)
+    assert len(rows) == len(recorded)
+    for mine, theirs in zip(rows, recorded, strict=True):
+        assert all(map(_same, mine, theirs)), (mine, theirs)
+
+
+def test_there_are_samples_to_run() -> None:
+    """Otherwise the test above would run nothing."""
+    assert len(list(runnable())) >= 11
+
+
+def _value(written: Any) -> Any:
+    return Decimal(written["dec"]) if isinstance(written, dict) and "dec" in written else written
+
+
+def _order(row: tuple[Any, ...]) -> tuple[bool, str]:
+    return row[0] is not None, str(row[0])
+
+
+def _same(mine: Any, theirs: Any) -> bool:
+    if isinstance(mine, float):
+        return math.isclose(mine, theirs, rel_tol=1e-15)
+    if isinstance(mine, Decimal) and mine.as_tuple().exponent == AVERAGE_UNIT.as_tuple().exponent:
+        return 0 <= mine - theirs <= AVERAGE_UNIT
+    return bool(mine == theirs)
