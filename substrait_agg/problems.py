@@ -339,6 +339,11 @@ KINDS: dict[str, ProblemKind] = _kinds(
         "convert through another type, or in the source",
     ),
     (
+        "EXPRESSION_TOO_LARGE", "error", "error",
+        "the switch compares what it matches in every case, which makes more than {limit} expressions",
+        "compute the matched value in a projection below, and match its column",
+    ),
+    (
         "BRANCH_TYPES_DIFFER", "error", "error",
         "the values have no common type: {types}",
         "cast the values to one type",

@@ -18,6 +18,7 @@ from substrait_agg.bind.bound import (
 from substrait_agg.bind.calls import Argument, bind_call
 from substrait_agg.bind.context import Context, Schema, is_unknown, unknown
 from substrait_agg.bind.convert import can_cast, fits_decimal, unified_type, unify
+from substrait_agg.bind.walk import larger_than
 from substrait_agg.plan import model
 from substrait_agg.plan.types import BOOL, Type
 
@@ -141,8 +142,13 @@ def _if_then(node: model.IfThen, schema: Schema | None, context: Context) -> Exp
 
 def _switch(node: model.Switch, schema: Schema | None, context: Context) -> Expr:
     match = bind_expression(node.match, schema, context)
+    if larger_than(match, MATCH_PARTS // max(1, len(node.cases))):
+        context.report("EXPRESSION_TOO_LARGE", node.path, limit=MATCH_PARTS)
+        return unknown()
     cases = tuple(bind_expression(case, schema, context) for case, _ in node.cases)
     values = tuple(bind_expression(value, schema, context) for _, value in node.cases)
+    if is_unknown(match, *cases):
+        return unknown()
     unified = unify((match, *cases))
     if unified is None:
         _report_branches((match, *cases), node.path, context)
@@ -198,6 +204,9 @@ def _report_branches(values: tuple[Expr, ...], path: str, context: Context) -> N
 def _unsupported(_node: model.Unsupported, _schema: Schema | None, _context: Context) -> Expr:
     return unknown()
 
+
+MATCH_PARTS = 20_000
+"""A switch compares its match once per case; switches inside the match multiply, so the product is limited."""
 
 _BINDERS: dict[type, Callable[[Any, Schema | None, Context], Expr]] = {
     model.Literal: _literal,

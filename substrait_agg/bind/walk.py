@@ -37,6 +37,17 @@ def parts(expression: Expr) -> tuple[Expr, ...]:
             return ()
 
 
+def larger_than(expression: Expr, limit: int) -> bool:
+    """Whether an expression, written out, has more than `limit` parts; takes no longer than `limit` steps."""
+    waiting, seen = [expression], 0
+    while waiting:
+        seen += 1
+        if seen > limit:
+            return True
+        waiting.extend(parts(waiting.pop()))
+    return False
+
+
 def columns_in(expression: Expr) -> Iterator[Column]:
     """The columns an expression reads, as often as it reads them."""
     if isinstance(expression, Column):

@@ -21,8 +21,8 @@ from substrait_agg.commit.snapshot import ChangeFile
 from substrait_agg.operator.delta import decimal_overflow
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.operator.step import WEIGHT, StepResult, step
-from substrait_agg.state.run import RunFile, RunWriter, open_run
 from substrait_agg.state.merging import MergeSpan, after_merges, budget_for, spans_to_merge
+from substrait_agg.state.run import RunFile, RunWriter, open_run
 from substrait_agg.state.tree import Tree
 
 VERSION = "__version"

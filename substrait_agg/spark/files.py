@@ -55,6 +55,14 @@ def _files_below(system: Any, status: Any) -> list[str]:
     return found
 
 
+def exists(spark: SparkSession, uri: str) -> bool:
+    """Whether there is something at a URI, as Spark's logs write it."""
+    context = spark.sparkContext
+    jvm: Any = context._jvm
+    path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(uri))
+    return bool(path.getFileSystem(context._jsc.hadoopConfiguration()).exists(path))
+
+
 def look_up(spark: SparkSession, location: str) -> Place | None:
     """What is at a path or glob now; None if there is nothing.
 

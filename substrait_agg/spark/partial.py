@@ -164,9 +164,7 @@ def _named(prefix: str, columns: Sequence[Column]) -> list[Column]:
     return [column.alias(f"{prefix}_{j}") for j, column in enumerate(columns)]
 
 
-def _coefficient_columns(
-    ordinal: int, accumulator: Accumulator, kind: WeightKind
-) -> list[Column]:
+def _coefficient_columns(ordinal: int, accumulator: Accumulator, kind: WeightKind) -> list[Column]:
     argument = F.col(f"x{accumulator.argument}")
     make: dict[str, Callable[[], list[Column]]] = {
         "count": lambda: [F.when(argument.isNotNull(), w) for w in weight_limbs(kind)],

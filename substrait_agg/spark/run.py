@@ -25,6 +25,7 @@ from substrait_agg.flow.graph import Flow
 from substrait_agg.plan.arrow import arrow_schema
 from substrait_agg.spark.batches import FIRST_BATCH, Batches, Progress
 from substrait_agg.spark.inputs import Inputs, Source, open_inputs, table_origins, untagged
+from substrait_agg.spark.planned import check_planned_files
 from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed, reason_of
 from substrait_agg.spark.session import SESSION_CONF, get_session, prepare
 from substrait_agg.spark.sources import check_sources, weight_kind
@@ -139,6 +140,7 @@ class Run:
         self._conf = {**SESSION_CONF, PARTITIONS: str(partitions), ARROW_ROWS: HANDED_OVER}
         self._error: Exception | None = None
         self._finished = False
+        self._first = True
         # A batch goes on in a thread of its own for a moment after its query was stopped.
         self._working = threading.RLock()
         self._batches = Batches(flow, store, partitions, self._committed)
@@ -184,6 +186,9 @@ class Run:
         if self._batches.seen(query, batch):
             return
         prepare(session, self._conf)
+        if self._first:
+            check_planned_files(session, self._store.spark_folder, batch)
+            self._first = False
         shared = len(self._inputs.operators) > 1
         rows = frame.persist() if shared else frame
         try:

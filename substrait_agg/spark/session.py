@@ -32,7 +32,7 @@ SESSION_CONF: dict[str, str] = {
     "spark.sql.parquet.enableVectorizedReader": "true",
     "spark.sql.parquet.enableNestedColumnVectorizedReader": "true",
     "spark.sql.parquet.mergeSchema": "false",
-    # A lost or damaged file fails the batch.
+    # A damaged file fails the batch, and so does one lost after it was listed (`planned.py` sees to those lost before).
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.timeType.enabled": "true",

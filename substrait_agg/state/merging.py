@@ -17,7 +17,9 @@ from substrait_agg.state.run import RunFile
 MERGE_WIDTH = 4  # runs of one size class before they are merged
 SMALLEST_TIER = 16_384  # rows
 LEAST_BUDGET = 1 << 20  # rows merged per batch at least
-BUDGET_FACTOR = 8  # rows merged per row written: more than the number of classes, so that merges keep up
+BUDGET_FACTOR = (
+    8  # rows merged per row written: more than the number of classes, so that merges keep up
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,12 @@ def _wanted(files: Sequence[RunFile], low: int, high: int, size: int) -> Iterato
         there = [f for f in files if f.low <= start and f.high >= stop]
         count = runs_to_merge([_rows_in(f, low, low + size - 1, whole=True) for f in there])
         span = MergeSpan(start, stop, tuple(there[:count]), count == len(there))
-        if last is not None and last.files and _names(last) == _names(span) and last.bottom == span.bottom:
+        if (
+            last is not None
+            and last.files
+            and _names(last) == _names(span)
+            and last.bottom == span.bottom
+        ):
             last = replace(last, high=stop)
             continue
         if last is not None and last.files:
@@ -118,7 +125,9 @@ def after_merges(
     files: Sequence[RunFile], merged: Sequence[tuple[MergeSpan, RunFile | None]]
 ) -> tuple[RunFile, ...]:
     """The live runs after merges: each span's result instead of its runs there, which stay live elsewhere."""
-    front = [replace(run, low=s.low, high=s.high, span=s.high - s.low + 1) for s, run in merged if run]
+    front = [
+        replace(run, low=s.low, high=s.high, span=s.high - s.low + 1) for s, run in merged if run
+    ]
     rest: list[RunFile] = []
     for file in files:
         taken = [s for s, _ in merged if file.name in _names(s)]

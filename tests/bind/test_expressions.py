@@ -241,3 +241,13 @@ def test_parts_of_nested_values() -> None:
     source = read({"s": inner, "l": Type("list", children=(inner,))})
     given = project(FieldRef((0, 0), ROOT), FieldRef((1, 3, 1), ROOT), source=source)
     assert [str(t) for t in bound(given, "a", "b").root.types] == ["i64?", "string?"]
+
+
+def test_switches_nested_in_what_they_match_are_limited() -> None:
+    """Each level multiplies the work by its cases; forty levels of two would never end."""
+    two = Type("i64", nullable=False)
+    nested: Any = col("big")
+    for _ in range(40):
+        cases = ((lit(1, two), lit(1, two)), (lit(2, two), lit(2, two)))
+        nested = Switch(nested, cases, lit(3, two), ROOT)
+    assert codes(nested) == {"EXPRESSION_TOO_LARGE": "error"}

@@ -55,6 +55,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
 }  # fmt: skip
 
 RUN: dict[str, list[str]] = {
+    "bench/count_sum_avg": ["i64?", "i64", "i64?", "fp64?"],
     "samples/datafusion-45.2.0/sum_int": ["i64?", "i64?", "i64?"],
     "samples/datafusion/avg_all": ["string?", "fp64?", "fp64?", "decimal?<16,6>"],
     "samples/datafusion/count_star_grouped": ["string?", "i64"],

@@ -64,5 +64,5 @@ def _same(mine: Any, theirs: Any) -> bool:
     if isinstance(mine, float):
         return math.isclose(mine, theirs, rel_tol=1e-15)
     if isinstance(mine, Decimal) and mine.as_tuple().exponent == AVERAGE_UNIT.as_tuple().exponent:
-        return 0 <= mine - theirs <= AVERAGE_UNIT
+        return bool(0 <= mine - theirs <= AVERAGE_UNIT)
     return bool(mine == theirs)

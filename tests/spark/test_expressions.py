@@ -451,7 +451,9 @@ COMPONENTS = {
 
 def test_extract(spark: SparkSession) -> None:
     """Every component, of a timestamp, of an instant in a zone, and counted from zero."""
-    cases: list[tuple[Expr, Any]] = [(call("extract", I64, (TS, MICROS), enums=(c,)), w) for c, w in COMPONENTS.items()]
+    cases: list[tuple[Expr, Any]] = [
+        (call("extract", I64, (TS, MICROS), enums=(c,)), w) for c, w in COMPONENTS.items()
+    ]
     zone = (STRING, "America/New_York")
     cases += [
         (call("extract", I64, (TSTZ, MICROS), zone, enums=("HOUR",)), 18),

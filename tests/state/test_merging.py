@@ -33,7 +33,8 @@ def batch(files: tuple[RunFile, ...], rows: int, ordinal: int) -> tuple[tuple[Ru
     files = (RunFile(f"new-{ordinal}", rows, 0, 0), *files)
     spans = spans_to_merge(files, 0, HASH_MAX, budget_for(rows))
     made = [
-        (span, RunFile(f"merged-{ordinal}-{i}", rows_of(span), 0, 0)) for i, span in enumerate(spans)
+        (span, RunFile(f"merged-{ordinal}-{i}", rows_of(span), 0, 0))
+        for i, span in enumerate(spans)
     ]
     return after_merges(files, made), sum(map(rows_of, spans))
 

@@ -1,0 +1,78 @@
+"""The files that Spark planned for a batch, checked before it is computed.
+
+Spark notes the files of a batch in its checkpoint, then lists them anew when it computes the batch, and leaves out without
+a word those that have gone since. A batch that is computed only in a later run would so lose rows in silence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from substrait_agg.errors import InputRefused
+from substrait_agg.spark.files import exists
+
+
+def check_planned_files(spark: SparkSession, folder: str, batch: int) -> None:
+    """Check that every file planned for a micro-batch is there.
+
+    Args:
+        spark: session by which paths are reached.
+        folder: Spark's own folder in the checkpoint.
+        batch: id of the micro-batch.
+
+    Raises:
+        InputRefused: SOURCE_FILE_GONE names the first that is not.
+    """
+    for path in planned_files(Path(folder), batch):
+        if not exists(spark, path):
+            raise InputRefused(
+                "SOURCE_FILE_GONE",
+                "a file that belongs to the batch being computed is no longer there",
+                help="put it back; nothing of the batch was committed",
+                path=path,
+            )
+
+
+def planned_files(folder: Path, batch: int) -> Iterator[str]:
+    """Paths of the files that Spark's logs hold for a micro-batch, as URIs; of file sources only."""
+    ends, starts = _offsets(folder, batch), _offsets(folder, batch - 1)
+    for source, end in enumerate(ends):
+        start = starts[source] if source < len(starts) else -1
+        yield from _files_between(folder / "sources" / str(source), start, end)
+
+
+def _offsets(folder: Path, batch: int) -> list[int]:
+    """Per source its offset in Spark's file log after a batch, -1 where it has none."""
+    path = folder / "offsets" / str(batch)
+    if batch < 0 or not path.is_file():
+        return []
+    # A version line and a line of metadata come first.
+    return [_log_offset(line) for line in path.read_text().splitlines()[2:]]
+
+
+def _log_offset(line: str) -> int:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return -1
+    return int(found.get("logOffset", -1)) if isinstance(found, dict) else -1
+
+
+def _files_between(log: Path, start: int, end: int) -> Iterator[str]:
+    for number in range(start + 1, end + 1):
+        for name in (str(number), f"{number}.compact"):
+            entries = log / name
+            if entries.is_file():
+                yield from _paths(entries, number)
+
+
+def _paths(entries: Path, number: int) -> Iterator[str]:
+    for line in entries.read_text().splitlines()[1:]:
+        entry: Any = json.loads(line)
+        if entry.get("batchId") == number:
+            yield str(entry["path"])
