@@ -248,8 +248,9 @@ def run(
         checkpoint: folder of state, offsets and versions; it is also the view.
         spark: the session to use; without one, a local session is made.
         emit: when values are emitted: ``batch``, after every micro-batch.
-        on_changes: called with (changes as `pyarrow.Table`, version) for every version committed; the
-            table has the view's columns, then ``__version`` and ``__weight``.
+        on_changes: called with (changes as `pyarrow.Table`, version) for every version that changed anything; the
+            table has the view's columns, then ``__version`` and ``__weight``. A version counts as delivered when the
+            function returns: after a kill it may come once more, it is never left out.
         until: ``done`` stops after what is there now; an interval such as ``5s`` goes on, one batch each.
         partitions: of the state, a power of two; may be another one in every run. None: one per core.
         mode: ``lenient`` or ``strict``, as in `validate`.

@@ -175,7 +175,7 @@ class Delivery:
         checkpoint: the folder of the view.
         since: the version that the checkpoint had when the run began, None for a new one: sinks that keep no
             position start after it.
-        on_changes: called with (changes, version) like a sink.
+        on_changes: called with (changes, version) like a sink, at least once per version.
         stdout: the stream for outputs without a location.
 
     Raises:
@@ -195,7 +195,8 @@ class Delivery:
         place = Place(Path(checkpoint), stdout or sys.stdout)
         sinks = [_open(output, place) for output in outputs]
         if on_changes is not None:
-            sinks.append(Callback(on_changes))
+            record = Record(place.checkpoint / "outputs" / "on-changes.json", "on_changes")
+            sinks.append(Callback(on_changes, record, since))
         self._positions: dict[Sink, int | None] = {
             sink: sink.position if sink.keeps_position else since for sink in sinks
         }

@@ -53,17 +53,37 @@ class Sink:
 
 
 class Callback(Sink):
-    """Calls a function with (changes, version)."""
+    """Calls a function with (changes, version), at least once for every version that changed anything.
+
+    Args:
+        call: the function; a version counts as delivered when it returns.
+        record: where the position is kept over runs.
+        since: the version after which deliveries begin if there is no record yet.
+    """
 
     takes_changes = True
+    keeps_position = True
 
-    def __init__(self, call: Callable[[Table, int], None]) -> None:
+    def __init__(
+        self, call: Callable[[Table, int], None], record: Record, since: int | None
+    ) -> None:
+        known = record.read()
+        if known is None:
+            record.write(since)
         self._call = call
+        self._record = record
+        self._position = known[0] if known else since
+
+    @property
+    def position(self) -> int | None:
+        """The last version for which the function has returned."""
+        return self._position
 
     def deliver(self, changes: Table, version: int) -> None:
         """Call with the changes of every version that has some."""
         if changes.num_rows:
             self._call(changes, version)
+        self._record.write(version)
 
 
 class BatchText(Sink):

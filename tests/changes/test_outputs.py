@@ -105,6 +105,22 @@ class Killed(BaseException):
     """Ends a run where it stands, as a kill would."""
 
 
+def test_on_changes_misses_no_version_that_a_kill_cut_off(tmp_path: Path) -> None:
+    """The version under way comes again, later runs go on behind the last that was taken."""
+    seen: list[int] = []
+
+    def note(_changes: Any, version: int) -> None:
+        if version == 4 and 4 not in seen:
+            seen.append(version)
+            raise Killed
+        seen.append(version)
+
+    with pytest.raises(Killed):
+        deliver(tmp_path, "none", [1, 2, 4], on_changes=note, since=0)
+    deliver(tmp_path, "none", [5, 7], on_changes=note, since=4)
+    assert seen == [1, 2, 4, 4, 5, 7]
+
+
 def read_json(location: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in location.read_text().splitlines()]
 
