@@ -7,7 +7,6 @@ files), ``spark/`` (Spark's own offsets and commits).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from typing import Any
 from substrait_agg.commit.files import LocalFiles
 from substrait_agg.commit.snapshot import (
     FORMAT,
-    ChangeFile,
     Snapshot,
     damaged,
     parse_snapshot,
@@ -210,15 +208,21 @@ class Checkpoint:
         )
 
     def sweep(self, newest: Snapshot) -> None:
-        """Delete state files that none of the newest `KEEP_VERSIONS` versions name and that are not of a later attempt."""
-        kept = [v for v in self.versions() if v > newest.version - KEEP_VERSIONS]
-        named = {file for version in kept for file in state_files(self.snapshot(version))}
+        """Delete what failed attempts left behind, and state that only versions before the newest `KEEP_VERSIONS` name.
+
+        Files of versions after the newest are left alone: somebody may be making it.
+        """
+        # Sweeps come every KEEP_VERSIONS versions, so twice as many leave no attempt out.
+        recent = [v for v in self.versions() if v > newest.version - 2 * KEEP_VERSIONS]
+        snapshots = {version: self.snapshot(version) for version in recent}
+        kept = [s for v, s in snapshots.items() if v > newest.version - KEEP_VERSIONS]
+        named = {file for snapshot in kept for file in state_files(snapshot)}
         for name in self.state.names():
-            if name not in named and _version_of(name) <= newest.version:
+            if name not in named and _state_version(name) <= newest.version:
                 self.state.delete(name)
-        changes = {change.name for change in newest.changes}
+        changes = {change.name for snapshot in snapshots.values() for change in snapshot.changes}
         for name in self.changes.names():
-            if name not in changes and int(name.split("-")[0]) == newest.version:
+            if name not in changes and _change_version(name) in snapshots:
                 self.changes.delete(name)
 
 
@@ -231,13 +235,12 @@ def state_files(snapshot: Snapshot) -> set[str]:
     }
 
 
-def change_files(snapshots: Iterable[Snapshot]) -> list[ChangeFile]:
-    """Change files of versions, in order."""
-    return [change for snapshot in snapshots for change in snapshot.changes]
-
-
-def _version_of(name: str) -> int:
+def _state_version(name: str) -> int:
     return int(name.split("-")[2])
+
+
+def _change_version(name: str) -> int:
+    return int(name.split("-")[0])
 
 
 def _as_json(document: PlanDocument) -> dict[str, Any]:

@@ -138,6 +138,23 @@ def test_sweeping_keeps_what_kept_versions_name(tmp_path: Path) -> None:
     assert left == [*names[-KEEP_VERSIONS:], "group-0-000000000099-next.arrow"]
 
 
+def test_sweeping_removes_changes_of_failed_attempts(tmp_path: Path) -> None:
+    """Changes of all versions stay, and those of the version that may be under way."""
+    checkpoint = made(tmp_path)
+    changes = tmp_path / "changes"
+    for version in range(3):
+        name = f"{version:012d}-0-named.parquet"
+        for written in (name, f"{version:012d}-0-failed.parquet"):
+            (changes / written).write_bytes(b"x")
+        checkpoint.publish(replace(snapshot(version), changes=(ChangeFile(name, 1, 1, 1),)))
+    (changes / f"{3:012d}-0-next.parquet").write_bytes(b"x")
+    newest = checkpoint.latest()
+    assert newest is not None
+    checkpoint.sweep(newest)
+    left = sorted(p.name.split("-")[2] for p in changes.iterdir())
+    assert left == ["named.parquet", "named.parquet", "named.parquet", "next.parquet"]
+
+
 def test_rows_are_shown_in_the_order_of_the_plan() -> None:
     """Nulls where each key says, NaN above all numbers, later keys among equals."""
     nan = float("nan")
