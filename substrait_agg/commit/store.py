@@ -7,6 +7,7 @@ files), ``spark/`` (Spark's own offsets and commits).
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -218,11 +219,12 @@ class Checkpoint:
         kept = [s for v, s in snapshots.items() if v > newest.version - KEEP_VERSIONS]
         named = {file for snapshot in kept for file in state_files(snapshot)}
         for name in self.state.names():
-            if name not in named and _state_version(name) <= newest.version:
+            version = _version_of(name)
+            if name not in named and version is not None and version <= newest.version:
                 self.state.delete(name)
         changes = {change.name for snapshot in snapshots.values() for change in snapshot.changes}
         for name in self.changes.names():
-            if name not in changes and _change_version(name) in snapshots:
+            if name not in changes and _version_of(name) in snapshots:
                 self.changes.delete(name)
 
 
@@ -235,12 +237,13 @@ def state_files(snapshot: Snapshot) -> set[str]:
     }
 
 
-def _state_version(name: str) -> int:
-    return int(name.split("-")[2])
+_VERSIONED = re.compile(r"(?:[a-z]+-\d+-)?(\d{12})-")
 
 
-def _change_version(name: str) -> int:
-    return int(name.split("-")[0])
+def _version_of(name: str) -> int | None:
+    """The version for which a run or a change file was written, None of a file that is not ours."""
+    found = _VERSIONED.match(name)
+    return int(found.group(1)) if found else None
 
 
 def _as_json(document: PlanDocument) -> dict[str, Any]:

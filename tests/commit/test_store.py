@@ -127,7 +127,8 @@ def test_sweeping_keeps_what_kept_versions_name(tmp_path: Path) -> None:
     checkpoint = made(tmp_path)
     state = tmp_path / "state"
     names = [f"group-0-{v:012d}-x.arrow" for v in range(KEEP_VERSIONS + 3)]
-    for name in [*names, "group-0-000000000001-orphan.arrow", "group-0-000000000099-next.arrow"]:
+    others = ["group-0-000000000099-next.arrow", "notes.txt"]
+    for name in [*names, "group-0-000000000001-orphan.arrow", *others]:
         (state / name).write_bytes(b"x")
     for version, name in enumerate(names):
         checkpoint.publish(snapshot(version, name))
@@ -135,7 +136,7 @@ def test_sweeping_keeps_what_kept_versions_name(tmp_path: Path) -> None:
     assert newest is not None
     checkpoint.sweep(newest)
     left = sorted(p.name for p in state.iterdir())
-    assert left == [*names[-KEEP_VERSIONS:], "group-0-000000000099-next.arrow"]
+    assert left == [*names[-KEEP_VERSIONS:], *others]
 
 
 def test_sweeping_removes_changes_of_failed_attempts(tmp_path: Path) -> None:
