@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A small local Spark, with the settings that plans rely on."""
     # Before the import: the JVM and its workers read these when they start.
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -28,7 +28,7 @@ def spark() -> Iterator[SparkSession]:
             "spark.ui.enabled": "false",
             "spark.sql.shuffle.partitions": "2",
             "spark.driver.memory": "3g",
-            "spark.sql.warehouse.dir": "/tmp/substrait-agg-test-warehouse",
+            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
             "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
         },
     )

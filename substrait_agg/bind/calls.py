@@ -19,9 +19,11 @@ from substrait_agg.functions.scalars import (
     ScalarFunction,
 )
 from substrait_agg.plan.model import EnumArgument, ScalarCall, TypeArgument
-from substrait_agg.plan.types import FP64, Type
+from substrait_agg.plan.types import FP64, STRING, Type
 
 Argument = Expr | EnumArgument | TypeArgument
+
+_PATTERNS = frozenset({"like", "ilike"})
 
 
 def bind_call(call: ScalarCall, arguments: tuple[Argument, ...], context: Context) -> Expr:
@@ -34,7 +36,8 @@ def bind_call(call: ScalarCall, arguments: tuple[Argument, ...], context: Contex
     """
     if not check_declared(call.function, call.path, context):
         return unknown()
-    name = SCALAR_NAMES.get(call.function.name)
+    spelling = call.function.name
+    name = SCALAR_NAMES.get(context.profile.meanings.get(spelling, spelling))
     if name is None:
         context.report("SCALAR_FUNCTION_UNKNOWN", call.path, name=call.function.declared)
         return unknown()
@@ -42,7 +45,19 @@ def bind_call(call: ScalarCall, arguments: tuple[Argument, ...], context: Contex
     if is_unknown(*values):
         return unknown()
     check_signature(call.function, tuple(v.type for v in values), call.path, context)
+    if name in _PATTERNS:
+        arguments = _with_escape(arguments, context.profile.like_escape)
     return _resolve(SCALARS[name], call, arguments, context)
+
+
+def _with_escape(arguments: tuple[Argument, ...], escape: str | None) -> tuple[Argument, ...]:
+    """Arguments of a pattern match with the producer's escape character where the plan gives none."""
+    given = len(arguments) > 2 and not (
+        isinstance(arguments[2], Constant) and arguments[2].value is None
+    )
+    if given or escape is None:
+        return arguments
+    return (*arguments[:2], Constant(STRING.as_nullable(False), escape))
 
 
 def _resolve(

@@ -21,6 +21,8 @@ class Profile:
         prefixes: what ``version.producer`` starts with, lower case.
         derivation: whose rules give types that the plan does not declare.
         project_replaces: a project without output mapping gives its expressions alone, not the input's columns too.
+        meanings: function as the producer spells it -> canonical name, where that is not what the specification means.
+        like_escape: escape character of a pattern for which the plan gives none.
         defaults: (function as the producer spells it, option) -> value where the plan does not set the option;
             upper-case option and value.
     """
@@ -29,16 +31,23 @@ class Profile:
     prefixes: tuple[str, ...] = ()
     derivation: Derivation = "standard"
     project_replaces: bool = False
+    meanings: Mapping[str, str] = field(default_factory=dict)
+    like_escape: str | None = None
     defaults: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
 STANDARD = Profile("the specification")
+
+_SKIPPING_NULLS = {"least": "least_skip_null", "greatest": "greatest_skip_null"}
+"""As in PostgreSQL; in the specification a null among the arguments gives null."""
 
 PROFILES: tuple[Profile, ...] = (
     Profile(
         "DataFusion",
         ("datafusion",),
         derivation="arrow",
+        meanings=_SKIPPING_NULLS,
+        like_escape="\\",
         # As in PostgreSQL, concat() skips nulls; the operator || is written as str_concat and does not.
         defaults={("concat", "NULL_HANDLING"): "IGNORE_NULLS"},
     ),
@@ -46,6 +55,7 @@ PROFILES: tuple[Profile, ...] = (
         "DuckDB",
         ("duckdb",),
         project_replaces=True,
+        meanings=_SKIPPING_NULLS,
         # In DuckDB x / 0 and x % 0 are null.
         defaults={
             ("divide", "ON_DIVISION_BY_ZERO"): "NULL",

@@ -136,6 +136,26 @@ def _floating(
     return ScalarFunction(name, (own, *wide), "mirror", aliases)
 
 
+def _sqrt() -> ScalarFunction:
+    # The declaration for decimals has no options: a negative one fails.
+    forms = (
+        Overload(("float",), "first", _DOMAIN),
+        Overload(("integer",), "fp64", _DOMAIN),
+        Overload(("decimal",), "fp64"),
+    )
+    return ScalarFunction("sqrt", forms)
+
+
+def _power() -> ScalarFunction:
+    overflow = {"OVERFLOW": ("ERROR",)}
+    forms = (
+        Overload(("float", "float"), "unified", unify=True),
+        Overload(("integer", "integer"), "fp64", overflow),
+        Overload(("decimal", "decimal"), "fp64", overflow),
+    )
+    return ScalarFunction("power", forms, aliases=("pow",))
+
+
 def _bitwise(name: str, *aliases: str) -> ScalarFunction:
     return ScalarFunction(name, (_pair("integer", "unified", {}),), "mirror", aliases)
 
@@ -302,9 +322,9 @@ _ROWS: tuple[ScalarFunction, ...] = (
     _same_number("negate", True, "negative"),
     _same_number("abs", True),
     _same_number("sign", False, "signum"),
-    _floating("sqrt", _DOMAIN),
+    _sqrt(),
     _floating("exp", _ROUND_EVEN),
-    _floating("power", {"OVERFLOW": ("ERROR",)}, "pow", arity=2),
+    _power(),
     _floating("sin", _ROUND_EVEN),
     _floating("cos", _ROUND_EVEN),
     _floating("tan", _ROUND_EVEN),

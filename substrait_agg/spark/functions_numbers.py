@@ -121,9 +121,19 @@ def _modulus(a: Arguments) -> Column:
     return rest
 
 
+def _sqrt(a: Arguments) -> Column:
+    root = F.sqrt(double(a[0]))
+    if not _is_decimal(a):
+        return root
+    error = failure("DOMAIN_ERROR", "a square root is taken of a negative decimal").cast("double")
+    return F.when(decimals.is_negative(a[0], decimals.params(a.type(0))), error).otherwise(root)
+
+
 def _power(a: Arguments) -> Column:
     base, exponent = double(a[0]), double(a[1])
     result = F.pow(base, exponent)
+    if not a.option("OVERFLOW"):
+        return result
     infinity = constant_double("Infinity")
     finite = (F.abs(base) < infinity) & (F.abs(exponent) < infinity) & (base != 0)
     error = failure("OVERFLOW", "a power is greater than any fp64").cast("double")
@@ -200,7 +210,7 @@ NUMBERS: dict[str, Builder] = {
     "abs": _signed(F.abs, decimals.absolute),
     "sign": plain(F.signum),
     "power": _power,
-    "sqrt": _doubles(F.sqrt),
+    "sqrt": _sqrt,
     "exp": _doubles(F.exp),
     "sin": _doubles(F.sin),
     "cos": _doubles(F.cos),

@@ -33,12 +33,44 @@ def _substring(a: Arguments) -> Column:
     return F.when(start.isNotNull() & length.isNotNull(), found)
 
 
+def _part(a: Arguments, *, left: bool) -> Column:
+    """The first or last characters; a negative count leaves off that many at the other end, as in PostgreSQL."""
+    count = _count(a[1])
+    if left:
+        rest = F.left(a[0], F.greatest(F.char_length(a[0]) + count, F.lit(0)))
+        return F.when(count < 0, rest).otherwise(F.left(a[0], count))
+    rest = F.substr(a[0], F.lit(1) - F.least(count, F.lit(0)))
+    return F.when(count < 0, rest).otherwise(F.right(a[0], count))
+
+
+def _initcap(a: Arguments) -> Column:
+    """Words are runs of letters and digits, where Spark's own function sees them between blanks only."""
+    # Each piece but the first starts after a separator: "it", "'", "s", or longer where words have several letters.
+    pieces = F.split(F.lower(a[0]), r"(?<=[^\p{L}\p{M}\p{N}])")
+    whole = F.transform(
+        pieces, lambda p: F.concat(F.upper(F.left(p, F.lit(1))), F.substr(p, F.lit(2)))
+    )
+    return F.array_join(whole, "")
+
+
 def _like(a: Arguments) -> Column:
-    escape = a[2] if len(a) > 2 else F.lit(NO_ESCAPE)
-    if len(a) > 2:
-        escape = F.lit(a.constant(2))
     ignore = a.call.function == "ilike" or a.option("CASE_SENSITIVITY") == "CASE_INSENSITIVE"
-    return (F.ilike if ignore else F.like)(a[0], a[1], escape)
+    match = F.ilike if ignore else F.like
+    if len(a) == 2:
+        return match(a[0], a[1], F.lit(NO_ESCAPE))
+    escape = str(a.constant(2))
+    return match(a[0], _escaped_fully(a[1], escape), F.lit(escape))
+
+
+def _escaped_fully(pattern: Column, escape: str) -> Column:
+    """The pattern with the escape character before wildcards and itself only, as Spark demands.
+
+    Elsewhere it stands for the character after it, and at the end for itself.
+    """
+    mark = f"\\x{{{ord(escape):x}}}"
+    doubled = "$1" + f"\\{escape}" * 2
+    ended = F.regexp_replace(pattern, rf"(?s)^((?:[^{mark}]|{mark}.)*+){mark}\z", doubled)
+    return F.regexp_replace(ended, f"({mark}[%_{mark}])|{mark}", "$1")
 
 
 def _search(function: Callable[[Column, Column], Column]) -> Builder:
@@ -67,11 +99,11 @@ def _concat(a: Arguments) -> Column:
 TEXT: dict[str, Builder] = {
     "upper": plain(F.upper),
     "lower": plain(F.lower),
-    "initcap": plain(F.initcap),
+    "initcap": _initcap,
     "reverse": plain(F.reverse),
     "substring": _substring,
-    "left": lambda a: F.left(a[0], _count(a[1])),
-    "right": lambda a: F.right(a[0], _count(a[1])),
+    "left": lambda a: _part(a, left=True),
+    "right": lambda a: _part(a, left=False),
     "like": _like,
     "ilike": _like,
     "starts_with": _search(F.startswith),

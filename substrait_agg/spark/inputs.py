@@ -18,8 +18,10 @@ from substrait_agg.flow.graph import (
     TableOrigin,
 )
 from substrait_agg.spark.branches import apply_steps, prepare
+from substrait_agg.spark.columns import all_nullable
 from substrait_agg.spark.expressions import to_column
 from substrait_agg.spark.files import escaped
+from substrait_agg.spark.literals import literal
 from substrait_agg.spark.schema import column_name
 from substrait_agg.spark.sources import SourceFrame, open_source
 from substrait_agg.spark.specs import SourceSpec, Table
@@ -112,7 +114,12 @@ def _written_rows(spark: SparkSession, origin: RowsOrigin) -> DataFrame:
         one.select(*(to_column(e, ()).alias(n) for e, n in zip(row, names, strict=True)))
         for row in origin.rows
     ]
-    return reduce(DataFrame.unionAll, rows) if rows else one.where(F.lit(False))
+    if rows:
+        return reduce(DataFrame.unionAll, rows)
+    typed = zip(origin.types, names, strict=True)
+    return one.where(F.lit(False)).select(
+        *(literal(None, all_nullable(t)).alias(n) for t, n in typed)
+    )
 
 
 def _tagged(streams: Mapping[int, DataFrame]) -> DataFrame | None:

@@ -37,7 +37,7 @@ _READ_FAILED = re.compile(
     r"\[FAILED_READ_FILE[\w.]*\] Encountered error while reading file (\S+)\.(?:\s+(.*)|$)"
 )
 _ADVICE = re.compile(
-    r" Use [`']try_\w+[`'] [^.]*\.| If necessary set \"[\w.]+\" to \"false\" to bypass this error\."
+    r" Use [`']try_\w+[`'] [^.]*\.| If necessary set \"[\w.]+\" to \"false\" to bypass this error[^.]*\."
     r"|\s*SQLSTATE: \w+"
 )
 """Spark's advice is about SQL that the user did not write."""
