@@ -261,7 +261,7 @@ KINDS: dict[str, ProblemKind] = _kinds(
     (
         "TYPE_NOT_SUPPORTED", "error", "error",
         "values of type {type} are not supported",
-        "cast the column to {instead} in the source, or leave it out",
+        "use {instead} in its place: a column is cast in the source, a computed value in the query",
     ),
     (
         "FUNCTION_UNDECLARED", "error", "error",

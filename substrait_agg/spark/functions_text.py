@@ -45,7 +45,7 @@ def _part(a: Arguments, *, left: bool) -> Column:
 
 def _initcap(a: Arguments) -> Column:
     """Words are runs of letters and digits, where Spark's own function sees them between blanks only."""
-    # Each piece but the first starts after a separator: "it", "'", "s", or longer where words have several letters.
+    # Pieces end with a separator: "it's a" has "it'", "s " and "a".
     pieces = F.split(F.lower(a[0]), r"(?<=[^\p{L}\p{M}\p{N}])")
     whole = F.transform(
         pieces, lambda p: F.concat(F.upper(F.left(p, F.lit(1))), F.substr(p, F.lit(2)))

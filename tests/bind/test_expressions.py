@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from substrait_agg.bind.bound import BoundProject, Call, Conditional, Conversion, Expr, InList
+from substrait_agg.bind.bound import (
+    BoundProject,
+    Call,
+    Conditional,
+    Constant,
+    Conversion,
+    Expr,
+    InList,
+)
 from substrait_agg.bind.show import show
 from substrait_agg.functions.derive import RESULT_RULES
 from substrait_agg.functions.scalars import FAMILIES, SCALAR_NAMES, SCALARS, WORDS
@@ -173,6 +181,35 @@ def test_concat_of_nulls_is_the_producers(producer: str, name: str, handling: st
     made = bind_one(call(name, col("name"), lit("x", STRING), output=STRING), producer)
     assert isinstance(made, Call)
     assert (made.function, dict(made.options)) == ("concat", {"NULL_HANDLING": handling})
+
+
+@pytest.mark.parametrize(
+    ("producer", "function"),
+    [("", "greatest"), ("datafusion", "greatest_skip_null"), ("duckdb", "greatest_skip_null")],
+)
+def test_extremes_of_nulls_are_the_producers(producer: str, function: str) -> None:
+    """In the specification a null among the arguments gives null."""
+    made = bind_one(call("greatest", col("must"), lit(None, I64), output=I64), producer)
+    assert isinstance(made, Call)
+    assert made.function == function
+
+
+@pytest.mark.parametrize(
+    ("producer", "given", "escapes"),
+    [
+        ("", (), []), ("", (lit(None, STRING),), []), ("duckdb", (), []), ("", (lit("#", STRING),), ["#"]),
+        ("datafusion", (), ["\\"]), ("datafusion", (lit(None, STRING),), ["\\"]),
+        ("datafusion", (lit("#", STRING),), ["#"]),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["like", "ilike"])
+def test_the_escape_of_a_pattern_is_the_producers(
+    producer: str, given: tuple[Expression, ...], escapes: list[str], name: str
+) -> None:
+    """DataFusion does not write the backslash that escapes in its patterns."""
+    made = bind_one(call(name, col("name"), lit("a", STRING), *given, output=BOOL), producer)
+    assert isinstance(made, Call)
+    assert [a.value for a in made.arguments[2:] if isinstance(a, Constant)] == escapes
 
 
 @pytest.mark.parametrize(

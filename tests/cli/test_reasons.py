@@ -38,6 +38,11 @@ ValueError: boom"""
             + SQL_STATE,
             "[CAST_INVALID_INPUT] The value 'x' cannot be cast.",
         ),
+        (
+            '[NUMERIC_VALUE_OUT_OF_RANGE] 9.99 cannot be represented as Decimal(2, 2). If necessary set "spark.sql.ansi.enabled" '
+            'to "false" to bypass this error, and return NULL instead.' + SQL_STATE,
+            "[NUMERIC_VALUE_OUT_OF_RANGE] 9.99 cannot be represented as Decimal(2, 2).",
+        ),
         (READ, 'file file:///d/a.csv cannot be read: [MALFORMED] Malformed records: [null,y]. (For input string: "q")'),
         (WORKER, "ValueError: boom"),
         ("", "Exception"),

@@ -283,6 +283,7 @@ FLOATS = [
     ("sqrt", (-1.0,), NAN), ("sqrt", (4.0,), 2.0), ("ln", (0.0,), -INF), ("ln", (-1.0,), NAN),
     ("ln", (NAN,), NAN), ("ln", (None,), None), ("log10", (1000.0,), 3.0), ("log2", (8.0,), 3.0),
     ("log1p", (-1.0,), -INF), ("log1p", (0.0,), 0.0), ("power", (2.0, 0.5), 2.0**0.5), ("power", (0.0, -1.0), INF),
+    ("power", (1e300, 2.0), INF),
     ("exp", (0.0,), 1.0), ("acos", (2.0,), NAN), ("atan2", (1.0, 0.0), math.pi / 2),
     ("ceil", (1.2,), 2.0), ("ceil", (1e300,), 1e300), ("floor", (-1.2,), -2.0), ("floor", (NAN,), NAN),
     ("floor", (-INF,), -INF), ("ceil", (None,), None), ("round", (2.5,), 3.0), ("round", (-2.5,), -3.0),
@@ -308,7 +309,9 @@ def test_float_options(spark: SparkSession) -> None:
             (call("sqrt", FP64, (I64, 9)), 3.0),
         ],
     )
-    fails(spark, call("power", FP64, (FP64, 1e300), (FP64, 2.0), overflow="ERROR"), "OVERFLOW")
+    fails(spark, call("power", FP64, (I64, 10**9), (I64, 100), overflow="ERROR"), "OVERFLOW")
+    check(spark, [(call("sqrt", FP64, (decimal(3, 2), 225)), 1.5)])
+    fails(spark, call("sqrt", FP64, (decimal(3, 2), -1)), "DOMAIN_ERROR")
 
 
 def test_rounding_of_integers_and_decimals(spark: SparkSession) -> None:
@@ -352,8 +355,10 @@ STRINGS = [
     ("substring", ("hello", 2), "ello"), ("substring", ("hello", -3), "hello"), ("substring", ("hello", 9, 2), ""),
     ("substring", ("\U0001f600a\u00e4", 2, 2), "a\u00e4"), ("substring", ("hello", None, 2), None),
     ("substring", ("hello", 2, 2**40), "ello"), ("left", ("hello", 2), "he"), ("right", ("hello", 2), "lo"),
-    ("left", ("hello", -1), "hell"), ("right", ("hello", -1), "ello"), ("left", ("hello", -9), ""), ("upper", ("a\u00e4",), "A\u00c4"), ("lower", ("A\u00c4",), "a\u00e4"),
-    ("initcap", ("hello wORLD",), "Hello World"), ("initcap", ("it's a-b_1c \u00e9t\u00e9",), "It'S A-B_1c \u00c9t\u00e9"), ("reverse", ("a\U0001f600",), "\U0001f600a"),
+    ("left", ("hello", -1), "hell"), ("right", ("hello", -1), "ello"), ("left", ("hello", -9), ""),
+    ("right", ("hello", -9), ""), ("left", (None, -1), None), ("right", ("hello", None), None), ("upper", ("a\u00e4",), "A\u00c4"), ("lower", ("A\u00c4",), "a\u00e4"),
+    ("initcap", ("hello wORLD",), "Hello World"), ("initcap", ("",), ""), ("initcap", (None,), None),
+    ("initcap", ("it's a-b_1c \u00e9t\u00e9",), "It'S A-B_1c \u00c9t\u00e9"), ("reverse", ("a\U0001f600",), "\U0001f600a"),
     ("ltrim", ("  a ",), "a "), ("rtrim", ("  a ",), "  a"), ("trim", ("\t a ",), "\t a"),
     ("trim", ("xyaxy", "xy"), "a"), ("ltrim", ("abcabcdef", "abc"), "def"), ("rtrim", ("axx", "x"), "a"),
     ("lpad", ("ab", 5, "xy"), "xyxab"), ("rpad", ("ab", 4), "ab  "), ("lpad", ("abc", 2, "x"), "ab"),
@@ -417,12 +422,17 @@ def test_string_options_and_lengths(spark: SparkSession) -> None:
         ("50%", "50\\%", None, False), ("50\\x", "50\\%", None, True), ("50%", "50\\%", "\\", True),
         ("50x", "50\\%", "\\", False), ("a_b", "a#_b", "#", True), ("axb", "a#_b", "#", False),
         ("", "%", None, True), ("\U0001f600", "_", None, True),
+        ("a\\b", "a\\\\b", "\\", True), ("ab", "a\\b", "\\", True), ("a\\b", "a\\b", "\\", False),
+        ("a\\", "a\\", "\\", True), ("a\\", "a\\\\", "\\", True), ("a$", "a#$", "#", True), ("a#", "a#", "#", True),
     ],
 )  # fmt: skip
 def test_like(
     spark: SparkSession, text: str, pattern: str, escape: str | None, wanted: bool
 ) -> None:
-    """`%` and `_` are the only wildcards; there is no escape character unless one is given."""
+    """`%` and `_` are the only wildcards; there is no escape character unless one is given.
+
+    Before any other character it stands for that character, at the end for itself.
+    """
     arguments = [(S, text), (S, pattern)] + ([(S, escape)] if escape else [])
     check(spark, [(call("like", BOOL, *arguments), wanted)])
 
