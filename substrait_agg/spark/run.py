@@ -51,21 +51,9 @@ def run(
     progress: Callable[[Progress], None] | None = None,
     spark_log: IO[bytes] | None = None,
 ) -> Run:
-    """Start or continue a run; see `substrait_agg.run`.
+    """Start or continue a run of a bound plan, with the options of `substrait_agg.run`.
 
-    Args:
-        plan: the bound plan.
-        sources: per table a SPEC or a DataFrame.
-        checkpoint: folder of the checkpoint.
-        spark: the caller's session, or None for one of our own.
-        on_changes: called with (changes, version) for every committed version.
-        until: ``done``, or the interval between batches as Spark reads it.
-        partitions: state partitions, a power of two; None: as many as there are cores, rounded up to one.
-        outputs: sinks, as `substrait_agg.changes.Delivery` takes them.
-        conf: Spark settings.
-        master: Spark master for a session made here.
-        progress: called after every commit.
-        spark_log: file for what a Spark started here prints; None: stderr.
+    Here `until` is ``done`` or the interval between batches as Spark reads it.
 
     Raises:
         InputRefused, StateRefused, UsageError: before anything is written.
@@ -89,12 +77,8 @@ def run(
         count = partitions or _cores(session)
         settings.put(PARTITIONS, str(count))
         store.create(document)
-        delivery = Delivery(
-            sinks,
-            checkpoint=store.folder,
-            since=_version(store),
-            on_changes=on_changes,
-        )
+        since = _version(store)
+        delivery = Delivery(sinks, checkpoint=store.folder, since=since, on_changes=on_changes)
         return Run(session, flow, inputs, store, count, delivery, until, progress, settings)
     except SPARK_ERRORS as error:
         settings.restore()

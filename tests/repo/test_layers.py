@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "substrait_agg"
 
 LAYERS = (
+    {"problem_kinds"},
     {"errors", "problems"},
     {"plan"},
     {"functions"},
