@@ -31,6 +31,7 @@ REGISTERS = (
 )  # digits from here up are counts of NaN, +inf and -inf, four digits each
 REGISTER_DIGITS = 4
 PART_POWER = 18
+_ROOM = 1 << 61
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +54,20 @@ def coefficients(table: pa.Table, prefix: str, limb_bits: int) -> exact.Digits:
     """The number whose coefficients are the columns ``prefix_0``, ``prefix_1``, ..., as uncarried digits."""
     names = set(table.column_names)
     count = next(j for j in range(len(names) + 1) if f"{prefix}_{j}" not in names)
-    length = ((count - 1) * limb_bits) // DIGIT_BITS + 3
-    digits = exact.zeros(length + 1, table.num_rows)
-    for j in range(count):
-        exact.add_at(digits, int64_column(table, f"{prefix}_{j}"), j * limb_bits)
+    columns = [int64_column(table, f"{prefix}_{j}") for j in range(count)]
+    digits = exact.zeros(((count - 1) * limb_bits) // DIGIT_BITS + 4, table.num_rows)
+    if limb_bits == DIGIT_BITS and all(map(_has_room, columns)):
+        for j, column in enumerate(columns):
+            digits[j] = column
+        return digits
+    for j, column in enumerate(columns):
+        exact.add_at(digits, column, j * limb_bits)
     return digits
+
+
+def _has_room(column: npt.NDArray[np.int64]) -> bool:
+    """Whether values are so far from the ends of int64 that they may stand as digits that are still to be carried."""
+    return not len(column) or (int(column.max()) < _ROOM and int(column.min()) > -_ROOM)
 
 
 def fixed_digits(

@@ -34,11 +34,14 @@ WEIGHT = "__weight"
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """The groups of a slice: ascending hashes, keys, and what the slice adds to each."""
+    """The groups of a slice: ascending hashes, keys, and what the slice adds to each.
+
+    Digits are uncarried: `fixed` holds those of the total weight, then those of each accumulator of fixed size.
+    """
 
     hashes: Hashes
     keys: list[pa.Array]
-    fixed: exact.Digits
+    fixed: list[exact.Digits]
     floats: dict[int, FloatDigits]
 
     @property
@@ -105,7 +108,7 @@ def _gather(spec: OperatorSpec, slice_: pa.Table) -> Touched:
     starts = np.flatnonzero(first)
     chosen = order[starts]
     weight = coefficients(whole, "w", spec.limb_bits)
-    fixed = [_fit(add_up(weight, starts, order), COUNT_DIGITS)]
+    fixed = [add_up(weight, starts, order)]
     floats: dict[int, FloatDigits] = {}
     for i, accumulator in enumerate(spec.accumulators):
         if accumulator.kind == "float":
@@ -113,16 +116,19 @@ def _gather(spec: OperatorSpec, slice_: pa.Table) -> Touched:
             floats[i] = FloatDigits(value.base, add_up(value.digits, starts, order))
         else:
             digits = fixed_digits(whole, i, accumulator, spec.limb_bits)
-            fixed.append(_fit(add_up(digits, starts, order), accumulator.digits))
-    return Touched(hashes[chosen], take(keys, chosen), np.concatenate(fixed), floats)
+            fixed.append(add_up(digits, starts, order))
+    return Touched(hashes[chosen], take(keys, chosen), fixed, floats)
 
 
-def _fit(digits: exact.Digits, keep: int) -> exact.Digits:
-    kept, lost = exact.narrow(exact.carry(exact.widen(digits, keep + 1)), keep)
+def _sum(delta: exact.Digits, old: exact.Digits) -> exact.Digits:
+    keep = len(old)
+    total = exact.widen(delta, keep + 1)
+    total[:keep] += old
+    kept, lost = exact.narrow(exact.carry(total), keep)
     if lost.any():
         raise RunFailed(
             "TOTAL_OVERFLOW",
-            f"{int(lost.sum())} groups got a total or a weight in one batch that exceeds {32 * keep} bits",
+            f"{int(lost.sum())} groups have a total or a weight that exceeds {32 * keep} bits",
             help="check the weight column of the source: weights of this size are hardly meant",
         )
     return kept
@@ -172,12 +178,14 @@ def _unpack_fixed(values: pa.Array, digits: int) -> exact.Digits:
 
 
 def _add(spec: OperatorSpec, groups: Touched, old: GroupState) -> GroupState:
-    fixed = groups.fixed + old.fixed
     sizes = [COUNT_DIGITS, *(a.digits for a in spec.accumulators if a.kind != "float")]
-    start = 0
-    for size in sizes:
-        fixed[start : start + size] = _fit(fixed[start : start + size], size)
-        start += size
+    starts = np.cumsum([0, *sizes[:-1]])
+    fixed = np.concatenate(
+        [
+            _sum(delta, old.fixed[start : start + size])
+            for delta, start, size in zip(groups.fixed, starts, sizes, strict=True)
+        ]
+    )
     floats = {i: add_floats(old.floats[i], delta) for i, delta in groups.floats.items()}
     return GroupState(fixed, floats)
 

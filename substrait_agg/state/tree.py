@@ -22,7 +22,7 @@ SCAN_ROWS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Result of a lookup: `rows` are those of the probes `positions` (ascending), dead rows included."""
+    """Result of a lookup: `rows` are those of the probes `positions` (in any order), dead rows included."""
 
     positions: Indices
     rows: pa.Table
@@ -70,12 +70,8 @@ class Tree:
     def _collect(self, positions: list[Indices], rows: list[pa.RecordBatch]) -> Found:
         if not rows:
             return Found(np.zeros(0, np.int64), self._schema.empty_table())
-        found = np.concatenate(positions)
-        order = np.argsort(found, kind="stable")
         table = pa.Table.from_batches(rows, self._schema).combine_chunks()
-        if len(rows) > 1:
-            table = table.take(pa.array(order))
-        return Found(found[order], table)
+        return Found(np.concatenate(positions), table)
 
     def _lookup_run(
         self, run: RunReader, hashes: Hashes, keys: Sequence[pa.Array], probes: Indices

@@ -126,8 +126,8 @@ def _check_lookup(
     assert contents(found.rows) == {
         _mark(key): model[_mark(key)][1] for key in wanted if _mark(key) in model
     }
-    assert contents(probes.take(found.positions)).keys() == contents(found.rows).keys()
-    assert found.positions.tolist() == sorted(found.positions.tolist())
+    at = contents(probes.take(found.positions)).keys()
+    assert list(at) == list(contents(found.rows).keys())
 
 
 def _scanned(tree: Tree, *, dead: bool) -> dict[tuple[Any, ...], int]:
@@ -150,7 +150,7 @@ def test_a_run_used_for_part_of_its_hashes_hides_the_rest(tmp_path: Path) -> Non
     assert sum(p.num_rows for p in Tree(files, [lower], SCHEMA, 2).scan()) == 10
     keys = [rows.column(name).combine_chunks() for name in ("k0", "k1")]
     found = Tree(files, [lower], SCHEMA, 2).lookup(rows.column("hash").to_numpy(), keys)
-    assert found.positions.tolist() == list(range(10))
+    assert sorted(found.positions.tolist()) == list(range(10))
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "gone"])
