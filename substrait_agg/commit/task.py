@@ -20,8 +20,10 @@ from substrait_agg.commit.ranges import sort_hash
 from substrait_agg.commit.snapshot import ChangeFile
 from substrait_agg.operator.delta import decimal_overflow
 from substrait_agg.operator.spec import OperatorSpec
+from substrait_agg.operator.split import split_rows
 from substrait_agg.operator.step import WEIGHT, StepResult, step
 from substrait_agg.state.merging import MergeSpan, after_merges, budget_for, spans_to_merge
+from substrait_agg.state.rows import Hashes
 from substrait_agg.state.run import RunFile, RunWriter, open_run
 from substrait_agg.state.tree import Tree
 
@@ -48,6 +50,7 @@ class TaskPlan:
         emit: whether touched and pending groups are emitted.
         columns: per column of a change file its operator column and its name (``c0``, ``c1``, ... of the view).
         final: whether the changes are those of the view (then they carry the version).
+        raw: whether rows come as they are, instead of summed per key.
     """
 
     checkpoint: str
@@ -61,6 +64,7 @@ class TaskPlan:
     emit: bool
     columns: tuple[tuple[str, str], ...]
     final: bool
+    raw: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,14 +185,20 @@ class _Task:
         hashes = sort_hash(batch.column(MURMUR).to_numpy(), batch.column(OTHER).to_numpy())
         if len(hashes) and (int(hashes.min()) < plan.low or int(hashes.max()) > plan.high):
             raise _Retry(misplaced=True, overflow=False)
+        if plan.raw:
+            self._counters["input_rows"] += batch.num_rows
+            return _with_key_types(split_rows(self._hashed(batch, hashes), plan.spec), plan.spec)
         counted = batch.column(ROWS if plan.spec.weight != "one" else "w_0")
         self._counters["input_rows"] += pc.sum(counted).as_py() or 0
-        names = [n for n in batch.schema.names if n not in (MURMUR, OTHER, ROWS)]
-        columns = [pa.array(hashes), *(batch.column(n) for n in names)]
-        checked = pa.RecordBatch.from_arrays(columns, ["hash", *names])
+        checked = self._hashed(batch, hashes)
         if decimal_overflow(checked, plan.spec):
             raise _Retry(misplaced=False, overflow=True)
         return _with_key_types(checked, plan.spec)
+
+    def _hashed(self, batch: pa.RecordBatch, hashes: Hashes) -> pa.RecordBatch:
+        names = [n for n in batch.schema.names if n not in (MURMUR, OTHER, ROWS)]
+        columns = [pa.array(hashes), *(batch.column(n) for n in names)]
+        return pa.RecordBatch.from_arrays(columns, ["hash", *names])
 
     def _first_of_global(self) -> pa.Table | None:
         # A global aggregate has its one group from the first version on, also over no input.

@@ -80,6 +80,8 @@ def fixed_digits(
         return _from_decimals(table.column(f"a{ordinal}").combine_chunks())
     total = exact.zeros(accumulator.digits + 4, table.num_rows)
     for part in range(3):
+        if f"a{ordinal}_{part}_0" not in table.column_names:
+            break
         digits = exact.carry(coefficients(table, f"a{ordinal}_{part}", limb_bits))
         scaled = exact.times_power_of_ten(digits, PART_POWER * part)
         total = exact.widen(total, len(scaled))

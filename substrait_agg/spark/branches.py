@@ -9,10 +9,8 @@ from pyspark.sql import functions as F
 
 from substrait_agg.bind.bound import Expr
 from substrait_agg.flow.graph import AggregateNode, FilterStep, Step
-from substrait_agg.operator.spec import operator_spec
 from substrait_agg.operator.step import WEIGHT
 from substrait_agg.spark.expressions import to_column
-from substrait_agg.spark.partial import contributions
 from substrait_agg.spark.schema import column_name
 
 
@@ -31,10 +29,9 @@ def apply_steps(frame: DataFrame, steps: Sequence[Step]) -> DataFrame:
 
 
 def prepare(frame: DataFrame, node: AggregateNode) -> DataFrame:
-    """What the rows of a frame add to the partial sums of an operator, as `partial.contributions` has it.
+    """Keys ``k*``, arguments ``x*`` (null where the filter does not hold) and ``__weight`` of an operator's input rows.
 
-    Before that come the keys ``k*``, the arguments ``x*`` (null where the filter does not hold) and, unless all weights
-    are 1, ``__weight``.
+    The weight is left out where all weights are 1.
     """
     columns = _columns(frame)
     keys = [to_column(e, columns).alias(f"k{i}") for i, e in enumerate(node.keys)]
@@ -45,7 +42,9 @@ def prepare(frame: DataFrame, node: AggregateNode) -> DataFrame:
     weights = []
     if node.weight != "one":
         weights = _weight(frame) or [F.lit(1).cast("bigint").alias(WEIGHT)]
-    return contributions(frame.select(*keys, *arguments, *weights), operator_spec(node))
+    chosen = [*keys, *arguments, *weights]
+    # A frame without columns would lose its rows on the way: count(*) alone reads nothing.
+    return frame.select(*(chosen or [F.lit(True).alias("x")]))
 
 
 def _columns(frame: DataFrame) -> list[Column]:

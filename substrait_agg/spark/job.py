@@ -18,7 +18,7 @@ from substrait_agg.commit.task import TaskPlan, TaskResult, run_task
 from substrait_agg.errors import RunFailed, SubstraitAggError
 from substrait_agg.flow.graph import AggregateNode
 from substrait_agg.operator.spec import OperatorSpec
-from substrait_agg.spark.partial import partial_sums
+from substrait_agg.spark.partial import partial_sums, raw_rows
 from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed
 
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -31,10 +31,12 @@ class Care:
     Attributes:
         place: exchange rows once more by partition.
         parts: sum decimals in parts.
+        raw: exchange rows without summing them first; chosen anew after every batch, by how often keys repeat.
     """
 
     place: bool = False
     parts: bool = False
+    raw: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +65,12 @@ class Job:
     columns: tuple[tuple[str, str], ...]
     final: bool
 
-    def tasks(self) -> tuple[TaskPlan, ...]:
+    def tasks(self, *, raw: bool) -> tuple[TaskPlan, ...]:
         """One plan per partition; a global aggregate has one partition."""
         count = 1 if self.spec.is_global else self.partitions
-        return tuple(self._task(*partition_range(p, count)) for p in range(count))
+        return tuple(self._task(*partition_range(p, count), raw=raw) for p in range(count))
 
-    def _task(self, low: int, high: int) -> TaskPlan:
+    def _task(self, low: int, high: int, *, raw: bool) -> TaskPlan:
         return TaskPlan(
             checkpoint=self.checkpoint,
             operator=self.node.id,
@@ -81,6 +83,7 @@ class Job:
             emit=self.emit,
             columns=self.columns,
             final=self.final,
+            raw=raw,
         )
 
 
@@ -99,20 +102,33 @@ def run_job(job: Job, frame: DataFrame | None, care: Care) -> JobResult:
     Raises:
         RunFailed: a value does not fit, or Spark could not compute the batch.
     """
-    tasks = job.tasks()
+    tasks = job.tasks(raw=care.raw)
     results: list[TaskResult] = []
     while frame is not None:
         results = _collect(job, frame, tasks, care)
-        needed = Care(
-            care.place or any(r.misplaced for r in results),
-            care.parts or any(r.decimal_overflow for r in results),
+        needed = replace(
+            care,
+            place=care.place or any(r.misplaced for r in results),
+            parts=care.parts or any(r.decimal_overflow for r in results),
         )
         if needed == care:
             break
         care = needed
     done = {result.low for result in results}
     results += [run_task(t, ()) for t in tasks if t.low not in done and _has_work(t)]
-    return JobResult(tuple(results), _state_after(job.state, results), care)
+    state = _state_after(job.state, results)
+    return JobResult(tuple(results), state, replace(care, raw=_raw_next(job.spec, results, care)))
+
+
+def _raw_next(spec: OperatorSpec, results: Sequence[TaskResult], care: Care) -> bool:
+    """Whether the next batch is better exchanged without summing: a little more is asked for to change than to stay."""
+    if spec.is_global or spec.weight == "any":
+        return False
+    rows = sum(r.counters.get("input_rows", 0) for r in results)
+    groups = sum(r.counters.get("touched", 0) for r in results)
+    if not rows:
+        return care.raw
+    return groups * 4 > rows if care.raw else groups * 2 > rows
 
 
 def _has_work(task: TaskPlan) -> bool:
@@ -132,14 +148,17 @@ def _collect(
 ) -> list[TaskResult]:
     types = [None if value is None else value.type for value, _ in job.node.arguments]
     decimals = [(t.params[0], t.params[1]) if t and t.kind == "decimal" else None for t in types]
-    delta = partial_sums(
-        frame,
-        job.spec,
-        len(tasks),
-        decimals=decimals,
-        place=care.place,
-        parts=care.parts,
-    )
+    if care.raw:
+        delta = raw_rows(frame, job.spec, len(tasks))
+    else:
+        delta = partial_sums(
+            frame,
+            job.spec,
+            len(tasks),
+            decimals=decimals,
+            place=care.place,
+            parts=care.parts,
+        )
     try:
         rows = delta.mapInArrow(_worker(tasks), "result string").collect()
     except SPARK_ERRORS as error:

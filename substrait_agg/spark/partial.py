@@ -8,8 +8,8 @@ a sum of coefficients ever pass 2^63, which takes 2^29 rows of one group in one 
 Floats are scaled by the power of two of their bin and cut into a whole part and fractions of 32 bits by arithmetic that
 is exact in binary floating point.
 
-The two halves are apart because the first (`contributions`, row by row) is put over a stream once, while the second
-(`partial_sums`) is built anew for every batch: the less it takes, the shorter a small batch.
+Where keys hardly repeat within a batch, summing before the exchange saves nothing: then the rows are exchanged as they are
+(`raw_rows`), and the tasks do the same arithmetic (`operator.split`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from decimal import Decimal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, DoubleType, FloatType
 
 from substrait_agg.commit.task import MURMUR, OTHER, ROWS
 from substrait_agg.functions.accumulators import Accumulator, WeightKind
@@ -32,7 +33,7 @@ _SMALLEST, _LARGEST = 2.0**-32, 2.0**32  # magnitudes of bin 0
 _DECIMAL_PARTS = 3
 
 
-def contributions(frame: DataFrame, spec: OperatorSpec) -> DataFrame:
+def _contributions(frame: DataFrame, spec: OperatorSpec) -> DataFrame:
     """What each row adds to each partial sum.
 
     Args:
@@ -68,7 +69,7 @@ def partial_sums(
     """The delta rows of an operator.
 
     Args:
-        frame: what `contributions` made.
+        frame: columns ``k*``, ``x*`` and, unless all weights are 1, ``__weight``.
         spec: the operator.
         partitions: state partitions, a power of two.
         decimals: per argument its precision and scale where it is a decimal.
@@ -80,6 +81,7 @@ def partial_sums(
         ``k*``, ``b*``, ``w_*``, ``a*``, ``c*``, the two hashes of the keys, and ``__rows`` (rows summed) unless it
         equals the total weight.
     """
+    frame = _contributions(frame, spec)
     keys = _keys(spec)
     bins = [f"b{i}" for i in _floats(spec)]
     taken = {*keys, *bins, *_raw_columns(spec), "x"}
@@ -93,11 +95,35 @@ def partial_sums(
     if not keys:
         zero = F.lit(0).cast("int")
         return grouped.coalesce(1).withColumns({MURMUR: zero, OTHER: zero})
+    result = _hashed(grouped, keys)
+    return _placed(result, partitions) if place else result
+
+
+def raw_rows(frame: DataFrame, spec: OperatorSpec, partitions: int) -> DataFrame:
+    """The input rows of an operator with keys, each in the partition of its key, with the two hashes of the keys."""
+    keys = _keys(spec)
+    # Summing by key brings the zeros together, and the NaNs; without it that is left to do.
+    floats = {
+        k: _one_zero(k, frame.schema[k].dataType)
+        for k in keys
+        if isinstance(frame.schema[k].dataType, (FloatType, DoubleType))
+    }
+    return _placed(_hashed(frame.withColumns(floats) if floats else frame, keys), partitions)
+
+
+def _one_zero(name: str, type_: DataType) -> Column:
+    value = F.col(name)
+    nan, zero = F.lit(float("nan")).cast(type_), F.lit(0.0).cast(type_)
+    return F.when(F.isnan(value), nan).otherwise(value + zero)
+
+
+def _hashed(frame: DataFrame, keys: Sequence[str]) -> DataFrame:
     other = F.xxhash64(*keys).bitwiseAND(0x7FFFFFFF).cast("int")
-    result = grouped.withColumns({MURMUR: F.hash(*keys), OTHER: other})
-    if place:
-        return result.repartitionById(partitions, F.pmod(F.col(MURMUR), F.lit(partitions)))
-    return result
+    return frame.withColumns({MURMUR: F.hash(*keys), OTHER: other})
+
+
+def _placed(frame: DataFrame, partitions: int) -> DataFrame:
+    return frame.repartitionById(partitions, F.pmod(F.col(MURMUR), F.lit(partitions)))
 
 
 def _keys(spec: OperatorSpec) -> list[str]:
@@ -227,10 +253,9 @@ def _with_float_limbs(frame: DataFrame, spec: OperatorSpec, floats: Sequence[int
     whole = 32 // size
     frame = _whole_part(frame, floats, count, size)
     for j in range(count - whole - 1, -1, -1):
-        step = {f"r{i}": (F.col(f"r{i}") * 2.0**size) for i in floats}
-        frame = frame.withColumns(step)
-        frame = frame.withColumns({f"a{i}l{j}": F.col(f"r{i}").cast("bigint") for i in floats})
-        frame = frame.withColumns({f"r{i}": F.col(f"r{i}") - F.col(f"a{i}l{j}") for i in floats})
+        shifted = {i: F.col(f"r{i}") * 2.0**size for i in floats}
+        frame = frame.withColumns({f"a{i}l{j}": shifted[i].cast("bigint") for i in floats})
+        frame = frame.withColumns({f"r{i}": shifted[i] - F.col(f"a{i}l{j}") for i in floats})
     return frame
 
 

@@ -70,6 +70,34 @@ def _measure(kind: Any, total: int, count: int, type_: Type, scale: int = 0) -> 
     return MeasureSpec(kind, total, count, scale, type_, "SATURATE", kind)
 
 
+# --- rows as they are exchanged without being summed ------------------------------------------
+
+
+def raw_rows(spec: OperatorSpec, rows: Sequence[Row], spread: int) -> pa.RecordBatch:
+    """The rows with their keys, arguments, weights and hashes."""
+    ints, floats, units = zip(*(row.values for row in rows), strict=True)
+    hashes = [_key_hash(spec, row, spread) for row in rows]
+    columns = {
+        "__m": pa.array(hashes, pa.int32()),
+        "__x": pa.array([7] * len(rows), pa.int32()),
+        **{f"k{i}": pa.array([r.key[i] for r in rows], t) for i, t in enumerate(spec.keys)},
+        "x0": pa.array(ints, pa.int64()),
+        "x1": pa.array(floats, pa.float64()),
+        "x2": pa.array(
+            [None if u is None else Decimal(f"{u}e-{SCALE}") for u in units],
+            pa.decimal128(38, SCALE),
+        ),
+    }
+    if spec.weight != "one":
+        columns["__weight"] = pa.array([r.weight for r in rows], pa.int64())
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _key_hash(spec: OperatorSpec, row: Row, spread: int) -> int:
+    hashed = zlib.crc32(repr(row.key).encode()) % spread if spec.keys else 0
+    return _signed(hashed * 2654435761)
+
+
 # --- partial sums, row by row ----------------------------------------------------------------
 
 
@@ -77,9 +105,8 @@ def partial_sums(spec: OperatorSpec, rows: Sequence[Row], spread: int) -> pa.Rec
     """One delta row per input row; keys share `spread` different hashes."""
     columns: dict[str, list[Any]] = {"__m": [], "__x": [], "__rows": []}
     for row in rows:
-        hashed = zlib.crc32(repr(row.key).encode()) % spread if spec.keys else 0
         cells: dict[str, Any] = {
-            "__m": _signed(hashed * 2654435761),
+            "__m": _key_hash(spec, row, spread),
             "__x": 7 if spec.keys else 0,
             "__rows": 1,
         }

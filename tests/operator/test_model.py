@@ -24,7 +24,7 @@ from substrait_agg.commit.task import TaskPlan, TaskResult, run_task
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.state import merging
 from substrait_agg.state.tree import Tree
-from tests.operator.reference import Row, expected, partial_sums, spec_for
+from tests.operator.reference import Row, expected, partial_sums, raw_rows, spec_for
 
 Rows = list[tuple[Any, ...]]
 
@@ -32,8 +32,9 @@ Rows = list[tuple[Any, ...]]
 class World:
     """An operator with its folder: takes batches, keeps the change log, shows the view."""
 
-    def __init__(self, spec: OperatorSpec, folder: Path, spread: int) -> None:
+    def __init__(self, spec: OperatorSpec, folder: Path, spread: int, *, raw: bool = False) -> None:
         self.spec = spec
+        self.raw = raw
         self.folder = folder
         self.spread = spread
         self.rows: list[Row] = []
@@ -59,7 +60,8 @@ class World:
 
     def _task(self, p: int, partitions: int, rows: Sequence[Row], *, emit: bool) -> TaskResult:
         low, high = partition_range(p, partitions)
-        mine = partial_sums(self.spec, rows, self.spread) if rows else None
+        make = raw_rows if self.raw else partial_sums
+        mine = make(self.spec, rows, self.spread) if rows else None
         names = self.spec.output.names
         plan = TaskPlan(
             checkpoint=str(self.folder),
@@ -73,6 +75,7 @@ class World:
             emit=emit,
             columns=tuple((n, n) for n in names),
             final=True,
+            raw=self.raw,
         )
         return run_task(plan, _of_partition(mine, p, partitions) if mine is not None else ())
 
@@ -170,7 +173,8 @@ def test_every_version_equals_recomputation(weight: Any, keys: int, data: st.Dat
     spread = data.draw(st.sampled_from([1, 3, 2**32]))
     tier, budget = data.draw(st.sampled_from([(1, 1), (1, 4), (1, 1 << 20), (16_384, 1)]))
     with TemporaryDirectory() as folder, _merging_soon(tier, budget):
-        world = World(spec, Path(folder), spread)
+        raw = bool(keys) and weight != "any" and data.draw(st.booleans())
+        world = World(spec, Path(folder), spread, raw=raw)
         for _ in range(data.draw(st.integers(1, 7))):
             rows = data.draw(row_lists(weight))
             world.batch(rows, data.draw(st.sampled_from([1, 2, 4])))
@@ -183,7 +187,8 @@ def test_pending_keys_are_emitted_later_and_once(data: st.DataObject) -> None:
     """Groups touched without emission keep what they last showed; the next emission brings them all up to date."""
     spec = spec_for("sign", page_rows=2)
     with TemporaryDirectory() as folder:
-        world = World(spec, Path(folder), data.draw(st.sampled_from([1, 2**32])))
+        spread, raw = data.draw(st.sampled_from([1, 2**32])), data.draw(st.booleans())
+        world = World(spec, Path(folder), spread, raw=raw)
         for _ in range(data.draw(st.integers(1, 6))):
             before = world.view()
             emit = data.draw(st.booleans())
