@@ -43,7 +43,7 @@ def _wanted(rows: Bag) -> Bag:
         groups.setdefault(row[0], []).append((row, weight))
     return Counter(
         (
-            key,
+            plain(key),
             plain(measured("sum", [(r[1], w) for r, w in members], "fp64")),
             measured("avg", [(r[2], w) for r, w in members], "decimal<38,0>"),
             measured("count", [(r[2], w) for r, w in members], "i64"),
@@ -55,6 +55,11 @@ def _wanted(rows: Bag) -> Bag:
 
 def _rows(x: float | None, m: Decimal | None) -> list[tuple[tuple[Any, ...], int]]:
     return [((k, x, m), 1) for k in range(20)]
+
+
+def _repeated(batches: list[list[tuple[Any, int]]]) -> list[list[tuple[Any, int]]]:
+    """The batches with two more rows of nulls per key: keys that repeat are summed before the exchange."""
+    return [[*batch, *_rows(None, None), *_rows(None, None)] for batch in batches]
 
 
 def test_ordinary_values_need_no_care(spark: SparkSession, tmp_path: Path) -> None:
@@ -77,8 +82,10 @@ def test_unusual_floats_are_placed_once_more(spark: SparkSession, tmp_path: Path
         _rows(2.5, None),
     ]
     with observed_care() as seen:
-        check(spark, tmp_path, _plan(), [Feed("t", COLUMNS, "op", batches)], _wanted, partitions=4)
+        feed = Feed("t", COLUMNS, "op", _repeated(batches))
+        check(spark, tmp_path, _plan(), [feed], _wanted, partitions=4)
     assert [care.place for care in seen] == [False, False, True, True, True]
+    assert not any(care.raw for care in seen)
 
 
 def test_decimals_beyond_38_digits_are_summed_in_parts(spark: SparkSession, tmp_path: Path) -> None:
@@ -90,9 +97,36 @@ def test_decimals_beyond_38_digits_are_summed_in_parts(spark: SparkSession, tmp_
         [(row, -1) for row, _ in _rows(None, LESS)],
     ]
     with observed_care() as seen:
-        check(spark, tmp_path, _plan(), [Feed("t", COLUMNS, "op", batches)], _wanted, partitions=2)
+        feed = Feed("t", COLUMNS, "op", _repeated(batches))
+        check(spark, tmp_path, _plan(), [feed], _wanted, partitions=2)
     assert [care.parts for care in seen] == [False, False, True, True, True]
     assert seen[-1].place
+
+
+@pytest.mark.parametrize("weights", ["op", "one"])
+def test_keys_that_hardly_repeat_are_not_summed_first(
+    spark: SparkSession, tmp_path: Path, weights: str
+) -> None:
+    """The way changes with the batches, and gives the same exact answer for values and keys of every magnitude."""
+    odd = [2.0**32, -1e300, 5e-324, -1e-10, math.inf, math.nan, -0.0, None]
+    columns = {**COLUMNS, "k": "fp64"}
+    keys = [math.nan, -0.0, 0.0, None, 1.0, 2.0, math.inf]
+    units = [BIG, LOW, None, LESS, *[Decimal(3)] * 3]
+    spread = [((k, x, m), 1) for k, x, m in zip(keys, odd, units, strict=False)]
+    often = [((k, 1.5, Decimal(n)), 1) for k in keys[:4] for n in range(8)]
+    batches = [spread, spread, often, spread, spread]
+    if weights == "op":
+        batches[3] = [(row, -1) for row, _ in spread]
+    builder = Builder()
+    measures = [
+        builder.measure("sum", (column(1), "fp64"), output="fp64"),
+        builder.measure("avg", (column(2), "decimal<38,0>"), output="decimal<38,0>"),
+        builder.measure("count", (column(2), "decimal<38,0>"), output="i64!"),
+    ]
+    plan = builder.plan(aggregate(read("t", columns), [column(0)], measures), "k", "s", "m", "n")
+    with observed_care() as seen:
+        check(spark, tmp_path, plan, [Feed("t", columns, weights, batches)], _wanted)
+    assert [care.raw for care in seen] == [False, True, True, False, True, True]
 
 
 def test_long_decimals_are_taken_back_exactly(spark: SparkSession, tmp_path: Path) -> None:
