@@ -127,7 +127,7 @@ def _argument(accumulator: Accumulator, node: AggregateNode, names: Names) -> st
 
 def _physical(node: AggregateNode, names: Names) -> Iterator[str]:
     key = ", ".join(show(k, names) for k in node.keys)
-    by = f"by {key}" if key else "to one group"
+    by = f"by {key}, if keys repeat" if key else "to one group"
     target = "their key" if key else "the one group"
     yield "  per batch:"
     for step, text in PHYSICAL:
