@@ -133,6 +133,7 @@ class _Task:
         return f"{tree}-{plan.operator}-{plan.version:012d}-{uuid.uuid4().hex}.arrow"
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> TaskResult:
+        """Take up all rows, then write, merge and say what was done."""
         plan = self._plan
         with ExitStack() as stack:
             changes = _Changes(plan, stack)
@@ -291,6 +292,7 @@ class _Buckets:
         self._writers: dict[int, pa.RecordBatchStreamWriter] = {}
 
     def add(self, table: pa.Table) -> None:
+        """Set rows aside."""
         hashes = table.column("hash").to_numpy()
         bucket = (hashes - np.uint64(self._low)) // np.uint64(self._width)
         for b in np.unique(bucket):
@@ -304,6 +306,7 @@ class _Buckets:
         return self._writers[bucket]
 
     def tables(self) -> Iterator[tuple[pa.Table | None, int, int]]:
+        """Per range of hashes, in order, its rows (None: there are none), its least and its greatest hash."""
         self._stack.close()
         for bucket in range(SPILL_BUCKETS):
             low = self._low + bucket * self._width
@@ -329,6 +332,7 @@ class _Changes:
         self._rows = 0
 
     def write(self, changes: pa.Table) -> None:
+        """Append changes (output columns and weight)."""
         if not changes.num_rows:
             return
         table = self._named(changes)
@@ -349,6 +353,7 @@ class _Changes:
         return pa.Table.from_arrays([*columns, changes.column(WEIGHT)], [*names, WEIGHT])
 
     def close(self) -> tuple[ChangeFile, ...]:
+        """Finish the file, if there is one."""
         if self._writer is None:
             return ()
         self._writer.close()

@@ -97,11 +97,6 @@ def negative(digits: Digits) -> Mask:
     return np.asarray(sign < 0)
 
 
-def is_zero(digits: Digits) -> Mask:
-    """Where carried numbers are zero."""
-    return np.asarray(~(digits != 0).any(axis=0))
-
-
 def magnitude(digits: Digits) -> tuple[Mask, Magnitude]:
     """Sign and absolute value of carried numbers; digits of the latter lie in [0, 2^32), one more than came in."""
     below = negative(digits)

@@ -59,7 +59,6 @@ def test_sums_and_signs(left: list[int], right: list[int]) -> None:
     wanted = [a + b for a, b in zip(left[:size], right[:size], strict=True)]
     assert values_of(total) == wanted
     assert exact.negative(total).tolist() == [w < 0 for w in wanted]
-    assert exact.is_zero(total).tolist() == [w == 0 for w in wanted]
     assert (np.abs(total[:-1]) <= 1 << 31).all()
 
 
