@@ -76,3 +76,36 @@ def _paths(entries: Path, number: int) -> Iterator[str]:
         entry: Any = json.loads(line)
         if entry.get("batchId") == number:
             yield str(entry["path"])
+
+
+def forget_unplanned(folder: Path) -> None:
+    """Take back files that Spark noted as seen without planning a batch of them.
+
+    A kill between the two notes leaves them so, and Spark would put them in one batch with the files that come next: the batches
+    of a killed run would not be those of a run that was never killed. Only the newest entry of a source's log can be such a
+    note; a compacted one is left alone, because it holds the older entries too.
+    """
+    planned = [int(p.name) for p in _children(folder / "offsets") if p.name.isdigit()]
+    ends = _offsets(folder, max(planned, default=-1))
+    for log in _children(folder / "sources"):
+        if not log.name.isdigit():
+            continue
+        source = int(log.name)
+        end = ends[source] if source < len(ends) else -1
+        for entry in _children(log):
+            if entry.name.isdigit() and int(entry.name) > end and _names_files(entry):
+                (log / f".{entry.name}.crc").unlink(missing_ok=True)
+                entry.unlink()
+
+
+def _names_files(entry: Path) -> bool:
+    """Whether this is an entry of a file source's log; other sources keep notes of their own under such names."""
+    try:
+        first = json.loads(entry.read_text().splitlines()[1])
+    except (ValueError, IndexError):
+        return False
+    return isinstance(first, dict) and {"path", "batchId"} <= first.keys()
+
+
+def _children(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.is_dir() else []

@@ -25,7 +25,7 @@ from substrait_agg.flow.graph import Flow
 from substrait_agg.plan.arrow import arrow_schema
 from substrait_agg.spark.batches import FIRST_BATCH, Batches, Progress
 from substrait_agg.spark.inputs import Inputs, Source, open_inputs, table_origins, untagged
-from substrait_agg.spark.planned import check_planned_files
+from substrait_agg.spark.planned import check_planned_files, forget_unplanned
 from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed, reason_of
 from substrait_agg.spark.session import SESSION_CONF, get_session, prepare
 from substrait_agg.spark.sources import check_sources, weight_kind
@@ -147,6 +147,7 @@ class Run:
     def _start(self, until: str) -> StreamingQuery:
         if self._inputs.stream is None:
             raise TypeError("nothing streams")
+        forget_unplanned(Path(self._store.spark_folder))
         writer = self._inputs.stream.writeStream.option(
             "checkpointLocation", self._store.spark_folder
         ).foreachBatch(self._batch)

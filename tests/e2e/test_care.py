@@ -114,7 +114,7 @@ def test_keys_that_hardly_repeat_are_not_summed_first(
     units = [BIG, LOW, None, LESS, *[Decimal(3)] * 3]
     spread = [((k, x, m), 1) for k, x, m in zip(keys, odd, units, strict=False)]
     often = [((k, 1.5, Decimal(n)), 1) for k in keys[:4] for n in range(8)]
-    batches = [spread, spread, often, spread, spread]
+    batches: list[list[tuple[Any, int]]] = [spread, spread, often, spread, spread]
     if weights == "op":
         batches[3] = [(row, -1) for row, _ in spread]
     builder = Builder()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import substrait_agg as sa
+from substrait_agg.spark.planned import forget_unplanned
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,3 +57,20 @@ def test_a_file_lost_between_two_runs_is_missed(spark: SparkSession, tmp_path: P
     run()
     shown = sa.open_view(tmp_path / "ckpt").to_arrow().to_pydict()
     assert dict(zip(shown["k"], shown["s"], strict=True)) == {1: 3, 2: 15}
+
+
+def test_files_seen_without_a_batch_are_taken_back(tmp_path: Path) -> None:
+    """Only what no batch was planned of; compacted logs and the notes of other sources stay."""
+    for name in ("offsets", "sources/0", "sources/1", "sources/2"):
+        (tmp_path / name).mkdir(parents=True)
+    for batch, offset in ((4, 2), (5, 3)):
+        lines = ["v1", "{}", json.dumps({"logOffset": offset}), "-", '{"topic":{"0":7}}']
+        (tmp_path / "offsets" / str(batch)).write_text("\n".join(lines))
+    for name in ("0/2", "0/3", "0/4", "0/.4.crc", "0/9.compact", "1/0"):
+        entry = json.dumps({"path": "file:///in/a.parquet", "timestamp": 1, "batchId": 4})
+        (tmp_path / "sources" / name).write_text(f"v1\n{entry}")
+    (tmp_path / "sources" / "2" / "0").write_text('v1\n{"topic":{"0":0}}')
+    forget_unplanned(tmp_path)
+    sources = tmp_path / "sources"
+    left = sorted(str(path.relative_to(sources)) for path in sources.glob("*/*"))
+    assert left == ["0/2", "0/3", "0/9.compact", "2/0"]
