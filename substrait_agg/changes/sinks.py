@@ -185,6 +185,9 @@ class ChangesParquet(Sink):
         if known is None:
             record.write(None)
         folder.mkdir(parents=True, exist_ok=True)
+        # What a kill left of a file that was being written.
+        for draft in folder.glob(".changes-*.tmp"):
+            draft.unlink(missing_ok=True)
         self._folder = folder
         self._record = record
         self._position = known[0] if known else None
