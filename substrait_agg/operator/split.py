@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from substrait_agg.functions.accumulators import Accumulator
 from substrait_agg.operator.delta import MINUS_BIN, NAN_BIN, PLUS_BIN
 from substrait_agg.operator.spec import OperatorSpec
+from substrait_agg.operator.step import WEIGHT
 from substrait_agg.state.rows import as_mask
 
-WEIGHT = "__weight"
 _LIMB = 2.0**32
 _MASK = np.int64((1 << 32) - 1)
 _SHIFT = np.int64(32)

@@ -30,6 +30,7 @@ from substrait_agg.state.rows import Hashes, Indices, Mask, as_mask, equal, grou
 from substrait_agg.state.tree import Found, Tree
 
 WEIGHT = "__weight"
+"""Name of the int64 weight column: of inputs (a DataFrame that has it is read as weighted rows) and of changes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from substrait_agg.flow.graph import (
     RowsOrigin,
     TableOrigin,
 )
+from substrait_agg.operator.step import WEIGHT
 from substrait_agg.spark.branches import apply_steps, prepare
 from substrait_agg.spark.columns import all_nullable
 from substrait_agg.spark.expressions import to_column
@@ -103,7 +104,7 @@ class _Opened:
         if origin not in self._frames:
             self._frames[origin] = open_source(self._spark, self._sources[origin.table], origin)
         source = self._frames[origin]
-        frame = source.frame.drop("__weight") if source.weight == "one" else source.frame
+        frame = source.frame.drop(WEIGHT) if source.weight == "one" else source.frame
         return frame, source.streaming
 
 

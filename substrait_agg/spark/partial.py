@@ -28,7 +28,6 @@ from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.operator.step import WEIGHT
 from substrait_agg.spark.decimals import Params, negative
 
-_LIMB = 2.0**32
 _SMALLEST, _LARGEST = 2.0**-32, 2.0**32  # magnitudes of bin 0
 _DECIMAL_PARTS = 3
 

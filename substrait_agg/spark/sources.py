@@ -14,6 +14,7 @@ from pyspark.sql import types as st
 from substrait_agg.errors import InputRefused
 from substrait_agg.flow.graph import TableOrigin
 from substrait_agg.functions.accumulators import WeightKind
+from substrait_agg.operator.step import WEIGHT
 from substrait_agg.plan.types import INTEGER_BITS, Type
 from substrait_agg.spark import specs
 from substrait_agg.spark.columns import check_type, converted, find_column, required_paths
@@ -22,9 +23,6 @@ from substrait_agg.spark.schema import column_name
 from substrait_agg.spark.specs import SourceSpec, as_spec, check_sources
 
 __all__ = ["WEIGHT", "SourceFrame", "check_sources", "open_source", "weight_kind"]
-
-WEIGHT = "__weight"
-"""Name of the bigint weight column; a DataFrame that has it is read as weighted rows."""
 
 OPERATIONS: dict[str, int] = {
     "insert": 1,
