@@ -219,6 +219,16 @@ KINDS: dict[str, ProblemKind] = _kinds(
         "use {instead} in its place: a column is cast in the source, a computed value in the query",
     ),
     (
+        "TIME_DIGITS_NOT_KEPT", "warning", "error",
+        "values of type {type} are kept in microseconds",
+        "use a type of at most 6 digits of a second",
+    ),
+    (
+        "TIME_TOO_FINE", "error", "error",
+        "the value of type {type} has digits finer than a microsecond: {ticks} ticks",
+        "write a value of whole microseconds",
+    ),
+    (
         "FUNCTION_UNDECLARED", "error", "error",
         "the plan declares no function for {name}",
         "declare the function among the plan's extensions",
@@ -305,14 +315,14 @@ KINDS: dict[str, ProblemKind] = _kinds(
     ),
     # Of aggregates and their measures.
     (
-        "GROUPING_SETS_NOT_SUPPORTED", "error", "error",
-        "the aggregate has {count} grouping sets",
-        "write one aggregate per grouping set",
+        "GROUPING_INDEX_NOT_NAMED", "warning", "error",
+        "the column that says which grouping set made a row has no name; it is left out",
+        "name it, or leave it out with an output mapping",
     ),
     (
         "GROUPING_EXPRESSION_UNUSED", "error", "error",
         "grouping expression {ordinal} is in no grouping set",
-        "refer to it from the grouping set, or remove it",
+        "refer to it from a grouping set, or remove it",
     ),
     (
         "GROUPING_REFERENCE_OUT_OF_RANGE", "error", "error",
@@ -336,18 +346,68 @@ KINDS: dict[str, ProblemKind] = _kinds(
     ),
     (
         "AGGREGATE_FUNCTION_NOT_SUPPORTED", "error", "error",
-        "aggregate function {name} is known, but not supported yet",
+        "aggregate function {name} is known, but not maintained: {reason}",
         "use one of: {maintained}",
     ),
     (
+        "FUNCTION_NOT_AGGREGATE", "error", "error",
+        "{name} is a {what} function; a measure needs an aggregate function",
+        "compute it in a projection, or use an aggregate function",
+    ),
+    (
+        "CONSTANT_ARGUMENT_INVALID", "error", "error",
+        "argument {argument} of {function} has to be a constant of the plan: {reason}",
+        "write it as a literal within its bounds",
+    ),
+    (
         "DISTINCT_NOT_SUPPORTED", "error", "error",
-        "{name} is over distinct values, which is not supported yet",
-        "aggregate over a relation that already has distinct rows",
+        "{name} cannot be over distinct values: {reason}",
+        "use the invocation ALL",
+    ),
+    (
+        "DISTINCT_NO_EFFECT", "info", "info",
+        "{name} is over distinct values, which changes nothing: {reason}",
+        "use the invocation ALL",
     ),
     (
         "ORDER_BY_NOT_SUPPORTED", "error", "error",
-        "{name} has an order of rows, which is not supported yet",
-        "remove the sorts: {name} does not depend on the order of rows",
+        "{name} cannot have an order of rows: {reason}",
+        "remove the sorts of the measure",
+    ),
+    (
+        "ORDER_BY_NO_EFFECT", "warning", "warning",
+        "{name} has an order of rows, which changes nothing: {reason}",
+        "remove the sorts of the measure",
+    ),
+    (
+        "ORDER_DIRECTION_NOT_SUPPORTED", "error", "error",
+        "the order of {name} has direction {direction}, which says no order of values",
+        "use ascending or descending with nulls first or last, or clustered",
+    ),
+    (
+        "ORDER_KEY_NOT_SUPPORTED", "error", "error",
+        "{name} is ordered by values of type {type}, which have no order",
+        "order by a column of another type",
+    ),
+    (
+        "ORDER_NOT_BY_ARGUMENT", "error", "error",
+        "{name} is ordered by something else than what it aggregates",
+        "sort by the aggregated argument",
+    ),
+    (
+        "DISTINCT_ORDER_OUTSIDE", "error", "error",
+        "{name} is over distinct values, but ordered by an expression that is not among its arguments",
+        "sort by the arguments, or do not ask for distinct values",
+    ),
+    (
+        "MEASURE_FILTER_NOT_SUPPORTED", "error", "error",
+        "{name} cannot have a filter: {reason}",
+        "remove the filter of the measure",
+    ),
+    (
+        "GROUPING_ARGUMENT", "error", "error",
+        "argument {position} of {name} is not one of the aggregate's grouping expressions",
+        "name grouping expressions of the same aggregate, at most {most}",
     ),
     (
         "PHASE_UNSPECIFIED", "warning", "error",

@@ -1,10 +1,28 @@
-"""Aggregate relations: the one grouping set, its keys, its measures."""
+"""Aggregate relations: grouping sets, keys, measures."""
 
 from __future__ import annotations
 
-from substrait_agg.bind.bound import BoundAggregate, BoundMeasure, Expr
-from substrait_agg.bind.context import Bound, Context, Opaque, Schema, is_keyable
+from dataclasses import replace
+
+from substrait_agg.bind.bound import BoundAggregate, BoundMeasure, BoundRelation, Expr
+from substrait_agg.bind.context import (
+    Bound,
+    Context,
+    GroupingInfo,
+    Opaque,
+    Schema,
+    is_keyable,
+    is_unknown,
+)
 from substrait_agg.bind.expressions import bind_expression
+from substrait_agg.bind.grouping import (
+    INDEX_TYPE,
+    Sets,
+    check_sets,
+    key_types,
+    merged_keys,
+    with_bitmask,
+)
 from substrait_agg.bind.rules import bind_measure
 from substrait_agg.plan import model
 
@@ -12,21 +30,46 @@ from substrait_agg.plan import model
 def bind_aggregate(node: model.Aggregate, source: Bound, context: Context) -> Bound:
     """The aggregate over its bound input, or an opaque relation once its problems have been reported.
 
-    Output columns: all grouping expressions in declaration order, then the measures
-    (Substrait specification, logical relations, "Aggregate Operation").
+    Output columns: all grouping expressions in declaration order, the measures, and with more than one grouping set the
+    index of the set (Substrait specification, logical relations, "Aggregate Operation"). Plans of a producer that
+    addresses another layout get a projection to that one.
     """
     schema = None if isinstance(source, Opaque) else source.types
-    sets_fit = _check_groupings(node, context)
+    sets = check_sets(node, context)
     keys = tuple(_key(e, schema, context) for e in node.grouping_expressions)
-    measures = tuple(bind_measure(m, schema, context) for m in node.measures)
+    bitmask = context.profile.grouping_bitmask and not is_unknown(*keys)
+    if bitmask and sets is not None:
+        keys, sets = merged_keys(keys, sets)
+    info = GroupingInfo(keys, sets or ())
+    measures = tuple(_measure(m, schema, info, context) for m in node.measures)
     kept = tuple(m for m in measures if m is not None)
-    if isinstance(source, Opaque) or not sets_fit or len(kept) < len(measures):
+    if isinstance(source, Opaque) or sets is None or len(kept) < len(measures):
         return Opaque(node.path)
-    return BoundAggregate(source, keys, kept, _types(keys, kept), node.path)
+    made = _aggregate(source, keys, kept, sets, node.path)
+    if bitmask and (made.sets or id(node) in context.wider):
+        return with_bitmask(made)
+    return made
 
 
-def _types(keys: tuple[Expr, ...], measures: tuple[BoundMeasure, ...]) -> Schema:
-    return (*(k.type for k in keys), *(m.type for m in measures))
+def _aggregate(
+    source: BoundRelation,
+    keys: tuple[Expr, ...],
+    measures: tuple[BoundMeasure, ...],
+    sets: Sets,
+    path: str,
+) -> BoundAggregate:
+    several = len(sets) > 1
+    types: Schema = (*key_types(keys, sets), *(m.type for m in measures))
+    index = (INDEX_TYPE,) if several else ()
+    return BoundAggregate(source, keys, measures, (*types, *index), path, sets if several else ())
+
+
+def _measure(
+    node: model.Measure, schema: Schema | None, grouping: GroupingInfo, context: Context
+) -> BoundMeasure | None:
+    if node.output_type is not None:
+        node = replace(node, output_type=context.kept(node.output_type, node.path))
+    return bind_measure(node, schema, context, grouping)
 
 
 def _key(node: model.Expression, schema: Schema | None, context: Context) -> Expr:
@@ -34,28 +77,3 @@ def _key(node: model.Expression, schema: Schema | None, context: Context) -> Exp
     if not is_keyable(key.type):
         context.report("KEY_TYPE_NOT_SUPPORTED", node.path, type=key.type)
     return key
-
-
-def _check_groupings(node: model.Aggregate, context: Context) -> bool:
-    """Whether there is one grouping set (or none: a global aggregate) that uses every grouping expression."""
-    count = len(node.grouping_expressions)
-    if not node.measures and not count:
-        context.report("AGGREGATE_EMPTY", node.path)
-        return False
-    if len(node.groupings) > 1:
-        context.report(
-            "GROUPING_SETS_NOT_SUPPORTED", f"{node.path}.groupings", count=len(node.groupings)
-        )
-        return False
-    used = set(node.groupings[0]) if node.groupings else set()
-    outside = sorted(ordinal for ordinal in used if not 0 <= ordinal < count)
-    for ordinal in outside:
-        context.report(
-            "GROUPING_REFERENCE_OUT_OF_RANGE", f"{node.path}.groupings[0]",
-            ordinal=ordinal, count=count, last=max(count - 1, 0),
-        )  # fmt: skip
-    unused = [o for o in range(count) if o not in used]
-    for ordinal in unused:
-        path = node.grouping_expressions[ordinal].path
-        context.report("GROUPING_EXPRESSION_UNUSED", path, ordinal=ordinal)
-    return not outside and not unused

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from substrait_agg.bind.bound import BoundPlan, SortKey
-from substrait_agg.bind.context import Context, Opaque, Schema, is_keyable, names_width
+from substrait_agg.bind.context import Context, Opaque, Schema, columns, is_keyable, names_width
 from substrait_agg.bind.deep import deep_call
 from substrait_agg.bind.fingerprint import fingerprint
+from substrait_agg.bind.grouping import addressed_wider
 from substrait_agg.bind.profiles import profile_of
-from substrait_agg.bind.relations import Order, OrderKey, bind_relation
-from substrait_agg.bind.walk import selected_columns
+from substrait_agg.bind.relations import Order, Ordered, OrderKey, bind_relation, projected
+from substrait_agg.bind.walk import index_columns, selected_columns
 from substrait_agg.plan.model import DecodedPlan
 from substrait_agg.problems import Problems
 
@@ -35,7 +36,11 @@ def bind(plan: DecodedPlan, problems: Problems) -> BoundPlan | None:
 
 
 def _bind(plan: DecodedPlan, context: Context) -> BoundPlan | None:
+    if context.profile.grouping_bitmask:
+        context.wider = addressed_wider(plan.root)
     ordered = bind_relation(plan.root, context)
+    if plan.names is not None:
+        ordered = _without_index(ordered, len(plan.names), _names_path(plan), context)
     root = ordered.relation
     sorts = _sorts(ordered.order, context)
     if isinstance(root, Opaque):
@@ -47,6 +52,22 @@ def _bind(plan: DecodedPlan, context: Context) -> BoundPlan | None:
         return None
     identity = fingerprint(root, names, sorts)
     return BoundPlan(root, names, sorts, plan.producer, identity)
+
+
+def _without_index(ordered: Ordered, names: int, path: str, context: Context) -> Ordered:
+    """The relation without the index of its grouping sets, where exactly that column has no name.
+
+    Builders that derive names from keys and measures alone (substrait-python, DuckDB) leave it out.
+    """
+    root = ordered.relation
+    if isinstance(root, Opaque) or names != sum(map(names_width, root.types)) - 1:
+        return ordered
+    index = index_columns(root)
+    if len(index) != 1:
+        return ordered
+    context.report("GROUPING_INDEX_NOT_NAMED", path)
+    kept = [e for o, e in enumerate(columns(root.types)) if o not in index]
+    return projected(ordered, tuple(kept), root.path)
 
 
 def _sorts(order: Order | None, context: Context) -> tuple[SortKey, ...]:

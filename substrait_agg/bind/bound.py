@@ -82,26 +82,62 @@ Expr = Constant | Column | Nested | Call | Conversion | Conditional | InList
 
 
 @dataclass(frozen=True, slots=True)
+class MeasureSort:
+    """A sort key of a measure; `clustered` keys are ascending ones."""
+
+    expression: Expr
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True, slots=True)
 class BoundMeasure:
     """A measure that can be maintained.
 
     Attributes:
         kind: what is maintained (a row of the aggregate catalogue).
-        argument: the value, None for count of rows.
+        arguments: the values, in the kind's order; none where rows are counted. Constant arguments stand in `constants`.
         filter: boolean; only rows for which it is true count.
         type: the type of the measure's column: as declared, or as derived for the producer.
-        overflow: ``ERROR``, ``SATURATE`` or ``SILENT``: what happens when the exact result does not fit `type`.
         name: the function's name as the plan writes it.
         path: place in the plan.
+        distinct: equal values count once; False where that changes nothing.
+        order: the order of the values, where the measure depends on it; without keys it is the order of the values themselves.
+        options: (name, value that holds), upper case, every option of the function (OVERFLOW, DISTRIBUTION, ...), also those
+            that the plan gives as enumeration arguments.
+        constants: constant arguments in order: separator, n, fraction.
+        keep_nulls: null values count, as in ``array_agg``.
+        implementation: key of a user-defined measure in `functions.registry`, else empty.
     """
 
     kind: MeasureKind
-    argument: Expr | None
+    arguments: tuple[Expr, ...]
     filter: Expr | None
     type: Type
-    overflow: str
     name: str
     path: str
+    distinct: bool = False
+    order: tuple[MeasureSort, ...] = ()
+    options: tuple[tuple[str, str], ...] = ()
+    constants: tuple[Any, ...] = ()
+    keep_nulls: bool = False
+    implementation: str = ""
+
+    @property
+    def argument(self) -> Expr | None:
+        """The first argument, None where rows are counted."""
+        return self.arguments[0] if self.arguments else None
+
+    @property
+    def overflow(self) -> str:
+        """``ERROR``, ``SATURATE`` or ``SILENT``: what happens when the exact result does not fit `type`."""
+        return dict(self.options).get("OVERFLOW", "ERROR")
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """Everything that is computed per row: arguments, sort keys, filter."""
+        condition = () if self.filter is None else (self.filter,)
+        return (*self.arguments, *(s.expression for s in self.order), *condition)
 
 
 # --- relations: each has `.types`, its output columns ------------------------------------------
@@ -157,13 +193,24 @@ class BoundUnion:
 
 @dataclass(frozen=True, slots=True)
 class BoundAggregate:
-    """One grouping set: `types` are those of `keys`, then those of `measures`."""
+    """Grouping by `keys`, once per grouping set.
+
+    Attributes:
+        input: what is aggregated.
+        keys: grouping expressions in declaration order.
+        measures: in order.
+        types: of `keys` (nullable where a set leaves them out), of `measures`, and with more than one set of the index of
+            the set that made the row, a required i32.
+        sets: ordinals of the keys of each grouping set; empty for the one set of all keys.
+        path: place in the plan.
+    """
 
     input: BoundRelation
     keys: tuple[Expr, ...]
     measures: tuple[BoundMeasure, ...]
     types: tuple[Type, ...]
     path: str
+    sets: tuple[tuple[int, ...], ...] = ()
 
 
 BoundRelation = BoundRead | BoundRows | BoundFilter | BoundProject | BoundUnion | BoundAggregate

@@ -117,6 +117,8 @@ def _fits(param: str, argument: Argument) -> bool:
             and isinstance(argument.value, str)
             and argument.value.lower() in WORDS[table]
         )
+    if word == "number":
+        return isinstance(argument, Constant) and argument.value == int(table)
     if word == "escape":
         return isinstance(argument, Constant) and (
             argument.value is None or (isinstance(argument.value, str) and len(argument.value) == 1)
@@ -127,7 +129,7 @@ def _fits(param: str, argument: Argument) -> bool:
 def _values(params: tuple[str, ...], arguments: tuple[Argument, ...]) -> tuple[Expr, ...]:
     values: list[Expr] = []
     for param, argument in zip(params, arguments, strict=True):
-        if isinstance(argument, EnumArgument | TypeArgument):
+        if isinstance(argument, EnumArgument | TypeArgument) or param.startswith("number:"):
             continue
         if param.startswith("word:") and isinstance(argument, Constant):
             values.append(replace(argument, value=argument.value.lower()))
@@ -200,6 +202,7 @@ def declare(call: Expr, declared: Type | None, function: str, path: str, context
         return call
     if not context.check_type(declared, path):
         return unknown()
+    declared = context.kept(declared, path)
     if not derived.same_kind(declared):
         if not can_cast(derived, declared) or not fits_decimal(declared):
             context.report(

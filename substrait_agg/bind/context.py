@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from substrait_agg.bind.bound import BoundRelation, Column, Constant, Expr
@@ -16,24 +16,27 @@ UNKNOWN = Type("unknown")
 """Type of an expression whose problem has been reported: it fits everywhere, so that one mistake is reported once."""
 
 MAX_TIME_DIGITS = 6
+"""Digits of a second that are kept."""
 
 KEYABLE = frozenset(
     {
-        "bool", "i8", "i16", "i32", "i64", "fp32", "fp64", "string", "varchar", "fixedchar",
-        "binary", "fixedbinary", "date", "decimal", "precision_timestamp",
-        "precision_timestamp_tz",
+        "bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "fp32", "fp64", "string",
+        "varchar", "fixedchar", "binary", "fixedbinary", "uuid", "date", "decimal",
+        "precision_time", "precision_timestamp", "precision_timestamp_tz", "interval_year",
+        "interval_day", "list", "struct", "map",
     }
 )  # fmt: skip
-"""Type kinds by which rows can be grouped and told apart."""
+"""Type kinds of columns: rows can be grouped by them and told apart (`docs/semantics.md` has their order)."""
 
-READABLE = KEYABLE | {"interval_year", "interval_day", "interval_compound", "list", "struct", "map"}
-"""Type kinds that expressions may have."""
+READABLE = KEYABLE | {"interval_compound"}
+"""Type kinds that expressions may have. A compound interval has no order: a month is no number of days."""
 
-INSTEAD = {
-    "u8": "i16", "u16": "i32", "u32": "i64", "u64": "decimal<20,0>", "uuid": "fixedbinary<16>",
-    "precision_time": "i64", "precision_timestamp": "precision_timestamp<6>",
-    "precision_timestamp_tz": "precision_timestamp_tz<6>",
-}  # fmt: skip
+INSTEAD = {"interval_compound": "interval_year or interval_day"}
+
+FRACTIONAL = frozenset(
+    {"precision_time", "precision_timestamp", "precision_timestamp_tz", "interval_day"}
+)
+"""Kinds whose parameter is their number of digits of a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,14 @@ class Opaque:
 Bound = BoundRelation | Opaque
 
 
+@dataclass(frozen=True, slots=True)
+class GroupingInfo:
+    """What ``grouping()`` asks about: grouping expressions, and per grouping set the ordinals of its keys."""
+
+    keys: tuple[Expr, ...]
+    sets: tuple[tuple[int, ...], ...]
+
+
 @dataclass(slots=True)
 class Context:
     """The state of one binding.
@@ -55,12 +66,16 @@ class Context:
         profile: how the plan's producer is read.
         named: functions whose declaration has been reported.
         bound: identity of a decoded relation -> what it was bound to: relations that the plan shares are bound once.
+        wider: identities of the aggregates of one grouping set that are addressed in the layout of several.
+        cut: whether it has been reported that digits finer than a microsecond are not kept.
     """
 
     problems: Problems
     profile: Profile
     named: set[str] = field(default_factory=set)
     bound: dict[int, Any] = field(default_factory=dict)
+    wider: frozenset[int] = frozenset()
+    cut: set[str] = field(default_factory=set)
 
     def report(self, code: str, path: str, **params: object) -> None:
         """Report a problem of the plan."""
@@ -68,25 +83,42 @@ class Context:
 
     def check_type(self, type_: Type, path: str) -> bool:
         """Report a type that expressions cannot have; True when it can."""
-        if is_readable(type_):
-            return True
-        instead = INSTEAD.get(type_.kind, "a supported type")
-        self.report("TYPE_NOT_SUPPORTED", path, type=type_, instead=instead)
-        return False
+        return self._supported(type_, path, is_readable(type_))
+
+    def check_column(self, type_: Type, path: str) -> bool:
+        """Report a type that no column can have; True when it can."""
+        return self._supported(type_, path, is_keyable(type_))
+
+    def _supported(self, type_: Type, path: str, supported: bool) -> bool:
+        if not supported:
+            instead = INSTEAD.get(type_.kind, "a supported type")
+            self.report("TYPE_NOT_SUPPORTED", path, type=type_, instead=instead)
+        return supported
+
+    def kept(self, type_: Type, path: str) -> Type:
+        """The type with the digits of a second that are kept; that finer ones are not is reported once per type."""
+        if type_.kind in FRACTIONAL and type_.params[0] > MAX_TIME_DIGITS:
+            said = str(type_.as_nullable(False))
+            if said not in self.cut:
+                self.cut.add(said)
+                self.report("TIME_DIGITS_NOT_KEPT", path, type=said)
+            return replace(type_, params=(MAX_TIME_DIGITS,))
+        children = tuple(self.kept(child, path) for child in type_.children)
+        return type_ if children == type_.children else replace(type_, children=children)
 
 
 def is_readable(type_: Type) -> bool:
-    """Whether expressions may have the type; times finer than microseconds are not representable."""
+    """Whether expressions may have the type."""
     if type_.kind == "unknown":
         return True
-    if type_.kind.startswith("precision_") and type_.params[0] > MAX_TIME_DIGITS:
-        return False
-    return type_.kind in READABLE and all(is_readable(child) for child in type_.children)
+    return type_.kind in READABLE and all(is_keyable(child) for child in type_.children)
 
 
 def is_keyable(type_: Type) -> bool:
-    """Whether rows can be grouped by values of the type."""
-    return type_.kind in KEYABLE or type_.kind == "unknown"
+    """Whether a column may have the type; rows can then be grouped by its values and told apart."""
+    if type_.kind == "unknown":
+        return True
+    return type_.kind in KEYABLE and all(is_keyable(child) for child in type_.children)
 
 
 def names_width(type_: Type) -> int:

@@ -6,14 +6,24 @@ from dataclasses import replace
 
 from substrait_agg.bind.bound import Call, Constant, Conversion, Expr
 from substrait_agg.bind.context import UNKNOWN, is_unknown
-from substrait_agg.functions.derive import FLOATS, MAX_PRECISION, SIGNED, TEXTS, common_type
+from substrait_agg.functions.derive import (
+    FLOATS,
+    MAX_PRECISION,
+    SIGNED,
+    TEXTS,
+    UNSIGNED,
+    common_type,
+)
 from substrait_agg.plan.types import INTEGER_BITS, Type
 
-_NUMBERS = frozenset({*SIGNED, *FLOATS, "decimal"})
+_INTEGERS = frozenset({*SIGNED, *UNSIGNED})
+_NUMBERS = frozenset({*_INTEGERS, *FLOATS, "decimal"})
 _TEXTS = frozenset(TEXTS)
 _BYTES = frozenset({"binary", "fixedbinary"})
 _POINTS = frozenset({"date", "precision_timestamp", "precision_timestamp_tz"})
-_SIMPLE = _NUMBERS | _POINTS | {"bool"}
+_TIME = frozenset({"precision_time"})
+_UUID = frozenset({"uuid"})
+_SIMPLE = _NUMBERS | _POINTS | _TIME | _UUID | {"bool"}
 
 CASTS: tuple[tuple[frozenset[str], frozenset[str]], ...] = (
     (_NUMBERS, _NUMBERS),
@@ -21,8 +31,9 @@ CASTS: tuple[tuple[frozenset[str], frozenset[str]], ...] = (
     (_NUMBERS, frozenset({"bool"})),
     (_TEXTS, _TEXTS | _SIMPLE | _BYTES),
     (_SIMPLE | _BYTES, _TEXTS),
-    (_BYTES, _BYTES),
+    (_BYTES | _UUID, _BYTES | _UUID),
     (_POINTS, _POINTS),
+    (_TIME, _TIME),
 )
 """Pairs (from, to) of type kinds between which a cast exists, besides that of a type to itself."""
 
@@ -51,15 +62,20 @@ def _fold(constant: Constant, target: Type) -> Constant | None:
     value, source = constant.value, constant.type
     if value is None or (source.kind in TEXTS and target.kind == "string"):
         return Constant(target, value)
-    if source.kind in SIGNED and target.kind in SIGNED:
-        limit = 1 << (INTEGER_BITS[target.kind] - 1)
-        return Constant(target, value) if -limit <= value < limit else None
-    if source.kind in SIGNED or source.kind == "decimal":
+    if source.kind in _INTEGERS and target.kind in _INTEGERS:
+        return Constant(target, value) if _in_range(value, target.kind) else None
+    if source.kind in _INTEGERS or source.kind == "decimal":
         scale = source.params[1] if source.params else 0
         if target.kind == "decimal" and target.params[1] >= scale:
             unscaled = value * 10 ** (target.params[1] - scale)
             return Constant(target, unscaled) if abs(unscaled) < 10 ** target.params[0] else None
     return None
+
+
+def _in_range(value: int, kind: str) -> bool:
+    bits = INTEGER_BITS[kind]
+    lowest = 0 if kind in UNSIGNED else -(1 << (bits - 1))
+    return lowest <= value < lowest + (1 << bits)
 
 
 def unify(expressions: tuple[Expr, ...]) -> tuple[Expr, ...] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from substrait_agg.bind.bound import (
@@ -18,6 +19,7 @@ from substrait_agg.bind.bound import (
 from substrait_agg.bind.calls import Argument, bind_call
 from substrait_agg.bind.context import Context, Schema, is_unknown, unknown
 from substrait_agg.bind.convert import can_cast, fits_decimal, unified_type, unify
+from substrait_agg.bind.digits import TOO_FINE, kept_value
 from substrait_agg.bind.walk import larger_than
 from substrait_agg.plan import model
 from substrait_agg.plan.types import BOOL, Type
@@ -59,8 +61,12 @@ def bind_arguments(
 def _literal(node: model.Literal, _schema: Schema | None, context: Context) -> Expr:
     if not context.check_type(node.type, node.path):
         return unknown()
-    nullable = node.value is None
-    return Constant(node.type.as_nullable(nullable), node.value)
+    type_ = context.kept(node.type, node.path)
+    value = kept_value(node.value, node.type)
+    if value is TOO_FINE:
+        context.report("TIME_TOO_FINE", node.path, type=node.type, ticks=node.value)
+        return unknown()
+    return Constant(type_.as_nullable(value is None), value)
 
 
 def _field(node: model.FieldRef, schema: Schema | None, context: Context) -> Expr:
@@ -74,7 +80,7 @@ def _field(node: model.FieldRef, schema: Schema | None, context: Context) -> Exp
         )
         return unknown()
     type_ = schema[ordinal]
-    if type_.kind == "unknown" or not context.check_type(type_, node.path):
+    if type_.kind == "unknown" or not context.check_column(type_, node.path):
         return unknown()
     bound: Expr = Column(type_, ordinal)
     for step in node.steps[1:]:
@@ -119,6 +125,7 @@ def _cast(node: model.Cast, schema: Schema | None, context: Context) -> Expr:
     value = bind_expression(node.input, schema, context)
     if is_unknown(value) or not context.check_type(node.type, node.path):
         return unknown()
+    node = replace(node, type=context.kept(node.type, node.path))
     if not can_cast(value.type, node.type) or not fits_decimal(node.type):
         context.report("CAST_NOT_SUPPORTED", node.path, source=value.type, target=node.type)
         return unknown()

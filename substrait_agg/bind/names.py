@@ -29,6 +29,7 @@ SHORT_NAMES: dict[str, frozenset[str]] = {
     "iyear": frozenset({"interval_year"}),
     "iday": frozenset({"interval_day"}),
     "icompound": frozenset({"interval_compound"}),
+    **{f"u!{kind}": frozenset({kind}) for kind in ("u8", "u16", "u32", "u64")},
 }  # fmt: skip
 """Short type name of a signature -> type kinds; other words (any, req, long names) are not compared."""
 

@@ -23,6 +23,8 @@ class Profile:
         project_replaces: a project without output mapping gives its expressions alone, not the input's columns too.
         meanings: function as the producer spells it -> canonical name, where that is not what the specification means.
         like_escape: escape character of a pattern for which the plan gives none.
+        grouping_bitmask: an aggregate with grouping sets is addressed as distinct keys, bitmask, measures
+            (`bind.grouping`).
         defaults: (function as the producer spells it, option) -> value where the plan does not set the option;
             upper-case option and value.
     """
@@ -33,6 +35,7 @@ class Profile:
     project_replaces: bool = False
     meanings: Mapping[str, str] = field(default_factory=dict)
     like_escape: str | None = None
+    grouping_bitmask: bool = False
     defaults: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
@@ -48,6 +51,7 @@ PROFILES: tuple[Profile, ...] = (
         derivation="arrow",
         meanings=_SKIPPING_NULLS,
         like_escape="\\",
+        grouping_bitmask=True,
         # As in PostgreSQL, concat() skips nulls; the operator || is written as str_concat and does not.
         defaults={("concat", "NULL_HANDLING"): "IGNORE_NULLS"},
     ),

@@ -85,7 +85,7 @@ def _emit(ordered: Ordered, emit: tuple[int, ...] | None, path: str, context: Co
     if emit is None or types is None:
         return ordered
     picked = _pick(columns(types), emit, path, context)
-    return ordered if picked is None else _projected(ordered, picked, path)
+    return ordered if picked is None else projected(ordered, picked, path)
 
 
 def _pick(
@@ -100,8 +100,8 @@ def _pick(
     return None if outside else tuple(expressions[ordinal] for ordinal in emit)
 
 
-def _projected(ordered: Ordered, expressions: tuple[Expr, ...], path: str) -> Ordered:
-    """The projection, with the order followed to the columns where its keys are now."""
+def projected(ordered: Ordered, expressions: tuple[Expr, ...], path: str) -> Ordered:
+    """The relation projected to `expressions`, with the order followed to the columns where its keys are now."""
     if isinstance(ordered.relation, Opaque):
         return ordered
     types = tuple(e.type for e in expressions)
@@ -135,6 +135,8 @@ def drop_order(ordered: Ordered, context: Context) -> Bound:
 
 
 def _read(node: model.Read, context: Context) -> Ordered:
+    types = tuple(context.kept(t, f"{node.path}.base_schema") for t in node.types)
+    node = replace(node, types=types)
     if node.files:
         context.report("FILES_NOT_ALLOWED", node.path, files=", ".join(node.table) or "none named")
     if node.rows is None and len(node.names) != len(node.types):
@@ -156,6 +158,8 @@ def _read(node: model.Read, context: Context) -> Ordered:
 def _rows(
     rows: tuple[tuple[model.Expression, ...], ...], node: model.Read, context: Context
 ) -> Bound:
+    if not all(context.check_column(t, f"{node.path}.base_schema") for t in node.types):
+        return Opaque(node.path)
     bound: list[tuple[Expr, ...]] = []
     for row in rows:
         if len(row) != len(node.types):
@@ -204,12 +208,12 @@ def _project(node: model.Project, context: Context) -> Ordered:
         if context.profile.project_replaces:
             producer = context.profile.name
             context.report("PROJECT_REPLACES_COLUMNS", node.path, producer=producer)
-            return _projected(source, expressions, node.path)
-        return _projected(source, (*columns(types), *expressions), node.path)
+            return projected(source, expressions, node.path)
+        return projected(source, (*columns(types), *expressions), node.path)
     picked = _pick((*columns(types), *expressions), node.emit, node.path, context)
     if picked is None:
         return Ordered(Opaque(node.path))
-    return _projected(source, picked, node.path)
+    return projected(source, picked, node.path)
 
 
 def _union(node: model.Union, context: Context) -> Ordered:

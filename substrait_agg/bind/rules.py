@@ -1,83 +1,55 @@
-"""The rules a measure has to pass, each a small function; a measure that breaks one has an unknown type."""
+"""The rules a measure has to pass, each a small function, and the measure that is bound once it passes all."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 
-from substrait_agg.bind.bound import BoundMeasure, Constant, Expr
-from substrait_agg.bind.calls import Argument
-from substrait_agg.bind.context import UNKNOWN, Context, Schema, is_unknown
-from substrait_agg.bind.convert import fits_decimal
-from substrait_agg.bind.expressions import bind_arguments, bind_condition
+from substrait_agg.bind.bound import BoundMeasure, Call, Constant, Expr
+from substrait_agg.bind.context import Context, GroupingInfo, Schema, is_unknown, listed
+from substrait_agg.bind.convert import convert
+from substrait_agg.bind.grouping_calls import grouping_values
+from substrait_agg.bind.measure_arguments import Matched, expressions_of
+from substrait_agg.bind.measure_draft import Draft, make_draft
+from substrait_agg.bind.measure_order import check_order, settle_order
+from substrait_agg.bind.measure_output import output_type
 from substrait_agg.bind.names import check_declared, check_signature
 from substrait_agg.bind.options import choose_options
-from substrait_agg.functions.aggregates import (
-    AGGREGATE_NAMES,
-    AGGREGATES,
-    MAINTAINED,
-    STANDARD_URNS,
-    AggregateFunction,
-    converts,
-    result_type,
-)
+from substrait_agg.functions.aggregates import MAINTAINED, STANDARD_URNS, WINDOW_FUNCTIONS
+from substrait_agg.functions.derive import FLOATS
+from substrait_agg.functions.scalars import SCALAR_NAMES
 from substrait_agg.plan import model
-from substrait_agg.plan.types import Type
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A measure on its way: its row of the table (None: not known) and its bound parts."""
-
-    measure: model.Measure
-    row: AggregateFunction | None
-    arguments: tuple[Argument, ...]
-    filter: Expr | None
-
-    @property
-    def name(self) -> str:
-        """The function's name for messages."""
-        return self.measure.function.name
-
-    @property
-    def values(self) -> tuple[Expr, ...]:
-        """The arguments that are expressions."""
-        enums = (model.EnumArgument, model.TypeArgument)
-        return tuple(a for a in self.arguments if not isinstance(a, enums))
-
-    @property
-    def argument(self) -> Expr | None:
-        """What is aggregated; None where rows are counted, as by ``count()`` and ``count(1)``."""
-        if not self.values:
-            return None
-        value = self.values[0]
-        counts = self.row is not None and self.row.kind == "count"
-        constant = isinstance(value, Constant) and value.value is not None
-        return None if counts and constant else value
-
+from substrait_agg.plan.types import BOOL, FP64
 
 Rule = Callable[[Draft, Context], bool]
 
 
 def _declared(draft: Draft, context: Context) -> bool:
     function, path = draft.measure.function, draft.measure.path
+    if draft.user is not None:
+        return True
     if not check_declared(function, path, context):
         return False
-    if draft.row is None:
-        context.report(
-            "AGGREGATE_FUNCTION_UNKNOWN", path,
-            name=function.declared, maintained=", ".join(MAINTAINED),
-        )  # fmt: skip
+    if draft.row is not None:
+        return True
+    what = "window" if function.name in WINDOW_FUNCTIONS else "scalar"
+    if what == "window" or function.name in SCALAR_NAMES:
+        context.report("FUNCTION_NOT_AGGREGATE", path, name=function.declared, what=what)
         return False
-    return True
+    context.report(
+        "AGGREGATE_FUNCTION_UNKNOWN", path,
+        name=function.declared, maintained=", ".join(MAINTAINED),
+    )  # fmt: skip
+    return False
 
 
 def _maintained(draft: Draft, context: Context) -> bool:
-    if draft.row is None or draft.row.kind is not None:
+    row = draft.row
+    if row is None or row.kind is not None:
         return True
     context.report(
         "AGGREGATE_FUNCTION_NOT_SUPPORTED", draft.measure.path,
-        name=draft.name, maintained=", ".join(MAINTAINED),
+        name=draft.name, reason=row.reason, maintained=", ".join(MAINTAINED),
     )  # fmt: skip
     return False
 
@@ -93,17 +65,29 @@ def _extension(draft: Draft, context: Context) -> bool:
     return True
 
 
-def _invocation(draft: Draft, context: Context) -> bool:
-    if draft.measure.invocation != "distinct":
+def _distinct(draft: Draft, context: Context) -> bool:
+    row, path = draft.row, f"{draft.measure.path}.invocation"
+    if row is None or row.kind is None or not draft.asks_distinct:
         return True
-    context.report("DISTINCT_NOT_SUPPORTED", f"{draft.measure.path}.invocation", name=draft.name)
-    return False
+    part = row.distinct
+    if row.kind == "count" and not expressions_of(draft.arguments):
+        reason = "without an argument there are no values to tell apart"
+        context.report("DISTINCT_NOT_SUPPORTED", path, name=draft.name, reason=reason)
+        return False
+    if part.handling == "refused":
+        context.report("DISTINCT_NOT_SUPPORTED", path, name=draft.name, reason=part.reason)
+        return False
+    if part.handling == "no-op":
+        context.report("DISTINCT_NO_EFFECT", path, name=draft.name, reason=part.reason)
+    return True
 
 
-def _sorts(draft: Draft, context: Context) -> bool:
-    for sort in draft.measure.sorts:
-        context.report("ORDER_BY_NOT_SUPPORTED", sort.path, name=draft.name)
-    return not draft.measure.sorts
+def _order(draft: Draft, context: Context) -> bool:
+    if draft.row is None or draft.row.kind is None:
+        return True
+    return check_order(
+        draft.row, draft.order, draft.matched, draft.measure, draft.asks_distinct, context
+    )
 
 
 def _phase(draft: Draft, context: Context) -> bool:
@@ -117,41 +101,51 @@ def _phase(draft: Draft, context: Context) -> bool:
 
 
 def _arguments(draft: Draft, context: Context) -> bool:
-    row = draft.row
+    row, given = draft.row, expressions_of(draft.arguments)
     if row is None or row.kind is None:
         return True
-    if is_unknown(*draft.values):
+    if is_unknown(*given) or not draft.order.known:
         return False
-    types: Schema = tuple(v.type for v in draft.values)
-    least, most = row.arity
-    plain = len(draft.values) == len(draft.arguments)
-    fits = plain and least <= len(types) <= most
-    if not fits or (row.kinds and any(t.kind not in row.kinds for t in types)):
+    types = tuple(e.type for e in given)
+    path = draft.measure.path
+    if draft.matched is None:
         context.report(
-            "FUNCTION_ARGUMENTS", draft.measure.path, function=draft.name,
-            types=", ".join(map(str, types)), takes=_takes(row),
+            "FUNCTION_ARGUMENTS", path, function=draft.name, types=_described(draft),
+            takes=row.signature,
         )  # fmt: skip
         return False
-    check_signature(draft.measure.function, types, draft.measure.path, context)
-    return True
+    check_signature(draft.measure.function, types, path, context)
+    for name, reason in draft.matched.faults:
+        context.report(
+            "CONSTANT_ARGUMENT_INVALID", path, function=draft.name, argument=name, reason=reason
+        )
+    return not draft.matched.faults
 
 
-def _takes(row: AggregateFunction) -> str:
-    if row.kinds:
-        return "one argument of type " + ", ".join(row.kinds)
-    return "no argument or one of any type"
+def _described(draft: Draft) -> str:
+    words = [a.value for a in draft.arguments if isinstance(a, model.EnumArgument)]
+    types = listed(tuple(e.type for e in expressions_of(draft.arguments)))
+    return ", ".join([*words, *([types] if types else [])])
 
 
-def _filter(draft: Draft, _context: Context) -> bool:
-    return draft.filter is None or not is_unknown(draft.filter)
+def _filter(draft: Draft, context: Context) -> bool:
+    if draft.filter is None or draft.row is None:
+        return True
+    part = draft.row.filter
+    if part.handling == "refused":
+        context.report(
+            "MEASURE_FILTER_NOT_SUPPORTED", draft.measure.path, name=draft.name, reason=part.reason
+        )
+        return False
+    return not is_unknown(draft.filter)
 
 
 RULES: tuple[Rule, ...] = (
     _declared,
     _maintained,
     _extension,
-    _invocation,
-    _sorts,
+    _distinct,
+    _order,
     _phase,
     _arguments,
     _filter,
@@ -160,60 +154,69 @@ RULES: tuple[Rule, ...] = (
 
 
 def bind_measure(
-    measure: model.Measure, schema: Schema | None, context: Context
+    measure: model.Measure,
+    schema: Schema | None,
+    context: Context,
+    grouping: GroupingInfo | None = None,
 ) -> BoundMeasure | None:
-    """The measure, or None once what is wrong with it has been reported."""
-    canonical = AGGREGATE_NAMES.get(measure.function.name)
-    row = AGGREGATES[canonical] if canonical else None
-    arguments = bind_arguments(measure.arguments, schema, context)
-    condition = None
-    if measure.filter is not None:
-        code = "MEASURE_FILTER_NOT_BOOLEAN"
-        condition = bind_condition(
-            measure.filter, schema, context, code, name=measure.function.name
-        )
-    draft = Draft(measure, row, arguments, condition)
+    """The measure, or None once what is wrong with it has been reported.
+
+    Args:
+        measure: as the plan writes it.
+        schema: columns of the aggregate's input, None where they are not known.
+        context: takes the problems.
+        grouping: keys and sets of the aggregate, which ``grouping()`` asks about.
+    """
+    draft = make_draft(measure, schema, context, grouping)
     passed = [rule(draft, context) for rule in RULES]
-    options = _options(draft, context)
-    if not all(passed) or row is None or row.kind is None:
+    row, matched = draft.row, draft.matched
+    if row is None or row.kind is None:
         return None
-    type_ = _output(draft, context)
+    options = choose_options(row.name, measure.options, draft.options, context)
+    if not all(passed) or matched is None:
+        return None
+    type_ = output_type(draft, matched.types, context)
     if type_.kind == "unknown":
         return None
-    overflow = dict(options)["OVERFLOW"]
-    return BoundMeasure(
-        row.kind, draft.argument, condition, type_, overflow, draft.name, measure.path
-    )
+    order, constants = settle_order(row, draft.order, matched)
+    chosen = dict(sorted((*options, *draft.decided)))
+    made = BoundMeasure(
+        row.kind, matched.values, draft.filter, type_, draft.name, measure.path, draft.distinct,
+        order, tuple(chosen.items()), constants,
+        row.keep_nulls and chosen.get("IGNORE_NULLS") != "TRUE",
+        draft.user.key if draft.user else "",
+    )  # fmt: skip
+    return _finished(made, draft, matched, context)
 
 
-def _options(draft: Draft, context: Context) -> tuple[tuple[str, str], ...]:
-    # The options of a function that is not maintained are not judged: what it knows is not in the table.
-    if draft.row is None or draft.row.kind is None:
-        return ()
-    return choose_options(draft.row.name, draft.measure.options, draft.row.options, context)
+def _finished(
+    made: BoundMeasure, draft: Draft, matched: Matched, context: Context
+) -> BoundMeasure | None:
+    """The measure with what is particular to counts, products and ``grouping()``."""
+    if draft.row is not None and draft.row.name == "count_if":
+        return replace(made, arguments=(), filter=_both(made.filter, matched.values[0]))
+    if made.kind == "count" and not made.distinct:
+        # A constant that is not null is there in every row.
+        return replace(made, arguments=tuple(v for v in made.arguments if not _present(v)))
+    if made.kind == "product" and made.type.kind in FLOATS:
+        return replace(made, arguments=tuple(map(_as_float, made.arguments)))
+    if made.kind == "grouping":
+        path = draft.measure.path
+        found = grouping_values(matched.values, draft.grouping, draft.name, path, context)
+        return None if found is None else replace(made, arguments=(), constants=found)
+    return made
 
 
-def _output(draft: Draft, context: Context) -> Type:
-    """The type of the measure's column: as declared where the exact value converts to it, else as derived."""
-    row, measure = draft.row, draft.measure
-    if row is None or row.kind is None:
-        return UNKNOWN
-    argument = draft.values[0].type if draft.values else None
-    derived = result_type(row.kind, argument, measure.function.urn, context.profile.derivation)
-    declared, path = measure.output_type, measure.path
-    if declared is None:
-        context.report("OUTPUT_TYPE_MISSING", path, name=draft.name, type=derived)
-        return derived
-    if not converts(row.kind, argument, declared) or not fits_decimal(declared):
-        context.report(
-            "OUTPUT_TYPE_NOT_SUPPORTED", path, name=draft.name,
-            argument=argument or "rows", declared=declared, derived=derived,
-        )  # fmt: skip
-        return UNKNOWN
-    if derived.nullable and not declared.nullable:
-        context.report("OUTPUT_NULLABILITY", path, name=draft.name, declared=declared)
-    elif derived != declared:
-        context.report(
-            "OUTPUT_TYPE_DIFFERS", path, name=draft.name, declared=declared, derived=derived
-        )
-    return declared.as_nullable(declared.nullable or derived.nullable)
+def _as_float(value: Expr) -> Expr:
+    return value if value.type.kind in FLOATS else convert(value, FP64)
+
+
+def _present(value: Expr) -> bool:
+    return isinstance(value, Constant) and value.value is not None
+
+
+def _both(condition: Expr | None, other: Expr) -> Expr:
+    if condition is None:
+        return other
+    nullable = condition.type.nullable or other.type.nullable
+    return Call(BOOL.as_nullable(nullable), "and", (condition, other))

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from substrait_agg.bind.bound import (
     BoundAggregate,
+    BoundFilter,
     BoundProject,
     BoundRelation,
     Call,
@@ -97,3 +98,16 @@ def selected_columns(root: BoundRelation) -> tuple[BoundAggregate, tuple[int, ..
             return None
         wanted, root = tuple(plain), root.input
     return (root, wanted) if isinstance(root, BoundAggregate) else None
+
+
+def index_columns(root: BoundRelation) -> frozenset[int]:
+    """The columns that hold, unchanged, the index of the grouping set that made the row."""
+    if isinstance(root, BoundAggregate):
+        return frozenset({len(root.types) - 1} if root.sets else ())
+    if isinstance(root, BoundFilter):
+        return index_columns(root.input)
+    if isinstance(root, BoundProject):
+        below = index_columns(root.input)
+        picked = enumerate(root.expressions)
+        return frozenset(i for i, e in picked if isinstance(e, Column) and e.ordinal in below)
+    return frozenset()

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from substrait_agg.changes.shown import shown
 from substrait_agg.changes.text import as_json, join, json_objects, plain
 
 Table = Any
@@ -56,7 +57,7 @@ def change_lines(changes: Table) -> Iterator[str]:
 
 
 def _objects(names: tuple[str, ...], piece: Any) -> Any:
-    texts = tuple(as_json(c) for c in piece.columns[: len(names)])
+    texts = tuple(as_json(c) for c in _shown_columns(piece)[: len(names)])
     return json_objects(names, texts, piece.num_rows)
 
 
@@ -69,7 +70,7 @@ def csv_lines(table: Table, *, header: bool = True) -> Iterator[str]:
         names = pa.array(table.column_names, pa.string())
         yield ",".join(_csv_quoted(names).to_pylist()) + "\n"
     for piece in _pieces(table):
-        fields = [pc.fill_null(_csv_quoted(plain(c)), "") for c in piece.columns]
+        fields = [pc.fill_null(_csv_quoted(plain(c)), "") for c in _shown_columns(piece)]
         yield _lines(pc.binary_join_element_wise(*fields, ","))
 
 
@@ -83,7 +84,7 @@ def _csv_quoted(texts: Any) -> Any:
 
 def table_lines(view: Table) -> Iterator[str]:
     """A table for people: numbers to the right, ``NULL`` for null, control characters escaped."""
-    columns = [_cells(c) for c in view.columns]
+    columns = [_cells(c) for c in _shown_columns(view)]
     names = [_visible(name) for name in view.column_names]
     widths = [_width(name, column) for name, column in zip(names, columns, strict=True)]
     right = [_is_number(kind) for kind in view.schema.types]
@@ -126,6 +127,10 @@ def _is_number(kind: Any) -> bool:
     return bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     )
+
+
+def _shown_columns(table: Any) -> list[Any]:
+    return [shown(c, f) for c, f in zip(table.columns, table.schema, strict=True)]
 
 
 # --- pieces --------------------------------------------------------------------------------------

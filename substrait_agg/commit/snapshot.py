@@ -11,7 +11,7 @@ from typing import Any
 from substrait_agg.errors import StateRefused
 from substrait_agg.state.run import RunFile
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,16 @@ class ChangeFile:
 
 @dataclass(frozen=True, slots=True)
 class OperatorState:
-    """Live runs of one operator, newest first for every key: the group tree and the pending tree."""
+    """Live runs of one operator, newest first for every key: the group tree, the pending tree, the ordered trees."""
 
     group: tuple[RunFile, ...] = ()
     pending: tuple[RunFile, ...] = ()
+    trees: tuple[tuple[RunFile, ...], ...] = ()
+
+    @property
+    def runs(self) -> tuple[RunFile, ...]:
+        """All runs of all trees."""
+        return (*self.group, *self.pending, *(run for tree in self.trees for run in tree))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +97,18 @@ def parse_snapshot(content: bytes, name: str) -> Snapshot:
 def _from_body(body: dict[str, Any]) -> Snapshot:
     operators = tuple(
         OperatorState(
-            tuple(RunFile(**run) for run in operator["group"]),
-            tuple(RunFile(**run) for run in operator["pending"]),
+            _runs(operator["group"]),
+            _runs(operator["pending"]),
+            tuple(_runs(tree) for tree in operator["trees"]),
         )
         for operator in body["operators"]
     )
     changes = tuple(ChangeFile(**change) for change in body["changes"])
     return replace(Snapshot(**body), operators=operators, changes=changes)
+
+
+def _runs(listed: list[dict[str, Any]]) -> tuple[RunFile, ...]:
+    return tuple(RunFile(**run) for run in listed)
 
 
 def damaged(name: str, reason: str) -> StateRefused:

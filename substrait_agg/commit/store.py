@@ -230,14 +230,10 @@ class Checkpoint:
 
 def state_files(snapshot: Snapshot) -> set[str]:
     """Names of the runs that a version needs."""
-    return {
-        file.name
-        for operator in snapshot.operators
-        for file in (*operator.group, *operator.pending)
-    }
+    return {file.name for operator in snapshot.operators for file in operator.runs}
 
 
-_VERSIONED = re.compile(r"(?:[a-z]+-\d+-)?(\d{12})-")
+_VERSIONED = re.compile(r"(?:[a-z]+\d*-\d+-)?(\d{12})-")
 
 
 def _version_of(name: str) -> int | None:

@@ -3,35 +3,39 @@
 from __future__ import annotations
 
 import json
-import tempfile
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from substrait_agg.commit.buckets import Buckets
+from substrait_agg.commit.change_writer import ChangeWriter
 from substrait_agg.commit.files import LocalFiles
 from substrait_agg.commit.ranges import sort_hash
 from substrait_agg.commit.snapshot import ChangeFile
+from substrait_agg.errors import RunFailed
 from substrait_agg.operator.delta import decimal_overflow
-from substrait_agg.operator.spec import OperatorSpec
+from substrait_agg.operator.names import WEIGHT
+from substrait_agg.operator.spec import OperatorSpec, TreeSpec
 from substrait_agg.operator.split import split_rows
-from substrait_agg.operator.step import WEIGHT, StepResult, step
+from substrait_agg.operator.step import State, StepResult, step
+from substrait_agg.state.entries import Entries
 from substrait_agg.state.merging import MergeSpan, after_merges, budget_for, spans_to_merge
+from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.rows import Hashes
-from substrait_agg.state.run import RunFile, RunWriter, open_run
+from substrait_agg.state.run import HASH_MAX, RunFile, RunWriter, open_run
 from substrait_agg.state.tree import Tree
 
-VERSION = "__version"
 MURMUR, OTHER = "__m", "__x"
 ROWS = "__rows"
 """Columns of partial sums besides those of `operator.delta`: two hashes of the keys, and the rows summed."""
-SPILL_BUCKETS = 64
+KEY_BITS = 39  # of a surrogate key, below the version
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,8 @@ class TaskPlan:
         high: greatest sort hash of the range.
         group: live runs of the group tree in the range, newest first.
         pending: live runs of the pending tree in the range.
+        trees: live runs of each ordered tree in the range.
+        seeds: groups that are there from the first version on: sort hash and set index (0 without grouping sets).
         version: the version being made.
         emit: whether touched and pending groups are emitted.
         columns: per column of a change file its operator column and its name (``c0``, ``c1``, ... of the view).
@@ -65,6 +71,8 @@ class TaskPlan:
     columns: tuple[tuple[str, str], ...]
     final: bool
     raw: bool = False
+    trees: tuple[tuple[RunFile, ...], ...] = ()
+    seeds: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +87,7 @@ class TaskResult:
     counters: dict[str, int] = field(default_factory=dict)
     misplaced: bool = False
     decimal_overflow: bool = False
+    trees: tuple[tuple[RunFile, ...], ...] = ()
 
     def to_json(self) -> str:
         """As one line of JSON."""
@@ -90,6 +99,7 @@ class TaskResult:
         body: dict[str, Any] = json.loads(text)
         for name, kind in (("group", RunFile), ("pending", RunFile), ("changes", ChangeFile)):
             body[name] = tuple(kind(**item) for item in body[name])
+        body["trees"] = tuple(tuple(RunFile(**run) for run in tree) for tree in body["trees"])
         return TaskResult(**body)
 
 
@@ -123,6 +133,8 @@ class _Task:
         self._pending = RunWriter(
             self._state, self._name("pending"), _pending_schema(plan.spec), plan.spec.page_rows
         )
+        self._entries = [self._tree_writer(i) for i in range(len(plan.spec.trees))]
+        self._keys_given = 0
         self._counters = dict.fromkeys(
             ("input_rows", "partial_rows", "touched", "retracted", "inserted"), 0
         )
@@ -132,25 +144,58 @@ class _Task:
         plan = self._plan
         return f"{tree}-{plan.operator}-{plan.version:012d}-{uuid.uuid4().hex}.arrow"
 
+    def _tree_writer(self, ordinal: int) -> RunWriter:
+        spec = self._plan.spec
+        name, schema = self._name(f"tree{ordinal}"), spec.trees[ordinal].layout.schema
+        return RunWriter(self._state, name, schema, spec.page_rows)
+
+    def _open_tree(self, ordinal: int, extra: Entries | None) -> OrderedTree:
+        plan = self._plan
+        files = plan.trees[ordinal] if plan.trees else ()
+        return OrderedTree(self._state, files, plan.spec.trees[ordinal].layout, extra)
+
+    def _surrogates(self, count: int) -> npt.NDArray[np.int64]:
+        """Keys that no group was ever given: numbered within version and hash range."""
+        plan = self._plan
+        size = plan.high - plan.low + 1
+        ranges, place = (HASH_MAX + 1) // size, plan.low // size
+        first = self._keys_given
+        self._keys_given += count
+        if self._keys_given * ranges > 1 << KEY_BITS:
+            raise RunFailed(
+                "SURROGATE_KEYS_EXHAUSTED",
+                f"one batch needs more than 2^{KEY_BITS} surrogate keys",
+                help="use smaller batches (batch-files= in the source)",
+            )
+        base = (plan.version << KEY_BITS) + place
+        return base + np.arange(first, self._keys_given, dtype=np.int64) * ranges
+
     def run(self, batches: Iterable[pa.RecordBatch]) -> TaskResult:
         """Take up all rows, then write, merge and say what was done."""
         plan = self._plan
+        state = State(self._tree, self._open_tree, self._surrogates)
         with ExitStack() as stack:
-            changes = _Changes(plan, stack)
+            changes = ChangeWriter(
+                LocalFiles(f"{plan.checkpoint}/changes"), plan.operator, plan.version, plan.columns,
+                stack, final=plan.final,
+            )  # fmt: skip
             for slice_ in self._slices(batches, stack):
-                result = step(plan.spec, slice_, self._tree, emit=plan.emit)
+                result = step(plan.spec, slice_, state, emit=plan.emit)
                 self._count(result)
                 self._rows.write(result.rows)
+                for writer, rows in zip(self._entries, result.trees, strict=True):
+                    writer.write(rows)
                 self._pending.write(result.pending)
                 changes.write(result.changes)
             change_files = changes.close()
         return TaskResult(
             plan.low,
             plan.high,
-            group=self._merged(self._rows.close()),
+            group=self._merged(self._rows.close(), plan.group, self._merge),
             pending=self._still_pending(self._pending.close()),
             changes=change_files,
             counters=self._counters,
+            trees=tuple(self._merged_tree(i, w) for i, w in enumerate(self._entries)),
         )
 
     def _count(self, result: StepResult) -> None:
@@ -162,24 +207,24 @@ class _Task:
     def _slices(self, batches: Iterable[pa.RecordBatch], stack: ExitStack) -> Iterator[pa.Table]:
         held: list[pa.RecordBatch] = []
         rows = 0
-        buckets: _Buckets | None = None
+        buckets: Buckets | None = None
         for batch in batches:
             checked = self._checked(batch)
             self._counters["partial_rows"] += checked.num_rows
             held.append(checked)
             rows += checked.num_rows
             if rows > self._plan.spec.slice_rows:
-                buckets = buckets or _Buckets(self._plan, stack)
+                buckets = buckets or Buckets(self._plan.low, self._plan.high, stack)
                 buckets.add(pa.Table.from_batches(held))
                 held, rows = [], 0
         if buckets is None:
-            whole = pa.Table.from_batches(held) if rows else self._first_of_global()
-            yield from self._with_pending(whole, self._plan.low, self._plan.high)
+            whole = pa.Table.from_batches(held) if rows else None
+            yield from self._completed(whole, self._plan.low, self._plan.high)
             return
         if held:
             buckets.add(pa.Table.from_batches(held))
         for table, low, high in buckets.tables():
-            yield from self._with_pending(table, low, high)
+            yield from self._completed(table, low, high)
 
     def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         plan = self._plan
@@ -188,7 +233,8 @@ class _Task:
             raise _Retry(misplaced=True, overflow=False)
         if plan.raw:
             self._counters["input_rows"] += batch.num_rows
-            return _with_key_types(split_rows(self._hashed(batch, hashes), plan.spec), plan.spec)
+            hashed = self._hashed(batch, hashes)
+            return _with_key_types(split_rows(hashed, plan.spec), plan.spec)
         counted = batch.column(ROWS if plan.spec.weight != "one" else "w_0")
         self._counters["input_rows"] += pc.sum(counted).as_py() or 0
         checked = self._hashed(batch, hashes)
@@ -201,30 +247,32 @@ class _Task:
         columns = [pa.array(hashes), *(batch.column(n) for n in names)]
         return pa.RecordBatch.from_arrays(columns, ["hash", *names])
 
-    def _first_of_global(self) -> pa.Table | None:
-        # A global aggregate has its one group from the first version on, also over no input.
-        if not self._plan.spec.is_global or self._plan.group:
-            return None
-        return pa.table({"hash": pa.array([self._plan.low], pa.uint64())})
-
-    def _with_pending(self, table: pa.Table | None, low: int, high: int) -> Iterator[pa.Table]:
-        # Pending keys join the slice as rows that add nothing.
+    def _completed(self, table: pa.Table | None, low: int, high: int) -> Iterator[pa.Table]:
+        # Pending keys and seeds join the slice as rows that add nothing.
+        plan = self._plan
         parts = [table] if table is not None and table.num_rows else []
-        if self._plan.emit and self._plan.pending:
-            names = _pending_schema(self._plan.spec).names
-            for file in self._plan.pending:
-                rows = open_run(self._state, file).rows_between(low, high)
-                parts.append(rows.select([n for n in names if n != "dead"]))
+        if plan.emit:
+            names = [n for n in _pending_schema(plan.spec).names if n != "dead"]
+            waiting = (open_run(self._state, file) for file in plan.pending)
+            parts += [run.rows_between(low, high).select(names) for run in waiting]
+        seeds = [(h, index) for h, index in plan.seeds if low <= h <= high]
+        if seeds:
+            parts.append(_seed_rows(seeds, plan.spec))
         if parts:
-            yield _complete(pa.concat_tables(parts, promote_options="default"), self._plan.spec)
+            yield _complete(pa.concat_tables(parts, promote_options="default"), plan.spec)
 
-    def _merged(self, new: RunFile | None) -> tuple[RunFile, ...]:
+    def _merged(
+        self,
+        new: RunFile | None,
+        before: tuple[RunFile, ...],
+        merge: Callable[[MergeSpan], RunFile | None],
+    ) -> tuple[RunFile, ...]:
         plan = self._plan
         if new is None:
-            return plan.group
-        files = (self._in_range(new), *plan.group)
+            return before
+        files = (self._in_range(new), *before)
         spans = spans_to_merge(files, plan.low, plan.high, budget_for(new.rows))
-        after = after_merges(files, [(span, self._merge(span)) for span in spans])
+        after = after_merges(files, [(span, merge(span)) for span in spans])
         if all(file.name != new.name for file in after):
             self._state.delete(new.name)
         return after
@@ -235,6 +283,17 @@ class _Task:
         writer = RunWriter(self._state, self._name("group"), spec.layout.schema, spec.page_rows)
         tree.merge(writer, bottom=span.bottom, low=span.low, high=span.high)
         return writer.close()
+
+    def _merged_tree(self, ordinal: int, writer: RunWriter) -> tuple[RunFile, ...]:
+        layout = self._plan.spec.trees[ordinal].layout
+
+        def merge(span: MergeSpan) -> RunFile | None:
+            merged = self._tree_writer(ordinal)
+            OrderedTree(self._state, span.files, layout).merge(merged, span.low, span.high)
+            return merged.close()
+
+        before = self._plan.trees[ordinal] if self._plan.trees else ()
+        return self._merged(writer.close(), before, merge)
 
     def _in_range(self, run: RunFile) -> RunFile:
         low, high = self._plan.low, self._plan.high
@@ -262,11 +321,23 @@ def _with_key_types(batch: pa.RecordBatch, spec: OperatorSpec) -> pa.RecordBatch
     return batch
 
 
+def _seed_rows(seeds: Sequence[tuple[int, int]], spec: OperatorSpec) -> pa.Table:
+    """The rows of groups that are always shown: keys are null but for the set index."""
+    columns = {"hash": pa.array([h for h, _ in seeds], pa.uint64())}
+    for i, type_ in enumerate(spec.keys):
+        columns[f"k{i}"] = pa.nulls(len(seeds), type_)
+    if spec.keys:
+        columns[f"k{len(spec.keys) - 1}"] = pa.array([i for _, i in seeds], spec.keys[-1])
+    return pa.table(columns)
+
+
 def _complete(table: pa.Table, spec: OperatorSpec) -> pa.Table:
     """The table with every column that a step reads; those missing add nothing."""
     wanted = ["w_0"]
     for i, accumulator in enumerate(spec.accumulators):
-        wanted += [f"b{i}"] if accumulator.kind == "float" else []
+        if accumulator.tree >= 0:
+            continue
+        wanted += [f"b{i}"] if accumulator.floating else []
         if not any(n == f"a{i}" or n.startswith(f"a{i}_") for n in table.column_names):
             wanted += (
                 [f"a{i}_0_0", f"a{i}_1_0", f"a{i}_2_0"]
@@ -276,87 +347,19 @@ def _complete(table: pa.Table, spec: OperatorSpec) -> pa.Table:
     for name in wanted:
         if name not in table.column_names:
             table = table.append_column(name, pa.nulls(table.num_rows, pa.int64()))
+    if spec.trees and WEIGHT not in table.column_names:
+        table = table.append_column(WEIGHT, pa.nulls(table.num_rows, pa.int64()))
+        for tree in spec.trees:
+            table = _with_arguments(table, tree)
     return table
 
 
-class _Buckets:
-    """Rows set aside on local disk by ranges of the hash, so that they can be taken up in order of hash."""
-
-    def __init__(self, plan: TaskPlan, stack: ExitStack) -> None:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="substrait-agg-"))
-        self._files = LocalFiles(folder)
-        self._stack = stack.enter_context(ExitStack())
-        self._width = (plan.high - plan.low + SPILL_BUCKETS) // SPILL_BUCKETS
-        self._low = plan.low
-        self._high = plan.high
-        self._writers: dict[int, pa.RecordBatchStreamWriter] = {}
-
-    def add(self, table: pa.Table) -> None:
-        """Set rows aside."""
-        hashes = table.column("hash").to_numpy()
-        bucket = (hashes - np.uint64(self._low)) // np.uint64(self._width)
-        for b in np.unique(bucket):
-            rows = table.filter(pa.array(bucket == b)).combine_chunks()
-            self._writer(int(b), table.schema).write_table(rows)
-
-    def _writer(self, bucket: int, schema: pa.Schema) -> pa.RecordBatchStreamWriter:
-        if bucket not in self._writers:
-            sink = self._stack.enter_context(self._files.create(f"bucket-{bucket}"))
-            self._writers[bucket] = self._stack.enter_context(pa.ipc.new_stream(sink, schema))
-        return self._writers[bucket]
-
-    def tables(self) -> Iterator[tuple[pa.Table | None, int, int]]:
-        """Per range of hashes, in order, its rows (None: there are none), its least and its greatest hash."""
-        self._stack.close()
-        for bucket in range(SPILL_BUCKETS):
-            low = self._low + bucket * self._width
-            high = min(self._high, low + self._width - 1)
-            if low > self._high:
-                return
-            table = None
-            if bucket in self._writers:
-                with self._files.map(f"bucket-{bucket}") as source:
-                    table = pa.ipc.open_stream(source).read_all()
-            yield table, low, high
-
-
-class _Changes:
-    """Writes the change file of a task; nothing is created before the first change."""
-
-    def __init__(self, plan: TaskPlan, stack: ExitStack) -> None:
-        self._plan = plan
-        self._stack = stack.enter_context(ExitStack())
-        self._files = LocalFiles(f"{plan.checkpoint}/changes")
-        self._name = f"{plan.version:012d}-{plan.operator}-{uuid.uuid4().hex}.parquet"
-        self._writer: pq.ParquetWriter | None = None
-        self._rows = 0
-
-    def write(self, changes: pa.Table) -> None:
-        """Append changes (output columns and weight)."""
-        if not changes.num_rows:
-            return
-        table = self._named(changes)
-        if self._writer is None:
-            sink = self._stack.enter_context(self._files.create(self._name))
-            self._writer = pq.ParquetWriter(
-                sink, table.schema, compression="none", use_dictionary=False, write_statistics=False
-            )
-        self._writer.write_table(table)
-        self._rows += table.num_rows
-
-    def _named(self, changes: pa.Table) -> pa.Table:
-        columns = [changes.column(source) for source, _ in self._plan.columns]
-        names = [name for _, name in self._plan.columns]
-        if self._plan.final:
-            columns.append(pa.array(np.full(changes.num_rows, self._plan.version, np.int64)))
-            names.append(VERSION)
-        return pa.Table.from_arrays([*columns, changes.column(WEIGHT)], [*names, WEIGHT])
-
-    def close(self) -> tuple[ChangeFile, ...]:
-        """Finish the file, if there is one."""
-        if self._writer is None:
-            return ()
-        self._writer.close()
-        self._stack.close()
-        size, crc = self._files.checksum(self._name)
-        return (ChangeFile(self._name, self._rows, size, crc),)
+def _with_arguments(table: pa.Table, tree: TreeSpec) -> pa.Table:
+    for argument, component in zip(tree.arguments, tree.layout.components, strict=True):
+        if f"x{argument}" not in table.column_names:
+            type_ = pa.list_(component.type) if tree.elements else component.type
+            table = table.append_column(f"x{argument}", pa.nulls(table.num_rows, type_))
+    if tree.present >= 0 and f"x{tree.present}" not in table.column_names:
+        nulls = pa.nulls(table.num_rows, pa.bool_())
+        table = table.append_column(f"x{tree.present}", nulls)
+    return table

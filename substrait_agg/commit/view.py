@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from substrait_agg.commit.change_writer import VERSION
 from substrait_agg.commit.snapshot import ChangeFile, Snapshot, damaged
 from substrait_agg.commit.store import KEEP_VERSIONS, Checkpoint, ViewSort
-from substrait_agg.commit.task import VERSION
 from substrait_agg.errors import StateRefused
-from substrait_agg.operator.step import WEIGHT
+from substrait_agg.operator.names import WEIGHT
+from substrait_agg.state.rows import nested_bytes
 from substrait_agg.state.run import open_run
 from substrait_agg.state.tree import Tree
 
@@ -167,6 +168,8 @@ def ordered(table: pa.Table, sorts: tuple[ViewSort, ...]) -> pa.Table:
             keys.append((f"nan{i}", way))
         if pa.types.is_boolean(column.type):
             column = pc.cast(column, pa.int8())
+        if pa.types.is_nested(column.type):
+            column = nested_bytes(column.combine_chunks())
         columns[f"value{i}"] = column
         keys.append((f"value{i}", way))
     return table.take(pc.sort_indices(pa.table(columns), sort_keys=keys))

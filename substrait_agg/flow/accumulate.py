@@ -1,11 +1,13 @@
-"""What an aggregate keeps per group: prepared arguments and accumulators, each once, however many measures read it."""
+"""What an aggregate keeps per group: prepared arguments, trees and accumulators, each once, however many measures read it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from substrait_agg.bind.bound import BoundMeasure, Expr
+from substrait_agg.flow.graph import TreeComponent, ValueTree
 from substrait_agg.functions.accumulators import Accumulator, WeightKind, digits_for
 from substrait_agg.functions.derive import FLOATS
 from substrait_agg.plan.types import INTEGER_BITS, Type
@@ -14,17 +16,17 @@ _Item = TypeVar("_Item")
 Argument = tuple[Expr | None, Expr | None]
 
 ALL_ROWS = -1
-NO_TOTAL = -1
 DECIMAL_BITS = 128
 COUNT_DIGITS = 2  # a count of more than 63 bits is an error: no output type holds it
 
 
 @dataclass(slots=True)
-class _Sharing:
-    """Arguments and accumulators collected so far."""
+class Sharing:
+    """Arguments, trees and accumulators collected so far."""
 
     weight: WeightKind
     arguments: list[Argument] = field(default_factory=list)
+    trees: list[ValueTree] = field(default_factory=list)
     accumulators: list[Accumulator] = field(default_factory=list)
 
     def argument(self, value: Expr | None, condition: Expr | None) -> int:
@@ -42,12 +44,53 @@ class _Sharing:
         argument = self.argument(counted, condition)
         if argument == ALL_ROWS:
             return ALL_ROWS
-        return _place(self.accumulators, Accumulator("count", argument, 0, COUNT_DIGITS))
+        return self.accumulator(Accumulator("count", argument, 0, COUNT_DIGITS))
 
-    def total(self, value: Expr, condition: Expr | None) -> int:
-        """Ordinal of the accumulator that adds up the values."""
+    def total(self, value: Expr, condition: Expr | None, tree: int = -1) -> int:
+        """Ordinal of the accumulator that adds up the values of the rows, or of the live entries of a tree."""
         argument = self.argument(value, condition)
-        return _place(self.accumulators, _adder(value.type, argument, self.weight))
+        weight: WeightKind = self.weight if tree < 0 else "sign"
+        return self.accumulator(_adder(value.type, argument, weight, tree))
+
+    def product(self, left: Expr, right: Expr, condition: Expr | None, tree: int = -1) -> int:
+        """Ordinal of the accumulator that adds up the products of two float values."""
+        x, y = self.argument(left, condition), self.argument(right, condition)
+        return self.accumulator(Accumulator("product", x, 0, 0, other=y, tree=tree))
+
+    def live(self, tree: int) -> int:
+        """Ordinal of the accumulator that counts the live entries of a tree."""
+        return self.accumulator(Accumulator("live", -1, 0, COUNT_DIGITS, tree=tree))
+
+    def accumulator(self, accumulator: Accumulator) -> int:
+        """Ordinal of an accumulator."""
+        return _place(self.accumulators, accumulator)
+
+    def values(
+        self, measure: BoundMeasure, arguments: Sequence[Expr], *, keep_nulls: bool = False
+    ) -> int:
+        """Ordinal of the shared tree over the values of a measure, in their own order."""
+        components = [(a, False, False) for a in arguments]
+        skipped = () if keep_nulls else tuple(range(len(components)))
+        return self.tree(measure, components, skipped)
+
+    def tree(
+        self,
+        measure: BoundMeasure,
+        components: Sequence[tuple[Expr, bool, bool]],
+        skipped: tuple[int, ...],
+        *,
+        elements: bool = False,
+    ) -> int:
+        """Ordinal of the tree with these components: (value, descending, nulls first)."""
+        present = ALL_ROWS if skipped else self.argument(None, measure.filter)
+        keys = []
+        for i, (value, descending, nulls_first) in enumerate(components):
+            argument = self.argument(value, measure.filter if i in skipped else None)
+            keys.append(TreeComponent(argument, descending, nulls_first))
+        tree = _place(self.trees, ValueTree(tuple(keys), skipped, present, elements))
+        self.accumulator(Accumulator("entries", -1, 0, COUNT_DIGITS, tree=tree))
+        self.live(tree)
+        return tree
 
 
 def _place(items: list[_Item], item: _Item) -> int:
@@ -60,38 +103,11 @@ def _place(items: list[_Item], item: _Item) -> int:
     return len(items) - 1
 
 
-def _adder(type_: Type, argument: int, weight: WeightKind) -> Accumulator:
+def _adder(type_: Type, argument: int, weight: WeightKind, tree: int) -> Accumulator:
     if type_.kind in FLOATS:
-        return Accumulator("float", argument, 0, 0)
-    if type_.kind == "decimal":
-        return Accumulator("decimal", argument, DECIMAL_BITS, digits_for(DECIMAL_BITS, weight))
-    bits = INTEGER_BITS[type_.kind]
-    return Accumulator("integer", argument, bits, digits_for(bits, weight))
-
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """Arguments, accumulators and per measure its (total or -1, count) accumulators, as in `AggregateNode`."""
-
-    arguments: tuple[Argument, ...]
-    accumulators: tuple[Accumulator, ...]
-    reads: tuple[tuple[int, int], ...]
-
-
-def share(measures: tuple[BoundMeasure, ...], weight: WeightKind) -> Shared:
-    """The accumulators from which all measures can be computed, none of them twice.
-
-    Args:
-        measures: over one input.
-        weight: what is known of the weights of that input.
-    """
-    sharing = _Sharing(weight)
-    reads = tuple(_reads(measure, sharing) for measure in measures)
-    return Shared(tuple(sharing.arguments), tuple(sharing.accumulators), reads)
-
-
-def _reads(measure: BoundMeasure, sharing: _Sharing) -> tuple[int, int]:
-    total = NO_TOTAL
-    if measure.kind != "count" and measure.argument is not None:
-        total = sharing.total(measure.argument, measure.filter)
-    return total, sharing.count(measure.argument, measure.filter)
+        return Accumulator("float", argument, 0, 0, tree=tree)
+    if type_.kind in ("decimal", "u64"):
+        digits = digits_for(DECIMAL_BITS, weight)
+        return Accumulator("decimal", argument, DECIMAL_BITS, digits, tree=tree)
+    bits = max(8, INTEGER_BITS[type_.kind] * (2 if type_.kind.startswith("u") else 1))
+    return Accumulator("integer", argument, bits, digits_for(bits, weight), tree=tree)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from substrait_agg.bind.bound import BoundMeasure
+from substrait_agg.bind.bound import BoundMeasure, MeasureSort
 from substrait_agg.bind.deep import deep_call
 from substrait_agg.bind.show import show
 from substrait_agg.flow.graph import (
@@ -14,9 +14,11 @@ from substrait_agg.flow.graph import (
     Flow,
     OperatorOrigin,
     Origin,
+    Read,
     RowsOrigin,
     Step,
     TableOrigin,
+    ValueTree,
 )
 from substrait_agg.functions.accumulators import STATE_CLASS, Accumulator
 from substrait_agg.plan.types import Type
@@ -70,14 +72,19 @@ def _operator(node: AggregateNode, outputs: Outputs) -> Iterator[str]:
     yield f"operator {node.id}: {_title(node)}  at {node.path}"
     keys = ", ".join(show(k, names) for k in node.keys) or "none (one global group)"
     yield f"  keys: {keys}"
+    for index, ordinals in enumerate(node.sets):
+        grouped = ", ".join(show(node.keys[o], names) for o in ordinals)
+        yield f"  grouping set {index}: {grouped or 'none (one group, always shown)'}"
     for ordinal, measure in enumerate(node.measures):
-        yield f"  measure {ordinal}: {_measure(measure, names)}"
-        yield f"    from {_read(node, ordinal)}"
+        yield f"  measure {ordinal}: {_measure(measure, node.reads[ordinal], names)}"
+        yield f"    from {_read(node, ordinal) or 'the group itself'}"
         if measure.filter is not None:
             yield f"    FILTER runs before the partial aggregation: {show(measure.filter, names)}"
     yield f"  state per group: total weight{'; accumulators:' if node.accumulators else ''}"
     for ordinal, accumulator in enumerate(node.accumulators):
-        yield f"    a{ordinal} {_accumulator(accumulator, node, names)}"
+        yield f"    a{ordinal} {_accumulator(accumulator, ordinal, node, names)}"
+    for ordinal, tree in enumerate(node.trees):
+        yield f"  tree {ordinal}: {_tree(tree, ordinal, node, names)}"
     yield f"  output: {', '.join(map(str, node.types)) or 'no columns'}"
     yield from _physical(node, names)
     yield f"  input ({WEIGHTS[node.weight]}):"
@@ -92,37 +99,105 @@ def _title(node: AggregateNode) -> str:
 
 
 def _aggregated(measure: BoundMeasure, names: Names) -> str:
-    argument = "*" if measure.argument is None else show(measure.argument, names)
-    return f"{measure.kind}({argument})"
+    arguments = ", ".join(show(a, names) for a in measure.arguments) or "*"
+    if not measure.arguments and measure.kind != "count":
+        arguments = ""
+    constants = "".join(f", {c!r}" for c in measure.constants)
+    distinct = "DISTINCT " if measure.distinct else ""
+    order = ", ".join(_sorted(s, names) for s in measure.order)
+    return (
+        f"{measure.kind}({distinct}{arguments}{constants}{f' ORDER BY {order}' if order else ''})"
+    )
 
 
-def _measure(measure: BoundMeasure, names: Names) -> str:
-    state = STATE_CLASS[measure.kind]
+def _sorted(sort: MeasureSort, names: Names) -> str:
+    direction = " DESC" if sort.descending else ""
+    nulls = " NULLS FIRST" if sort.nulls_first else ""
+    return f"{show(sort.expression, names)}{direction}{nulls}"
+
+
+def _measure(measure: BoundMeasure, read: Read, names: Names) -> str:
     call = _aggregated(measure, names)
-    return f"{call} -> {measure.type}, {state}, overflow {measure.overflow}"
+    options = "".join(f", {name.lower()} {value}" for name, value in measure.options)
+    return f"{call} -> {measure.type}, {_class(measure, read)}{options}"
+
+
+def _class(measure: BoundMeasure, read: Read) -> str:
+    if read.tree >= 0 and STATE_CLASS[measure.kind] == "additive":
+        return "shared tree"
+    return "own tree" if measure.order else STATE_CLASS[measure.kind]
+
+
+_ROLES: dict[str, tuple[str, ...]] = {
+    "count": ("count",),
+    "sum": ("total", "count"),
+    "sum0": ("total", "count"),
+    "avg": ("total", "count"),
+    "bool_and": ("true", "false"),
+    "bool_or": ("true", "false"),
+    "variance": ("count", "sum", "sum of squares"),
+    "std_dev": ("count", "sum", "sum of squares"),
+    "covar": ("count", "sum x", "sum y", "sum of products"),
+    "corr": ("count", "sum x", "sum y", "sum of products", "sum xx", "sum yy"),
+}
+"""What the accumulators of a measure are to it."""
 
 
 def _read(node: AggregateNode, ordinal: int) -> str:
-    total, count = node.reads[ordinal]
-    parts = [] if total < 0 else [f"a{total} (total)"]
-    parts.append("total weight (count)" if count < 0 else f"a{count} (count)")
+    read, measure = node.reads[ordinal], node.measures[ordinal]
+    roles = _ROLES.get(measure.kind, ())
+    parts = [
+        f"{'total weight' if a < 0 else f'a{a}'} ({role})"
+        for a, role in zip(read.accumulators, roles, strict=True)
+    ]
+    if read.tree >= 0 and read.side:
+        parts.append(f"the {read.side} live entry of tree {read.tree}")
+    elif read.tree >= 0 and not read.accumulators:
+        parts.append(f"the live entries of tree {read.tree}, in order")
     return ", ".join(parts)
 
 
-def _accumulator(accumulator: Accumulator, node: AggregateNode, names: Names) -> str:
-    readers = [
-        str(m) for m, pair in enumerate(node.reads) if node.accumulators.index(accumulator) in pair
-    ]
+def _accumulator(accumulator: Accumulator, ordinal: int, node: AggregateNode, names: Names) -> str:
+    readers = [str(m) for m, read in enumerate(node.reads) if ordinal in read.accumulators]
     shared = "shared by measures" if len(readers) > 1 else "of measure"
     size = f"{accumulator.digits} digits" if accumulator.digits else "digits as values need"
-    what = _argument(accumulator, node, names)
-    return f"{accumulator.kind} of {what}, {size}, {shared} {', '.join(readers)}"
+    if accumulator.kind in ("live", "entries"):
+        what = f"{accumulator.kind if accumulator.kind == 'live' else 'number of'} entries"
+        text = f"{what} of tree {accumulator.tree}, {size}"
+    else:
+        of = f", over the live entries of tree {accumulator.tree}" if accumulator.tree >= 0 else ""
+        text = f"{accumulator.kind} of {_summed(accumulator, node, names)}{of}, {size}"
+    return f"{text}, {shared} {', '.join(readers)}" if readers else text
 
 
-def _argument(accumulator: Accumulator, node: AggregateNode, names: Names) -> str:
-    value, condition = node.arguments[accumulator.argument]
+def _summed(accumulator: Accumulator, node: AggregateNode, names: Names) -> str:
+    text = _argument(accumulator.argument, node, names)
+    if accumulator.other < 0:
+        return text
+    return f"{text} * {_argument(accumulator.other, node, names)}"
+
+
+def _argument(ordinal: int, node: AggregateNode, names: Names) -> str:
+    value, condition = node.arguments[ordinal]
     text = "rows" if value is None else show(value, names)
     return text if condition is None else f"{text} where {show(condition, names)}"
+
+
+def _tree(tree: ValueTree, ordinal: int, node: AggregateNode, names: Names) -> str:
+    keys = []
+    for i, component in enumerate(tree.components):
+        way = " DESC" if component.descending else ""
+        nulls = (
+            ""
+            if i in tree.skipped
+            else (" NULLS FIRST" if component.nulls_first else " NULLS LAST")
+        )
+        keys.append(f"{_argument(component.argument, node, names)}{way}{nulls}")
+    what = "elements of " if tree.elements else ""
+    only = "" if tree.present < 0 else f", only {_argument(tree.present, node, names)}"
+    readers = [str(m) for m, read in enumerate(node.reads) if read.tree == ordinal]
+    shared = "shared by measures" if len(readers) > 1 else "of measure"
+    return f"ordered by {what}{', '.join(keys)}{only}, {shared} {', '.join(readers)}"
 
 
 def _physical(node: AggregateNode, names: Names) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal as OneOf
 
 from substrait_agg.bind.bound import BoundMeasure, Expr, SortKey
 from substrait_agg.functions.accumulators import Accumulator, WeightKind
@@ -63,6 +64,52 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True)
+class TreeComponent:
+    """One column of the key of an ordered tree: prepared argument `argument`, and how it is ordered."""
+
+    argument: int
+    descending: bool = False
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ValueTree:
+    """An ordered multiset per group, shared by the measures that need the same one.
+
+    Attributes:
+        components: columns by which its entries are ordered and told apart.
+        skipped: ordinals of the components whose nulls keep a row out.
+        present: argument that is null in rows which stay out (a filter where nulls are kept), `ALL_ROWS` for none.
+        elements: its one component is a list, and the entries are the elements of the lists.
+    """
+
+    components: tuple[TreeComponent, ...]
+    skipped: tuple[int, ...]
+    present: int
+    elements: bool = False
+
+
+Side = OneOf["", "first", "last"]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a measure is computed from.
+
+    Attributes:
+        accumulators: ordinals in the order its kind needs; `ALL_ROWS` is the total weight of the group.
+        tree: ordinal of its tree, or -1.
+        values: components of the tree that are the measure's arguments.
+        side: ``first`` or ``last`` where it is the least or greatest live entry of the tree.
+    """
+
+    accumulators: tuple[int, ...] = ()
+    tree: int = -1
+    values: tuple[int, ...] = ()
+    side: Side = ""
+
+
+@dataclass(frozen=True, slots=True)
 class AggregateNode:
     """A stateful operator.
 
@@ -71,14 +118,15 @@ class AggregateNode:
         inputs: branches whose rows are its input, all with the same columns.
         keys: grouping expressions over the input columns (empty for a global aggregate).
         measures: what is computed, in order.
-        arguments: the distinct (value, filter) pairs that the accumulators read; value None counts rows.
-        accumulators: the group's state, after its total weight: shared by measures that need the same number.
-        reads: per measure, the ordinals of the accumulators it is computed from: (total or -1, count or -1);
-            a count of -1 is the total weight of the group.
-        types: output columns, keys first.
+        arguments: the distinct (value, filter) pairs that accumulators and trees read; value None counts rows.
+        trees: the ordered trees.
+        accumulators: numbers kept per group, after its total weight: shared by measures that need the same number.
+        reads: per measure, what it is computed from.
+        types: output columns: keys, measures, and the index of the grouping set where there are several.
         weight: what is known of the weights of its input.
         multiset: True for the operator without measures that keeps the rows of a view and their weights.
         path: place in the plan.
+        sets: ordinals of the keys of each grouping set; empty for the one set of all keys.
     """
 
     id: int
@@ -86,12 +134,27 @@ class AggregateNode:
     keys: tuple[Expr, ...]
     measures: tuple[BoundMeasure, ...]
     arguments: tuple[tuple[Expr | None, Expr | None], ...]
+    trees: tuple[ValueTree, ...]
     accumulators: tuple[Accumulator, ...]
-    reads: tuple[tuple[int, int], ...]
+    reads: tuple[Read, ...]
     types: tuple[Type, ...]
     weight: WeightKind
     multiset: bool
     path: str
+    sets: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def key_types(self) -> tuple[Type, ...]:
+        """Types of the key columns of its state: the grouping expressions, then the set index if there is one."""
+        index = self.types[-1:] if self.sets else ()
+        return (*self.types[: len(self.keys)], *index)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of its output columns in state and change files, in the order of `types`."""
+        keys = [f"k{i}" for i in range(len(self.keys))]
+        values = [f"v{i}" for i in range(len(self.measures))]
+        return (*keys, *values, *([f"k{len(keys)}"] if self.sets else []))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,17 @@ from dataclasses import dataclass, field, replace
 from substrait_agg.bind.bound import (
     BoundAggregate,
     BoundFilter,
+    BoundMeasure,
     BoundPlan,
     BoundProject,
     BoundRead,
     BoundRelation,
     BoundRows,
     BoundUnion,
-    Expr,
 )
 from substrait_agg.bind.context import columns
 from substrait_agg.bind.deep import deep_call
 from substrait_agg.bind.walk import renumber, selected_columns
-from substrait_agg.flow.accumulate import share
 from substrait_agg.flow.branches import Exprs, RawBranch, needed, places_of, pruned
 from substrait_agg.flow.graph import (
     AggregateNode,
@@ -32,6 +31,7 @@ from substrait_agg.flow.graph import (
     RowsOrigin,
     TableOrigin,
 )
+from substrait_agg.flow.measures import share
 from substrait_agg.functions.accumulators import WeightKind
 
 Weights = Mapping[tuple[str, ...], WeightKind]
@@ -73,16 +73,12 @@ class _Lowering:
 
     def aggregate(self, relation: BoundAggregate) -> AggregateNode:
         """Add the operator of an aggregate, after those it reads."""
-        measures = relation.measures
-        read = [e for m in measures for e in (m.argument, m.filter) if e is not None]
+        read = [e for m in relation.measures for e in m.expressions]
         ordinals = needed((*relation.keys, *read))
         inputs = self.inputs(relation.input, ordinals)
         weight = self.weight_of(inputs)
         places = places_of(ordinals)
-        moved = tuple(
-            replace(m, argument=_moved(m.argument, places), filter=_moved(m.filter, places))
-            for m in measures
-        )
+        moved = tuple(_moved(m, places) for m in relation.measures)
         shared = share(moved, weight)
         node = AggregateNode(
             id=len(self.operators),
@@ -90,12 +86,14 @@ class _Lowering:
             keys=tuple(renumber(k, places) for k in relation.keys),
             measures=moved,
             arguments=shared.arguments,
+            trees=shared.trees,
             accumulators=shared.accumulators,
             reads=shared.reads,
             types=relation.types,
             weight=weight,
             multiset=False,
             path=relation.path,
+            sets=relation.sets if len(relation.sets) > 1 else (),
         )
         self.operators.append(node)
         return node
@@ -109,6 +107,7 @@ class _Lowering:
             keys=columns(root.types),
             measures=(),
             arguments=(),
+            trees=(),
             accumulators=(),
             reads=(),
             types=root.types,
@@ -140,8 +139,15 @@ class _Lowering:
                 return "any" if self.operators[operator].multiset else "sign"
 
 
-def _moved(expression: Expr | None, places: Mapping[int, int]) -> Expr | None:
-    return None if expression is None else renumber(expression, places)
+def _moved(measure: BoundMeasure, places: Mapping[int, int]) -> BoundMeasure:
+    condition = measure.filter
+    order = (replace(s, expression=renumber(s.expression, places)) for s in measure.order)
+    return replace(
+        measure,
+        arguments=tuple(renumber(a, places) for a in measure.arguments),
+        filter=None if condition is None else renumber(condition, places),
+        order=tuple(order),
+    )
 
 
 def lower(plan: BoundPlan, weights: Weights | None = None) -> Flow:

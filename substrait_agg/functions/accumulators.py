@@ -1,19 +1,42 @@
-"""What an additive measure keeps per group: exact accumulators, all of them integers."""
+"""What measures keep per group: exact accumulators, all of them integers, and which class of state each measure has."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
-MeasureKind = OneOf["count", "sum", "sum0", "avg"]
+MeasureKind = OneOf[
+    "count", "sum", "sum0", "avg", "bool_and", "bool_or", "variance", "std_dev", "covar", "corr",
+    "min", "max", "any_value", "mode", "median", "quantile", "percentile_cont", "percentile_disc",
+    "product", "bit_and", "bit_or", "bit_xor", "list", "string_agg", "first_value", "last_value",
+    "nth_value", "min_by", "max_by", "list_union_distinct", "first", "last", "surrogate_key",
+    "grouping", "user",
+]  # fmt: skip
 """The measures that are maintained; `count` counts rows, or non-null values where there is an argument."""
 
-STATE_CLASS: dict[MeasureKind, str] = {
-    "count": "additive",
-    "sum": "additive",
-    "sum0": "additive",
-    "avg": "additive",
-}
+StateClass = OneOf["additive", "shared tree", "own tree", "none"]
+
+STATE_CLASS: dict[MeasureKind, StateClass] = {
+    **dict.fromkeys(
+        ("count", "sum", "sum0", "avg", "bool_and", "bool_or", "variance", "std_dev", "covar", "corr"),
+        "additive",
+    ),
+    **dict.fromkeys(
+        (
+            "min", "max", "any_value", "mode", "median", "quantile", "percentile_cont",
+            "percentile_disc", "product", "bit_and", "bit_or", "bit_xor", "list", "string_agg",
+            "list_union_distinct",
+        ),
+        "shared tree",
+    ),
+    **dict.fromkeys(
+        ("first_value", "last_value", "nth_value", "min_by", "max_by", "first", "last"), "own tree"
+    ),
+    "surrogate_key": "none",
+    "grouping": "none",
+    "user": "additive",
+}  # fmt: skip
+"""Class of state of a measure without DISTINCT and ORDER BY."""
 
 WeightKind = OneOf["one", "sign", "any"]
 """What is known of the weights of an input: always 1; 1 or -1; any int64."""
@@ -26,16 +49,27 @@ class Accumulator:
     """One exact number per group, kept as balanced digits of base 2^32.
 
     Attributes:
-        kind: ``count`` (sum of weights), ``integer``, ``decimal`` (unscaled) or ``float`` (sum of weight times value).
-        argument: which prepared argument column it reads.
+        kind: ``count`` (sum of weights), ``integer``, ``decimal`` (unscaled) or ``float`` (sum of weight times value),
+            ``product`` (sum of weight times product of two floats), and of the entries of a tree ``live``
+            (those with weight above zero) and ``entries`` (those with a weight other than zero).
+        argument: which prepared argument column it reads; -1 where it counts entries.
         bits: size of the values added, in bits (integers), or 0.
         digits: how many digits it keeps in every group; 0 for floats, which keep as many as the values need.
+        other: the second argument column of a product.
+        tree: the tree whose live entries it sums instead of rows (DISTINCT), or counts; -1 for rows.
     """
 
-    kind: OneOf["count", "integer", "decimal", "float"]
+    kind: OneOf["count", "integer", "decimal", "float", "product", "live", "entries"]
     argument: int
     bits: int
     digits: int
+    other: int = -1
+    tree: int = -1
+
+    @property
+    def floating(self) -> bool:
+        """Whether it keeps as many digits as its values need."""
+        return self.kind in ("float", "product")
 
 
 def digits_for(value_bits: int, weight: WeightKind) -> int:

@@ -14,10 +14,13 @@ ResultRule = Callable[[tuple[Type, ...], Derivation], Type]
 
 MAX_PRECISION = 38
 MIN_KEPT_SCALE = 6
-DECIMAL_DIGITS = {"i8": 3, "i16": 5, "i32": 10, "i64": 19}
+DECIMAL_DIGITS = {
+    "i8": 3, "i16": 5, "i32": 10, "i64": 19, "u8": 3, "u16": 5, "u32": 10, "u64": 20
+}  # fmt: skip
 """Digits of a decimal that holds every value of an integer type."""
 
 SIGNED = ("i8", "i16", "i32", "i64")
+UNSIGNED = ("u8", "u16", "u32", "u64")
 FLOATS = ("fp32", "fp64")
 TEXTS = ("string", "varchar", "fixedchar")
 
@@ -28,7 +31,7 @@ def is_numeric(type_: Type) -> bool:
 
 
 def as_decimal(type_: Type) -> Type:
-    """A signed integer type as the decimal that holds all of it; decimals unchanged."""
+    """An integer type as the decimal that holds all of it; decimals unchanged."""
     digits = DECIMAL_DIGITS.get(type_.kind)
     return decimal(digits, 0, type_.nullable) if digits else type_
 
@@ -49,15 +52,33 @@ def _common_kind(types: tuple[Type, ...]) -> Type | None:
     kinds = {t.kind for t in types}
     if kinds <= set(SIGNED):
         return max(types, key=lambda t: INTEGER_BITS[t.kind])
-    if all(is_numeric(t) for t in types):
+    if kinds <= {*SIGNED, *UNSIGNED}:
+        return _common_integer(types, kinds)
+    if all(is_numeric(t) or t.kind in UNSIGNED for t in types):
         return _common_number(types, kinds)
     if kinds <= set(TEXTS):
         return STRING
     if kinds <= {"binary", "fixedbinary"}:
         return Type("binary")
-    if kinds <= {"precision_timestamp", "date"} or kinds == {"precision_timestamp_tz"}:
+    alike = len(kinds) == 1 and kinds <= {
+        "precision_timestamp_tz",
+        "precision_time",
+        "interval_day",
+    }
+    if alike or kinds <= {"precision_timestamp", "date"}:
         return max(types, key=lambda t: t.params or (-1,))
     return None
+
+
+def _common_integer(types: tuple[Type, ...], kinds: set[str]) -> Type:
+    """The widest of unsigned types; beside signed ones the signed type that holds all, or a decimal beside u64."""
+    widest = max((t for t in types if t.kind in UNSIGNED), key=lambda t: INTEGER_BITS[t.kind])
+    if kinds <= set(UNSIGNED):
+        return widest
+    if widest.kind == "u64":
+        return as_decimal(widest)
+    bits = max(2 * INTEGER_BITS[widest.kind], *(INTEGER_BITS[t.kind] for t in types))
+    return Type(f"i{bits}")
 
 
 def _common_number(types: tuple[Type, ...], kinds: set[str]) -> Type | None:
@@ -131,6 +152,14 @@ def _text(types: tuple[Type, ...], _rules: Derivation) -> Type:
     return first if all(t.same_kind(first) for t in types) and first.kind == "varchar" else STRING
 
 
+def _list_of_first(types: tuple[Type, ...], _rules: Derivation) -> Type:
+    return Type("list", children=(types[0].as_nullable(False),))
+
+
+def _widest(_types: tuple[Type, ...], _rules: Derivation) -> Type:
+    return decimal(MAX_PRECISION, 0)
+
+
 def _unified(types: tuple[Type, ...], _rules: Derivation) -> Type:
     return common_type(types) or types[0]
 
@@ -159,6 +188,8 @@ RESULT_RULES: dict[str, ResultRule] = {
     "second": _argument(1),
     "unified": _unified,
     "text": _text,
+    "list_of_first": _list_of_first,
+    "decimal_widest": _widest,
     "decimal_add": _add,
     "decimal_multiply": _multiply,
     "decimal_divide": _divide,

@@ -11,6 +11,7 @@ parallel reduction on multi- and many-core architectures", 2015.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,19 @@ _MASK = np.int64((1 << DIGIT_BITS) - 1)
 _SHIFT = np.int64(DIGIT_BITS)
 _U32 = np.uint64(DIGIT_BITS)
 _UMASK = np.uint64((1 << DIGIT_BITS) - 1)
-_CHUNK = 10**9  # the largest power of ten below 2^31: a digit times it stays in 63 bits
+
+TIE_TO_EVEN = "TIE_TO_EVEN"
+NEAREST = (TIE_TO_EVEN, "TIE_AWAY_FROM_ZERO")
+_Rounding = Callable[[Mask, Mask, Mask, Mask], Mask]
+ROUNDINGS: Mapping[str, _Rounding] = {
+    TIE_TO_EVEN: lambda odd, half, lost, below: half & (lost | odd),
+    "TIE_AWAY_FROM_ZERO": lambda odd, half, lost, below: half,
+    "TRUNCATE": lambda odd, half, lost, below: np.zeros_like(half),
+    "CEILING": lambda odd, half, lost, below: (half | lost) & ~below,
+    "FLOOR": lambda odd, half, lost, below: (half | lost) & below,
+}
+"""Values of the option ``rounding`` -> whether a magnitude cut off grows by one unit: given whether it is odd, whether
+the highest bit cut off is set, whether anything below that bit is, and whether the number is negative."""
 
 
 def zeros(digits: int, rows: int) -> Digits:
@@ -87,6 +100,24 @@ def times_power_of_ten(digits: Digits, power: int) -> Digits:
         carry(result)
         power -= step
     return result
+
+
+def multiply(left: Digits, right: Digits) -> Digits:
+    """The carried products of two columns of carried digits, row by row.
+
+    The positions of the lowest digits add up, as exponents do.
+    """
+    product = zeros(len(left) + len(right) + 1, left.shape[1])
+    used = [j for j in range(len(right)) if right[j].any()]
+    for i in range(len(left)):
+        if not left[i].any():
+            continue
+        for j in used:
+            # Carried digits have at most 31 bits and a sign, so a product of two has room in 63.
+            part = left[i] * right[j]
+            product[i + j] += part & _MASK
+            product[i + j + 1] += part >> _SHIFT
+    return carry(product)
 
 
 def negative(digits: Digits) -> Mask:
@@ -240,8 +271,10 @@ def to_float(
     *,
     precision: int = 53,
     lowest: int = -1022,
+    shift: npt.NDArray[np.int64] | int = 0,
+    rounding: str = TIE_TO_EVEN,
 ) -> npt.NDArray[np.float64]:
-    """Round ``mag * 2^(32 * base)`` to the nearest binary float, ties to even.
+    """Round ``mag * 2^(32 * base + shift)`` to a binary float.
 
     Args:
         mag: magnitudes.
@@ -250,14 +283,17 @@ def to_float(
         base: position of the lowest digit.
         precision: bits of the significand (53 for fp64, 24 for fp32).
         lowest: exponent of the smallest normal number (-1022 or -126).
+        shift: further bits by which the numbers are shifted, one per number or one for all.
+        rounding: one of `ROUNDINGS`.
 
     Returns:
-        float64 array; numbers beyond the largest float become infinite. Zero is +0.0.
+        float64 array; numbers beyond the largest float become infinite, or the largest float where `rounding` says so.
+        Zero is +0.0.
 
-    Source: IEEE 754-2019, 4.3.1 (roundTiesToEven).
+    Source: IEEE 754-2019, 4.3 (rounding directions) and 7.4 (overflow).
     """
     top, window, sticky = _leading_bits(mag, inexact)
-    exponent = DIGIT_BITS * base + top
+    exponent = DIGIT_BITS * base + top + shift
     unit = np.maximum(exponent, lowest) - precision + 1
     cut = np.clip(unit - (exponent - 63), 1, 66).astype(np.uint64)
     one = np.uint64(1)
@@ -265,11 +301,21 @@ def to_float(
     shifted = np.where(cut > np.uint64(64), np.uint64(0), window >> inner)
     kept = shifted >> one
     half = (shifted & one) != 0
-    lost = sticky | ((window & ((one << inner) - one)) != 0) | (cut > np.uint64(64))
-    kept += (half & (lost | ((kept & one) != 0))).astype(np.uint64)
+    beyond = (cut > np.uint64(64)) & (window != 0)
+    lost = sticky | ((window & ((one << inner) - one)) != 0) | beyond
+    kept += rounds_up(rounding, (kept & one) != 0, half, lost, below).astype(np.uint64)
+    largest = np.ldexp(2.0**precision - 1, 2 - lowest - precision)
     with np.errstate(over="ignore"):
-        result = np.ldexp(kept.astype(np.float64), unit.astype(np.int64))
-    return np.where(below & (result != 0), -result, result)
+        result = np.ldexp(kept.astype(np.float64), np.clip(unit, -(1 << 20), 1 << 20))
+    if rounding not in NEAREST:
+        away = rounds_up(rounding, half, half | True, half, below)
+        result = np.where((result > largest) & ~away, largest, result)
+    return np.asarray(np.where(below & (result != 0), -result, result))
+
+
+def rounds_up(rounding: str, odd: Mask, half: Mask, lost: Mask, below: Mask) -> Mask:
+    """Where the magnitude that is kept grows by one unit; the arguments are those of `ROUNDINGS`."""
+    return np.asarray(ROUNDINGS[rounding](odd, half, lost, below))
 
 
 def _leading_bits(

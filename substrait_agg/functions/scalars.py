@@ -22,7 +22,8 @@ class Overload:
     Attributes:
         params: per argument a word of `FAMILIES`, ``enum:W`` (enumeration argument, one of ``WORDS[W]``, upper case),
             ``word:W`` (constant string, one of ``WORDS[W]``, lower case in a bound call) or ``escape`` (constant
-            string of one character; left out of a bound call where it is null).
+            string of one character; left out of a bound call where it is null), or ``number:N`` (the constant N only;
+            left out of a bound call).
         result: a word of `derive.RESULT_RULES`.
         options: option name -> values that are honoured, the default first; upper case.
         unify: whether all arguments are converted to their common type.
@@ -62,6 +63,8 @@ class ScalarFunction:
 
 FAMILIES: dict[str, frozenset[str]] = {
     "integer": frozenset({"i8", "i16", "i32", "i64"}),
+    # u64 is a decimal on Spark, which has no bits.
+    "unsigned_bits": frozenset({"u8", "u16", "u32"}),
     "float": frozenset({"fp32", "fp64"}),
     "decimal": frozenset({"decimal"}),
     "bool": frozenset({"bool"}),
@@ -74,6 +77,7 @@ FAMILIES: dict[str, frozenset[str]] = {
     "months": frozenset({"interval_year"}),
     "days": frozenset({"interval_day"}),
     "months_days": frozenset({"interval_compound"}),
+    "list": frozenset({"list"}),
     "any": frozenset(),
 }
 """Family -> type kinds it takes; ``any`` takes all."""
@@ -102,15 +106,23 @@ WORDS: dict[str, frozenset[str]] = {
 _OVERFLOW = {"OVERFLOW": ("ERROR", "SILENT", "SATURATE")}
 _STRICT_OVERFLOW = {"OVERFLOW": ("ERROR",)}
 _ROUND_EVEN = {"ROUNDING": ("TIE_TO_EVEN",)}
-_DOMAIN = {**_ROUND_EVEN, "ON_DOMAIN_ERROR": ("NAN",)}
+_DOMAIN = {**_ROUND_EVEN, "ON_DOMAIN_ERROR": ("NAN", "ERROR")}
 _LOG = {
     **_ROUND_EVEN,
-    "ON_DOMAIN_ERROR": ("NAN", "NULL"),
-    "ON_LOG_ZERO": ("MINUS_INFINITY", "NAN"),
+    "ON_DOMAIN_ERROR": ("NAN", "NULL", "ERROR"),
+    "ON_LOG_ZERO": ("MINUS_INFINITY", "NAN", "ERROR"),
 }
 _BY_ZERO = {"ON_DIVISION_BY_ZERO": ("ERROR", "NULL")}
 _CASE = {"CASE_SENSITIVITY": ("CASE_SENSITIVE", "CASE_INSENSITIVE")}
 _CHARSET = {"CHAR_SET": ("UTF8",)}
+_PATTERN = {
+    "CASE_SENSITIVITY": ("CASE_SENSITIVE", "CASE_INSENSITIVE"),
+    "MULTILINE": ("MULTILINE_DISABLED", "MULTILINE_ENABLED"),
+    "DOTALL": ("DOTALL_DISABLED", "DOTALL_ENABLED"),
+}
+_DIRECTION = {
+    "DIRECTION": ("ASC_NULLS_LAST", "ASC_NULLS_FIRST", "DESC_NULLS_LAST", "DESC_NULLS_FIRST")
+}
 _ROUND = {"ROUNDING": ("TIE_AWAY_FROM_ZERO", "TIE_TO_EVEN")}
 _NEGATIVE_START = {"NEGATIVE_START": ("LEFT_OF_BEGINNING", "WRAP_FROM_END")}
 _CONCAT = {"NULL_HANDLING": ("ACCEPT_NULLS", "IGNORE_NULLS")}
@@ -147,21 +159,36 @@ def _sqrt() -> ScalarFunction:
 
 
 def _power() -> ScalarFunction:
-    overflow = {"OVERFLOW": ("ERROR",)}
     forms = (
         Overload(("float", "float"), "unified", unify=True),
-        Overload(("integer", "integer"), "fp64", overflow),
-        Overload(("decimal", "decimal"), "fp64", overflow),
+        Overload(("integer", "integer"), "i64", _STRICT_OVERFLOW),
+        # The result is an fp64, which has infinities.
+        Overload(
+            ("decimal", "decimal"),
+            "fp64",
+            {"OVERFLOW": ("SILENT", "ERROR"), "COMPLEX_NUMBER_RESULT": ("NAN", "ERROR")},
+        ),
     )
     return ScalarFunction("power", forms, aliases=("pow",))
 
 
+def _factorial() -> ScalarFunction:
+    forms = (
+        Overload(("integer",), "first", _STRICT_OVERFLOW),
+        Overload(("decimal",), "decimal_widest", _STRICT_OVERFLOW),
+    )
+    return ScalarFunction("factorial", forms)
+
+
 def _bitwise(name: str, *aliases: str) -> ScalarFunction:
-    return ScalarFunction(name, (_pair("integer", "unified", {}),), "mirror", aliases)
+    forms = (_pair("integer", "unified", {}), _pair("unsigned_bits", "unified", {}))
+    return ScalarFunction(name, forms, "mirror", aliases)
 
 
 def _shift(name: str, *aliases: str) -> ScalarFunction:
-    return ScalarFunction(name, (Overload(("integer", "integer"), "first"),), "mirror", aliases)
+    counts = ("integer", "unsigned_bits")
+    forms = tuple(Overload((bits, count), "first") for bits in counts for count in counts)
+    return ScalarFunction(name, forms, "mirror", aliases)
 
 
 def _strings(
@@ -211,7 +238,7 @@ def _arithmetic(name: str, decimal_rule: str, *more: Overload) -> ScalarFunction
 _DIVIDE = ScalarFunction(
     "divide",
     (
-        _pair("integer", "unified", {"OVERFLOW": ("ERROR",), "ON_DOMAIN_ERROR": ("ERROR", "NULL"), **_BY_ZERO}),
+        _pair("integer", "unified", {**_OVERFLOW, "ON_DOMAIN_ERROR": ("ERROR", "NULL"), **_BY_ZERO}),
         _pair(
             "float", "unified",
             {**_ROUND_EVEN, "ON_DOMAIN_ERROR": ("NAN",), "ON_DIVISION_BY_ZERO": ("IEEE", "NULL")},
@@ -325,16 +352,20 @@ _ROWS: tuple[ScalarFunction, ...] = (
     _sqrt(),
     _floating("exp", _ROUND_EVEN),
     _power(),
+    _factorial(),
     _floating("sin", _ROUND_EVEN),
     _floating("cos", _ROUND_EVEN),
     _floating("tan", _ROUND_EVEN),
     _floating("sinh", _ROUND_EVEN),
     _floating("cosh", _ROUND_EVEN),
     _floating("tanh", _ROUND_EVEN),
+    _floating("asinh", _ROUND_EVEN),
+    _floating("acosh", _DOMAIN),
+    _floating("atanh", _DOMAIN),
     _floating("asin", _DOMAIN),
     _floating("acos", _DOMAIN),
     _floating("atan", _ROUND_EVEN),
-    _floating("atan2", _DOMAIN, arity=2),
+    _floating("atan2", {**_ROUND_EVEN, "ON_DOMAIN_ERROR": ("NAN",)}, arity=2),
     _floating("radians", _ROUND_EVEN),
     _floating("degrees", _ROUND_EVEN),
     _floating("ln", _LOG),
@@ -379,7 +410,31 @@ _ROWS: tuple[ScalarFunction, ...] = (
     ScalarFunction(
         "concat", (Overload(("text",), "text", _CONCAT, variadic=True),), aliases=("str_concat",)
     ),
+    ScalarFunction("concat_ws", (Overload(("text", "text"), "string", variadic=True),)),
+    ScalarFunction(
+        "regexp_match_substring",
+        (
+            Overload(("text", "text"), "first", _PATTERN),
+            Overload(("text", "text", "number:1", "number:1", "number:0"), "first", _PATTERN),
+        ),
+        "always",
+    ),
+    ScalarFunction(
+        "regexp_count_substring",
+        (
+            Overload(("text", "text"), "i64", _PATTERN),
+            Overload(("text", "text", "number:1"), "i64", _PATTERN),
+        ),
+    ),
+    # lists
+    _strings("string_split", "text", "text", result="list_of_first"),
+    _strings("regexp_string_split", "text", "text", result="list_of_first", options=_PATTERN),
+    ScalarFunction("cardinality", (Overload(("list",), "i64"),)),
+    ScalarFunction("sort", (Overload(("list",), "first", _DIRECTION),)),
     # date and time
+    ScalarFunction(
+        "add_intervals", tuple(Overload((i, i), "first", unify=True) for i in ("months", "days"))
+    ),
     _extract(),
     ScalarFunction(
         "date_part", tuple(Overload(("word:part", p), "i32") for p in (*_POINTS, "time"))

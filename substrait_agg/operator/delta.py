@@ -5,8 +5,9 @@ Columns of a delta table: ``hash`` (uint64), keys ``k*``, then partial sums (int
 
 - A decimal accumulator comes either as one column ``a{i}`` of type decimal(38, s), null where the sum did not fit,
   or as parts ``a{i}_{part}_{j}``, part p counting units of 10^(18 p).
-- A float accumulator has a column ``b{i}`` (int32): the bin of the values added, null meaning bin 0. The coefficients
-  of bin b count units of 2^(64 b - 96). Values that are not finite come as counts in bins of their own.
+- A float or product accumulator has a column ``b{i}`` (int32): the bin of the values added, null meaning bin 0. The
+  coefficients of bin b count units of 2^(64 b - 96) for floats, and of 2^(64 b - 160) for products of two floats, which have
+  twice the bits. Values that are not finite come as counts in bins of their own.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.state.rows import as_mask
 
 BIN_DIGITS = 2  # a bin is 64 bits wide
-BIN_BASE = -3  # and its coefficients begin 96 bits below its own unit
-NAN_BIN, PLUS_BIN, MINUS_BIN = 20, 22, 24
-REGISTERS = (
-    BIN_DIGITS * NAN_BIN
-)  # digits from here up are counts of NaN, +inf and -inf, four digits each
+BIN_BASE = {"float": -3, "product": -5}  # its coefficients begin that many digits from its own unit
+# Products reach 2^2048, sums of 2^63 of them with weights of 63 bits 2^2174: bin 40 is out of their reach.
+NAN_BIN, PLUS_BIN, MINUS_BIN = 40, 42, 44
+# Digits from here up are counts of NaN, +inf and -inf, four digits each.
+REGISTERS = BIN_DIGITS * NAN_BIN
 REGISTER_DIGITS = 4
 PART_POWER = 18
 _ROOM = 1 << 61
@@ -109,14 +110,17 @@ def _from_decimals(values: pa.Array) -> exact.Digits:
     return exact.from_words(np.ascontiguousarray(words))
 
 
-def float_digits(table: pa.Table, ordinal: int, limb_bits: int) -> FloatDigits:
-    """What each row adds to a float accumulator: its coefficients at the position of its bin."""
+def float_digits(
+    table: pa.Table, ordinal: int, accumulator: Accumulator, limb_bits: int
+) -> FloatDigits:
+    """What each row adds to a float or product accumulator: its coefficients at the position of its bin."""
+    below = BIN_BASE[accumulator.kind]
     local = coefficients(table, f"a{ordinal}", limb_bits)
     bins = int64_column(table, f"b{ordinal}")
     if not len(bins):
-        return FloatDigits(BIN_BASE, local)
+        return FloatDigits(below, local)
     low, high = int(bins.min()), int(bins.max())
-    base = BIN_DIGITS * low + BIN_BASE
+    base = BIN_DIGITS * low + below
     if low == high:
         return FloatDigits(base, local)
     digits = exact.zeros(len(local) + BIN_DIGITS * (high - low), len(bins))

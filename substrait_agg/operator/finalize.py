@@ -48,17 +48,15 @@ class _Value:
     divisor: npt.NDArray[np.uint64] | None
 
 
-def measure_values(spec: OperatorSpec, state: GroupState, rows: Mask) -> list[pa.Array]:
-    """The measures' values for the groups `rows`; other groups get arbitrary values.
+def number_value(
+    spec: OperatorSpec, state: GroupState, measure: MeasureSpec, rows: Mask
+) -> pa.Array:
+    """A count, sum or average for the groups `rows`; other groups get arbitrary values.
 
     Raises:
         RunFailed: RESULT_OVERFLOW when a value does not fit the measure's type and its overflow option is ERROR.
     """
-    return [_value(spec, state, measure, rows) for measure in spec.measures]
-
-
-def _value(spec: OperatorSpec, state: GroupState, measure: MeasureSpec, rows: Mask) -> pa.Array:
-    count = _count(spec, state, measure.count)
+    count = count_of(spec, state, measure.count)
     present = count > 0
     if measure.kind == "count":
         digits = exact.from_words(np.maximum(count, 0)[:, None])
@@ -78,7 +76,8 @@ def _fixed(spec: OperatorSpec, state: GroupState, ordinal: int) -> exact.Digits:
     return state.fixed[offset : offset + spec.accumulators[ordinal].digits]
 
 
-def _count(spec: OperatorSpec, state: GroupState, ordinal: int) -> Int64s:
+def count_of(spec: OperatorSpec, state: GroupState, ordinal: int) -> Int64s:
+    """A counting accumulator, `ROW_COUNT` being the total weight."""
     if ordinal == ROW_COUNT:
         return state.weight()
     return _as_int64(_fixed(spec, state, ordinal)[:COUNT_DIGITS])

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
-from substrait_agg.bind.bound import BoundMeasure
-from substrait_agg.flow.graph import AggregateNode
+from substrait_agg.bind.bound import BoundMeasure, Expr
+from substrait_agg.flow.graph import AggregateNode, Read, Side, ValueTree
 from substrait_agg.functions.accumulators import (
     DIGIT_BITS,
     Accumulator,
     MeasureKind,
     WeightKind,
 )
+from substrait_agg.operator.layout import COUNT_DIGITS, Layout
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import Type
+from substrait_agg.state.entries import TreeLayout
+from substrait_agg.state.keys import Component
 from substrait_agg.state.run import PAGE_ROWS
 
-COUNT_DIGITS = 2
+__all__ = ["COUNT_DIGITS", "ROW_COUNT", "MeasureSpec", "OperatorSpec", "TreeSpec", "operator_spec"]
+
 ROW_COUNT = -1  # ordinal that stands for the group's total weight
 SLICE_ROWS = 1 << 20
 
@@ -28,22 +33,70 @@ class MeasureSpec:
     """How a measure's value is made.
 
     Attributes:
-        kind: count, sum, sum0 or avg.
-        total: ordinal of the accumulator summed, -1 for counts.
-        count: ordinal of the accumulator that counts its contributors (`ROW_COUNT` = all rows).
-        scale: decimal digits of the total's unit.
+        kind: what is maintained.
+        accumulators: ordinals of what it is computed from, in the order its kind needs (`ROW_COUNT` = all rows).
         type: type of the measure's column.
-        overflow: ERROR, SATURATE or SILENT.
         label: how an error message names the measure.
+        scale: decimal digits of the unit of a total.
+        tree: ordinal of its tree, or -1.
+        values: components of the tree that are its arguments.
+        side: ``first`` or ``last`` where it is an end of the tree.
+        distinct: equal values count once.
+        options: (name, value that holds), upper case.
+        constants: constant arguments: separator, n, fraction; of ``grouping`` one value per grouping set.
+        inputs: types of its arguments.
     """
 
     kind: MeasureKind
-    total: int
-    count: int
-    scale: int
+    accumulators: tuple[int, ...]
     type: Type
-    overflow: str
     label: str
+    scale: int = 0
+    tree: int = -1
+    values: tuple[int, ...] = ()
+    side: Side = ""
+    distinct: bool = False
+    options: tuple[tuple[str, str], ...] = ()
+    constants: tuple[Any, ...] = ()
+    inputs: tuple[Type, ...] = ()
+
+    @property
+    def total(self) -> int:
+        """Ordinal of the accumulator summed, -1 for counts."""
+        return self.accumulators[0] if len(self.accumulators) > 1 else -1
+
+    @property
+    def count(self) -> int:
+        """Ordinal of the accumulator that counts its contributors."""
+        return self.accumulators[-1]
+
+    @property
+    def overflow(self) -> str:
+        """ERROR, SATURATE or SILENT."""
+        return self.option("OVERFLOW", "ERROR")
+
+    def option(self, name: str, default: str = "") -> str:
+        """The value that holds for an option."""
+        return dict(self.options).get(name, default)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeSpec:
+    """An ordered tree.
+
+    Attributes:
+        layout: its components and the columns of its runs.
+        arguments: argument column of each component.
+        skipped: components whose nulls keep a row out.
+        present: argument that is null in rows which stay out, or -1.
+        elements: the entries are the elements of its one component, a list.
+    """
+
+    layout: TreeLayout
+    arguments: tuple[int, ...]
+    skipped: tuple[int, ...]
+    present: int
+    elements: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +104,14 @@ class OperatorSpec:
     """An incremental aggregate.
 
     Attributes:
-        keys: Arrow types of the grouping columns.
+        keys: Arrow types of the grouping columns (with several grouping sets, the set index is the last).
         accumulators: exact numbers kept per group, after its total weight.
         measures: output columns after the keys.
         weight: what is known of the weights of the input.
         multiset: keeps rows with their weights; its changes carry weights other than 1 and -1.
         is_global: no grouping: one group that is always shown.
+        trees: ordered trees.
+        always: indices of the empty grouping sets among several: their groups are always shown.
         page_rows: rows per page of a run.
         slice_rows: rows of input held at once.
     """
@@ -67,17 +122,37 @@ class OperatorSpec:
     weight: WeightKind
     multiset: bool
     is_global: bool
+    trees: tuple[TreeSpec, ...] = ()
+    always: tuple[int, ...] = ()
     page_rows: int = PAGE_ROWS
     slice_rows: int = SLICE_ROWS
     layout: Layout = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "layout", Layout.of(self))
+        ends = [self.trees[t].layout.components for t, _ in self.ends]
+        layout = Layout.of(
+            self.output,
+            len(self.keys),
+            self.accumulators,
+            tuple(tuple(c.type for c in components) for components in ends),
+            chained=bool(self.trees),
+        )
+        object.__setattr__(self, "layout", layout)
 
     @property
     def limb_bits(self) -> int:
         """Distance in bits between the partial sums of one accumulator."""
         return 16 if self.weight == "any" else DIGIT_BITS
+
+    @property
+    def ends(self) -> tuple[tuple[int, Side], ...]:
+        """Which end of which tree is remembered in a group's row: (tree, side), each once."""
+        return tuple(dict.fromkeys((m.tree, m.side) for m in self.measures if m.side))
+
+    @property
+    def row_wise(self) -> bool:
+        """Whether its input comes row by row: trees and products are not made of sums."""
+        return bool(self.trees) or any(a.kind == "product" for a in self.accumulators)
 
     @property
     def output(self) -> pa.Schema:
@@ -87,71 +162,64 @@ class OperatorSpec:
         return pa.schema([*keys, *values])
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Where things stand in a row of the group tree.
-
-    Attributes:
-        schema: columns of a run: hash, dead, keys, ``fixed`` (digits of the total weight and of all accumulators
-            of fixed size), per float accumulator ``p`` (position of the lowest digit) and ``f`` (its digits),
-            ``shown`` (weight with which the row was last emitted), ``v`` (the measures as last emitted).
-        offsets: per accumulator its first digit in ``fixed``, -1 for floats; the total weight stands at 0.
-        digits: digits in ``fixed``.
-    """
-
-    schema: pa.Schema
-    offsets: tuple[int, ...]
-    digits: int
-
-    @staticmethod
-    def of(spec: OperatorSpec) -> Layout:
-        """The layout that follows from a spec."""
-        offsets, digits = [], COUNT_DIGITS
-        floats: list[pa.Field] = []
-        for i, accumulator in enumerate(spec.accumulators):
-            if accumulator.kind == "float":
-                offsets.append(-1)
-                floats.append(pa.field(f"p{i}", pa.int16()))
-                floats.append(pa.field(f"f{i}", pa.list_(pa.int32())))
-            else:
-                offsets.append(digits)
-                digits += accumulator.digits
-        names = [pa.field("hash", pa.uint64()), pa.field("dead", pa.bool_())]
-        fixed = [pa.field("fixed", pa.binary(4 * digits))]
-        shown = [pa.field("shown", pa.int64())]
-        output = list(spec.output)
-        count = len(spec.keys)
-        columns = [*names, *output[:count], *fixed, *floats, *shown, *output[count:]]
-        return Layout(pa.schema(columns), tuple(offsets), digits)
-
-
 def operator_spec(node: AggregateNode) -> OperatorSpec:
     """The spec of a node of the flow."""
-    key_types = node.types[: len(node.keys)]
-    measures = tuple(
-        MeasureSpec(
-            kind=measure.kind,
-            total=total,
-            count=count,
-            scale=_scale(measure, total),
-            type=measure.type,
-            overflow=measure.overflow,
-            label=f"{measure.name} at {measure.path}",
-        )
-        for measure, (total, count) in zip(node.measures, node.reads, strict=True)
-    )
     return OperatorSpec(
-        keys=tuple(to_arrow(t) for t in key_types),
+        keys=tuple(to_arrow(t) for t in node.key_types),
         accumulators=node.accumulators,
-        measures=measures,
+        measures=tuple(map(_measure, node.measures, node.reads)),
         weight=node.weight,
         multiset=node.multiset,
-        is_global=not node.keys,
+        is_global=not node.key_types,
+        trees=tuple(_tree(tree, node.arguments) for tree in node.trees),
+        always=tuple(i for i, keys in enumerate(node.sets) if not keys),
     )
 
 
-def _scale(measure: BoundMeasure, total: int) -> int:
+def _measure(measure: BoundMeasure, read: Read) -> MeasureSpec:
+    return MeasureSpec(
+        kind=measure.kind,
+        accumulators=read.accumulators,
+        type=measure.type,
+        label=f"{measure.name} at {measure.path}",
+        scale=_scale(measure, read),
+        tree=read.tree,
+        values=read.values,
+        side=read.side,
+        distinct=measure.distinct,
+        options=measure.options,
+        constants=measure.constants,
+        inputs=tuple(a.type for a in measure.arguments),
+    )
+
+
+def _scale(measure: BoundMeasure, read: Read) -> int:
     # A count has no unit, whatever it counts.
-    if total < 0 or measure.argument is None or measure.argument.type.kind != "decimal":
+    if len(read.accumulators) < 2 or measure.arguments[0].type.kind != "decimal":
         return 0
-    return measure.argument.type.params[1]
+    return measure.arguments[0].type.params[1]
+
+
+def _tree(tree: ValueTree, arguments: tuple[tuple[Expr | None, Expr | None], ...]) -> TreeSpec:
+    components = []
+    for i, component in enumerate(tree.components):
+        value, condition = arguments[component.argument]
+        if value is None:
+            raise TypeError("a component of a tree has no value")
+        type_ = value.type.children[0] if tree.elements else value.type
+        nullable = type_.nullable or condition is not None
+        components.append(
+            Component(
+                to_arrow(type_),
+                nullable=nullable and (tree.elements or i not in tree.skipped),
+                descending=component.descending,
+                nulls_first=component.nulls_first,
+            )
+        )
+    return TreeSpec(
+        TreeLayout(tuple(components)),
+        tuple(c.argument for c in tree.components),
+        tree.skipped,
+        tree.present,
+        tree.elements,
+    )

@@ -5,50 +5,35 @@ Pure: Arrow in, Arrow out; no Spark, no clock, no files of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from substrait_agg.errors import RunFailed
 from substrait_agg.functions import exact
-from substrait_agg.operator.delta import (
-    FloatDigits,
-    add_floats,
-    add_up,
-    coefficients,
-    fixed_digits,
-    float_digits,
-    pack_floats,
-    unpack_floats,
+from substrait_agg.operator.delta import FloatDigits, add_floats, pack_floats, unpack_floats
+from substrait_agg.operator.finalize import GroupState, count_of
+from substrait_agg.operator.groups import Chains, Touched, assign_chains, gather, ordered_by_chain
+from substrait_agg.operator.layout import COUNT_DIGITS
+from substrait_agg.operator.names import WEIGHT
+from substrait_agg.operator.spec import OperatorSpec
+from substrait_agg.operator.trees import (
+    Delta,
+    End,
+    OpenTree,
+    moved_end,
+    tree_delta,
+    tree_totals,
 )
-from substrait_agg.operator.finalize import GroupState, measure_values
-from substrait_agg.operator.spec import COUNT_DIGITS, OperatorSpec
-from substrait_agg.state.rows import Hashes, Indices, Mask, as_mask, equal, group_rows, take
+from substrait_agg.operator.values import Groups, measure_values
+from substrait_agg.state.rows import Indices, Mask, as_mask, equal, take
 from substrait_agg.state.tree import Found, Tree
 
-WEIGHT = "__weight"
-"""Name of the int64 weight column: of inputs (a DataFrame that has it is read as weighted rows) and of changes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Touched:
-    """The groups of a slice: ascending hashes, keys, and what the slice adds to each.
-
-    Digits are uncarried: `fixed` holds those of the total weight, then those of each accumulator of fixed size.
-    """
-
-    hashes: Hashes
-    keys: list[pa.Array]
-    fixed: list[exact.Digits]
-    floats: dict[int, FloatDigits]
-
-    @property
-    def count(self) -> int:
-        """Number of groups."""
-        return len(self.hashes)
+Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,73 +42,118 @@ class StepResult:
 
     Attributes:
         rows: new rows of the group tree, in order of hash.
+        trees: per ordered tree the rows to add to it.
         changes: output columns and ``__weight``; retractions first.
         touched: groups touched.
         pending: keys touched and not emitted: ``hash``, ``dead`` and key columns.
     """
 
     rows: pa.Table
+    trees: tuple[pa.Table, ...]
     changes: pa.Table
     touched: int
     pending: pa.Table
 
 
-def step(spec: OperatorSpec, slice_: pa.Table, tree: Tree, *, emit: bool = True) -> StepResult:
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a step works against.
+
+    Attributes:
+        tree: the group tree before this batch.
+        open_tree: gives an ordered tree.
+        surrogates: gives that many keys which were never given before.
+    """
+
+    tree: Tree
+    open_tree: OpenTree
+    surrogates: Callable[[int], Int64s]
+
+
+@dataclass(frozen=True, slots=True)
+class _Old:
+    state: GroupState
+    shown: Int64s
+    values: list[pa.Array]
+    ends: list[tuple[pa.Array, ...]]
+
+
+def step(spec: OperatorSpec, slice_: pa.Table, state: State, *, emit: bool = True) -> StepResult:
     """Fold a slice into the groups it touches and, when `emit`, say how their rows changed.
 
     Args:
         spec: the operator.
-        slice_: delta rows, as described in `operator.delta`; several rows of one key are added up.
-        tree: the group tree before this batch.
+        slice_: delta rows, as described in `operator.delta`; several rows of one key are added up. Where there are ordered
+            trees, one row per input row, with ``x*`` and ``__weight``.
+        state: the operator's state before this batch.
         emit: whether touched groups are emitted now or stay pending.
 
     Raises:
         RunFailed: RESULT_OVERFLOW, WEIGHT_OVERFLOW or TOTAL_OVERFLOW.
     """
-    groups = _gather(spec, slice_)
-    found = tree.lookup(groups.hashes, groups.keys)
+    groups = gather(spec, slice_)
+    found = state.tree.lookup(groups.hashes, groups.keys)
+    groups, found, chains = _told_apart(spec, groups, found, state.tree)
     old = _restore(spec, groups.count, found)
-    state = _add(spec, groups, old.state)
+    deltas = [
+        tree_delta(i, tree, slice_, groups.of_row, groups.hashes, chains, state.open_tree)
+        for i, tree in enumerate(spec.trees)
+    ]
+    now = _add(spec, groups, deltas, old.state)
+    ends = _ends(spec, groups, chains, deltas, old, now)
     shown, values = old.shown, old.values
     changes = spec.output.append(pa.field(WEIGHT, pa.int64())).empty_table()
     if emit:
-        shown = _shown(spec, state)
-        values = measure_values(spec, state, shown > 0)
-        values = [_masked(v, shown > 0) for v in values]
+        shown = _shown(spec, groups, now)
+        stale = _waited(slice_, groups) if spec.trees else np.zeros(groups.count, np.bool_)
+        values = measure_values(
+            Groups(
+                spec, groups.hashes, chains, groups.keys, now, shown > 0, old.shown > 0,
+                old.values, stale, deltas, ends, state.surrogates,
+            )
+        )  # fmt: skip
         changes = _changes(spec, groups, old, shown, values)
-    rows = _rows(spec, groups, state, shown, values)
+    rows = _rows(spec, groups, chains, now, shown, values, ends)
     known = np.zeros(groups.count, np.bool_)
     known[found.positions] = True
     gone = as_mask(rows.column("dead")) & ~known
     pending = rows.select(["hash", "dead", *(f"k{i}" for i in range(len(spec.keys)))])
     if gone.any():
         rows = rows.filter(pa.array(~gone))
-    return StepResult(rows, changes, groups.count, pending.slice(0, 0) if emit else pending)
+    trees = tuple(
+        delta.entries.to_table(tree.layout) for delta, tree in zip(deltas, spec.trees, strict=True)
+    )
+    return StepResult(rows, trees, changes, groups.count, pending.slice(0, 0) if emit else pending)
 
 
-def _gather(spec: OperatorSpec, slice_: pa.Table) -> Touched:
-    whole = slice_.combine_chunks()
-    hashes = whole.column("hash").to_numpy()
-    keys = [whole.column(f"k{i}").combine_chunks() for i in range(len(spec.keys))]
-    order, first = group_rows(hashes, keys)
-    starts = np.flatnonzero(first)
-    chosen = order[starts]
-    weight = coefficients(whole, "w", spec.limb_bits)
-    fixed = [add_up(weight, starts, order)]
-    floats: dict[int, FloatDigits] = {}
-    for i, accumulator in enumerate(spec.accumulators):
-        if accumulator.kind == "float":
-            value = float_digits(whole, i, spec.limb_bits)
-            floats[i] = FloatDigits(value.base, add_up(value.digits, starts, order))
-        else:
-            digits = fixed_digits(whole, i, accumulator, spec.limb_bits)
-            fixed.append(add_up(digits, starts, order))
-    return Touched(hashes[chosen], take(keys, chosen), fixed, floats)
+def _told_apart(
+    spec: OperatorSpec, groups: Touched, found: Found, tree: Tree
+) -> tuple[Touched, Found, Chains]:
+    """The groups in order of hash and chain, and their chains; without ordered trees nothing needs them."""
+    if not spec.trees:
+        return groups, found, np.zeros(groups.count, np.uint16)
+    chains = assign_chains(groups, found, tree)
+    order = ordered_by_chain(groups, chains)
+    if order is None:
+        return groups, found, chains
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    moved = Touched(
+        hashes=groups.hashes[order],
+        keys=take(groups.keys, order),
+        of_row=place[groups.of_row],
+        weight=groups.weight[:, order],
+        fixed={i: digits[:, order] for i, digits in groups.fixed.items()},
+        floats={
+            i: FloatDigits(value.base, value.digits[:, order]) for i, value in groups.floats.items()
+        },
+    )
+    return moved, replace(found, positions=place[found.positions]), chains[order]
 
 
 def _sum(delta: exact.Digits, old: exact.Digits) -> exact.Digits:
     keep = len(old)
-    total = exact.widen(delta, keep + 1)
+    total = exact.widen(delta, keep + 1).copy()
     total[:keep] += old
     kept, lost = exact.narrow(exact.carry(total), keep)
     if lost.any():
@@ -133,13 +163,6 @@ def _sum(delta: exact.Digits, old: exact.Digits) -> exact.Digits:
             help="check the weight column of the source: weights of this size are hardly meant",
         )
     return kept
-
-
-@dataclass(frozen=True, slots=True)
-class _Old:
-    state: GroupState
-    shown: npt.NDArray[np.int64]
-    values: list[pa.Array]
 
 
 def _restore(spec: OperatorSpec, count: int, found: Found) -> _Old:
@@ -153,20 +176,29 @@ def _restore(spec: OperatorSpec, count: int, found: Found) -> _Old:
         fixed[:, at] = _unpack_fixed(rows.column("fixed").combine_chunks(), layout.digits)
         shown[at] = rows.column("shown").to_numpy()
     for i, accumulator in enumerate(spec.accumulators):
-        if accumulator.kind != "float":
-            continue
-        if len(at):
-            stored = unpack_floats(_chunk(rows, f"p{i}"), _chunk(rows, f"f{i}"))
-            digits = np.zeros((len(stored.digits), count), np.int64)
-            digits[:, at] = stored.digits
-            floats[i] = FloatDigits(stored.base, digits)
-        else:
-            floats[i] = FloatDigits(0, exact.zeros(1, count))
+        if accumulator.floating:
+            floats[i] = _restored_floats(rows, i, at, count)
     where = np.full(count, -1, np.int64)
     where[at] = np.arange(len(at))
     index = pa.array(where, mask=where < 0)
     values = [_chunk(rows, f"v{m}").take(index) for m in range(len(spec.measures))]
-    return _Old(GroupState(fixed, floats), shown, values)
+    ends = [
+        tuple(
+            _chunk(rows, f"e{end}_{c}").take(index)
+            for c in range(len(spec.trees[tree].layout.components))
+        )
+        for end, (tree, _) in enumerate(spec.ends)
+    ]
+    return _Old(GroupState(fixed, floats), shown, values, ends)
+
+
+def _restored_floats(rows: pa.Table, ordinal: int, at: Indices, count: int) -> FloatDigits:
+    if not len(at):
+        return FloatDigits(0, exact.zeros(1, count))
+    stored = unpack_floats(_chunk(rows, f"p{ordinal}"), _chunk(rows, f"f{ordinal}"))
+    digits = np.zeros((len(stored.digits), count), np.int64)
+    digits[:, at] = stored.digits
+    return FloatDigits(stored.base, digits)
 
 
 def _chunk(table: pa.Table, name: str) -> pa.Array:
@@ -178,40 +210,70 @@ def _unpack_fixed(values: pa.Array, digits: int) -> exact.Digits:
     return raw.reshape(-1, digits)[values.offset :].T.astype(np.int64)
 
 
-def _add(spec: OperatorSpec, groups: Touched, old: GroupState) -> GroupState:
-    sizes = [COUNT_DIGITS, *(a.digits for a in spec.accumulators if a.kind != "float")]
-    starts = np.cumsum([0, *sizes[:-1]])
-    fixed = np.concatenate(
-        [
-            _sum(delta, old.fixed[start : start + size])
-            for delta, start, size in zip(groups.fixed, starts, sizes, strict=True)
-        ]
-    )
-    floats = {i: add_floats(old.floats[i], delta) for i, delta in groups.floats.items()}
-    return GroupState(fixed, floats)
+def _add(
+    spec: OperatorSpec, groups: Touched, deltas: Sequence[Delta], old: GroupState
+) -> GroupState:
+    counted, summed = tree_totals(spec, deltas, groups.count)
+    by_ordinal: Mapping[int, exact.Digits] = {**groups.fixed, **counted}
+    parts = [_sum(groups.weight, old.fixed[:COUNT_DIGITS])]
+    for i, accumulator in enumerate(spec.accumulators):
+        if not accumulator.floating:
+            start = spec.layout.offsets[i]
+            parts.append(_sum(by_ordinal[i], old.fixed[start : start + accumulator.digits]))
+    floats = {
+        i: add_floats(old.floats[i], delta) for i, delta in {**groups.floats, **summed}.items()
+    }
+    return GroupState(np.concatenate(parts), floats)
 
 
-def _shown(spec: OperatorSpec, state: GroupState) -> npt.NDArray[np.int64]:
+def _ends(
+    spec: OperatorSpec,
+    groups: Touched,
+    chains: Chains,
+    deltas: Sequence[Delta],
+    old: _Old,
+    now: GroupState,
+) -> list[End]:
+    ends = []
+    for (tree, side), payload in zip(spec.ends, old.ends, strict=True):
+        ordinal = next(
+            i for i, a in enumerate(spec.accumulators) if a.kind == "live" and a.tree == tree
+        )
+        before = End(count_of(spec, old.state, ordinal) > 0, payload)
+        live = count_of(spec, now, ordinal) > 0
+        ends.append(
+            moved_end(
+                spec.trees[tree].layout, deltas[tree], groups.hashes, chains, before, live,
+                last=side == "last",
+            )
+        )  # fmt: skip
+    return ends
+
+
+def _shown(spec: OperatorSpec, groups: Touched, state: GroupState) -> Int64s:
     weight = state.weight()
     if spec.multiset:
         return np.maximum(weight, 0)
     if spec.is_global:
         return np.ones(len(weight), np.int64)
-    return (weight > 0).astype(np.int64)
+    shown = weight > 0
+    if spec.always:
+        shown |= np.isin(groups.keys[-1].to_numpy(zero_copy_only=False), spec.always)
+    return shown.astype(np.int64)
 
 
-def _masked(values: pa.Array, keep: Mask) -> pa.Array:
-    if keep.all():
-        return values
-    index = np.arange(len(keep))
-    return values.take(pa.array(index, mask=~keep))
+def _waited(slice_: pa.Table, groups: Touched) -> Mask:
+    """Groups with a row that adds nothing: they wait to be emitted."""
+    waiting = np.zeros(groups.count, np.bool_)
+    waiting[groups.of_row[as_mask(pc.is_null(_chunk(slice_, WEIGHT)))]] = True
+    return waiting
 
 
 def _changes(
     spec: OperatorSpec,
     groups: Touched,
     old: _Old,
-    shown: npt.NDArray[np.int64],
+    shown: Int64s,
     values: Sequence[pa.Array],
 ) -> pa.Table:
     same = (old.shown > 0) & (shown > 0)
@@ -236,7 +298,7 @@ def _emitted(
     spec: OperatorSpec,
     groups: Touched,
     values: Sequence[pa.Array],
-    weights: npt.NDArray[np.int64],
+    weights: Int64s,
     rows: Indices,
 ) -> pa.Table:
     columns = [*take(groups.keys, rows), *take(values, rows), pa.array(weights[rows])]
@@ -247,19 +309,23 @@ def _emitted(
 def _rows(
     spec: OperatorSpec,
     groups: Touched,
+    chains: Chains,
     state: GroupState,
-    shown: npt.NDArray[np.int64],
+    shown: Int64s,
     values: Sequence[pa.Array],
+    ends: Sequence[End],
 ) -> pa.Table:
     dead = (state.fixed == 0).all(axis=0) & (shown == 0)
     floats: list[pa.Array] = []
-    for value in state.floats.values():
+    for ordinal in sorted(state.floats):
+        value = state.floats[ordinal]
         dead &= (value.digits == 0).all(axis=0)
         floats.extend(pack_floats(value))
     digits = spec.layout.digits
     packed = np.ascontiguousarray(state.fixed.T.astype(np.int32))
     fixed = pa.Array.from_buffers(pa.binary(4 * digits), groups.count, [None, pa.py_buffer(packed)])
     columns = [
-        pa.array(groups.hashes), pa.array(dead), *groups.keys, fixed, *floats, pa.array(shown), *values
+        pa.array(groups.hashes), pa.array(dead), *groups.keys, fixed, *floats, pa.array(shown), *values,
+        *([pa.array(chains)] if spec.trees else []), *(p for end in ends for p in end.payload),
     ]  # fmt: skip
     return pa.Table.from_arrays(columns, schema=spec.layout.schema)

@@ -11,6 +11,12 @@ from substrait_agg.plan.types import Type
 
 MAX_DECIMAL_PRECISION = 38
 
+KIND = b"substrait_agg.kind"
+"""Metadata key of a field whose values stand for those of a kind that Spark does not have."""
+
+MARKED = frozenset({"u64", "uuid", "precision_time"})
+"""Kinds whose Arrow type does not say how their values are written as text."""
+
 _SIMPLE: dict[str, pa.DataType] = {
     "bool": pa.bool_(),
     "i8": pa.int8(),
@@ -29,7 +35,7 @@ _SIMPLE: dict[str, pa.DataType] = {
     "varchar": pa.string(),
     "binary": pa.binary(),
     "fixedbinary": pa.binary(),
-    "uuid": pa.binary(),
+    "uuid": pa.binary(),  # Spark's Parquet reader refuses the UUID type
     "date": pa.date32(),
     # Months: Arrow's Python package has no year-month interval.
     "interval_year": pa.int32(),
@@ -77,19 +83,17 @@ def _decimal(type_: Type) -> pa.DataType:
 
 
 def _struct(type_: Type) -> pa.DataType:
-    return pa.struct(
-        pa.field(f"f{i}", to_arrow(child), child.nullable) for i, child in enumerate(type_.children)
-    )
+    return pa.struct(field(f"f{i}", child) for i, child in enumerate(type_.children))
 
 
 def _list(type_: Type) -> pa.DataType:
     element = type_.children[0]
-    return pa.list_(pa.field("element", to_arrow(element), element.nullable))
+    return pa.list_(field("element", element))
 
 
 def _map(type_: Type) -> pa.DataType:
     key, value = type_.children
-    return pa.map_(to_arrow(key), pa.field("value", to_arrow(value), value.nullable))
+    return pa.map_(field("key", key.as_nullable(False)), field("value", value))
 
 
 _BUILT: dict[str, Callable[[Type], pa.DataType]] = {
@@ -121,12 +125,16 @@ def to_arrow(type_: Type) -> pa.DataType:
     return build(type_)
 
 
+def field(name: str, type_: Type) -> pa.Field:
+    """A field of `type_`; of kinds in `MARKED`, with the kind as its metadata."""
+    metadata = {KIND: type_.kind.encode("ascii")} if type_.kind in MARKED else None
+    return pa.field(name, to_arrow(type_), type_.nullable, metadata)
+
+
 def arrow_schema(names: Sequence[str], types: Sequence[Type]) -> pa.Schema:
     """Columns `names` (not necessarily unique) of `types`, with their nullability.
 
     Raises:
         UsageError: ``TYPE_NOT_SUPPORTED`` as in `to_arrow`.
     """
-    return pa.schema(
-        [pa.field(n, to_arrow(t), t.nullable) for n, t in zip(names, types, strict=True)]
-    )
+    return pa.schema([field(n, t) for n, t in zip(names, types, strict=True)])

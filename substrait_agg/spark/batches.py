@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
@@ -16,6 +16,7 @@ from substrait_agg.flow.graph import AggregateNode, Flow, OperatorOrigin
 from substrait_agg.operator.spec import OperatorSpec, operator_spec
 from substrait_agg.spark.inputs import Frames, operator_changes
 from substrait_agg.spark.job import Care, Job, JobResult, run_job
+from substrait_agg.spark.seeds import seeds
 
 FIRST_BATCH = -1
 
@@ -137,15 +138,15 @@ class Batches:
         frame = None
         for part in inputs:
             frame = part if frame is None else frame.unionAll(part)
-        return run_job(self._job(node, version), frame, self._care[node.id])
+        job = self._job(node, version)
+        if version == 0:
+            job = replace(job, seeds=seeds(spark, job.spec))
+        return run_job(job, frame, self._care[node.id])
 
     def _job(self, node: AggregateNode, version: int) -> Job:
         final = node.id == len(self._flow.operators) - 1
-        keys = len(node.keys)
         ordinals = self._flow.output if final else range(len(node.types))
-        columns = tuple(
-            (f"k{o}" if o < keys else f"v{o - keys}", f"c{i}") for i, o in enumerate(ordinals)
-        )
+        columns = tuple((node.columns[o], f"c{i}") for i, o in enumerate(ordinals))
         return Job(
             node=node,
             spec=self._specs[node.id],

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from substrait_agg.bind.bound import Expr
 from substrait_agg.flow.graph import AggregateNode, FilterStep, Step
-from substrait_agg.operator.step import WEIGHT
+from substrait_agg.operator.names import WEIGHT
 from substrait_agg.spark.expressions import to_column
 from substrait_agg.spark.schema import column_name
 
@@ -35,6 +35,8 @@ def prepare(frame: DataFrame, node: AggregateNode) -> DataFrame:
     """
     columns = _columns(frame)
     keys = [to_column(e, columns).alias(f"k{i}") for i, e in enumerate(node.keys)]
+    if node.sets:
+        keys = [_in_sets(keys, node.sets)]
     arguments = [
         _argument(value, condition, columns).alias(f"x{i}")
         for i, (value, condition) in enumerate(node.arguments)
@@ -45,6 +47,18 @@ def prepare(frame: DataFrame, node: AggregateNode) -> DataFrame:
     chosen = [*keys, *arguments, *weights]
     # A frame without columns would lose its rows on the way: count(*) alone reads nothing.
     return frame.select(*(chosen or [F.lit(True).alias("x")]))
+
+
+def _in_sets(keys: Sequence[Column], sets: Sequence[Sequence[int]]) -> Column:
+    """The keys once per grouping set, null where the set leaves them out, and behind them the index of the set."""
+    rows = []
+    for index, ordinals in enumerate(sets):
+        chosen = [
+            key if i in ordinals else F.when(F.lit(False), key).alias(f"k{i}")
+            for i, key in enumerate(keys)
+        ]
+        rows.append(F.struct(*chosen, F.lit(index).cast("int").alias(f"k{len(keys)}")))
+    return F.inline(F.array(*rows))
 
 
 def _columns(frame: DataFrame) -> list[Column]:

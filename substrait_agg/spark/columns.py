@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pyspark.sql import Column
@@ -11,7 +11,7 @@ from pyspark.sql import types as st
 
 from substrait_agg.errors import InputRefused
 from substrait_agg.plan.types import INTEGER_BITS, Type
-from substrait_agg.spark.schema import to_spark
+from substrait_agg.spark.schema import MAX_FRACTION_DIGITS, to_spark
 
 _INTEGRAL_DIGITS: dict[type[st.DataType], int] = {
     st.ByteType: 3,
@@ -171,22 +171,138 @@ def converted(column: Column, actual: st.DataType, type_: Type, what: str) -> Co
     if type_.kind in INTEGER_BITS:
         signed_same = not type_.kind.startswith("u") and actual == to_spark(type_)
         return column if signed_same else in_range(column, type_, what)
-    if type_.kind == "uuid" and isinstance(actual, _STRINGS):
-        raw = F.unhex(F.replace(column, F.lit("-"), F.lit("")))
-        error = _fail("VALUE_OUT_OF_RANGE", f"{what} has a value that is not a UUID")
-        good = column.isNull() | (F.coalesce(F.octet_length(raw), F.lit(0)) == 16)
-        return F.when(good, raw).otherwise(error.cast("binary"))
+    if type_.kind == "uuid":
+        return _uuid(column, actual, what)
+    if isinstance(actual, st.TimeType) and actual.precision > MAX_FRACTION_DIGITS:
+        kept = column.cast(to_spark(type_))
+        error = _fail("VALUE_OUT_OF_RANGE", f"{what} has a value finer than a microsecond")
+        return F.when(column.isNull() | (column == kept), kept).otherwise(
+            error.cast(to_spark(type_))
+        )
     if type_.kind == "precision_timestamp" and isinstance(actual, st.TimestampType):
         return _utc_wall_clock(column)
     if type_.kind == "precision_timestamp_tz" and isinstance(actual, st.TimestampNTZType):
         return _utc_instant(column)
+    if type_.children:
+        column = _nested_converted(column, actual, type_, what)
     target = to_spark(all_nullable(type_))
     return column if actual == target else column.cast(target)
+
+
+def _uuid(column: Column, actual: st.DataType, what: str) -> Column:
+    text = isinstance(actual, _STRINGS)
+    raw = F.unhex(F.replace(column, F.lit("-"), F.lit(""))) if text else column
+    error = _fail("VALUE_OUT_OF_RANGE", f"{what} has a value that is not a UUID")
+    good = column.isNull() | (F.coalesce(F.octet_length(raw), F.lit(0)) == 16)
+    return F.when(good, raw).otherwise(error.cast("binary"))
+
+
+def _nested_converted(column: Column, actual: st.DataType, type_: Type, what: str) -> Column:
+    """The parts of a nested value converted one by one; the cast that follows settles names and nullability."""
+    if not any(map(_checked, type_.children)):
+        return column
+    if isinstance(actual, st.ArrayType):
+        inner, element = actual.elementType, type_.children[0]
+        return F.transform(column, lambda x: converted(x, inner, element, what))
+    if isinstance(actual, st.MapType):
+        (key, value), key_type, value_type = type_.children, actual.keyType, actual.valueType
+        column = F.transform_keys(column, lambda k, _v: converted(k, key_type, key, what))
+        return F.transform_values(column, lambda _k, v: converted(v, value_type, value, what))
+    fields = zip(_fields(actual), type_.children, strict=True)
+    parts = [converted(column.getField(f.name), f.dataType, t, what) for f, t in fields]
+    made = F.struct(*(part.alias(f"f{i}") for i, part in enumerate(parts)))
+    return F.when(column.isNotNull(), made)
+
+
+def _checked(type_: Type) -> bool:
+    """Whether a plain cast would not do for values of the type."""
+    kinds = ("uuid", "precision_time", "precision_timestamp", "precision_timestamp_tz")
+    return type_.kind in kinds or type_.kind in INTEGER_BITS or any(map(_checked, type_.children))
+
+
+def _fields(type_: st.DataType) -> list[st.StructField]:
+    return type_.fields if isinstance(type_, st.StructType) else []
 
 
 def all_nullable(type_: Type) -> Type:
     """The type with nulls allowed on every level: Spark casts nothing nullable to a type that is not."""
     return replace(type_, nullable=True, children=tuple(all_nullable(c) for c in type_.children))
+
+
+# --- one form of equal values -------------------------------------------------------------------
+
+
+def normalised(column: Column, type_: st.DataType) -> Column:
+    """The values in the one form that stands for all equal ones, on every level of nesting.
+
+    -0.0 becomes 0.0, every NaN the same bits, and the entries of maps come in order of their keys. A map in which two
+    keys become one fails the batch.
+
+    Args:
+        column: of the Spark type `type_`.
+        type_: unchanged by this.
+    """
+    if not _has_forms(type_):
+        return column
+    if isinstance(type_, (st.FloatType, st.DoubleType)):
+        nan, zero = F.lit(float("nan")).cast(type_), F.lit(0.0).cast(type_)
+        return F.when(F.isnan(column), nan).otherwise(column + zero)
+    if isinstance(type_, st.ArrayType):
+        element = type_.elementType
+        return F.transform(column, lambda x: normalised(x, element))
+    if isinstance(type_, st.MapType):
+        entries = F.transform(F.map_entries(column), lambda e: _entry(e, type_, normalised))
+        return F.map_from_entries(F.array_sort(entries, _by_key))
+    return _rebuilt(column, type_, normalised)
+
+
+def hashable(column: Column, type_: st.DataType) -> Column:
+    """`normalised` values in a type that Spark can hash and compare: maps as arrays of their entries."""
+    if not _has_map(type_):
+        return column
+    if isinstance(type_, st.ArrayType):
+        element = type_.elementType
+        return F.transform(column, lambda x: hashable(x, element))
+    if isinstance(type_, st.MapType):
+        return F.transform(F.map_entries(column), lambda e: _entry(e, type_, hashable))
+    return _rebuilt(column, type_, hashable)
+
+
+Rewrite = Callable[[Column, st.DataType], Column]
+
+
+def _entry(entry: Column, type_: st.MapType, rewrite: Rewrite) -> Column:
+    key, value = entry.getField("key"), entry.getField("value")
+    return F.struct(
+        rewrite(key, type_.keyType).alias("key"), rewrite(value, type_.valueType).alias("value")
+    )
+
+
+def _rebuilt(column: Column, type_: st.DataType, rewrite: Rewrite) -> Column:
+    parts = (rewrite(column.getField(f.name), f.dataType).alias(f.name) for f in _fields(type_))
+    return F.when(column.isNotNull(), F.struct(*parts))
+
+
+def _by_key(left: Column, right: Column) -> Column:
+    a, b = left.getField("key"), right.getField("key")
+    return F.when(a < b, F.lit(-1)).when(a > b, F.lit(1)).otherwise(F.lit(0))
+
+
+def _has_forms(type_: st.DataType) -> bool:
+    """Whether equal values of the type can differ in form."""
+    return isinstance(type_, (st.FloatType, st.DoubleType, st.MapType)) or any(
+        map(_has_forms, _inner(type_))
+    )
+
+
+def _has_map(type_: st.DataType) -> bool:
+    return isinstance(type_, st.MapType) or any(map(_has_map, _inner(type_)))
+
+
+def _inner(type_: st.DataType) -> tuple[st.DataType, ...]:
+    if isinstance(type_, st.ArrayType):
+        return (type_.elementType,)
+    return tuple(field.dataType for field in _fields(type_))
 
 
 _EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"

@@ -22,8 +22,9 @@ from substrait_agg.bind.bound import (
     Nested,
 )
 from substrait_agg.errors import UsageError
+from substrait_agg.plan.types import Type
 from substrait_agg.spark.casts import convert
-from substrait_agg.spark.columns import all_nullable
+from substrait_agg.spark.columns import all_nullable, hashable, normalised
 from substrait_agg.spark.functions import BUILDERS
 from substrait_agg.spark.literals import literal
 from substrait_agg.spark.parts import Arguments
@@ -63,7 +64,8 @@ def _call(expr: Call, columns: Columns) -> SparkColumn:
             f"the function {expr.function} has no implementation on Spark",
             help="see the list of functions",
         )
-    arguments = tuple(to_column(a, columns) for a in expr.arguments)
+    operand = comparable if expr.function in COMPARISONS else to_column
+    arguments = tuple(operand(a, columns) for a in expr.arguments)
     result = build(Arguments(expr, arguments))
     if expr.type.kind == "bool":
         return result
@@ -89,7 +91,29 @@ def _conditional(expr: Conditional, columns: Columns) -> SparkColumn:
 def _in_list(expr: InList, columns: Columns) -> SparkColumn:
     if not expr.options:
         return F.lit(False)
-    return to_column(expr.value, columns).isin([to_column(o, columns) for o in expr.options])
+    return comparable(expr.value, columns).isin([comparable(o, columns) for o in expr.options])
+
+
+def comparable(expr: Expr, columns: Columns) -> SparkColumn:
+    """The expression in a form that Spark compares: it has no comparison of maps."""
+    column = to_column(expr, columns)
+    if not _holds_map(expr.type):
+        return column
+    type_ = to_spark(expr.type)
+    return hashable(normalised(column, type_), type_)
+
+
+def _holds_map(type_: Type) -> bool:
+    return type_.kind == "map" or any(map(_holds_map, type_.children))
+
+
+COMPARISONS = frozenset(
+    {
+        "equal", "not_equal", "lt", "lte", "gt", "gte", "between", "is_distinct_from",
+        "is_not_distinct_from",
+    }
+)  # fmt: skip
+"""Functions that compare their arguments, and do nothing else with them."""
 
 
 _BUILD: dict[type, Callable[[Any, Columns], SparkColumn]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import Column
 
+from substrait_agg.spark.functions_lists import LISTS
 from substrait_agg.spark.functions_logic import LOGIC
 from substrait_agg.spark.functions_numbers import NUMBERS
 from substrait_agg.spark.functions_text import TEXT
@@ -27,6 +28,7 @@ BUILDERS: dict[str, Builder] = {
     **NUMBERS,
     **TEXT,
     **TIME,
+    **LISTS,
     **{name: _number_or_time(name) for name in MOVES},
 }
 """One row for each row of `functions.scalars.SCALARS`."""

@@ -7,6 +7,7 @@ division by zero included. Decimals are exact, see `decimals.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import factorial
 from operator import add, mul, sub
 
 from pyspark.sql import Column
@@ -15,6 +16,7 @@ from pyspark.sql import functions as F
 from substrait_agg.plan.types import INTEGER_BITS
 from substrait_agg.spark import decimals
 from substrait_agg.spark.columns import integer_range
+from substrait_agg.spark.functions_real import REAL
 from substrait_agg.spark.parts import Arguments, Builder, constant_double, double, failure, plain
 
 _WHOLE = "decimal(38,0)"
@@ -94,10 +96,17 @@ def _not_zero(a: Arguments, *options: str) -> Column:
     return a[1]
 
 
+def _quotient(x: Column, y: Column) -> Column:
+    """The quotient cut to a whole number, of decimals(20,0); Spark's own operator has no room for 2^63."""
+    return F.when(y == _number(-1), _number(0) - x).otherwise(F.call_function("div", x, y))
+
+
 def _divide(a: Arguments) -> Column:
     if _is_integer(a):
         by = _not_zero(a, "ON_DIVISION_BY_ZERO", "ON_DOMAIN_ERROR")
-        return F.call_function("div", a[0], by)
+        if a.option("OVERFLOW", "ERROR") == "ERROR":
+            return F.call_function("div", a[0], by)
+        return _integer(a, lambda x, _y: _quotient(x, by.cast(_INT64)))
     if _is_decimal(a):
         return _decimal("divide", a, _not_zero(a, "ON_DIVISION_BY_ZERO"))
     # Spark's own division of floats fails on zero, or gives null.
@@ -121,45 +130,18 @@ def _modulus(a: Arguments) -> Column:
     return rest
 
 
-def _sqrt(a: Arguments) -> Column:
-    root = F.sqrt(double(a[0]))
-    if not _is_decimal(a):
-        return root
-    error = failure("DOMAIN_ERROR", "a square root is taken of a negative decimal").cast("double")
-    return F.when(decimals.is_negative(a[0], decimals.params(a.type(0))), error).otherwise(root)
-
-
-def _power(a: Arguments) -> Column:
-    base, exponent = double(a[0]), double(a[1])
-    result = F.pow(base, exponent)
-    if not a.option("OVERFLOW"):
-        return result
-    infinity = constant_double("Infinity")
-    finite = (F.abs(base) < infinity) & (F.abs(exponent) < infinity) & (base != 0)
-    error = failure("OVERFLOW", "a power is greater than any fp64").cast("double")
-    return F.when(finite & (F.abs(result) == infinity), error).otherwise(result)
-
-
-def _logarithm(function: Callable[[Column], Column], zero: float = 0.0) -> Builder:
-    """Spark gives null at and below `zero`, where IEEE gives minus infinity and NaN."""
-
-    def build(a: Arguments) -> Column:
-        x = double(a[0])
-        at_zero = {"NAN": "NaN", "MINUS_INFINITY": "-Infinity"}[
-            a.option("ON_LOG_ZERO", "MINUS_INFINITY")
-        ]
-        below = F.lit(None) if a.option("ON_DOMAIN_ERROR") == "NULL" else F.lit("NaN")
-        return (
-            F.when(x == zero, constant_double(at_zero))
-            .when(x < zero, below.cast("double"))
-            .otherwise(function(x))
-        )
-
-    return build
-
-
-def _doubles(function: Callable[..., Column]) -> Builder:
-    return lambda a: function(*(double(c) for c in a.columns))
+def _factorial(a: Arguments) -> Column:
+    """n!; fails for a negative n, and where the type of the result does not hold it."""
+    most = 33 if _is_decimal(a) else 20
+    error = failure("DOMAIN_ERROR", "a factorial is taken of a negative number").cast(_WHOLE)
+    large = failure("OVERFLOW", f"the factorial of a number above {most}").cast(_WHOLE)
+    n = a[0].cast(_WHOLE)
+    if _is_decimal(a) and a.type(0).params[1]:
+        fraction = failure("DOMAIN_ERROR", "a factorial is taken of a fraction").cast(_WHOLE)
+        n = F.when(F.floor(a[0]) != a[0], fraction).otherwise(n)
+    values = F.array(*(F.lit(str(factorial(i))).cast(_WHOLE) for i in range(most + 1)))
+    found = F.when(n < _number(0), error).when(n > _number(most), large)
+    return found.otherwise(F.get(values, n.cast("int")))
 
 
 def _shift(name: str, *, unsigned: bool = False) -> Builder:
@@ -168,6 +150,9 @@ def _shift(name: str, *, unsigned: bool = False) -> Builder:
     def build(a: Arguments) -> Column:
         bits = INTEGER_BITS[a.type(0).kind]
         count = F.pmod(a[1].cast("bigint"), F.lit(bits).cast("bigint")).cast("int")
+        if a.type(0).kind.startswith("u"):
+            shifted = F.call_function(name, a[0].cast("bigint"), count)
+            return shifted.bitwiseAND(F.lit(2**bits - 1).cast("bigint"))
         if bits >= 32:
             return F.call_function(name, a[0], count)
         value = a[0].cast("int")
@@ -209,25 +194,8 @@ NUMBERS: dict[str, Builder] = {
     "negate": _signed(lambda x: -x, decimals.negative),
     "abs": _signed(F.abs, decimals.absolute),
     "sign": plain(F.signum),
-    "power": _power,
-    "sqrt": _sqrt,
-    "exp": _doubles(F.exp),
-    "sin": _doubles(F.sin),
-    "cos": _doubles(F.cos),
-    "tan": _doubles(F.tan),
-    "sinh": _doubles(F.sinh),
-    "cosh": _doubles(F.cosh),
-    "tanh": _doubles(F.tanh),
-    "asin": _doubles(F.asin),
-    "acos": _doubles(F.acos),
-    "atan": _doubles(F.atan),
-    "atan2": _doubles(F.atan2),
-    "radians": _doubles(F.radians),
-    "degrees": _doubles(F.degrees),
-    "ln": _logarithm(F.ln),
-    "log10": _logarithm(F.log10),
-    "log2": _logarithm(F.log2),
-    "log1p": _logarithm(F.log1p, -1.0),
+    **REAL,
+    "factorial": _factorial,
     "bitwise_not": plain(F.bitwise_not),
     "bitwise_and": lambda a: a[0].bitwiseAND(a[1]),
     "bitwise_or": lambda a: a[0].bitwiseOR(a[1]),

@@ -8,6 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from substrait_agg.spark.parts import Arguments, Builder, plain
+from substrait_agg.spark.patterns import pattern
 
 _LONGEST = 2**31 - 1
 NO_ESCAPE = "\uffff"
@@ -121,4 +122,7 @@ TEXT: dict[str, Builder] = {
     "octet_length": plain(F.octet_length),
     "bit_length": plain(F.bit_length),
     "concat": _concat,
+    "concat_ws": lambda a: F.call_function("concat_ws", *a.columns),
+    "regexp_count_substring": lambda a: F.regexp_count(a[0], pattern(a)),
+    "regexp_match_substring": lambda a: F.regexp_substr(a[0], pattern(a)),
 }

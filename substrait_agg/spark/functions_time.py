@@ -173,4 +173,5 @@ TIME: dict[str, Builder] = {
     "extract": _extract,
     "date_part": _date_part,
     "date_trunc": _date_trunc,
+    "add_intervals": lambda a: a[0] + a[1],
 }

@@ -17,7 +17,7 @@ from substrait_agg.flow.graph import (
     RowsOrigin,
     TableOrigin,
 )
-from substrait_agg.operator.step import WEIGHT
+from substrait_agg.operator.names import WEIGHT
 from substrait_agg.spark.branches import apply_steps, prepare
 from substrait_agg.spark.columns import all_nullable
 from substrait_agg.spark.expressions import to_column

@@ -12,12 +12,14 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
+from substrait_agg.bind.bound import Expr
 from substrait_agg.commit.ranges import clip, outside, partition_range
 from substrait_agg.commit.snapshot import OperatorState
 from substrait_agg.commit.task import TaskPlan, TaskResult, run_task
 from substrait_agg.errors import RunFailed, SubstraitAggError
 from substrait_agg.flow.graph import AggregateNode
 from substrait_agg.operator.spec import OperatorSpec
+from substrait_agg.spark.decimals import Params
 from substrait_agg.spark.partial import partial_sums, raw_rows
 from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed
 
@@ -53,6 +55,7 @@ class Job:
         emit: whether touched groups are emitted.
         columns: columns of the change files.
         final: whether the changes are those of the view.
+        seeds: groups that are there from this version on, whatever the input: sort hash and set index.
     """
 
     node: AggregateNode
@@ -64,6 +67,7 @@ class Job:
     emit: bool
     columns: tuple[tuple[str, str], ...]
     final: bool
+    seeds: tuple[tuple[int, int], ...] = ()
 
     def tasks(self, *, raw: bool) -> tuple[TaskPlan, ...]:
         """One plan per partition; a global aggregate has one partition."""
@@ -79,6 +83,8 @@ class Job:
             high=high,
             group=clip(self.state.group, low, high),
             pending=clip(self.state.pending, low, high),
+            trees=tuple(clip(tree, low, high) for tree in self.state.trees),
+            seeds=tuple((h, index) for h, index in self.seeds if low <= h <= high),
             version=self.version,
             emit=self.emit,
             columns=self.columns,
@@ -102,6 +108,7 @@ def run_job(job: Job, frame: DataFrame | None, care: Care) -> JobResult:
     Raises:
         RunFailed: a value does not fit, or Spark could not compute the batch.
     """
+    care = replace(care, raw=care.raw or job.spec.row_wise)
     tasks = job.tasks(raw=care.raw)
     results: list[TaskResult] = []
     while frame is not None:
@@ -133,21 +140,26 @@ def _raw_next(spec: OperatorSpec, results: Sequence[TaskResult], care: Care) -> 
 
 def _has_work(task: TaskPlan) -> bool:
     waiting = bool(task.pending) and task.emit
-    return waiting or (task.spec.is_global and not task.group)
+    return waiting or bool(task.seeds)
 
 
 def _state_after(before: OperatorState, results: Sequence[TaskResult]) -> OperatorState:
     taken = [(r.low, r.high) for r in results]
     group = (*(f for r in results for f in r.group), *outside(before.group, taken))
     pending = (*(f for r in results for f in r.pending), *outside(before.pending, taken))
-    return OperatorState(group, pending)
+    trees = tuple(
+        (*(f for r in results if r.trees for f in r.trees[t]), *outside(runs, taken))
+        for t, runs in enumerate(
+            before.trees or [()] * max((len(r.trees) for r in results), default=0)
+        )
+    )
+    return OperatorState(group, pending, trees)
 
 
 def _collect(
     job: Job, frame: DataFrame, tasks: tuple[TaskPlan, ...], care: Care
 ) -> list[TaskResult]:
-    types = [None if value is None else value.type for value, _ in job.node.arguments]
-    decimals = [(t.params[0], t.params[1]) if t and t.kind == "decimal" else None for t in types]
+    decimals = [_decimal_params(value) for value, _ in job.node.arguments]
     if care.raw:
         delta = raw_rows(frame, job.spec, len(tasks))
     else:
@@ -164,6 +176,14 @@ def _collect(
     except SPARK_ERRORS as error:
         raise batch_failed(error) from error
     return [_result(row.result) for row in rows]
+
+
+def _decimal_params(value: Expr | None) -> Params | None:
+    if value is None:
+        return None
+    if value.type.kind == "u64":
+        return (20, 0)
+    return (value.type.params[0], value.type.params[1]) if value.type.kind == "decimal" else None
 
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h

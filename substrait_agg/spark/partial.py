@@ -24,8 +24,8 @@ from pyspark.sql.types import DataType, DoubleType, FloatType
 from substrait_agg.commit.task import MURMUR, OTHER, ROWS
 from substrait_agg.functions.accumulators import Accumulator, WeightKind
 from substrait_agg.operator.delta import MINUS_BIN, NAN_BIN, PART_POWER, PLUS_BIN
+from substrait_agg.operator.names import WEIGHT
 from substrait_agg.operator.spec import OperatorSpec
-from substrait_agg.operator.step import WEIGHT
 from substrait_agg.spark.decimals import Params, negative
 
 _SMALLEST, _LARGEST = 2.0**-32, 2.0**32  # magnitudes of bin 0
@@ -99,8 +99,11 @@ def partial_sums(
 
 
 def raw_rows(frame: DataFrame, spec: OperatorSpec, partitions: int) -> DataFrame:
-    """The input rows of an operator with keys, each in the partition of its key, with the two hashes of the keys."""
+    """The input rows of an operator, each in the partition of its key, with the two hashes of the keys."""
     keys = _keys(spec)
+    if not keys:
+        zero = F.lit(0).cast("int")
+        return frame.repartition(1).withColumns({MURMUR: zero, OTHER: zero})
     # Summing by key brings the zeros together, and the NaNs; without it that is left to do.
     floats = {
         k: _one_zero(k, frame.schema[k].dataType)

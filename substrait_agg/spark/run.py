@@ -264,10 +264,9 @@ class _Settings:
 
 def plan_document(flow: Flow) -> PlanDocument:
     """What a checkpoint records of a flow."""
-    keys = len(flow.operators[-1].keys)
+    last = flow.operators[-1]
     columns = tuple(
-        ViewColumn(f"k{o}" if o < keys else f"v{o - keys}", name)
-        for o, name in zip(flow.output, flow.names, strict=True)
+        ViewColumn(last.columns[o], name) for o, name in zip(flow.output, flow.names, strict=True)
     )
     schema = arrow_schema(flow.names, flow.types).serialize().to_pybytes()
     return PlanDocument(
@@ -276,7 +275,7 @@ def plan_document(flow: Flow) -> PlanDocument:
         columns=columns,
         types=base64.b64encode(schema).decode(),
         sorts=tuple(ViewSort(s.ordinal, s.descending, s.nulls_first) for s in flow.sorts),
-        keys=keys,
+        keys=len(last.key_types),
         operators=len(flow.operators),
     )
 

@@ -14,7 +14,7 @@ from pyspark.sql import types as st
 from substrait_agg.errors import InputRefused
 from substrait_agg.flow.graph import TableOrigin
 from substrait_agg.functions.accumulators import WeightKind
-from substrait_agg.operator.step import WEIGHT
+from substrait_agg.operator.names import WEIGHT
 from substrait_agg.plan.types import INTEGER_BITS, Type
 from substrait_agg.spark import specs
 from substrait_agg.spark.columns import check_type, converted, find_column, required_paths

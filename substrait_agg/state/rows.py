@@ -10,6 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from substrait_agg.state.variable_keys import variable_bytes
+
 Hashes = npt.NDArray[np.uint64]
 Indices = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -21,7 +23,13 @@ def as_mask(values: pa.Array) -> Mask:
 
 
 def equal(left: pa.Array, right: pa.Array) -> Mask:
-    """Element-wise equality in which null equals null and NaN equals NaN (bit patterns decide for floats)."""
+    """Element-wise equality in which null equals null and NaN equals NaN (bit patterns decide for floats).
+
+    Structs, lists and maps are equal when all they hold is; in them -0.0 equals 0.0, and the order of a map's entries
+    does not matter.
+    """
+    if pa.types.is_nested(left.type):
+        left, right = nested_bytes(left), nested_bytes(right)
     if pa.types.is_floating(left.type):
         bits = pa.int64() if left.type == pa.float64() else pa.int32()
         left, right = left.view(bits), right.view(bits)
@@ -81,6 +89,19 @@ def _by_hash_and_key(hashes: Hashes, keys: Sequence[pa.Array], rows: Indices) ->
 
 
 def _bits(keys: Sequence[pa.Array]) -> list[pa.Array]:
-    """Floats as integers, so that sorting brings equal bit patterns together."""
+    """Keys in types that sort, so that sorting brings equal ones together: bit patterns, and bytes of nested values."""
+    return [sortable(key) for key in keys]
+
+
+def sortable(key: pa.Array) -> pa.Array:
     sizes = {pa.float64(): pa.int64(), pa.float32(): pa.int32()}
-    return [key.view(sizes[key.type]) if key.type in sizes else key for key in keys]
+    if key.type in sizes:
+        return key.view(sizes[key.type])
+    if pa.types.is_boolean(key.type):
+        return key.cast(pa.int8())
+    return nested_bytes(key) if pa.types.is_nested(key.type) else key
+
+
+def nested_bytes(key: pa.Array) -> pa.Array:
+    """Nested values as bytes that are equal where the values are, and sort as they do; null comes first."""
+    return variable_bytes(key, nullable=True, descending=False, nulls_first=True, raw=False)

@@ -100,10 +100,15 @@ class RunWriter:
 
 
 class RunReader:
-    """An opened run: its pages memory mapped, its fences at hand."""
+    """An opened run: its pages memory mapped, its fences at hand.
+
+    Attributes:
+        derived: what readers of some kind of run work out once and keep with it, by the name of the kind.
+    """
 
     def __init__(self, storage: Storage, file: RunFile) -> None:
         self.file = file
+        self.derived: dict[object, object] = {}
         source = storage.map(file.name)
         try:
             reader = pa.ipc.open_file(source)

@@ -22,10 +22,17 @@ SCAN_ROWS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Result of a lookup: `rows` are those of the probes `positions` (in any order), dead rows included."""
+    """Result of a lookup.
+
+    Attributes:
+        positions: the probes that were found, in any order.
+        rows: their rows, dead rows included.
+        met: probes whose hash was met under another key.
+    """
 
     positions: Indices
     rows: pa.Table
+    met: Indices
 
 
 class Tree:
@@ -56,26 +63,24 @@ class Tree:
         missing = np.arange(len(hashes))
         positions: list[Indices] = []
         rows: list[pa.RecordBatch] = []
+        met: list[Indices] = []
         for run in self._runs:
             if not len(missing):
                 break
             seen = np.zeros(len(missing), np.bool_)
-            for probes, batch in self._lookup_run(run, hashes, keys, missing):
+            for probes, batch, others in self._lookup_run(run, hashes, keys, missing):
+                met.append(missing[others])
                 seen[probes] = True
                 positions.append(missing[probes])
                 rows.append(batch)
             missing = missing[~seen]
-        return self._collect(positions, rows)
-
-    def _collect(self, positions: list[Indices], rows: list[pa.RecordBatch]) -> Found:
-        if not rows:
-            return Found(np.zeros(0, np.int64), self._schema.empty_table())
+        none = np.zeros(0, np.int64)
         table = pa.Table.from_batches(rows, self._schema).combine_chunks()
-        return Found(np.concatenate(positions), table)
+        return Found(np.concatenate([none, *positions]), table, np.concatenate([none, *met]))
 
     def _lookup_run(
         self, run: RunReader, hashes: Hashes, keys: Sequence[pa.Array], probes: Indices
-    ) -> Iterator[tuple[Indices, pa.RecordBatch]]:
+    ) -> Iterator[tuple[Indices, pa.RecordBatch, Indices]]:
         wanted = hashes[probes]
         low, high = np.uint64(run.file.low), np.uint64(run.file.high)
         start = int(np.searchsorted(wanted, low, "left"))
@@ -87,11 +92,11 @@ class Tree:
             b = min(stop, int(np.searchsorted(wanted, run.last[p], "right")))
             if a >= b:
                 continue
-            chosen, at = self._lookup_page(
+            chosen, at, others = self._lookup_page(
                 run.pages[p], run.hashes[p], wanted[a:b], keys, probes[a:b]
             )
-            if len(chosen):
-                yield chosen + a, run.pages[p].take(pa.array(at))
+            if len(chosen) or len(others):
+                yield chosen + a, run.pages[p].take(pa.array(at)), others + a
 
     def _lookup_page(
         self,
@@ -100,7 +105,7 @@ class Tree:
         wanted: Hashes,
         keys: Sequence[pa.Array],
         probes: Indices,
-    ) -> tuple[Indices, Indices]:
+    ) -> tuple[Indices, Indices, Indices]:
         at = np.searchsorted(stored, wanted, "left")
         hit = np.flatnonzero(stored[np.minimum(at, len(stored) - 1)] == wanted)
         at = at[hit]
@@ -113,7 +118,7 @@ class Tree:
             )
             at[unsure[more]] = found_at
             same[unsure[more]] = True
-        return hit[same], at[same]
+        return hit[same], at[same], hit[~same]
 
     def merge(self, writer: RunWriter, *, bottom: bool, low: int = 0, high: int = HASH_MAX) -> None:
         """Write the newest row of every key with a hash from `low` to `high`; with `bottom`, without dead keys."""

@@ -67,7 +67,9 @@ def spec_for(weight: WeightKind, *, keys: int = 2, **sizes: int) -> OperatorSpec
 
 
 def _measure(kind: Any, total: int, count: int, type_: Type, scale: int = 0) -> MeasureSpec:
-    return MeasureSpec(kind, total, count, scale, type_, "SATURATE", kind)
+    accumulators = (count,) if total < 0 else (total, count)
+    options = (("OVERFLOW", "SATURATE"),)
+    return MeasureSpec(kind, accumulators, type_, kind, scale, options=options)
 
 
 # --- rows as they are exchanged without being summed ------------------------------------------

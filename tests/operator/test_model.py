@@ -76,6 +76,7 @@ class World:
             columns=tuple((n, n) for n in names),
             final=True,
             raw=self.raw,
+            seeds=((0, 0),) if self.spec.is_global and self.version == 1 else (),
         )
         return run_task(plan, _of_partition(mine, p, partitions) if mine is not None else ())
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from substrait_agg.functions import exact
 from substrait_agg.functions.accumulators import Accumulator
 from substrait_agg.operator import finalize
-from substrait_agg.operator.finalize import GroupState, measure_values
+from substrait_agg.operator.finalize import GroupState, number_value
 from substrait_agg.operator.small import small_quotient
 from substrait_agg.operator.spec import MeasureSpec, OperatorSpec
 from substrait_agg.plan.types import FP32, FP64, I8, I64, Type, decimal
@@ -25,6 +25,10 @@ TOTALS = st.one_of(
     st.sampled_from([2**53 + 1, -(2**53) - 1, 10**17]),
 )
 COUNTS = st.one_of(st.integers(1, 9), st.sampled_from([2**31, 2**40 + 1, 10**12]))
+
+
+def _measure(kind: Any, scale: int, type_: Type) -> MeasureSpec:
+    return MeasureSpec(kind, (0, 1), type_, "m", scale, options=(("OVERFLOW", "SATURATE"),))
 
 
 def _spec(measure: MeasureSpec) -> OperatorSpec:
@@ -40,7 +44,7 @@ def _values(measure: MeasureSpec, rows: list[tuple[int, int]], *, fast: bool) ->
     every = np.ones(len(rows), np.bool_)
     used = small_quotient if fast else lambda *_: None
     with patch.object(finalize, "small_quotient", used):
-        (column,) = measure_values(_spec(measure), GroupState(fixed, {}), every)
+        column = number_value(_spec(measure), GroupState(fixed, {}), measure, every)
     return list(column.to_pylist())
 
 
@@ -53,12 +57,12 @@ def test_both_paths_agree(
 ) -> None:
     """Sums and averages, of integers and of decimals, converted to each type; saturating where they do not fit."""
     kind = "avg" if average else "sum"
-    measure = MeasureSpec(kind, 0, 1, scale, type_, "SATURATE", "m")  # type: ignore[arg-type]
+    measure = _measure(kind, scale, type_)
     assert _values(measure, rows, fast=True) == _values(measure, rows, fast=False)
 
 
 def test_the_fast_path_is_taken() -> None:
     """Otherwise the comparison above would compare nothing."""
-    measure = MeasureSpec("avg", 0, 1, 2, decimal(19, 6), "ERROR", "m")
+    measure = _measure("avg", 2, decimal(19, 6))
     digits = exact.widen(exact.from_words(np.array([[2551]], np.int64)), 4)
     assert small_quotient(measure, digits, np.array([7], np.uint64)) == [3644286]

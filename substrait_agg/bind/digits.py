@@ -1,0 +1,42 @@
+"""Literals finer than a microsecond, as values of the types that are kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from substrait_agg.bind.context import FRACTIONAL, MAX_TIME_DIGITS
+from substrait_agg.plan.types import Type
+
+TOO_FINE = object()
+"""Stands for a value that has digits finer than a microsecond."""
+
+
+def kept_value(value: Any, type_: Type) -> Any:
+    """The value (as in `plan.model.Literal`) in microseconds where its type has more digits, or `TOO_FINE`.
+
+    A compound interval keeps its type and value: it is part of an expression only.
+    """
+    if value is None:
+        return None
+    if type_.kind in FRACTIONAL or type_.kind == "interval_compound":
+        return _cut(value, type_)
+    if not type_.children:
+        return value
+    if type_.kind == "map":
+        pairs = [
+            tuple(kept_value(v, t) for v, t in zip(p, type_.children, strict=True)) for p in value
+        ]
+        return TOO_FINE if any(TOO_FINE in pair for pair in pairs) else tuple(pairs)
+    types = type_.children if type_.kind == "struct" else type_.children * len(value)
+    parts = tuple(kept_value(v, t) for v, t in zip(value, types, strict=True))
+    return TOO_FINE if any(part is TOO_FINE for part in parts) else parts
+
+
+def _cut(value: Any, type_: Type) -> Any:
+    step = 10 ** max(0, type_.params[0] - MAX_TIME_DIGITS) if type_.params else 1
+    ticks = value[-1] if isinstance(value, tuple) else value
+    if ticks % step:
+        return TOO_FINE
+    if step == 1 or type_.kind == "interval_compound":
+        return value
+    return (*value[:-1], ticks // step) if isinstance(value, tuple) else ticks // step

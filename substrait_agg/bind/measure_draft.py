@@ -1,0 +1,122 @@
+"""A measure on its way to being bound: its row of the catalogue and its bound parts, before anything is judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from substrait_agg.bind.bound import Expr
+from substrait_agg.bind.calls import Argument
+from substrait_agg.bind.context import Context, GroupingInfo, Schema, is_unknown
+from substrait_agg.bind.expressions import bind_arguments, bind_condition
+from substrait_agg.bind.measure_arguments import Matched, expressions_of, match_arguments
+from substrait_agg.bind.measure_order import Order, bind_order
+from substrait_agg.functions.aggregate_row import AggregateFunction, Alias
+from substrait_agg.functions.aggregates import AGGREGATES, find
+from substrait_agg.functions.registry import UserMeasure, find_user
+from substrait_agg.plan import model
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A measure with its bound parts.
+
+    Attributes:
+        measure: as the plan writes it.
+        row: its row of the catalogue, or one made of the user's declaration; None where the function is not known.
+        alias: what its name decides.
+        user: the user's declaration, if it is one.
+        arguments: bound, unknown ones included.
+        matched: the arguments as the row takes them; None where they do not fit or are not known.
+        filter: bound condition.
+        order: bound sort keys.
+        grouping: keys and sets of the aggregate.
+    """
+
+    measure: model.Measure
+    row: AggregateFunction | None
+    alias: Alias
+    user: UserMeasure | None
+    arguments: tuple[Argument, ...]
+    matched: Matched | None
+    filter: Expr | None
+    order: Order
+    grouping: GroupingInfo | None
+
+    @property
+    def name(self) -> str:
+        """The function's name for messages."""
+        return self.measure.function.name
+
+    @property
+    def asks_distinct(self) -> bool:
+        """Whether the plan asks for distinct values, by the invocation or by the function's name."""
+        return self.measure.invocation == "distinct" or self.alias.distinct
+
+    @property
+    def distinct(self) -> bool:
+        """Whether equal values count once."""
+        if self.row is None:
+            return False
+        return self.row.always_distinct or (
+            self.asks_distinct and self.row.distinct.handling == "honoured"
+        )
+
+    @property
+    def options(self) -> dict[str, tuple[str, ...]]:
+        """The options that the plan can set, with the values that are honoured, the default first.
+
+        Those that the function, its name or an argument of the call decides are not among them.
+        """
+        if self.row is None:
+            return {}
+        types = self.matched.types if self.matched else ()
+        known = self.row.option_values(types[0].kind if types else "")
+        decided = dict(self.decided)
+        return {name: o.accepted for name, o in known.items() if name not in decided}
+
+    @property
+    def decided(self) -> tuple[tuple[str, str], ...]:
+        """Options that the function, its name and the enumeration arguments decide."""
+        settings = self.row.settings if self.row else ()
+        return (*settings, *self.alias.presets, *(self.matched.words if self.matched else ()))
+
+
+def make_draft(
+    measure: model.Measure,
+    schema: Schema | None,
+    context: Context,
+    grouping: GroupingInfo | None,
+) -> Draft:
+    """The measure with its parts bound; what is wrong with expressions is reported."""
+    row, alias, user = _resolve(measure)
+    arguments = bind_arguments(measure.arguments, schema, context)
+    order = bind_order(measure, schema, context)
+    condition = None
+    if measure.filter is not None:
+        code, name = "MEASURE_FILTER_NOT_BOOLEAN", measure.function.name
+        condition = bind_condition(measure.filter, schema, context, code, name=name)
+    known = row is not None and order.known and not is_unknown(*expressions_of(arguments))
+    matched = match_arguments(row, arguments, order.expressions) if row and known else None
+    return Draft(
+        measure, _by_order(row, order), alias, user, arguments, matched, condition, order, grouping
+    )
+
+
+def _resolve(
+    measure: model.Measure,
+) -> tuple[AggregateFunction | None, Alias, UserMeasure | None]:
+    function = measure.function
+    alias = Alias(function.name)
+    user = find_user(function.urn, function.name) if function.known else None
+    if user is not None:
+        return user.row, alias, user
+    found = find(function.name)
+    return (None, alias, None) if found is None else (*found, None)
+
+
+def _by_order(row: AggregateFunction | None, order: Order) -> AggregateFunction | None:
+    """The row that holds for a measure with these sorts: without an order, first means first to arrive."""
+    if row is None:
+        return None
+    other = row.ordered_form if order.keys else row.unordered_form
+    return AGGREGATES[other] if other else row

@@ -1,0 +1,53 @@
+"""The type of a measure's column: as declared where the exact value converts to it, else as derived."""
+
+from __future__ import annotations
+
+from substrait_agg.bind.context import UNKNOWN, Context, Schema, listed
+from substrait_agg.bind.convert import fits_decimal
+from substrait_agg.bind.measure_draft import Draft
+from substrait_agg.functions.aggregate_row import AggregateFunction
+from substrait_agg.functions.aggregate_types import RESULTS, convertible, widened
+from substrait_agg.plan.types import Type
+
+
+def output_type(draft: Draft, types: Schema, context: Context) -> Type:
+    """The type of the column, `UNKNOWN` once it has been reported that the declared one cannot hold.
+
+    Args:
+        draft: the measure.
+        types: of its value arguments, as converted.
+        context: takes the problems.
+    """
+    row, measure = draft.row, draft.measure
+    if row is None:
+        return UNKNOWN
+    derived = _derived(draft, row, types, context)
+    declared, path = measure.output_type, measure.path
+    if declared is None:
+        context.report("OUTPUT_TYPE_MISSING", path, name=draft.name, type=derived)
+        return _with_null(row, derived)
+    if not convertible(row.result, types, derived, declared) or not fits_decimal(declared):
+        context.report(
+            "OUTPUT_TYPE_NOT_SUPPORTED", path, name=draft.name,
+            argument=listed(types) or "rows", declared=declared, derived=derived,
+        )  # fmt: skip
+        return UNKNOWN
+    if derived.nullable and not declared.nullable:
+        context.report("OUTPUT_NULLABILITY", path, name=draft.name, declared=declared)
+    elif derived != declared:
+        context.report(
+            "OUTPUT_TYPE_DIFFERS", path, name=draft.name, declared=declared, derived=derived
+        )
+    return _with_null(row, widened(declared, derived))
+
+
+def _derived(draft: Draft, row: AggregateFunction, types: Schema, context: Context) -> Type:
+    if draft.user is not None:
+        return draft.user.result_type(types)
+    rule = RESULTS[row.result]
+    return rule(types, draft.measure.function.urn, context.profile.derivation)
+
+
+def _with_null(row: AggregateFunction, type_: Type) -> Type:
+    # Where the declaration mirrors the argument's nullability, a group in which nothing counts is null all the same.
+    return type_.as_nullable() if row.empty == "null" else type_

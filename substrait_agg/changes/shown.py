@@ -1,0 +1,67 @@
+"""Columns whose Arrow type is only how they travel, in the Arrow type that they are written as."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from substrait_agg.plan.arrow import KIND
+
+Column = Any
+"""A `pyarrow.Array`."""
+
+
+def _uuids(values: Column) -> Column:
+    return pa.ExtensionArray.from_storage(pa.uuid(), values.cast(pa.binary(16)))
+
+
+SHOWN: dict[bytes, Callable[[Column], Column]] = {
+    b"u64": lambda values: values.cast(pa.uint64()),
+    b"uuid": _uuids,
+    b"precision_time": lambda values: values.cast(pa.time64("us")),
+}
+"""Kind, as `plan.arrow.field` marks it -> the values in the type that is shown."""
+
+
+def shown(values: Column, field: pa.Field) -> Column:
+    """The values of a column with the marked ones, also those inside lists, structs and maps, as they are shown."""
+    if not _marked(field):
+        return values
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    convert = SHOWN.get((field.metadata or {}).get(KIND, b""))
+    if convert is not None:
+        return convert(values)
+    # Taking the rows leaves a slice's other rows, and values under nulls, behind.
+    values = values.take(pa.array(range(len(values)), pa.int64()))
+    return _nested(values, field.type)
+
+
+def _marked(field: pa.Field) -> bool:
+    if (field.metadata or {}).get(KIND) in SHOWN:
+        return True
+    return any(_marked(inner) for inner in _inner(field.type))
+
+
+def _inner(kind: pa.DataType) -> list[pa.Field]:
+    if pa.types.is_map(kind):
+        return [kind.key_field, kind.item_field]
+    if pa.types.is_list(kind):
+        return [kind.value_field]
+    return list(kind) if pa.types.is_struct(kind) else []
+
+
+def _nested(values: Column, kind: pa.DataType) -> Column:
+    mask = pc.is_null(values)
+    if pa.types.is_struct(kind):
+        parts = [shown(c, f) for c, f in zip(values.flatten(), kind, strict=True)]
+        return pa.StructArray.from_arrays(parts, [f.name for f in kind], mask=mask)
+    if pa.types.is_map(kind):
+        keys, items = shown(values.keys, kind.key_field), shown(values.items, kind.item_field)
+        return pa.MapArray.from_arrays(values.offsets, keys, items, mask=mask)
+    return pa.ListArray.from_arrays(
+        values.offsets, shown(values.values, kind.value_field), mask=mask
+    )

@@ -1,0 +1,191 @@
+"""How each kind of measure is computed: from which accumulators, from which tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from substrait_agg.bind.bound import BoundMeasure, Call, Conditional, Constant, Expr
+from substrait_agg.flow.accumulate import Argument, Sharing
+from substrait_agg.flow.graph import Read, Side, ValueTree
+from substrait_agg.functions.accumulators import Accumulator, MeasureKind, WeightKind
+from substrait_agg.plan.types import BOOL
+
+Decompose = Callable[[BoundMeasure, Sharing], Read]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Arguments, trees and accumulators of an aggregate, and per measure what it reads, as in `AggregateNode`."""
+
+    arguments: tuple[Argument, ...]
+    trees: tuple[ValueTree, ...]
+    accumulators: tuple[Accumulator, ...]
+    reads: tuple[Read, ...]
+
+
+def share(measures: tuple[BoundMeasure, ...], weight: WeightKind) -> Shared:
+    """The state from which all measures can be computed, nothing of it twice.
+
+    Args:
+        measures: over one input.
+        weight: what is known of the weights of that input.
+    """
+    sharing = Sharing(weight)
+    reads = tuple(_DECOMPOSE[measure.kind](measure, sharing) for measure in measures)
+    return Shared(
+        tuple(sharing.arguments), tuple(sharing.trees), tuple(sharing.accumulators), reads
+    )
+
+
+def _present(value: Expr) -> Expr:
+    return Call(BOOL.as_nullable(False), "is_not_null", (value,))
+
+
+def _and(conditions: Sequence[Expr]) -> Expr | None:
+    if not conditions:
+        return None
+    return reduce(lambda a, b: Call(BOOL, "and", (a, b)), conditions)
+
+
+def _given(condition: Expr | None, *more: Expr) -> Expr | None:
+    """The filter and further conditions."""
+    return _and([*([] if condition is None else [condition]), *more])
+
+
+def _count(measure: BoundMeasure, sharing: Sharing) -> Read:
+    if measure.distinct:
+        tree = sharing.values(measure, measure.arguments)
+        return Read((sharing.live(tree),), tree)
+    if len(measure.arguments) > 1:
+        present = [_present(a) for a in measure.arguments if a.type.nullable]
+        return Read((sharing.count(None, _given(measure.filter, *present)),))
+    return Read((sharing.count(measure.argument, measure.filter),))
+
+
+def _sum(measure: BoundMeasure, sharing: Sharing) -> Read:
+    value = measure.arguments[0]
+    if measure.distinct:
+        tree = sharing.values(measure, measure.arguments)
+        return Read((sharing.total(value, measure.filter, tree), sharing.live(tree)), tree)
+    total = sharing.total(value, measure.filter)
+    return Read((total, sharing.count(value, measure.filter)))
+
+
+def _boolean(measure: BoundMeasure, sharing: Sharing) -> Read:
+    value = measure.arguments[0]
+    negated = Call(value.type, "not", (value,))
+    holds = sharing.count(None, _given(measure.filter, value))
+    fails = sharing.count(None, _given(measure.filter, negated))
+    return Read((holds, fails))
+
+
+def _paired(value: Expr, other: Expr) -> Expr:
+    """The value where the other one is not null either."""
+    if not other.type.nullable:
+        return value
+    type_ = value.type.as_nullable()
+    return Conditional(type_, ((_present(other), value),), Constant(type_, None))
+
+
+def _moments(measure: BoundMeasure, sharing: Sharing) -> Read:
+    """Count, sums, and sums of products: of x alone, or of x and y as (n, x, y, xy, xx, yy)."""
+    tree = sharing.values(measure, measure.arguments) if measure.distinct else -1
+    values = measure.arguments
+    if len(values) == 2 and tree < 0:
+        values = (_paired(values[0], values[1]), _paired(values[1], values[0]))
+    condition = measure.filter
+    count = sharing.count(values[0], condition) if tree < 0 else sharing.live(tree)
+    sums = [sharing.total(v, condition, tree) for v in values]
+    products = [sharing.product(values[0], values[-1], condition, tree)]
+    if measure.kind == "corr":
+        products += [sharing.product(v, v, condition, tree) for v in values]
+    return Read((count, *sums, *products), tree)
+
+
+def _extreme(side: Side) -> Decompose:
+    def decompose(measure: BoundMeasure, sharing: Sharing) -> Read:
+        return Read((), sharing.values(measure, measure.arguments), (0,), side)
+
+    return decompose
+
+
+def _ordered(measure: BoundMeasure, sharing: Sharing) -> tuple[int, int]:
+    """The tree of a measure in its order, and which component is its value."""
+    value = measure.arguments[0]
+    keys = [(s.expression, s.descending, s.nulls_first) for s in measure.order]
+    written = [repr(k) for k, _, _ in keys]
+    place = written.index(repr(value)) if repr(value) in written else len(keys)
+    if place == len(keys):
+        keys.append((value, False, False))
+    skipped = () if measure.keep_nulls else (place,)
+    return sharing.tree(measure, keys, skipped), place
+
+
+def _scan(measure: BoundMeasure, sharing: Sharing) -> Read:
+    tree, place = _ordered(measure, sharing)
+    return Read((), tree, (place,))
+
+
+def _end(side: Side) -> Decompose:
+    def decompose(measure: BoundMeasure, sharing: Sharing) -> Read:
+        tree, place = _ordered(measure, sharing)
+        return Read((), tree, (place,), side)
+
+    return decompose
+
+
+def _by(side: Side) -> Decompose:
+    def decompose(measure: BoundMeasure, sharing: Sharing) -> Read:
+        value, by = measure.arguments
+        tree = sharing.tree(measure, [(by, False, False), (value, False, True)], (0,))
+        return Read((), tree, (1,), side)
+
+    return decompose
+
+
+def _union(measure: BoundMeasure, sharing: Sharing) -> Read:
+    components = [(measure.arguments[0], False, False)]
+    tree = sharing.tree(measure, components, (0,), elements=True)
+    return Read((), tree, (0,))
+
+
+def _nothing(_measure: BoundMeasure, _sharing: Sharing) -> Read:
+    return Read()
+
+
+_DECOMPOSE: Mapping[MeasureKind, Decompose] = {
+    "count": _count,
+    "sum": _sum,
+    "sum0": _sum,
+    "avg": _sum,
+    "bool_and": _boolean,
+    "bool_or": _boolean,
+    "variance": _moments,
+    "std_dev": _moments,
+    "covar": _moments,
+    "corr": _moments,
+    "min": _extreme("first"),
+    "max": _extreme("last"),
+    "any_value": _extreme("first"),
+    "mode": _scan,
+    "median": _scan,
+    "quantile": _scan,
+    "percentile_cont": _scan,
+    "percentile_disc": _scan,
+    "product": _scan,
+    "bit_and": _scan,
+    "bit_or": _scan,
+    "bit_xor": _scan,
+    "list": _scan,
+    "string_agg": _scan,
+    "nth_value": _scan,
+    "first_value": _end("first"),
+    "last_value": _end("last"),
+    "min_by": _by("first"),
+    "max_by": _by("last"),
+    "list_union_distinct": _union,
+    "surrogate_key": _nothing,
+    "grouping": _nothing,
+}

@@ -1,0 +1,137 @@
+"""The standard's declarations of aggregate functions, read from the extension files of `substrait_extensions`.
+
+Binding a plan does not need them; they are read when somebody asks what the standard declares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from importlib.resources import files
+from typing import Any
+
+SHORT_NAMES = {
+    "string": "str", "binary": "vbin", "boolean": "bool", "fixedchar": "fchar", "varchar": "vchar",
+    "fixedbinary": "fbin", "decimal": "dec", "precision_time": "pt", "precision_timestamp": "pts",
+    "precision_timestamp_tz": "ptstz", "interval_year": "iyear", "interval_day": "iday",
+    "interval_compound": "icompound",
+}  # fmt: skip
+"""Type name of the extension files -> its short name in signatures, where the two differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureArgument:
+    """An argument of a declaration: a type expression, or the words of an enumeration."""
+
+    name: str
+    type: str
+    words: tuple[str, ...] = ()
+    constant: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """One declared implementation of an aggregate function.
+
+    Attributes:
+        urn: last part of the URN of its extension.
+        name: of the function.
+        signature: compound name, ``sum:i32``.
+        arguments: in order.
+        nullability: ``MIRROR``, ``DECLARED_OUTPUT`` or ``DISCRETE``.
+        returns: type expression of the result.
+        intermediate: type expression of partial results, or empty.
+        decomposable: ``NONE``, ``ONE`` or ``MANY``.
+        ordered: whether the result depends on the order of rows.
+        options: option name -> values, as declared.
+        deprecated: release since which it should not be written, or empty.
+    """
+
+    urn: str
+    name: str
+    signature: str
+    arguments: tuple[SignatureArgument, ...]
+    nullability: str
+    returns: str
+    intermediate: str
+    decomposable: str
+    ordered: bool
+    options: Mapping[str, tuple[str, ...]]
+    deprecated: str
+
+
+@lru_cache(maxsize=1)
+def signatures() -> tuple[Signature, ...]:
+    """All aggregate implementations that the standard declares, by extension file and place in it."""
+    folder = files("substrait_extensions").joinpath("extensions")
+    names = sorted(f.name for f in folder.iterdir() if f.name.endswith(".yaml"))
+    return tuple(
+        found
+        for name in names
+        if "schema" not in name
+        for found in _of_file(folder.joinpath(name).read_text(encoding="utf-8"))
+    )
+
+
+def _of_file(text: str) -> Iterator[Signature]:
+    # Scalar functions stand first in every file and are most of it.
+    start = text.find("\naggregate_functions:")
+    if start < 0:
+        return
+    head = text[: text.index("\n", text.index("\nurn:") + 1) + 1]
+    content = _load(head + _section(text[start + 1 :]))
+    urn = str(content["urn"]).rpartition(":")[2]
+    for function in content["aggregate_functions"]:
+        for declaration in function["impls"]:
+            yield _signature(urn, str(function["name"]), declaration)
+
+
+def _section(text: str) -> str:
+    """The first top-level block of `text`."""
+    lines = text.splitlines(keepends=True)
+    after = (i for i, line in enumerate(lines[1:], 1) if line[0].isalpha())
+    return "".join(lines[: next(after, len(lines))])
+
+
+def _load(text: str) -> Any:
+    # Only who asks for declarations pays for the reader.
+    yaml = import_module("yaml")
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return yaml.load(text, Loader=loader)
+
+
+def _signature(urn: str, name: str, declaration: Mapping[str, Any]) -> Signature:
+    arguments = tuple(_argument(a) for a in declaration.get("args", ()))
+    options = declaration.get("options") or {}
+    deprecated = declaration.get("deprecated") or {}
+    return Signature(
+        urn,
+        name,
+        f"{name}:{'_'.join(map(_short, arguments))}",
+        arguments,
+        str(declaration.get("nullability", "MIRROR")),
+        str(declaration["return"]),
+        str(declaration.get("intermediate", "")),
+        str(declaration.get("decomposable", "NONE")),
+        bool(declaration.get("ordered", False)),
+        {str(key): tuple(map(str, value["values"])) for key, value in options.items()},
+        str(deprecated.get("since", "")),
+    )
+
+
+def _argument(argument: Mapping[str, Any]) -> SignatureArgument:
+    words = tuple(map(str, argument.get("options", ())))
+    type_ = "enum" if words else str(argument["value"])
+    return SignatureArgument(
+        str(argument.get("name", "")), type_, words, bool(argument.get("constant", False))
+    )
+
+
+def _short(argument: SignatureArgument) -> str:
+    """The argument's word in a compound name: ``i64``, ``dec``, ``any``, ``req`` for an enumeration."""
+    if argument.words:
+        return "req"
+    base = argument.type.partition("<")[0].rstrip("?").lower()
+    return "any" if base.startswith("any") else SHORT_NAMES.get(base, base)

@@ -1,0 +1,276 @@
+"""What a slice does to an ordered tree, and what follows for the group: live entries, sums of distinct values, ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from substrait_agg.functions import exact
+from substrait_agg.functions.accumulators import Accumulator
+from substrait_agg.operator.delta import FloatDigits, add_up, fixed_digits, float_digits
+from substrait_agg.operator.groups import Chains, places
+from substrait_agg.operator.names import WEIGHT
+from substrait_agg.operator.spec import OperatorSpec, TreeSpec
+from substrait_agg.operator.split import split_accumulator
+from substrait_agg.state.entries import Entries, TreeLayout, collapse
+from substrait_agg.state.keys import compare, encode
+from substrait_agg.state.ordered import OrderedTree
+from substrait_agg.state.rows import Hashes, Indices, Mask, as_mask, take
+from substrait_agg.state.weights import add_weights
+
+Int64s = npt.NDArray[np.int64]
+OpenTree = Callable[[int, Entries | None], OrderedTree]
+"""Opens the tree of an ordinal with the entries of the slice on top."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """What a slice changes in a tree.
+
+    Attributes:
+        entries: changed entries with what is added to their weights.
+        groups: per entry its group.
+        old: weights before.
+        new: weights after.
+        tree: the tree with the changes.
+    """
+
+    entries: Entries
+    groups: Indices
+    old: Int64s
+    new: Int64s
+    tree: OrderedTree
+
+    @property
+    def appeared(self) -> Int64s:
+        """1 where an entry came to life, -1 where it died."""
+        return (self.new > 0).astype(np.int64) - (self.old > 0)
+
+
+def tree_delta(
+    ordinal: int,
+    spec: TreeSpec,
+    slice_: pa.Table,
+    of_row: Indices,
+    hashes: Hashes,
+    chains: Chains,
+    open_tree: OpenTree,
+) -> Delta:
+    """Fold the rows of a slice into a tree.
+
+    Args:
+        ordinal: which tree.
+        spec: the tree.
+        slice_: rows with ``x*`` and ``__weight`` (null: the row adds nothing).
+        of_row: the group of each row.
+        hashes: per group.
+        chains: per group.
+        open_tree: gives the tree.
+
+    Raises:
+        RunFailed: WEIGHT_OVERFLOW.
+    """
+    rows = _contributing(spec, slice_)
+    columns = [_column(slice_, a).take(pa.array(rows)) for a in spec.arguments]
+    weights = pc.fill_null(_chunk(slice_, WEIGHT), 0).to_numpy(zero_copy_only=False)[rows]
+    of = of_row[rows]
+    if spec.elements:
+        parents = pc.list_parent_indices(columns[0]).to_numpy()
+        columns, weights, of = [columns[0].flatten()], weights[parents], of[parents]
+    typed = [c.cast(k.type) for c, k in zip(columns, spec.layout.components, strict=True)]
+    entries = collapse(spec.layout, hashes[of], chains[of], typed, weights)
+    below = open_tree(ordinal, None)
+    old = below.weights(entries)
+    new = add_weights([old, entries.weights])
+    at = places(hashes, chains, entries.hashes, entries.chains)
+    return Delta(entries, at, old, new, open_tree(ordinal, entries))
+
+
+def _contributing(spec: TreeSpec, slice_: pa.Table) -> Indices:
+    weight = _chunk(slice_, WEIGHT)
+    keep = pc.fill_null(pc.not_equal(weight, 0), False)
+    needed = [spec.arguments[i] for i in spec.skipped]
+    for argument in [*needed, *([spec.present] if spec.present >= 0 else [])]:
+        keep = pc.and_(keep, pc.is_valid(_column(slice_, argument)))
+    return np.flatnonzero(as_mask(keep))
+
+
+def _column(slice_: pa.Table, argument: int) -> pa.Array:
+    return _chunk(slice_, f"x{argument}")
+
+
+def _chunk(table: pa.Table, name: str) -> pa.Array:
+    return table.column(name).combine_chunks()
+
+
+def counted(accumulator: Accumulator, delta: Delta, groups: int) -> exact.Digits:
+    """What a slice adds to the number of live entries, or of entries at all, of each group."""
+    changed = delta.appeared
+    if accumulator.kind == "entries":
+        changed = (delta.new != 0).astype(np.int64) - (delta.old != 0)
+    total = np.zeros((accumulator.digits, groups), np.int64)
+    np.add.at(total[0], delta.groups, changed)
+    return total
+
+
+def distinct_sums(
+    ordinal: int, accumulator: Accumulator, spec: TreeSpec, delta: Delta, groups: int
+) -> exact.Digits | FloatDigits:
+    """What the entries that came to life or died add to a sum over the live entries."""
+    appeared = delta.appeared
+    moved = np.flatnonzero(appeared)
+    of, weight = delta.groups[moved], appeared[moved]
+    values = take(delta.entries.payload, moved)
+    columns = {a: values[i] for i, a in enumerate(spec.arguments)}
+    cells = split_accumulator(ordinal, accumulator, columns, weight, "sign")
+    table = pa.table(cells)
+    order = np.arange(len(moved))
+    starts = np.flatnonzero(np.diff(of, prepend=-1))
+    if accumulator.floating:
+        value = float_digits(table, ordinal, accumulator, 32)
+        return FloatDigits(value.base, _spread(value.digits, order, starts, of, groups))
+    return _spread(fixed_digits(table, ordinal, accumulator, 32), order, starts, of, groups)
+
+
+def _spread(
+    digits: exact.Digits, order: Indices, starts: Indices, of: Indices, groups: int
+) -> exact.Digits:
+    """Sums per group at the places of the groups."""
+    result = np.zeros((len(digits), groups), np.int64)
+    if len(of):
+        result[:, of[starts]] = add_up(digits, starts, order)
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The least or greatest live entry of each group: payload columns, null where `there` is False."""
+
+    there: Mask
+    payload: tuple[pa.Array, ...]
+
+
+def moved_end(
+    layout: TreeLayout,
+    delta: Delta,
+    hashes: Hashes,
+    chains: Chains,
+    before: End,
+    live: Mask,
+    *,
+    last: bool,
+) -> End:
+    """Where an end of the tree is after a slice.
+
+    Only a group whose end died, and that got no entry beyond it, is searched, and from there on.
+
+    Args:
+        layout: of the tree.
+        delta: what the slice changed.
+        hashes: per group.
+        chains: per group.
+        before: the end before the slice.
+        live: groups with live entries after it.
+        last: the greatest entry instead of the least.
+    """
+    count = len(hashes)
+    risen, came = _newcomers(delta, count, last=last)
+    held = before.there & ~_died(layout, delta, before)
+    keep = held.copy()
+    both = np.flatnonzero(before.there & came)
+    sign = compare(
+        encode(take(delta.entries.payload, risen[both]), layout.components),
+        encode(take(before.payload, both), layout.components),
+    )
+    beyond = np.zeros(count, np.bool_)
+    beyond[both] = sign > 0 if last else sign < 0
+    keep &= ~beyond
+    search = np.flatnonzero(live & before.there & ~held & ~beyond)
+    fresh = np.flatnonzero(live & ~keep & (beyond | ~before.there))
+    payload = _picked(before.payload, np.flatnonzero(keep), np.flatnonzero(keep), count)
+    payload = _overlaid(payload, fresh, take(delta.entries.payload, risen[fresh]))
+    if len(search):
+        after = encode(take(before.payload, search), layout.components)
+        _, found = delta.tree.first_live(hashes[search], chains[search], after, last=last)
+        payload = _overlaid(payload, search, found)
+    return End(live, payload)
+
+
+def _newcomers(delta: Delta, groups: int, *, last: bool) -> tuple[Indices, Mask]:
+    """Per group its least (greatest) changed entry that is live, and which groups have one."""
+    live = np.flatnonzero(delta.new > 0)
+    of = delta.groups[live]
+    chosen = np.zeros(groups, np.int64)
+    if last:
+        chosen[of] = live
+    else:
+        chosen[of[::-1]] = live[::-1]
+    came = np.zeros(groups, np.bool_)
+    came[of] = True
+    return chosen, came
+
+
+def _died(layout: TreeLayout, delta: Delta, before: End) -> Mask:
+    """Groups whose end is no longer live."""
+    dead = np.flatnonzero((delta.old > 0) & (delta.new <= 0))
+    of = delta.groups[dead]
+    dead, of = dead[before.there[of]], of[before.there[of]]
+    same = compare(
+        encode(take(delta.entries.payload, dead), layout.components),
+        encode(take(before.payload, of), layout.components),
+    )
+    result = np.zeros(len(before.there), np.bool_)
+    result[of[same == 0]] = True
+    return result
+
+
+def _picked(
+    columns: Sequence[pa.Array], rows: Indices, at: Indices, count: int
+) -> tuple[pa.Array, ...]:
+    """Columns of `count` rows with the rows `rows` of `columns` at the places `at`, null elsewhere."""
+    index = np.zeros(count, np.int64)
+    missing = np.ones(count, np.bool_)
+    index[at], missing[at] = rows, False
+    chosen = pa.array(index, mask=missing)
+    return tuple(column.take(chosen) for column in columns)
+
+
+def overlaid(column: pa.Array, at: Indices, values: pa.Array) -> pa.Array:
+    """The column with `values` at the places `at`."""
+    if not len(at):
+        return column
+    index = np.arange(len(column))
+    index[at] = len(column) + np.arange(len(at))
+    return pa.concat_arrays([column, values]).take(pa.array(index))
+
+
+def _overlaid(
+    columns: Sequence[pa.Array], at: Indices, values: Sequence[pa.Array]
+) -> tuple[pa.Array, ...]:
+    return tuple(overlaid(c, at, v) for c, v in zip(columns, values, strict=True))
+
+
+def tree_totals(
+    spec: OperatorSpec, deltas: Sequence[Delta], groups: int
+) -> tuple[dict[int, exact.Digits], dict[int, FloatDigits]]:
+    """What the slice adds to every accumulator that is fed by a tree, by ordinal: of fixed size, and floats."""
+    fixed: dict[int, exact.Digits] = {}
+    floats: dict[int, FloatDigits] = {}
+    for i, accumulator in enumerate(spec.accumulators):
+        if accumulator.tree < 0:
+            continue
+        delta, tree = deltas[accumulator.tree], spec.trees[accumulator.tree]
+        if accumulator.kind in ("live", "entries"):
+            fixed[i] = counted(accumulator, delta, groups)
+            continue
+        total = distinct_sums(i, accumulator, tree, delta, groups)
+        if isinstance(total, FloatDigits):
+            floats[i] = total
+        else:
+            fixed[i] = total
+    return fixed, floats

@@ -1,0 +1,165 @@
+"""The values of all measures of the groups that a slice touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from substrait_agg.errors import RunFailed
+from substrait_agg.functions.accumulators import MeasureKind
+from substrait_agg.operator.finalize import GroupState, count_of, number_value
+from substrait_agg.operator.groups import Chains
+from substrait_agg.operator.moments import moment_value
+from substrait_agg.operator.scans import SCANS
+from substrait_agg.operator.spec import MeasureSpec, OperatorSpec
+from substrait_agg.operator.trees import Delta, End, overlaid
+from substrait_agg.plan.arrow import to_arrow
+from substrait_agg.state.ordered import OrderedTree
+from substrait_agg.state.rows import Hashes, Mask
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Everything known of the groups of a slice after it.
+
+    Attributes:
+        spec: the operator.
+        hashes, chains, keys: which groups.
+        state: their accumulators.
+        shown: which are shown now.
+        known: which were shown before, with the values `before`.
+        before: the measures as last emitted.
+        stale: groups whose values as last emitted say nothing of their trees (they waited to be emitted).
+        deltas: per tree what the slice changed.
+        ends: per remembered end of a tree where it is now.
+        surrogates: gives that many keys which were never given before.
+    """
+
+    spec: OperatorSpec
+    hashes: Hashes
+    chains: Chains
+    keys: Sequence[pa.Array]
+    state: GroupState
+    shown: Mask
+    known: Mask
+    before: Sequence[pa.Array]
+    stale: Mask
+    deltas: Sequence[Delta]
+    ends: Sequence[End]
+    surrogates: Callable[[int], Int64s]
+
+
+def measure_values(groups: Groups) -> list[pa.Array]:
+    """The measures' values, null for groups that are not shown.
+
+    Raises:
+        RunFailed: RESULT_OVERFLOW when a value does not fit the measure's type and its overflow option is ERROR.
+    """
+    values = []
+    for ordinal, measure in enumerate(groups.spec.measures):
+        make = _end if measure.side else _BY_KIND.get(measure.kind, _number)
+        values.append(_masked(make(groups, measure, ordinal), groups.shown))
+    return values
+
+
+def _masked(values: pa.Array, keep: Mask) -> pa.Array:
+    if keep.all():
+        return values
+    return values.take(pa.array(np.arange(len(keep)), mask=~keep))
+
+
+def _number(groups: Groups, measure: MeasureSpec, _: int) -> pa.Array:
+    return number_value(groups.spec, groups.state, measure, groups.shown)
+
+
+def _boolean(groups: Groups, measure: MeasureSpec, _: int) -> pa.Array:
+    holds, fails = (
+        count_of(groups.spec, groups.state, ordinal) > 0 for ordinal in measure.accumulators
+    )
+    value = ~fails if measure.kind == "bool_and" else holds
+    return pa.array(value, mask=~(holds | fails))
+
+
+_SUMS: Mapping[MeasureKind, tuple[str, ...]] = {
+    "variance": ("x", "xx"),
+    "std_dev": ("x", "xx"),
+    "covar": ("x", "y", "xy"),
+    "corr": ("x", "y", "xy", "xx", "yy"),
+}
+"""Which sums stand behind the count in `MeasureSpec.accumulators`."""
+
+
+def _moment(groups: Groups, measure: MeasureSpec, _: int) -> pa.Array:
+    count, *ordinals = measure.accumulators
+    sums = {
+        name: groups.state.floats[ordinal]
+        for name, ordinal in zip(_SUMS[measure.kind], ordinals, strict=True)
+    }
+    return moment_value(measure, count_of(groups.spec, groups.state, count), sums)
+
+
+def _end(groups: Groups, measure: MeasureSpec, _: int) -> pa.Array:
+    end = groups.ends[groups.spec.ends.index((measure.tree, measure.side))]
+    return _converted(end.payload[measure.values[0]], measure)
+
+
+def _converted(values: pa.Array, measure: MeasureSpec) -> pa.Array:
+    target = to_arrow(measure.type)
+    if values.type == target:
+        return values
+    try:
+        return values.cast(target)
+    except pa.ArrowInvalid as error:
+        raise RunFailed(
+            "RESULT_OVERFLOW",
+            f"a value of measure {measure.label} does not fit its type {measure.type}",
+            help="declare a wider output type",
+        ) from error
+
+
+def _scan(groups: Groups, measure: MeasureSpec, ordinal: int) -> pa.Array:
+    """Only groups whose tree changed are scanned; the others keep their values."""
+    delta = groups.deltas[measure.tree]
+    changed = groups.stale | ~groups.known
+    changed[delta.groups] = True
+    rows = np.flatnonzero(changed & groups.shown)
+    tree: OrderedTree = delta.tree
+    segments = tree.live(groups.hashes[rows], groups.chains[rows])
+    return overlaid(groups.before[ordinal], rows, SCANS[measure.kind](segments, measure))
+
+
+def _surrogate(groups: Groups, _measure: MeasureSpec, ordinal: int) -> pa.Array:
+    """A group keeps its key as long as it is shown; one that comes back gets a new one."""
+    fresh = np.flatnonzero(groups.shown & ~groups.known)
+    before = groups.before[ordinal]
+    return overlaid(before, fresh, pa.array(groups.surrogates(len(fresh))).cast(before.type))
+
+
+def _grouping(groups: Groups, measure: MeasureSpec, _: int) -> pa.Array:
+    constants = pa.array(list(measure.constants), to_arrow(measure.type))
+    if len(measure.constants) == 1:
+        return constants.take(pa.array(np.zeros(len(groups.hashes), np.int64)))
+    return constants.take(pc.cast(groups.keys[-1], pa.int64()))
+
+
+_BY_KIND: Mapping[MeasureKind, Callable[[Groups, MeasureSpec, int], pa.Array]] = {
+    "bool_and": _boolean,
+    "bool_or": _boolean,
+    **dict.fromkeys(_SUMS, _moment),
+    "surrogate_key": _surrogate,
+    "grouping": _grouping,
+    **dict.fromkeys(
+        (
+            "mode", "median", "quantile", "percentile_cont", "percentile_disc", "product", "bit_and",
+            "bit_or", "bit_xor", "list", "string_agg", "nth_value", "list_union_distinct",
+        ),
+        _scan,
+    ),
+}  # fmt: skip

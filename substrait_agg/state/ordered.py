@@ -1,0 +1,221 @@
+"""An ordered tree: per group a multiset of values in order, kept as the changes of weights in a few runs.
+
+The weight of an entry is the sum of its weights in all runs, so a run only says what changed, and nothing marks an entry as
+gone: merging adds up, and what is 0 vanishes. Rows are found by bisection, extremes by windows that start small and
+double, ranks by bisection over keys and the running sums of weights: no question but `live` and `scan` reads a group from end to end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from substrait_agg.state.entries import Chains, Entries, TreeLayout, add_up
+from substrait_agg.state.keys import Keys, before
+from substrait_agg.state.ordered_run import OrderedRun, pieces
+from substrait_agg.state.ranks import find_ranks
+from substrait_agg.state.rows import Hashes, Indices, Mask
+from substrait_agg.state.run import HASH_MAX, RunFile, RunWriter, open_run
+from substrait_agg.state.segments import Segments
+from substrait_agg.state.storage import Storage
+from substrait_agg.state.walk import find_first
+from substrait_agg.state.weights import Weights, add_weights
+from substrait_agg.state.windows import Window, gather, payload_at
+
+SCAN_ROWS = 1 << 20
+GROUPS_AT_ONCE = 1 << 16
+
+
+class OrderedTree:
+    """Read view of an ordered tree as one snapshot names it, and of what a batch adds to it.
+
+    Groups are given by hash and chain, sorted by (hash, chain), each once.
+
+    Args:
+        storage: where the runs are.
+        files: its runs, newest first.
+        layout: its columns.
+        extra: entries that are newer than all runs.
+
+    Attributes:
+        rows_read: rows that were taken out of runs to answer questions so far (bisection steps not counted).
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        files: Sequence[RunFile],
+        layout: TreeLayout,
+        extra: Entries | None = None,
+    ) -> None:
+        self._layout = layout
+        self._readers = [open_run(storage, file) for file in files]
+        self._runs = [OrderedRun.of_reader(reader, layout) for reader in self._readers]
+        self._extra = extra
+        if extra is not None and len(extra):
+            self._runs.insert(0, OrderedRun.of_entries(extra))
+        self.rows_read = 0
+
+    def weights(self, entries: Entries) -> Weights:
+        """The weight of each entry's group and key in this tree; 0 where it is not there.
+
+        Raises:
+            RunFailed: WEIGHT_OVERFLOW.
+        """
+        found = [np.zeros(len(entries), np.int64)]
+        found += [self._weights_in(run, entries) for run in self._runs]
+        return add_weights(found)
+
+    def _weights_in(self, run: OrderedRun, entries: Entries) -> Weights:
+        result = np.zeros(len(entries), np.int64)
+        low, high = run.groups(entries.hashes, entries.chains)
+        there = np.flatnonzero(low < high)
+        if not len(there):
+            return result
+        keys = entries.keys if len(there) == len(entries) else entries.keys.take(there)
+        places = run.bounds(low[there], high[there], keys, right=False)
+        inside = np.flatnonzero(places < high[there])
+        located = run.at(places[inside])
+        self.rows_read += len(inside)
+        equal = ~before(keys, inside, located.keys(), np.arange(len(inside)))
+        result[there[inside[equal]]] = located.weights()[equal]
+        return result
+
+    def first_live(
+        self,
+        hashes: Hashes,
+        chains: Chains,
+        after: Keys | None = None,
+        where_after: Mask | None = None,
+        *,
+        last: bool = False,
+    ) -> tuple[Mask, tuple[pa.Array, ...]]:
+        """The least entry of each group with a weight above 0.
+
+        Args:
+            hashes: of the groups.
+            chains: of the groups.
+            after: a key per group; only entries behind it count.
+            where_after: for which groups `after` holds; all, when it is None.
+            last: the greatest entry instead, and only those before `after` count.
+
+        Returns:
+            Whether each group has such an entry, and its values, null where it has not.
+
+        Raises:
+            RunFailed: WEIGHT_OVERFLOW.
+        """
+        source = np.full(len(hashes), -1, np.int64)
+        places = np.zeros(len(hashes), np.int64)
+        windows = self._windows(hashes, chains)
+        if after is not None:
+            windows = [_limited(w, after, where_after, last=last) for w in windows]
+        for start in range(0, len(hashes) if windows else 0, GROUPS_AT_ONCE):
+            some = np.arange(start, min(start + GROUPS_AT_ONCE, len(hashes)))
+            source[some], places[some], rows = find_first(
+                [w.take(some) for w in windows], last=last
+            )
+            self.rows_read += rows
+        return source >= 0, self._values(source, places)
+
+    def live(self, hashes: Hashes, chains: Chains) -> Segments:
+        """All entries of each group with a weight above 0, in key order.
+
+        Raises:
+            RunFailed: WEIGHT_OVERFLOW.
+        """
+        windows = self._windows(hashes, chains)
+        if not windows:
+            offsets = np.zeros(len(hashes) + 1, np.int64)
+            return Segments(offsets, tuple(self._layout.empty_columns()), np.zeros(0, np.int64))
+        gathered = gather(windows)
+        self.rows_read += gathered.rows
+        alive = np.flatnonzero(gathered.weights > 0)
+        offsets = np.searchsorted(gathered.owners[alive], np.arange(len(hashes) + 1), "left")
+        return Segments(offsets, gathered.payload(alive), gathered.weights[alive])
+
+    def at_ranks(
+        self, hashes: Hashes, chains: Chains, groups: Indices, ranks: Indices
+    ) -> tuple[Mask, tuple[pa.Array, ...]]:
+        """Entries by rank: each entry as often as its weight says, counted from 0 in key order.
+
+        Args:
+            hashes: of the groups.
+            chains: of the groups; none of them may have an entry with a weight below 0.
+            groups: per question, the ordinal of the group it is about.
+            ranks: per question, the rank.
+
+        Returns:
+            Whether each group has that many, and the values, null where it has not.
+        """
+        source = np.full(len(ranks), -1, np.int64)
+        places = np.zeros(len(ranks), np.int64)
+        bounds = self._windows(hashes, chains)
+        for start in range(0, len(ranks) if bounds else 0, GROUPS_AT_ONCE):
+            some = slice(start, start + GROUPS_AT_ONCE)
+            windows = [w.take(groups[some]) for w in bounds]
+            source[some], places[some], rows = find_ranks(windows, ranks[some])
+            self.rows_read += rows
+        return source >= 0, self._values(source, places)
+
+    def _windows(self, hashes: Hashes, chains: Chains) -> list[Window]:
+        """Where the groups are in each run."""
+        return [Window(run, *run.groups(hashes, chains)) for run in self._runs]
+
+    def _values(self, source: Indices, places: Indices) -> tuple[pa.Array, ...]:
+        """The values at places of runs; null where there is no run."""
+        found = np.flatnonzero(source >= 0)
+        if not len(found):
+            return tuple(pa.nulls(len(source), c.type) for c in self._layout.components)
+        columns = payload_at(self._runs, source[found], places[found])
+        if len(found) == len(source):
+            return columns
+        index = np.zeros(len(source), np.int64)
+        index[found] = np.arange(len(found))
+        chosen = pa.array(index, mask=source < 0)
+        return tuple(column.take(chosen) for column in columns)
+
+    def merge(self, writer: RunWriter, low: int = 0, high: int = HASH_MAX) -> None:
+        """Write the sum of all runs for the groups with a hash from `low` to `high`.
+
+        Raises:
+            RunFailed: WEIGHT_OVERFLOW.
+        """
+        for rows in self.scan(low, high):
+            writer.write(rows)
+
+    def scan(self, low: int = 0, high: int = HASH_MAX) -> Iterator[pa.Table]:
+        """All entries with a weight other than 0 as rows of a run, in order, in pieces of about `SCAN_ROWS` rows.
+
+        A group is in one piece.
+
+        Raises:
+            RunFailed: WEIGHT_OVERFLOW.
+        """
+        if not self._readers and self._extra is not None:
+            yield self._piece(low, high)
+        for start, stop in pieces(self._readers, low, high, SCAN_ROWS):
+            yield self._piece(start, stop)
+
+    def _piece(self, low: int, high: int) -> pa.Table:
+        parts = [] if self._extra is None else [self._extra.between(low, high)]
+        for reader in self._readers:
+            start, stop = max(low, reader.file.low), min(high, reader.file.high)
+            if start <= stop:
+                rows = reader.rows_between(start, stop)
+                parts.append(Entries.from_table(rows, self._layout))
+        parts = [part for part in parts if len(part)]
+        return add_up(parts).to_table(self._layout) if parts else self._layout.schema.empty_table()
+
+
+def _limited(window: Window, after: Keys, where: Mask | None, *, last: bool) -> Window:
+    """What is left of ranges behind (with `last`: before) a key."""
+    some = np.flatnonzero(window.lengths if where is None else window.lengths.astype(bool) & where)
+    low, high = window.low[some], window.high[some]
+    bounds = window.run.bounds(low, high, after.take(some), right=not last)
+    moved = window.high.copy() if last else window.low.copy()
+    moved[some] = bounds
+    low, high = (window.low, moved) if last else (moved, window.high)
+    return Window(window.run, low, high)

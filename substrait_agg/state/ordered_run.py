@@ -1,0 +1,279 @@
+"""One run of an ordered tree as a row of places 0, 1, ...: where groups and keys are in it, and what is at some places.
+
+All is done for many places at once, page by page; only the pages that are touched are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from substrait_agg.state.entries import Chains, Entries, TreeLayout
+from substrait_agg.state.keys import Keys, before
+from substrait_agg.state.rows import Hashes, Indices, Mask
+from substrait_agg.state.run import HASH_MAX, RunReader
+from substrait_agg.state.weights import Weights
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Adjacent rows of a run: their entries, and the running sum of the weights."""
+
+    entries: Entries
+    cum: Weights
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Some places of a run, sorted out by page.
+
+    Attributes:
+        parts: pages, and the rows wanted of each.
+        back: what puts rows that were gathered page by page in the order they were asked for; None when they are in it.
+    """
+
+    parts: tuple[tuple[Page, Indices], ...]
+    back: Indices | None
+
+    def numbers(self, column: Callable[[Page], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """The places of a column of numbers."""
+        found = [column(page)[rows] for page, rows in self.parts]
+        whole = found[0] if len(found) == 1 else np.concatenate(found)
+        return whole if self.back is None else whole[self.back]
+
+    def values(self, column: Callable[[Page], pa.Array]) -> pa.Array:
+        """The places of an Arrow column."""
+        found = [column(page).take(pa.array(rows)) for page, rows in self.parts]
+        whole = found[0] if len(found) == 1 else pa.concat_arrays(found)
+        return whole if self.back is None else whole.take(pa.array(self.back))
+
+    def keys(self) -> Keys:
+        """The keys at the places."""
+        found = Keys.concat([page.entries.keys.take(rows) for page, rows in self.parts])
+        return found if self.back is None else found.take(self.back)
+
+    def weights(self) -> Weights:
+        """The weights at the places."""
+        return self.numbers(lambda page: page.entries.weights)
+
+    def cum(self) -> Weights:
+        """The running sums of weights at the places, each with its own."""
+        return self.numbers(lambda page: page.cum)
+
+    def payload(self) -> tuple[pa.Array, ...]:
+        """The values at the places."""
+        count = len(self.parts[0][0].entries.payload)
+        return tuple(self.values(lambda page, i=i: page.entries.payload[i]) for i in range(count))  # type: ignore[misc]
+
+
+class OrderedRun:
+    """A run of an ordered tree, read where it is needed.
+
+    Args:
+        pages: at least one, none of them empty.
+        low: least hash whose rows are live here.
+        high: greatest such hash.
+    """
+
+    def __init__(self, pages: Sequence[Page], low: int = 0, high: int = HASH_MAX) -> None:
+        self._pages = pages
+        self._low, self._high = np.uint64(low), np.uint64(high)
+        self._first = np.array([page.entries.hashes[0] for page in pages], np.uint64)
+        self._last = np.array([page.entries.hashes[-1] for page in pages], np.uint64)
+        self._starts = np.cumsum([0, *(len(page.entries) for page in pages)])
+        self._fences: Keys | None = None
+
+    @staticmethod
+    def of_reader(reader: RunReader, layout: TreeLayout) -> OrderedRun:
+        """The run in a file; its pages are prepared once per process."""
+        found = reader.derived.get(OrderedRun)
+        if not isinstance(found, OrderedRun):
+            pages = [
+                Page(Entries.from_table(page, layout), page.column("cum").to_numpy())
+                for page in reader.pages
+            ]
+            found = reader.derived[OrderedRun] = OrderedRun(pages)
+        return found.between(reader.file.low, reader.file.high)
+
+    @staticmethod
+    def of_entries(entries: Entries) -> OrderedRun:
+        """A run in memory, of at least one entry."""
+        return OrderedRun([Page(entries, np.cumsum(entries.weights))])
+
+    def between(self, low: int, high: int) -> OrderedRun:
+        """The same run with other hashes live."""
+        run = object.__new__(OrderedRun)
+        run.__dict__ |= self.__dict__
+        run._low, run._high = np.uint64(low), np.uint64(high)
+        return run
+
+    def at(self, places: Indices) -> Located:
+        """Rows by place."""
+        pages = np.searchsorted(self._starts, places, "right") - 1
+        order, parts = self._by_page(pages)
+        found = [(self._pages[p], places[which] - self._starts[p]) for p, which in parts]
+        if not found:
+            return Located(((self._pages[0], places),), None)
+        back = None
+        if order is not None:
+            back = np.empty_like(order)
+            back[order] = np.arange(len(order))
+        return Located(tuple(found), back)
+
+    @staticmethod
+    def _by_page(pages: Indices) -> tuple[Indices | None, list[tuple[int, Indices]]]:
+        """Which elements belong to each page, and the order this puts them in (None when they are in it)."""
+        order = None
+        if (pages[1:] < pages[:-1]).any():
+            order = np.argsort(pages, kind="stable")
+            pages = pages[order]
+        cuts = np.concatenate([np.flatnonzero(np.diff(pages, prepend=-1)), [len(pages)]])
+        which = np.arange(len(pages)) if order is None else order
+        return order, [(int(pages[a]), which[a:b]) for a, b in pairwise(cuts)]
+
+    def groups(self, hashes: Hashes, chains: Chains) -> tuple[Indices, Indices]:
+        """From which place to which (exclusive) the entries of each group are; an empty range where there are none."""
+        low = self._hash_bounds(hashes, right=False)
+        high = self._hash_bounds(hashes, right=True)
+        empty = (hashes < self._low) | (hashes > self._high) | (low >= high)
+        low[empty] = high[empty] = 0
+        there = np.flatnonzero(~empty)
+        if len(there):
+            self._narrow_to_chains(low, high, chains, there)
+        return low, high
+
+    def _hash_bounds(self, hashes: Hashes, *, right: bool) -> Indices:
+        """How many rows have a hash below (with `right`: not above) each."""
+        if right:
+            pages = np.searchsorted(self._first, hashes, "right") - 1
+        else:
+            pages = np.searchsorted(self._last, hashes, "left")
+        inside = np.flatnonzero((pages >= 0) & (pages < len(self._pages)))
+        bounds = np.where(pages < 0, 0, self._starts[-1])
+        for p, which in self._by_page(pages[inside])[1]:
+            at = inside[which]
+            stored = self._pages[p].entries.hashes
+            side: Any = "right" if right else "left"
+            bounds[at] = self._starts[p] + np.searchsorted(stored, hashes[at], side)
+        return bounds
+
+    def _narrow_to_chains(
+        self, low: Indices, high: Indices, chains: Chains, there: Indices
+    ) -> None:
+        one = (self._chains(low[there]) == chains[there]) & (
+            self._chains(high[there] - 1) == chains[there]
+        )
+        mixed = there[~one]
+        wanted, start, stop = chains[mixed], low[mixed], high[mixed]
+        low[mixed] = bisect(start, stop, lambda at, i: self._chains(at) < wanted[i])
+        high[mixed] = bisect(start, stop, lambda at, i: self._chains(at) <= wanted[i])
+
+    def _chains(self, places: Indices) -> Chains:
+        return self.at(places).numbers(lambda page: page.entries.chains)
+
+    def bounds(self, low: Indices, high: Indices, keys: Keys, *, right: bool) -> Indices:
+        """For each key the first place of a range whose key is not below (with `right`: is above) it.
+
+        Args:
+            low: where the ranges begin; each lies within one group.
+            high: where they end (exclusive).
+            keys: one per range.
+            right: whether an equal key is passed, too.
+        """
+        result = low.copy()
+        there = np.flatnonzero(low < high)
+        pages = self._pages_of(low[there], high[there], keys, there, right=right)
+        for p, which in self._by_page(pages)[1]:
+            at = there[which]
+            start, stop = self._starts[p], self._starts[p + 1]
+            inside = _bounds_in_page(
+                self._pages[p].entries.keys,
+                np.maximum(low[at], start) - start,
+                np.minimum(high[at], stop) - start,
+                keys.take(at) if len(at) < len(keys) else keys,
+                right=right,
+            )
+            result[at] = start + inside
+        return result
+
+    def _pages_of(
+        self, low: Indices, high: Indices, keys: Keys, rows: Indices, *, right: bool
+    ) -> Indices:
+        """The page in which each bound is: the last one that does not begin behind it."""
+        first = np.searchsorted(self._starts, low, "right") - 1
+        last = np.searchsorted(self._starts, high - 1, "right") - 1
+        if (first == last).all():
+            return first
+        fences = self._page_keys()
+        return (
+            bisect(
+                first + 1,
+                last + 1,
+                lambda at, i: before(fences, at, keys, rows[i], or_equal=right),
+            )
+            - 1
+        )
+
+    def _page_keys(self) -> Keys:
+        """The first key of each page."""
+        if self._fences is None:
+            begin = np.zeros(1, np.int64)
+            self._fences = Keys.concat([page.entries.keys.take(begin) for page in self._pages])
+        return self._fences
+
+
+def _bounds_in_page(
+    stored: Keys, low: Indices, high: Indices, keys: Keys, *, right: bool
+) -> Indices:
+    whole = len(stored.words) == 1 and stored.rest is None
+    if (low == low[0]).all() and (high == high[0]).all():
+        # One range: the first word is searched at once.
+        start, word = int(low[0]), stored.words[0][low[0] : high[0]]
+        if whole:
+            return start + np.searchsorted(word, keys.words[0], "right" if right else "left")
+        low = start + np.searchsorted(word, keys.words[0], "left")
+        high = start + np.searchsorted(word, keys.words[0], "right")
+    return bisect(low, high, lambda at, i: before(stored, at, keys, i, or_equal=right))
+
+
+def bisect(low: Indices, high: Indices, passed: Callable[[Indices, Indices], Mask]) -> Indices:
+    """In each range from `low` to `high` (exclusive) the first place that is not passed.
+
+    Args:
+        low: where ranges begin.
+        high: where they end, and what is returned where all places are passed.
+        passed: says of places, and the ranges they are in, which are to be passed; monotone within a range.
+    """
+    low, high = low.copy(), high.copy()
+    active = np.flatnonzero(low < high)
+    start, stop = low[active], high[active]
+    while len(active):
+        middle = (start + stop) >> 1
+        go_on = passed(middle, active)
+        start = np.where(go_on, middle + 1, start)
+        stop = np.where(go_on, stop, middle)
+        done = start >= stop
+        if done.any():
+            low[active[done]] = start[done]
+            active, start, stop = active[~done], start[~done], stop[~done]
+    return low
+
+
+def pieces(
+    readers: Sequence[RunReader], low: int, high: int, rows: int
+) -> Iterator[tuple[int, int]]:
+    """Ranges of hashes, from `low` to `high`, that hold about `rows` rows of all runs together, one group at least."""
+    total = sum(reader.file.rows for reader in readers)
+    biggest = max(readers, key=lambda reader: reader.file.rows, default=None)
+    if biggest is None:
+        return
+    page_rows = max(1, len(biggest.hashes[0]) * total // max(1, biggest.file.rows))
+    step = max(1, rows // page_rows)
+    cuts = sorted({int(h) for h in biggest.first[step::step] if low < int(h) <= high})
+    yield from zip([low, *cuts], [*(c - 1 for c in cuts), high], strict=True)

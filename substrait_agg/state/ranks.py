@@ -1,0 +1,167 @@
+"""Entries by rank: bisection over keys, with the running sums of weights that runs keep.
+
+How many rows of a group are not above a key is the sum over the runs of a difference of two running sums. Each round
+asks this of several keys taken from the run with most candidates, and keeps what is between two of them; a few candidates are looked at
+one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from substrait_agg.state.keys import Keys
+from substrait_agg.state.ordered_run import OrderedRun
+from substrait_agg.state.rows import Indices
+from substrait_agg.state.weights import Weights
+from substrait_agg.state.windows import Window, gather
+
+PIVOTS = 15
+FEW_ROWS = 128  # candidates of a question, all runs together, that are looked at one by one
+FEW_ROWS_PER_RUN = 2 * (PIVOTS + 1)  # so that a round always leaves fewer candidates
+
+Table = npt.NDArray[np.int64]  # a row per run, a column per question
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """Places that may be the answers.
+
+    Attributes:
+        runs: the runs.
+        start: where the group begins in each run.
+        base: the running sum before that.
+        low: where candidates begin.
+        high: where they end (exclusive).
+        ranks: what is asked.
+    """
+
+    runs: tuple[OrderedRun, ...]
+    start: Table
+    base: Table
+    low: Table
+    high: Table
+    ranks: Indices
+
+    def take(self, which: npt.NDArray[np.int64]) -> _Candidates:
+        """Some of the questions."""
+        return _Candidates(
+            self.runs,
+            self.start[:, which],
+            self.base[:, which],
+            self.low[:, which],
+            self.high[:, which],
+            self.ranks[which],
+        )
+
+    def counts(self, places: Table) -> Weights:
+        """How many rows are before these places, given for each run."""
+        total = np.zeros(places.shape[1], np.int64)
+        for i, run in enumerate(self.runs):
+            total += _sums(run, self.start[i], places[i], self.base[i])
+        return total
+
+
+def _sums(run: OrderedRun, start: Indices, places: Indices, base: Weights) -> Weights:
+    """The sum of the weights from the beginning of a group to each place (exclusive)."""
+    result = np.zeros(len(places), np.int64)
+    some = np.flatnonzero(places > start)
+    result[some] = run.at(places[some] - 1).cum() - base[some]
+    return result
+
+
+def find_ranks(windows: Sequence[Window], ranks: Indices) -> tuple[Indices, Indices, int]:
+    """Where the entry of each rank is.
+
+    Args:
+        windows: of each run (at least one), newest first, the rows of the group of each question.
+        ranks: of each question, from 0.
+
+    Returns:
+        The ordinal of a run that has the entry (-1 where there are not so many), its place there, and how many rows were read.
+    """
+    source, places = np.full(len(ranks), -1, np.int64), np.zeros(len(ranks), np.int64)
+    left = _begin(windows, ranks)
+    active = np.flatnonzero((ranks >= 0) & (ranks < left.counts(left.high)))
+    left, rows = left.take(active), 0
+    few = max(FEW_ROWS, FEW_ROWS_PER_RUN * len(windows))
+    while len(active):
+        small = (left.high - left.low).sum(axis=0) <= few
+        now = np.flatnonzero(small)
+        if len(now):
+            source[active[now]], places[active[now]], read = _look(left.take(now))
+            rows += read
+        active, left = active[~small], left.take(np.flatnonzero(~small))
+        if len(active):
+            left = _narrowed(left)
+            rows += PIVOTS * len(active)
+    return source, places, rows
+
+
+def _begin(windows: Sequence[Window], ranks: Indices) -> _Candidates:
+    low = np.stack([w.low for w in windows])
+    high = np.stack([w.high for w in windows])
+    base = np.zeros(low.shape, np.int64)
+    for i, window in enumerate(windows):
+        some = np.flatnonzero(window.lengths)
+        first = window.run.at(window.low[some])
+        base[i, some] = first.cum() - first.weights()
+    return _Candidates(tuple(w.run for w in windows), low, base, low, high, ranks)
+
+
+def _look(left: _Candidates) -> tuple[Indices, Indices, int]:
+    """The answers among few candidates."""
+    gathered = gather(
+        [Window(r, left.low[i], left.high[i]) for i, r in enumerate(left.runs)],
+    )
+    running = np.cumsum(gathered.weights)
+    starts = np.searchsorted(gathered.owners, np.arange(len(left.ranks)), "left")
+    before = running[starts] - gathered.weights[starts]
+    wanted = left.ranks - left.counts(left.low) + before
+    found = np.flatnonzero(running > wanted[gathered.owners])
+    owners, where = np.unique(gathered.owners[found], return_index=True)
+    answers = found[where]
+    source, places = np.full(len(wanted), -1, np.int64), np.zeros(len(wanted), np.int64)
+    source[owners], places[owners] = gathered.source[answers], gathered.places[answers]
+    return source, places, gathered.rows
+
+
+def _narrowed(left: _Candidates) -> _Candidates:
+    """The candidates between two neighbouring pivots."""
+    count = len(left.ranks)
+    each = np.repeat(np.arange(count), PIVOTS)
+    wide = left.take(each)
+    keys = _pivots(left)
+    bounds = np.stack(
+        [run.bounds(wide.low[i], wide.high[i], keys, right=True) for i, run in enumerate(left.runs)]
+    )
+    passed = (wide.counts(bounds) <= wide.ranks).reshape(count, PIVOTS).sum(axis=1)
+    by_pivot = bounds.reshape(len(left.runs), count, PIVOTS)
+    at = np.arange(count)
+    below = by_pivot[:, at, np.maximum(passed - 1, 0)]
+    above = by_pivot[:, at, np.minimum(passed, PIVOTS - 1)]
+    low = np.where(passed > 0, below, left.low)
+    high = np.where(passed < PIVOTS, above, left.high)
+    return _Candidates(left.runs, left.start, left.base, low, high, left.ranks)
+
+
+def _pivots(left: _Candidates) -> Keys:
+    """Per question keys at even distances among the candidates of the run that has most of them."""
+    lengths = left.high - left.low
+    widest = lengths.argmax(axis=0)
+    at = np.arange(len(widest))
+    steps = np.arange(1, PIVOTS + 1)
+    places = left.low[widest, at][:, None] + lengths[widest, at][:, None] * steps // (PIVOTS + 1)
+    parts: list[Keys] = []
+    order: list[Indices] = []
+    for i, run in enumerate(left.runs):
+        chosen = np.flatnonzero(widest == i)
+        if len(chosen):
+            parts.append(run.at(places[chosen].reshape(-1)).keys())
+            order.append((chosen[:, None] * PIVOTS + np.arange(PIVOTS)).reshape(-1))
+    back = np.empty(places.size, np.int64)
+    back[np.concatenate(order)] = np.arange(places.size)
+    return Keys.concat(parts).take(back)

@@ -1,0 +1,59 @@
+"""Sums of weights that notice when they leave 64 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from substrait_agg.errors import RunFailed
+
+Weights = npt.NDArray[np.int64]
+_LOW = np.int64(0xFFFFFFFF)
+
+
+def sum_runs_of_rows(weights: Weights, starts: npt.NDArray[np.int64]) -> Weights:
+    """The sum of the rows from each start to the next.
+
+    Raises:
+        RunFailed: WEIGHT_OVERFLOW.
+    """
+    if len(starts) == len(weights):
+        return weights
+    if not len(starts):
+        return np.zeros(0, np.int64)
+    if _largest(weights) < (1 << 63) // len(weights):
+        return np.asarray(np.add.reduceat(weights, starts))
+    high = np.add.reduceat(weights >> 32, starts)
+    return _joined(high, np.add.reduceat(weights & _LOW, starts))
+
+
+def add_weights(parts: Sequence[Weights]) -> Weights:
+    """The element-wise sum of columns (at least one).
+
+    Raises:
+        RunFailed: WEIGHT_OVERFLOW.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    if sum(_largest(part) for part in parts) < 1 << 63:
+        return np.asarray(sum(parts[1:], start=parts[0]))
+    high = np.sum([part >> 32 for part in parts], axis=0)
+    return _joined(high, np.sum([part & _LOW for part in parts], axis=0))
+
+
+def _largest(weights: Weights) -> int:
+    return max(abs(int(weights.max())), abs(int(weights.min()))) if len(weights) else 0
+
+
+def _joined(high: Weights, low: Weights) -> Weights:
+    high += low >> 32
+    lost = (high < -(1 << 31)) | (high >= 1 << 31)
+    if lost.any():
+        raise RunFailed(
+            "WEIGHT_OVERFLOW",
+            f"{int(lost.sum())} values have a weight that exceeds 64 bits",
+            help="check the weight column of the source: weights of this size are hardly meant",
+        )
+    return (high << 32) | (low & _LOW)

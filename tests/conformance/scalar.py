@@ -1,0 +1,67 @@
+"""Runs scalar cases through validation and Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from substrait_agg.bind.bound import Constant
+from tests.conformance.cases import Case, Literal
+from tests.conformance.evaluating import Answer, Asked, Failed, evaluate
+from tests.conformance.outcomes import Outcome, same
+from tests.conformance.scalar_plans import Bound, bind_case
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FORMS = {True: "arguments in columns", False: "arguments as constants"}
+
+
+def run_scalar(spark: SparkSession, cases: Sequence[Case]) -> list[Outcome]:
+    """The outcome of every case, in their order; each runs with its arguments in columns and as constants."""
+    bound = [bind_case(case) for case in cases]
+    outcomes = {
+        b.case: Outcome(b.case, "refused", ", ".join(b.codes))
+        for b in bound
+        if b.expression is None
+    }
+    valued = [b for b in bound if b.expression is not None and b.case.expected.kind == "value"]
+    others = [b for b in bound if b.expression is not None and b.case.expected.kind != "value"]
+    for in_columns in FORMS:
+        answers = evaluate(spark, [_asked(b) for b in valued], in_columns=in_columns)
+        for one in others:
+            answers += evaluate(spark, [_asked(one)], in_columns=in_columns)
+        for item, answer in zip([*valued, *others], answers, strict=True):
+            _keep(outcomes, _judge(item.case, answer, FORMS[in_columns]))
+    return [outcomes[case] for case in cases]
+
+
+def _keep(outcomes: dict[Case, Outcome], new: Outcome) -> None:
+    """The worse of two outcomes stays."""
+    known = outcomes.get(new.case)
+    if known is None or known.verdict == "passes":
+        outcomes[new.case] = new
+
+
+def _asked(bound: Bound) -> Asked:
+    if bound.expression is None:
+        message = f"{bound.case.text} was refused"
+        raise ValueError(message)
+    value = bound.case.expected.value
+    wanted = Constant(value.type, value.value) if isinstance(value, Literal) else None
+    return Asked(bound.expression, wanted)
+
+
+def _judge(case: Case, answer: Answer, form: str) -> Outcome:
+    expected = case.expected
+    if isinstance(answer, Failed):
+        right = expected.kind == "error"
+        return Outcome(case, "passes" if right else "wrong", f"{form}: {answer.message}")
+    found, wanted = answer
+    if expected.kind == "undefined":
+        return Outcome(case, "passes")
+    if not isinstance(expected.value, Literal):
+        return Outcome(case, "wrong", f"{form}: an error was expected, got {found!r}")
+    if same(found, wanted, expected.value.type):
+        return Outcome(case, "passes")
+    return Outcome(case, "wrong", f"{form}: expected {wanted!r}, got {found!r}")
