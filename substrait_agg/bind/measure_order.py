@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from substrait_agg.bind.bound import Constant, Expr, MeasureSort
-from substrait_agg.bind.context import Context, Schema, is_unknown
+from substrait_agg.bind.context import Context, Schema, is_keyable, is_unknown
 from substrait_agg.bind.expressions import bind_expression
 from substrait_agg.bind.measure_arguments import Matched, without_widening
 from substrait_agg.functions.aggregate_row import AggregateFunction
@@ -77,7 +77,7 @@ def check_order(
         context.report("ORDER_BY_NO_EFFECT", first, name=name, reason=part.reason)
         return True
     types = [k.expression.type for k in order.keys]
-    unordered = [t for t in types if t.kind not in ORDERED]
+    unordered = [t for t in types if t.kind not in ORDERED or not is_keyable(t)]
     if unordered:
         context.report("ORDER_KEY_NOT_SUPPORTED", first, name=name, type=unordered[0])
         return False

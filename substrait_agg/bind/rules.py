@@ -6,7 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from substrait_agg.bind.bound import BoundMeasure, Call, Constant, Expr
-from substrait_agg.bind.context import Context, GroupingInfo, Schema, is_unknown, listed
+from substrait_agg.bind.context import (
+    Context,
+    GroupingInfo,
+    Schema,
+    is_keyable,
+    is_unknown,
+    listed,
+)
 from substrait_agg.bind.convert import convert
 from substrait_agg.bind.grouping_calls import grouping_values
 from substrait_agg.bind.measure_arguments import Matched, expressions_of
@@ -69,11 +76,8 @@ def _distinct(draft: Draft, context: Context) -> bool:
     row, path = draft.row, f"{draft.measure.path}.invocation"
     if row is None or row.kind is None or not draft.asks_distinct:
         return True
-    part = row.distinct
-    if row.kind == "count" and not expressions_of(draft.arguments):
-        reason = "without an argument there are no values to tell apart"
-        context.report("DISTINCT_NOT_SUPPORTED", path, name=draft.name, reason=reason)
-        return False
+    over_rows = row.distinct_rows.handling == "refused" and not expressions_of(draft.arguments)
+    part = row.distinct_rows if over_rows else row.distinct
     if part.handling == "refused":
         context.report("DISTINCT_NOT_SUPPORTED", path, name=draft.name, reason=part.reason)
         return False
@@ -108,7 +112,7 @@ def _arguments(draft: Draft, context: Context) -> bool:
         return False
     types = tuple(e.type for e in given)
     path = draft.measure.path
-    if draft.matched is None:
+    if draft.matched is None or not _kept_apart(draft, draft.matched):
         context.report(
             "FUNCTION_ARGUMENTS", path, function=draft.name, types=_described(draft),
             takes=row.signature,
@@ -120,6 +124,12 @@ def _arguments(draft: Draft, context: Context) -> bool:
             "CONSTANT_ARGUMENT_INVALID", path, function=draft.name, argument=name, reason=reason
         )
     return not draft.matched.faults
+
+
+def _kept_apart(draft: Draft, matched: Matched) -> bool:
+    """Whether equal values can be told where the measure needs that: where it keeps values, not sums."""
+    summed = draft.row is not None and draft.row.state == "additive" and not draft.distinct
+    return summed or all(map(is_keyable, matched.types))
 
 
 def _described(draft: Draft) -> str:

@@ -136,7 +136,7 @@ class _Task:
         self._entries = [self._tree_writer(i) for i in range(len(plan.spec.trees))]
         self._keys_given = 0
         self._counters = dict.fromkeys(
-            ("input_rows", "partial_rows", "touched", "retracted", "inserted"), 0
+            ("input_rows", "partial_rows", "touched", "retracted", "inserted", "quarantined"), 0
         )
 
     def _name(self, tree: str) -> str:
@@ -201,6 +201,7 @@ class _Task:
     def _count(self, result: StepResult) -> None:
         weights = result.changes.column(WEIGHT).to_numpy()
         self._counters["touched"] += result.touched
+        self._counters["quarantined"] += result.kept_aside
         self._counters["retracted"] += int((weights < 0).sum())
         self._counters["inserted"] += int((weights > 0).sum())
 
@@ -233,8 +234,10 @@ class _Task:
             raise _Retry(misplaced=True, overflow=False)
         if plan.raw:
             self._counters["input_rows"] += batch.num_rows
-            hashed = self._hashed(batch, hashes)
-            return _with_key_types(split_rows(hashed, plan.spec), plan.spec)
+            rows = self._hashed(batch, hashes)
+            if plan.spec.guard < 0:  # else only the rows that count are split
+                rows = split_rows(rows, plan.spec)
+            return _with_key_types(rows, plan.spec)
         counted = batch.column(ROWS if plan.spec.weight != "one" else "w_0")
         self._counters["input_rows"] += pc.sum(counted).as_py() or 0
         checked = self._hashed(batch, hashes)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from substrait_agg.bind.bound import BoundMeasure, Expr
-from substrait_agg.flow.graph import TreeComponent, ValueTree
+from substrait_agg.bind.bound import BoundMeasure, Constant, Expr
+from substrait_agg.flow.graph import COMPUTED, Computed, TreeComponent, ValueTree
 from substrait_agg.functions.accumulators import Accumulator, WeightKind, digits_for
 from substrait_agg.functions.derive import FLOATS
-from substrait_agg.plan.types import INTEGER_BITS, Type
+from substrait_agg.plan.types import BOOL, INTEGER_BITS, Type
 
 _Item = TypeVar("_Item")
 Argument = tuple[Expr | None, Expr | None]
@@ -28,6 +28,7 @@ class Sharing:
     arguments: list[Argument] = field(default_factory=list)
     trees: list[ValueTree] = field(default_factory=list)
     accumulators: list[Accumulator] = field(default_factory=list)
+    computed: list[Computed] = field(default_factory=list)
 
     def argument(self, value: Expr | None, condition: Expr | None) -> int:
         """Ordinal of the argument; rows without value and filter are all rows."""
@@ -57,6 +58,14 @@ class Sharing:
         x, y = self.argument(left, condition), self.argument(right, condition)
         return self.accumulator(Accumulator("product", x, 0, 0, other=y, tree=tree))
 
+    def contributed(
+        self, implementation: str, column: str, arguments: tuple[int, ...], tree: int
+    ) -> int:
+        """Ordinal of the accumulator that adds up a column which a user-defined measure computes."""
+        ordinal = COMPUTED + _place(self.computed, Computed(implementation, arguments, column))
+        digits = digits_for(DECIMAL_BITS, self.weight if tree < 0 else "sign")
+        return self.accumulator(Accumulator("decimal", ordinal, DECIMAL_BITS, digits, tree=tree))
+
     def live(self, tree: int) -> int:
         """Ordinal of the accumulator that counts the live entries of a tree."""
         return self.accumulator(Accumulator("live", -1, 0, COUNT_DIGITS, tree=tree))
@@ -73,6 +82,13 @@ class Sharing:
         skipped = () if keep_nulls else tuple(range(len(components)))
         return self.tree(measure, components, skipped)
 
+    def whole_rows(self) -> None:
+        """Add the tree of all that is read of the input rows."""
+        if not self.arguments:
+            self.arguments.append((Constant(BOOL.as_nullable(False), value=True), None))
+        components = tuple(TreeComponent(i) for i in range(len(self.arguments)))
+        self._count_entries(ValueTree(components, (), ALL_ROWS), len(self.trees))
+
     def tree(
         self,
         measure: BoundMeasure,
@@ -87,7 +103,12 @@ class Sharing:
         for i, (value, descending, nulls_first) in enumerate(components):
             argument = self.argument(value, measure.filter if i in skipped else None)
             keys.append(TreeComponent(argument, descending, nulls_first))
-        tree = _place(self.trees, ValueTree(tuple(keys), skipped, present, elements))
+        made = ValueTree(tuple(keys), skipped, present, elements)
+        return self._count_entries(made, _place(self.trees, made))
+
+    def _count_entries(self, made: ValueTree, tree: int) -> int:
+        if tree == len(self.trees):
+            self.trees.append(made)
         self.accumulator(Accumulator("entries", -1, 0, COUNT_DIGITS, tree=tree))
         self.live(tree)
         return tree

@@ -8,6 +8,7 @@ from substrait_agg.bind.bound import BoundMeasure, MeasureSort
 from substrait_agg.bind.deep import deep_call
 from substrait_agg.bind.show import show
 from substrait_agg.flow.graph import (
+    COMPUTED,
     AggregateNode,
     Branch,
     FilterStep,
@@ -145,7 +146,7 @@ _ROLES: dict[str, tuple[str, ...]] = {
 
 def _read(node: AggregateNode, ordinal: int) -> str:
     read, measure = node.reads[ordinal], node.measures[ordinal]
-    roles = _ROLES.get(measure.kind, ())
+    roles = _ROLES.get(measure.kind, ("count", *("total" for _ in read.accumulators[1:])))
     parts = [
         f"{'total weight' if a < 0 else f'a{a}'} ({role})"
         for a, role in zip(read.accumulators, roles, strict=True)
@@ -178,6 +179,10 @@ def _summed(accumulator: Accumulator, node: AggregateNode, names: Names) -> str:
 
 
 def _argument(ordinal: int, node: AggregateNode, names: Names) -> str:
+    if ordinal >= COMPUTED:
+        made = node.computed[ordinal - COMPUTED]
+        given = ", ".join(_argument(a, node, names) for a in made.arguments)
+        return f"{made.implementation}.{made.column}({given})"
     value, condition = node.arguments[ordinal]
     text = "rows" if value is None else show(value, names)
     return text if condition is None else f"{text} where {show(condition, names)}"

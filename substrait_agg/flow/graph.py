@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal as OneOf
 
 from substrait_agg.bind.bound import BoundMeasure, Expr, SortKey
-from substrait_agg.functions.accumulators import Accumulator, WeightKind
+from substrait_agg.functions.accumulators import Accumulator, EarlyRetraction, WeightKind
 from substrait_agg.plan.types import Type
 
 
@@ -61,6 +61,19 @@ class Branch:
 
     origin: Origin
     steps: tuple[Step, ...]
+
+
+COMPUTED = 1 << 16
+"""Argument ordinals from here up are columns that a measure of the embedding program computes from others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A column that a user-defined measure computes: total `column` of `implementation` over the arguments `arguments`."""
+
+    implementation: str
+    arguments: tuple[int, ...]
+    column: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +140,9 @@ class AggregateNode:
         multiset: True for the operator without measures that keeps the rows of a view and their weights.
         path: place in the plan.
         sets: ordinals of the keys of each grouping set; empty for the one set of all keys.
+        computed: argument columns from `COMPUTED` on.
+        early: what becomes of a retraction that comes before its insertion.
+        guard: the tree of whole input rows that tells such retractions, or -1.
     """
 
     id: int
@@ -142,6 +158,9 @@ class AggregateNode:
     multiset: bool
     path: str
     sets: tuple[tuple[int, ...], ...] = ()
+    computed: tuple[Computed, ...] = ()
+    early: EarlyRetraction = "carry"
+    guard: int = -1
 
     @property
     def key_types(self) -> tuple[Type, ...]:

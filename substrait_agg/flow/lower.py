@@ -32,7 +32,7 @@ from substrait_agg.flow.graph import (
     TableOrigin,
 )
 from substrait_agg.flow.measures import share
-from substrait_agg.functions.accumulators import WeightKind
+from substrait_agg.functions.accumulators import EarlyRetraction, WeightKind
 
 Weights = Mapping[tuple[str, ...], WeightKind]
 
@@ -45,6 +45,7 @@ class _Lowering:
     """Operators built so far, in the order in which they run."""
 
     weights: Weights
+    early: EarlyRetraction
     operators: list[AggregateNode] = field(default_factory=list)
     placed: dict[int, AggregateNode] = field(default_factory=dict)
 
@@ -79,7 +80,9 @@ class _Lowering:
         weight = self.weight_of(inputs)
         places = places_of(ordinals)
         moved = tuple(_moved(m, places) for m in relation.measures)
-        shared = share(moved, weight)
+        early: EarlyRetraction = "carry" if weight == "one" else self.early
+        weight = "any" if early == "quarantine" else weight
+        shared = share(moved, weight, guarded=early != "carry")
         node = AggregateNode(
             id=len(self.operators),
             inputs=inputs,
@@ -94,6 +97,9 @@ class _Lowering:
             multiset=False,
             path=relation.path,
             sets=relation.sets if len(relation.sets) > 1 else (),
+            computed=shared.computed,
+            early=early,
+            guard=-1 if early == "carry" else len(shared.trees) - 1,
         )
         self.operators.append(node)
         return node
@@ -150,18 +156,21 @@ def _moved(measure: BoundMeasure, places: Mapping[int, int]) -> BoundMeasure:
     )
 
 
-def lower(plan: BoundPlan, weights: Weights | None = None) -> Flow:
+def lower(
+    plan: BoundPlan, weights: Weights | None = None, early: EarlyRetraction = "carry"
+) -> Flow:
     """The dataflow that keeps the plan's view up to date.
 
     Args:
         plan: the bound plan.
         weights: what is known of the weights of each table's changes; tables left out have weight 1 only.
+        early: what becomes of a retraction that comes before its insertion.
 
     Returns:
         Operators in running order. The view is a selection of the last operator's columns; where rows are
         computed above the last aggregate, the last operator is one that keeps those rows (`multiset`).
     """
-    return deep_call(_lower, plan, _Lowering(weights or {}))
+    return deep_call(_lower, plan, _Lowering(weights or {}, early))
 
 
 def _lower(plan: BoundPlan, lowering: _Lowering) -> Flow:

@@ -8,8 +8,10 @@ from functools import reduce
 
 from substrait_agg.bind.bound import BoundMeasure, Call, Conditional, Constant, Expr
 from substrait_agg.flow.accumulate import Argument, Sharing
-from substrait_agg.flow.graph import Read, Side, ValueTree
+from substrait_agg.flow.graph import Computed, Read, Side, ValueTree
 from substrait_agg.functions.accumulators import Accumulator, MeasureKind, WeightKind
+from substrait_agg.functions.registry import implementation_of
+from substrait_agg.functions.user import AdditiveMeasure
 from substrait_agg.plan.types import BOOL
 
 Decompose = Callable[[BoundMeasure, Sharing], Read]
@@ -23,19 +25,29 @@ class Shared:
     trees: tuple[ValueTree, ...]
     accumulators: tuple[Accumulator, ...]
     reads: tuple[Read, ...]
+    computed: tuple[Computed, ...]
 
 
-def share(measures: tuple[BoundMeasure, ...], weight: WeightKind) -> Shared:
+def share(
+    measures: tuple[BoundMeasure, ...], weight: WeightKind, *, guarded: bool = False
+) -> Shared:
     """The state from which all measures can be computed, nothing of it twice.
 
     Args:
         measures: over one input.
         weight: what is known of the weights of that input.
+        guarded: with a last tree over all arguments, which tells retractions that come before their insertion.
     """
     sharing = Sharing(weight)
     reads = tuple(_DECOMPOSE[measure.kind](measure, sharing) for measure in measures)
+    if guarded:
+        sharing.whole_rows()
     return Shared(
-        tuple(sharing.arguments), tuple(sharing.trees), tuple(sharing.accumulators), reads
+        tuple(sharing.arguments),
+        tuple(sharing.trees),
+        tuple(sharing.accumulators),
+        reads,
+        tuple(sharing.computed),
     )
 
 
@@ -54,14 +66,19 @@ def _given(condition: Expr | None, *more: Expr) -> Expr | None:
     return _and([*([] if condition is None else [condition]), *more])
 
 
+def _rows_counted(measure: BoundMeasure, sharing: Sharing) -> int:
+    """The accumulator that counts the rows in which no argument is null."""
+    if len(measure.arguments) > 1:
+        present = [_present(a) for a in measure.arguments if a.type.nullable]
+        return sharing.count(None, _given(measure.filter, *present))
+    return sharing.count(measure.argument, measure.filter)
+
+
 def _count(measure: BoundMeasure, sharing: Sharing) -> Read:
     if measure.distinct:
         tree = sharing.values(measure, measure.arguments)
         return Read((sharing.live(tree),), tree)
-    if len(measure.arguments) > 1:
-        present = [_present(a) for a in measure.arguments if a.type.nullable]
-        return Read((sharing.count(None, _given(measure.filter, *present)),))
-    return Read((sharing.count(measure.argument, measure.filter),))
+    return Read((_rows_counted(measure, sharing),))
 
 
 def _sum(measure: BoundMeasure, sharing: Sharing) -> Read:
@@ -111,27 +128,44 @@ def _extreme(side: Side) -> Decompose:
     return decompose
 
 
-def _ordered(measure: BoundMeasure, sharing: Sharing) -> tuple[int, int]:
-    """The tree of a measure in its order, and which component is its value."""
-    value = measure.arguments[0]
+def _ordered(measure: BoundMeasure, sharing: Sharing) -> tuple[int, tuple[int, ...]]:
+    """The tree of a measure in its order, and which components are its arguments."""
     keys = [(s.expression, s.descending, s.nulls_first) for s in measure.order]
-    written = [repr(k) for k, _, _ in keys]
-    place = written.index(repr(value)) if repr(value) in written else len(keys)
-    if place == len(keys):
-        keys.append((value, False, False))
-    skipped = () if measure.keep_nulls else (place,)
-    return sharing.tree(measure, keys, skipped), place
+    places = []
+    for value in measure.arguments:
+        written = [repr(k) for k, _, _ in keys]
+        if repr(value) not in written:
+            keys.append((value, False, False))
+            written.append(repr(value))
+        places.append(written.index(repr(value)))
+    skipped = () if measure.keep_nulls else tuple(places)
+    return sharing.tree(measure, keys, skipped), tuple(places)
 
 
 def _scan(measure: BoundMeasure, sharing: Sharing) -> Read:
-    tree, place = _ordered(measure, sharing)
-    return Read((), tree, (place,))
+    tree, places = _ordered(measure, sharing)
+    return Read((), tree, places)
+
+
+def _user(measure: BoundMeasure, sharing: Sharing) -> Read:
+    declared = implementation_of(measure.implementation)
+    implementation = declared.implementation
+    if not isinstance(implementation, AdditiveMeasure):
+        return _scan(measure, sharing)
+    tree = sharing.values(measure, measure.arguments) if measure.distinct else -1
+    arguments = tuple(sharing.argument(a, measure.filter) for a in measure.arguments)
+    totals = [
+        sharing.contributed(declared.key, column, arguments, tree)
+        for column in implementation.columns
+    ]
+    count = sharing.live(tree) if measure.distinct else _rows_counted(measure, sharing)
+    return Read((count, *totals), tree)
 
 
 def _end(side: Side) -> Decompose:
     def decompose(measure: BoundMeasure, sharing: Sharing) -> Read:
-        tree, place = _ordered(measure, sharing)
-        return Read((), tree, (place,), side)
+        tree, places = _ordered(measure, sharing)
+        return Read((), tree, places, side)
 
     return decompose
 
@@ -186,6 +220,7 @@ _DECOMPOSE: Mapping[MeasureKind, Decompose] = {
     "min_by": _by("first"),
     "max_by": _by("last"),
     "list_union_distinct": _union,
+    "user": _user,
     "surrogate_key": _nothing,
     "grouping": _nothing,
 }

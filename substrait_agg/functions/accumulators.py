@@ -41,6 +41,10 @@ STATE_CLASS: dict[MeasureKind, StateClass] = {
 WeightKind = OneOf["one", "sign", "any"]
 """What is known of the weights of an input: always 1; 1 or -1; any int64."""
 
+EarlyRetraction = OneOf["carry", "refuse", "quarantine"]
+"""What becomes of a retraction that comes before its insertion: it counts as a negative weight that is never shown; it fails
+the batch; it is kept aside until the insertion comes."""
+
 DIGIT_BITS = 32
 
 

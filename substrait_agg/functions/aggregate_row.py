@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
 from substrait_agg.functions.accumulators import STATE_CLASS, MeasureKind
+from substrait_agg.functions.aggregate_types import FAMILIES
 
 Handling = OneOf["honoured", "no-op", "refused"]
 """What becomes of a part of a measure: it is obeyed, provably changes nothing, or makes the plan be refused."""
@@ -68,7 +69,8 @@ class Parameter:
         elif self.role == "constant":
             shown = f"{self.name}: constant {self.rule}"
         else:
-            shown = f"{self.name}: " + (" or ".join(self.kinds) or "any type")
+            kinds = FAMILIES.get(self.kinds) or " or ".join(self.kinds)
+            shown = f"{self.name}: {kinds}"
         shown += ", ..." if self.repeats else ""
         return f"[{shown}]" if self.optional else shown
 
@@ -120,6 +122,7 @@ class AggregateFunction:
         aliases: other names that mean the same.
         options: option name, upper case -> values.
         distinct, order_by, filter: what becomes of these parts of a measure.
+        distinct_rows: what becomes of DISTINCT where rows are counted, that is without an argument.
         nulls: how null arguments count, a phrase.
         empty: the value where nothing counts, a phrase.
         keep_nulls: null values count.
@@ -141,6 +144,7 @@ class AggregateFunction:
     distinct: Part = HONOURED
     order_by: Part = HONOURED
     filter: Part = HONOURED
+    distinct_rows: Part = HONOURED
     nulls: str = "skipped"
     empty: str = "null"
     keep_nulls: bool = False

@@ -15,8 +15,21 @@ ALL_NUMBERS: tuple[str, ...] = (*NUMBERS, *UNSIGNED)
 BYTES = ("binary", "fixedbinary")
 POINTS = ("date", "precision_time", "precision_timestamp", "precision_timestamp_tz")
 SPANS = ("interval_year", "interval_day")
-ORDERED: tuple[str, ...] = (*ALL_NUMBERS, "bool", *TEXTS, *BYTES, *POINTS, *SPANS, "uuid")
-"""Type kinds with a total order: of intervals those whose parts can be compared."""
+ORDERED: tuple[str, ...] = (
+    *ALL_NUMBERS, "bool", *TEXTS, *BYTES, *POINTS, *SPANS, "uuid", "list", "struct",
+)  # fmt: skip
+"""Type kinds whose values can be compared: of intervals those without months and days in one, no maps."""
+
+FAMILIES: dict[tuple[str, ...], str] = {
+    (): "any type",
+    ALL_NUMBERS: "number",
+    INTEGERS: "integer",
+    ORDERED: "anything that can be compared",
+    (*ALL_NUMBERS, *POINTS): "number, date or time",
+    TEXTS: "text",
+    ("bool",): "boolean",
+}
+"""Type kinds that a parameter takes -> how they are called in messages and documents."""
 
 DECIMAL_OUTPUT = "functions_aggregate_decimal_output"
 

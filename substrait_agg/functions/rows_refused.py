@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from substrait_agg.functions.aggregate_parts import DATAFUSION, DUCKDB, ISTHMUS
-from substrait_agg.functions.aggregate_row import AggregateFunction, Parameter
+from substrait_agg.functions.aggregate_row import AggregateFunction, Parameter, refused
 
 _ANY = (Parameter("x", optional=True, repeats=True),)
 _REGRESSION = "write it with covar, variance, avg and count in a projection above the aggregate"
@@ -12,7 +12,16 @@ _SKETCH = "its result depends on an approximation that is not defined"
 
 def _known(names: str, producers: tuple[str, ...], reason: str) -> tuple[AggregateFunction, ...]:
     return tuple(
-        AggregateFunction(name, None, _ANY, producers=producers, reason=reason)
+        AggregateFunction(
+            name,
+            None,
+            _ANY,
+            producers=producers,
+            reason=reason,
+            distinct=refused(reason),
+            order_by=refused(reason),
+            filter=refused(reason),
+        )
         for name in names.split()
     )
 

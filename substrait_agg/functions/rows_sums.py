@@ -43,6 +43,7 @@ COUNTS = (
     AggregateFunction(
         "count", "count", (_COUNTED,), "count", (GENERIC, DECIMAL_OUTPUT),
         aliases=named("count_star", DUCKDB), options=OVERFLOW, order_by=ORDER_FREE,
+        distinct_rows=refused("without an argument there are no values to tell apart"),
         nulls="skipped; without an argument all rows count", empty="0",
     ),
     AggregateFunction(

@@ -65,13 +65,14 @@ def number_value(
     valid = present | (measure.kind == "sum0")
     if spec.accumulators[measure.total].kind == "float":
         return _float_value(measure, state.floats[measure.total], divisor, present, valid)
-    digits = _fixed(spec, state, measure.total)
+    digits = fixed_of(spec, state, measure.total)
     if measure.kind == "sum0":
         digits = np.where(present, digits, 0)
     return _convert(measure, digits, divisor, valid, rows)
 
 
-def _fixed(spec: OperatorSpec, state: GroupState, ordinal: int) -> exact.Digits:
+def fixed_of(spec: OperatorSpec, state: GroupState, ordinal: int) -> exact.Digits:
+    """The digits of an accumulator of fixed size."""
     offset = spec.layout.offsets[ordinal]
     return state.fixed[offset : offset + spec.accumulators[ordinal].digits]
 
@@ -80,7 +81,7 @@ def count_of(spec: OperatorSpec, state: GroupState, ordinal: int) -> Int64s:
     """A counting accumulator, `ROW_COUNT` being the total weight."""
     if ordinal == ROW_COUNT:
         return state.weight()
-    return _as_int64(_fixed(spec, state, ordinal)[:COUNT_DIGITS])
+    return _as_int64(fixed_of(spec, state, ordinal)[:COUNT_DIGITS])
 
 
 def _as_int64(digits: exact.Digits) -> Int64s:

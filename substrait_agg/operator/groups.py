@@ -18,61 +18,121 @@ from substrait_agg.operator.delta import (
 )
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.state.rows import Hashes, Indices, group_rows, take
-from substrait_agg.state.tree import KEYS_FROM, Found, Tree
+from substrait_agg.state.tree import Found, Tree
 
 Chains = npt.NDArray[np.uint16]
 MAX_CHAIN = (1 << 16) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Touched:
-    """The groups of a slice: ascending hashes, keys, and what the rows of the slice add to each.
+class RowGroups:
+    """Which rows belong to which of `count` groups.
 
     Attributes:
-        hashes: one per group.
+        order: the rows, those of one group behind each other.
+        starts: where in that order each group that has rows begins.
+        at: ordinals of those groups, ascending; None where all groups have rows.
+        count: number of groups.
+    """
+
+    order: Indices
+    starts: Indices
+    at: Indices | None
+    count: int
+
+    @staticmethod
+    def of(of_row: Indices, count: int) -> RowGroups:
+        """From the group of each row."""
+        order = np.argsort(of_row, kind="stable")
+        groups = of_row[order]
+        starts = np.flatnonzero(np.diff(groups, prepend=-1))
+        return RowGroups(order, starts, groups[starts], count)
+
+    def add_up(self, digits: exact.Digits) -> exact.Digits:
+        """Per group, the sum of its rows' uncarried digits."""
+        if self.at is None:
+            return add_up(digits, self.starts, self.order)
+        result = np.zeros((len(digits), self.count), np.int64)
+        if len(self.at):
+            result[:, self.at] = add_up(digits, self.starts, self.order)
+        return result
+
+    def add_up_floats(self, value: FloatDigits) -> FloatDigits:
+        """Per group, the sum of its rows' float digits."""
+        return FloatDigits(value.base, self.add_up(value.digits))
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """The groups of a slice.
+
+    Attributes:
+        hashes: one per group, ascending.
         keys: key columns.
         of_row: the group of each row of the slice.
-        weight: uncarried digits of the total weight.
-        fixed: uncarried digits per ordinal of the accumulators of fixed size that are fed by rows.
-        floats: digits per ordinal of the float accumulators that are fed by rows.
+        rows: the same, the other way round.
     """
 
     hashes: Hashes
     keys: list[pa.Array]
     of_row: Indices
-    weight: exact.Digits
-    fixed: dict[int, exact.Digits]
-    floats: dict[int, FloatDigits]
+    rows: RowGroups
 
     @property
     def count(self) -> int:
         """Number of groups."""
         return len(self.hashes)
 
+    def reordered(self, order: Indices) -> tuple[Touched, Indices]:
+        """The groups in another order, and the new place of each."""
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        of_row = place[self.of_row]
+        rows = RowGroups.of(of_row, self.count)
+        return Touched(self.hashes[order], take(self.keys, order), of_row, rows), place
+
 
 def gather(spec: OperatorSpec, slice_: pa.Table) -> Touched:
-    """Add up the delta rows of a slice per group."""
-    whole = slice_.combine_chunks()
-    hashes = whole.column("hash").to_numpy()
-    keys = [whole.column(f"k{i}").combine_chunks() for i in range(len(spec.keys))]
+    """The groups of the rows of a slice."""
+    hashes = slice_.column("hash").to_numpy()
+    keys = [slice_.column(f"k{i}").combine_chunks() for i in range(len(spec.keys))]
     order, first = group_rows(hashes, keys)
     starts = np.flatnonzero(first)
     chosen = order[starts]
     of_row = np.empty(len(order), np.int64)
     of_row[order] = np.cumsum(first) - 1
+    rows = RowGroups(order, starts, None, len(starts))
+    return Touched(hashes[chosen], take(keys, chosen), of_row, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What a slice adds to each group.
+
+    Attributes:
+        weight: uncarried digits of the total weight.
+        fixed: uncarried digits per ordinal of the accumulators of fixed size.
+        floats: digits per ordinal of the float accumulators.
+    """
+
+    weight: exact.Digits
+    fixed: dict[int, exact.Digits]
+    floats: dict[int, FloatDigits]
+
+
+def add_rows(spec: OperatorSpec, rows: pa.Table, groups: RowGroups) -> Sums:
+    """Add up delta rows per group, for the accumulators that rows feed."""
     fixed: dict[int, exact.Digits] = {}
     floats: dict[int, FloatDigits] = {}
     for i, accumulator in enumerate(spec.accumulators):
         if accumulator.tree >= 0:
             continue
         if accumulator.floating:
-            value = float_digits(whole, i, accumulator, spec.limb_bits)
-            floats[i] = FloatDigits(value.base, add_up(value.digits, starts, order))
+            value = float_digits(rows, i, accumulator, spec.limb_bits)
+            floats[i] = groups.add_up_floats(value)
         else:
-            digits = fixed_digits(whole, i, accumulator, spec.limb_bits)
-            fixed[i] = add_up(digits, starts, order)
-    weight = add_up(coefficients(whole, "w", spec.limb_bits), starts, order)
-    return Touched(hashes[chosen], take(keys, chosen), of_row, weight, fixed, floats)
+            fixed[i] = groups.add_up(fixed_digits(rows, i, accumulator, spec.limb_bits))
+    return Sums(groups.add_up(coefficients(rows, "w", spec.limb_bits)), fixed, floats)
 
 
 def assign_chains(groups: Touched, found: Found, tree: Tree) -> Chains:
@@ -124,8 +184,3 @@ def places(groups: Hashes, chains: Chains, hashes: Hashes, wanted: Chains) -> In
         at[wrong] += 1
         wrong = wrong[chains[at[wrong]] != wanted[wrong]]
     return at
-
-
-def keys_of(rows: pa.Table, keys: int) -> list[pa.Array]:
-    """The key columns of rows of the group tree."""
-    return [rows.column(KEYS_FROM + i).combine_chunks() for i in range(keys)]

@@ -60,9 +60,10 @@ def number_digits(values: pa.Array) -> FloatDigits:
     whole = np.ldexp(fraction, 53).astype(np.int64)
     unit = power.astype(np.int64) - 53
     place, shift = unit >> 5, unit & 31
-    place = np.where(whole == 0, place.max(initial=0), place)
-    base = int(place.min(initial=place.max(initial=0)))
-    digits = exact.zeros(int(place.max(initial=base)) - base + 4, len(number))
+    used = place[whole != 0]
+    base, top = (int(used.min()), int(used.max())) if len(used) else (0, 0)
+    place = np.where(whole != 0, place, base)
+    digits = exact.zeros(top - base + 4, len(number))
     size, sign = np.abs(whole), np.sign(whole)
     low, high = (size & _MASK) << shift, (size >> np.int64(DIGIT_BITS)) << shift
     rows = np.arange(len(number))

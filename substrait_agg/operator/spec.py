@@ -8,21 +8,32 @@ from typing import Any
 import pyarrow as pa
 
 from substrait_agg.bind.bound import BoundMeasure, Expr
-from substrait_agg.flow.graph import AggregateNode, Read, Side, ValueTree
+from substrait_agg.flow.graph import AggregateNode, Computed, Read, Side, ValueTree
 from substrait_agg.functions.accumulators import (
     DIGIT_BITS,
     Accumulator,
+    EarlyRetraction,
     MeasureKind,
     WeightKind,
 )
+from substrait_agg.functions.registry import implementation_of
+from substrait_agg.functions.user import AdditiveMeasure
 from substrait_agg.operator.layout import COUNT_DIGITS, Layout
 from substrait_agg.plan.arrow import to_arrow
-from substrait_agg.plan.types import Type
+from substrait_agg.plan.types import BOOL, Type
 from substrait_agg.state.entries import TreeLayout
 from substrait_agg.state.keys import Component
 from substrait_agg.state.run import PAGE_ROWS
 
-__all__ = ["COUNT_DIGITS", "ROW_COUNT", "MeasureSpec", "OperatorSpec", "TreeSpec", "operator_spec"]
+__all__ = [
+    "COUNT_DIGITS",
+    "ROW_COUNT",
+    "ComputedSpec",
+    "MeasureSpec",
+    "OperatorSpec",
+    "TreeSpec",
+    "operator_spec",
+]
 
 ROW_COUNT = -1  # ordinal that stands for the group's total weight
 SLICE_ROWS = 1 << 20
@@ -45,6 +56,7 @@ class MeasureSpec:
         options: (name, value that holds), upper case.
         constants: constant arguments: separator, n, fraction; of ``grouping`` one value per grouping set.
         inputs: types of its arguments.
+        implementation: of a user-defined measure.
     """
 
     kind: MeasureKind
@@ -59,6 +71,7 @@ class MeasureSpec:
     options: tuple[tuple[str, str], ...] = ()
     constants: tuple[Any, ...] = ()
     inputs: tuple[Type, ...] = ()
+    implementation: object = None
 
     @property
     def total(self) -> int:
@@ -100,6 +113,15 @@ class TreeSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class ComputedSpec:
+    """An argument column that a user-defined measure computes: total `column` over the columns `arguments`."""
+
+    implementation: AdditiveMeasure
+    arguments: tuple[int, ...]
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorSpec:
     """An incremental aggregate.
 
@@ -112,6 +134,9 @@ class OperatorSpec:
         is_global: no grouping: one group that is always shown.
         trees: ordered trees.
         always: indices of the empty grouping sets among several: their groups are always shown.
+        computed: argument columns from `COMPUTED` on.
+        early: what becomes of a retraction that comes before its insertion.
+        guard: ordinal of the tree of whole input rows that tells such retractions, or -1 where they are carried.
         page_rows: rows per page of a run.
         slice_rows: rows of input held at once.
     """
@@ -124,6 +149,9 @@ class OperatorSpec:
     is_global: bool
     trees: tuple[TreeSpec, ...] = ()
     always: tuple[int, ...] = ()
+    computed: tuple[ComputedSpec, ...] = ()
+    early: EarlyRetraction = "carry"
+    guard: int = -1
     page_rows: int = PAGE_ROWS
     slice_rows: int = SLICE_ROWS
     layout: Layout = field(init=False)
@@ -151,8 +179,9 @@ class OperatorSpec:
 
     @property
     def row_wise(self) -> bool:
-        """Whether its input comes row by row: trees and products are not made of sums."""
-        return bool(self.trees) or any(a.kind == "product" for a in self.accumulators)
+        """Whether its input comes row by row: trees, products and computed columns are not made of sums."""
+        products = any(a.kind == "product" for a in self.accumulators)
+        return bool(self.trees) or bool(self.computed) or products
 
     @property
     def output(self) -> pa.Schema:
@@ -173,7 +202,17 @@ def operator_spec(node: AggregateNode) -> OperatorSpec:
         is_global=not node.key_types,
         trees=tuple(_tree(tree, node.arguments) for tree in node.trees),
         always=tuple(i for i, keys in enumerate(node.sets) if not keys),
+        computed=tuple(map(_computed, node.computed)),
+        early=node.early,
+        guard=node.guard,
     )
+
+
+def _computed(column: Computed) -> ComputedSpec:
+    implementation = implementation_of(column.implementation).implementation
+    if not isinstance(implementation, AdditiveMeasure):
+        raise TypeError(column.implementation)
+    return ComputedSpec(implementation, column.arguments, column.column)
 
 
 def _measure(measure: BoundMeasure, read: Read) -> MeasureSpec:
@@ -190,6 +229,13 @@ def _measure(measure: BoundMeasure, read: Read) -> MeasureSpec:
         options=measure.options,
         constants=measure.constants,
         inputs=tuple(a.type for a in measure.arguments),
+        implementation=_implementation(measure),
+    )
+
+
+def _implementation(measure: BoundMeasure) -> object:
+    return (
+        implementation_of(measure.implementation).implementation if measure.implementation else None
     )
 
 
@@ -204,9 +250,8 @@ def _tree(tree: ValueTree, arguments: tuple[tuple[Expr | None, Expr | None], ...
     components = []
     for i, component in enumerate(tree.components):
         value, condition = arguments[component.argument]
-        if value is None:
-            raise TypeError("a component of a tree has no value")
-        type_ = value.type.children[0] if tree.elements else value.type
+        whole = BOOL if value is None else value.type
+        type_ = whole.children[0] if tree.elements else whole
         nullable = type_.nullable or condition is not None
         components.append(
             Component(

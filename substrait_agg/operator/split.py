@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from substrait_agg.functions.accumulators import Accumulator, WeightKind
+from substrait_agg.operator.computed import with_computed
 from substrait_agg.operator.delta import MINUS_BIN, NAN_BIN, PLUS_BIN
 from substrait_agg.operator.limbs import Cells, Int64s, masked, weight_limbs, weighted
 from substrait_agg.operator.names import WEIGHT
@@ -43,7 +44,8 @@ def split_rows(batch: pa.RecordBatch, spec: OperatorSpec) -> pa.RecordBatch:
     weight = np.ones(batch.num_rows, np.int64)
     if spec.weight != "one":
         weight = np.asarray(batch.column(WEIGHT).to_numpy())
-    arguments = {int(n[1:]): batch.column(n) for n in batch.schema.names if _is_argument(n)}
+    given = {int(n[1:]): batch.column(n) for n in batch.schema.names if _is_argument(n)}
+    arguments = with_computed(given, spec.computed)
     cells: Cells = {
         name: batch.column(name)
         for name in batch.schema.names

@@ -5,7 +5,7 @@ Pure: Arrow in, Arrow out; no Spark, no clock, no files of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +17,16 @@ from substrait_agg.errors import RunFailed
 from substrait_agg.functions import exact
 from substrait_agg.operator.delta import FloatDigits, add_floats, pack_floats, unpack_floats
 from substrait_agg.operator.finalize import GroupState, count_of
-from substrait_agg.operator.groups import Chains, Touched, assign_chains, gather, ordered_by_chain
+from substrait_agg.operator.groups import (
+    Chains,
+    Sums,
+    Touched,
+    add_rows,
+    assign_chains,
+    gather,
+    ordered_by_chain,
+)
+from substrait_agg.operator.guard import admit
 from substrait_agg.operator.layout import COUNT_DIGITS
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.operator.spec import OperatorSpec
@@ -25,9 +34,9 @@ from substrait_agg.operator.trees import (
     Delta,
     End,
     OpenTree,
+    add_entries,
     moved_end,
     tree_delta,
-    tree_totals,
 )
 from substrait_agg.operator.values import Groups, measure_values
 from substrait_agg.state.rows import Indices, Mask, as_mask, equal, take
@@ -46,6 +55,7 @@ class StepResult:
         changes: output columns and ``__weight``; retractions first.
         touched: groups touched.
         pending: keys touched and not emitted: ``hash``, ``dead`` and key columns.
+        kept_aside: how many rows more than before wait, in quarantine, for their insertion.
     """
 
     rows: pa.Table
@@ -53,6 +63,7 @@ class StepResult:
     changes: pa.Table
     touched: int
     pending: pa.Table
+    kept_aside: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,28 +95,35 @@ def step(spec: OperatorSpec, slice_: pa.Table, state: State, *, emit: bool = Tru
     Args:
         spec: the operator.
         slice_: delta rows, as described in `operator.delta`; several rows of one key are added up. Where there are ordered
-            trees, one row per input row, with ``x*`` and ``__weight``.
+            trees, one row per input row, with ``x*`` and ``__weight``; with a guard, ``x*`` and ``__weight`` alone.
         state: the operator's state before this batch.
         emit: whether touched groups are emitted now or stay pending.
 
     Raises:
         RunFailed: RESULT_OVERFLOW, WEIGHT_OVERFLOW or TOTAL_OVERFLOW.
     """
-    groups = gather(spec, slice_)
+    whole = slice_.combine_chunks()
+    groups = gather(spec, whole)
     found = state.tree.lookup(groups.hashes, groups.keys)
     groups, found, chains = _told_apart(spec, groups, found, state.tree)
     old = _restore(spec, groups.count, found)
+    stale = _waited(whole, groups) if spec.trees else np.zeros(groups.count, np.bool_)
+    rows_in = admit(spec, whole, groups, chains, state.open_tree)
     deltas = [
-        tree_delta(i, tree, slice_, groups.of_row, groups.hashes, chains, state.open_tree)
+        rows_in.delta
+        if i == spec.guard and rows_in.delta is not None
+        else tree_delta(
+            i, tree, rows_in.rows, rows_in.of_row, groups.hashes, chains, state.open_tree
+        )
         for i, tree in enumerate(spec.trees)
     ]
-    now = _add(spec, groups, deltas, old.state)
+    sums = add_rows(spec, rows_in.rows, rows_in.groups)
+    now = _add(spec, add_entries(spec, deltas, groups.count, sums), old.state)
     ends = _ends(spec, groups, chains, deltas, old, now)
     shown, values = old.shown, old.values
     changes = spec.output.append(pa.field(WEIGHT, pa.int64())).empty_table()
     if emit:
         shown = _shown(spec, groups, now)
-        stale = _waited(slice_, groups) if spec.trees else np.zeros(groups.count, np.bool_)
         values = measure_values(
             Groups(
                 spec, groups.hashes, chains, groups.keys, now, shown > 0, old.shown > 0,
@@ -123,7 +141,8 @@ def step(spec: OperatorSpec, slice_: pa.Table, state: State, *, emit: bool = Tru
     trees = tuple(
         delta.entries.to_table(tree.layout) for delta, tree in zip(deltas, spec.trees, strict=True)
     )
-    return StepResult(rows, trees, changes, groups.count, pending.slice(0, 0) if emit else pending)
+    waiting = pending.slice(0, 0) if emit else pending
+    return StepResult(rows, trees, changes, groups.count, waiting, rows_in.kept_aside)
 
 
 def _told_apart(
@@ -136,18 +155,7 @@ def _told_apart(
     order = ordered_by_chain(groups, chains)
     if order is None:
         return groups, found, chains
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    moved = Touched(
-        hashes=groups.hashes[order],
-        keys=take(groups.keys, order),
-        of_row=place[groups.of_row],
-        weight=groups.weight[:, order],
-        fixed={i: digits[:, order] for i, digits in groups.fixed.items()},
-        floats={
-            i: FloatDigits(value.base, value.digits[:, order]) for i, value in groups.floats.items()
-        },
-    )
+    moved, place = groups.reordered(order)
     return moved, replace(found, positions=place[found.positions]), chains[order]
 
 
@@ -210,19 +218,13 @@ def _unpack_fixed(values: pa.Array, digits: int) -> exact.Digits:
     return raw.reshape(-1, digits)[values.offset :].T.astype(np.int64)
 
 
-def _add(
-    spec: OperatorSpec, groups: Touched, deltas: Sequence[Delta], old: GroupState
-) -> GroupState:
-    counted, summed = tree_totals(spec, deltas, groups.count)
-    by_ordinal: Mapping[int, exact.Digits] = {**groups.fixed, **counted}
-    parts = [_sum(groups.weight, old.fixed[:COUNT_DIGITS])]
+def _add(spec: OperatorSpec, sums: Sums, old: GroupState) -> GroupState:
+    parts = [_sum(sums.weight, old.fixed[:COUNT_DIGITS])]
     for i, accumulator in enumerate(spec.accumulators):
         if not accumulator.floating:
             start = spec.layout.offsets[i]
-            parts.append(_sum(by_ordinal[i], old.fixed[start : start + accumulator.digits]))
-    floats = {
-        i: add_floats(old.floats[i], delta) for i, delta in {**groups.floats, **summed}.items()
-    }
+            parts.append(_sum(sums.fixed[i], old.fixed[start : start + accumulator.digits]))
+    floats = {i: add_floats(old.floats[i], delta) for i, delta in sums.floats.items()}
     return GroupState(np.concatenate(parts), floats)
 
 

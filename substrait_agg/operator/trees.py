@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from substrait_agg.functions import exact
-from substrait_agg.functions.accumulators import Accumulator
-from substrait_agg.operator.delta import FloatDigits, add_up, fixed_digits, float_digits
-from substrait_agg.operator.groups import Chains, places
+from substrait_agg.functions.accumulators import DIGIT_BITS, Accumulator
+from substrait_agg.operator.computed import with_computed
+from substrait_agg.operator.delta import FloatDigits, fixed_digits, float_digits
+from substrait_agg.operator.groups import Chains, RowGroups, Sums, places
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.operator.spec import OperatorSpec, TreeSpec
 from substrait_agg.operator.split import split_accumulator
@@ -119,32 +120,22 @@ def counted(accumulator: Accumulator, delta: Delta, groups: int) -> exact.Digits
 
 
 def distinct_sums(
-    ordinal: int, accumulator: Accumulator, spec: TreeSpec, delta: Delta, groups: int
+    spec: OperatorSpec, ordinal: int, delta: Delta, groups: int
 ) -> exact.Digits | FloatDigits:
     """What the entries that came to life or died add to a sum over the live entries."""
-    appeared = delta.appeared
+    accumulator = spec.accumulators[ordinal]
+    tree, appeared = spec.trees[accumulator.tree], delta.appeared
     moved = np.flatnonzero(appeared)
     of, weight = delta.groups[moved], appeared[moved]
     values = take(delta.entries.payload, moved)
-    columns = {a: values[i] for i, a in enumerate(spec.arguments)}
+    given = {a: values[i] for i, a in enumerate(tree.arguments)}
+    columns = with_computed(given, spec.computed)
     cells = split_accumulator(ordinal, accumulator, columns, weight, "sign")
     table = pa.table(cells)
-    order = np.arange(len(moved))
-    starts = np.flatnonzero(np.diff(of, prepend=-1))
+    rows = RowGroups.of(of, groups)
     if accumulator.floating:
-        value = float_digits(table, ordinal, accumulator, 32)
-        return FloatDigits(value.base, _spread(value.digits, order, starts, of, groups))
-    return _spread(fixed_digits(table, ordinal, accumulator, 32), order, starts, of, groups)
-
-
-def _spread(
-    digits: exact.Digits, order: Indices, starts: Indices, of: Indices, groups: int
-) -> exact.Digits:
-    """Sums per group at the places of the groups."""
-    result = np.zeros((len(digits), groups), np.int64)
-    if len(of):
-        result[:, of[starts]] = add_up(digits, starts, order)
-    return result
+        return rows.add_up_floats(float_digits(table, ordinal, accumulator, DIGIT_BITS))
+    return rows.add_up(fixed_digits(table, ordinal, accumulator, DIGIT_BITS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,22 +246,19 @@ def _overlaid(
     return tuple(overlaid(c, at, v) for c, v in zip(columns, values, strict=True))
 
 
-def tree_totals(
-    spec: OperatorSpec, deltas: Sequence[Delta], groups: int
-) -> tuple[dict[int, exact.Digits], dict[int, FloatDigits]]:
-    """What the slice adds to every accumulator that is fed by a tree, by ordinal: of fixed size, and floats."""
-    fixed: dict[int, exact.Digits] = {}
-    floats: dict[int, FloatDigits] = {}
+def add_entries(spec: OperatorSpec, deltas: Sequence[Delta], groups: int, sums: Sums) -> Sums:
+    """`sums` with what the slice adds to the accumulators that trees feed."""
+    fixed, floats = dict(sums.fixed), dict(sums.floats)
     for i, accumulator in enumerate(spec.accumulators):
         if accumulator.tree < 0:
             continue
-        delta, tree = deltas[accumulator.tree], spec.trees[accumulator.tree]
+        delta = deltas[accumulator.tree]
         if accumulator.kind in ("live", "entries"):
             fixed[i] = counted(accumulator, delta, groups)
             continue
-        total = distinct_sums(i, accumulator, tree, delta, groups)
+        total = distinct_sums(spec, i, delta, groups)
         if isinstance(total, FloatDigits):
             floats[i] = total
         else:
             fixed[i] = total
-    return fixed, floats
+    return Sums(sums.weight, fixed, floats)

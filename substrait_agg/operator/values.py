@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from substrait_agg.errors import RunFailed
 from substrait_agg.functions.accumulators import MeasureKind
-from substrait_agg.operator.finalize import GroupState, count_of, number_value
+from substrait_agg.operator.computed import additive_value, ordered_value
+from substrait_agg.operator.finalize import GroupState, count_of, fixed_of, number_value
 from substrait_agg.operator.groups import Chains
 from substrait_agg.operator.moments import moment_value
 from substrait_agg.operator.scans import SCANS
@@ -124,6 +125,15 @@ def _converted(values: pa.Array, measure: MeasureSpec) -> pa.Array:
         ) from error
 
 
+def _user(groups: Groups, measure: MeasureSpec, ordinal: int) -> pa.Array:
+    if not measure.accumulators:
+        return _scan(groups, measure, ordinal)
+    count, *totals = measure.accumulators
+    digits = [fixed_of(groups.spec, groups.state, t) for t in totals]
+    rows = count_of(groups.spec, groups.state, count)
+    return additive_value(measure, rows, digits, to_arrow(measure.type))
+
+
 def _scan(groups: Groups, measure: MeasureSpec, ordinal: int) -> pa.Array:
     """Only groups whose tree changed are scanned; the others keep their values."""
     delta = groups.deltas[measure.tree]
@@ -132,7 +142,11 @@ def _scan(groups: Groups, measure: MeasureSpec, ordinal: int) -> pa.Array:
     rows = np.flatnonzero(changed & groups.shown)
     tree: OrderedTree = delta.tree
     segments = tree.live(groups.hashes[rows], groups.chains[rows])
-    return overlaid(groups.before[ordinal], rows, SCANS[measure.kind](segments, measure))
+    if measure.kind == "user":
+        found = ordered_value(measure, segments, to_arrow(measure.type))
+    else:
+        found = SCANS[measure.kind](segments, measure)
+    return overlaid(groups.before[ordinal], rows, found)
 
 
 def _surrogate(groups: Groups, _measure: MeasureSpec, ordinal: int) -> pa.Array:
@@ -155,6 +169,7 @@ _BY_KIND: Mapping[MeasureKind, Callable[[Groups, MeasureSpec, int], pa.Array]] =
     **dict.fromkeys(_SUMS, _moment),
     "surrogate_key": _surrogate,
     "grouping": _grouping,
+    "user": _user,
     **dict.fromkeys(
         (
             "mode", "median", "quantile", "percentile_cont", "percentile_disc", "product", "bit_and",

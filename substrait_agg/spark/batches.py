@@ -200,7 +200,7 @@ def _changes(results: list[JobResult]) -> list[ChangeFile]:
 
 
 def _counters(results: list[JobResult]) -> dict[str, int]:
-    totals = dict.fromkeys(("input_rows", "partial_rows", "touched", "retracted", "inserted"), 0)
+    totals = dict.fromkeys(("input_rows", "partial_rows", "touched", "retracted", "inserted", "quarantined"), 0)
     for result in results:
         for task in result.tasks:
             for name, count in task.counters.items():

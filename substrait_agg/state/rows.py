@@ -94,6 +94,7 @@ def _bits(keys: Sequence[pa.Array]) -> list[pa.Array]:
 
 
 def sortable(key: pa.Array) -> pa.Array:
+    """A column in a type that Arrow sorts, so that equal values of the column come together."""
     sizes = {pa.float64(): pa.int64(), pa.float32(): pa.int32()}
     if key.type in sizes:
         return key.view(sizes[key.type])

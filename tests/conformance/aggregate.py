@@ -10,7 +10,7 @@ import substrait_agg as sa
 from substrait_agg.errors import SubstraitAggError
 from substrait_agg.plan.arrow import to_arrow
 from tests.conformance.aggregate_feeds import WAYS, WEIGHT, tables
-from tests.conformance.aggregate_plans import AggregatePlan, measure_of, refusal, table_of
+from tests.conformance.aggregate_plans import AggregatePlan, Measure, measure_of, refusal, table_of
 from tests.conformance.arrow_values import view_value
 from tests.conformance.cases import Case, Literal
 from tests.conformance.outcomes import Outcome, same
@@ -18,6 +18,9 @@ from tests.e2e.files import write_in_order
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+MEASURES = 24
+"""Measures per plan: what Spark compiles for one grows faster than their number."""
 
 Details = dict[int, str]
 """Position of a case -> what is wrong with it."""
@@ -43,12 +46,18 @@ def run_aggregate(spark: SparkSession, cases: Sequence[Case], folder: Path) -> l
 
 
 def _parts(cases: Sequence[Case], valid: Sequence[int]) -> list[list[int]]:
-    """Cases that can share a plan: those with rows, those without, and each that must fail on its own."""
+    """Cases that can share a plan: few measures, all with rows or all without, and each that must fail on its own."""
     values = [i for i in valid if cases[i].expected.kind != "error"]
-    failing = [[i] for i in valid if cases[i].expected.kind == "error"]
-    full = [i for i in values if table_of(cases[i]).rows]
-    empty = [i for i in values if not table_of(cases[i]).rows]
-    return [part for part in (full, empty, *failing) if part]
+    parts = [[i] for i in valid if cases[i].expected.kind == "error"]
+    for with_rows in (True, False):
+        by_measure: dict[Measure, list[int]] = {}
+        for i in values:
+            if bool(table_of(cases[i]).rows) == with_rows:
+                by_measure.setdefault(measure_of(cases[i]), []).append(i)
+        groups = list(by_measure.values())
+        for start in range(0, len(groups), MEASURES):
+            parts.append([i for group in groups[start : start + MEASURES] for i in group])
+    return parts
 
 
 def _run(spark: SparkSession, cases: list[tuple[int, Case]], way: str, folder: Path) -> Details:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from substrait_agg.functions.aggregates import (
 from substrait_agg.functions.exact import ROUNDINGS
 from substrait_agg.functions.scalars import SCALAR_NAMES
 from substrait_agg.functions.signatures import Signature, signatures
-from substrait_agg.plan.model import FunctionName
+from substrait_agg.plan.model import EnumArgument, FunctionName
 from substrait_agg.plan.types import I64, STRING, Type, decimal
 from tests.bind.build import aggregate, at, bound, lit, measure, problems_of, read
 
@@ -54,7 +55,7 @@ def rows() -> list[AggregateFunction]:
 def parts_of(row: AggregateFunction) -> list[Part]:
     words = [part for p in row.parameters for part in p.words.values()]
     values = [part for option in row.options.values() for part in option.values.values()]
-    return [row.distinct, row.order_by, row.filter, *words, *values]
+    return [row.distinct, row.distinct_rows, row.order_by, row.filter, *words, *values]
 
 
 def test_the_standard_declares_what_is_read() -> None:
@@ -70,14 +71,12 @@ def test_every_standard_implementation_binds_in_strict_mode_without_a_word(
 ) -> None:
     """As declared, with the declared type: nothing to report, and the type is the declared one."""
     columns = {f"c{i}": typed(a.type) for i, a in enumerate(signature.arguments) if not a.words}
-    arguments = []
+    arguments: list[Any] = []
     for position, argument in enumerate(signature.arguments):
         if argument.words:
-            from substrait_agg.plan.model import EnumArgument
-
             arguments.append(EnumArgument(argument.words[-1].lower(), "enum"))
         elif argument.constant:
-            value: object = 4 if argument.type == "i64" else ";"
+            value = 4 if argument.type == "i64" else ";"
             arguments.append(lit(value, typed(argument.type)))
         else:
             arguments.append(at(list(columns).index(f"c{position}")))
@@ -185,11 +184,9 @@ def test_states_follow_from_what_is_maintained() -> None:
 
 
 def test_signatures_are_shown_as_they_are_called() -> None:
-    assert AGGREGATES["string_agg"].signature == (
-        "(input: string or varchar or fixedchar, [separator: constant text])"
-    )
+    assert AGGREGATES["string_agg"].signature == ("(input: text, [separator: constant text])")
     assert AGGREGATES["count"].signature == "([x: any type, ...])"
-    assert AGGREGATES["corr"].signature.startswith("(x: i8 or i16")
+    assert AGGREGATES["corr"].signature == "(x: number, y: number)"
 
 
 def test_all_that_is_maintained_has_a_kind() -> None:

@@ -15,7 +15,9 @@ def round_whole(value: Fraction, mode: str) -> int:
     if mode == "TIE_AWAY_FROM_ZERO":
         size = math.floor(abs(value) + Fraction(1, 2))
         return -size if value < 0 else size
-    return {"TRUNCATE": math.trunc, "CEILING": math.ceil, "FLOOR": math.floor}[mode](value)
+    if mode == "TRUNCATE":
+        return math.trunc(value)
+    return math.ceil(value) if mode == "CEILING" else math.floor(value)
 
 
 def round_float(value: Fraction, mode: str, *, single: bool = False) -> float:

@@ -34,10 +34,8 @@ def digits_of(numbers: Sequence[Fraction]) -> FloatDigits:
     for row, number in enumerate(numbers):
         units = number / Fraction(2) ** (32 * LOWEST)
         assert units.denominator == 1
-        size = abs(int(units))
-        for d in range(DIGITS):
-            part = (size >> (32 * d)) & 0xFFFFFFFF
-            digits[d, row] = part if number >= 0 else -part
+        size = np.frombuffer(abs(int(units)).to_bytes(4 * DIGITS, "little"), np.uint32)
+        digits[:, row] = size.astype(np.int64) * (-1 if number < 0 else 1)
     return FloatDigits(LOWEST, exact.carry(digits))
 
 
@@ -108,7 +106,7 @@ GROUPS = st.lists(
 
 @pytest.mark.parametrize("distribution", ["SAMPLE", "POPULATION"])
 @pytest.mark.parametrize("type_", [FP64, FP32])
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(groups=GROUPS, mode=st.sampled_from(MODES))
 def test_variance_deviation_and_covariance_are_rounded_once(
     distribution: str, type_: Type, groups: Sequence[Group], mode: str
@@ -128,7 +126,7 @@ def test_variance_deviation_and_covariance_are_rounded_once(
         assert found["std_dev"][i] == root(variance, mode, single=single)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(GROUPS)
 def test_correlation_is_within_two_units(groups: Sequence[Group]) -> None:
     """Next to the exact value, within [-1, 1]; null where x or y does not vary."""
@@ -144,6 +142,7 @@ def test_correlation_is_within_two_units(groups: Sequence[Group]) -> None:
         assert -1 <= got <= 1
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(FLOATS, st.integers(1, 9)), min_size=2, max_size=5),
     st.sampled_from([2.0, -0.5, 1.0]),
@@ -225,7 +224,7 @@ def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
 CASES: list[tuple[list[float], str, Type, float, float]] = [
     ([1.0, 2.0, 3.0, 4.0, 5.0], "SAMPLE", FP64, 2.5, 1.5811388300841898),
     ([1.0, 2.0, 3.0, 4.0, 5.0], "POPULATION", FP64, 2.0, 1.4142135623730951),
-    ([-5.0, -3.0, -1.0, 1.0, 3.0, 5.0], "SAMPLE", FP64, 15.166666666666666, 3.8944404818493075),
+    ([-5.0, -3.0, -1.0, 1.0, 3.0, 5.0], "SAMPLE", FP64, 14.0, 3.7416573867739413),
     ([10.0, 20.0, 30.0], "POPULATION", FP64, 66.66666666666667, 8.16496580927726),
     ([1.0, 3.0, 5.0], "POPULATION", FP64, 2.6666666666666665, 1.632993161855452),
     ([0.001, 0.002, 0.003, 0.004, 0.005], "SAMPLE", FP64, 2.5e-06, 0.0015811388300841897),
@@ -242,6 +241,7 @@ def test_cases_of_the_standard(
     assert values_of("std_dev", [group], type_, DISTRIBUTION=distribution) == [deviation]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.integers(0, 2**400), min_size=1, max_size=9), st.integers(-40, 40), st.booleans()
 )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from substrait_agg.errors import RunFailed
@@ -96,6 +96,7 @@ FINITE = st.one_of(
 # --- lists and texts --------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(groups_of(st.one_of(st.none(), WORDS)), st.booleans(), st.sampled_from(["NULL", "EMPTY"]))
 def test_list_repeats_by_weight_in_order(groups: Groups, distinct: bool, empty: str) -> None:
     """Nulls stay; no entries give an empty list, or null when asked for."""
@@ -104,12 +105,14 @@ def test_list_repeats_by_weight_in_order(groups: Groups, distinct: bool, empty: 
     assert scan(measure, groups) == wanted
 
 
+@settings(deadline=None)
 @given(groups_of(st.one_of(st.none(), WORDS)))
 def test_list_union_lists_entries_once(groups: Groups) -> None:
     measure = measure_of("list_union_distinct", STRING, list_of(STRING))
     assert scan(measure, groups) == [[v for v, _ in g] for g in groups]
 
 
+@settings(deadline=None)
 @given(groups_of(st.one_of(st.none(), WORDS)), st.sampled_from(["", ",", "é, "]), st.booleans())
 def test_string_agg_joins(groups: Groups, separator: str, distinct: bool) -> None:
     """A lone empty text is an empty text; nothing is null."""
@@ -144,6 +147,7 @@ def test_lists_of_structs_keep_the_declared_nullability() -> None:
 # --- choosing ---------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(groups_of(st.one_of(st.none(), LONGS)))
 def test_mode_is_most_frequent_and_then_least(groups: Groups) -> None:
     def wanted(group: list[Entry]) -> Any:
@@ -153,6 +157,7 @@ def test_mode_is_most_frequent_and_then_least(groups: Groups) -> None:
     assert scan(measure_of("mode", I64), groups) == [wanted(g) for g in groups]
 
 
+@settings(deadline=None)
 @given(
     groups_of(st.one_of(st.none(), WORDS)), st.one_of(st.none(), st.integers(-1, 9)), st.booleans()
 )
@@ -213,6 +218,7 @@ NUMBERS: list[tuple[Type, Type, st.SearchStrategy[Any]]] = [
 
 
 @pytest.mark.parametrize(("input_", "output", "values"), NUMBERS)
+@settings(deadline=None)
 @given(data=st.data())
 def test_median_is_rounded_once(
     input_: Type, output: Type, values: st.SearchStrategy[Any], data: st.DataObject
@@ -227,6 +233,7 @@ def test_median_is_rounded_once(
 
 
 @pytest.mark.parametrize(("input_", "output", "values"), NUMBERS)
+@settings(deadline=None)
 @given(data=st.data())
 def test_percentile_cont_takes_the_fraction_as_written(
     input_: Type, output: Type, values: st.SearchStrategy[Any], data: st.DataObject
@@ -241,6 +248,7 @@ def test_percentile_cont_takes_the_fraction_as_written(
         assert got == (rounder(output, "TIE_TO_EVEN")(_at(every, position)) if every else None)
 
 
+@settings(deadline=None)
 @given(groups_of(WORDS), st.sampled_from([0, 0.1, 0.3, 0.5, Decimal("0.95"), 1]))
 def test_percentile_disc_chooses_a_value(groups: Groups, written: Any) -> None:
     def wanted(group: list[Entry]) -> Any:
@@ -259,6 +267,7 @@ BOUNDARIES = {"NEITHER": (1, 0), "MINIMUM": (0, 0), "MAXIMUM": (1, 1), "BOTH": (
 
 
 @pytest.mark.parametrize(("type_", "values"), QUANTILE_TYPES)
+@settings(deadline=None)
 @given(data=st.data())
 def test_quantile_lists_boundaries(
     type_: Type, values: st.SearchStrategy[Any], data: st.DataObject
@@ -334,6 +343,7 @@ LARGE = st.one_of(
 
 
 @pytest.mark.parametrize(("type_", "least", "most"), INTEGER_ENDS)
+@settings(deadline=None)
 @given(data=st.data())
 def test_integer_products_are_exact_or_overflow(
     type_: Type, least: int, most: int, data: st.DataObject
@@ -370,6 +380,7 @@ def test_products_next_to_the_ends() -> None:
     assert scan(measure_of("product", U64, OVERFLOW="SILENT"), edge) == [0, 2**64 - 1]
 
 
+@settings(deadline=None)
 @given(groups_of(FINITE, 5))
 def test_float_products_are_rounded_once(groups: Groups) -> None:
     """No overflow or underflow on the way; up to the error of the double-length factors the nearest float."""
@@ -421,6 +432,7 @@ def test_float_products_of_special_values() -> None:
 
 
 @pytest.mark.parametrize("kind", ["bit_and", "bit_or", "bit_xor"])
+@settings(deadline=None)
 @given(groups=groups_of(LONGS), distinct=st.booleans())
 def test_bits(kind: str, groups: Groups, distinct: bool) -> None:
     """Each over all values; of nothing null; an even number of equal values cancels in xor."""

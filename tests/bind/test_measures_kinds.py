@@ -1,0 +1,349 @@
+"""What every function of the catalogue is bound to: kind, values, constants, options, nulls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from substrait_agg.bind.bound import BoundAggregate, BoundMeasure, Call, Constant, Conversion
+from substrait_agg.functions.aggregates import AGGREGATE_NAMES, AGGREGATES
+from substrait_agg.plan.model import Cast, EnumArgument, Measure
+from substrait_agg.plan.types import FP64, I32, I64, STRING, Type, decimal
+from tests.bind.build import (
+    MEASURE,
+    ORDINALS,
+    aggregate,
+    at,
+    bound,
+    codes_of,
+    col,
+    errors_of,
+    lit,
+    measure,
+    name_of,
+    option,
+    read,
+)
+
+
+def word(value: str) -> EnumArgument:
+    return EnumArgument(value, f"{MEASURE}.arguments[0]")
+
+
+def bind_one(given: Measure, producer: str = "") -> BoundMeasure:
+    root = bound(aggregate(read(), (), (given,)), "m", producer=producer).root
+    assert isinstance(root, BoundAggregate)
+    return root.measures[0]
+
+
+def errors(given: Measure) -> list[str]:
+    return [code for code, _ in errors_of(aggregate(read(), (), (given,)), "m")]
+
+
+def columns_of(made: BoundMeasure) -> list[int]:
+    """Ordinals of the columns that are aggregated, through conversions."""
+    found = []
+    for argument in made.arguments:
+        inner: Any = argument
+        while isinstance(inner, Conversion):
+            inner = inner.input
+        found.append(inner.ordinal)
+    return found
+
+
+X, BIG, NAME, FLAG = (ORDINALS[c] for c in ("x", "big", "name", "flag"))
+HALF = lit(0.5, FP64)
+
+CASES: list[tuple[str, tuple[Any, ...], str, list[int], tuple[Any, ...]]] = [
+    ("count_star", (), "count", [], ()),
+    ("count", (col("x"), col("name")), "count", [X, NAME], ()),
+    ("count_distinct", (col("x"),), "count", [X], ()),
+    ("approx_distinct", (col("name"),), "count", [NAME], ()),
+    ("mean", (col("x"),), "avg", [X], ()),
+    ("fsum", (col("x"),), "sum", [X], ()),
+    ("min", (col("name"),), "min", [NAME], ()),
+    ("max", (col("flag"),), "max", [FLAG], ()),
+    ("product", (col("big"),), "product", [BIG], ()),
+    ("arbitrary", (col("name"),), "any_value", [NAME], ()),
+    ("key", (col("name"),), "any_value", [NAME], ()),
+    ("corr", (col("x"), col("big")), "corr", [X, BIG], ()),
+    ("covariance", (col("x"), col("big")), "covar", [X, BIG], ()),
+    ("mode", (col("name"),), "mode", [NAME], ()),
+    ("median", (col("big"),), "median", [BIG], ()),
+    ("median", (word("approximate"), col("x")), "median", [X], ()),
+    ("quantile", (word("both"), word("Exact"), lit(4, I64), col("x")), "quantile", [X], (4,)),
+    ("quantile", (word("NEITHER"), word("EXACT"), lit(None, I64), col("x")), "quantile", [X], (None,)),
+    ("percentile_cont", (col("x"), HALF), "percentile_cont", [X], (0.5,)),
+    ("quantile_cont", (col("x"), lit(25, decimal(3, 2))), "percentile_cont", [X], (0.25,)),
+    ("percentile_cont", (col("x"), lit(1, I32)), "percentile_cont", [X], (1.0,)),
+    ("approx_percentile_cont", (col("x"), HALF, lit(100, I64)), "percentile_cont", [X], (0.5,)),
+    ("percentile_disc", (col("name"), HALF), "percentile_disc", [NAME], (0.5,)),
+    ("every", (col("flag"),), "bool_and", [FLAG], ()),
+    ("some", (col("flag"),), "bool_or", [FLAG], ()),
+    ("any", (col("flag"),), "bool_or", [FLAG], ()),
+    ("string_agg", (col("name"), lit("; ", STRING)), "string_agg", [NAME], ("; ",)),
+    ("listagg", (col("name"),), "string_agg", [NAME], (",",)),
+    ("array_agg", (col("x"),), "list", [X], ()),
+    ("collect_list", (col("x"),), "list", [X], ()),
+    ("first_value", (col("x"),), "first", [X], ()),
+    ("last", (col("x"),), "last", [X], ()),
+    ("nth_value", (col("x"), lit(3, I64)), "nth_value", [X], (3,)),
+    ("bit_and", (col("big"),), "bit_and", [BIG], ()),
+    ("min_by", (col("name"), col("x")), "min_by", [NAME, X], ()),
+    ("argmax", (col("name"), col("x")), "max_by", [NAME, X], ()),
+    ("surrogate_key_int64", (), "surrogate_key", [], ()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "kind", "values", "constants"),
+    CASES,
+    ids=[f"{c[0]}-{len(c[1])}-{c[4]}" for c in CASES],
+)
+def test_functions_are_bound_to_what_is_maintained(
+    name: str, arguments: tuple[Any, ...], kind: str, values: list[int], constants: tuple[Any, ...]
+) -> None:
+    made = bind_one(measure(name, *arguments))
+    assert (made.kind, columns_of(made), made.constants) == (kind, values, constants)
+
+
+def test_every_maintained_function_is_bound_here() -> None:
+    """Guards against a row that no test has ever bound; grouping() needs keys, the rest have tests of their own."""
+    bound_here = {AGGREGATE_NAMES[case[0]] for case in CASES}
+    elsewhere = {
+        "grouping", "count_if", "list_union_distinct_agg", "sum", "sum0", "variance", "std_dev",
+        "bit_or", "bit_xor", "last_value", "first", "max_by", "min_by",
+    }  # fmt: skip
+    assert {r.name for r in AGGREGATES.values() if r.kind} <= bound_here | elsewhere
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("std_dev", "SAMPLE"), ("stddev", "SAMPLE"), ("stddev_samp", "SAMPLE"),
+        ("stddev_pop", "POPULATION"), ("std_dev_pop", "POPULATION"), ("var", "SAMPLE"),
+        ("var_samp", "SAMPLE"), ("var_pop", "POPULATION"), ("var_population", "POPULATION"),
+    ],
+)  # fmt: skip
+def test_the_name_decides_the_distribution(name: str, expected: str) -> None:
+    assert dict(bind_one(measure(name, col("x"))).options)["DISTRIBUTION"] == expected
+
+
+def test_the_distribution_is_an_argument_or_an_option_but_not_both() -> None:
+    """The signature with the argument has no such option, so a plan that sets both contradicts itself."""
+    by_word = measure("variance", word("population"), col("x"))
+    by_option = measure("variance", col("x"), options=(option("distribution", "POPULATION"),))
+    for given in (by_word, by_option):
+        assert dict(bind_one(given).options)["DISTRIBUTION"] == "POPULATION"
+    both = measure(
+        "variance", word("POPULATION"), col("x"), options=(option("distribution", "SAMPLE"),)
+    )
+    assert errors(both) == ["OPTION_UNKNOWN"]
+    assert errors(measure("var_pop", col("x"), options=(option("distribution", "SAMPLE"),))) == [
+        "OPTION_UNKNOWN"
+    ]
+
+
+@pytest.mark.parametrize("rounding", ["TIE_TO_EVEN", "TIE_AWAY_FROM_ZERO", "TRUNCATE", "CEILING", "FLOOR"])  # fmt: skip
+@pytest.mark.parametrize("name", ["std_dev", "variance", "median", "product"])
+def test_every_rounding_holds(name: str, rounding: str) -> None:
+    given = measure(name, col("x"), options=(option("rounding", rounding),))
+    assert dict(bind_one(given).options)["ROUNDING"] == rounding
+
+
+def test_a_product_has_the_options_of_its_argument() -> None:
+    """The standard gives overflow to products of integers and rounding to those of floats."""
+    assert bind_one(measure("product", col("big"))).options == (("OVERFLOW", "ERROR"),)
+    assert errors(measure("product", col("big"), options=(option("rounding", "FLOOR"),))) == [
+        "OPTION_UNKNOWN"
+    ]
+    assert errors(measure("product", col("x"), options=(option("overflow", "ERROR"),))) == [
+        "OPTION_UNKNOWN"
+    ]
+
+
+@pytest.mark.parametrize("name", ["variance", "stddev", "corr", "covar_pop"])
+def test_moments_are_of_floats(name: str) -> None:
+    """Integers and decimals, which only producers write here, are converted; floats stay what they are."""
+    pair = name in ("corr", "covar_pop")
+    for column in ("big", "money"):
+        made = bind_one(measure(name, *[col(column)] * (1 + pair)))
+        assert all(isinstance(a, Conversion) and a.type == FP64 for a in made.arguments)
+    plain = bind_one(measure(name, *[col("x")] * (1 + pair)))
+    assert not any(isinstance(a, Conversion) for a in plain.arguments)
+
+
+def test_a_product_declared_as_a_float_is_one_of_floats() -> None:
+    made = bind_one(measure("product", col("big"), output=FP64))
+    assert isinstance(made.argument, Conversion)
+    assert bind_one(measure("product", col("big"))).argument == at_column("big")
+
+
+def at_column(name: str) -> Any:
+    return bind_one(measure("min", col(name))).argument
+
+
+@pytest.mark.parametrize(
+    ("name", "keeps"),
+    [("array_agg", True), ("list", True), ("list_agg", False), ("collect_list", False),
+     ("first_value", True), ("quantile_disc", False), ("sum", False), ("min", False)],
+)  # fmt: skip
+def test_nulls_are_kept_where_the_function_keeps_them(name: str, keeps: bool) -> None:
+    more = (HALF,) if name == "quantile_disc" else ()
+    assert bind_one(measure(name, col("big"), *more)).keep_nulls is keeps
+
+
+def test_the_option_leaves_nulls_out() -> None:
+    given = measure("last_value", col("x"), options=(option("ignore_nulls", "TRUE"),))
+    assert not bind_one(given).keep_nulls
+
+
+def test_only_array_agg_is_null_of_no_rows() -> None:
+    assert ("EMPTY", "NULL") in bind_one(measure("array_agg", col("x"))).options
+    assert "EMPTY" not in dict(bind_one(measure("list_agg", col("x"))).options)
+    given = measure("array_agg", col("x"), options=(option("empty", "LIST"),))
+    assert errors(given) == ["OPTION_UNKNOWN"]
+
+
+def test_counting_if_is_counting_with_a_filter() -> None:
+    made = bind_one(measure("count_if", col("flag")))
+    assert (made.kind, made.arguments, made.filter) == ("count", (), at_column("flag"))
+    both = bind_one(measure("count_if", col("flag"), filter=col("flag")))
+    assert isinstance(both.filter, Call)
+    assert both.filter.function == "and"
+
+
+def test_any_value_may_ignore_nulls_or_not() -> None:
+    """Any of the values may be returned, so that both values of the option hold at once."""
+    for value in ("TRUE", "FALSE"):
+        given = measure("any_value", col("x"), options=(option("ignore_nulls", value),))
+        assert bind_one(given).kind == "any_value"
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        (measure("string_agg", col("name"), col("name")), "CONSTANT_ARGUMENT_INVALID"),
+        (measure("string_agg", col("name"), lit(None, STRING)), "CONSTANT_ARGUMENT_INVALID"),
+        (measure("nth_value", col("x"), lit(0, I64)), "CONSTANT_ARGUMENT_INVALID"),
+        (measure("nth_value", col("x"), HALF), "CONSTANT_ARGUMENT_INVALID"),
+        (measure("percentile_cont", col("x"), lit(1.5, FP64)), "CONSTANT_ARGUMENT_INVALID"),
+        (measure("percentile_cont", col("x"), lit(float("nan"), FP64)), "CONSTANT_ARGUMENT_INVALID"),
+        (measure("percentile_cont", col("x"), lit(None, FP64)), "CONSTANT_ARGUMENT_INVALID"),
+        (measure("percentile_cont", col("x"), col("x")), "CONSTANT_ARGUMENT_INVALID"),
+        (measure("quantile", word("BOTH"), word("EXACT"), col("big"), col("x")), "CONSTANT_ARGUMENT_INVALID"),
+        (measure("variance", word("WHOLE"), col("x")), "FUNCTION_ARGUMENTS"),
+        (measure("quantile", col("x"), HALF), "FUNCTION_ARGUMENTS"),
+        (measure("quantile", word("BOTH"), word("EXACT"), lit(4, I64), col("name")), "FUNCTION_ARGUMENTS"),
+        (measure("bool_and", col("big")), "FUNCTION_ARGUMENTS"),
+        (measure("bit_or", col("x")), "FUNCTION_ARGUMENTS"),
+        (measure("string_agg", col("big")), "FUNCTION_ARGUMENTS"),
+        (measure("min_by", col("x")), "FUNCTION_ARGUMENTS"),
+        (measure("surrogate_key_int64", col("x")), "FUNCTION_ARGUMENTS"),
+        (measure("list_union_distinct_agg", col("x")), "FUNCTION_ARGUMENTS"),
+        (measure("count_distinct"), "FUNCTION_ARGUMENTS"),
+        (measure("surrogate_key_int64", filter=col("flag")), "MEASURE_FILTER_NOT_SUPPORTED"),
+    ],
+)  # fmt: skip
+def test_arguments_that_do_not_fit_are_refused(given: Measure, code: str) -> None:
+    assert errors(given) == [code]
+
+
+def test_values_without_an_order_cannot_be_kept() -> None:
+    """A compound interval can be counted, but not told apart from an equal one."""
+    months = lit((1, 2, 3), Type("interval_compound", params=(6,)))
+    assert bind_one(measure("count", months)).kind == "count"
+    for name in ("array_agg", "any_value", "count_distinct", "first_value"):
+        assert errors(measure(name, months)) == ["FUNCTION_ARGUMENTS"], name
+    assert errors(measure("count", months, invocation="distinct")) == ["FUNCTION_ARGUMENTS"]
+
+
+def test_a_constant_may_stand_in_a_conversion() -> None:
+    """As DuckDB writes literals whose type is not the parameter's."""
+    cast = Cast(lit(5, decimal(2, 1)), FP64, "throw", "cast")
+    assert bind_one(measure("percentile_cont", col("x"), cast)).constants == (0.5,)
+
+
+def test_a_value_that_is_constant_stays_a_value() -> None:
+    made = bind_one(measure("sum", lit(2, I64)))
+    assert isinstance(made.argument, Constant)
+
+
+def test_a_declared_list_keeps_the_nulls_that_are_in_it() -> None:
+    """A declared element type without nulls cannot take away those that array_agg keeps."""
+    declared = Type("list", children=(I64.as_nullable(False),))
+    made = bind_one(measure("array_agg", col("big"), output=declared))
+    assert str(made.type) == "list?<i64?>"
+
+
+def test_the_decimal_extension_counts_distinct_values_as_decimals() -> None:
+    function = name_of("approx_count_distinct", "any", "functions_aggregate_decimal_output")
+    made = bind_one(measure("approx_count_distinct", col("x"), function=function))
+    assert (made.type, made.distinct) == (decimal(38, 0, nullable=False), True)
+
+
+def test_wrong_kinds_of_functions_are_named() -> None:
+    for name, word_ in (("upper", "scalar"), ("lag", "window")):
+        found = errors_of(aggregate(read(), (), (measure(name, col("name")),)), "m")
+        assert found == [("FUNCTION_NOT_AGGREGATE", MEASURE)], word_
+
+
+# --- grouping() ------------------------------------------------------------------------------
+
+
+def grouped(*arguments: Any, sets: tuple[tuple[int, ...], ...], **changes: Any) -> Any:
+    keys = (col("name"), col("day"))
+    return aggregate(read(), keys, (measure("grouping", *arguments, **changes),), sets)
+
+
+def constants(root: Any, names: int) -> tuple[int, ...]:
+    made: Any = bound(root, *[f"c{i}" for i in range(names)]).root
+    while not isinstance(made, BoundAggregate):
+        made = made.input
+    return made.measures[0].constants
+
+
+ROLLUP = ((0, 1), (0,), ())
+
+
+def test_grouping_says_which_keys_a_set_leaves_out() -> None:
+    """Bit 0 is the last argument; a key that is in the set gives 0."""
+    assert constants(grouped(col("name"), col("day"), sets=ROLLUP), 4) == (0, 1, 3)
+    assert constants(grouped(col("day"), col("name"), sets=ROLLUP), 4) == (0, 2, 3)
+    assert constants(grouped(col("name"), sets=ROLLUP), 4) == (0, 0, 1)
+
+
+def test_grouping_takes_ordinals_of_keys() -> None:
+    """As DuckDB writes it."""
+    assert constants(grouped(lit(1, I32), sets=ROLLUP), 4) == (0, 1, 1)
+
+
+def test_grouping_over_one_set_is_zero() -> None:
+    assert constants(grouped(col("day"), sets=((0, 1),)), 3) == (0,)
+
+
+@pytest.mark.parametrize(
+    ("root", "code"),
+    [
+        (grouped(col("x"), sets=ROLLUP), "GROUPING_ARGUMENT"),
+        (grouped(lit(2, I32), sets=ROLLUP), "GROUPING_ARGUMENT"),
+        (grouped(*[col("day")] * 32, sets=ROLLUP), "GROUPING_ARGUMENT"),
+        (grouped(col("day"), sets=ROLLUP, filter=col("flag")), "MEASURE_FILTER_NOT_SUPPORTED"),
+        (grouped(col("day"), sets=ROLLUP, invocation="distinct"), "DISTINCT_NOT_SUPPORTED"),
+    ],
+)  # fmt: skip
+def test_grouping_asks_about_keys_only(root: Any, code: str) -> None:
+    assert [c for c, _ in errors_of(root, "a", "b", "c", "d")] == [code]
+
+
+def test_unknown_columns_are_reported_once_in_every_kind() -> None:
+    for name in ("min", "string_agg", "min_by", "percentile_cont", "array_agg"):
+        given = measure(name, at(99), HALF)
+        assert errors(given) == ["FIELD_OUT_OF_RANGE"], name
+
+
+def test_duckdb_names_bind_without_a_signature() -> None:
+    given = measure("list", col("name"), phase="unspecified")
+    found = codes_of(aggregate(read(), (), (given,)), "m", producer="duckdb")
+    assert set(found) == {"FUNCTION_NAME_BARE", "PHASE_UNSPECIFIED", "OUTPUT_TYPE_MISSING"}

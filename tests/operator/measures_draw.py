@@ -1,0 +1,419 @@
+"""Random aggregates over all kinds of measures, and random rows for them: small values that meet often, and the ends of types."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import date, timedelta
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+from substrait_agg.bind.bound import BoundMeasure, Call, Column, Expr, MeasureSort
+from substrait_agg.flow.graph import AggregateNode
+from substrait_agg.flow.measures import share
+from substrait_agg.functions.accumulators import MeasureKind, WeightKind
+from substrait_agg.plan.types import BOOL, DATE, FP32, FP64, I32, I64, STRING, Type, decimal
+from tests.operator.measures_reference import Row, Values
+
+LIST = Type("list", True, (), (I32,))
+
+COLUMNS: dict[str, Type] = {
+    "k0": I64, "k1": STRING, "k2": I32,
+    "long": I64, "int": I32, "double": FP64, "y": FP64, "single": FP32,
+    "cents": decimal(10, 2), "wide": decimal(38, 4), "text": STRING, "flag": BOOL, "day": DATE,
+    "list": LIST,
+    "sure_long": I64.as_nullable(False), "sure_double": FP64.as_nullable(False),
+    "sure_flag": BOOL.as_nullable(False), "sure_text": STRING.as_nullable(False),
+}  # fmt: skip
+"""Columns of the input rows."""
+
+NAMES = tuple(COLUMNS)
+KEYS = ("k0", "k1", "k2")
+
+_FLOATS = [
+    0.0, -0.0, 1.0, -1.5, 0.1, 1e20, -1e20, 5e-324, 1e308, -1e308, math.nan, math.inf, -math.inf, 3.0,
+]  # fmt: skip
+_SINGLES = [0.0, -0.0, 1.5, -2.0, 16777216.0, 2.0**-140, math.nan, math.inf, -math.inf]
+_POOLS: dict[str, list[Any]] = {
+    "k0": [0, 1, 2],
+    "k1": ["", "a", "\0b"],
+    "k2": [0, 7],
+    "long": [-3, 0, 1, 2, 5, 2**63 - 1, -(2**63)],
+    "int": [-2, 0, 1, 3, 2**31 - 1, -(2**31)],
+    "double": _FLOATS,
+    "y": _FLOATS,
+    "single": _SINGLES,
+    "cents": [Decimal(n) / 100 for n in (-250, 0, 1, 199, 10**10 - 1)],
+    "wide": [Decimal(n) for n in ("0.0000", "-1.5000", "99999999999999999.0001")],
+    "text": ["", "a", "ab", "b", "z\0", "\u00e9", "\U0001f600", "\uffee"],
+    "flag": [True, False],
+    "day": [date(1970, 1, 1) + timedelta(n) for n in (-1, 0, 5, 20_000)],
+    "list": [[], [1], [1, None], [1, 2], [2, 2, None], [None]],
+    "sure_long": [-1, 0, 4],
+    "sure_double": [0.5, -0.0, 1e16, -2.25],
+    "sure_flag": [True, False],
+    "sure_text": ["x", "yy", ""],
+}
+
+WHOLE = ("long", "int", "sure_long")
+REAL = ("double", "sure_double")
+MONEY = ("cents", "wide")
+NUMBERS = (*WHOLE, *REAL, *MONEY)
+ANYTHING = (*NUMBERS, "single", "text", "flag", "day", "list", "sure_text", "sure_flag", "k0")
+ORDERED = tuple(n for n in ANYTHING if n != "list")
+ROUNDINGS = ("TIE_TO_EVEN", "TIE_AWAY_FROM_ZERO", "TRUNCATE", "CEILING", "FLOOR")
+
+
+def column(name: str) -> Column:
+    """A column of the input."""
+    return Column(COLUMNS[name], NAMES.index(name))
+
+
+def random_value(random: Random, name: str) -> Any:
+    """A value of a column, now and then null."""
+    if COLUMNS[name].nullable and random.random() < 0.15:
+        return None
+    return random.choice(_POOLS[name])
+
+
+def random_values(random: Random) -> Values:
+    """A row of the input."""
+    return tuple(random_value(random, name) for name in NAMES)
+
+
+# --- measures ------------------------------------------------------------------------------------
+
+
+class Draft:
+    """Draws the parts of one measure."""
+
+    def __init__(self, random: Random, path: str) -> None:
+        self.random = random
+        self.path = path
+
+    def one(self, names: tuple[str, ...]) -> Column:
+        """A column among `names`."""
+        return column(self.random.choice(names))
+
+    def chance(self, share: float) -> bool:
+        """True that often."""
+        return self.random.random() < share
+
+    def condition(self) -> Expr | None:
+        """A filter, or none."""
+        flag = self.one(("flag", "sure_flag"))
+        present = Call(BOOL.as_nullable(False), "is_not_null", (column("text"),))
+        forms: tuple[Expr | None, ...] = (
+            None, None, None, flag, Call(flag.type, "not", (flag,)), present,
+            Call(BOOL, "and", (flag, present)),
+        )  # fmt: skip
+        return self.random.choice(forms)
+
+    def order(self, least: int, names: tuple[str, ...] = ORDERED) -> tuple[MeasureSort, ...]:
+        """Sort keys, `least` or more, each expression once."""
+        count = self.random.choice((least, least, 1, 2))
+        chosen = self.random.sample(names, min(len(names), max(least, count)))
+        return tuple(MeasureSort(column(n), self.chance(0.5), self.chance(0.5)) for n in chosen)
+
+    def own_order(self, value: Column) -> tuple[MeasureSort, ...]:
+        """Descending order of the value itself, or none."""
+        return (MeasureSort(value, True, self.chance(0.5)),) if self.chance(0.3) else ()
+
+    def make(self, kind: MeasureKind, arguments: tuple[Expr, ...], type_: Type, **more: Any) -> BoundMeasure:
+        """The measure."""
+        options = tuple(sorted(dict(more.pop("options", ())).items()))
+        condition = self.condition()
+        return BoundMeasure(kind, arguments, condition, type_, kind, self.path, options=options, **more)
+
+
+def _count(d: Draft) -> BoundMeasure:
+    names = d.random.sample(ANYTHING, d.random.choice((0, 1, 1, 2)))
+    distinct = bool(names) and d.chance(0.5)
+    return d.make("count", tuple(map(column, names)), I64.as_nullable(False), distinct=distinct)
+
+
+def _sum(kind: MeasureKind) -> Callable[[Draft], BoundMeasure]:
+    def draw(d: Draft) -> BoundMeasure:
+        value = d.one(NUMBERS)
+        wide = decimal(38, value.type.params[1] if value.type.kind == "decimal" else 2)
+        own = I64 if value.type.kind in ("i32", "i64") else wide
+        types = [FP64] if value.type.kind == "fp64" else [own, wide, FP64]
+        overflow = d.random.choice(("SATURATE", "SILENT"))
+        return d.make(
+            kind, (value,), d.random.choice(types).as_nullable(kind != "sum0"),
+            distinct=d.chance(0.3), options={"OVERFLOW": overflow},
+        )  # fmt: skip
+
+    return draw
+
+
+def _condition(kind: MeasureKind) -> Callable[[Draft], BoundMeasure]:
+    return lambda d: d.make(kind, (d.one(("flag", "sure_flag")),), BOOL)
+
+
+def _moment(kind: MeasureKind, arguments: int) -> Callable[[Draft], BoundMeasure]:
+    def draw(d: Draft) -> BoundMeasure:
+        values = tuple(d.one((*REAL, "y", "single")) for _ in range(arguments))
+        options = {"ROUNDING": d.random.choice(ROUNDINGS)}
+        if kind != "corr":
+            options["DISTRIBUTION"] = d.random.choice(("SAMPLE", "POPULATION"))
+        return d.make(kind, values, FP64, distinct=d.chance(0.3), options=options)
+
+    return draw
+
+
+def _of_value(kind: MeasureKind, names: tuple[str, ...]) -> Callable[[Draft], BoundMeasure]:
+    def draw(d: Draft) -> BoundMeasure:
+        value = d.one(names)
+        return d.make(kind, (value,), value.type.as_nullable())
+
+    return draw
+
+
+def _ranked(kind: MeasureKind, names: tuple[str, ...]) -> Callable[[Draft], BoundMeasure]:
+    def draw(d: Draft) -> BoundMeasure:
+        value = d.one(names)
+        distinct, mode = d.chance(0.3), d.random.choice(ROUNDINGS)
+        if kind == "median":
+            return d.make(
+                kind, (value,), value.type.as_nullable(), distinct=distinct, options={"ROUNDING": mode}
+            )
+        type_ = value.type.as_nullable()
+        if kind == "percentile_cont" and value.type.kind in ("i32", "i64"):
+            type_ = FP64
+        fraction = d.random.choice((0.0, 0.1, 0.3, 0.5, 0.75, 1.0))
+        order = d.own_order(value) if kind == "percentile_disc" else ()
+        return d.make(kind, (value,), type_, distinct=distinct, order=order, constants=(fraction,))
+
+    return draw
+
+
+def _quantile(d: Draft) -> BoundMeasure:
+    value = d.one((*NUMBERS, "day"))
+    type_ = Type("list", True, (), (value.type.as_nullable(False),))
+    boundaries = d.random.choice(("NEITHER", "MINIMUM", "MAXIMUM", "BOTH"))
+    options = {"BOUNDARIES": boundaries, "ROUNDING": d.random.choice(ROUNDINGS)}
+    return d.make(
+        "quantile", (value,), type_, distinct=d.chance(0.3), order=d.own_order(value), options=options,
+        constants=(d.random.choice((None, 0, 1, 2, 4)),), keep_nulls=True,
+    )  # fmt: skip
+
+
+def _product(d: Draft) -> BoundMeasure:
+    value = d.one((*WHOLE, *REAL))
+    options = {"OVERFLOW": d.random.choice(("SATURATE", "SILENT"))}
+    options |= {"EMPTY": "NULL"} if d.chance(0.3) else {}
+    return d.make("product", (value,), value.type.as_nullable(), distinct=d.chance(0.3), options=options)
+
+
+def _bits(kind: MeasureKind) -> Callable[[Draft], BoundMeasure]:
+    def draw(d: Draft) -> BoundMeasure:
+        value = d.one(WHOLE)
+        distinct = kind == "bit_xor" and d.chance(0.4)
+        return d.make(kind, (value,), value.type.as_nullable(), distinct=distinct)
+
+    return draw
+
+
+def _list(d: Draft) -> BoundMeasure:
+    value = d.one(ANYTHING)
+    distinct, keep = d.chance(0.3), d.chance(0.5)
+    order = d.order(0)
+    if distinct:
+        # The sort keys of distinct values are among the arguments.
+        order = d.own_order(value)
+    type_ = Type("list", keep, (), (value.type if keep else value.type.as_nullable(False),))
+    options = {"EMPTY": "NULL"} if keep else {}
+    return d.make(
+        "list", (value,), type_, distinct=distinct, order=order, options=options, keep_nulls=keep
+    )
+
+
+def _text(d: Draft) -> BoundMeasure:
+    value = d.one(("text", "sure_text"))
+    distinct = d.chance(0.3)
+    order = d.own_order(value) if distinct else d.order(0)
+    separator = d.random.choice(("", ",", "--"))
+    return d.make("string_agg", (value,), STRING, distinct=distinct, order=order, constants=(separator,))
+
+
+def _place(kind: MeasureKind) -> Callable[[Draft], BoundMeasure]:
+    def draw(d: Draft) -> BoundMeasure:
+        value = d.one(ANYTHING)
+        nth = kind == "nth_value"
+        distinct = nth and d.chance(0.3)
+        order = d.own_order(value) if distinct else d.order(0 if nth else 1)
+        constants = (d.random.choice((1, 2, 3)),) if nth else ()
+        return d.make(
+            kind, (value,), value.type.as_nullable(), distinct=distinct, order=order,
+            constants=constants, keep_nulls=d.chance(0.6),
+        )  # fmt: skip
+
+    return draw
+
+
+def _by(kind: MeasureKind) -> Callable[[Draft], BoundMeasure]:
+    def draw(d: Draft) -> BoundMeasure:
+        value = d.one(ANYTHING)
+        return d.make(kind, (value, d.one(ORDERED)), value.type.as_nullable())
+
+    return draw
+
+
+def _union(d: Draft) -> BoundMeasure:
+    return d.make("list_union_distinct", (column("list"),), LIST.as_nullable(False))
+
+
+def _key(d: Draft) -> BoundMeasure:
+    return BoundMeasure("surrogate_key", (), None, I64.as_nullable(False), "key", d.path)
+
+
+DRAWS: dict[MeasureKind, Callable[[Draft], BoundMeasure]] = {
+    "count": _count,
+    **{kind: _sum(kind) for kind in ("sum", "sum0", "avg")},
+    **{kind: _condition(kind) for kind in ("bool_and", "bool_or")},
+    "variance": _moment("variance", 1),
+    "std_dev": _moment("std_dev", 1),
+    "covar": _moment("covar", 2),
+    "corr": _moment("corr", 2),
+    "min": _of_value("min", ORDERED),
+    "max": _of_value("max", ORDERED),
+    "any_value": _of_value("any_value", ANYTHING),
+    "mode": _of_value("mode", ORDERED),
+    "median": _ranked("median", NUMBERS),
+    "percentile_cont": _ranked("percentile_cont", NUMBERS),
+    "percentile_disc": _ranked("percentile_disc", ORDERED),
+    "quantile": _quantile,
+    "product": _product,
+    **{kind: _bits(kind) for kind in ("bit_and", "bit_or", "bit_xor")},
+    "list": _list,
+    "string_agg": _text,
+    **{kind: _place(kind) for kind in ("first_value", "last_value", "nth_value")},
+    **{kind: _by(kind) for kind in ("min_by", "max_by")},
+    "list_union_distinct": _union,
+    "surrogate_key": _key,
+}  # fmt: skip
+"""Draws a measure of each kind but ``grouping``, as binding would hand it over."""
+
+
+# --- aggregates ----------------------------------------------------------------------------------
+
+
+def node_of(
+    keys: tuple[str, ...],
+    measures: tuple[BoundMeasure, ...],
+    weight: WeightKind,
+    sets: tuple[tuple[int, ...], ...] = (),
+) -> AggregateNode:
+    """The operator of an aggregate over the columns `COLUMNS`."""
+    shared = share(measures, weight)
+    index = (I32.as_nullable(False),) if sets else ()
+    return AggregateNode(
+        id=0,
+        inputs=(),
+        keys=tuple(map(column, keys)),
+        measures=measures,
+        arguments=shared.arguments,
+        trees=shared.trees,
+        accumulators=shared.accumulators,
+        reads=shared.reads,
+        types=(*(COLUMNS[k] for k in keys), *(m.type for m in measures), *index),
+        weight=weight,
+        multiset=False,
+        path="relations[0]",
+        sets=sets,
+    )
+
+
+def random_node(random: Random, weight: WeightKind) -> AggregateNode:
+    """An aggregate of up to six measures, some of them over the same values and filters."""
+    keys = KEYS[: random.choice((0, 1, 2, 3))]
+    sets: tuple[tuple[int, ...], ...] = ()
+    if random.random() < 0.35:
+        count = random.choice((2, 2, 3, 4))
+        sets = tuple(
+            tuple(i for i in range(len(keys)) if random.random() < 0.6) for _ in range(count)
+        )
+    kinds = tuple(DRAWS)
+    measures = [
+        DRAWS[random.choice(kinds)](Draft(random, f"m{i}")) for i in range(random.choice((1, 2, 3, 6)))
+    ]
+    if random.random() < 0.2:
+        bits = tuple(random.randrange(8) for _ in sets or (0,))
+        type_ = I64.as_nullable(False)
+        measures.append(
+            BoundMeasure("grouping", (), None, type_, "grouping", "m9", constants=bits)
+        )
+    return node_of(keys, tuple(measures), weight, sets)
+
+
+# --- changes -------------------------------------------------------------------------------------
+
+
+class Stream:
+    """Random changes: insertions, deletions, updates, and deletions that come before their insertion.
+
+    Args:
+        random: decides.
+        weight: weights are 1; 1 and -1; or anything small.
+        early: whether rows may be taken away before they are there.
+    """
+
+    def __init__(self, random: Random, weight: WeightKind, *, early: bool) -> None:
+        self.random = random
+        self.weight = weight
+        self.early = early
+        self.there: list[Values] = []
+        self.owed: list[Values] = []
+        self.values = [random_values(random) for _ in range(random.choice((3, 12, 40)))]
+
+    def batch(self) -> list[Row]:
+        """The rows of the next batch."""
+        rows: list[Row] = []
+        for _ in range(self.random.choice((0, 1, 3, 10, 25))):
+            rows += self._change()
+        self.random.shuffle(rows)
+        return rows if self.early else sorted(rows, key=lambda r: r.weight < 0)
+
+    def _change(self) -> list[Row]:
+        draw = self.random.random()
+        if self.weight == "one" or draw < 0.45 or not self.there:
+            return self._insert(self.random.choice(self.values))
+        if self.early and draw < 0.6:
+            values = self.random.choice(self.values)
+            self.owed.append(values)
+            return self._weighted(values, -1)
+        if self.owed and draw < 0.75:
+            return self._weighted(self.owed.pop(), 1)
+        old = self.there.pop(self.random.randrange(len(self.there)))
+        rows = self._weighted(old, -1)
+        if draw < 0.85:
+            new = list(old)
+            place = self.random.randrange(len(KEYS), len(NAMES))
+            new[place] = random_value(self.random, NAMES[place])
+            rows += self._insert(tuple(new))
+        return rows
+
+    def _insert(self, values: Values) -> list[Row]:
+        times = self.random.choice((1, 1, 2, 3)) if self.weight == "any" else 1
+        self.there += [values] * times
+        return self._weighted(values, times)
+
+    def _weighted(self, values: Values, weight: int) -> list[Row]:
+        if self.weight == "any" and self.random.random() < 0.1:
+            # Through zero within the batch.
+            return [Row(values, weight + 5), Row(values, -5), Row(values, 0)]
+        return [Row(values, weight)]
+
+    def settle(self) -> list[Row]:
+        """The insertions that are still missing."""
+        rows = [Row(values, 1) for values in self.owed]
+        self.owed = []
+        return rows
+
+    def clear(self) -> list[Row]:
+        """The deletions of everything that is there."""
+        rows = [Row(values, -1) for values in self.there]
+        self.there = []
+        return rows

@@ -1,0 +1,270 @@
+"""An operator of any measures with its folder: raw rows in, real runs and change files on disk, the view out."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.ranges import clip, partition_range, sort_hash
+from substrait_agg.commit.task import TaskPlan, TaskResult, run_task
+from substrait_agg.flow.graph import AggregateNode
+from substrait_agg.operator.names import WEIGHT
+from substrait_agg.operator.spec import OperatorSpec, operator_spec
+from substrait_agg.plan.arrow import to_arrow
+from substrait_agg.state import merging
+from substrait_agg.state.entries import TreeLayout
+from substrait_agg.state.ordered import OrderedTree
+from substrait_agg.state.run import RunFile
+from substrait_agg.state.tree import Tree
+from tests.operator.measures_reference import Row, Values, canonical, evaluate, value_of
+
+Shown = dict[Values, Values]
+Runs = tuple[RunFile, ...]
+SPREAD = 2**32
+
+
+@dataclass(frozen=True)
+class Version:
+    """What a snapshot of the operator names."""
+
+    number: int = 0
+    group: Runs = ()
+    pending: Runs = ()
+    trees: tuple[Runs, ...] = ()
+
+
+class World:
+    """Takes batches, keeps the change log, shows the view.
+
+    Args:
+        node: the operator.
+        folder: where its files go.
+        spread: how many different hashes the keys have.
+        sizes: ``page_rows`` and ``slice_rows`` of the spec.
+    """
+
+    def __init__(
+        self, node: AggregateNode, folder: Path, spread: int = SPREAD, **sizes: int
+    ) -> None:
+        self.node = node
+        self.spec: OperatorSpec = replace(operator_spec(node), **sizes)  # type: ignore[arg-type]
+        self.folder = folder
+        self.spread = spread
+        self.rows: list[Row] = []
+        self.log: Counter[Values] = Counter()
+        self.now = Version(trees=((),) * len(self.spec.trees))
+        self.results: list[TaskResult] = []
+        for name in ("state", "changes"):
+            (folder / name).mkdir(exist_ok=True)
+
+    # --- batches ---------------------------------------------------------------------------------
+
+    def batch(self, rows: Sequence[Row], partitions: int = 1, *, emit: bool = True) -> None:
+        """Run one batch over all partitions."""
+        self.rows += rows
+        partitions = 1 if self.spec.is_global else partitions
+        number = self.now.number + 1
+        results = [self._task(p, partitions, rows, emit=emit) for p in range(partitions)]
+        assert not any(r.misplaced or r.decimal_overflow for r in results)
+        self.now = Version(
+            number,
+            tuple(f for r in results for f in r.group),
+            tuple(f for r in results for f in r.pending),
+            tuple(
+                tuple(f for r in results for f in r.trees[i]) for i in range(len(self.spec.trees))
+            ),
+        )
+        for change in (c for r in results for c in r.changes):
+            self._apply(pq.read_table(self.folder / "changes" / change.name))
+        self.results = results
+
+    def _task(self, p: int, partitions: int, rows: Sequence[Row], *, emit: bool) -> TaskResult:
+        low, high = partition_range(p, partitions)
+        number = self.now.number + 1
+        plan = TaskPlan(
+            checkpoint=str(self.folder),
+            operator=0,
+            spec=self.spec,
+            low=low,
+            high=high,
+            group=clip(self.now.group, low, high),
+            pending=clip(self.now.pending, low, high),
+            trees=tuple(clip(tree, low, high) for tree in self.now.trees),
+            version=number,
+            emit=emit,
+            columns=tuple((n, n) for n in self.spec.output.names),
+            final=True,
+            raw=True,
+            seeds=tuple(s for s in self._seeds() if low <= s[0] <= high) if number == 1 else (),
+        )
+        batches = []
+        if rows:
+            whole = self.raw_rows(rows)
+            mine = whole.filter(pa.array(whole.column("__m").to_numpy() % partitions == p))
+            batches = [mine.slice(i, 4) for i in range(0, mine.num_rows, 4)]
+            batches = batches if mine.num_rows < 1000 else [mine]
+        return run_task(plan, batches)
+
+    def _seeds(self) -> tuple[tuple[int, int], ...]:
+        if self.spec.is_global:
+            return ((0, 0),)
+        nulls = (None,) * (len(self.spec.keys) - 1)
+        return tuple((self._sort_hash((*nulls, i)), i) for i in self.spec.always)
+
+    def _sort_hash(self, key: Values) -> int:
+        murmur, other = (np.array([h], np.int32) for h in self._hashes(key))
+        return int(sort_hash(murmur, other)[0])
+
+    def _hashes(self, key: Values) -> tuple[int, int]:
+        if not key:
+            return 0, 0
+        hashed = zlib.crc32(repr(canonical(key)).encode()) % self.spread * 2654435761 & 0xFFFFFFFF
+        return hashed - (1 << 32) if hashed >> 31 else hashed, 7
+
+    def _keys(self, row: Row) -> list[Values]:
+        """The key of a row in each grouping set."""
+        keys = [evaluate(k, row.values) for k in self.node.keys]
+        if not self.node.sets:
+            return [tuple(keys)]
+        return [
+            (*(k if i in chosen else None for i, k in enumerate(keys)), index)
+            for index, chosen in enumerate(self.node.sets)
+        ]
+
+    def raw_rows(self, rows: Sequence[Row]) -> pa.RecordBatch:
+        """The rows once per grouping set: hashes, keys, arguments, weights."""
+        pairs = [(key, row) for row in rows for key in self._keys(row)]
+        hashes = [self._hashes(key) for key, _ in pairs]
+        columns = {
+            "__m": pa.array([m for m, _ in hashes], pa.int32()),
+            "__x": pa.array([x for _, x in hashes], pa.int32()),
+        }
+        for i, type_ in enumerate(self.spec.keys):
+            columns[f"k{i}"] = pa.array([key[i] for key, _ in pairs], type_)
+        for i, (value, condition) in enumerate(self.node.arguments):
+            cells = [
+                (True if value is None else evaluate(value, row.values))
+                if condition is None or evaluate(condition, row.values) is True
+                else None
+                for _, row in pairs
+            ]
+            type_ = pa.bool_() if value is None else to_arrow(value.type)
+            columns[f"x{i}"] = pa.array(cells, type_)
+        if self.spec.weight != "one":
+            columns[WEIGHT] = pa.array([row.weight for _, row in pairs], pa.int64())
+        return pa.RecordBatch.from_pydict(columns)
+
+    def _apply(self, changes: pa.Table) -> None:
+        rows = _tuples(changes.drop_columns(["__version", WEIGHT]))
+        inserted: set[Values] = set()
+        for row, weight in zip(rows, changes.column(WEIGHT).to_pylist(), strict=True):
+            key = row[: len(self.spec.keys)]
+            assert weight > 0 or key not in inserted, "a retraction follows its insertion"
+            if weight > 0:
+                inserted.add(key)
+            self.log[row] += weight
+            assert self.log[row] in (0, 1), "a row was retracted that had not been emitted"
+
+    # --- what is there ---------------------------------------------------------------------------
+
+    def view(self) -> Shown:
+        """The rows shown, from the group tree: key -> values of the measures."""
+        files = LocalFiles(self.folder / "state")
+        tree = Tree(files, self.now.group, self.spec.layout.schema, len(self.spec.keys))
+        keys = len(self.spec.keys)
+        shown: Shown = {}
+        for part in tree.scan():
+            values = _tuples(part.select(self.spec.output.names))
+            for row, weight in zip(values, part.column("shown").to_pylist(), strict=True):
+                assert weight in (0, 1)
+                if weight:
+                    assert row[:keys] not in shown, "a group is there twice"
+                    shown[row[:keys]] = row[keys:]
+        return shown
+
+    def value(self, *key: Any) -> Values:
+        """What the group shows."""
+        return self.view()[canonical(key)]
+
+    def groups_kept(self) -> int:
+        """Groups in the group tree, shown or not."""
+        files = LocalFiles(self.folder / "state")
+        tree = Tree(files, self.now.group, self.spec.layout.schema, len(self.spec.keys))
+        return sum(part.num_rows for part in tree.scan())
+
+    def entries_kept(self) -> int:
+        """Entries in all ordered trees with a weight other than 0."""
+        files = LocalFiles(self.folder / "state")
+        trees = zip(self.now.trees, self.spec.trees, strict=True)
+        return sum(
+            part.num_rows
+            for runs, tree in trees
+            for part in OrderedTree(files, runs, TreeLayout(tree.layout.components)).scan()
+        )
+
+    def expected(self) -> Shown:
+        """The view over all rows so far, from scratch; surrogate keys are left None."""
+        members: dict[Values, list[Row]] = {}
+        for row in self.rows:
+            for key in self._keys(row):
+                members.setdefault(canonical(key), []).append(row)
+        nulls = (None,) * max(0, len(self.spec.keys) - 1)
+        always = [()] if self.spec.is_global else [(*nulls, i) for i in self.spec.always]
+        for key in always:
+            members.setdefault(key, [])
+        return {
+            key: tuple(
+                None if m.kind == "surrogate_key"
+                else value_of(m, rows, key[-1] if self.node.sets else 0)
+                for m in self.node.measures
+            )
+            for key, rows in members.items()
+            if key in always or sum(r.weight for r in rows) > 0
+        }  # fmt: skip
+
+    def check(self) -> None:
+        """The view is what recomputation gives, and the sum of all changes is the view."""
+        view, wanted = self.view(), self.expected()
+        assert view.keys() == wanted.keys()
+        for key, values in view.items():
+            for measure, got, want in zip(self.node.measures, values, wanted[key], strict=True):
+                if measure.kind == "surrogate_key":
+                    continue
+                assert agree(measure.kind, got, want), (key, measure, got, want)
+        assert +self.log == Counter({(*key, *values): 1 for key, values in view.items()})
+
+
+def agree(kind: str, got: Any, want: Any) -> bool:
+    """Equality; of correlations and products, which are no sums, up to two units in the last place."""
+    close = kind in ("corr", "product") and isinstance(got, float) and isinstance(want, float)
+    if close and math.isfinite(got) and math.isfinite(want):
+        return abs(got - want) <= 2 * math.ulp(want)
+    return type(got) is type(want) and bool(got == want)
+
+
+def _tuples(table: pa.Table) -> list[Values]:
+    columns = [column.to_pylist() for column in table.columns]
+    return [canonical(row) for row in zip(*columns, strict=True)]
+
+
+@contextmanager
+def merging_soon(tier: int, budget: int) -> Iterator[None]:
+    """Size classes from `tier` rows, and merges of no more than `budget` rows per batch."""
+    with (
+        patch.object(merging, "SMALLEST_TIER", tier),
+        patch.object(merging, "LEAST_BUDGET", budget),
+        patch.object(merging, "BUDGET_FACTOR", 0),
+    ):
+        yield
