@@ -5,6 +5,8 @@ Importing this package imports neither pyspark nor pyarrow and starts no JVM; `r
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from substrait_agg.api import Plan, Report, explain, load, open_view, run, validate
 from substrait_agg.errors import (
     CommitConflict,
@@ -18,11 +20,24 @@ from substrait_agg.errors import (
 )
 from substrait_agg.problems import Problem
 
+if TYPE_CHECKING:
+    from substrait_agg.functions.user import (
+        AdditiveMeasure,
+        GroupedValues,
+        OrderedMeasure,
+        register_measure,
+        unregister_measure,
+    )
+    from substrait_agg.plan.types import Type
+
 __version__ = "0.1.0"
 
 __all__ = [
+    "AdditiveMeasure",
     "CommitConflict",
+    "GroupedValues",
     "InputRefused",
+    "OrderedMeasure",
     "Plan",
     "PlanRefused",
     "PlanUnreadable",
@@ -31,11 +46,40 @@ __all__ = [
     "RunFailed",
     "StateRefused",
     "SubstraitAggError",
+    "Type",
     "UsageError",
     "__version__",
     "explain",
     "load",
     "open_view",
+    "register_measure",
     "run",
+    "unregister_measure",
     "validate",
 ]
+
+_MEASURES = "substrait_agg.functions.user"
+_LATER = {
+    **dict.fromkeys(
+        (
+            "AdditiveMeasure",
+            "GroupedValues",
+            "OrderedMeasure",
+            "register_measure",
+            "unregister_measure",
+        ),
+        _MEASURES,
+    ),
+    "Type": "substrait_agg.plan.types",
+}
+"""Names that are imported when they are first used: they need more than most programs do."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(_LATER[name]), name)
+    globals()[name] = value
+    return value

@@ -19,6 +19,7 @@ from substrait_agg.problems import MODES, Mode, Problem, Problems
 if TYPE_CHECKING:
     from substrait_agg.bind.bound import BoundPlan
     from substrait_agg.commit import View
+    from substrait_agg.functions.accumulators import EarlyRetraction
     from substrait_agg.plan.model import DecodedPlan
     from substrait_agg.spark import Run
 
@@ -27,7 +28,6 @@ PlanSource = Any
 
 EXPLAIN_FORMATS = ("text",)
 EMIT_SUPPORTED = ("batch",)
-EARLY_RETRACTION_SUPPORTED = ("carry",)
 MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 
 
@@ -88,7 +88,9 @@ class Plan:
 
     name: str
     content: Any
-    _checked: dict[Mode, Checked] = field(default_factory=dict, repr=False, compare=False)
+    _checked: dict[tuple[Mode, int], Checked] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @classmethod
     def from_file(cls, path: str | Path) -> Plan:
@@ -101,9 +103,12 @@ class Plan:
 
     def check(self, mode: Mode = "lenient") -> Checked:
         """Decode and bind; all problems of both stages are in the answer, none is raised."""
-        if mode not in self._checked:
-            self._checked[mode] = _check(self.content, mode)
-        return self._checked[mode]
+        from substrait_agg.functions.registry import changes
+
+        known = (mode, changes())
+        if known not in self._checked:
+            self._checked[known] = _check(self.content, mode)
+        return self._checked[known]
 
     def bound(self, mode: Mode = "lenient") -> BoundPlan:
         """The plan ready to run.
@@ -257,7 +262,9 @@ def run(
         outputs: KIND[=LOCATION] texts or `substrait_agg.changes.Sink` objects, delivered from committed versions.
         conf: Spark configuration for a session made here.
         master: Spark master for a session made here.
-        early_retraction: ``carry``: a retraction may come before its insertion.
+        early_retraction: what a retraction does that comes before its insertion. ``carry``: it counts at once, and a
+            weight below zero is not shown; ``refuse``: the batch fails with EARLY_RETRACTION; ``quarantine``: it is kept aside
+            until the insertion comes (`View.quarantined`). A checkpoint keeps its policy.
         progress: called with `Run.progress` after every batch.
         spark_log: binary file, with a file number, for what a Spark started here prints. None: stderr.
 
@@ -273,7 +280,7 @@ def run(
     """
     trigger = _trigger(until)
     _only_supported("emit", emit, EMIT_SUPPORTED)
-    _only_supported("early_retraction", early_retraction, EARLY_RETRACTION_SUPPORTED)
+    policy = _policy(early_retraction)
     bound = _plan(plan).bound(mode)
     from substrait_agg.spark import run as run_on_spark
 
@@ -288,6 +295,7 @@ def run(
         outputs=outputs,
         conf=conf,
         master=master,
+        early_retraction=policy,
         progress=progress,
         spark_log=spark_log,
     )
@@ -298,6 +306,16 @@ def _only_supported(option: str, value: str, supported: tuple[str, ...]) -> None
         message = f"{value!r} is not supported yet"
         help = f"use {' or '.join(supported)}"
         raise UsageError("OPTION_NOT_SUPPORTED", message, help=help, path=option)
+
+
+def _policy(word: str) -> EarlyRetraction:
+    from substrait_agg.functions.accumulators import EARLY_RETRACTIONS
+
+    for known in EARLY_RETRACTIONS:
+        if word == known:
+            return known
+    message = f"{word!r} is not one of {', '.join(EARLY_RETRACTIONS)}"
+    raise UsageError("OPTION_INVALID", message, help="choose one of them", path="early_retraction")
 
 
 def _trigger(until: str) -> str:

@@ -241,7 +241,12 @@ KINDS: dict[str, ProblemKind] = _kinds(
     (
         "FUNCTION_URN_UNKNOWN", "error", "error",
         "function {name} belongs to extension {urn}, which is not known",
-        "use a function of the standard extensions",
+        "use a function of the standard extensions, or register the measure in this program first",
+    ),
+    (
+        "USER_MEASURE_FAILED", "error", "error",
+        "the type of {name} is not known: {reason}",
+        "correct the class that computes the measure",
     ),
     (
         "FUNCTION_URN_DIFFERS", "warning", "error",

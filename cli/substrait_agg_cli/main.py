@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 import substrait_agg
+from substrait_agg_cli.functions import functions
 from substrait_agg_cli.plans import explain, validate
 from substrait_agg_cli.reading import changes, view
 from substrait_agg_cli.running import run
@@ -32,7 +33,7 @@ def main() -> None:
     """
 
 
-for command in (validate, explain, run, view, changes):
+for command in (validate, explain, functions, run, view, changes):
     main.add_command(command)
 
 if __name__ == "__main__":

@@ -40,9 +40,10 @@ class Meter:
 
 
 def describe(progress: Any) -> str:
-    """One line: version, rows read, groups touched, changes written, rows per second."""
+    """One line: version, rows read, groups touched, changes written, rows per second, rows in quarantine if any."""
+    waiting = f", {progress.quarantined:,} rows in quarantine" if progress.quarantined else ""
     return (
         f"version {progress.version}: {progress.input_rows:,} rows, "
         f"{progress.groups_touched:,} groups touched, {progress.changes:,} changes, "
-        f"{progress.rows_per_second:,.0f} rows/s"
+        f"{progress.rows_per_second:,.0f} rows/s{waiting}"
     )

@@ -38,15 +38,22 @@ to_option = click.option(
     type=click.Choice(VIEW_FORMATS),
     help="Default: from the suffix of --to, else table. json has one object per line.",
 )
+@click.option(
+    "--quarantined",
+    is_flag=True,
+    help="Instead of the result, the rows that wait for their insertion, with their weights.",
+)
 @to_option
 @debug_option
-def view(directory: str, version: int | None, format: str | None, to: str) -> None:
+def view(
+    directory: str, version: int | None, format: str | None, quarantined: bool, to: str
+) -> None:
     """Show the result that a checkpoint DIR holds, in the order that the plan asks for."""
     chosen = format or FORMAT_OF_SUFFIX.get(Path(to).suffix, "table")
     if chosen == "parquet":
         _no_binary_on_terminal(to)
     opened = substrait_agg.open_view(existing_folder(directory))
-    rows = opened.to_arrow(version=version)
+    rows = opened.quarantined(version) if quarantined else opened.to_arrow(version=version)
     if chosen == "parquet":
         _write_parquet(rows, opened.version if version is None else version, to)
     else:

@@ -80,7 +80,8 @@ Examples:
     type=click.Choice(["carry", "refuse", "quarantine"]),
     default="carry",
     show_default=True,
-    help="What a retraction before its insertion does; only carry is supported yet.",
+    help="What a retraction before its insertion does. carry: count below zero, unseen; refuse: fail the batch;"
+    " quarantine: wait aside (view --quarantined). A checkpoint keeps its policy.",
 )
 @mode_option
 @click.option("--master", metavar="URL", help="Spark master; default: all cores of this machine.")

@@ -95,15 +95,18 @@ class Context:
             self.report("TYPE_NOT_SUPPORTED", path, type=type_, instead=instead)
         return supported
 
-    def kept(self, type_: Type, path: str) -> Type:
-        """The type with the digits of a second that are kept; that finer ones are not is reported once per type."""
+    def kept(self, type_: Type, path: str, *, said: bool = False) -> Type:
+        """The type with the digits of a second that are kept.
+
+        That finer ones are not is reported once per type, or not at all where it is already `said`.
+        """
         if type_.kind in FRACTIONAL and type_.params[0] > MAX_TIME_DIGITS:
-            said = str(type_.as_nullable(False))
-            if said not in self.cut:
-                self.cut.add(said)
-                self.report("TIME_DIGITS_NOT_KEPT", path, type=said)
+            name = str(type_.as_nullable(False))
+            if not said and name not in self.cut:
+                self.cut.add(name)
+                self.report("TIME_DIGITS_NOT_KEPT", path, type=name)
             return replace(type_, params=(MAX_TIME_DIGITS,))
-        children = tuple(self.kept(child, path) for child in type_.children)
+        children = tuple(self.kept(child, path, said=said) for child in type_.children)
         return type_ if children == type_.children else replace(type_, children=children)
 
 

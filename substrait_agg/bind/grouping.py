@@ -162,7 +162,7 @@ def _reaches(node: Any, source: model.Aggregate) -> bool:
     expressions = tuple(_read_by(node))
     if isinstance(node, model.Project) and node.emit and max(node.emit) >= width + len(expressions):
         return True
-    return any(ordinal == width for e in expressions for ordinal in _columns(e))
+    return any(ordinal == width for e in expressions for ordinal in columns_read(e))
 
 
 def _read_by(node: Any) -> Iterator[Any]:
@@ -180,7 +180,8 @@ def _read_by(node: Any) -> Iterator[Any]:
                 yield from () if measure.filter is None else (measure.filter,)
 
 
-def _columns(expression: Any) -> Iterator[int]:
+def columns_read(expression: Any) -> Iterator[int]:
+    """Ordinals of the input columns that a decoded expression (None: no expression) refers to."""
     waiting = [expression]
     while waiting:
         match waiting.pop():

@@ -7,6 +7,7 @@ from substrait_agg.bind.convert import fits_decimal
 from substrait_agg.bind.measure_draft import Draft
 from substrait_agg.functions.aggregate_row import AggregateFunction
 from substrait_agg.functions.aggregate_types import RESULTS, convertible, widened
+from substrait_agg.functions.registry import UserMeasure
 from substrait_agg.plan.types import Type
 
 
@@ -22,6 +23,8 @@ def output_type(draft: Draft, types: Schema, context: Context) -> Type:
     if row is None:
         return UNKNOWN
     derived = _derived(draft, row, types, context)
+    if derived == UNKNOWN:
+        return UNKNOWN
     declared, path = measure.output_type, measure.path
     if declared is None:
         context.report("OUTPUT_TYPE_MISSING", path, name=draft.name, type=derived)
@@ -43,9 +46,24 @@ def output_type(draft: Draft, types: Schema, context: Context) -> Type:
 
 def _derived(draft: Draft, row: AggregateFunction, types: Schema, context: Context) -> Type:
     if draft.user is not None:
-        return draft.user.result_type(types)
+        return _given(draft, draft.user, types, context)
     rule = RESULTS[row.result]
     return rule(types, draft.measure.function.urn, context.profile.derivation)
+
+
+def _given(draft: Draft, user: UserMeasure, types: Schema, context: Context) -> Type:
+    """What the embedding program says; its code may fail."""
+    try:
+        made = user.result_type(types)
+    except Exception as error:  # noqa: BLE001 - whatever it raises is the reason
+        reason = f"result raised {type(error).__name__}: {error}"
+    else:
+        if isinstance(made, Type):
+            return made
+        reason = f"result gave {type(made).__name__}, not a type"
+    path = draft.measure.path
+    context.report("USER_MEASURE_FAILED", path, name=draft.name, reason=reason)
+    return UNKNOWN
 
 
 def _with_null(row: AggregateFunction, type_: Type) -> Type:

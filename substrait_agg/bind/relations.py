@@ -31,6 +31,7 @@ from substrait_agg.bind.context import (
 )
 from substrait_agg.bind.convert import can_cast, convert
 from substrait_agg.bind.expressions import bind_condition, bind_expression
+from substrait_agg.bind.grouping import columns_read
 from substrait_agg.plan import model
 from substrait_agg.plan.types import Type
 
@@ -135,8 +136,7 @@ def drop_order(ordered: Ordered, context: Context) -> Bound:
 
 
 def _read(node: model.Read, context: Context) -> Ordered:
-    types = tuple(context.kept(t, f"{node.path}.base_schema") for t in node.types)
-    node = replace(node, types=types)
+    node = replace(node, types=_kept_types(node, context))
     if node.files:
         context.report("FILES_NOT_ALLOWED", node.path, files=", ".join(node.table) or "none named")
     if node.rows is None and len(node.names) != len(node.types):
@@ -153,6 +153,14 @@ def _read(node: model.Read, context: Context) -> Ordered:
         ordered = _filtered(ordered, node.filter, node.path, context)
     ordered = _emit(ordered, node.projection, f"{node.path}.projection", context)
     return _emit(ordered, node.emit, node.path, context)
+
+
+def _kept_types(node: model.Read, context: Context) -> Schema:
+    """The column types with the digits of a second that are kept; nothing is said of columns that are masked out."""
+    used = range(len(node.types)) if node.projection is None else node.projection
+    wanted = {*used, *columns_read(node.filter)}
+    path = f"{node.path}.base_schema"
+    return tuple(context.kept(t, path, said=o not in wanted) for o, t in enumerate(node.types))
 
 
 def _rows(

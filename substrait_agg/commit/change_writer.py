@@ -46,9 +46,11 @@ class ChangeWriter:
         table = self._named(changes)
         if self._writer is None:
             sink = self._stack.enter_context(self._files.create(self._name))
-            self._writer = pq.ParquetWriter(
+            writer = pq.ParquetWriter(
                 sink, table.schema, compression="none", use_dictionary=False, write_statistics=False
             )
+            # A task that fails half way must not leave an open writer on a closed file.
+            self._writer = self._stack.enter_context(writer)
         self._writer.write_table(table)
         self._rows += table.num_rows
 

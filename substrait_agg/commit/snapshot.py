@@ -49,7 +49,7 @@ class Snapshot:
         batch: id of its micro-batch, -1 for the first version.
         operators: state by operator id.
         changes: change files of this version.
-        counters: input rows, groups touched, rows retracted and inserted, groups shown.
+        counters: rows in, groups touched, changes out, and ``quarantined``, the rows that wait for their insertion.
         created: time of the commit, ISO 8601 UTC.
     """
 

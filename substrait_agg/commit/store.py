@@ -45,6 +45,23 @@ class ViewSort:
 
 
 @dataclass(frozen=True, slots=True)
+class Guarded:
+    """Where an operator keeps the rows that wait for their insertion.
+
+    Attributes:
+        operator: its id.
+        tree: ordinal of its tree of whole rows; -1 where its groups are the rows.
+        keys: number of key columns.
+        types: Arrow schema of the keys and of the values that it reads of a row, serialised, base64.
+    """
+
+    operator: int
+    tree: int
+    keys: int
+    types: str
+
+
+@dataclass(frozen=True, slots=True)
 class PlanDocument:
     """What a checkpoint computes: written once, before its first version.
 
@@ -56,6 +73,8 @@ class PlanDocument:
         sorts: order in which the view is shown.
         keys: number of key columns of the last operator.
         operators: number of operators.
+        early: per operator what becomes of retractions that come before their insertion.
+        guarded: the operators that keep such rows aside.
     """
 
     plan: str
@@ -65,6 +84,8 @@ class PlanDocument:
     sorts: tuple[ViewSort, ...]
     keys: int
     operators: int
+    early: tuple[str, ...] = ()
+    guarded: tuple[Guarded, ...] = ()
 
 
 class Checkpoint:
@@ -107,7 +128,7 @@ class Checkpoint:
         """Create the folder with its plan document, or check that the one there is the same.
 
         Raises:
-            StateRefused: PLAN_DIFFERS or WEIGHTS_DIFFER when the folder was made for something else.
+            StateRefused: PLAN_DIFFERS, WEIGHTS_DIFFER or EARLY_RETRACTION_DIFFERS when the folder was made for something else.
         """
         self.check_usable()
         for files in (self._root, self._snapshots, self.state, self.changes):
@@ -129,6 +150,14 @@ class Checkpoint:
                 "PLAN_DIFFERS",
                 f"the checkpoint was made for another plan ({there.plan[:12]}, not {document.plan[:12]})",
                 help="use a checkpoint folder of its own for each plan",
+                path=str(self.folder),
+            )
+        # The policy has a say in the layout, and no meaning where nothing is retracted.
+        if there.early != document.early and _retracting(there) == _retracting(document):
+            raise StateRefused(
+                "EARLY_RETRACTION_DIFFERS",
+                f"the checkpoint was made to {_policy(there)} early retractions, not to {_policy(document)} them",
+                help="give the same --early-retraction as before, or a new --checkpoint",
                 path=str(self.folder),
             )
         if there.layout != document.layout:
@@ -242,6 +271,15 @@ def _version_of(name: str) -> int | None:
     return int(found.group(1)) if found else None
 
 
+def _retracting(document: PlanDocument) -> tuple[bool, ...]:
+    """Which operators take rows away."""
+    return tuple(kind != "one" for kind in document.layout)
+
+
+def _policy(document: PlanDocument) -> str:
+    return next((word for word in document.early if word != "carry"), "carry")
+
+
 def _as_json(document: PlanDocument) -> dict[str, Any]:
     return {
         "plan": document.plan,
@@ -251,6 +289,8 @@ def _as_json(document: PlanDocument) -> dict[str, Any]:
         "sorts": [[s.ordinal, s.descending, s.nulls_first] for s in document.sorts],
         "keys": document.keys,
         "operators": document.operators,
+        "early": list(document.early),
+        "guarded": [[g.operator, g.tree, g.keys, g.types] for g in document.guarded],
     }
 
 
@@ -263,4 +303,8 @@ def _document(body: dict[str, Any]) -> PlanDocument:
         sorts=tuple(ViewSort(int(o), bool(d), bool(n)) for o, d, n in body["sorts"]),
         keys=int(body["keys"]),
         operators=int(body["operators"]),
+        early=tuple(str(word) for word in body.get("early", ["carry"] * int(body["operators"]))),
+        guarded=tuple(
+            Guarded(int(o), int(t), int(k), str(s)) for o, t, k, s in body.get("guarded", ())
+        ),
     )

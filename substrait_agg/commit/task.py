@@ -21,7 +21,7 @@ from substrait_agg.commit.ranges import sort_hash
 from substrait_agg.commit.snapshot import ChangeFile
 from substrait_agg.errors import RunFailed
 from substrait_agg.operator.delta import decimal_overflow
-from substrait_agg.operator.names import WEIGHT
+from substrait_agg.operator.names import POSITION, WEIGHT
 from substrait_agg.operator.spec import OperatorSpec, TreeSpec
 from substrait_agg.operator.split import split_rows
 from substrait_agg.operator.step import State, StepResult, step
@@ -173,7 +173,7 @@ class _Task:
     def run(self, batches: Iterable[pa.RecordBatch]) -> TaskResult:
         """Take up all rows, then write, merge and say what was done."""
         plan = self._plan
-        state = State(self._tree, self._open_tree, self._surrogates)
+        state = State(self._tree, self._open_tree, self._surrogates, plan.version)
         with ExitStack() as stack:
             changes = ChangeWriter(
                 LocalFiles(f"{plan.checkpoint}/changes"), plan.operator, plan.version, plan.columns,
@@ -352,8 +352,11 @@ def _complete(table: pa.Table, spec: OperatorSpec) -> pa.Table:
             table = table.append_column(name, pa.nulls(table.num_rows, pa.int64()))
     if spec.trees and WEIGHT not in table.column_names:
         table = table.append_column(WEIGHT, pa.nulls(table.num_rows, pa.int64()))
+        if spec.by_arrival:
+            table = table.append_column(POSITION, pa.nulls(table.num_rows, pa.int64()))
         for tree in spec.trees:
-            table = _with_arguments(table, tree)
+            if tree.follows is None:
+                table = _with_arguments(table, tree)
     return table
 
 

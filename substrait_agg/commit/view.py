@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from substrait_agg.commit.change_writer import VERSION
-from substrait_agg.commit.snapshot import ChangeFile, Snapshot, damaged
+from substrait_agg.commit.quarantine import side_by_side, waiting_rows
+from substrait_agg.commit.snapshot import ChangeFile, OperatorState, Snapshot, damaged
 from substrait_agg.commit.store import KEEP_VERSIONS, Checkpoint, ViewSort
 from substrait_agg.errors import StateRefused
 from substrait_agg.operator.names import WEIGHT
@@ -39,11 +40,7 @@ class View:
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
         self._document = checkpoint.document()
-        try:
-            content = base64.b64decode(self._document.types)
-            self._schema = pa.ipc.read_schema(pa.py_buffer(content))
-        except (ValueError, pa.ArrowInvalid, OSError) as error:
-            raise damaged("plan.json", str(error)) from error
+        self._schema = _schema(self._document.types)
 
     @property
     def schema(self) -> pa.Schema:
@@ -134,6 +131,34 @@ class View:
         later = np.lexsort([table.column(WEIGHT).to_numpy() > 0, table.column(VERSION).to_numpy()])
         return table.take(pa.array(later))
 
+    def quarantined(self, version: int | None = None) -> pa.Table:
+        """The rows that wait for their insertion at a version (the newest when None).
+
+        Returns:
+            Per row what the plan reads of it: the keys of its group, the arguments of the measures, and ``__weight``, below
+            zero. With grouping sets a row is there once per set. Where several aggregates read tables, ``__operator`` comes
+            first, and the columns of each have its number and a point before their names.
+
+        Raises:
+            StateRefused: NOT_QUARANTINED, VERSION_UNKNOWN, VERSION_EXPIRED, STATE_DAMAGED.
+        """
+        snapshot = self._snapshot(version)
+        guarded = self._document.guarded
+        if not guarded:
+            raise StateRefused(
+                "NOT_QUARANTINED",
+                "no rows are kept aside in this checkpoint",
+                help="that takes --early-retraction quarantine, and a source with retractions",
+                path=str(self._checkpoint.folder),
+            )
+        tables = {}
+        for found in guarded:
+            state = OperatorState() if snapshot is None else snapshot.operators[found.operator]
+            schema = _schema(found.types)
+            rows = waiting_rows(self._checkpoint.state, found, schema, state)
+            tables[found.operator] = rows
+        return side_by_side(tables)
+
     def _read(self, change: ChangeFile) -> pa.Table:
         files = self._checkpoint.changes
         try:
@@ -146,6 +171,13 @@ class View:
     def to_spark(self, spark: SparkSession, version: int | None = None) -> DataFrame:
         """The rows of a version as a DataFrame."""
         return spark.createDataFrame(self.to_arrow(version))
+
+
+def _schema(text: str) -> pa.Schema:
+    try:
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+    except (ValueError, pa.ArrowInvalid, OSError) as error:
+        raise damaged("plan.json", str(error)) from error
 
 
 def _named(part: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -7,8 +7,22 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from substrait_agg.bind.bound import BoundMeasure, Constant, Expr
-from substrait_agg.flow.graph import COMPUTED, Computed, TreeComponent, ValueTree
-from substrait_agg.functions.accumulators import Accumulator, WeightKind, digits_for
+from substrait_agg.flow.graph import (
+    ARRIVAL_BATCH,
+    ARRIVAL_POSITION,
+    COMPUTED,
+    Computed,
+    Follows,
+    TreeComponent,
+    ValueTree,
+)
+from substrait_agg.functions.accumulators import (
+    COUNT_DIGITS,
+    Accumulator,
+    WeightKind,
+    digits_for,
+    tree_counters,
+)
 from substrait_agg.functions.derive import FLOATS
 from substrait_agg.plan.types import BOOL, INTEGER_BITS, Type
 
@@ -17,7 +31,6 @@ Argument = tuple[Expr | None, Expr | None]
 
 ALL_ROWS = -1
 DECIMAL_BITS = 128
-COUNT_DIGITS = 2  # a count of more than 63 bits is an error: no output type holds it
 
 
 @dataclass(slots=True)
@@ -68,7 +81,7 @@ class Sharing:
 
     def live(self, tree: int) -> int:
         """Ordinal of the accumulator that counts the live entries of a tree."""
-        return self.accumulator(Accumulator("live", -1, 0, COUNT_DIGITS, tree=tree))
+        return self.accumulator(tree_counters(tree)[0])
 
     def accumulator(self, accumulator: Accumulator) -> int:
         """Ordinal of an accumulator."""
@@ -82,12 +95,25 @@ class Sharing:
         skipped = () if keep_nulls else tuple(range(len(components)))
         return self.tree(measure, components, skipped)
 
+    def arrivals(self, measure: BoundMeasure, *, latest: bool) -> int:
+        """Ordinal of the tree of the values of a measure in the order in which they came."""
+        base = self.values(measure, measure.arguments, keep_nulls=measure.keep_nulls)
+        value = self.trees[base].components[0]
+        when = (TreeComponent(ARRIVAL_BATCH), TreeComponent(ARRIVAL_POSITION))
+        skipped = self.trees[base].skipped
+        follows = Follows(base, latest, by_value=True)
+        self._place_tree(ValueTree((value, *when), skipped, ALL_ROWS, follows=follows))
+        follows = Follows(base, latest, by_value=False)
+        last = tuple(2 for _ in skipped)
+        return self._place_tree(ValueTree((*when, value), last, ALL_ROWS, follows=follows))
+
     def whole_rows(self) -> None:
         """Add the tree of all that is read of the input rows."""
         if not self.arguments:
             self.arguments.append((Constant(BOOL.as_nullable(False), value=True), None))
         components = tuple(TreeComponent(i) for i in range(len(self.arguments)))
-        self._count_entries(ValueTree(components, (), ALL_ROWS), len(self.trees))
+        self.trees.append(ValueTree(components, (), ALL_ROWS))
+        self._count_entries(len(self.trees) - 1)
 
     def tree(
         self,
@@ -103,14 +129,14 @@ class Sharing:
         for i, (value, descending, nulls_first) in enumerate(components):
             argument = self.argument(value, measure.filter if i in skipped else None)
             keys.append(TreeComponent(argument, descending, nulls_first))
-        made = ValueTree(tuple(keys), skipped, present, elements)
-        return self._count_entries(made, _place(self.trees, made))
+        return self._place_tree(ValueTree(tuple(keys), skipped, present, elements))
 
-    def _count_entries(self, made: ValueTree, tree: int) -> int:
-        if tree == len(self.trees):
-            self.trees.append(made)
-        self.accumulator(Accumulator("entries", -1, 0, COUNT_DIGITS, tree=tree))
-        self.live(tree)
+    def _place_tree(self, made: ValueTree) -> int:
+        return self._count_entries(_place(self.trees, made))
+
+    def _count_entries(self, tree: int) -> int:
+        for counter in tree_counters(tree):
+            self.accumulator(counter)
         return tree
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from substrait_agg.bind.bound import BoundMeasure, MeasureSort
 from substrait_agg.bind.deep import deep_call
 from substrait_agg.bind.show import show
+from substrait_agg.flow.explain_state import argument_text, read_text, state_lines
 from substrait_agg.flow.graph import (
-    COMPUTED,
     AggregateNode,
     Branch,
     FilterStep,
@@ -19,9 +19,8 @@ from substrait_agg.flow.graph import (
     RowsOrigin,
     Step,
     TableOrigin,
-    ValueTree,
 )
-from substrait_agg.functions.accumulators import STATE_CLASS, Accumulator
+from substrait_agg.functions.accumulators import STATE_CLASS
 from substrait_agg.plan.types import Type
 
 Names = tuple[str, ...]
@@ -37,7 +36,16 @@ PHYSICAL: tuple[tuple[str, str], ...] = (
     ("save", "write the touched groups as a new sorted run"),
     ("emit", "retract the row last emitted, insert the new one, where they differ"),
 )
-"""Steps of every operator in every batch."""
+"""Steps of an operator in every batch."""
+
+ROW_WISE: tuple[tuple[str, str], ...] = (
+    ("exchange", "rows to the partition of {target}"),
+    ("restore", "read what the touched groups hold"),
+    ("merge", "add the batch to it, exactly; look up the changed values in the trees"),
+    ("save", "write touched groups and changed values as new sorted runs"),
+    ("emit", "retract the row last emitted, insert the new one, where they differ"),
+)
+"""Steps of an operator whose state is not made of sums alone."""
 
 
 def explain_text(flow: Flow) -> str:
@@ -47,6 +55,23 @@ def explain_text(flow: Flow) -> str:
         flow: a lowered plan.
     """
     return deep_call(_explained, flow)
+
+
+def row_names(flow: Flow, node: AggregateNode) -> tuple[str, ...]:
+    """What to call the keys of an operator, the index of its grouping set, and its arguments; each name once."""
+    return deep_call(_row_names, flow, node)
+
+
+def _row_names(flow: Flow, node: AggregateNode) -> tuple[str, ...]:
+    names = _input_names(node, _outputs(flow))
+    found = [show(key, names) for key in node.keys]
+    found += ["grouping set"] if node.sets else []
+    found += [argument_text(ordinal, node, names) for ordinal in range(len(node.arguments))]
+    unique: list[str] = []
+    for name in found:
+        again = sum(u == name or u.startswith(f"{name} (") for u in unique)
+        unique.append(f"{name} ({again + 1})" if name in unique else name)
+    return tuple(unique)
 
 
 def _explained(flow: Flow) -> str:
@@ -78,14 +103,10 @@ def _operator(node: AggregateNode, outputs: Outputs) -> Iterator[str]:
         yield f"  grouping set {index}: {grouped or 'none (one group, always shown)'}"
     for ordinal, measure in enumerate(node.measures):
         yield f"  measure {ordinal}: {_measure(measure, node.reads[ordinal], names)}"
-        yield f"    from {_read(node, ordinal) or 'the group itself'}"
+        yield f"    from {read_text(node, ordinal) or 'the group itself'}"
         if measure.filter is not None:
-            yield f"    FILTER runs before the partial aggregation: {show(measure.filter, names)}"
-    yield f"  state per group: total weight{'; accumulators:' if node.accumulators else ''}"
-    for ordinal, accumulator in enumerate(node.accumulators):
-        yield f"    a{ordinal} {_accumulator(accumulator, ordinal, node, names)}"
-    for ordinal, tree in enumerate(node.trees):
-        yield f"  tree {ordinal}: {_tree(tree, ordinal, node, names)}"
+            yield f"    FILTER runs on Spark, row by row: {show(measure.filter, names)}"
+    yield from state_lines(node, names)
     yield f"  output: {', '.join(map(str, node.types)) or 'no columns'}"
     yield from _physical(node, names)
     yield f"  input ({WEIGHTS[node.weight]}):"
@@ -129,88 +150,12 @@ def _class(measure: BoundMeasure, read: Read) -> str:
     return "own tree" if measure.order else STATE_CLASS[measure.kind]
 
 
-_ROLES: dict[str, tuple[str, ...]] = {
-    "count": ("count",),
-    "sum": ("total", "count"),
-    "sum0": ("total", "count"),
-    "avg": ("total", "count"),
-    "bool_and": ("true", "false"),
-    "bool_or": ("true", "false"),
-    "variance": ("count", "sum", "sum of squares"),
-    "std_dev": ("count", "sum", "sum of squares"),
-    "covar": ("count", "sum x", "sum y", "sum of products"),
-    "corr": ("count", "sum x", "sum y", "sum of products", "sum xx", "sum yy"),
-}
-"""What the accumulators of a measure are to it."""
-
-
-def _read(node: AggregateNode, ordinal: int) -> str:
-    read, measure = node.reads[ordinal], node.measures[ordinal]
-    roles = _ROLES.get(measure.kind, ("count", *("total" for _ in read.accumulators[1:])))
-    parts = [
-        f"{'total weight' if a < 0 else f'a{a}'} ({role})"
-        for a, role in zip(read.accumulators, roles, strict=True)
-    ]
-    if read.tree >= 0 and read.side:
-        parts.append(f"the {read.side} live entry of tree {read.tree}")
-    elif read.tree >= 0 and not read.accumulators:
-        parts.append(f"the live entries of tree {read.tree}, in order")
-    return ", ".join(parts)
-
-
-def _accumulator(accumulator: Accumulator, ordinal: int, node: AggregateNode, names: Names) -> str:
-    readers = [str(m) for m, read in enumerate(node.reads) if ordinal in read.accumulators]
-    shared = "shared by measures" if len(readers) > 1 else "of measure"
-    size = f"{accumulator.digits} digits" if accumulator.digits else "digits as values need"
-    if accumulator.kind in ("live", "entries"):
-        what = f"{accumulator.kind if accumulator.kind == 'live' else 'number of'} entries"
-        text = f"{what} of tree {accumulator.tree}, {size}"
-    else:
-        of = f", over the live entries of tree {accumulator.tree}" if accumulator.tree >= 0 else ""
-        text = f"{accumulator.kind} of {_summed(accumulator, node, names)}{of}, {size}"
-    return f"{text}, {shared} {', '.join(readers)}" if readers else text
-
-
-def _summed(accumulator: Accumulator, node: AggregateNode, names: Names) -> str:
-    text = _argument(accumulator.argument, node, names)
-    if accumulator.other < 0:
-        return text
-    return f"{text} * {_argument(accumulator.other, node, names)}"
-
-
-def _argument(ordinal: int, node: AggregateNode, names: Names) -> str:
-    if ordinal >= COMPUTED:
-        made = node.computed[ordinal - COMPUTED]
-        given = ", ".join(_argument(a, node, names) for a in made.arguments)
-        return f"{made.implementation}.{made.column}({given})"
-    value, condition = node.arguments[ordinal]
-    text = "rows" if value is None else show(value, names)
-    return text if condition is None else f"{text} where {show(condition, names)}"
-
-
-def _tree(tree: ValueTree, ordinal: int, node: AggregateNode, names: Names) -> str:
-    keys = []
-    for i, component in enumerate(tree.components):
-        way = " DESC" if component.descending else ""
-        nulls = (
-            ""
-            if i in tree.skipped
-            else (" NULLS FIRST" if component.nulls_first else " NULLS LAST")
-        )
-        keys.append(f"{_argument(component.argument, node, names)}{way}{nulls}")
-    what = "elements of " if tree.elements else ""
-    only = "" if tree.present < 0 else f", only {_argument(tree.present, node, names)}"
-    readers = [str(m) for m, read in enumerate(node.reads) if read.tree == ordinal]
-    shared = "shared by measures" if len(readers) > 1 else "of measure"
-    return f"ordered by {what}{', '.join(keys)}{only}, {shared} {', '.join(readers)}"
-
-
 def _physical(node: AggregateNode, names: Names) -> Iterator[str]:
     key = ", ".join(show(k, names) for k in node.keys)
     by = f"by {key}, if keys repeat" if key else "to one group"
     target = "their key" if key else "the one group"
     yield "  per batch:"
-    for step, text in PHYSICAL:
+    for step, text in ROW_WISE if node.row_wise else PHYSICAL:
         yield f"    {step:<8} {text.format(by=by, target=target)}"
 
 
@@ -247,7 +192,8 @@ def _outputs(flow: Flow) -> Outputs:
     for node in flow.operators:
         names = _input_names(node, outputs)
         keys = [show(key, names) for key in node.keys]
-        outputs.append((*keys, *(_aggregated(m, names) for m in node.measures)))
+        index = ["grouping set"] if node.sets else []
+        outputs.append((*keys, *(_aggregated(m, names) for m in node.measures), *index))
     return outputs
 
 

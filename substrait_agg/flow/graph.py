@@ -76,6 +76,25 @@ class Computed:
     column: str
 
 
+ARRIVAL_BATCH, ARRIVAL_POSITION = 1 << 17, (1 << 17) + 1
+"""Argument ordinals of the batch in which a value arrived, and of its place there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Follows:
+    """A tree of arrivals: which value of tree `tree` arrived when.
+
+    Attributes:
+        tree: the tree of the values.
+        latest: the newest row that brought a value counts, else the one with which it came to be there.
+        by_value: ordered by value, to look an arrival up; else by arrival.
+    """
+
+    tree: int
+    latest: bool
+    by_value: bool
+
+
 @dataclass(frozen=True, slots=True)
 class TreeComponent:
     """One column of the key of an ordered tree: prepared argument `argument`, and how it is ordered."""
@@ -94,12 +113,14 @@ class ValueTree:
         skipped: ordinals of the components whose nulls keep a row out.
         present: argument that is null in rows which stay out (a filter where nulls are kept), `ALL_ROWS` for none.
         elements: its one component is a list, and the entries are the elements of the lists.
+        follows: set where it holds arrivals of the values of another tree instead of values of rows.
     """
 
     components: tuple[TreeComponent, ...]
     skipped: tuple[int, ...]
     present: int
     elements: bool = False
+    follows: Follows | None = None
 
 
 Side = OneOf["", "first", "last"]
@@ -142,7 +163,8 @@ class AggregateNode:
         sets: ordinals of the keys of each grouping set; empty for the one set of all keys.
         computed: argument columns from `COMPUTED` on.
         early: what becomes of a retraction that comes before its insertion.
-        guard: the tree of whole input rows that tells such retractions, or -1.
+        guard: the tree of whole input rows that tells such retractions; -1 where they are carried, and of a multiset,
+            whose groups are its rows.
     """
 
     id: int
@@ -161,6 +183,12 @@ class AggregateNode:
     computed: tuple[Computed, ...] = ()
     early: EarlyRetraction = "carry"
     guard: int = -1
+
+    @property
+    def row_wise(self) -> bool:
+        """Whether its input comes row by row: trees, products and computed columns are not made of sums."""
+        products = any(a.kind == "product" for a in self.accumulators)
+        return bool(self.trees or self.computed) or products
 
     @property
     def key_types(self) -> tuple[Type, ...]:

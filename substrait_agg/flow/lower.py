@@ -80,7 +80,7 @@ class _Lowering:
         weight = self.weight_of(inputs)
         places = places_of(ordinals)
         moved = tuple(_moved(m, places) for m in relation.measures)
-        early: EarlyRetraction = "carry" if weight == "one" else self.early
+        early = self.policy(inputs)
         weight = "any" if early == "quarantine" else weight
         shared = share(moved, weight, guarded=early != "carry")
         node = AggregateNode(
@@ -120,6 +120,7 @@ class _Lowering:
             weight=self.weight_of(inputs),
             multiset=True,
             path=root.path,
+            early=self.policy(inputs),
         )
         self.operators.append(node)
         return node
@@ -129,6 +130,11 @@ class _Lowering:
         every = columns(relation.types)
         wanted: Exprs = tuple(every[o] for o in ordinals)
         return tuple(pruned(raw, wanted) for raw in self.raw_branches(relation))
+
+    def policy(self, inputs: tuple[Branch, ...]) -> EarlyRetraction:
+        """What becomes of early retractions: an operator's changes are never early, and inserts are no retractions."""
+        given = tuple(b for b in inputs if not isinstance(b.origin, OperatorOrigin))
+        return "carry" if self.weight_of(given) == "one" else self.early
 
     def weight_of(self, inputs: tuple[Branch, ...]) -> WeightKind:
         """The widest weight kind of the branches."""

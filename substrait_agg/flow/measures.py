@@ -147,6 +147,13 @@ def _scan(measure: BoundMeasure, sharing: Sharing) -> Read:
     return Read((), tree, places)
 
 
+def _rank(measure: BoundMeasure, sharing: Sharing) -> Read:
+    """With the number of values, so that ranks can be looked up without reading the whole group."""
+    counted = None if measure.keep_nulls else measure.argument
+    tree, places = _ordered(measure, sharing)
+    return Read((sharing.count(counted, measure.filter),), tree, places)
+
+
 def _user(measure: BoundMeasure, sharing: Sharing) -> Read:
     declared = implementation_of(measure.implementation)
     implementation = declared.implementation
@@ -179,6 +186,14 @@ def _by(side: Side) -> Decompose:
     return decompose
 
 
+def _arrived(side: Side) -> Decompose:
+    def decompose(measure: BoundMeasure, sharing: Sharing) -> Read:
+        tree = sharing.arrivals(measure, latest=side == "last")
+        return Read((), tree, (2,), side)
+
+    return decompose
+
+
 def _union(measure: BoundMeasure, sharing: Sharing) -> Read:
     components = [(measure.arguments[0], False, False)]
     tree = sharing.tree(measure, components, (0,), elements=True)
@@ -204,19 +219,21 @@ _DECOMPOSE: Mapping[MeasureKind, Decompose] = {
     "max": _extreme("last"),
     "any_value": _extreme("first"),
     "mode": _scan,
-    "median": _scan,
-    "quantile": _scan,
-    "percentile_cont": _scan,
-    "percentile_disc": _scan,
+    "median": _rank,
+    "quantile": _rank,
+    "percentile_cont": _rank,
+    "percentile_disc": _rank,
     "product": _scan,
     "bit_and": _scan,
     "bit_or": _scan,
     "bit_xor": _scan,
     "list": _scan,
     "string_agg": _scan,
-    "nth_value": _scan,
+    "nth_value": _rank,
     "first_value": _end("first"),
     "last_value": _end("last"),
+    "first": _arrived("first"),
+    "last": _arrived("last"),
     "min_by": _by("first"),
     "max_by": _by("last"),
     "list_union_distinct": _union,

@@ -45,6 +45,8 @@ EarlyRetraction = OneOf["carry", "refuse", "quarantine"]
 """What becomes of a retraction that comes before its insertion: it counts as a negative weight that is never shown; it fails
 the batch; it is kept aside until the insertion comes."""
 
+EARLY_RETRACTIONS: tuple[EarlyRetraction, ...] = ("carry", "refuse", "quarantine")
+
 DIGIT_BITS = 32
 
 
@@ -74,6 +76,16 @@ class Accumulator:
     def floating(self) -> bool:
         """Whether it keeps as many digits as its values need."""
         return self.kind in ("float", "product")
+
+
+COUNT_DIGITS = 2
+"""Digits of a count: one of more than 63 bits is an error, no output type holds it."""
+
+
+def tree_counters(tree: int) -> tuple[Accumulator, Accumulator]:
+    """What every group keeps of a tree: the number of its live entries, and of all its entries."""
+    live = Accumulator("live", -1, 0, COUNT_DIGITS, tree=tree)
+    return live, Accumulator("entries", -1, 0, COUNT_DIGITS, tree=tree)
 
 
 def digits_for(value_bits: int, weight: WeightKind) -> int:

@@ -31,6 +31,7 @@ class UserMeasure:
         result: its type, or what gives it from the types of the arguments.
         state: ``additive`` (state columns that are added) or ``ordered`` (computed from the ordered values).
         implementation: what computes it; opaque here.
+        version: of what it computes.
     """
 
     urn: str
@@ -39,11 +40,13 @@ class UserMeasure:
     result: Type | ResultOf
     state: OneOf["additive", "ordered"]
     implementation: object
+    version: str = ""
 
     @property
     def key(self) -> str:
-        """The identity of the measure in plans and in stored state: ``urn:name``."""
-        return f"{plain_urn(self.urn)}:{self.names[0]}"
+        """The identity of the measure in plans and in stored state: ``urn:name``, and ``@version`` where it has one."""
+        version = f"@{self.version}" if self.version else ""
+        return f"{plain_urn(self.urn)}:{self.names[0]}{version}"
 
     @property
     def row(self) -> AggregateFunction:
@@ -66,6 +69,7 @@ class UserMeasure:
 
 _MEASURES: dict[tuple[str, str], UserMeasure] = {}
 """(plain URN, name) -> measure."""
+_changes = 0
 
 
 def plain_urn(urn: str) -> str:
@@ -77,24 +81,36 @@ def register(measure: UserMeasure) -> UserMeasure:
     """Make a measure known to every plan bound from now on; returns it.
 
     Raises:
-        ValueError: no name, a standard URN, or a name that is taken under this URN.
+        ValueError: no name, no argument, a standard URN, or a name that is taken under this URN.
     """
+    global _changes
     urn = plain_urn(measure.urn)
     if not measure.names or any(not n or n != n.lower() or ":" in n for n in measure.names):
         raise ValueError("a measure needs names, in lower case and without a signature")
+    if not measure.arguments:
+        raise ValueError("a measure needs an argument")
     if not urn or urn.removeprefix("io.substrait:") in STANDARD_URNS:
         raise ValueError(f"{measure.urn!r} is not a URN of your own")
     taken = [n for n in measure.names if _MEASURES.get((urn, n), measure) != measure]
     if taken:
         raise ValueError(f"{taken[0]} is already registered under {urn}")
     _MEASURES.update({(urn, name): measure for name in measure.names})
+    _changes += 1
     return measure
 
 
 def unregister(measure: UserMeasure) -> None:
     """Forget a measure; nothing happens where it is not known."""
+    global _changes
     for name in measure.names:
-        _MEASURES.pop((plain_urn(measure.urn), name), None)
+        if _MEASURES.get((plain_urn(measure.urn), name)) == measure:
+            del _MEASURES[plain_urn(measure.urn), name]
+    _changes += 1
+
+
+def changes() -> int:
+    """How often measures were registered or forgotten: what was bound before may bind differently after."""
+    return _changes
 
 
 def find_user(urn: str | None, name: str) -> UserMeasure | None:
@@ -108,5 +124,4 @@ def implementation_of(key: str) -> UserMeasure:
     Raises:
         KeyError: none is registered under the key.
     """
-    urn, _, name = key.rpartition(":")
-    return _MEASURES[urn, name]
+    return {measure.key: measure for measure in _MEASURES.values()}[key]

@@ -8,100 +8,16 @@ must have. Where the result is a decimal, the exact result is rounded (half away
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal as OneOf
 
-Nulls = OneOf["mirror", "never", "always", "all"]
-"""When the result can be null: if any argument can; never; always; only if every argument can."""
+from substrait_agg.functions.scalar_forms import (
+    FAMILIES,
+    WORDS,
+    Nulls,
+    Overload,
+    ScalarFunction,
+)
 
-
-@dataclass(frozen=True, slots=True)
-class Overload:
-    """One signature of a scalar function.
-
-    Attributes:
-        params: per argument a word of `FAMILIES`, ``enum:W`` (enumeration argument, one of ``WORDS[W]``, upper case),
-            ``word:W`` (constant string, one of ``WORDS[W]``, lower case in a bound call) or ``escape`` (constant
-            string of one character; left out of a bound call where it is null), or ``number:N`` (the constant N only;
-            left out of a bound call).
-        result: a word of `derive.RESULT_RULES`.
-        options: option name -> values that are honoured, the default first; upper case.
-        unify: whether all arguments are converted to their common type.
-        variadic: whether the last parameter may repeat.
-    """
-
-    params: tuple[str, ...]
-    result: str
-    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    unify: bool = False
-    variadic: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ScalarFunction:
-    """A row of the table.
-
-    Attributes:
-        name: canonical name, lower case.
-        overloads: signatures, tried in order.
-        nulls: when the result can be null.
-        aliases: other names that mean the same.
-    """
-
-    name: str
-    overloads: tuple[Overload, ...]
-    nulls: Nulls = "mirror"
-    aliases: tuple[str, ...] = ()
-
-    def takes(self, count: int) -> bool:
-        """Whether some overload has `count` arguments."""
-        return any(
-            count == len(o.params) or (o.variadic and count >= len(o.params))
-            for o in self.overloads
-        )
-
-
-FAMILIES: dict[str, frozenset[str]] = {
-    "integer": frozenset({"i8", "i16", "i32", "i64"}),
-    # u64 is a decimal on Spark, which has no bits.
-    "unsigned_bits": frozenset({"u8", "u16", "u32"}),
-    "float": frozenset({"fp32", "fp64"}),
-    "decimal": frozenset({"decimal"}),
-    "bool": frozenset({"bool"}),
-    "text": frozenset({"string", "varchar", "fixedchar"}),
-    "bytes": frozenset({"binary", "fixedbinary"}),
-    "date": frozenset({"date"}),
-    "timestamp": frozenset({"precision_timestamp"}),
-    "timestamp_tz": frozenset({"precision_timestamp_tz"}),
-    "time": frozenset({"precision_time"}),
-    "months": frozenset({"interval_year"}),
-    "days": frozenset({"interval_day"}),
-    "months_days": frozenset({"interval_compound"}),
-    "list": frozenset({"list"}),
-    "any": frozenset(),
-}
-"""Family -> type kinds it takes; ``any`` takes all."""
-
-WORDS: dict[str, frozenset[str]] = {
-    "component": frozenset(
-        {
-            "YEAR", "ISO_YEAR", "QUARTER", "MONTH", "DAY", "DAY_OF_YEAR", "MONDAY_DAY_OF_WEEK",
-            "SUNDAY_DAY_OF_WEEK", "ISO_WEEK", "HOUR", "MINUTE", "SECOND", "MILLISECOND",
-            "MICROSECOND", "UNIX_TIME",
-        }
-    ),
-    "indexing": frozenset({"ONE", "ZERO"}),
-    "part": frozenset(
-        {
-            "year", "quarter", "month", "week", "day", "doy", "dow", "isodow", "hour", "minute",
-            "second", "millisecond", "microsecond",
-        }
-    ),
-    "unit": frozenset(
-        {"year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond"}
-    ),
-}  # fmt: skip
-"""What an enumeration argument or a constant word may say."""
+__all__ = ["FAMILIES", "SCALARS", "SCALAR_NAMES", "WORDS", "Overload", "ScalarFunction"]
 
 _OVERFLOW = {"OVERFLOW": ("ERROR", "SILENT", "SATURATE")}
 _STRICT_OVERFLOW = {"OVERFLOW": ("ERROR",)}
@@ -138,6 +54,10 @@ def _test(name: str, family: str, *aliases: str, nulls: Nulls = "never") -> Scal
 
 def _pair(family: str, result: str, options: Mapping[str, tuple[str, ...]]) -> Overload:
     return Overload((family, family), result, options, unify=family != "decimal")
+
+
+def _unsigned(options: Mapping[str, tuple[str, ...]]) -> Overload:
+    return _pair("unsigned", "unified", options)
 
 
 def _floating(
@@ -244,6 +164,7 @@ _DIVIDE = ScalarFunction(
             {**_ROUND_EVEN, "ON_DOMAIN_ERROR": ("NAN",), "ON_DIVISION_BY_ZERO": ("IEEE", "NULL")},
         ),
         _pair("decimal", "decimal_divide", {"OVERFLOW": ("ERROR",), **_BY_ZERO}),
+        _unsigned(_BY_ZERO),
     ),
 )  # fmt: skip
 
@@ -341,9 +262,9 @@ _ROWS: tuple[ScalarFunction, ...] = (
     ScalarFunction("xor", (Overload(("bool", "bool"), "bool"),)),
     ScalarFunction("and_not", (Overload(("bool", "bool"), "bool"),)),
     # arithmetic
-    _arithmetic("add", "decimal_add", *_moved()),
-    _arithmetic("subtract", "decimal_add", *_moved()),
-    _arithmetic("multiply", "decimal_multiply"),
+    _arithmetic("add", "decimal_add", _unsigned(_OVERFLOW), *_moved()),
+    _arithmetic("subtract", "decimal_add", _unsigned(_OVERFLOW), *_moved()),
+    _arithmetic("multiply", "decimal_multiply", _unsigned({"OVERFLOW": ("ERROR", "SATURATE")})),
     _DIVIDE,
     _MODULUS,
     _same_number("negate", True, "negative"),
@@ -417,7 +338,6 @@ _ROWS: tuple[ScalarFunction, ...] = (
             Overload(("text", "text"), "first", _PATTERN),
             Overload(("text", "text", "number:1", "number:1", "number:0"), "first", _PATTERN),
         ),
-        "always",
     ),
     ScalarFunction(
         "regexp_count_substring",

@@ -1,4 +1,4 @@
-"""The standard's declarations of aggregate functions, read from the extension files of `substrait_extensions`.
+"""The standard's declarations of aggregate and scalar functions, read from the extension files of `substrait_extensions`.
 
 Binding a plan does not need them; they are read when somebody asks what the standard declares.
 """
@@ -33,7 +33,7 @@ class SignatureArgument:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """One declared implementation of an aggregate function.
+    """One declared implementation of a function.
 
     Attributes:
         urn: last part of the URN of its extension.
@@ -41,12 +41,13 @@ class Signature:
         signature: compound name, ``sum:i32``.
         arguments: in order.
         nullability: ``MIRROR``, ``DECLARED_OUTPUT`` or ``DISCRETE``.
-        returns: type expression of the result.
+        returns: type expression of the result; of some scalar functions several lines that compute it.
         intermediate: type expression of partial results, or empty.
         decomposable: ``NONE``, ``ONE`` or ``MANY``.
         ordered: whether the result depends on the order of rows.
         options: option name -> values, as declared.
         deprecated: release since which it should not be written, or empty.
+        variadic: fewest times that the last argument is written where it may repeat, else None.
     """
 
     urn: str
@@ -60,30 +61,38 @@ class Signature:
     ordered: bool
     options: Mapping[str, tuple[str, ...]]
     deprecated: str
+    variadic: int | None = None
 
 
 @lru_cache(maxsize=1)
 def signatures() -> tuple[Signature, ...]:
     """All aggregate implementations that the standard declares, by extension file and place in it."""
+    return tuple(_declared("aggregate_functions"))
+
+
+@lru_cache(maxsize=1)
+def scalar_signatures() -> tuple[Signature, ...]:
+    """All scalar implementations that the standard declares, by extension file and place in it."""
+    return tuple(_declared("scalar_functions"))
+
+
+def _declared(section: str) -> Iterator[Signature]:
     folder = files("substrait_extensions").joinpath("extensions")
     names = sorted(f.name for f in folder.iterdir() if f.name.endswith(".yaml"))
-    return tuple(
-        found
-        for name in names
-        if "schema" not in name
-        for found in _of_file(folder.joinpath(name).read_text(encoding="utf-8"))
-    )
+    for name in names:
+        if "schema" not in name:
+            yield from _of_file(folder.joinpath(name).read_text(encoding="utf-8"), section)
 
 
-def _of_file(text: str) -> Iterator[Signature]:
-    # Scalar functions stand first in every file and are most of it.
-    start = text.find("\naggregate_functions:")
+def _of_file(text: str, section: str) -> Iterator[Signature]:
+    # Only the section is parsed: scalar functions are most of every file.
+    start = text.find(f"\n{section}:")
     if start < 0:
         return
     head = text[: text.index("\n", text.index("\nurn:") + 1) + 1]
     content = _load(head + _section(text[start + 1 :]))
     urn = str(content["urn"]).rpartition(":")[2]
-    for function in content["aggregate_functions"]:
+    for function in content[section]:
         for declaration in function["impls"]:
             yield _signature(urn, str(function["name"]), declaration)
 
@@ -106,6 +115,7 @@ def _signature(urn: str, name: str, declaration: Mapping[str, Any]) -> Signature
     arguments = tuple(_argument(a) for a in declaration.get("args", ()))
     options = declaration.get("options") or {}
     deprecated = declaration.get("deprecated") or {}
+    variadic = declaration.get("variadic")
     return Signature(
         urn,
         name,
@@ -118,6 +128,7 @@ def _signature(urn: str, name: str, declaration: Mapping[str, Any]) -> Signature
         bool(declaration.get("ordered", False)),
         {str(key): tuple(map(str, value["values"])) for key, value in options.items()},
         str(deprecated.get("since", "")),
+        None if variadic is None else int(variadic.get("min", 0)),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from substrait_agg.functions.registry import UserMeasure, register, unregister
 from substrait_agg.plan.types import Type
@@ -45,11 +45,13 @@ class Measure(ABC):
         urn: of the extension that declares it: ``extension:OWNER:ID``, not one of the standard's.
         names: its names in plans, lower case.
         arguments: per argument the kinds of type it takes (``"fp64"``, ``"i64"``, ...); empty for any.
+        version: of what it computes. It is part of a plan's identity: a checkpoint made with another version is refused.
     """
 
-    urn: ClassVar[str]
-    names: ClassVar[tuple[str, ...]]
-    arguments: ClassVar[tuple[tuple[str, ...], ...]]
+    urn: str
+    names: tuple[str, ...]
+    arguments: tuple[tuple[str, ...], ...]
+    version: str = ""
 
     @abstractmethod
     def result(self, types: tuple[Type, ...]) -> Type:
@@ -65,7 +67,7 @@ class AdditiveMeasure(Measure):
         columns: names of the totals, with the decimal digits behind the point that each one keeps (0: integers).
     """
 
-    columns: ClassVar[Mapping[str, int]]
+    columns: Mapping[str, int]
 
     @abstractmethod
     def contribute(self, arguments: Sequence[pa.Array]) -> Mapping[str, pa.Array]:
@@ -76,7 +78,8 @@ class AdditiveMeasure(Measure):
 
         Returns:
             Per name in `columns` an array of the same length without nulls: integers, or decimals of at most the
-            column's digits behind the point. What a row contributes must depend on nothing but the values of that row.
+            column's digits behind the point. What a row contributes must depend on nothing but the values of that row:
+            a deletion takes away what is computed for it then.
         """
 
     @abstractmethod
@@ -85,7 +88,7 @@ class AdditiveMeasure(Measure):
 
         Args:
             count: int64, rows that contributed, never below 0.
-            totals: per name in `columns` a decimal128(38, digits) array.
+            totals: per name in `columns` a decimal128(38, digits) array, 0 where the count is.
 
         Returns:
             n values that can be cast to the result's Arrow type.
@@ -104,10 +107,10 @@ class OrderedMeasure(Measure):
 
 
 def register_measure(measure: AdditiveMeasure | OrderedMeasure) -> None:
-    """Make a measure known to every plan that is loaded from now on.
+    """Make a measure known to every plan that is validated, explained or run from now on.
 
     Raises:
-        ValueError: its URN is a standard one, or a name is missing or taken.
+        ValueError: its URN is a standard one, a name is missing or taken, or it takes no argument.
     """
     register(_declaration(measure))
 
@@ -125,4 +128,5 @@ def _declaration(measure: AdditiveMeasure | OrderedMeasure) -> UserMeasure:
         result=measure.result,
         state="additive" if isinstance(measure, AdditiveMeasure) else "ordered",
         implementation=measure,
+        version=measure.version,
     )

@@ -168,6 +168,13 @@ def pack_floats(value: FloatDigits) -> tuple[pa.Array, pa.Array]:
     return pa.array((first + value.base).astype(np.int16)), lists
 
 
+def unpack_fixed(values: pa.Array) -> exact.Digits:
+    """Digits of the total weight and of the accumulators of fixed size from their stored form, 4 bytes each."""
+    digits = values.type.byte_width // 4
+    raw = np.frombuffer(values.buffers()[1], np.int32, count=digits * (len(values) + values.offset))
+    return raw.reshape(-1, digits)[values.offset :].T.astype(np.int64)
+
+
 def unpack_floats(positions: pa.Array, lists: pa.ListArray) -> FloatDigits:
     """Digits from their stored form."""
     lengths = np.diff(lists.offsets.to_numpy())

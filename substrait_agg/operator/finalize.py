@@ -12,10 +12,11 @@ import pyarrow as pa
 
 from substrait_agg.errors import RunFailed
 from substrait_agg.functions import exact
-from substrait_agg.functions.accumulators import DIGIT_BITS
+from substrait_agg.functions.accumulators import COUNT_DIGITS, DIGIT_BITS
 from substrait_agg.operator.delta import FloatDigits, split_registers
+from substrait_agg.operator.numbers import integers, limits
 from substrait_agg.operator.small import small_quotient
-from substrait_agg.operator.spec import COUNT_DIGITS, ROW_COUNT, MeasureSpec, OperatorSpec
+from substrait_agg.operator.spec import ROW_COUNT, MeasureSpec, OperatorSpec
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import INTEGER_BITS
 from substrait_agg.state.rows import Mask
@@ -160,17 +161,15 @@ def _to_integer(measure: MeasureSpec, value: _Value, valid: Mask, rows: Mask) ->
     mag, _ = exact.divide_by_power_of_ten(value.mag, value.scale)
     if value.divisor is not None:
         mag, _ = exact.divide(mag, value.divisor)
-    bits = INTEGER_BITS[measure.type.kind]
-    limit = 1 << (bits - 1)
-    fits = exact.below_limit(mag, limit) | (value.below & exact.below_limit(mag, limit + 1))
-    words = exact.low_words(mag, value.below, 1).view(np.int64)[:, 0]
-    wide = np.int64(64 - bits)
-    result = (words << wide) >> wide
+    least, greatest = limits(measure.type)
+    below = value.below
+    fits = np.where(below, exact.below_limit(mag, least + 1), exact.below_limit(mag, greatest + 1))
+    words = exact.low_words(mag, below, 1)[:, 0]
     if not fits.all():
-        ends = np.where(value.below, -limit, limit - 1)
+        ends = np.where(below, np.uint64(-least % (1 << 64)), np.uint64(greatest))
         handled = _overflow(measure, ~fits & valid & rows, {"SATURATE": lambda: ends})
-        result = np.where(fits, result, handled if handled is not None else result)
-    return _array(result, valid, measure)
+        words = words if handled is None else np.where(fits, words, handled)
+    return integers(measure, words, valid)
 
 
 def _to_decimal(

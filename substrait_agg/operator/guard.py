@@ -3,10 +3,13 @@
 An entry of that tree with a weight below zero is a row that was retracted more often than inserted. ``refuse`` fails the batch.
 ``quarantine`` lets through only what changes the weights above zero: the rest waits in the tree, and when the insertion comes,
 the two cancel there.
+
+The groups of a multiset are its rows, so it needs no tree: a group with a weight below zero is such a row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from substrait_agg.errors import RunFailed
+from substrait_agg.operator.arrivals import positions
 from substrait_agg.operator.groups import Chains, RowGroups, Touched
-from substrait_agg.operator.names import WEIGHT
+from substrait_agg.operator.names import POSITION, WEIGHT
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.operator.split import split_rows
 from substrait_agg.operator.trees import Delta, OpenTree, tree_delta
@@ -57,7 +61,8 @@ def admit(
     delta = tree_delta(spec.guard, guard, slice_, groups.of_row, groups.hashes, chains, open_tree)
     weights = delta.entries.weights
     if spec.early == "refuse":
-        _refuse(spec, delta, groups)
+        early = _early(delta.entries.weights, delta.new)
+        _refuse(early, take(groups.keys, delta.groups[early[:1]]), delta.entries.payload)
     else:
         weights = np.maximum(delta.new, 0) - np.maximum(delta.old, 0)
     moved = np.flatnonzero(weights)
@@ -65,6 +70,10 @@ def admit(
     columns = dict(
         zip((f"x{a}" for a in guard.arguments), take(delta.entries.payload, moved), strict=True)
     )
+    if spec.by_arrival:
+        # Equal rows of one batch are one row from here on: the first of them says where it stood.
+        at = positions(guard, delta, slice_, groups.of_row, latest=False)
+        columns[POSITION] = pa.array(at[moved])
     batch = pa.RecordBatch.from_pydict({**columns, WEIGHT: weights[moved]})
     rows = pa.Table.from_batches([split_rows(batch, spec)])
     waiting = _below(delta.new) - _below(delta.old)
@@ -75,16 +84,40 @@ def _below(weights: Int64s) -> int:
     return -int(np.minimum(weights, 0).sum())
 
 
-def _refuse(spec: OperatorSpec, delta: Delta, groups: Touched) -> None:
-    early = np.flatnonzero((delta.new < 0) & (delta.entries.weights < 0))
+def watch(spec: OperatorSpec, keys: Sequence[pa.Array], old: Int64s, new: Int64s) -> int:
+    """How many rows more than before wait in a multiset.
+
+    Args:
+        spec: the operator.
+        keys: the rows that a slice touched.
+        old: their weights before it.
+        new: their weights after it.
+
+    Raises:
+        RunFailed: EARLY_RETRACTION under ``refuse``.
+    """
+    if spec.early == "carry":
+        return 0
+    if spec.early == "refuse":
+        _refuse(_early(new - old, new), (), keys)
+    return _below(new) - _below(old)
+
+
+def _early(changes: Int64s, new: Int64s) -> Indices:
+    return np.flatnonzero((new < 0) & (changes < 0))
+
+
+def _refuse(early: Indices, key: Sequence[pa.Array], rows: Sequence[pa.Array]) -> None:
+    """Fail if there are early retractions `early` among `rows`; `key` is the group of the first."""
     if not len(early):
         return
-    first = early[:1]
-    key = [str(k[0].as_py()) for k in take(groups.keys, delta.groups[first])]
-    row = [str(v[0].as_py()) for v in take(delta.entries.payload, first)]
+    values = ", ".join(str(column[0].as_py()) for column in take(rows, early[:1]))
+    named = f"({values})"
+    if key:
+        named += f" in the group ({', '.join(str(column[0].as_py()) for column in key)})"
     raise RunFailed(
         "EARLY_RETRACTION",
-        f"{len(early)} rows are retracted more often than they were inserted, the first with the key"
-        f" ({', '.join(key) or 'none'}) and the values ({', '.join(row)})",
-        help="correct the source, or run with --early-retraction carry or quarantine (a new --checkpoint)",
+        f"rows retracted more often than they were inserted: {len(early)}, the first is {named}",
+        help="nothing of the batch was committed; correct the source and run again,"
+        " or begin a new checkpoint that carries or quarantines such rows",
     )

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from substrait_agg.functions.accumulators import Accumulator
-
-COUNT_DIGITS = 2
+from substrait_agg.functions.accumulators import COUNT_DIGITS, Accumulator
 
 
 @dataclass(frozen=True, slots=True)

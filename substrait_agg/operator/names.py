@@ -3,3 +3,6 @@ from __future__ import annotations
 
 WEIGHT = "__weight"
 """The int64 weight column: of inputs (a DataFrame that has it is read as weighted rows) and of changes."""
+
+POSITION = "__at"
+"""The int64 position of a row in its batch, where a measure depends on the order of arrival."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def integer_words(values: pa.Array) -> Int64s:
         whole = values.cast(pa.int64()).to_numpy(zero_copy_only=False)
         return np.asarray(whole, np.int64)[:, None]
     if values.null_count:
-        values = pc.fill_null(values, pa.scalar(0, pa.int64()).cast(values.type))
+        values = pc.fill_null(values, pa.scalar(Decimal(0), values.type))
     raw = np.frombuffer(values.buffers()[1], np.int64, count=2 * (len(values) + values.offset))
     return raw.reshape(-1, 2)[values.offset :]
 

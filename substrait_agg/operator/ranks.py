@@ -37,9 +37,8 @@ from substrait_agg.state.segments import Segments
 Int64s = npt.NDArray[np.int64]
 
 CHUNK = 1 << 14
-_GUARD_DIGITS = (
-    4  # below the unit: a quotient by a 63-bit number keeps more than 64 significant bits
-)
+# Below the unit: a quotient by a 63-bit number keeps more than 64 significant bits.
+_GUARD_DIGITS = 4
 _NUMBERS = frozenset({*INTEGER_BITS, *FORMATS, "decimal"})
 _FINEST = 1 << 62
 
@@ -75,7 +74,7 @@ def percentile_cont(segments: Segments, measure: MeasureSpec) -> pa.Array:
     Between two values the point is interpolated and rounded once.
     """
     contributors = Contributors.of(segments, measure)
-    totals = contributors.totals
+    totals = _counted(contributors)
     fraction = _fraction(measure)
     rank, part = _multiplied(np.maximum(totals - 1, 0), fraction)
     points = _points(contributors, np.arange(len(totals)), rank, part, fraction.denominator, totals)
@@ -85,7 +84,7 @@ def percentile_cont(segments: Segments, measure: MeasureSpec) -> pa.Array:
 def percentile_disc(segments: Segments, measure: MeasureSpec) -> pa.Array:
     """The first value at or before which at least the fraction `constants[0]` of all values lie."""
     contributors = Contributors.of(segments, measure)
-    totals = contributors.totals
+    totals = _counted(contributors)
     whole, rest = _multiplied(totals, _fraction(measure))
     rank = np.maximum(whole + (rest > 0) - 1, 0)
     filled = np.flatnonzero(totals)
@@ -135,8 +134,14 @@ def _with_nulls(contributors: Contributors) -> Mask:
     return result
 
 
+def _counted(contributors: Contributors) -> Int64s:
+    """Totals; without a fraction nothing is at it, as if there were no values."""
+    totals = contributors.totals
+    return totals if contributors.measure.constants[0] is not None else np.zeros_like(totals)
+
+
 def _fraction(measure: MeasureSpec) -> Fraction:
-    exactly = Fraction(str(measure.constants[0]))
+    exactly = Fraction(str(measure.constants[0] or 0))
     return min(max(exactly, Fraction(0)), Fraction(1)).limit_denominator(_FINEST)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from substrait_agg.functions import exact
+from substrait_agg.operator.numbers import limits
 from substrait_agg.operator.spec import MeasureSpec
 from substrait_agg.plan.types import INTEGER_BITS
 
@@ -54,8 +55,9 @@ def _whole(measure: MeasureSpec, total: Int64s, divisor: Divisors) -> Int64s | N
     result = total
     if divisor is not None:
         result = _signed(total, np.abs(total) // divisor.view(np.int64))
-    limit = 1 << (INTEGER_BITS[measure.type.kind] - 1)
-    return result if _largest(result) < limit else None
+    least, greatest = limits(measure.type)
+    fits = -least <= int(result.min()) and int(result.max()) <= greatest
+    return result if fits else None
 
 
 def _decimal(measure: MeasureSpec, total: Int64s, divisor: Divisors) -> Int64s | None:

@@ -8,7 +8,16 @@ from typing import Any
 import pyarrow as pa
 
 from substrait_agg.bind.bound import BoundMeasure, Expr
-from substrait_agg.flow.graph import AggregateNode, Computed, Read, Side, ValueTree
+from substrait_agg.flow.graph import (
+    ARRIVAL_BATCH,
+    ARRIVAL_POSITION,
+    AggregateNode,
+    Computed,
+    Follows,
+    Read,
+    Side,
+    ValueTree,
+)
 from substrait_agg.functions.accumulators import (
     DIGIT_BITS,
     Accumulator,
@@ -18,7 +27,7 @@ from substrait_agg.functions.accumulators import (
 )
 from substrait_agg.functions.registry import implementation_of
 from substrait_agg.functions.user import AdditiveMeasure
-from substrait_agg.operator.layout import COUNT_DIGITS, Layout
+from substrait_agg.operator.layout import Layout
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import BOOL, Type
 from substrait_agg.state.entries import TreeLayout
@@ -26,7 +35,6 @@ from substrait_agg.state.keys import Component
 from substrait_agg.state.run import PAGE_ROWS
 
 __all__ = [
-    "COUNT_DIGITS",
     "ROW_COUNT",
     "ComputedSpec",
     "MeasureSpec",
@@ -103,6 +111,7 @@ class TreeSpec:
         skipped: components whose nulls keep a row out.
         present: argument that is null in rows which stay out, or -1.
         elements: the entries are the elements of its one component, a list.
+        follows: set where it holds arrivals of the values of another tree.
     """
 
     layout: TreeLayout
@@ -110,6 +119,7 @@ class TreeSpec:
     skipped: tuple[int, ...]
     present: int
     elements: bool
+    follows: Follows | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +146,8 @@ class OperatorSpec:
         always: indices of the empty grouping sets among several: their groups are always shown.
         computed: argument columns from `COMPUTED` on.
         early: what becomes of a retraction that comes before its insertion.
-        guard: ordinal of the tree of whole input rows that tells such retractions, or -1 where they are carried.
+        guard: ordinal of the tree of whole input rows that tells such retractions; -1 where they are carried, and of a
+            multiset, whose groups are its rows.
         page_rows: rows per page of a run.
         slice_rows: rows of input held at once.
     """
@@ -184,6 +195,11 @@ class OperatorSpec:
         return bool(self.trees) or bool(self.computed) or products
 
     @property
+    def by_arrival(self) -> bool:
+        """Whether rows have to say where in their batch they stand."""
+        return any(tree.follows for tree in self.trees)
+
+    @property
     def output(self) -> pa.Schema:
         """Columns of the operator's changes, without weight: ``k*`` then ``v*``."""
         keys = [pa.field(f"k{i}", t) for i, t in enumerate(self.keys)]
@@ -200,7 +216,9 @@ def operator_spec(node: AggregateNode) -> OperatorSpec:
         weight=node.weight,
         multiset=node.multiset,
         is_global=not node.key_types,
-        trees=tuple(_tree(tree, node.arguments) for tree in node.trees),
+        trees=tuple(
+            _tree(tree, node.arguments, whole=i == node.guard) for i, tree in enumerate(node.trees)
+        ),
         always=tuple(i for i, keys in enumerate(node.sets) if not keys),
         computed=tuple(map(_computed, node.computed)),
         early=node.early,
@@ -246,13 +264,19 @@ def _scale(measure: BoundMeasure, read: Read) -> int:
     return measure.arguments[0].type.params[1]
 
 
-def _tree(tree: ValueTree, arguments: tuple[tuple[Expr | None, Expr | None], ...]) -> TreeSpec:
+def _tree(
+    tree: ValueTree, arguments: tuple[tuple[Expr | None, Expr | None], ...], *, whole: bool
+) -> TreeSpec:
+    """The tree; one of whole rows has nullable components, so that its runs alone tell its layout."""
     components = []
     for i, component in enumerate(tree.components):
+        if component.argument in (ARRIVAL_BATCH, ARRIVAL_POSITION):
+            components.append(Component(pa.int64()))
+            continue
         value, condition = arguments[component.argument]
-        whole = BOOL if value is None else value.type
-        type_ = whole.children[0] if tree.elements else whole
-        nullable = type_.nullable or condition is not None
+        given = BOOL if value is None else value.type
+        type_ = given.children[0] if tree.elements else given
+        nullable = whole or type_.nullable or condition is not None
         components.append(
             Component(
                 to_arrow(type_),
@@ -267,4 +291,5 @@ def _tree(tree: ValueTree, arguments: tuple[tuple[Expr | None, Expr | None], ...
         tree.skipped,
         tree.present,
         tree.elements,
+        tree.follows,
     )

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from substrait_agg.flow.graph import COMPUTED
 from substrait_agg.functions.accumulators import Accumulator, WeightKind
 from substrait_agg.operator.computed import with_computed
 from substrait_agg.operator.delta import MINUS_BIN, NAN_BIN, PLUS_BIN
@@ -52,7 +53,12 @@ def split_rows(batch: pa.RecordBatch, spec: OperatorSpec) -> pa.RecordBatch:
         if name != WEIGHT and not _is_argument(name)
     }
     if spec.trees:
-        read = {a for tree in spec.trees for a in (*tree.arguments, tree.present) if a >= 0}
+        read = {
+            a
+            for tree in spec.trees
+            for a in (*tree.arguments, tree.present)
+            if 0 <= a < COMPUTED and not tree.follows
+        }
         cells |= {f"x{a}": arguments[a] for a in sorted(read)} | {WEIGHT: weight}
     cells |= {f"w_{j}": limb for j, limb in enumerate(weight_limbs(weight, spec.weight))}
     for i, accumulator in enumerate(spec.accumulators):

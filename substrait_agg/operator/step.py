@@ -15,7 +15,15 @@ import pyarrow.compute as pc
 
 from substrait_agg.errors import RunFailed
 from substrait_agg.functions import exact
-from substrait_agg.operator.delta import FloatDigits, add_floats, pack_floats, unpack_floats
+from substrait_agg.functions.accumulators import COUNT_DIGITS, tree_counters
+from substrait_agg.operator.arrivals import Arrivals, arrivals_delta, moved_arrivals
+from substrait_agg.operator.delta import (
+    FloatDigits,
+    add_floats,
+    pack_floats,
+    unpack_fixed,
+    unpack_floats,
+)
 from substrait_agg.operator.finalize import GroupState, count_of
 from substrait_agg.operator.groups import (
     Chains,
@@ -26,8 +34,7 @@ from substrait_agg.operator.groups import (
     gather,
     ordered_by_chain,
 )
-from substrait_agg.operator.guard import admit
-from substrait_agg.operator.layout import COUNT_DIGITS
+from substrait_agg.operator.guard import Admitted, admit, watch
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.operator.trees import (
@@ -74,11 +81,13 @@ class State:
         tree: the group tree before this batch.
         open_tree: gives an ordered tree.
         surrogates: gives that many keys which were never given before.
+        version: the version being made.
     """
 
     tree: Tree
     open_tree: OpenTree
     surrogates: Callable[[int], Int64s]
+    version: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +109,7 @@ def step(spec: OperatorSpec, slice_: pa.Table, state: State, *, emit: bool = Tru
         emit: whether touched groups are emitted now or stay pending.
 
     Raises:
-        RunFailed: RESULT_OVERFLOW, WEIGHT_OVERFLOW or TOTAL_OVERFLOW.
+        RunFailed: RESULT_OVERFLOW, WEIGHT_OVERFLOW, TOTAL_OVERFLOW, EARLY_RETRACTION or USER_MEASURE_FAILED.
     """
     whole = slice_.combine_chunks()
     groups = gather(spec, whole)
@@ -109,17 +118,13 @@ def step(spec: OperatorSpec, slice_: pa.Table, state: State, *, emit: bool = Tru
     old = _restore(spec, groups.count, found)
     stale = _waited(whole, groups) if spec.trees else np.zeros(groups.count, np.bool_)
     rows_in = admit(spec, whole, groups, chains, state.open_tree)
-    deltas = [
-        rows_in.delta
-        if i == spec.guard and rows_in.delta is not None
-        else tree_delta(
-            i, tree, rows_in.rows, rows_in.of_row, groups.hashes, chains, state.open_tree
-        )
-        for i, tree in enumerate(spec.trees)
-    ]
+    deltas = _tree_deltas(spec, rows_in, groups, chains, state)
     sums = add_rows(spec, rows_in.rows, rows_in.groups)
     now = _add(spec, add_entries(spec, deltas, groups.count, sums), old.state)
     ends = _ends(spec, groups, chains, deltas, old, now)
+    aside = rows_in.kept_aside
+    if spec.multiset:
+        aside = watch(spec, groups.keys, old.state.weight(), now.weight())
     shown, values = old.shown, old.values
     changes = spec.output.append(pa.field(WEIGHT, pa.int64())).empty_table()
     if emit:
@@ -142,7 +147,30 @@ def step(spec: OperatorSpec, slice_: pa.Table, state: State, *, emit: bool = Tru
         delta.entries.to_table(tree.layout) for delta, tree in zip(deltas, spec.trees, strict=True)
     )
     waiting = pending.slice(0, 0) if emit else pending
-    return StepResult(rows, trees, changes, groups.count, waiting, rows_in.kept_aside)
+    return StepResult(rows, trees, changes, groups.count, waiting, aside)
+
+
+def _tree_deltas(
+    spec: OperatorSpec, rows_in: Admitted, groups: Touched, chains: Chains, state: State
+) -> list[Delta]:
+    """What the rows change in every tree; a tree of arrivals comes behind the tree it follows."""
+    deltas: list[Delta] = []
+    moved: dict[tuple[int, bool], Arrivals] = {}
+    place = (groups.hashes, chains, state.open_tree)
+    for i, tree in enumerate(spec.trees):
+        if tree.follows is not None:
+            pair = tree.follows.tree, tree.follows.latest
+            if tree.follows.by_value:
+                base = spec.trees[pair[0]], deltas[pair[0]]
+                moved[pair] = moved_arrivals(
+                    *base, tree, i, rows_in.rows, rows_in.of_row, state.version, state.open_tree
+                )
+            deltas.append(arrivals_delta(i, tree, moved[pair], *place))
+        elif i == spec.guard and rows_in.delta is not None:
+            deltas.append(rows_in.delta)
+        else:
+            deltas.append(tree_delta(i, tree, rows_in.rows, rows_in.of_row, *place))
+    return deltas
 
 
 def _told_apart(
@@ -181,7 +209,7 @@ def _restore(spec: OperatorSpec, count: int, found: Found) -> _Old:
     floats: dict[int, FloatDigits] = {}
     rows = found.rows.combine_chunks()
     if len(at):
-        fixed[:, at] = _unpack_fixed(rows.column("fixed").combine_chunks(), layout.digits)
+        fixed[:, at] = unpack_fixed(rows.column("fixed").combine_chunks())
         shown[at] = rows.column("shown").to_numpy()
     for i, accumulator in enumerate(spec.accumulators):
         if accumulator.floating:
@@ -213,11 +241,6 @@ def _chunk(table: pa.Table, name: str) -> pa.Array:
     return table.column(name).combine_chunks()
 
 
-def _unpack_fixed(values: pa.Array, digits: int) -> exact.Digits:
-    raw = np.frombuffer(values.buffers()[1], np.int32, count=digits * (len(values) + values.offset))
-    return raw.reshape(-1, digits)[values.offset :].T.astype(np.int64)
-
-
 def _add(spec: OperatorSpec, sums: Sums, old: GroupState) -> GroupState:
     parts = [_sum(sums.weight, old.fixed[:COUNT_DIGITS])]
     for i, accumulator in enumerate(spec.accumulators):
@@ -238,9 +261,7 @@ def _ends(
 ) -> list[End]:
     ends = []
     for (tree, side), payload in zip(spec.ends, old.ends, strict=True):
-        ordinal = next(
-            i for i, a in enumerate(spec.accumulators) if a.kind == "live" and a.tree == tree
-        )
+        ordinal = spec.accumulators.index(tree_counters(tree)[0])
         before = End(count_of(spec, old.state, ordinal) > 0, payload)
         live = count_of(spec, now, ordinal) > 0
         ends.append(

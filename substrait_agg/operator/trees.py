@@ -76,7 +76,7 @@ def tree_delta(
     Raises:
         RunFailed: WEIGHT_OVERFLOW.
     """
-    rows = _contributing(spec, slice_)
+    rows = contributing(spec, slice_)
     columns = [_column(slice_, a).take(pa.array(rows)) for a in spec.arguments]
     weights = pc.fill_null(_chunk(slice_, WEIGHT), 0).to_numpy(zero_copy_only=False)[rows]
     of = of_row[rows]
@@ -85,14 +85,25 @@ def tree_delta(
         columns, weights, of = [columns[0].flatten()], weights[parents], of[parents]
     typed = [c.cast(k.type) for c, k in zip(columns, spec.layout.components, strict=True)]
     entries = collapse(spec.layout, hashes[of], chains[of], typed, weights)
-    below = open_tree(ordinal, None)
-    old = below.weights(entries)
+    return delta_of(ordinal, entries, hashes, chains, open_tree)
+
+
+def delta_of(
+    ordinal: int, entries: Entries, hashes: Hashes, chains: Chains, open_tree: OpenTree
+) -> Delta:
+    """What entries change in a tree.
+
+    Raises:
+        RunFailed: WEIGHT_OVERFLOW.
+    """
+    old = open_tree(ordinal, None).weights(entries)
     new = add_weights([old, entries.weights])
     at = places(hashes, chains, entries.hashes, entries.chains)
     return Delta(entries, at, old, new, open_tree(ordinal, entries))
 
 
-def _contributing(spec: TreeSpec, slice_: pa.Table) -> Indices:
+def contributing(spec: TreeSpec, slice_: pa.Table) -> Indices:
+    """The rows of a slice that a tree takes in."""
     weight = _chunk(slice_, WEIGHT)
     keep = pc.fill_null(pc.not_equal(weight, 0), False)
     needed = [spec.arguments[i] for i in spec.skipped]

@@ -11,17 +11,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from substrait_agg.errors import RunFailed
-from substrait_agg.functions.accumulators import MeasureKind
+from substrait_agg.functions.accumulators import MeasureKind, tree_counters
 from substrait_agg.operator.computed import additive_value, ordered_value
 from substrait_agg.operator.finalize import GroupState, count_of, fixed_of, number_value
 from substrait_agg.operator.groups import Chains
 from substrait_agg.operator.moments import moment_value
+from substrait_agg.operator.ranked import by_rank, few_values, large_groups
 from substrait_agg.operator.scans import SCANS
 from substrait_agg.operator.spec import MeasureSpec, OperatorSpec
 from substrait_agg.operator.trees import Delta, End, overlaid
 from substrait_agg.plan.arrow import to_arrow
-from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.rows import Hashes, Mask
+from substrait_agg.state.segments import Segments
 
 Int64s = npt.NDArray[np.int64]
 
@@ -135,18 +136,37 @@ def _user(groups: Groups, measure: MeasureSpec, ordinal: int) -> pa.Array:
 
 
 def _scan(groups: Groups, measure: MeasureSpec, ordinal: int) -> pa.Array:
-    """Only groups whose tree changed are scanned; the others keep their values."""
+    """Only groups whose tree changed are read; the others keep their values."""
     delta = groups.deltas[measure.tree]
     changed = groups.stale | ~groups.known
     changed[delta.groups] = True
     rows = np.flatnonzero(changed & groups.shown)
-    tree: OrderedTree = delta.tree
-    segments = tree.live(groups.hashes[rows], groups.chains[rows])
+    values = groups.before[ordinal]
+    if by_rank(measure):
+        totals, live, entries = (n[rows] for n in _sizes(groups, measure))
+        large = large_groups(totals, live, entries)
+        some, rows = rows[large], rows[~large]
+        place = groups.hashes[some], groups.chains[some]
+        segments = few_values(delta.tree, *place, totals[large], measure)
+        values = overlaid(values, some, _computed(segments, measure))
+    segments = delta.tree.live(groups.hashes[rows], groups.chains[rows])
+    return overlaid(values, rows, _computed(segments, measure))
+
+
+def _computed(segments: Segments, measure: MeasureSpec) -> pa.Array:
     if measure.kind == "user":
-        found = ordered_value(measure, segments, to_arrow(measure.type))
-    else:
-        found = SCANS[measure.kind](segments, measure)
-    return overlaid(groups.before[ordinal], rows, found)
+        return ordered_value(measure, segments, to_arrow(measure.type))
+    return SCANS[measure.kind](segments, measure)
+
+
+def _sizes(groups: Groups, measure: MeasureSpec) -> tuple[Int64s, Int64s, Int64s]:
+    """Per group how many values the measure has, and the live entries and all entries of its tree."""
+    spec, state = groups.spec, groups.state
+    live, entries = (
+        count_of(spec, state, spec.accumulators.index(counter))
+        for counter in tree_counters(measure.tree)
+    )
+    return count_of(spec, state, measure.count), live, entries
 
 
 def _surrogate(groups: Groups, _measure: MeasureSpec, ordinal: int) -> pa.Array:

@@ -33,6 +33,7 @@ class Progress:
         changes: rows of changes written in this run.
         rows_per_second: input rows of the last batch by its duration.
         batch_seconds: duration of the last batch, from its rows to its commit.
+        quarantined: rows that wait for their insertion at that version.
     """
 
     version: int = -1
@@ -42,6 +43,7 @@ class Progress:
     changes: int = 0
     rows_per_second: float = 0.0
     batch_seconds: float = 0.0
+    quarantined: int = 0
 
 
 class Batches:
@@ -68,7 +70,9 @@ class Batches:
         self._specs: list[OperatorSpec] = [operator_spec(node) for node in flow.operators]
         self._care = [Care() for _ in flow.operators]
         self._last = checkpoint.latest()
-        self.progress = Progress(version=self._last.version if self._last else -1)
+        self.progress = Progress(
+            version=self._last.version if self._last else -1, quarantined=_waiting(self._last)
+        )
         if self._last is not None:
             checkpoint.sweep(self._last)
 
@@ -169,7 +173,7 @@ class Batches:
             batch=batch,
             operators=tuple(result.state for result in results),
             changes=tuple(_changes(results[-1:])),
-            counters=_counters(results),
+            counters=_counters(results, _waiting(self._last)),
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )
 
@@ -191,6 +195,7 @@ class Batches:
             changes=before.changes + sum(change.rows for change in snapshot.changes),
             rows_per_second=counters["input_rows"] / max(seconds, 1e-9),
             batch_seconds=seconds,
+            quarantined=_waiting(snapshot),
         )
         self._committed(self.progress)
 
@@ -199,8 +204,17 @@ def _changes(results: list[JobResult]) -> list[ChangeFile]:
     return [change for result in results for task in result.tasks for change in task.changes]
 
 
-def _counters(results: list[JobResult]) -> dict[str, int]:
-    totals = dict.fromkeys(("input_rows", "partial_rows", "touched", "retracted", "inserted", "quarantined"), 0)
+def _waiting(snapshot: Snapshot | None) -> int:
+    """Rows that wait for their insertion at a version."""
+    return snapshot.counters.get("quarantined", 0) if snapshot is not None else 0
+
+
+def _counters(results: list[JobResult], waiting: int) -> dict[str, int]:
+    """What all tasks did; `waiting` rows were in quarantine before."""
+    totals = dict.fromkeys(
+        ("input_rows", "partial_rows", "touched", "retracted", "inserted", "quarantined"), 0
+    )
+    totals["quarantined"] = waiting
     for result in results:
         for task in result.tasks:
             for name, count in task.counters.items():

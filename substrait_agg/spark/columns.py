@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pyspark.sql import Column
@@ -45,7 +45,8 @@ _OTHERS: dict[str, tuple[type[st.DataType], ...]] = {
     "precision_timestamp": (st.TimestampNTZType, st.TimestampType, st.DateType),
     "precision_timestamp_tz": (st.TimestampType, st.TimestampNTZType),
     "precision_time": (st.TimeType,),
-    "interval_year": (st.YearMonthIntervalType,),
+    # Whole numbers are months, as they are written in outputs.
+    "interval_year": (st.YearMonthIntervalType, st.ByteType, st.ShortType, st.IntegerType),
     "interval_day": (st.DayTimeIntervalType,),
 }
 
@@ -227,82 +228,6 @@ def _fields(type_: st.DataType) -> list[st.StructField]:
 def all_nullable(type_: Type) -> Type:
     """The type with nulls allowed on every level: Spark casts nothing nullable to a type that is not."""
     return replace(type_, nullable=True, children=tuple(all_nullable(c) for c in type_.children))
-
-
-# --- one form of equal values -------------------------------------------------------------------
-
-
-def normalised(column: Column, type_: st.DataType) -> Column:
-    """The values in the one form that stands for all equal ones, on every level of nesting.
-
-    -0.0 becomes 0.0, every NaN the same bits, and the entries of maps come in order of their keys. A map in which two
-    keys become one fails the batch.
-
-    Args:
-        column: of the Spark type `type_`.
-        type_: unchanged by this.
-    """
-    if not _has_forms(type_):
-        return column
-    if isinstance(type_, (st.FloatType, st.DoubleType)):
-        nan, zero = F.lit(float("nan")).cast(type_), F.lit(0.0).cast(type_)
-        return F.when(F.isnan(column), nan).otherwise(column + zero)
-    if isinstance(type_, st.ArrayType):
-        element = type_.elementType
-        return F.transform(column, lambda x: normalised(x, element))
-    if isinstance(type_, st.MapType):
-        entries = F.transform(F.map_entries(column), lambda e: _entry(e, type_, normalised))
-        return F.map_from_entries(F.array_sort(entries, _by_key))
-    return _rebuilt(column, type_, normalised)
-
-
-def hashable(column: Column, type_: st.DataType) -> Column:
-    """`normalised` values in a type that Spark can hash and compare: maps as arrays of their entries."""
-    if not _has_map(type_):
-        return column
-    if isinstance(type_, st.ArrayType):
-        element = type_.elementType
-        return F.transform(column, lambda x: hashable(x, element))
-    if isinstance(type_, st.MapType):
-        return F.transform(F.map_entries(column), lambda e: _entry(e, type_, hashable))
-    return _rebuilt(column, type_, hashable)
-
-
-Rewrite = Callable[[Column, st.DataType], Column]
-
-
-def _entry(entry: Column, type_: st.MapType, rewrite: Rewrite) -> Column:
-    key, value = entry.getField("key"), entry.getField("value")
-    return F.struct(
-        rewrite(key, type_.keyType).alias("key"), rewrite(value, type_.valueType).alias("value")
-    )
-
-
-def _rebuilt(column: Column, type_: st.DataType, rewrite: Rewrite) -> Column:
-    parts = (rewrite(column.getField(f.name), f.dataType).alias(f.name) for f in _fields(type_))
-    return F.when(column.isNotNull(), F.struct(*parts))
-
-
-def _by_key(left: Column, right: Column) -> Column:
-    a, b = left.getField("key"), right.getField("key")
-    return F.when(a < b, F.lit(-1)).when(a > b, F.lit(1)).otherwise(F.lit(0))
-
-
-def _has_forms(type_: st.DataType) -> bool:
-    """Whether equal values of the type can differ in form."""
-    return isinstance(type_, (st.FloatType, st.DoubleType, st.MapType)) or any(
-        map(_has_forms, _inner(type_))
-    )
-
-
-def _has_map(type_: st.DataType) -> bool:
-    return isinstance(type_, st.MapType) or any(map(_has_map, _inner(type_)))
-
-
-def _inner(type_: st.DataType) -> tuple[st.DataType, ...]:
-    if isinstance(type_, st.ArrayType):
-        return (type_.elementType,)
-    return tuple(field.dataType for field in _fields(type_))
 
 
 _EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"

@@ -24,8 +24,9 @@ from substrait_agg.bind.bound import (
 from substrait_agg.errors import UsageError
 from substrait_agg.plan.types import Type
 from substrait_agg.spark.casts import convert
-from substrait_agg.spark.columns import all_nullable, hashable, normalised
+from substrait_agg.spark.columns import all_nullable
 from substrait_agg.spark.functions import BUILDERS
+from substrait_agg.spark.keys import hashable, normalised
 from substrait_agg.spark.literals import literal
 from substrait_agg.spark.parts import Arguments
 from substrait_agg.spark.schema import to_spark

@@ -9,16 +9,21 @@ from substrait_agg.spark.functions_logic import LOGIC
 from substrait_agg.spark.functions_numbers import NUMBERS
 from substrait_agg.spark.functions_text import TEXT
 from substrait_agg.spark.functions_time import MOVES, TIME
+from substrait_agg.spark.functions_unsigned import UNSIGNED
 from substrait_agg.spark.parts import Arguments, Builder
 
 _POINTS_IN_TIME = frozenset({"date", "precision_timestamp", "precision_timestamp_tz"})
+_UNSIGNED_KINDS = frozenset({"u8", "u16", "u32", "u64"})
 
 
-def _number_or_time(name: str) -> Builder:
-    """Numbers and points in time share a name; the first argument tells which it is."""
+def _by_first_type(name: str) -> Builder:
+    """Numbers, unsigned integers and points in time share a name; the first argument tells which it is."""
 
     def build(a: Arguments) -> Column:
-        return (MOVES if a.type(0).kind in _POINTS_IN_TIME else NUMBERS)[name](a)
+        kind = a.type(0).kind
+        if kind in _UNSIGNED_KINDS:
+            return UNSIGNED[name](a)
+        return (MOVES if kind in _POINTS_IN_TIME else NUMBERS)[name](a)
 
     return build
 
@@ -29,6 +34,6 @@ BUILDERS: dict[str, Builder] = {
     **TEXT,
     **TIME,
     **LISTS,
-    **{name: _number_or_time(name) for name in MOVES},
+    **{name: _by_first_type(name) for name in UNSIGNED},
 }
 """One row for each row of `functions.scalars.SCALARS`."""

@@ -124,5 +124,8 @@ TEXT: dict[str, Builder] = {
     "concat": _concat,
     "concat_ws": lambda a: F.call_function("concat_ws", *a.columns),
     "regexp_count_substring": lambda a: F.regexp_count(a[0], pattern(a)),
-    "regexp_match_substring": lambda a: F.regexp_substr(a[0], pattern(a)),
+    # Empty where nothing matches: the declared type has no null for it.
+    "regexp_match_substring": lambda a: F.call_function(
+        "regexp_extract", a[0], pattern(a), F.lit(0)
+    ),
 }

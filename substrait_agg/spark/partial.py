@@ -24,7 +24,7 @@ from pyspark.sql.types import DataType, DoubleType, FloatType
 from substrait_agg.commit.task import MURMUR, OTHER, ROWS
 from substrait_agg.functions.accumulators import Accumulator, WeightKind
 from substrait_agg.operator.delta import MINUS_BIN, NAN_BIN, PART_POWER, PLUS_BIN
-from substrait_agg.operator.names import WEIGHT
+from substrait_agg.operator.names import POSITION, WEIGHT
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.spark.decimals import Params, negative
 
@@ -101,6 +101,8 @@ def partial_sums(
 def raw_rows(frame: DataFrame, spec: OperatorSpec, partitions: int) -> DataFrame:
     """The input rows of an operator, each in the partition of its key, with the two hashes of the keys."""
     keys = _keys(spec)
+    if spec.by_arrival:
+        frame = frame.withColumn(POSITION, F.monotonically_increasing_id())
     if not keys:
         zero = F.lit(0).cast("int")
         return frame.repartition(1).withColumns({MURMUR: zero, OTHER: zero})

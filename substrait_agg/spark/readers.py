@@ -11,7 +11,7 @@ from substrait_agg.errors import InputRefused
 from substrait_agg.plan.types import Type
 from substrait_agg.spark.columns import check_type, find_column, reader_type
 from substrait_agg.spark.files import Place, look_up
-from substrait_agg.spark.schema import to_spark
+from substrait_agg.spark.schema import in_text, to_spark
 from substrait_agg.spark.specs import SourceSpec
 
 Wanted = Mapping[str, Type]
@@ -131,7 +131,7 @@ def _csv_schema(
     header = _batch_schema(spark, text, place.first_file)
     types = {find_column(n, header.names, table): t for n, t in wanted.items()}
     fields = [
-        st.StructField(f.name, to_spark(types[i]) if i in types else st.StringType())
+        st.StructField(f.name, to_spark(in_text(types[i])) if i in types else st.StringType())
         for i, f in enumerate(header.fields)
     ]
     return st.StructType(fields), {"mode": "FAILFAST", "enforceSchema": "false"}
@@ -146,7 +146,7 @@ def _json_schema(
     if any(not _has(name, found) for name in wanted) and len(place.files) > 1:
         found = _batch_schema(spark, spec, place.load_paths).names
     for name, type_ in wanted.items():
-        names[found[find_column(name, found, table)] if found else name] = type_
+        names[found[find_column(name, found, table)] if found else name] = in_text(type_)
     return _planned(names), {"mode": "FAILFAST"}
 
 

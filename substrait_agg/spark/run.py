@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -17,12 +18,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 from substrait_agg.bind.bound import BoundPlan
 from substrait_agg.changes import Delivery, check_outputs
 from substrait_agg.commit.ranges import check_partitions
-from substrait_agg.commit.store import Checkpoint, PlanDocument, ViewColumn, ViewSort
+from substrait_agg.commit.store import Checkpoint, Guarded, PlanDocument, ViewColumn, ViewSort
 from substrait_agg.commit.view import View
 from substrait_agg.errors import RunFailed, StateRefused, SubstraitAggError
 from substrait_agg.flow import lower
-from substrait_agg.flow.graph import Flow
+from substrait_agg.flow.explain import row_names
+from substrait_agg.flow.graph import AggregateNode, Flow
+from substrait_agg.functions.accumulators import EarlyRetraction
 from substrait_agg.plan.arrow import arrow_schema
+from substrait_agg.plan.types import BOOL
 from substrait_agg.spark.batches import FIRST_BATCH, Batches, Progress
 from substrait_agg.spark.inputs import Inputs, Source, open_inputs, table_origins, untagged
 from substrait_agg.spark.planned import check_planned_files, forget_unplanned
@@ -48,6 +52,7 @@ def run(
     outputs: Iterable[Any] = (),
     conf: Mapping[str, str] | None = None,
     master: str | None = None,
+    early_retraction: EarlyRetraction = "carry",
     progress: Callable[[Progress], None] | None = None,
     spark_log: IO[bytes] | None = None,
 ) -> Run:
@@ -62,7 +67,8 @@ def run(
     if partitions is not None:
         check_partitions(partitions)
     chosen = check_sources(sources, table_origins(lower(plan)))
-    flow = lower(plan, {table: weight_kind(source) for table, source in chosen.items()})
+    weights = {table: weight_kind(source) for table, source in chosen.items()}
+    flow = lower(plan, weights, early_retraction)
     store = Checkpoint(checkpoint)
     document = plan_document(flow)
     store.check(document)
@@ -268,16 +274,30 @@ def plan_document(flow: Flow) -> PlanDocument:
     columns = tuple(
         ViewColumn(last.columns[o], name) for o, name in zip(flow.output, flow.names, strict=True)
     )
-    schema = arrow_schema(flow.names, flow.types).serialize().to_pybytes()
     return PlanDocument(
         plan=flow.fingerprint,
         layout=tuple(node.weight for node in flow.operators),
         columns=columns,
-        types=base64.b64encode(schema).decode(),
+        types=_types(arrow_schema(flow.names, flow.types)),
         sorts=tuple(ViewSort(s.ordinal, s.descending, s.nulls_first) for s in flow.sorts),
         keys=len(last.key_types),
         operators=len(flow.operators),
+        early=tuple(node.early for node in flow.operators),
+        guarded=tuple(
+            _guarded(flow, node) for node in flow.operators if node.early == "quarantine"
+        ),
     )
+
+
+def _types(schema: pa.Schema) -> str:
+    return base64.b64encode(schema.serialize().to_pybytes()).decode()
+
+
+def _guarded(flow: Flow, node: AggregateNode) -> Guarded:
+    values = [BOOL if value is None else value.type for value, _ in node.arguments]
+    types = [t.as_nullable() for t in (*node.key_types, *values)]
+    schema = arrow_schema(row_names(flow, node), types)
+    return Guarded(node.id, node.guard, len(node.key_types), _types(schema))
 
 
 def _version(store: Checkpoint) -> int | None:

@@ -15,6 +15,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from pyspark.sql import types as st
 
@@ -97,6 +98,13 @@ def to_spark(type_: Type) -> st.DataType:
     if type_.kind in _BUILT:
         return _BUILT[type_.kind](type_)
     raise unsupported(type_)
+
+
+def in_text(type_: Type) -> Type:
+    """The type in which files of text (CSV, JSON) hold values of a type: a UUID is written in hexadecimal."""
+    if type_.kind == "uuid":
+        return Type("string", type_.nullable)
+    return replace(type_, children=tuple(in_text(child) for child in type_.children))
 
 
 def column_name(ordinal: int) -> str:

@@ -75,13 +75,19 @@ def _wanted(files: Sequence[RunFile], low: int, high: int, size: int) -> Iterato
             and _names(last) == _names(span)
             and last.bottom == span.bottom
         ):
-            last = replace(last, high=stop)
+            last = _widened(last, span)
             continue
         if last is not None and last.files:
             yield last
         last = span
     if last is not None and last.files:
         yield last
+
+
+def _widened(span: MergeSpan, above: MergeSpan) -> MergeSpan:
+    # A run may be live in neighbouring pieces, one per partition of an earlier batch: the merge reads all of them.
+    files = (replace(f, high=g.high) for f, g in zip(span.files, above.files, strict=True))
+    return replace(span, high=above.high, files=tuple(files))
 
 
 def _names(span: MergeSpan) -> tuple[str, ...]:

@@ -41,8 +41,9 @@ QUERIES = [
     ("select sqrt(x), ln(x), power(x,2), floor(x), coalesce(f,'?') from t",
      ["fp64?", "fp64?", "fp64?", "fp64?", "string?"]),
     ("select sum(v) from (values (1),(2)) as q(v)", ["i64?"]),
-    ("select count(*), count(u) from t where k > 3", None),
-    ("select sum(u) from t", None),
+    ("select count(*), count(u) from t where k > 3", ["i64", "i64"]),
+    ("select u, u > 3, u + 0 < k, cast(k as int unsigned) from t where u in (1, 2)",
+     ["u32?", "bool?", "bool?", "u32?"]),
 ]  # fmt: skip
 """SQL -> column types, None where the plan is refused for its unsigned column."""
 

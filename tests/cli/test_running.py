@@ -26,6 +26,7 @@ class Progress:
     groups_touched: int = 67
     rows_per_second: float = 8_901.2
     changes: int = 23
+    quarantined: int = 0
 
 
 @dataclass
@@ -102,7 +103,6 @@ def test_defaults_are_the_documented_ones(good_plan: Path, engine: Engine) -> No
         ["--emit", "count:5"],
         ["--watermark", "t.k=max-diff:5s"],
         ["--ttl", "1h"],
-        ["--early-retraction", "refuse"],
         ["--output", "live-table"],
     ],
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,11 +32,12 @@ def run_aggregate(spark: SparkSession, cases: Sequence[Case], folder: Path) -> l
     refused = {i: codes for i, case in enumerate(cases) if (codes := refusal(case)) is not None}
     valid = [i for i in range(len(cases)) if i not in refused]
     wrong: Details = {}
-    for number, part in enumerate(_parts(cases, valid)):
-        for way in WAYS:
-            where = folder / f"part-{number}" / way.replace(" ", "-")
-            for place, detail in _run(spark, [(i, cases[i]) for i in part], way, where).items():
-                wrong.setdefault(place, f"{way}: {detail}")
+    with _interpreted(spark):
+        for number, part in enumerate(_parts(cases, valid)):
+            for way in WAYS:
+                where = folder / f"part-{number}" / way.replace(" ", "-")
+                for i, detail in _run(spark, [(i, cases[i]) for i in part], way, where).items():
+                    wrong.setdefault(i, f"{way}: {detail}")
     outcomes = []
     for i, case in enumerate(cases):
         if i in refused:
@@ -43,6 +45,23 @@ def run_aggregate(spark: SparkSession, cases: Sequence[Case], folder: Path) -> l
         else:
             outcomes.append(Outcome(case, "wrong" if i in wrong else "passes", wrong.get(i, "")))
     return outcomes
+
+
+@contextmanager
+def _interpreted(spark: SparkSession) -> Iterator[None]:
+    """Without compiled expressions, which cost seconds per plan and gain nothing on a handful of rows."""
+    conf = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    before = {name: spark.conf.get(name, None) for name in conf}
+    for name, value in conf.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
 
 
 def _parts(cases: Sequence[Case], valid: Sequence[int]) -> list[list[int]]:
@@ -55,8 +74,10 @@ def _parts(cases: Sequence[Case], valid: Sequence[int]) -> list[list[int]]:
             if bool(table_of(cases[i]).rows) == with_rows:
                 by_measure.setdefault(measure_of(cases[i]), []).append(i)
         groups = list(by_measure.values())
-        for start in range(0, len(groups), MEASURES):
-            parts.append([i for group in groups[start : start + MEASURES] for i in group])
+        parts += [
+            [i for group in groups[start : start + MEASURES] for i in group]
+            for start in range(0, len(groups), MEASURES)
+        ]
     return parts
 
 
@@ -88,9 +109,7 @@ def _maintain(
     write_in_order(folder / "t", tables(plan, WAYS[way](plan)))
     source = f"parquet:{folder / 't'}?batch-files=1&weight={WEIGHT}"
     checkpoint = folder / "checkpoint"
-    run = sa.run(
-        plan.text(), {"t": source}, checkpoint=checkpoint, spark=spark, partitions=1
-    )
+    run = sa.run(plan.text(), {"t": source}, checkpoint=checkpoint, spark=spark, partitions=1)
     run.wait()
     view = sa.open_view(checkpoint).to_arrow()
     columns = [c.to_pylist() for c in view.columns]

@@ -130,4 +130,3 @@ def refusal(case: Case) -> tuple[str, ...] | None:
     if checked.bound is not None:
         return None
     return tuple(dict.fromkeys(p.code for p in checked.problems if p.level == "error"))
-

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from substrait_agg.bind.bound import Call, Column, Constant, Expr
+from substrait_agg.bind.bound import Call, Column, Constant, Conversion, Expr
 from substrait_agg.errors import UsageError
 
 if TYPE_CHECKING:
@@ -115,6 +115,6 @@ def _with_columns(expression: Expr, held: list[Constant]) -> Expr:
         held.append(expression)
         # A null may come at any row.
         return Column(expression.type, len(held) - 1)
-    inner = getattr(expression, "input", None)
-    return replace(expression, input=_with_columns(inner, held)) if inner else expression
-
+    if isinstance(expression, Conversion):
+        return replace(expression, input=_with_columns(expression.input, held))
+    return expression

@@ -34,7 +34,7 @@ _UNSIGNED = ("u8", "u16", "u32", "u64")
 _KINDS: dict[str, Kind] = {"SCALAR": "scalar", "AGGREGATE": "aggregate", "WINDOW": "window"}
 
 
-class _Strict(ErrorListener):
+class _Strict(ErrorListener):  # type: ignore[misc]
     """Every syntax error is raised."""
 
     def syntaxError(self, _r: Any, _s: Any, line: int, column: int, message: str, _e: Any) -> None:  # noqa: N802
@@ -97,10 +97,10 @@ def _expected(node: Any) -> Expected:
     if error is not None:
         return Expected("error" if "ERROR" in error.getText().upper() else "undefined")
     value = _argument(node.argument())
-    if not isinstance(value, Literal | Call):
-        message = f"{_source(node)} is no result"
-        raise ValueError(message)
-    return Expected("value", value)
+    if isinstance(value, Literal | Call):
+        return Expected("value", value)
+    message = f"{_source(node)} is no result"
+    raise ValueError(message)
 
 
 def _call(node: Any) -> Call:
@@ -211,9 +211,7 @@ def _ordinal(column: TerminalNode) -> int:
 def _rows(node: Any, types: tuple[Type, ...]) -> Table:
     # `(())` stands for no rows: a row without columns.
     written = [row.literal() for row in node.columnValues()]
-    rows = [
-        tuple(_value(v, t) for v, t in zip(row, types, strict=True)) for row in written if row
-    ]
+    rows = [tuple(_value(v, t) for v, t in zip(row, types, strict=True)) for row in written if row]
     return _table(types, rows)
 
 

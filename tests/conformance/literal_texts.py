@@ -54,6 +54,11 @@ def _ticks(seconds: str, digits: int) -> int:
     return int(_EXACT.scaleb(Decimal(seconds), digits))
 
 
+def _per_second(type_: Type) -> int:
+    ticks: int = 10 ** type_.params[0]
+    return ticks
+
+
 def _decimal(text: str, type_: Type) -> int:
     return int(_EXACT.scaleb(Decimal(text), type_.params[1]).to_integral_value())
 
@@ -68,13 +73,12 @@ def _time(text: str, type_: Type) -> int:
         message = f"{text} is no time"
         raise ValueError(message)
     whole = int(found[1]) * 3600 + int(found[2]) * 60
-    digits = type_.params[0]
-    return whole * 10**digits + _ticks(found[3], digits)
+    return whole * _per_second(type_) + _ticks(found[3], type_.params[0])
 
 
 def _timestamp(text: str, type_: Type) -> int:
     day, _, time = text.upper().partition("T")
-    return _date(day, type_) * _DAY * 10 ** type_.params[0] + _time(time, type_)
+    return _date(day, type_) * _DAY * _per_second(type_) + _time(time, type_)
 
 
 def _instant(text: str, type_: Type) -> int:
@@ -85,7 +89,7 @@ def _instant(text: str, type_: Type) -> int:
     local = _timestamp(text[: zone.start()], type_)
     offset = datetime.fromisoformat(f"2000-01-01T00:00:00{zone[0]}").utcoffset()
     seconds = 0 if offset is None else int(offset.total_seconds())
-    return local - seconds * 10 ** type_.params[0]
+    return local - seconds * _per_second(type_)
 
 
 def _interval(text: str, type_: Type) -> Any:
@@ -117,4 +121,3 @@ _READERS: dict[str, Callable[[str, Type], Any]] = {
     "precision_timestamp": _timestamp,
     "precision_timestamp_tz": _instant,
 }
-

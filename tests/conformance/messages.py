@@ -240,6 +240,6 @@ _WRITERS: dict[str, Callable[[Any, Type], Json]] = {
     "decimal": _decimal,
     **dict.fromkeys(("precision_time", "precision_timestamp", "precision_timestamp_tz"), _precise),
     "interval_year": lambda v, _t: {"intervalYearToMonth": {"months": v}},
-    "interval_day": lambda v, t: {"intervalDayToSecond": _day_parts(*v, t.params[0])},
+    "interval_day": lambda v, t: {"intervalDayToSecond": _day_parts(v[0], v[1], t.params[0])},
     "interval_compound": _compound,
 }

@@ -27,12 +27,12 @@ def run_scalar(spark: SparkSession, cases: Sequence[Case]) -> list[Outcome]:
     }
     valued = [b for b in bound if b.expression is not None and b.case.expected.kind == "value"]
     others = [b for b in bound if b.expression is not None and b.case.expected.kind != "value"]
-    for in_columns in FORMS:
+    for in_columns, form in FORMS.items():
         answers = evaluate(spark, [_asked(b) for b in valued], in_columns=in_columns)
         for one in others:
             answers += evaluate(spark, [_asked(one)], in_columns=in_columns)
         for item, answer in zip([*valued, *others], answers, strict=True):
-            _keep(outcomes, _judge(item.case, answer, FORMS[in_columns]))
+            _keep(outcomes, _judge(item.case, answer, form))
     return [outcomes[case] for case in cases]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -13,7 +13,19 @@ from substrait_agg.bind.bound import BoundMeasure, Call, Column, Expr, MeasureSo
 from substrait_agg.flow.graph import AggregateNode
 from substrait_agg.flow.measures import share
 from substrait_agg.functions.accumulators import MeasureKind, WeightKind
-from substrait_agg.plan.types import BOOL, DATE, FP32, FP64, I32, I64, STRING, Type, decimal
+from substrait_agg.plan.types import (
+    BINARY,
+    BOOL,
+    DATE,
+    FP32,
+    FP64,
+    I32,
+    I64,
+    INTEGER_BITS,
+    STRING,
+    Type,
+    decimal,
+)
 from tests.operator.measures_reference import Row, Values
 
 LIST = Type("list", True, (), (I32,))
@@ -22,14 +34,16 @@ COLUMNS: dict[str, Type] = {
     "k0": I64, "k1": STRING, "k2": I32,
     "long": I64, "int": I32, "double": FP64, "y": FP64, "single": FP32,
     "cents": decimal(10, 2), "wide": decimal(38, 4), "text": STRING, "flag": BOOL, "day": DATE,
-    "list": LIST,
+    "list": LIST, "tiny": Type("u8"), "huge": Type("u64"), "bytes": BINARY,
+    "stamp": Type("precision_timestamp", True, (6,)),
+    "pair": Type("struct", True, (), (I32, FP64)), "map": Type("map", True, (), (STRING, I32)),
+    "doubles": Type("list", True, (), (FP64,)),
     "sure_long": I64.as_nullable(False), "sure_double": FP64.as_nullable(False),
     "sure_flag": BOOL.as_nullable(False), "sure_text": STRING.as_nullable(False),
 }  # fmt: skip
 """Columns of the input rows."""
 
 NAMES = tuple(COLUMNS)
-KEYS = ("k0", "k1", "k2")
 
 _FLOATS = [
     0.0, -0.0, 1.0, -1.5, 0.1, 1e20, -1e20, 5e-324, 1e308, -1e308, math.nan, math.inf, -math.inf, 3.0,
@@ -50,18 +64,39 @@ _POOLS: dict[str, list[Any]] = {
     "flag": [True, False],
     "day": [date(1970, 1, 1) + timedelta(n) for n in (-1, 0, 5, 20_000)],
     "list": [[], [1], [1, None], [1, 2], [2, 2, None], [None]],
+    "tiny": [0, 1, 200, 255],
+    "huge": [Decimal(n) for n in (0, 3, 2**63, 2**64 - 1)],
+    "bytes": [b"", b"\0", b"a", b"a\0\xff"],
+    "stamp": [datetime(1970, 1, 1) + timedelta(microseconds=n) for n in (-1, 0, 10**15)],
+    "pair": [{"f0": a, "f1": b} for a, b in ((1, 0.5), (1, None), (None, math.nan), (2, -1.0))],
+    "map": [[], [("a", 1)], [("a", None), ("b", 2)], [("b", 2)]],
+    "doubles": [[], [0.0], [math.nan, 1.0], [None], [-math.inf, math.inf]],
     "sure_long": [-1, 0, 4],
     "sure_double": [0.5, -0.0, 1e16, -2.25],
     "sure_flag": [True, False],
     "sure_text": ["x", "yy", ""],
 }
 
-WHOLE = ("long", "int", "sure_long")
-REAL = ("double", "sure_double")
+WHOLE = ("long", "int", "sure_long", "tiny", "huge")
+REAL = ("double", "sure_double", "single")
 MONEY = ("cents", "wide")
 NUMBERS = (*WHOLE, *REAL, *MONEY)
-ANYTHING = (*NUMBERS, "single", "text", "flag", "day", "list", "sure_text", "sure_flag", "k0")
-ORDERED = tuple(n for n in ANYTHING if n != "list")
+ORDERED = (*NUMBERS, "text", "flag", "day", "bytes", "stamp", "sure_text", "sure_flag", "k0")
+ANYTHING = (*ORDERED, "list", "pair", "map", "doubles")
+KEYS = (
+    "k0",
+    "k1",
+    "k2",
+    "flag",
+    "day",
+    "double",
+    "single",
+    "cents",
+    "bytes",
+    "list",
+    "huge",
+    "tiny",
+)
 ROUNDINGS = ("TIE_TO_EVEN", "TIE_AWAY_FROM_ZERO", "TRUNCATE", "CEILING", "FLOOR")
 
 
@@ -120,11 +155,15 @@ class Draft:
         """Descending order of the value itself, or none."""
         return (MeasureSort(value, True, self.chance(0.5)),) if self.chance(0.3) else ()
 
-    def make(self, kind: MeasureKind, arguments: tuple[Expr, ...], type_: Type, **more: Any) -> BoundMeasure:
+    def make(
+        self, kind: MeasureKind, arguments: tuple[Expr, ...], type_: Type, **more: Any
+    ) -> BoundMeasure:
         """The measure."""
         options = tuple(sorted(dict(more.pop("options", ())).items()))
         condition = self.condition()
-        return BoundMeasure(kind, arguments, condition, type_, kind, self.path, options=options, **more)
+        return BoundMeasure(
+            kind, arguments, condition, type_, kind, self.path, options=options, **more
+        )
 
 
 def _count(d: Draft) -> BoundMeasure:
@@ -133,12 +172,20 @@ def _count(d: Draft) -> BoundMeasure:
     return d.make("count", tuple(map(column, names)), I64.as_nullable(False), distinct=distinct)
 
 
+def _summed(type_: Type) -> Type:
+    if type_.kind == "decimal":
+        return decimal(38, type_.params[1])
+    return Type("u64") if type_.kind.startswith("u") else I64
+
+
 def _sum(kind: MeasureKind) -> Callable[[Draft], BoundMeasure]:
     def draw(d: Draft) -> BoundMeasure:
         value = d.one(NUMBERS)
         wide = decimal(38, value.type.params[1] if value.type.kind == "decimal" else 2)
-        own = I64 if value.type.kind in ("i32", "i64") else wide
-        types = [FP64] if value.type.kind == "fp64" else [own, wide, FP64]
+        own = value.type if kind == "avg" else _summed(value.type)
+        types = (
+            [FP64, FP32] if value.type.kind in ("fp32", "fp64") else [own, own, wide, FP64, FP32]
+        )
         overflow = d.random.choice(("SATURATE", "SILENT"))
         return d.make(
             kind, (value,), d.random.choice(types).as_nullable(kind != "sum0"),
@@ -154,11 +201,13 @@ def _condition(kind: MeasureKind) -> Callable[[Draft], BoundMeasure]:
 
 def _moment(kind: MeasureKind, arguments: int) -> Callable[[Draft], BoundMeasure]:
     def draw(d: Draft) -> BoundMeasure:
-        values = tuple(d.one((*REAL, "y", "single")) for _ in range(arguments))
+        values = tuple(d.one((*REAL, "y")) for _ in range(arguments))
         options = {"ROUNDING": d.random.choice(ROUNDINGS)}
+        narrow = kind != "corr" and all(v.type.kind == "fp32" for v in values)
         if kind != "corr":
             options["DISTRIBUTION"] = d.random.choice(("SAMPLE", "POPULATION"))
-        return d.make(kind, values, FP64, distinct=d.chance(0.3), options=options)
+        type_ = FP32 if narrow else FP64
+        return d.make(kind, values, type_, distinct=d.chance(0.3), options=options)
 
     return draw
 
@@ -166,7 +215,10 @@ def _moment(kind: MeasureKind, arguments: int) -> Callable[[Draft], BoundMeasure
 def _of_value(kind: MeasureKind, names: tuple[str, ...]) -> Callable[[Draft], BoundMeasure]:
     def draw(d: Draft) -> BoundMeasure:
         value = d.one(names)
-        return d.make(kind, (value,), value.type.as_nullable())
+        type_ = value.type.as_nullable()
+        if d.chance(0.3):
+            type_ = {"i32": I64, "i64": FP64, "u64": decimal(38, 0)}.get(type_.kind, type_)
+        return d.make(kind, (value,), type_)
 
     return draw
 
@@ -177,10 +229,14 @@ def _ranked(kind: MeasureKind, names: tuple[str, ...]) -> Callable[[Draft], Boun
         distinct, mode = d.chance(0.3), d.random.choice(ROUNDINGS)
         if kind == "median":
             return d.make(
-                kind, (value,), value.type.as_nullable(), distinct=distinct, options={"ROUNDING": mode}
+                kind,
+                (value,),
+                value.type.as_nullable(),
+                distinct=distinct,
+                options={"ROUNDING": mode},
             )
         type_ = value.type.as_nullable()
-        if kind == "percentile_cont" and value.type.kind in ("i32", "i64"):
+        if kind == "percentile_cont" and value.type.kind in INTEGER_BITS:
             type_ = FP64
         fraction = d.random.choice((0.0, 0.1, 0.3, 0.5, 0.75, 1.0))
         order = d.own_order(value) if kind == "percentile_disc" else ()
@@ -204,7 +260,9 @@ def _product(d: Draft) -> BoundMeasure:
     value = d.one((*WHOLE, *REAL))
     options = {"OVERFLOW": d.random.choice(("SATURATE", "SILENT"))}
     options |= {"EMPTY": "NULL"} if d.chance(0.3) else {}
-    return d.make("product", (value,), value.type.as_nullable(), distinct=d.chance(0.3), options=options)
+    return d.make(
+        "product", (value,), value.type.as_nullable(), distinct=d.chance(0.3), options=options
+    )
 
 
 def _bits(kind: MeasureKind) -> Callable[[Draft], BoundMeasure]:
@@ -235,7 +293,9 @@ def _text(d: Draft) -> BoundMeasure:
     distinct = d.chance(0.3)
     order = d.own_order(value) if distinct else d.order(0)
     separator = d.random.choice(("", ",", "--"))
-    return d.make("string_agg", (value,), STRING, distinct=distinct, order=order, constants=(separator,))
+    return d.make(
+        "string_agg", (value,), STRING, distinct=distinct, order=order, constants=(separator,)
+    )
 
 
 def _place(kind: MeasureKind) -> Callable[[Draft], BoundMeasure]:
@@ -328,7 +388,8 @@ def node_of(
 
 def random_node(random: Random, weight: WeightKind) -> AggregateNode:
     """An aggregate of up to six measures, some of them over the same values and filters."""
-    keys = KEYS[: random.choice((0, 1, 2, 3))]
+    usual = random.random() < 0.5
+    keys = tuple(random.sample(KEYS[:3] if usual else KEYS, random.choice((0, 1, 2, 3))))
     sets: tuple[tuple[int, ...], ...] = ()
     if random.random() < 0.35:
         count = random.choice((2, 2, 3, 4))
@@ -337,14 +398,13 @@ def random_node(random: Random, weight: WeightKind) -> AggregateNode:
         )
     kinds = tuple(DRAWS)
     measures = [
-        DRAWS[random.choice(kinds)](Draft(random, f"m{i}")) for i in range(random.choice((1, 2, 3, 6)))
+        DRAWS[random.choice(kinds)](Draft(random, f"m{i}"))
+        for i in range(random.choice((1, 2, 3, 6)))
     ]
     if random.random() < 0.2:
         bits = tuple(random.randrange(8) for _ in sets or (0,))
         type_ = I64.as_nullable(False)
-        measures.append(
-            BoundMeasure("grouping", (), None, type_, "grouping", "m9", constants=bits)
-        )
+        measures.append(BoundMeasure("grouping", (), None, type_, "grouping", "m9", constants=bits))
     return node_of(keys, tuple(measures), weight, sets)
 
 
@@ -390,7 +450,7 @@ class Stream:
         rows = self._weighted(old, -1)
         if draw < 0.85:
             new = list(old)
-            place = self.random.randrange(len(KEYS), len(NAMES))
+            place = self.random.randrange(3, len(NAMES))
             new[place] = random_value(self.random, NAMES[place])
             rows += self._insert(tuple(new))
         return rows

@@ -72,9 +72,11 @@ _CALLS: dict[str, Callable[..., Any]] = {
 
 
 def canonical(value: Any) -> Any:
-    """The value as something that equals itself: NaN as a word, 0.0 for -0.0, lists as tuples."""
+    """The value as something that equals itself: NaN as a word, 0.0 for -0.0, lists and structs as tuples."""
     if isinstance(value, float):
         return NAN if math.isnan(value) else value + 0.0
+    if isinstance(value, dict):
+        return canonical(list(value.values()))
     if isinstance(value, list | tuple):
         return tuple(canonical(v) for v in value)
     return value
@@ -162,10 +164,12 @@ def as_type(value: Fraction | None, type_: Type, overflow: str, mode: str = "") 
             whole = max(-most, min(most, whole))
         return Decimal(f"{whole}e-{scale}")
     bits = INTEGER_BITS[type_.kind]
-    low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
-    if overflow == "SATURATE":
-        return max(low, min(high, whole))
-    return (whole - low) % (1 << bits) + low
+    low = 0 if type_.kind.startswith("u") else -(1 << (bits - 1))
+    high = low + (1 << bits) - 1
+    whole = (
+        max(low, min(high, whole)) if overflow == "SATURATE" else (whole - low) % (1 << bits) + low
+    )
+    return Decimal(whole) if type_.kind == "u64" else whole
 
 
 def _specials(numbers: Iterable[tuple[Any, int]]) -> tuple[int, int, int]:
@@ -281,11 +285,10 @@ def _moment(measure: BoundMeasure, entries: list[Entry]) -> Any:
     if measure.kind == "corr":
         return _correlation(spread, _spread(n, x, x), _spread(n, y, y))
     result = spread / (n * (n - sample))
-    if measure.kind == "covar":
-        return round_float(result, mode)
-    if result < 0:
+    if result < 0 and measure.kind != "covar":
         return NAN
-    return round_float(square_root(result) if measure.kind == "std_dev" else result, mode)
+    root = square_root(result) if measure.kind == "std_dev" else result
+    return round_float(root, mode, single=measure.type.kind == "fp32")
 
 
 def _products(x: list[tuple[Any, int]], y: list[tuple[Any, int]]) -> list[tuple[Any, int]]:
@@ -338,7 +341,10 @@ def _extreme(measure: BoundMeasure, rows: Sequence[Row]) -> Any:
     values = [v for v, _ in _in_order(measure, rows)]
     if not values:
         return None
-    return values[-1 if measure.kind in ("max", "last_value") else 0]
+    value = values[-1 if measure.kind in ("max", "last_value") else 0]
+    if measure.type.same_kind(measure.arguments[0].type):
+        return value
+    return as_type(number(value), measure.type, "")
 
 
 def _mode(measure: BoundMeasure, rows: Sequence[Row]) -> Any:
@@ -407,10 +413,10 @@ def _bits(measure: BoundMeasure, rows: Sequence[Row]) -> Any:
     values = _repeated(_in_order(measure, rows))
     if not values:
         return None
-    result = values[0]
+    result = int(values[0])
     for value in values[1:]:
-        result = _BITS[measure.kind](result, value)
-    return result
+        result = _BITS[measure.kind](result, int(value))
+    return as_type(Fraction(result), measure.type, "")
 
 
 def _list(measure: BoundMeasure, rows: Sequence[Row]) -> Any:

@@ -21,7 +21,7 @@ from substrait_agg.commit.ranges import clip, partition_range, sort_hash
 from substrait_agg.commit.task import TaskPlan, TaskResult, run_task
 from substrait_agg.flow.graph import AggregateNode
 from substrait_agg.operator.names import WEIGHT
-from substrait_agg.operator.spec import OperatorSpec, operator_spec
+from substrait_agg.operator.spec import OperatorSpec, TreeSpec, operator_spec
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.state import merging
 from substrait_agg.state.entries import TreeLayout
@@ -136,6 +136,8 @@ class World:
     def _keys(self, row: Row) -> list[Values]:
         """The key of a row in each grouping set."""
         keys = [evaluate(k, row.values) for k in self.node.keys]
+        # As the exchange does it: there is one zero.
+        keys = [k + 0.0 if isinstance(k, float) else k for k in keys]
         if not self.node.sets:
             return [tuple(keys)]
         return [
@@ -214,6 +216,23 @@ class World:
             for part in OrderedTree(files, runs, TreeLayout(tree.layout.components)).scan()
         )
 
+    def entries_expected(self) -> int:
+        """Entries that all rows so far leave in the ordered trees."""
+        return sum(map(self._entries_of, self.spec.trees)) if self.rows else 0
+
+    def _entries_of(self, tree: TreeSpec) -> int:
+        needed = [tree.arguments[i] for i in tree.skipped]
+        needed += [tree.present] if tree.present >= 0 else []
+        weights: Counter[Values] = Counter()
+        for cells in self.raw_rows(self.rows).to_pylist():
+            if any(cells[f"x{argument}"] is None for argument in needed):
+                continue
+            key = tuple(canonical(cells[f"k{i}"]) for i in range(len(self.spec.keys)))
+            values = [canonical(cells[f"x{a}"]) for a in tree.arguments]
+            for entry in values[0] if tree.elements else [tuple(values)]:
+                weights[(key, entry)] += cells.get(WEIGHT, 1)
+        return sum(weight != 0 for weight in weights.values())
+
     def expected(self) -> Shown:
         """The view over all rows so far, from scratch; surrogate keys are left None."""
         members: dict[Values, list[Row]] = {}
@@ -250,7 +269,7 @@ def agree(kind: str, got: Any, want: Any) -> bool:
     """Equality; of correlations and products, which are no sums, up to two units in the last place."""
     close = kind in ("corr", "product") and isinstance(got, float) and isinstance(want, float)
     if close and math.isfinite(got) and math.isfinite(want):
-        return abs(got - want) <= 2 * math.ulp(want)
+        return bool(abs(got - want) <= 2 * math.ulp(want))
     return type(got) is type(want) and bool(got == want)
 
 

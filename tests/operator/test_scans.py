@@ -260,6 +260,11 @@ def test_percentile_disc_chooses_a_value(groups: Groups, written: Any) -> None:
     assert scan(measure, groups) == [wanted(g) for g in groups]
 
 
+@pytest.mark.parametrize("kind", ["percentile_cont", "percentile_disc"])
+def test_percentiles_at_a_null_fraction_are_null(kind: str) -> None:
+    assert scan(measure_of(kind, I64, None, None), [[(1, 1), (2, 3)], []]) == [None, None]
+
+
 QUANTILE_TYPES: list[tuple[Type, st.SearchStrategy[Any]]] = [
     (I64, LONGS), (FP64, FINITE), (MONEY, AMOUNTS),
 ]  # fmt: skip

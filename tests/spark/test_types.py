@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.bind.bound import Call, Column, Constant, Conversion, InList
+from substrait_agg.bind.bound import Call, Column, Constant, Conversion, Expr, InList
 from substrait_agg.changes.encode import change_lines, csv_lines, row_lines
 from substrait_agg.plan.types import BOOL, FP64, I32, I64, STRING, Type, decimal
 from tests.e2e.plans import Json
@@ -22,6 +22,8 @@ from tests.spark.evaluating import constants, over_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from substrait_agg.commit.view import View
 
 pytestmark = pytest.mark.spark
 
@@ -197,7 +199,7 @@ def _frozen(row: dict[str, Any]) -> str:
 
 
 @pytest.fixture(scope="module")
-def views(spark: SparkSession, folder: Path) -> dict[str, sa.View]:
+def views(spark: SparkSession, folder: Path) -> dict[str, View]:
     """The view of groups and the view of rows, after two batches."""
     made = {}
     for name, relation, names in (("groups", counted(), [*FIELDS, "n"]), ("rows", table(), FIELDS)):
@@ -208,7 +210,7 @@ def views(spark: SparkSession, folder: Path) -> dict[str, sa.View]:
     return made
 
 
-def test_every_type_is_a_key(views: dict[str, sa.View]) -> None:
+def test_every_type_is_a_key(views: dict[str, View]) -> None:
     """Groups are found again in the next batch: counts go up and down, and a group goes."""
     found = [
         json.loads(line) for line in "".join(row_lines(views["groups"].to_arrow())).splitlines()
@@ -219,13 +221,13 @@ def test_every_type_is_a_key(views: dict[str, sa.View]) -> None:
     }
 
 
-def test_every_type_is_a_column_of_the_view(views: dict[str, sa.View]) -> None:
+def test_every_type_is_a_column_of_the_view(views: dict[str, View]) -> None:
     text = "".join(row_lines(views["rows"].to_arrow()))
     found = sorted(_frozen(json.loads(line)) for line in text.splitlines())
     assert found == sorted([_frozen(_json(FIRST)), *[_frozen(_json(NULLS))] * 2])
 
 
-def test_changes_add_up_to_the_view(views: dict[str, sa.View]) -> None:
+def test_changes_add_up_to_the_view(views: dict[str, View]) -> None:
     sums: dict[str, int] = {}
     for line in "".join(change_lines(views["groups"].changes())).splitlines():
         change = json.loads(line)
@@ -235,7 +237,7 @@ def test_changes_add_up_to_the_view(views: dict[str, sa.View]) -> None:
     assert {r: n for r, n in sums.items() if n} == {_frozen(json.loads(line)): 1 for line in shown}
 
 
-def test_every_type_is_written_as_csv_and_parquet(views: dict[str, sa.View]) -> None:
+def test_every_type_is_written_as_csv_and_parquet(views: dict[str, View]) -> None:
     table = views["rows"].to_arrow()
     lines = list(csv_lines(table))
     assert ID in lines[1]
@@ -287,7 +289,7 @@ def test_casts_that_fail(spark: SparkSession, wrong: Conversion) -> None:
 def test_maps_are_compared_whatever_the_order_of_their_entries(spark: SparkSession) -> None:
     kind = Type("map", children=(STRING, FP64))
     left, right = Column(kind, 0), Column(kind, 1)
-    exprs = [
+    exprs: list[Expr] = [
         Call(BOOL, "equal", (left, right)),
         Call(BOOL, "is_not_distinct_from", (left, right)),
         InList(BOOL, left, (right,)),
@@ -295,6 +297,28 @@ def test_maps_are_compared_whatever_the_order_of_their_entries(spark: SparkSessi
     a, b = (("a", 0.0), ("b", 1.0)), (("b", 1.0), ("a", -0.0))
     found = over_rows(spark, exprs, (kind, kind), [(a, b), (a, a[:1]), (None, None)])
     assert found == [(True, True, True), (False, False, False), (None, True, None)]
+
+
+TEXTS = {
+    "json": f'{{"id": "{ID}", "m": 14, "t": "10:00:00.5"}}\n',
+    "csv": f"id,m,t\n{ID},14,10:00:00.5\n",
+}
+
+
+@pytest.mark.parametrize("form", TEXTS)
+def test_files_of_text(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    """UUIDs, months and times are read as outputs write them."""
+    (tmp_path / f"t.{form}").write_text(TEXTS[form])
+    types = [plain("uuid"), plain("intervalYear"), plain("precisionTime", precision=6)]
+    struct = {"types": types, "nullability": "NULLABILITY_REQUIRED"}
+    schema = {"names": ["id", "m", "t"], "struct": struct}
+    read = {"read": {"baseSchema": schema, "namedTable": {"names": ["t"]}}}
+    source = f"{tmp_path}/t.{form}" + ("?header=true" if form == "csv" else "")
+    sa.run(
+        plan(read, ["id", "m", "t"]), {"t": source}, checkpoint=tmp_path / "c", spark=spark
+    ).wait()
+    found = json.loads("".join(row_lines(sa.open_view(tmp_path / "c").to_arrow())))
+    assert found == {"id": ID, "m": 14, "t": "10:00:00.500000"}
 
 
 def test_a_nested_value_outside_of_its_type_fails(spark: SparkSession, tmp_path: Path) -> None:

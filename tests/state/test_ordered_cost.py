@@ -120,7 +120,7 @@ def test_ranks_and_weights_do_not_scan_the_group(files: LocalFiles) -> None:
     assert tree.rows_read <= 4 * 6
 
 
-def test_a_million_groups_of_one_row_are_asked_page_by_page(files: LocalFiles) -> None:
+def test_many_groups_of_one_row_are_asked_page_by_page(files: LocalFiles) -> None:
     """The steps of a question about many groups grow with the pages, not with the groups."""
     count = 50_000
     hashes = np.arange(count, dtype=np.uint64) * np.uint64(2**40)

@@ -1,0 +1,134 @@
+"""The command about functions: what is known, and what becomes of each part of a measure. It starts no JVM."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from importlib import import_module
+from typing import Literal as OneOf
+
+import click
+
+import substrait_agg
+from substrait_agg.errors import UsageError
+from substrait_agg_cli.terminal import debug_option
+
+Kind = OneOf["aggregate", "scalar", "all"]
+KINDS: tuple[Kind, ...] = ("aggregate", "scalar", "all")
+FORMATS = ("text", "json", "markdown", "dialect")
+
+EPILOG = """\b
+Examples:
+  substrait-agg functions
+  substrait-agg functions --kind scalar
+  substrait-agg functions string_agg
+  substrait-agg functions --format json | jq '.aggregate_functions[].name'
+  substrait-agg functions --format dialect > substrait-agg.dialect.yaml
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("name", required=False)
+@click.option(
+    "--format",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="text: tables for the terminal; json: everything, for programs; markdown: the tables of docs/functions.md; "
+    "dialect: a Substrait dialect file (YAML).",
+)
+@click.option(
+    "--kind",
+    type=click.Choice(KINDS),
+    default="all",
+    show_default=True,
+    help="Which functions are listed.",
+)
+@debug_option
+def functions(name: str | None, format: str, kind: Kind) -> None:
+    """List the functions that plans may use; with NAME, everything about one of them.
+
+    NAME is a function or any other name that producers write for it. For DISTINCT, ORDER BY, FILTER, phases and
+    options the list says whether they are honoured, change nothing (no-op), or are refused, and why.
+
+    Exit status: 0 success; 2 there is no such function, or the call itself is wrong.
+    """
+    _check(name, format, kind)
+    if format == "dialect":
+        click.echo(_dialect(), nl=False)
+    elif format == "json":
+        click.echo(_json(name, kind))
+    elif name is not None:
+        click.echo(_details(name))
+    else:
+        click.echo(_tables(format, kind))
+
+
+def _check(name: str | None, format: str, kind: Kind) -> None:
+    """Refuse combinations that mean nothing.
+
+    Raises:
+        UsageError: OPTION_CONFLICT says which.
+    """
+    whole = format == "dialect" and (name is not None or kind != "all")
+    if whole or (name is not None and (format == "markdown" or kind != "all")):
+        given = " and ".join(
+            text
+            for text, here in (
+                ("NAME", name is not None),
+                (f"--kind {kind}", kind != "all"),
+                (f"--format {format}", format in ("markdown", "dialect")),
+            )
+            if here
+        )
+        help = "NAME goes with --format text or json; a dialect always lists everything"
+        raise UsageError("OPTION_CONFLICT", f"{given} do not go together", help=help)
+
+
+def _json(name: str | None, kind: Kind) -> str:
+    from substrait_agg.functions import described, details
+
+    if name is not None:
+        found = details.lookup(name)
+        entry = (
+            described.aggregate(found[0]) if isinstance(found, tuple) else described.scalar(found)
+        )
+        return _document(entry)
+    aggregates = described.aggregate_document() if kind != "scalar" else {}
+    scalars = described.scalar_document() if kind != "aggregate" else {}
+    return _document({**aggregates, **scalars})
+
+
+def _document(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
+
+
+def _details(name: str) -> str:
+    from substrait_agg.functions.details import details, lookup
+
+    return details(lookup(name), _width())
+
+
+def _tables(format: str, kind: Kind) -> str:
+    from substrait_agg.functions import sections, tables
+
+    listed = (
+        *(sections.aggregate_sections() if kind != "scalar" else ()),
+        *(sections.scalar_sections() if kind != "aggregate" else ()),
+    )
+    return tables.markdown(listed) if format == "markdown" else tables.text(listed, _width())
+
+
+def _dialect() -> str:
+    from substrait_agg.bind.dialect import dialect
+
+    content = dialect(substrait_agg.__version__)
+    written = import_module("yaml").safe_dump(
+        content, sort_keys=False, allow_unicode=True, width=100
+    )
+    return str(written)
+
+
+def _width() -> int:
+    """Columns of the terminal (or of COLUMNS); 100 where the output goes elsewhere."""
+    return max(40, shutil.get_terminal_size((100, 24)).columns)
