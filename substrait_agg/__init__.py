@@ -5,6 +5,7 @@ Importing this package imports neither pyspark nor pyarrow and starts no JVM; `r
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from substrait_agg.api import Plan, Report, explain, load, open_view, run, validate
@@ -78,8 +79,6 @@ _LATER = {
 def __getattr__(name: str) -> object:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
     value: object = getattr(import_module(_LATER[name]), name)
     globals()[name] = value
     return value

@@ -88,7 +88,7 @@ class Plan:
 
     name: str
     content: Any
-    _checked: dict[tuple[Mode, int], Checked] = field(
+    _checked: dict[tuple[Mode, object], Checked] = field(
         default_factory=dict, repr=False, compare=False
     )
 
@@ -103,9 +103,9 @@ class Plan:
 
     def check(self, mode: Mode = "lenient") -> Checked:
         """Decode and bind; all problems of both stages are in the answer, none is raised."""
-        from substrait_agg.functions.registry import changes
+        from substrait_agg.functions.registry import registered
 
-        known = (mode, changes())
+        known = (mode, registered())
         if known not in self._checked:
             self._checked[known] = _check(self.content, mode)
         return self._checked[known]

@@ -104,9 +104,17 @@ def _document(value: object) -> str:
 
 
 def _details(name: str) -> str:
-    from substrait_agg.functions.details import details, lookup
+    from substrait_agg.bind.declared import support_of
+    from substrait_agg.functions.details import declarations, details, lookup
 
-    return details(lookup(name), _width())
+    found = lookup(name)
+    supports = (support_of(s, aggregate=isinstance(found, tuple)) for s in declarations(found))
+    refusals = {
+        (s.signature.urn, s.signature.signature): s.problems[0].message
+        for s in supports
+        if not s.supported
+    }
+    return details(found, refusals, _width())
 
 
 def _tables(format: str, kind: Kind) -> str:

@@ -119,6 +119,8 @@ def _fits(param: str, argument: Argument) -> bool:
         )
     if word == "number":
         return isinstance(argument, Constant) and argument.value == int(table)
+    if word == "decimal" and table:
+        return argument.type.kind == word and argument.type.params[1] == int(table)
     if word == "escape":
         return isinstance(argument, Constant) and (
             argument.value is None or (isinstance(argument.value, str) and len(argument.value) == 1)

@@ -54,7 +54,7 @@ def _derived(draft: Draft, row: AggregateFunction, types: Schema, context: Conte
 def _given(draft: Draft, user: UserMeasure, types: Schema, context: Context) -> Type:
     """What the embedding program says; its code may fail."""
     try:
-        made = user.result_type(types)
+        made: object = user.result_type(types)
     except Exception as error:  # noqa: BLE001 - whatever it raises is the reason
         reason = f"result raised {type(error).__name__}: {error}"
     else:

@@ -107,8 +107,10 @@ class Sharing:
         last = tuple(2 for _ in skipped)
         return self._place_tree(ValueTree((*when, value), last, ALL_ROWS, follows=follows))
 
-    def whole_rows(self) -> None:
-        """Add the tree of all that is read of the input rows."""
+    def whole_rows(self, keys: Sequence[Expr]) -> None:
+        """Add the tree of all that is read of the input rows, `keys` included."""
+        for key in keys:
+            self.argument(key, None)
         if not self.arguments:
             self.arguments.append((Constant(BOOL.as_nullable(False), value=True), None))
         components = tuple(TreeComponent(i) for i in range(len(self.arguments)))

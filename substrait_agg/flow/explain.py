@@ -127,9 +127,12 @@ def _aggregated(measure: BoundMeasure, names: Names) -> str:
     constants = "".join(f", {c!r}" for c in measure.constants)
     distinct = "DISTINCT " if measure.distinct else ""
     order = ", ".join(_sorted(s, names) for s in measure.order)
-    return (
-        f"{measure.kind}({distinct}{arguments}{constants}{f' ORDER BY {order}' if order else ''})"
-    )
+    return f"{_function(measure)}({distinct}{arguments}{constants}{f' ORDER BY {order}' if order else ''})"
+
+
+def _function(measure: BoundMeasure) -> str:
+    """The name of what is maintained; of a measure of the embedding program, its own."""
+    return measure.implementation.rpartition(":")[2] or measure.kind
 
 
 def _sorted(sort: MeasureSort, names: Names) -> str:

@@ -82,11 +82,13 @@ class _Lowering:
         moved = tuple(_moved(m, places) for m in relation.measures)
         early = self.policy(inputs)
         weight = "any" if early == "quarantine" else weight
-        shared = share(moved, weight, guarded=early != "carry")
+        keys = tuple(renumber(k, places) for k in relation.keys)
+        several = len(relation.sets) > 1
+        shared = share(moved, weight, guarded=early != "carry", keys=keys if several else ())
         node = AggregateNode(
             id=len(self.operators),
             inputs=inputs,
-            keys=tuple(renumber(k, places) for k in relation.keys),
+            keys=keys,
             measures=moved,
             arguments=shared.arguments,
             trees=shared.trees,
@@ -96,7 +98,7 @@ class _Lowering:
             weight=weight,
             multiset=False,
             path=relation.path,
-            sets=relation.sets if len(relation.sets) > 1 else (),
+            sets=relation.sets if several else (),
             computed=shared.computed,
             early=early,
             guard=-1 if early == "carry" else len(shared.trees) - 1,

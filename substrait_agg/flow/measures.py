@@ -29,7 +29,11 @@ class Shared:
 
 
 def share(
-    measures: tuple[BoundMeasure, ...], weight: WeightKind, *, guarded: bool = False
+    measures: tuple[BoundMeasure, ...],
+    weight: WeightKind,
+    *,
+    guarded: bool = False,
+    keys: tuple[Expr, ...] = (),
 ) -> Shared:
     """The state from which all measures can be computed, nothing of it twice.
 
@@ -37,11 +41,12 @@ def share(
         measures: over one input.
         weight: what is known of the weights of that input.
         guarded: with a last tree over all arguments, which tells retractions that come before their insertion.
+        keys: what that tree holds besides: in a grouping set that leaves keys out, rows still differ in them.
     """
     sharing = Sharing(weight)
     reads = tuple(_DECOMPOSE[measure.kind](measure, sharing) for measure in measures)
     if guarded:
-        sharing.whole_rows()
+        sharing.whole_rows(keys)
     return Shared(
         tuple(sharing.arguments),
         tuple(sharing.trees),

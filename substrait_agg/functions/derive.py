@@ -156,6 +156,10 @@ def _list_of_first(types: tuple[Type, ...], _rules: Derivation) -> Type:
     return Type("list", children=(types[0].as_nullable(False),))
 
 
+def _longest(types: tuple[Type, ...], _rules: Derivation) -> Type:
+    return decimal(max(t.params[0] for t in types), 0)
+
+
 def _widest(_types: tuple[Type, ...], _rules: Derivation) -> Type:
     return decimal(MAX_PRECISION, 0)
 
@@ -190,6 +194,7 @@ RESULT_RULES: dict[str, ResultRule] = {
     "text": _text,
     "list_of_first": _list_of_first,
     "decimal_widest": _widest,
+    "decimal_longest": _longest,
     "decimal_add": _add,
     "decimal_multiply": _multiply,
     "decimal_divide": _divide,

@@ -162,12 +162,12 @@ def _overload(overload: Overload) -> Entry:
 
 
 NULLS: Mapping[str, str] = {
-    "mirror": "null if any argument is",
-    "never": "never null",
-    "always": "can be null",
-    "all": "null if all arguments are",
+    "mirror": "nullable if any argument is",
+    "never": "never nullable",
+    "always": "always nullable",
+    "all": "nullable only if all arguments are",
 }
-"""When the result of a scalar function is null, by the word of its row."""
+"""Whether the result of a scalar function can be null, by the word of its row."""
 
 SCALAR_RESULTS: Mapping[str, str] = {
     **{kind: kind for kind in ("bool", "i32", "i64", "fp64", "string", "date")},
@@ -177,6 +177,7 @@ SCALAR_RESULTS: Mapping[str, str] = {
     "unified": "common type of the arguments",
     "text": "string, or varchar where all are of one",
     "list_of_first": "list of the first argument's type",
+    "decimal_longest": "decimal of scale 0 with the larger precision",
     "decimal_widest": "decimal<38,0>",
     "decimal_add": "decimal with room for the sum",
     "decimal_multiply": "decimal with room for the product",

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 
 from substrait_agg.errors import UsageError
-from substrait_agg.functions.aggregate_row import AggregateFunction, Alias, Part
+from substrait_agg.functions.aggregate_row import AggregateFunction, Alias, Parameter, Part
 from substrait_agg.functions.aggregate_types import RESULT_TEXTS
 from substrait_agg.functions.aggregates import AGGREGATE_NAMES, WINDOW_FUNCTIONS, find
 from substrait_agg.functions.described import (
     NULLS,
+    URN_OF,
     phases,
     standard_aggregates,
     standard_scalars,
@@ -48,16 +49,31 @@ def lookup(name: str) -> Found:
 _LIST = "substrait-agg functions lists all that are known"
 
 
-def details(found: Found, width: int) -> str:
-    """Everything that the tables say of a function, and its declarations in the standard."""
+def declarations(found: Found) -> tuple[Signature, ...]:
+    """What the standard declares of a function."""
     if isinstance(found, ScalarFunction):
-        pairs, declared = _scalar(found), standard_scalars(found.name)
-    else:
-        pairs, declared = _aggregate(*found), standard_aggregates(found[0].name)
+        return standard_scalars(found.name)
+    return standard_aggregates(found[0].name)
+
+
+def details(found: Found, refusals: Mapping[tuple[str, str], str], width: int) -> str:
+    """Everything that the tables say of a function, and its declarations in the standard.
+
+    Args:
+        found: the function.
+        refusals: (last part of the URN, signature) of declarations that cannot be called -> why.
+        width: of the text.
+    """
+    scalar = isinstance(found, ScalarFunction)
+    pairs = _scalar(found) if isinstance(found, ScalarFunction) else _aggregate(*found)
+    declared = declarations(found)
     blocks = [record(((n, plain(v)) for n, v in pairs), width)]
     if declared:
         blocks.append(f"STANDARD IMPLEMENTATIONS ({len(declared)})")
-        blocks += [record(_signature(s), width) for s in declared]
+        blocks += [
+            record(_signature(s, refusals.get((s.urn, s.signature), ""), scalar=scalar), width)
+            for s in declared
+        ]
     return "\n\n".join(blocks)
 
 
@@ -73,7 +89,7 @@ def _aggregate(row: AggregateFunction, alias: Alias) -> Pairs:
         yield "refused", row.reason
         return
     yield "other names", "\n".join(map(alias_text, row.aliases))
-    yield "arguments", "\n".join(map(str, row.parameters)) or "none"
+    yield "arguments", "\n".join(map(_parameter, row.parameters)) or "none"
     yield "result", RESULT_TEXTS[row.result]
     yield "null arguments", row.nulls
     yield "nothing counts", row.empty
@@ -85,6 +101,11 @@ def _aggregate(row: AggregateFunction, alias: Alias) -> Pairs:
     yield "FILTER", _said(row.filter)
     yield "phases", _lines(phases().items())
     yield from _choices(row)
+
+
+def _parameter(parameter: Parameter) -> str:
+    kinds = ", ".join(parameter.as_float)
+    return f"{parameter} ({kinds} as fp64)" if kinds else str(parameter)
 
 
 def _order(row: AggregateFunction) -> str:
@@ -128,8 +149,9 @@ def _scalar(row: ScalarFunction) -> Pairs:
     yield "options", "\n".join(option_texts(row))
 
 
-def _signature(found: Signature) -> Pairs:
-    yield found.signature, f"extension:io.substrait:{found.urn}"
+def _signature(found: Signature, refusal: str, *, scalar: bool) -> Pairs:
+    yield found.signature, URN_OF.format(found.urn)
+    yield "  refused", refusal
     for argument in found.arguments:
         constant = ", a constant" if argument.constant else ""
         said = " or ".join(argument.words) if argument.words else argument.type
@@ -139,8 +161,9 @@ def _signature(found: Signature) -> Pairs:
         yield "  repeats", f"the last argument, at least {found.variadic} times"
     if found.intermediate:
         yield "  partial", found.intermediate
-    yield "  decomposable", found.decomposable
-    yield "  ordered", "yes" if found.ordered else "no"
+    if not scalar:
+        yield "  decomposable", found.decomposable
+        yield "  ordered", "yes" if found.ordered else "no"
     for name, values in found.options.items():
         yield f"  {name}", ", ".join(values)
     if found.deprecated:

@@ -69,7 +69,6 @@ class UserMeasure:
 
 _MEASURES: dict[tuple[str, str], UserMeasure] = {}
 """(plain URN, name) -> measure."""
-_changes = 0
 
 
 def plain_urn(urn: str) -> str:
@@ -83,7 +82,6 @@ def register(measure: UserMeasure) -> UserMeasure:
     Raises:
         ValueError: no name, no argument, a standard URN, or a name that is taken under this URN.
     """
-    global _changes
     urn = plain_urn(measure.urn)
     if not measure.names or any(not n or n != n.lower() or ":" in n for n in measure.names):
         raise ValueError("a measure needs names, in lower case and without a signature")
@@ -95,22 +93,18 @@ def register(measure: UserMeasure) -> UserMeasure:
     if taken:
         raise ValueError(f"{taken[0]} is already registered under {urn}")
     _MEASURES.update({(urn, name): measure for name in measure.names})
-    _changes += 1
     return measure
 
 
 def unregister(measure: UserMeasure) -> None:
     """Forget a measure; nothing happens where it is not known."""
-    global _changes
     for name in measure.names:
-        if _MEASURES.get((plain_urn(measure.urn), name)) == measure:
-            del _MEASURES[plain_urn(measure.urn), name]
-    _changes += 1
+        _MEASURES.pop((plain_urn(measure.urn), name), None)
 
 
-def changes() -> int:
-    """How often measures were registered or forgotten: what was bound before may bind differently after."""
-    return _changes
+def registered() -> tuple[tuple[str, int], ...]:
+    """What is registered now, as something to compare: plans bound before a change may bind differently after it."""
+    return tuple((m.key, id(m.implementation)) for m in _MEASURES.values())
 
 
 def find_user(urn: str | None, name: str) -> UserMeasure | None:

@@ -15,7 +15,7 @@ class Overload:
     """One signature of a scalar function.
 
     Attributes:
-        params: per argument a word of `FAMILIES`, ``enum:W`` (enumeration argument, one of ``WORDS[W]``, upper case),
+        params: per argument a word of `FAMILIES` (``decimal:0`` takes decimals without fraction only), ``enum:W`` (enumeration argument, one of ``WORDS[W]``, upper case),
             ``word:W`` (constant string, one of ``WORDS[W]``, lower case in a bound call) or ``escape`` (constant
             string of one character; left out of a bound call where it is null), or ``number:N`` (the constant N only;
             left out of a bound call).

@@ -95,13 +95,17 @@ def _power() -> ScalarFunction:
 def _factorial() -> ScalarFunction:
     forms = (
         Overload(("integer",), "first", _STRICT_OVERFLOW),
-        Overload(("decimal",), "decimal_widest", _STRICT_OVERFLOW),
+        Overload(("decimal:0",), "decimal_widest", _STRICT_OVERFLOW),
     )
     return ScalarFunction("factorial", forms)
 
 
 def _bitwise(name: str, *aliases: str) -> ScalarFunction:
-    forms = (_pair("integer", "unified", {}), _pair("unsigned_bits", "unified", {}))
+    forms = (
+        _pair("integer", "unified", {}),
+        _pair("unsigned_bits", "unified", {}),
+        Overload(("decimal:0", "decimal:0"), "decimal_longest"),
+    )
     return ScalarFunction(name, forms, "mirror", aliases)
 
 

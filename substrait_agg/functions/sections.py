@@ -84,7 +84,7 @@ def _measures(kept: list[AggregateFunction]) -> Section:
         for row in kept
     )  # fmt: skip
     headers = ("function", "arguments", "result", "state", "DISTINCT", "ORDER BY", "FILTER")
-    return Section("Measures", headers, rows, tuple(notes.texts))
+    return Section("Aggregate functions", headers, rows, tuple(notes.texts))
 
 
 def _plain(signature: str) -> str:
@@ -218,9 +218,10 @@ def scalar_sections() -> tuple[Section, ...]:
 def _results() -> Section:
     groups: dict[str, list[str]] = {}
     for row in SCALARS.values():
-        groups.setdefault(NULLS[row.nulls], []).append(row.name)
-    rows = tuple((nulls, codes(names)) for nulls, names in groups.items())
-    return Section("Null results of scalar functions", ("result", "functions"), rows)
+        groups.setdefault(row.nulls, []).append(row.name)
+    rows = tuple((NULLS[n], codes(names)) for n, names in groups.items() if n != "mirror")
+    rest = ((NULLS["mirror"], "all others"),)
+    return Section("Nullable results of scalar functions", ("result", "functions"), rows + rest)
 
 
 def _scalar_options() -> Section:
@@ -260,7 +261,13 @@ def _overloads(overloads: Iterable[Overload]) -> Iterator[tuple[str, str]]:
 
 def _parameter(word: str) -> str:
     kind, _, name = word.partition(":")
-    return {"enum": name, "word": f"constant {name}", "number": f"constant {name}"}.get(kind, word)
+    named = {
+        "enum": name,
+        "word": f"constant {name}",
+        "number": f"constant {name}",
+        "decimal": f"decimal of scale {name}",
+    }
+    return named[kind] if name else word
 
 
 def option_texts(row: ScalarFunction) -> tuple[str, ...]:

@@ -148,16 +148,24 @@ def chosen(contributors: Contributors, entries: Indices, valid: Mask) -> pa.Arra
 
 
 def converted(values: pa.Array, measure: MeasureSpec) -> pa.Array:
-    """Values in the type of the measure.
+    """Values in the type of the measure: floats take the nearest, decimals round half away from zero, integers cut.
 
     Raises:
         RunFailed: RESULT_OVERFLOW where one does not fit it.
     """
-    target = to_arrow(measure.type)
+    return _in_type(values, to_arrow(measure.type), measure)
+
+
+def _in_type(values: pa.Array, target: pa.DataType, measure: MeasureSpec) -> pa.Array:
     if values.type == target:
         return values
+    if pa.types.is_decimal(values.type):
+        if pa.types.is_integer(target):
+            values = pc.trunc(values)
+        elif pa.types.is_decimal(target) and target.scale < values.type.scale:
+            values = pc.round(values, target.scale, "half_towards_infinity")
     try:
-        return values.cast(target)
+        return values.cast(target, safe=not pa.types.is_floating(target))
     except pa.ArrowInvalid as error:
         raise result_overflow(measure) from error
 
@@ -172,12 +180,15 @@ def result_overflow(measure: MeasureSpec) -> RunFailed:
 
 
 def lists(measure: MeasureSpec, lengths: Int64s, values: pa.Array, valid: Mask) -> pa.Array:
-    """Lists of these lengths over consecutive values; null, and then of length 0, where `valid` does not hold."""
+    """Lists of these lengths over consecutive values; null, and then of length 0, where `valid` does not hold.
+
+    Raises:
+        RunFailed: RESULT_OVERFLOW or RESULT_TOO_LARGE.
+    """
     target = to_arrow(measure.type)
     require_room(measure, float(len(values)), "values")
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
-    if values.type != target.value_type:
-        values = values.cast(target.value_type)
+    values = _in_type(values, target.value_type, measure)
     mask = None if valid.all() else pa.array(~valid)
     return pa.ListArray.from_arrays(pa.array(offsets), values, type=target, mask=mask)

@@ -1,4 +1,5 @@
 """Names of columns that travel with the rows of an operator."""
+
 from __future__ import annotations
 
 WEIGHT = "__weight"

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from substrait_agg.errors import RunFailed
 from substrait_agg.functions.accumulators import MeasureKind, tree_counters
 from substrait_agg.operator.computed import additive_value, ordered_value
+from substrait_agg.operator.contributors import converted
 from substrait_agg.operator.finalize import GroupState, count_of, fixed_of, number_value
 from substrait_agg.operator.groups import Chains
 from substrait_agg.operator.moments import moment_value
@@ -109,21 +109,7 @@ def _moment(groups: Groups, measure: MeasureSpec, _: int) -> pa.Array:
 
 def _end(groups: Groups, measure: MeasureSpec, _: int) -> pa.Array:
     end = groups.ends[groups.spec.ends.index((measure.tree, measure.side))]
-    return _converted(end.payload[measure.values[0]], measure)
-
-
-def _converted(values: pa.Array, measure: MeasureSpec) -> pa.Array:
-    target = to_arrow(measure.type)
-    if values.type == target:
-        return values
-    try:
-        return values.cast(target)
-    except pa.ArrowInvalid as error:
-        raise RunFailed(
-            "RESULT_OVERFLOW",
-            f"a value of measure {measure.label} does not fit its type {measure.type}",
-            help="declare a wider output type",
-        ) from error
+    return converted(_masked(end.payload[measure.values[0]], groups.shown), measure)
 
 
 def _user(groups: Groups, measure: MeasureSpec, ordinal: int) -> pa.Array:

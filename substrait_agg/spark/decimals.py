@@ -43,7 +43,7 @@ def _div(left: Column, right: Column) -> Column:
     return F.call_function("div", left, right)
 
 
-def _let(value: Column, body: Callable[[Column], Column]) -> Column:
+def let(value: Column, body: Callable[[Column], Column]) -> Column:
     """`body` of `value`, which is computed once."""
     return F.get(F.transform(F.array(value), body), F.lit(0))
 
@@ -147,7 +147,7 @@ def add(left: Column, right: Column, p: Params, q: Params, target: Params) -> Co
         minus = F.when(same | more, v["m"]).otherwise(v["n"])
         return _rounded_once(_carried(coefficients), scale, minus, target)
 
-    return _let(parts, body)
+    return let(parts, body)
 
 
 def subtract(left: Column, right: Column, p: Params, q: Params, target: Params) -> Column:
@@ -166,7 +166,7 @@ def _sum_is_exact(p: Params, q: Params, target: Params) -> bool:
 def _rounded_once(text: Column, scale: int, minus: Column, target: Params) -> Column:
     """`_rounded` of a text that is computed once."""
     pair = F.struct(text.alias("text"), minus.alias("minus"))
-    return _let(pair, lambda v: _rounded(v["text"], scale, v["minus"], target))
+    return let(pair, lambda v: _rounded(v["text"], scale, v["minus"], target))
 
 
 def multiply(left: Column, right: Column, p: Params, q: Params, target: Params) -> Column:
@@ -195,7 +195,7 @@ def multiply(left: Column, right: Column, p: Params, q: Params, target: Params) 
             coefficients.append(total)
         return _rounded_once(_carried(coefficients), scale, v["minus"], target)
 
-    return _let(parts, body)
+    return let(parts, body)
 
 
 def quotient_type(p: Params, q: Params) -> Params:
@@ -266,7 +266,7 @@ def _long_division(digits: Column, divisor: Column) -> Column:
 
         return F.aggregate(F.sequence(F.lit(1), F.length(v["digits"])), start, step)
 
-    return _let(F.struct(digits.alias("digits"), unscaled.alias("by")), body)
+    return let(F.struct(digits.alias("digits"), unscaled.alias("by")), body)
 
 
 def modulus(left: Column, right: Column, p: Params, q: Params, target: Params) -> Column:

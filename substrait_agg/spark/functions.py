@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import Column
 
+from substrait_agg.spark.functions_bits import BITS
 from substrait_agg.spark.functions_lists import LISTS
 from substrait_agg.spark.functions_logic import LOGIC
 from substrait_agg.spark.functions_numbers import NUMBERS
@@ -34,6 +35,7 @@ BUILDERS: dict[str, Builder] = {
     **TEXT,
     **TIME,
     **LISTS,
+    **BITS,
     **{name: _by_first_type(name) for name in UNSIGNED},
 }
 """One row for each row of `functions.scalars.SCALARS`."""

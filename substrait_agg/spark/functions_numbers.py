@@ -136,9 +136,6 @@ def _factorial(a: Arguments) -> Column:
     error = failure("DOMAIN_ERROR", "a factorial is taken of a negative number").cast(_WHOLE)
     large = failure("OVERFLOW", f"the factorial of a number above {most}").cast(_WHOLE)
     n = a[0].cast(_WHOLE)
-    if _is_decimal(a) and a.type(0).params[1]:
-        fraction = failure("DOMAIN_ERROR", "a factorial is taken of a fraction").cast(_WHOLE)
-        n = F.when(F.floor(a[0]) != a[0], fraction).otherwise(n)
     values = F.array(*(F.lit(str(factorial(i))).cast(_WHOLE) for i in range(most + 1)))
     found = F.when(n < _number(0), error).when(n > _number(most), large)
     return found.otherwise(F.get(values, n.cast("int")))
@@ -196,10 +193,6 @@ NUMBERS: dict[str, Builder] = {
     "sign": plain(F.signum),
     **REAL,
     "factorial": _factorial,
-    "bitwise_not": plain(F.bitwise_not),
-    "bitwise_and": lambda a: a[0].bitwiseAND(a[1]),
-    "bitwise_or": lambda a: a[0].bitwiseOR(a[1]),
-    "bitwise_xor": lambda a: a[0].bitwiseXOR(a[1]),
     "shift_left": _shift("shiftleft"),
     "shift_right": _shift("shiftright"),
     "shift_right_unsigned": _shift("shiftrightunsigned", unsigned=True),

@@ -19,7 +19,7 @@ from decimal import Decimal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, DoubleType, FloatType
+from pyspark.sql.types import ArrayType, MapType, StructType
 
 from substrait_agg.commit.task import MURMUR, OTHER, ROWS
 from substrait_agg.functions.accumulators import Accumulator, WeightKind
@@ -27,6 +27,7 @@ from substrait_agg.operator.delta import MINUS_BIN, NAN_BIN, PART_POWER, PLUS_BI
 from substrait_agg.operator.names import POSITION, WEIGHT
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.spark.decimals import Params, negative
+from substrait_agg.spark.keys import keyed, normalised, restored_keys
 
 _SMALLEST, _LARGEST = 2.0**-32, 2.0**32  # magnitudes of bin 0
 _DECIMAL_PARTS = 3
@@ -80,8 +81,9 @@ def partial_sums(
         ``k*``, ``b*``, ``w_*``, ``a*``, ``c*``, the two hashes of the keys, and ``__rows`` (rows summed) unless it
         equals the total weight.
     """
-    frame = _contributions(frame, spec)
     keys = _keys(spec)
+    types = {k: frame.schema[k].dataType for k in keys}
+    frame = keyed(_contributions(frame, spec), keys, floats=False)
     bins = [f"b{i}" for i in _floats(spec)]
     taken = {*keys, *bins, *_raw_columns(spec), "x"}
     sums = [F.sum(name).alias(name) for name in frame.columns if name not in taken]
@@ -95,30 +97,33 @@ def partial_sums(
         zero = F.lit(0).cast("int")
         return grouped.coalesce(1).withColumns({MURMUR: zero, OTHER: zero})
     result = _hashed(grouped, keys)
-    return _placed(result, partitions) if place else result
+    return restored_keys(_placed(result, partitions) if place else result, types)
 
 
 def raw_rows(frame: DataFrame, spec: OperatorSpec, partitions: int) -> DataFrame:
     """The input rows of an operator, each in the partition of its key, with the two hashes of the keys."""
     keys = _keys(spec)
+    frame = _in_one_form(frame, spec)
     if spec.by_arrival:
         frame = frame.withColumn(POSITION, F.monotonically_increasing_id())
     if not keys:
         zero = F.lit(0).cast("int")
         return frame.repartition(1).withColumns({MURMUR: zero, OTHER: zero})
-    # Summing by key brings the zeros together, and the NaNs; without it that is left to do.
-    floats = {
-        k: _one_zero(k, frame.schema[k].dataType)
-        for k in keys
-        if isinstance(frame.schema[k].dataType, (FloatType, DoubleType))
+    types = {k: frame.schema[k].dataType for k in keys}
+    hashed = _hashed(keyed(frame, keys, floats=True), keys)
+    return restored_keys(_placed(hashed, partitions), types)
+
+
+def _in_one_form(frame: DataFrame, spec: OperatorSpec) -> DataFrame:
+    """Nested values of trees with equal ones alike: those are shown, and which row came first must not tell."""
+    read = {f"x{a}" for tree in spec.trees for a in tree.arguments}
+    nested = (ArrayType, MapType, StructType)
+    changed = {
+        f.name: normalised(F.col(f.name), f.dataType)
+        for f in frame.schema.fields
+        if f.name in read and isinstance(f.dataType, nested)
     }
-    return _placed(_hashed(frame.withColumns(floats) if floats else frame, keys), partitions)
-
-
-def _one_zero(name: str, type_: DataType) -> Column:
-    value = F.col(name)
-    nan, zero = F.lit(float("nan")).cast(type_), F.lit(0.0).cast(type_)
-    return F.when(F.isnan(value), nan).otherwise(value + zero)
+    return frame.withColumns(changed) if changed else frame
 
 
 def _hashed(frame: DataFrame, keys: Sequence[str]) -> DataFrame:

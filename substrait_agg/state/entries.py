@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from substrait_agg.state.fixed_keys import canonical_floats
+from substrait_agg.state.canonical import canonical
 from substrait_agg.state.keys import Component, KeyForm, Keys, encode, key_form, sort_order
 from substrait_agg.state.rows import Hashes, take
 from substrait_agg.state.weights import Weights, sum_runs_of_rows
@@ -119,8 +119,8 @@ def collapse(
 ) -> Entries:
     """Entries from rows in any order: equal ones added up, those that cancel dropped.
 
-    Values that are equal in the order of their type are one entry, which shows the value of its first row. A float
-    column shows 0.0 for -0.0 and one NaN, so that what is shown does not depend on which row came first.
+    Values that are equal in the order of their type are one entry, written in one way (`canonical`), so that what is
+    shown does not depend on which row came first.
 
     Args:
         layout: of the tree.
@@ -133,7 +133,7 @@ def collapse(
         RunFailed: WEIGHT_OVERFLOW.
     """
     keys = encode(columns, layout.components)
-    shown = tuple(_canonical(column) for column in columns)
+    shown = tuple(canonical(column) for column in columns)
     return _summed(Entries(hashes, chains, keys, shown, weights))
 
 
@@ -170,11 +170,3 @@ def _summed(rows: Entries) -> Entries:
         tuple(take(rows.payload, chosen)),
         weights[kept],
     )
-
-
-def _canonical(column: pa.Array) -> pa.Array:
-    if not pa.types.is_floating(column.type):
-        return column
-    values = canonical_floats(column.to_numpy(zero_copy_only=False))
-    mask = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
-    return pa.array(values.astype(column.type.to_pandas_dtype()), column.type, mask=mask)

@@ -78,7 +78,7 @@ def _value(array: pa.Array, *, raw: bool = False) -> pa.Array:
     if pa.types.is_fixed_size_list(array.type):
         array = array.cast(pa.list_(array.type.value_field))
     if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
-        elements, bounds = _elements(array, array.values)
+        elements, bounds = elements_of(array, array.values)
         return _sequence(joined(_ELEMENT, _nested(elements)), bounds)
     strings = pc.fill_null(array.cast(pa.binary()), b"")
     return strings if raw else joined(_escaped(strings), _END)
@@ -95,7 +95,7 @@ def _escaped(strings: pa.Array) -> pa.Array:
     return pc.replace_substring(strings, pattern=_ZERO, replacement=_ESCAPED)
 
 
-def _elements(array: pa.Array, values: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+def elements_of(array: pa.Array, values: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64]]:
     """The values of all lists one behind the other, and where those of each list begin; a null has none."""
     offsets = array.offsets.to_numpy().astype(np.int64)
     lengths = np.diff(offsets)
@@ -114,14 +114,28 @@ def _sequence(elements: pa.Array, bounds: npt.NDArray[np.int64]) -> pa.Array:
     return joined(_binary(offsets[bounds], data), _LAST)
 
 
-def _map(array: pa.Array) -> pa.Array:
-    keys, bounds = _elements(array, array.keys)
-    items, _ = _elements(array, array.items)
-    entries = joined(_ELEMENT, _nested(keys), _nested(items))
-    owner = np.repeat(np.arange(len(array)), np.diff(bounds))
+def map_entries(array: pa.Array) -> tuple[pa.Array, pa.Array, npt.NDArray[np.int64], pa.Array]:
+    """Keys and items of all maps one behind the other, where those of each map begin, and their order by key."""
+    keys, bounds = elements_of(array, array.keys)
+    items, _ = elements_of(array, array.items)
+    return keys, items, bounds, _entry_order(_entries(keys, items), bounds)
+
+
+def _entries(keys: pa.Array, items: pa.Array) -> pa.Array:
+    return joined(_ELEMENT, _nested(keys), _nested(items))
+
+
+def _entry_order(entries: pa.Array, bounds: npt.NDArray[np.int64]) -> pa.Array:
+    owner = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
     table = pa.table({"owner": owner, "entry": entries})
-    order = pc.sort_indices(table, sort_keys=[("owner", "ascending"), ("entry", "ascending")])
-    return _sequence(entries.take(order), bounds)
+    return pc.sort_indices(table, sort_keys=[("owner", "ascending"), ("entry", "ascending")])
+
+
+def _map(array: pa.Array) -> pa.Array:
+    keys, bounds = elements_of(array, array.keys)
+    items, _ = elements_of(array, array.items)
+    entries = _entries(keys, items)
+    return _sequence(entries.take(_entry_order(entries, bounds)), bounds)
 
 
 def _inverted(values: pa.Array) -> pa.Array:

@@ -27,6 +27,9 @@ class FakeView:
             raise StateRefused("VERSION_UNKNOWN", f"there is no version {version}")
         return pa.table({"k": ["b", "a"], "n": [version or 7, 1]})
 
+    def quarantined(self, version: int | None = None) -> Any:
+        return pa.table({"k": ["c"], "x": [version or 7], "__weight": [-2]})
+
     def changes(self, since: int | None = None, until: int | None = None) -> Any:
         rows = [r for r in ((6, -1), (7, 1)) if (since or 0) < r[0] <= (until or 7)]
         return pa.table(
@@ -85,6 +88,27 @@ def test_an_older_version_can_be_asked_for(folder: Path) -> None:
     unknown = call("view", folder, "--version", 99)
     assert (unknown.exit_code, unknown.stdout) == (2, "")
     assert unknown.stderr == "error[VERSION_UNKNOWN]: there is no version 99\n"
+
+
+@pytest.mark.parametrize(
+    ("format", "text"),
+    [
+        ("table", "k | x | __weight\n--+---+---------\nc | 7 |       -2\n(1 row)\n"),
+        ("csv", "k,x,__weight\nc,7,-2\n"),
+        ("json", '{"k":"c","x":7,"__weight":-2}\n'),
+    ],
+)
+def test_rows_in_quarantine_are_listed_instead_of_the_view(
+    format: str, text: str, folder: Path
+) -> None:
+    result = call("view", folder, "--quarantined", "--format", format)
+    assert (result.exit_code, result.stdout, result.stderr) == (0, text, "")
+
+
+def test_rows_in_quarantine_go_to_parquet_too_and_at_a_version(folder: Path) -> None:
+    call("view", folder, "--quarantined", "--version", 6, "--to", folder / "q.parquet")
+    found = pq.read_table(folder / "q.parquet").to_pydict()
+    assert found == {"k": ["c"], "x": [6], "__weight": [-2]}
 
 
 def test_a_version_below_zero_is_a_wrong_call(folder: Path) -> None:

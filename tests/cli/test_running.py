@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from substrait_agg.errors import InputRefused, RunFailed
 from substrait_agg_cli.main import main
-from substrait_agg_cli.progress import Meter
+from substrait_agg_cli.progress import Meter, describe
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,20 @@ def test_defaults_are_the_documented_ones(good_plan: Path, engine: Engine) -> No
     (found,) = engine.calls
     assert (found["until"], found["partitions"], found["master"]) == ("done", None, None)
     assert [output.kind for output in found["outputs"]] == ["batch-table"]
+
+
+@pytest.mark.parametrize("policy", ["carry", "refuse", "quarantine"])
+def test_the_policy_for_early_retractions_is_passed_on(
+    policy: str, good_plan: Path, engine: Engine
+) -> None:
+    call(good_plan, "--checkpoint", "ck", "--early-retraction", policy)
+    (found,) = engine.calls
+    assert found["early_retraction"] == policy
+
+
+def test_the_progress_tells_of_rows_in_quarantine() -> None:
+    assert describe(Progress(quarantined=1_200)).endswith(" rows/s, 1,200 rows in quarantine")
+    assert "quarantine" not in describe(Progress())
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,11 @@ Bag = Counter[tuple[Any, ...]]
 
 
 def plain(value: Any) -> Any:
-    """The value, NaN as a word."""
+    """The value in a form that can be counted: NaN as a word, lists and structs as tuples."""
+    if isinstance(value, list):
+        return tuple(map(plain, value))
+    if isinstance(value, dict):
+        return tuple((k, plain(v)) for k, v in value.items())
     return "NaN" if isinstance(value, float) and math.isnan(value) else value
 
 

@@ -29,4 +29,4 @@ def test_explanations_are_as_recorded(path: Path) -> None:
 
 
 def test_there_are_recorded_explanations() -> None:
-    assert len(list(GOLDEN.glob("*.txt"))) == 4
+    assert len(list(GOLDEN.glob("*.txt"))) == 5

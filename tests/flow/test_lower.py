@@ -5,10 +5,10 @@ from __future__ import annotations
 from substrait_agg.bind.show import show
 from substrait_agg.flow import lower
 from substrait_agg.flow.graph import (
+    AggregateNode,
     Branch,
     FilterStep,
     Flow,
-    AggregateNode,
     OperatorOrigin,
     ProjectStep,
     RowsOrigin,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from substrait_agg.bind.bound import BoundMeasure, Expr, MeasureSort
+import pyarrow.parquet as pq
+
+from substrait_agg.bind.bound import BoundMeasure, Call, Expr, MeasureSort
 from substrait_agg.functions.accumulators import MeasureKind, WeightKind
 from substrait_agg.plan.types import BOOL, FP64, I64, STRING, Type, decimal
 from tests.operator.measures_draw import COLUMNS, column, node_of
@@ -67,3 +70,43 @@ def world(
 ) -> World:
     """An operator of these measures in a folder of its own."""
     return World(node_of(keys, measures, weight, sets), folder, spread, **sizes)
+
+
+FLAG = column("flag")
+OTHER = Call(BOOL, "not", (FLAG,))
+
+EVERYTHING: tuple[BoundMeasure, ...] = (
+    measure("count"),
+    measure("sum", "long"),
+    measure("min", "long"),
+    measure("max", "text"),
+    measure("list", "long"),
+    measure("count", "text", distinct=True),
+    measure("median", "long"),
+    measure("min_by", "text", "long"),
+    measure("first_value", "text", order=("-long",)),
+)
+"""Measures of every class of state."""
+
+
+class Saved:
+    """What a snapshot holds of a world: going back to it is what a restart after a crash does."""
+
+    def __init__(self, world: World) -> None:
+        self.now, self.rows, self.log = world.now, list(world.rows), Counter(world.log)
+
+    def restore(self, world: World) -> None:
+        """Forget everything later."""
+        world.now, world.rows, world.log = self.now, list(self.rows), Counter(self.log)
+
+
+def changes_of(world: World) -> list[tuple[int, Any]]:
+    """The changes of the last batch: (weight, first measure) in the order written."""
+    return [(r["__weight"], r.get("v0")) for r in written_by(world)]
+
+
+def written_by(world: World) -> list[dict[str, Any]]:
+    """The rows of the change files of the last batch."""
+    files = [c for r in world.results for c in r.changes]
+    tables = [pq.read_table(world.folder / "changes" / f.name) for f in files]
+    return [r for t in tables for r in t.to_pylist()]

@@ -1,11 +1,8 @@
-"""Random aggregates over all kinds of measures, and random rows for them: small values that meet often, and the ends of types."""
+"""Random aggregates over all kinds of measures, and random changes of their input."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from datetime import date, datetime, timedelta
-from decimal import Decimal
 from random import Random
 from typing import Any
 
@@ -14,9 +11,7 @@ from substrait_agg.flow.graph import AggregateNode
 from substrait_agg.flow.measures import share
 from substrait_agg.functions.accumulators import MeasureKind, WeightKind
 from substrait_agg.plan.types import (
-    BINARY,
     BOOL,
-    DATE,
     FP32,
     FP64,
     I32,
@@ -26,96 +21,32 @@ from substrait_agg.plan.types import (
     Type,
     decimal,
 )
-from tests.operator.measures_reference import Row, Values
-
-LIST = Type("list", True, (), (I32,))
-
-COLUMNS: dict[str, Type] = {
-    "k0": I64, "k1": STRING, "k2": I32,
-    "long": I64, "int": I32, "double": FP64, "y": FP64, "single": FP32,
-    "cents": decimal(10, 2), "wide": decimal(38, 4), "text": STRING, "flag": BOOL, "day": DATE,
-    "list": LIST, "tiny": Type("u8"), "huge": Type("u64"), "bytes": BINARY,
-    "stamp": Type("precision_timestamp", True, (6,)),
-    "pair": Type("struct", True, (), (I32, FP64)), "map": Type("map", True, (), (STRING, I32)),
-    "doubles": Type("list", True, (), (FP64,)),
-    "sure_long": I64.as_nullable(False), "sure_double": FP64.as_nullable(False),
-    "sure_flag": BOOL.as_nullable(False), "sure_text": STRING.as_nullable(False),
-}  # fmt: skip
-"""Columns of the input rows."""
-
-NAMES = tuple(COLUMNS)
-
-_FLOATS = [
-    0.0, -0.0, 1.0, -1.5, 0.1, 1e20, -1e20, 5e-324, 1e308, -1e308, math.nan, math.inf, -math.inf, 3.0,
-]  # fmt: skip
-_SINGLES = [0.0, -0.0, 1.5, -2.0, 16777216.0, 2.0**-140, math.nan, math.inf, -math.inf]
-_POOLS: dict[str, list[Any]] = {
-    "k0": [0, 1, 2],
-    "k1": ["", "a", "\0b"],
-    "k2": [0, 7],
-    "long": [-3, 0, 1, 2, 5, 2**63 - 1, -(2**63)],
-    "int": [-2, 0, 1, 3, 2**31 - 1, -(2**31)],
-    "double": _FLOATS,
-    "y": _FLOATS,
-    "single": _SINGLES,
-    "cents": [Decimal(n) / 100 for n in (-250, 0, 1, 199, 10**10 - 1)],
-    "wide": [Decimal(n) for n in ("0.0000", "-1.5000", "99999999999999999.0001")],
-    "text": ["", "a", "ab", "b", "z\0", "\u00e9", "\U0001f600", "\uffee"],
-    "flag": [True, False],
-    "day": [date(1970, 1, 1) + timedelta(n) for n in (-1, 0, 5, 20_000)],
-    "list": [[], [1], [1, None], [1, 2], [2, 2, None], [None]],
-    "tiny": [0, 1, 200, 255],
-    "huge": [Decimal(n) for n in (0, 3, 2**63, 2**64 - 1)],
-    "bytes": [b"", b"\0", b"a", b"a\0\xff"],
-    "stamp": [datetime(1970, 1, 1) + timedelta(microseconds=n) for n in (-1, 0, 10**15)],
-    "pair": [{"f0": a, "f1": b} for a, b in ((1, 0.5), (1, None), (None, math.nan), (2, -1.0))],
-    "map": [[], [("a", 1)], [("a", None), ("b", 2)], [("b", 2)]],
-    "doubles": [[], [0.0], [math.nan, 1.0], [None], [-math.inf, math.inf]],
-    "sure_long": [-1, 0, 4],
-    "sure_double": [0.5, -0.0, 1e16, -2.25],
-    "sure_flag": [True, False],
-    "sure_text": ["x", "yy", ""],
-}
-
-WHOLE = ("long", "int", "sure_long", "tiny", "huge")
-REAL = ("double", "sure_double", "single")
-MONEY = ("cents", "wide")
-NUMBERS = (*WHOLE, *REAL, *MONEY)
-ORDERED = (*NUMBERS, "text", "flag", "day", "bytes", "stamp", "sure_text", "sure_flag", "k0")
-ANYTHING = (*ORDERED, "list", "pair", "map", "doubles")
-KEYS = (
-    "k0",
-    "k1",
-    "k2",
-    "flag",
-    "day",
-    "double",
-    "single",
-    "cents",
-    "bytes",
-    "list",
-    "huge",
-    "tiny",
+from tests.operator.measures_changes import Stream
+from tests.operator.measures_columns import (
+    ANYTHING,
+    COLUMNS,
+    KEYS,
+    LIST,
+    NAMES,
+    NUMBERS,
+    ORDERED,
+    REAL,
+    ROUNDINGS,
+    WHOLE,
+    column,
 )
-ROUNDINGS = ("TIE_TO_EVEN", "TIE_AWAY_FROM_ZERO", "TRUNCATE", "CEILING", "FLOOR")
 
-
-def column(name: str) -> Column:
-    """A column of the input."""
-    return Column(COLUMNS[name], NAMES.index(name))
-
-
-def random_value(random: Random, name: str) -> Any:
-    """A value of a column, now and then null."""
-    if COLUMNS[name].nullable and random.random() < 0.15:
-        return None
-    return random.choice(_POOLS[name])
-
-
-def random_values(random: Random) -> Values:
-    """A row of the input."""
-    return tuple(random_value(random, name) for name in NAMES)
-
+__all__ = [
+    "COLUMNS",
+    "DRAWS",
+    "KEYS",
+    "NAMES",
+    "Draft",
+    "Stream",
+    "column",
+    "node_of",
+    "random_node",
+]
 
 # --- measures ------------------------------------------------------------------------------------
 
@@ -313,6 +244,14 @@ def _place(kind: MeasureKind) -> Callable[[Draft], BoundMeasure]:
     return draw
 
 
+def _arrival(kind: MeasureKind) -> Callable[[Draft], BoundMeasure]:
+    def draw(d: Draft) -> BoundMeasure:
+        value = d.one(ANYTHING)
+        return d.make(kind, (value,), value.type.as_nullable(), keep_nulls=d.chance(0.6))
+
+    return draw
+
+
 def _by(kind: MeasureKind) -> Callable[[Draft], BoundMeasure]:
     def draw(d: Draft) -> BoundMeasure:
         value = d.one(ANYTHING)
@@ -350,6 +289,7 @@ DRAWS: dict[MeasureKind, Callable[[Draft], BoundMeasure]] = {
     "list": _list,
     "string_agg": _text,
     **{kind: _place(kind) for kind in ("first_value", "last_value", "nth_value")},
+    **{kind: _arrival(kind) for kind in ("first", "last")},
     **{kind: _by(kind) for kind in ("min_by", "max_by")},
     "list_union_distinct": _union,
     "surrogate_key": _key,
@@ -406,74 +346,3 @@ def random_node(random: Random, weight: WeightKind) -> AggregateNode:
         type_ = I64.as_nullable(False)
         measures.append(BoundMeasure("grouping", (), None, type_, "grouping", "m9", constants=bits))
     return node_of(keys, tuple(measures), weight, sets)
-
-
-# --- changes -------------------------------------------------------------------------------------
-
-
-class Stream:
-    """Random changes: insertions, deletions, updates, and deletions that come before their insertion.
-
-    Args:
-        random: decides.
-        weight: weights are 1; 1 and -1; or anything small.
-        early: whether rows may be taken away before they are there.
-    """
-
-    def __init__(self, random: Random, weight: WeightKind, *, early: bool) -> None:
-        self.random = random
-        self.weight = weight
-        self.early = early
-        self.there: list[Values] = []
-        self.owed: list[Values] = []
-        self.values = [random_values(random) for _ in range(random.choice((3, 12, 40)))]
-
-    def batch(self) -> list[Row]:
-        """The rows of the next batch."""
-        rows: list[Row] = []
-        for _ in range(self.random.choice((0, 1, 3, 10, 25))):
-            rows += self._change()
-        self.random.shuffle(rows)
-        return rows if self.early else sorted(rows, key=lambda r: r.weight < 0)
-
-    def _change(self) -> list[Row]:
-        draw = self.random.random()
-        if self.weight == "one" or draw < 0.45 or not self.there:
-            return self._insert(self.random.choice(self.values))
-        if self.early and draw < 0.6:
-            values = self.random.choice(self.values)
-            self.owed.append(values)
-            return self._weighted(values, -1)
-        if self.owed and draw < 0.75:
-            return self._weighted(self.owed.pop(), 1)
-        old = self.there.pop(self.random.randrange(len(self.there)))
-        rows = self._weighted(old, -1)
-        if draw < 0.85:
-            new = list(old)
-            place = self.random.randrange(3, len(NAMES))
-            new[place] = random_value(self.random, NAMES[place])
-            rows += self._insert(tuple(new))
-        return rows
-
-    def _insert(self, values: Values) -> list[Row]:
-        times = self.random.choice((1, 1, 2, 3)) if self.weight == "any" else 1
-        self.there += [values] * times
-        return self._weighted(values, times)
-
-    def _weighted(self, values: Values, weight: int) -> list[Row]:
-        if self.weight == "any" and self.random.random() < 0.1:
-            # Through zero within the batch.
-            return [Row(values, weight + 5), Row(values, -5), Row(values, 0)]
-        return [Row(values, weight)]
-
-    def settle(self) -> list[Row]:
-        """The insertions that are still missing."""
-        rows = [Row(values, 1) for values in self.owed]
-        self.owed = []
-        return rows
-
-    def clear(self) -> list[Row]:
-        """The deletions of everything that is there."""
-        rows = [Row(values, -1) for values in self.there]
-        self.there = []
-        return rows

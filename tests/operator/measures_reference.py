@@ -5,212 +5,34 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
-from functools import cmp_to_key
 from typing import Any
 
 from substrait_agg.bind.bound import (
     BoundMeasure,
-    Call,
-    Column,
-    Conditional,
-    Constant,
-    Expr,
     MeasureSort,
 )
-from substrait_agg.plan.types import INTEGER_BITS, Type
+from substrait_agg.plan.types import Type
+from tests.operator.measures_values import (
+    NAN,
+    Entry,
+    Key,
+    Row,
+    Values,
+    as_type,
+    between,
+    canonical,
+    canonical_as,
+    evaluate,
+    in_order,
+    live_entries,
+    number,
+    read,
+    square_root,
+)
 from tests.operator.rounding import round_float, round_whole
 
-Values = tuple[Any, ...]
-NAN = "NaN"
-
-
-@dataclass(frozen=True)
-class Row:
-    """A weighted input row: one Python value per column."""
-
-    values: Values
-    weight: int
-
-
-# --- expressions ---------------------------------------------------------------------------------
-
-
-def evaluate(expression: Expr, row: Values) -> Any:
-    """The value of one of the few expressions that draws and operators are made of."""
-    match expression:
-        case Constant(value=value):
-            return value
-        case Column(ordinal=ordinal):
-            return row[ordinal]
-        case Conditional(clauses=clauses, otherwise=otherwise):
-            for condition, value in clauses:
-                if evaluate(condition, row) is True:
-                    return evaluate(value, row)
-            return evaluate(otherwise, row)
-        case Call(function=function, arguments=arguments):
-            return _CALLS[function](*(evaluate(a, row) for a in arguments))
-    raise AssertionError(expression)
-
-
-def _and(a: bool | None, b: bool | None) -> bool | None:
-    if a is False or b is False:
-        return False
-    return None if a is None or b is None else True
-
-
-_CALLS: dict[str, Callable[..., Any]] = {
-    "is_not_null": lambda a: a is not None,
-    "not": lambda a: None if a is None else not a,
-    "and": _and,
-}
-
-
-# --- order ---------------------------------------------------------------------------------------
-
-
-def canonical(value: Any) -> Any:
-    """The value as something that equals itself: NaN as a word, 0.0 for -0.0, lists and structs as tuples."""
-    if isinstance(value, float):
-        return NAN if math.isnan(value) else value + 0.0
-    if isinstance(value, dict):
-        return canonical(list(value.values()))
-    if isinstance(value, list | tuple):
-        return tuple(canonical(v) for v in value)
-    return value
-
-
-def compare(a: Any, b: Any) -> int:
-    """Order of two canonical values of one type that are not null; nulls inside lists come first."""
-    if isinstance(a, tuple):
-        for x, y in zip(a, b, strict=False):
-            if x != y:
-                if x is None or y is None:
-                    return -1 if x is None else 1
-                return compare(x, y)
-        return (len(a) > len(b)) - (len(a) < len(b))
-    if isinstance(a, str) and NAN not in (a, b):
-        a, b = a.encode(), b.encode()
-    elif a == b or NAN in (a, b):
-        return int(a == NAN) - int(b == NAN)
-    return int(a > b) - int(a < b)
-
-
-@dataclass(frozen=True)
-class Key:
-    """A column by which entries are ordered."""
-
-    expression: Expr
-    descending: bool = False
-    nulls_first: bool = False
-
-    def compare(self, a: Any, b: Any) -> int:
-        """Order of two values, null or not."""
-        if a is None or b is None:
-            nulls = int(a is None) - int(b is None)
-            return -nulls if self.nulls_first else nulls
-        return -compare(a, b) if self.descending else compare(a, b)
-
-
-Entry = tuple[Values, int]
-
-
-def live_entries(rows: Iterable[Row], keys: Sequence[Key]) -> list[Entry]:
-    """The tuples of key values with a weight above 0, in order, with that weight."""
-    weights: Counter[Values] = Counter()
-    for row in rows:
-        weights[tuple(canonical(evaluate(k.expression, row.values)) for k in keys)] += row.weight
-    return in_order(weights, keys)
-
-
-def in_order(weights: Counter[Values], keys: Sequence[Key]) -> list[Entry]:
-    """Entries with a weight above 0, in order."""
-
-    def by_keys(a: Entry, b: Entry) -> int:
-        signs = (k.compare(x, y) for k, x, y in zip(keys, a[0], b[0], strict=True))
-        return next((s for s in signs if s), 0)
-
-    return sorted(((v, w) for v, w in weights.items() if w > 0), key=cmp_to_key(by_keys))
-
-
-# --- numbers -------------------------------------------------------------------------------------
-
-
-def number(value: Any) -> Any:
-    """A number as the float NaN or infinity, or as the fraction it is."""
-    if value == NAN:
-        return math.nan
-    if isinstance(value, float) and math.isinf(value):
-        return value
-    return Fraction(value)
-
-
-def as_type(value: Fraction | None, type_: Type, overflow: str, mode: str = "") -> Any:
-    """A fraction in the type of a measure; decimals round half away from zero, integers are cut."""
-    if value is None:
-        return None
-    if type_.kind in ("fp64", "fp32"):
-        return round_float(value, mode or "TIE_TO_EVEN", single=type_.kind == "fp32")
-    scale = type_.params[1] if type_.kind == "decimal" else 0
-    usual = "TIE_AWAY_FROM_ZERO" if type_.kind == "decimal" else "TRUNCATE"
-    whole = round_whole(value * 10**scale, mode or usual)
-    if type_.kind == "decimal":
-        most = 10 ** type_.params[0] - 1
-        if abs(whole) > most:
-            if overflow != "SATURATE":
-                return None
-            whole = max(-most, min(most, whole))
-        return Decimal(f"{whole}e-{scale}")
-    bits = INTEGER_BITS[type_.kind]
-    low = 0 if type_.kind.startswith("u") else -(1 << (bits - 1))
-    high = low + (1 << bits) - 1
-    whole = (
-        max(low, min(high, whole)) if overflow == "SATURATE" else (whole - low) % (1 << bits) + low
-    )
-    return Decimal(whole) if type_.kind == "u64" else whole
-
-
-def _specials(numbers: Iterable[tuple[Any, int]]) -> tuple[int, int, int]:
-    """Signed counts of NaN, infinity and minus infinity."""
-    nan = plus = minus = 0
-    for value, weight in numbers:
-        if isinstance(value, float):
-            nan += weight * math.isnan(value)
-            plus += weight * (value == math.inf)
-            minus += weight * (value == -math.inf)
-    return nan, plus, minus
-
-
-def _finite_sum(numbers: Iterable[tuple[Any, int]]) -> Fraction:
-    return sum((v * w for v, w in numbers if not isinstance(v, float)), Fraction(0))
-
-
-def _total(numbers: Sequence[tuple[Any, int]], divisor: int, measure: BoundMeasure) -> Any:
-    nan, plus, minus = _specials(numbers)
-    if nan > 0 or (plus > 0 and minus > 0):
-        return NAN
-    if plus > 0 or minus > 0:
-        return math.inf if plus > 0 else -math.inf
-    return as_type(_finite_sum(numbers) / divisor, measure.type, measure.overflow)
-
-
-def square_root(value: Fraction) -> Fraction:
-    """The root to 300 bits and more."""
-    shift = max(0, value.denominator.bit_length() - value.numerator.bit_length()) + 600
-    shift += shift & 1
-    return Fraction(math.isqrt((value.numerator << shift) // value.denominator), 1 << (shift // 2))
-
-
-def between(low: Any, high: Any, part: Fraction) -> Any:
-    """The point at `part` of the way between two numbers, in IEEE arithmetic where one is not finite."""
-    if isinstance(low, float) or isinstance(high, float):
-        if not part:
-            return low
-        return float(low) + float(high)
-    return low * (1 - part) + high * part
-
+__all__ = ["Row", "Values", "canonical", "canonical_as", "evaluate", "value_of"]
 
 # --- measures ------------------------------------------------------------------------------------
 
@@ -237,14 +59,36 @@ def _tuples(measure: BoundMeasure, rows: Iterable[Row]) -> list[Entry]:
     if measure.distinct:
         live = live_entries(rows, keys)
         return [(values, 1) for values, _ in live if None not in values]
-    found = [
-        (tuple(canonical(evaluate(a, r.values)) for a in measure.arguments), r.weight) for r in rows
-    ]
+    found = [(tuple(read(a, r) for a in measure.arguments), r.weight) for r in rows]
     return [(values, weight) for values, weight in found if None not in values]
 
 
 def _weight(entries: Sequence[Entry]) -> int:
     return sum(w for _, w in entries)
+
+
+def _specials(numbers: Iterable[tuple[Any, int]]) -> tuple[int, int, int]:
+    """Signed counts of NaN, infinity and minus infinity."""
+    nan = plus = minus = 0
+    for value, weight in numbers:
+        if isinstance(value, float):
+            nan += weight * math.isnan(value)
+            plus += weight * (value == math.inf)
+            minus += weight * (value == -math.inf)
+    return nan, plus, minus
+
+
+def _finite_sum(numbers: Iterable[tuple[Any, int]]) -> Fraction:
+    return sum((v * w for v, w in numbers if not isinstance(v, float)), Fraction(0))
+
+
+def _total(numbers: Sequence[tuple[Any, int]], divisor: int, measure: BoundMeasure) -> Any:
+    nan, plus, minus = _specials(numbers)
+    if nan > 0 or (plus > 0 and minus > 0):
+        return NAN
+    if plus > 0 or minus > 0:
+        return math.inf if plus > 0 else -math.inf
+    return as_type(_finite_sum(numbers) / divisor, measure.type, measure.overflow)
 
 
 def _count(_: BoundMeasure, entries: list[Entry]) -> int:
@@ -341,7 +185,10 @@ def _extreme(measure: BoundMeasure, rows: Sequence[Row]) -> Any:
     values = [v for v, _ in _in_order(measure, rows)]
     if not values:
         return None
-    value = values[-1 if measure.kind in ("max", "last_value") else 0]
+    return _in_type(measure, values[-1 if measure.kind in ("max", "last_value") else 0])
+
+
+def _in_type(measure: BoundMeasure, value: Any) -> Any:
     if measure.type.same_kind(measure.arguments[0].type):
         return value
     return as_type(number(value), measure.type, "")
@@ -349,7 +196,7 @@ def _extreme(measure: BoundMeasure, rows: Sequence[Row]) -> Any:
 
 def _mode(measure: BoundMeasure, rows: Sequence[Row]) -> Any:
     entries = _in_order(measure, rows)
-    return max(entries, key=lambda e: e[1])[0] if entries else None
+    return _in_type(measure, max(entries, key=lambda e: e[1])[0]) if entries else None
 
 
 def _point(measure: BoundMeasure, type_: Type, values: list[Any], at: Fraction) -> Any:
@@ -434,6 +281,34 @@ def _nth(measure: BoundMeasure, rows: Sequence[Row]) -> Any:
     return values[n - 1] if n <= len(values) else None
 
 
+def _arrived(measure: BoundMeasure, rows: Sequence[Row]) -> Any:
+    by_value: dict[Any, list[Row]] = {}
+    for row in rows:
+        value = read(measure.arguments[0], row)
+        if measure.keep_nulls or value is not None:
+            by_value.setdefault(value, []).append(row)
+    last = measure.kind == "last"
+    came = {v: _arrival(found, last=last) for v, found in by_value.items()}
+    there = [(arrival, value) for value, arrival in came.items() if arrival is not None]
+    if not there:
+        return None
+    return (max if last else min)(there, key=lambda pair: pair[0])[1]
+
+
+def _arrival(rows: Sequence[Row], *, last: bool) -> tuple[int, int] | None:
+    """When equal rows came to be there, or with `last` when one more of them came; None where they are gone."""
+    weight, arrival = 0, None
+    for batch in sorted({r.batch for r in rows}):
+        here = [r for r in rows if r.batch == batch]
+        gain = sum(r.weight for r in here)
+        places = [r.place for r in here if r.weight > 0]
+        if weight + gain > 0 and gain > 0 and (last or weight <= 0):
+            arrival = (batch, max(places) if last else min(places))
+        weight += gain
+        arrival = arrival if weight > 0 else None
+    return arrival
+
+
 def _by(measure: BoundMeasure, rows: Sequence[Row]) -> Any:
     value, by = measure.arguments
     pairs = live_entries(rows, [Key(by), Key(value, nulls_first=True)])
@@ -468,6 +343,7 @@ _ORDERED: dict[str, Callable[[BoundMeasure, Sequence[Row]], Any]] = {
     "list": _list,
     "string_agg": _string_agg,
     "nth_value": _nth,
+    **dict.fromkeys(("first", "last"), _arrived),
     **dict.fromkeys(("min_by", "max_by"), _by),
     "list_union_distinct": _union,
 }

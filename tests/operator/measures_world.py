@@ -6,7 +6,7 @@ import math
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,15 +20,24 @@ from substrait_agg.commit.files import LocalFiles
 from substrait_agg.commit.ranges import clip, partition_range, sort_hash
 from substrait_agg.commit.task import TaskPlan, TaskResult, run_task
 from substrait_agg.flow.graph import AggregateNode
-from substrait_agg.operator.names import WEIGHT
+from substrait_agg.operator import moments, ranked, ranks
+from substrait_agg.operator.names import POSITION, WEIGHT
 from substrait_agg.operator.spec import OperatorSpec, TreeSpec, operator_spec
 from substrait_agg.plan.arrow import to_arrow
-from substrait_agg.state import merging
+from substrait_agg.plan.types import BOOL, Type
+from substrait_agg.state import merging, ordered, tree, walk
 from substrait_agg.state.entries import TreeLayout
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.run import RunFile
 from substrait_agg.state.tree import Tree
-from tests.operator.measures_reference import Row, Values, canonical, evaluate, value_of
+from tests.operator.measures_reference import (
+    Row,
+    Values,
+    canonical,
+    canonical_as,
+    evaluate,
+    value_of,
+)
 
 Shown = dict[Values, Values]
 Runs = tuple[RunFile, ...]
@@ -73,9 +82,10 @@ class World:
 
     def batch(self, rows: Sequence[Row], partitions: int = 1, *, emit: bool = True) -> None:
         """Run one batch over all partitions."""
+        number = self.now.number + 1
+        rows = [replace(row, batch=number, place=i) for i, row in enumerate(rows)]
         self.rows += rows
         partitions = 1 if self.spec.is_global else partitions
-        number = self.now.number + 1
         results = [self._task(p, partitions, rows, emit=emit) for p in range(partitions)]
         assert not any(r.misplaced or r.decimal_overflow for r in results)
         self.now = Version(
@@ -164,6 +174,8 @@ class World:
             ]
             type_ = pa.bool_() if value is None else to_arrow(value.type)
             columns[f"x{i}"] = pa.array(cells, type_)
+        if self.spec.by_arrival:
+            columns[POSITION] = pa.array([row.place for _, row in pairs], pa.int64())
         if self.spec.weight != "one":
             columns[WEIGHT] = pa.array([row.weight for _, row in pairs], pa.int64())
         return pa.RecordBatch.from_pydict(columns)
@@ -221,6 +233,12 @@ class World:
         return sum(map(self._entries_of, self.spec.trees)) if self.rows else 0
 
     def _entries_of(self, tree: TreeSpec) -> int:
+        if tree.follows is not None:
+            # Of every value that is there, when it came.
+            return sum(w > 0 for w in self._weights(self.spec.trees[tree.follows.tree]).values())
+        return sum(w != 0 for w in self._weights(tree).values())
+
+    def _weights(self, tree: TreeSpec) -> Counter[Values]:
         needed = [tree.arguments[i] for i in tree.skipped]
         needed += [tree.present] if tree.present >= 0 else []
         weights: Counter[Values] = Counter()
@@ -228,10 +246,14 @@ class World:
             if any(cells[f"x{argument}"] is None for argument in needed):
                 continue
             key = tuple(canonical(cells[f"k{i}"]) for i in range(len(self.spec.keys)))
-            values = [canonical(cells[f"x{a}"]) for a in tree.arguments]
+            values = [canonical_as(cells[f"x{a}"], self._type(a)) for a in tree.arguments]
             for entry in values[0] if tree.elements else [tuple(values)]:
                 weights[(key, entry)] += cells.get(WEIGHT, 1)
-        return sum(weight != 0 for weight in weights.values())
+        return weights
+
+    def _type(self, argument: int) -> Type:
+        value = self.node.arguments[argument][0]
+        return BOOL if value is None else value.type
 
     def expected(self) -> Shown:
         """The view over all rows so far, from scratch; surrogate keys are left None."""
@@ -286,4 +308,16 @@ def merging_soon(tier: int, budget: int) -> Iterator[None]:
         patch.object(merging, "LEAST_BUDGET", budget),
         patch.object(merging, "BUDGET_FACTOR", 0),
     ):
+        yield
+
+
+@contextmanager
+def small_parts(rows: int) -> Iterator[None]:
+    """Everything that is cut into parts of many rows is cut into parts of a few."""
+    with ExitStack() as stack:
+        for module, name in (
+            (ordered, "SCAN_ROWS"), (ordered, "GROUPS_AT_ONCE"), (tree, "SCAN_ROWS"), (walk, "FIRST_ROWS"),
+            (moments, "CHUNK"), (ranks, "CHUNK"), (ranked, "LARGE"),
+        ):  # fmt: skip
+            stack.enter_context(patch.object(module, name, rows))
         yield

@@ -31,7 +31,7 @@ class Row:
     weight: int
 
 
-def spec_for(weight: WeightKind, *, keys: int = 2, **sizes: int) -> OperatorSpec:
+def spec_for(weight: WeightKind, *, keys: int = 2, **sizes: Any) -> OperatorSpec:
     """An operator with every measure over every kind of argument."""
     accumulators = (
         Accumulator("count", INT, 0, 2),

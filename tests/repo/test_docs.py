@@ -6,11 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import substrait_agg
 from substrait_agg.changes import OUTPUTS
-from substrait_agg.functions.aggregates import AGGREGATES
-from substrait_agg.functions.scalars import SCALARS
+from substrait_agg.functions.aggregates import AGGREGATE_NAMES
+from substrait_agg.functions.scalars import SCALAR_NAMES, SCALARS
 from substrait_agg_cli.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -56,11 +57,21 @@ def test_every_output_kind_is_described() -> None:
         assert f"`{kind}" in formats, kind
 
 
+def test_the_tables_of_functions_are_what_the_command_prints() -> None:
+    page = (ROOT / "docs" / "functions.md").read_text()
+    _, _, rest = page.partition("`substrait-agg functions --format markdown` -->\n\n")
+    tables, end, _ = rest.partition("\n<!-- end of functions -->")
+    printed = CliRunner().invoke(main, ["functions", "--format", "markdown"]).stdout
+    assert end, "the marks are there"
+    same = tables == printed
+    assert same, "write them anew: python tests/tools/write_functions_page.py"
+
+
 def test_every_function_is_listed() -> None:
+    """What the tables print is all there is, under every name."""
     text = (ROOT / "docs" / "functions.md").read_text()
-    maintained = {row.name for row in AGGREGATES.values() if row.kind}
     named = set(re.findall(r"`([a-z_0-9]+)`", text))
-    assert set(SCALARS) | maintained <= named
+    assert set(SCALAR_NAMES) | set(AGGREGATE_NAMES) <= named
     readme = (ROOT / "README.md").read_text()
     assert f"{len(SCALARS)} scalar functions" in readme
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 
 U8, U64 = Type("u8"), Type("u64")
 MAX64, MAXU64 = 2**63 - 1, 2**64 - 1
-TEXTS = Type("list", children=(Type("string", nullable=False),))
+TEXTS = Type("list", children=(Type("string"),))
 NUMBERS = Type("list", children=(I32,))
 
 
@@ -73,7 +73,25 @@ def test_factorials(spark: SparkSession) -> None:
     fails(spark, call("factorial", I64, (I64, 21)), "OVERFLOW")
     fails(spark, call("factorial", I32, (I32, 13)), "(?i)overflow")
     fails(spark, call("factorial", I64, (I64, -1)), "DOMAIN_ERROR")
-    fails(spark, call("factorial", wide, (decimal(2, 1), 15)), "DOMAIN_ERROR")
+
+
+def test_bits_of_decimals_are_those_of_twos_complement(spark: SparkSession) -> None:
+    """Checked against Python's integers, which have as many bits as it takes."""
+    most, wide = 10**38 - 1, decimal(38, 0)
+    numbers = [0, 1, -1, 2**63, -(2**63), 2**64, -(2**64) - 1, 12345678901234567890123, most, -most]
+    operations = {"bitwise_and": int.__and__, "bitwise_or": int.__or__, "bitwise_xor": int.__xor__}
+    cases = [
+        (call(name, wide, (wide, x), (wide, y)), Decimal(wanted))
+        for name, operate in operations.items()
+        for x in numbers
+        for y in numbers
+        if abs(wanted := operate(x, y)) <= most
+    ]
+    assert len(cases) > 250
+    check(spark, cases)
+    fails(
+        spark, call("bitwise_and", wide, (wide, -most), (wide, -(2**126))), "cannot be represented"
+    )
 
 
 def _unsigned(name: str, kind: Type, x: int | None, y: int | None, **options: str) -> Call:

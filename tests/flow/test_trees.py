@@ -1,0 +1,74 @@
+"""Which ordered trees an aggregate keeps, and which measures share one."""
+
+from __future__ import annotations
+
+import pytest
+
+from substrait_agg.flow import explain_text, lower
+from substrait_agg.flow.graph import AggregateNode, Flow
+from substrait_agg.plan.model import Literal, Measure, ScalarCall, SortField
+from substrait_agg.plan.types import I64, STRING
+from tests.bind.build import aggregate, bound, call, col, lit, measure, read
+
+SMALL = ("min", "max", "count_distinct", "list_agg")
+
+
+def flow_of(*measures: Measure) -> Flow:
+    root = aggregate(read(), (col("name"),), measures)
+    return lower(bound(root, *(f"c{i}" for i in range(1 + len(measures)))))
+
+
+def node_of(*measures: Measure) -> AggregateNode:
+    return flow_of(*measures).operators[0]
+
+
+def distinct(name: str, *arguments: object) -> Measure:
+    return measure(name, *arguments, invocation="distinct")
+
+
+def by(expression: object, direction: str = "asc_nulls_last") -> SortField:
+    return SortField(expression, direction, None, "sort")  # type: ignore[arg-type]
+
+
+def test_measures_over_the_same_values_keep_one_tree() -> None:
+    """min, max, a distinct count, a distinct sum and a list over x, in any number."""
+    given = [measure(name, col("big")) for name in SMALL]
+    flow = flow_of(*given, distinct("sum", col("big")), measure("median", col("big")))
+    assert len(flow.operators[0].trees) == 1
+    text = explain_text(flow)
+    assert "tree 0: ordered by big, shared by measures 0, 1, 2, 3, 4, 5" in text
+    assert "tree 1" not in text
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (measure("min", col("big")), measure("min", col("must"))),
+        (measure("min", col("big")), measure("min", col("big"), filter=col("flag"))),
+        (measure("list_agg", col("big")), measure("array_agg", col("big"))),
+        (measure("list_agg", col("big")), measure("list_agg", col("big"), sorts=(by(col("x")),))),
+    ],
+    ids=["value", "filter", "nulls", "order"],
+)
+def test_another_value_filter_treatment_of_nulls_or_order_is_another_tree(
+    one: Measure, other: Measure
+) -> None:
+    assert len(node_of(one, other).trees) == 2
+    assert len(node_of(one, one).trees) == len(node_of(other, other).trees) == 1
+
+
+def test_filters_that_look_alike_stay_apart() -> None:
+    """What a filter computes tells, not how it would be shown."""
+    given = [
+        measure("max", col("big"), filter=_equals(lit(value, type_)))
+        for value, type_ in (("1", STRING), (1, I64))
+    ]
+    assert len(node_of(*given).trees) == 2
+
+
+def _equals(value: Literal) -> ScalarCall:
+    return call("equal", value, value)
+
+
+def test_sums_without_distinct_need_no_tree() -> None:
+    assert node_of(measure("sum", col("big")), measure("corr", col("x"), col("x"))).trees == ()
