@@ -13,8 +13,9 @@ from datafusion.substrait import Serde
 
 import substrait_agg as sa
 from tests.e2e.files import write_in_order
+from tests.e2e.killing import Command
 from tests.e2e.queries import EVERY_MEASURE, nearly, table
-from tests.e2e.rows import bag, running_sums
+from tests.e2e.rows import bag, changes_by_version, running_sums
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,6 +102,43 @@ def _same(ours: Any, theirs: Any) -> bool:
     if isinstance(ours, list) and isinstance(theirs, list):
         return len(ours) == len(theirs) and all(map(_same, ours, theirs))
     return nearly(ours, theirs)
+
+
+KILLED = """
+select g, b, min(i), max(m), count(distinct s), sum(distinct a), median(x), stddev(f), first_value(id), last_value(id),
+string_agg(distinct s, '|' order by s) from t group by rollup(g, b)
+"""
+
+
+def test_kills_leave_no_trace_in_trees(tmp_path: Path) -> None:
+    """Killed twice with kill -9; view and changes of every version are those of a run that was never killed."""
+    files, states = _tables(_batches(3))
+    write_in_order(tmp_path / "in", files)
+    plan = tmp_path / "plan.bin"
+    plan.write_bytes(Serde.serialize_bytes(KILLED, _context(states[0])))
+    source = f"t=parquet:{tmp_path / 'in'}?op=op&batch-files=1"
+    arguments = (
+        str(plan),
+        "--source",
+        source,
+        "--no-progress",
+        "--master",
+        "local[2]",
+        "--output",
+        "none",
+    )
+    runs = [
+        Command(arguments, tmp_path / name, tmp_path / f"{name}.log")
+        for name in ("killed", "whole")
+    ]
+    for versions, delay in ((2, 0.05), (1, 0.2)):
+        runs[0].kill_after(versions, delay)
+    for run in runs:
+        run.finish()
+    killed, whole = (sa.open_view(run.checkpoint) for run in runs)
+    assert killed.versions() == whole.versions() == list(range(len(files) + 1))
+    assert bag(killed.to_arrow()) == bag(whole.to_arrow())
+    assert changes_by_version(killed.changes()) == changes_by_version(whole.changes())
 
 
 @pytest.mark.parametrize("sql", EVERY_MEASURE)
