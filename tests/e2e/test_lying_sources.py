@@ -71,7 +71,7 @@ def test_calls_that_cannot_work_write_nothing(spark: SparkSession, tmp_path: Pat
         (sums("t"), {"t": good, "u": good}, {}, "SOURCE_UNKNOWN"),
         (sums("t"), {"t": good + "&weight=x"}, {}, "SPEC_CHANGE_CONFLICT"),
         (sums("t"), {"t": good}, {"partitions": 3}, "PARTITIONS_INVALID"),
-        (refused, {"t": good}, {}, "AGGREGATE_FUNCTION_UNKNOWN"),
+        (refused, {"t": good}, {}, "AGGREGATE_FUNCTION_NOT_SUPPORTED"),
     ]
     for plan, sources, options, code in calls:
         with pytest.raises(sa.SubstraitAggError) as caught:

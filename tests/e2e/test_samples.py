@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import math
 from collections.abc import Iterator
@@ -53,11 +54,17 @@ def test_there_are_samples_to_run() -> None:
 
 
 def _value(written: Any) -> Any:
-    return Decimal(written["dec"]) if isinstance(written, dict) and "dec" in written else written
+    if not isinstance(written, dict):
+        return written
+    return Decimal(written["dec"]) if "dec" in written else written["t"]
 
 
-def _order(row: tuple[Any, ...]) -> tuple[bool, str]:
-    return row[0] is not None, str(row[0])
+def _order(row: tuple[Any, ...]) -> list[tuple[bool, str]]:
+    return [(value is not None, str(_plain(value))) for value in row]
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, dt.date) else value
 
 
 def _same(mine: Any, theirs: Any) -> bool:
@@ -65,4 +72,4 @@ def _same(mine: Any, theirs: Any) -> bool:
         return math.isclose(mine, theirs, rel_tol=1e-15)
     if isinstance(mine, Decimal) and mine.as_tuple().exponent == AVERAGE_UNIT.as_tuple().exponent:
         return bool(0 <= mine - theirs <= AVERAGE_UNIT)
-    return bool(mine == theirs)
+    return bool(_plain(mine) == theirs)
