@@ -17,13 +17,7 @@ from substrait_agg.errors import RunFailed
 from substrait_agg.functions import exact
 from substrait_agg.functions.accumulators import COUNT_DIGITS, tree_counters
 from substrait_agg.operator.arrivals import Arrivals, arrivals_delta, moved_arrivals
-from substrait_agg.operator.delta import (
-    FloatDigits,
-    add_floats,
-    pack_floats,
-    unpack_fixed,
-    unpack_floats,
-)
+from substrait_agg.operator.delta import add_floats
 from substrait_agg.operator.finalize import GroupState, count_of
 from substrait_agg.operator.groups import (
     Chains,
@@ -37,6 +31,7 @@ from substrait_agg.operator.groups import (
 from substrait_agg.operator.guard import Admitted, admit, watch
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.operator.spec import OperatorSpec
+from substrait_agg.operator.stored import Old, restore, stored_rows
 from substrait_agg.operator.trees import (
     Delta,
     End,
@@ -90,14 +85,6 @@ class State:
     version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Old:
-    state: GroupState
-    shown: Int64s
-    values: list[pa.Array]
-    ends: list[tuple[pa.Array, ...]]
-
-
 def step(spec: OperatorSpec, slice_: pa.Table, state: State, *, emit: bool = True) -> StepResult:
     """Fold a slice into the groups it touches and, when `emit`, say how their rows changed.
 
@@ -111,13 +98,72 @@ def step(spec: OperatorSpec, slice_: pa.Table, state: State, *, emit: bool = Tru
     Raises:
         RunFailed: RESULT_OVERFLOW, WEIGHT_OVERFLOW, TOTAL_OVERFLOW, EARLY_RETRACTION or USER_MEASURE_FAILED.
     """
-    whole = slice_.combine_chunks()
-    groups = gather(spec, whole)
+    folded = _fold(spec, slice_.combine_chunks(), state)
+    groups, old = folded.groups, folded.old
+    shown, values = old.shown, old.values
+    changes = spec.output.append(pa.field(WEIGHT, pa.int64())).empty_table()
+    if emit:
+        shown = _shown(spec, groups, folded.now)
+        values = measure_values(folded.to_show(spec, shown > 0, state))
+        changes = _changes(spec, groups, old, shown, values)
+    rows = stored_rows(spec, groups, folded.chains, folded.now, shown, values, folded.ends)
+    pending = rows.select(["hash", "dead", *(f"k{i}" for i in range(len(spec.keys)))])
+    gone = (
+        as_mask(rows.column("dead")) & ~old.known
+    )  # nothing is stored of a group that came and went
+    trees = tuple(
+        delta.entries.to_table(tree.layout)
+        for delta, tree in zip(folded.deltas, spec.trees, strict=True)
+    )
+    return StepResult(
+        rows.filter(pa.array(~gone)) if gone.any() else rows,
+        trees,
+        changes,
+        groups.count,
+        pending.slice(0, 0) if emit else pending,
+        folded.kept_aside,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Folded:
+    """The groups of a slice before and after it."""
+
+    groups: Touched
+    chains: Chains
+    old: Old
+    now: GroupState
+    deltas: list[Delta]
+    ends: list[End]
+    stale: Mask
+    kept_aside: int
+
+    def to_show(self, spec: OperatorSpec, shown: Mask, state: State) -> Groups:
+        """What the measures of the groups that are shown are computed from."""
+        return Groups(
+            spec=spec,
+            hashes=self.groups.hashes,
+            chains=self.chains,
+            keys=self.groups.keys,
+            state=self.now,
+            shown=shown,
+            known=self.old.shown > 0,
+            before=self.old.values,
+            stale=self.stale,
+            deltas=self.deltas,
+            ends=self.ends,
+            surrogates=state.surrogates,
+        )
+
+
+def _fold(spec: OperatorSpec, slice_: pa.Table, state: State) -> _Folded:
+    """Add a slice to the groups it touches."""
+    groups = gather(spec, slice_)
     found = state.tree.lookup(groups.hashes, groups.keys)
     groups, found, chains = _told_apart(spec, groups, found, state.tree)
-    old = _restore(spec, groups.count, found)
-    stale = _waited(whole, groups) if spec.trees else np.zeros(groups.count, np.bool_)
-    rows_in = admit(spec, whole, groups, chains, state.open_tree)
+    old = restore(spec, groups.count, found)
+    stale = _waited(slice_, groups) if spec.trees else np.zeros(groups.count, np.bool_)
+    rows_in = admit(spec, slice_, groups, chains, state.open_tree)
     deltas = _tree_deltas(spec, rows_in, groups, chains, state)
     sums = add_rows(spec, rows_in.rows, rows_in.groups)
     now = _add(spec, add_entries(spec, deltas, groups.count, sums), old.state)
@@ -125,29 +171,7 @@ def step(spec: OperatorSpec, slice_: pa.Table, state: State, *, emit: bool = Tru
     aside = rows_in.kept_aside
     if spec.multiset:
         aside = watch(spec, groups.keys, old.state.weight(), now.weight())
-    shown, values = old.shown, old.values
-    changes = spec.output.append(pa.field(WEIGHT, pa.int64())).empty_table()
-    if emit:
-        shown = _shown(spec, groups, now)
-        values = measure_values(
-            Groups(
-                spec, groups.hashes, chains, groups.keys, now, shown > 0, old.shown > 0,
-                old.values, stale, deltas, ends, state.surrogates,
-            )
-        )  # fmt: skip
-        changes = _changes(spec, groups, old, shown, values)
-    rows = _rows(spec, groups, chains, now, shown, values, ends)
-    known = np.zeros(groups.count, np.bool_)
-    known[found.positions] = True
-    gone = as_mask(rows.column("dead")) & ~known
-    pending = rows.select(["hash", "dead", *(f"k{i}" for i in range(len(spec.keys)))])
-    if gone.any():
-        rows = rows.filter(pa.array(~gone))
-    trees = tuple(
-        delta.entries.to_table(tree.layout) for delta, tree in zip(deltas, spec.trees, strict=True)
-    )
-    waiting = pending.slice(0, 0) if emit else pending
-    return StepResult(rows, trees, changes, groups.count, waiting, aside)
+    return _Folded(groups, chains, old, now, deltas, ends, stale, aside)
 
 
 def _tree_deltas(
@@ -201,46 +225,6 @@ def _sum(delta: exact.Digits, old: exact.Digits) -> exact.Digits:
     return kept
 
 
-def _restore(spec: OperatorSpec, count: int, found: Found) -> _Old:
-    layout = spec.layout
-    at = found.positions
-    fixed = np.zeros((layout.digits, count), np.int64)
-    shown = np.zeros(count, np.int64)
-    floats: dict[int, FloatDigits] = {}
-    rows = found.rows.combine_chunks()
-    if len(at):
-        fixed[:, at] = unpack_fixed(rows.column("fixed").combine_chunks())
-        shown[at] = rows.column("shown").to_numpy()
-    for i, accumulator in enumerate(spec.accumulators):
-        if accumulator.floating:
-            floats[i] = _restored_floats(rows, i, at, count)
-    where = np.full(count, -1, np.int64)
-    where[at] = np.arange(len(at))
-    index = pa.array(where, mask=where < 0)
-    values = [_chunk(rows, f"v{m}").take(index) for m in range(len(spec.measures))]
-    ends = [
-        tuple(
-            _chunk(rows, f"e{end}_{c}").take(index)
-            for c in range(len(spec.trees[tree].layout.components))
-        )
-        for end, (tree, _) in enumerate(spec.ends)
-    ]
-    return _Old(GroupState(fixed, floats), shown, values, ends)
-
-
-def _restored_floats(rows: pa.Table, ordinal: int, at: Indices, count: int) -> FloatDigits:
-    if not len(at):
-        return FloatDigits(0, exact.zeros(1, count))
-    stored = unpack_floats(_chunk(rows, f"p{ordinal}"), _chunk(rows, f"f{ordinal}"))
-    digits = np.zeros((len(stored.digits), count), np.int64)
-    digits[:, at] = stored.digits
-    return FloatDigits(stored.base, digits)
-
-
-def _chunk(table: pa.Table, name: str) -> pa.Array:
-    return table.column(name).combine_chunks()
-
-
 def _add(spec: OperatorSpec, sums: Sums, old: GroupState) -> GroupState:
     parts = [_sum(sums.weight, old.fixed[:COUNT_DIGITS])]
     for i, accumulator in enumerate(spec.accumulators):
@@ -256,7 +240,7 @@ def _ends(
     groups: Touched,
     chains: Chains,
     deltas: Sequence[Delta],
-    old: _Old,
+    old: Old,
     now: GroupState,
 ) -> list[End]:
     ends = []
@@ -288,14 +272,14 @@ def _shown(spec: OperatorSpec, groups: Touched, state: GroupState) -> Int64s:
 def _waited(slice_: pa.Table, groups: Touched) -> Mask:
     """Groups with a row that adds nothing: they wait to be emitted."""
     waiting = np.zeros(groups.count, np.bool_)
-    waiting[groups.of_row[as_mask(pc.is_null(_chunk(slice_, WEIGHT)))]] = True
+    waiting[groups.of_row[as_mask(pc.is_null(slice_.column(WEIGHT).combine_chunks()))]] = True
     return waiting
 
 
 def _changes(
     spec: OperatorSpec,
     groups: Touched,
-    old: _Old,
+    old: Old,
     shown: Int64s,
     values: Sequence[pa.Array],
 ) -> pa.Table:
@@ -327,28 +311,3 @@ def _emitted(
     columns = [*take(groups.keys, rows), *take(values, rows), pa.array(weights[rows])]
     schema = spec.output.append(pa.field(WEIGHT, pa.int64()))
     return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _rows(
-    spec: OperatorSpec,
-    groups: Touched,
-    chains: Chains,
-    state: GroupState,
-    shown: Int64s,
-    values: Sequence[pa.Array],
-    ends: Sequence[End],
-) -> pa.Table:
-    dead = (state.fixed == 0).all(axis=0) & (shown == 0)
-    floats: list[pa.Array] = []
-    for ordinal in sorted(state.floats):
-        value = state.floats[ordinal]
-        dead &= (value.digits == 0).all(axis=0)
-        floats.extend(pack_floats(value))
-    digits = spec.layout.digits
-    packed = np.ascontiguousarray(state.fixed.T.astype(np.int32))
-    fixed = pa.Array.from_buffers(pa.binary(4 * digits), groups.count, [None, pa.py_buffer(packed)])
-    columns = [
-        pa.array(groups.hashes), pa.array(dead), *groups.keys, fixed, *floats, pa.array(shown), *values,
-        *([pa.array(chains)] if spec.trees else []), *(p for end in ends for p in end.payload),
-    ]  # fmt: skip
-    return pa.Table.from_arrays(columns, schema=spec.layout.schema)
