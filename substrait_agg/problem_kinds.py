@@ -361,8 +361,8 @@ KINDS: dict[str, ProblemKind] = _kinds(
     ),
     (
         "CONSTANT_ARGUMENT_INVALID", "error", "error",
-        "argument {argument} of {function} has to be a constant of the plan: {reason}",
-        "write it as a literal within its bounds",
+        "argument {argument} of {function} has to be a constant within its bounds: {reason}",
+        "write it as such a literal",
     ),
     (
         "DISTINCT_NOT_SUPPORTED", "error", "error",

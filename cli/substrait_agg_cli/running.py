@@ -39,8 +39,8 @@ Examples:
     "sources",
     multiple=True,
     metavar="NAME=SPEC",
-    help="One per table of the plan. SPEC is [FORMAT:]LOCATION[?key=value&...]. Keys weight=COLUMN, op=COLUMN or"
-    " cdc=debezium say how changes are marked; batch-files=N limits the files of one batch.",
+    help="One per table of the plan. SPEC is [FORMAT:]LOCATION[?key=value&...]. Keys weight=COLUMN or"
+    " op=COLUMN say how changes are marked; batch-files=N limits the files of one batch.",
 )
 @click.option(
     "--checkpoint",

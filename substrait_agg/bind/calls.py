@@ -10,6 +10,7 @@ from substrait_agg.bind.convert import as_declared, can_cast, convert, fits_deci
 from substrait_agg.bind.names import check_declared, check_signature
 from substrait_agg.bind.options import choose_options
 from substrait_agg.functions.derive import FLOATS, RESULT_RULES, as_decimal, is_numeric
+from substrait_agg.functions.scalar_forms import parameter_text
 from substrait_agg.functions.scalars import (
     FAMILIES,
     SCALAR_NAMES,
@@ -24,6 +25,9 @@ from substrait_agg.plan.types import FP64, STRING, Type
 Argument = Expr | EnumArgument | TypeArgument
 
 _PATTERNS = frozenset({"like", "ilike"})
+_INT32 = range(-(2**31), 2**31)
+LONGEST_WORD = 40
+"""Constant texts up to this length are shown in messages."""
 
 
 def bind_call(call: ScalarCall, arguments: tuple[Argument, ...], context: Context) -> Expr:
@@ -67,7 +71,7 @@ def _resolve(
     if found is None:
         context.report(
             "FUNCTION_ARGUMENTS", call.path, function=row.name,
-            types=", ".join(map(_described, arguments)), takes=_takes(row),
+            types=", ".join(map(described, arguments)), takes=_takes(row),
         )  # fmt: skip
         return unknown()
     overload, values = found
@@ -117,6 +121,11 @@ def _fits(param: str, argument: Argument) -> bool:
             and isinstance(argument.value, str)
             and argument.value.lower() in WORDS[table]
         )
+    if word == "constant":
+        held = isinstance(argument, Constant) and (
+            argument.value is None or argument.value in _INT32
+        )
+        return held and argument.type.kind in FAMILIES[table]
     if word == "number":
         return isinstance(argument, Constant) and argument.value == int(table)
     if word == "decimal" and table:
@@ -168,7 +177,7 @@ def _report_promotion(
     given = [a.type for a in arguments if not isinstance(a, EnumArgument | TypeArgument)]
     changed = [v.type for g, v in zip(given, values, strict=False) if not g.same_kind(v.type)]
     if changed:
-        types = ", ".join(map(_described, arguments))
+        types = ", ".join(map(described, arguments))
         context.report("ARGUMENTS_PROMOTED", path, function=function, types=types, type=changed[0])
 
 
@@ -220,12 +229,25 @@ def declare(call: Expr, declared: Type | None, function: str, path: str, context
     return as_declared(call, declared)
 
 
-def _described(argument: Argument) -> str:
+def described(argument: Argument) -> str:
+    """An argument for a message: its type, a word as it is written."""
     if isinstance(argument, EnumArgument):
         return argument.value
-    return f"type {argument.type}" if isinstance(argument, TypeArgument) else str(argument.type)
+    if isinstance(argument, TypeArgument):
+        return f"type {argument.type}"
+    word = argument.value if isinstance(argument, Constant) else None
+    shown = isinstance(word, str) and len(word) <= LONGEST_WORD
+    return f"{argument.type} {word!r}" if shown else str(argument.type)
 
 
 def _takes(row: ScalarFunction) -> str:
-    forms = ("(" + ", ".join(o.params) + (", ...)" if o.variadic else ")") for o in row.overloads)
-    return " or ".join(dict.fromkeys(forms))
+    params = {param for overload in row.overloads for param in overload.params}
+    tables = sorted({param.partition(":")[2] for param in params} & WORDS.keys())
+    said = (f"{table} is one of {', '.join(sorted(WORDS[table]))}" for table in tables)
+    return "; ".join((" or ".join(dict.fromkeys(map(_form, row.overloads))), *said))
+
+
+def _form(overload: Overload) -> str:
+    more = ", ...)" if overload.variadic else ")"
+    form = "(" + ", ".join(map(parameter_text, overload.params)) + more
+    return f"{form} of one type" if overload.unify and overload.params[0] == "any" else form

@@ -114,14 +114,20 @@ def is_readable(type_: Type) -> bool:
     """Whether expressions may have the type."""
     if type_.kind == "unknown":
         return True
-    return type_.kind in READABLE and all(is_keyable(child) for child in type_.children)
+    return type_.kind in READABLE and _has_parts(type_)
 
 
 def is_keyable(type_: Type) -> bool:
     """Whether a column may have the type; rows can then be grouped by its values and told apart."""
     if type_.kind == "unknown":
         return True
-    return type_.kind in KEYABLE and all(is_keyable(child) for child in type_.children)
+    return type_.kind in KEYABLE and _has_parts(type_)
+
+
+def _has_parts(type_: Type) -> bool:
+    """Whether all that is inside may be a column; no file holds a struct without fields."""
+    empty = type_.kind == "struct" and not type_.children
+    return not empty and all(map(is_keyable, type_.children))
 
 
 def names_width(type_: Type) -> int:

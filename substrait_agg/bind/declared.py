@@ -37,6 +37,9 @@ _ANY = Type("i64", nullable=False)
 _TYPE = re.compile(r"(?P<word>u!\w+|\w+)(?P<mark>\??)(?:<(?P<inside>.*)>)?")
 Options = tuple[tuple[str, str], ...]
 
+AS_CONSTANTS = frozenset({("round", "s")})
+"""(function, argument) that only a constant can be given for, although the declaration asks for none."""
+
 _LITERALS: dict[str, object] = {"string": ",", "varchar": ",", "fixedchar": ","}
 
 
@@ -176,7 +179,7 @@ def _bind_call(
     ):
         if declared.words:
             arguments.append(EnumArgument(word, ""))
-        elif declared.constant:
+        elif declared.constant or (signature.name, declared.name) in AS_CONSTANTS:
             arguments.append(Constant(type_, _LITERALS.get(type_.kind, 1)))
         else:
             arguments.append(Column(type_, place))

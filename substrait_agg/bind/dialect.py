@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 from substrait_agg.bind.context import FRACTIONAL, KEYABLE, MAX_TIME_DIGITS, READABLE
 from substrait_agg.bind.convert import fits_decimal
-from substrait_agg.bind.declared import Support, support_of
+from substrait_agg.bind.declared import AS_CONSTANTS, Support, support_of
 from substrait_agg.bind.measure_order import DIRECTIONS
 from substrait_agg.functions.aggregates import AGGREGATES
 from substrait_agg.functions.derive import MAX_PRECISION, UNSIGNED
@@ -176,7 +176,9 @@ def _accepted(group: tuple[Support, ...]) -> Entry:
 
 def _scalar_metadata(name: str) -> Mapping[str, Any]:
     aliases = SCALARS[SCALAR_NAMES[name]].aliases
-    return {"aliases": list(aliases)} if aliases else {}
+    constants = [argument for function, argument in sorted(AS_CONSTANTS) if function == name]
+    said = {"aliases": list(aliases), "constant_arguments": constants}
+    return {what: values for what, values in said.items() if values}
 
 
 def _aggregate_metadata(name: str) -> Mapping[str, Any]:

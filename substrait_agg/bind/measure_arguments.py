@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from struct import pack
 from typing import Any
 
 from substrait_agg.bind.bound import Constant, Conversion, Expr
@@ -12,7 +13,7 @@ from substrait_agg.bind.context import Schema
 from substrait_agg.bind.convert import convert
 from substrait_agg.functions.aggregate_row import AggregateFunction, Parameter
 from substrait_agg.functions.aggregate_types import ALL_NUMBERS, INTEGERS
-from substrait_agg.functions.derive import TEXTS
+from substrait_agg.functions.derive import FLOATS, TEXTS
 from substrait_agg.plan.model import EnumArgument, TypeArgument
 from substrait_agg.plan.types import FP64
 
@@ -146,9 +147,17 @@ def _read_constant(
 
 
 def _constant_in(expression: Expr) -> Constant | None:
-    """The literal of a constant argument, also where a conversion between numbers stands around it."""
-    inner = without_widening(expression)
-    return inner if isinstance(inner, Constant) else None
+    """The literal of a constant argument, also where conversions that keep its value stand around it."""
+    if isinstance(expression, Constant):
+        return expression
+    if not isinstance(expression, Conversion) or expression.null_on_failure:
+        return None
+    inner = _constant_in(expression.input)
+    if inner is None or (expression.type.kind in FLOATS and inner.type.kind in ALL_NUMBERS):
+        # As a float it would only lose digits that are written.
+        return inner
+    kept = convert(inner, expression.type)
+    return kept if isinstance(kept, Constant) else None
 
 
 def without_widening(expression: Expr) -> Expr:
@@ -191,7 +200,14 @@ def _fraction(constant: Constant) -> float:
     fraction = value / 10 ** constant.type.params[1] if kind == "decimal" else float(value)
     if not 0 <= fraction <= 1:
         raise ValueError("it is not between 0 and 1")
-    return float(fraction)
+    return _as_written(fraction) if kind == "fp32" else float(fraction)
+
+
+def _as_written(value: float) -> float:
+    """The shortest decimal number that is this fp32: 0.3, not 0.30000001192092896."""
+    packed = pack("f", value)
+    shortest = (float(f"{value:.{digits}g}") for digits in range(1, 10))
+    return next(number for number in shortest if pack("f", number) == packed)
 
 
 _READERS: dict[str, Callable[[Constant], Any]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from substrait_agg.bind.bound import Expr
 from substrait_agg.bind.calls import Argument
@@ -10,6 +10,7 @@ from substrait_agg.bind.context import Context, GroupingInfo, Schema, is_unknown
 from substrait_agg.bind.expressions import bind_arguments, bind_condition
 from substrait_agg.bind.measure_arguments import Matched, expressions_of, match_arguments
 from substrait_agg.bind.measure_order import Order, bind_order
+from substrait_agg.bind.profiles import Profile
 from substrait_agg.functions.aggregate_row import AggregateFunction, Alias
 from substrait_agg.functions.aggregates import AGGREGATES, find
 from substrait_agg.functions.registry import UserMeasure, find_user
@@ -88,7 +89,7 @@ def make_draft(
     grouping: GroupingInfo | None,
 ) -> Draft:
     """The measure with its parts bound; what is wrong with expressions is reported."""
-    row, alias, user = _resolve(measure)
+    row, alias, user = _resolve(measure, context.profile)
     arguments = bind_arguments(measure.arguments, schema, context)
     order = bind_order(measure, schema, context)
     condition = None
@@ -103,7 +104,7 @@ def make_draft(
 
 
 def _resolve(
-    measure: model.Measure,
+    measure: model.Measure, profile: Profile
 ) -> tuple[AggregateFunction | None, Alias, UserMeasure | None]:
     function = measure.function
     alias = Alias(function.name)
@@ -111,7 +112,11 @@ def _resolve(
     if user is not None:
         return user.row, alias, user
     found = find(function.name)
-    return (None, alias, None) if found is None else (*found, None)
+    if found is None:
+        return None, alias, None
+    row, alias = found
+    decided = profile.settings.get(row.name, ())
+    return (replace(row, settings=(*row.settings, *decided)) if decided else row), alias, None
 
 
 def _by_order(row: AggregateFunction | None, order: Order) -> AggregateFunction | None:

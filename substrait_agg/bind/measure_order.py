@@ -112,8 +112,7 @@ def settle_order(
     if row.order_by.handling != "honoured":
         return (), constants
     if row.kind == "nth_value" and constants[0] < 0:
-        keys = order.keys or (MeasureSort(matched.values[0], False, False),)
-        return tuple(map(_reversed, keys)), (-constants[0],)
+        return tuple(map(_reversed, _full_order(order, matched.values[0]))), (-constants[0],)
     if not row.order_on_argument:
         return order.keys, constants
     if not order.keys or not order.keys[0].descending:
@@ -122,6 +121,13 @@ def settle_order(
         # The fraction means the decimal number that it is written as.
         return (), (float(1 - Fraction(repr(constants[0]))),)
     return order.keys[:1], constants
+
+
+def _full_order(order: Order, value: Expr) -> tuple[MeasureSort, ...]:
+    """The keys and behind them the value, in whose order rows with equal keys stand."""
+    if any(key.expression == value for key in order.keys):
+        return order.keys
+    return (*order.keys, MeasureSort(value, False, False))
 
 
 def _reversed(key: MeasureSort) -> MeasureSort:

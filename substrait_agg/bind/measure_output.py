@@ -68,4 +68,5 @@ def _given(draft: Draft, user: UserMeasure, types: Schema, context: Context) -> 
 
 def _with_null(row: AggregateFunction, type_: Type) -> Type:
     # Where the declaration mirrors the argument's nullability, a group in which nothing counts is null all the same.
-    return type_.as_nullable() if row.empty == "null" else type_
+    empty = row.empty == "null" or ("EMPTY", "NULL") in row.settings
+    return type_.as_nullable() if empty else type_

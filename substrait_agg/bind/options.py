@@ -29,6 +29,7 @@ def choose_options(
         name: context.profile.defaults.get((function, name), values[0])
         for name, values in honoured.items()
     }
+    set_before: dict[str, str] = {}
     for option in options:
         values = honoured.get(option.name.upper())
         if values is None:
@@ -44,5 +45,11 @@ def choose_options(
                 values=", ".join(option.preferences) or "none given", known=", ".join(values),
             )  # fmt: skip
             continue
-        chosen[option.name.upper()] = wanted
+        name = option.name.upper()
+        if set_before.setdefault(name, wanted) != wanted:
+            context.report(
+                "FIELD_CONFLICT", option.path,
+                field=f"{option.name} = {wanted}", other=f"{option.name} = {set_before[name]}",
+            )  # fmt: skip
+        chosen[name] = wanted
     return tuple(sorted(chosen.items()))

@@ -27,6 +27,7 @@ class Profile:
             (`bind.grouping`).
         defaults: (function as the producer spells it, option) -> value where the plan does not set the option;
             upper-case option and value.
+        settings: canonical name of an aggregate function -> options that it has decided in the producer's plans.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Profile:
     like_escape: str | None = None
     grouping_bitmask: bool = False
     defaults: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    settings: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
 
 STANDARD = Profile("the specification")
@@ -65,7 +67,11 @@ PROFILES: tuple[Profile, ...] = (
             ("divide", "ON_DIVISION_BY_ZERO"): "NULL",
             ("modulus", "ON_DOMAIN_ERROR"): "NULL",
             ("mod", "ON_DOMAIN_ERROR"): "NULL",
+            # Its min_by passes over rows with a null x.
+            ("min_by", "IGNORE_NULLS"): "TRUE",
+            ("max_by", "IGNORE_NULLS"): "TRUE",
         },
+        settings={"product": (("EMPTY", "NULL"),)},
     ),
 )
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from substrait_agg.bind.bound import BoundMeasure, Call, Constant, Expr
+from substrait_agg.bind.calls import described
 from substrait_agg.bind.context import (
     Context,
     GroupingInfo,
     Schema,
     is_keyable,
     is_unknown,
-    listed,
 )
 from substrait_agg.bind.convert import convert
 from substrait_agg.bind.grouping_calls import grouping_values
@@ -114,8 +114,8 @@ def _arguments(draft: Draft, context: Context) -> bool:
     path = draft.measure.path
     if draft.matched is None or not _kept_apart(draft, draft.matched):
         context.report(
-            "FUNCTION_ARGUMENTS", path, function=draft.name, types=_described(draft),
-            takes=row.signature,
+            "FUNCTION_ARGUMENTS", path, function=draft.name,
+            types=", ".join(map(described, draft.arguments)), takes=row.signature,
         )  # fmt: skip
         return False
     check_signature(draft.measure.function, types, path, context)
@@ -130,12 +130,6 @@ def _kept_apart(draft: Draft, matched: Matched) -> bool:
     """Whether equal values can be told where the measure needs that: where it keeps values, not sums."""
     summed = draft.row is not None and draft.row.state == "additive" and not draft.distinct
     return summed or all(map(is_keyable, matched.types))
-
-
-def _described(draft: Draft) -> str:
-    words = [a.value for a in draft.arguments if isinstance(a, model.EnumArgument)]
-    types = listed(tuple(e.type for e in expressions_of(draft.arguments)))
-    return ", ".join([*words, *([types] if types else [])])
 
 
 def _filter(draft: Draft, context: Context) -> bool:
@@ -188,6 +182,8 @@ def bind_measure(
     type_ = output_type(draft, matched.types, context)
     if type_.kind == "unknown":
         return None
+    if type_.kind == "decimal" and ("OVERFLOW", "SILENT") in options:
+        type_ = type_.as_nullable()  # a decimal that does not fit is null
     order, constants = settle_order(row, draft.order, matched)
     chosen = dict(sorted((*options, *draft.decided)))
     made = BoundMeasure(

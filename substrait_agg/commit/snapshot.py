@@ -82,12 +82,13 @@ def parse_snapshot(content: bytes, name: str) -> Snapshot:
     try:
         body = json.loads(content)
         crc = body.pop("crc")
-        newer, whole = body["format"] > FORMAT, crc == _crc(body)
-        known = body.pop("format") == FORMAT
-        snapshot = _from_body(body) if whole and known else None
+        whole, format_ = crc == _crc(body), body.pop("format")
+        # How a newer format is checksummed is not known here.
+        other = format_ > FORMAT or (whole and format_ != FORMAT)
+        snapshot = _from_body(body) if whole and not other else None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise damaged(name, str(error)) from error
-    if newer:
+    if other:
         raise _unknown_format(name)
     if snapshot is None:
         raise damaged(name, "its checksum does not match its content")
@@ -124,7 +125,7 @@ def damaged(name: str, reason: str) -> StateRefused:
 def _unknown_format(name: str) -> StateRefused:
     return StateRefused(
         "STATE_FORMAT_UNKNOWN",
-        f"checkpoint file {name} was written by a newer release",
+        f"checkpoint file {name} was written by a release with another format",
         help="use that release, or start again with a new --checkpoint",
         path=name,
     )

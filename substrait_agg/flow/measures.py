@@ -185,7 +185,8 @@ def _end(side: Side) -> Decompose:
 def _by(side: Side) -> Decompose:
     def decompose(measure: BoundMeasure, sharing: Sharing) -> Read:
         value, by = measure.arguments
-        tree = sharing.tree(measure, [(by, False, False), (value, False, True)], (0,))
+        skipped = (0, 1) if ("IGNORE_NULLS", "TRUE") in measure.options else (0,)
+        tree = sharing.tree(measure, [(by, False, False), (value, False, True)], skipped)
         return Read((), tree, (1,), side)
 
     return decompose

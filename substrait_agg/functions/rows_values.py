@@ -28,6 +28,7 @@ from substrait_agg.functions.aggregate_parts import (
     STRING,
     UNSIGNED_EXTENSION,
     named,
+    preset,
 )
 from substrait_agg.functions.aggregate_row import (
     HONOURED,
@@ -49,6 +50,7 @@ _SEPARATOR = Parameter("separator", "constant", optional=True, rule="text", defa
 _ORDER_VALUE = Parameter("y", kinds=ORDERED)
 _EITHER = no_op("any of the values may be returned; the result is null only where all are")
 _PICKED_ONCE = no_op("a pair of values that occurs twice is picked no differently from one")
+_NULLS_SKIPPED = (("IGNORE_NULLS", "TRUE"),)
 _ARRIVAL_DISTINCT = refused(
     "equal values arrive at different times, and which arrival stands for them is not defined; give an order"
 )
@@ -71,12 +73,12 @@ EXTREMES = (
     ),
     AggregateFunction(
         "min_by", "min_by", (ANYTHING, _ORDER_VALUE), "first", (ARITHMETIC,), (*FLOWTIDE, *DUCKDB),
-        aliases=named("arg_min argmin", DUCKDB), distinct=_PICKED_ONCE, order_by=ORDER_FREE,
+        aliases=preset("arg_min argmin", _NULLS_SKIPPED, DUCKDB), options=IGNORE_NULLS, distinct=_PICKED_ONCE, order_by=ORDER_FREE,
         nulls="a row whose y is null is skipped; a null x is returned",
     ),
     AggregateFunction(
         "max_by", "max_by", (ANYTHING, _ORDER_VALUE), "first", (ARITHMETIC,), (*FLOWTIDE, *DUCKDB),
-        aliases=named("arg_max argmax", DUCKDB), distinct=_PICKED_ONCE, order_by=ORDER_FREE,
+        aliases=preset("arg_max argmax", _NULLS_SKIPPED, DUCKDB), options=IGNORE_NULLS, distinct=_PICKED_ONCE, order_by=ORDER_FREE,
         nulls="a row whose y is null is skipped; a null x is returned",
     ),
 )  # fmt: skip
@@ -103,8 +105,11 @@ RANKS = (
     ),
     AggregateFunction(
         "approx_percentile_cont", "percentile_cont", (NUMBER, FRACTION, ACCURACY), "first", (), DATAFUSION,
-        aliases=(*named("approx_percentile percentile_approx", SPARK), *named("approx_quantile", DUCKDB)),
-        order_on_argument=True,
+        aliases=named("approx_quantile", DUCKDB), order_on_argument=True,
+    ),
+    AggregateFunction(
+        "approx_percentile", "percentile_disc", (NUMBER, FRACTION, ACCURACY), "first", (), SPARK,
+        aliases=named("percentile_approx", SPARK), order_on_argument=True,
     ),
     AggregateFunction(
         "percentile_disc", "percentile_disc", (COMPARABLE, FRACTION), "first", (), (*DUCKDB, *ISTHMUS),

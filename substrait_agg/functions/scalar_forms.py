@@ -18,7 +18,7 @@ class Overload:
         params: per argument a word of `FAMILIES` (``decimal:0`` takes decimals without fraction only), ``enum:W`` (enumeration argument, one of ``WORDS[W]``, upper case),
             ``word:W`` (constant string, one of ``WORDS[W]``, lower case in a bound call) or ``escape`` (constant
             string of one character; left out of a bound call where it is null), or ``number:N`` (the constant N only;
-            left out of a bound call).
+            left out of a bound call), or ``constant:F`` (a constant of the family F that 32 bits hold, or null).
         result: a word of `derive.RESULT_RULES`.
         options: option name -> values that are honoured, the default first; upper case.
         unify: whether all arguments are converted to their common type.
@@ -98,3 +98,16 @@ WORDS: dict[str, frozenset[str]] = {
     ),
 }  # fmt: skip
 """What an enumeration argument or a constant word may say."""
+
+
+def parameter_text(param: str) -> str:
+    """A parameter of an overload for readers."""
+    kind, _, name = param.partition(":")
+    named = {
+        "enum": name,
+        "word": f"constant {name}",
+        "number": f"constant {name}",
+        "constant": f"constant {name}",
+        "decimal": f"decimal of scale {name}",
+    }
+    return named[kind] if name else param

@@ -206,7 +206,7 @@ def _whole(name: str, *aliases: str) -> ScalarFunction:
 
 def _round() -> ScalarFunction:
     rules = {"integer": "first", "float": "first", "decimal": "decimal_round"}
-    forms = [Overload((f, "integer"), r, _ROUND) for f, r in rules.items()]
+    forms = [Overload((f, "constant:integer"), r, _ROUND) for f, r in rules.items()]
     forms += [Overload((f,), r, _ROUND) for f, r in rules.items()]
     return ScalarFunction("round", tuple(forms))
 

@@ -9,6 +9,7 @@ from substrait_agg.functions.aggregate_row import AggregateFunction, Alias, Func
 from substrait_agg.functions.aggregate_types import RESULT_TEXTS
 from substrait_agg.functions.aggregates import AGGREGATES
 from substrait_agg.functions.described import NULLS, SCALAR_RESULTS, phases, takes_rows
+from substrait_agg.functions.scalar_forms import parameter_text
 from substrait_agg.functions.scalars import FAMILIES, SCALARS, WORDS, Overload, ScalarFunction
 from substrait_agg.functions.signatures import signatures
 
@@ -251,23 +252,12 @@ def overload_texts(row: ScalarFunction) -> tuple[str, ...]:
 def _overloads(overloads: Iterable[Overload]) -> Iterator[tuple[str, str]]:
     results: dict[str, list[tuple[str, ...]]] = {}
     for overload in overloads:
-        parameters = tuple(map(_parameter, overload.params)) + (
+        parameters = tuple(map(parameter_text, overload.params)) + (
             ("...",) if overload.variadic else ()
         )
         results.setdefault(SCALAR_RESULTS[overload.result], []).append(parameters)
     for result, forms in results.items():
         yield "), (".join(", ".join(form) for form in dict.fromkeys(forms)), result
-
-
-def _parameter(word: str) -> str:
-    kind, _, name = word.partition(":")
-    named = {
-        "enum": name,
-        "word": f"constant {name}",
-        "number": f"constant {name}",
-        "decimal": f"decimal of scale {name}",
-    }
-    return named[kind] if name else word
 
 
 def option_texts(row: ScalarFunction) -> tuple[str, ...]:
@@ -282,7 +272,7 @@ def _choices(row: ScalarFunction) -> dict[tuple[str, tuple[str, ...]], str]:
     found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for overload in row.overloads:
         for name, values in overload.options.items():
-            found.setdefault((name, values), []).append(_parameter(overload.params[0]))
+            found.setdefault((name, values), []).append(parameter_text(overload.params[0]))
     everywhere = len(row.overloads)
     return {
         key: "" if len(firsts) == everywhere else f" ({', '.join(dict.fromkeys(firsts))})"

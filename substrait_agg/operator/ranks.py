@@ -112,7 +112,8 @@ def quantile(segments: Segments, measure: MeasureSpec) -> pa.Array:
         return lists(measure, none, contributors.values.slice(0, 0), none > 0)
     first, after = _BOUNDARIES[measure.option("BOUNDARIES", "NEITHER")]
     valid = (totals > 0) & ~_with_nulls(contributors)
-    steps = n + after - first + 1
+    # Without a group to list them for, any number of boundaries has room.
+    steps = n + after - first + 1 if valid.any() else 0
     require_room(measure, float(valid.sum()) * steps, "values")
     groups = np.repeat(np.flatnonzero(valid), steps)
     if not len(groups):

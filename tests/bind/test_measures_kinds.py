@@ -8,8 +8,8 @@ import pytest
 
 from substrait_agg.bind.bound import BoundAggregate, BoundMeasure, Call, Constant, Conversion
 from substrait_agg.functions.aggregates import AGGREGATE_NAMES, AGGREGATES
-from substrait_agg.plan.model import Cast, EnumArgument, Measure
-from substrait_agg.plan.types import FP64, I32, I64, STRING, Type, decimal
+from substrait_agg.plan.model import Cast, EnumArgument, Measure, TypeArgument
+from substrait_agg.plan.types import FP32, FP64, I8, I32, I64, STRING, Type, decimal
 from tests.bind.build import (
     MEASURE,
     ORDINALS,
@@ -23,6 +23,7 @@ from tests.bind.build import (
     measure,
     name_of,
     option,
+    problems_of,
     read,
 )
 
@@ -52,8 +53,13 @@ def columns_of(made: BoundMeasure) -> list[int]:
     return found
 
 
+def cast(inner: Any, type_: Type) -> Cast:
+    return Cast(inner, type_, "throw", "cast")
+
+
 X, BIG, NAME, FLAG = (ORDINALS[c] for c in ("x", "big", "name", "flag"))
 HALF = lit(0.5, FP64)
+OVERFLOW_TWICE = (option("overflow", "ERROR"), option("OVERFLOW", "SILENT"))
 
 CASES: list[tuple[str, tuple[Any, ...], str, list[int], tuple[Any, ...]]] = [
     ("count_star", (), "count", [], ()),
@@ -78,6 +84,11 @@ CASES: list[tuple[str, tuple[Any, ...], str, list[int], tuple[Any, ...]]] = [
     ("quantile_cont", (col("x"), lit(25, decimal(3, 2))), "percentile_cont", [X], (0.25,)),
     ("percentile_cont", (col("x"), lit(1, I32)), "percentile_cont", [X], (1.0,)),
     ("approx_percentile_cont", (col("x"), HALF, lit(100, I64)), "percentile_cont", [X], (0.5,)),
+    ("percentile_disc", (col("x"), lit(0.30000001192092896, FP32)), "percentile_disc", [X], (0.3,)),
+    ("percentile_disc", (col("x"), lit(1.0, FP32)), "percentile_disc", [X], (1.0,)),
+    ("percentile_approx", (col("big"), HALF, lit(10, I32)), "percentile_disc", [BIG], (0.5,)),
+    ("approx_percentile", (col("x"), HALF), "percentile_disc", [X], (0.5,)),
+    ("approx_quantile", (col("x"), HALF), "percentile_cont", [X], (0.5,)),
     ("percentile_disc", (col("name"), HALF), "percentile_disc", [NAME], (0.5,)),
     ("every", (col("flag"),), "bool_and", [FLAG], ()),
     ("some", (col("flag"),), "bool_or", [FLAG], ()),
@@ -232,6 +243,10 @@ def test_any_value_may_ignore_nulls_or_not() -> None:
         (measure("percentile_cont", col("x"), lit(float("nan"), FP64)), "CONSTANT_ARGUMENT_INVALID"),
         (measure("percentile_cont", col("x"), lit(None, FP64)), "CONSTANT_ARGUMENT_INVALID"),
         (measure("percentile_cont", col("x"), col("x")), "CONSTANT_ARGUMENT_INVALID"),
+        (measure("percentile_cont", col("x"), lit(3.4028234663852886e38, FP32)), "CONSTANT_ARGUMENT_INVALID"),
+        (measure("percentile_cont", col("x"), cast(HALF, I32)), "CONSTANT_ARGUMENT_INVALID"),
+        (measure("nth_value", col("x"), cast(lit(300, I64), I8)), "CONSTANT_ARGUMENT_INVALID"),
+        (measure("sum", col("big"), options=OVERFLOW_TWICE), "FIELD_CONFLICT"),
         (measure("quantile", word("BOTH"), word("EXACT"), col("big"), col("x")), "CONSTANT_ARGUMENT_INVALID"),
         (measure("variance", word("WHOLE"), col("x")), "FUNCTION_ARGUMENTS"),
         (measure("quantile", col("x"), HALF), "FUNCTION_ARGUMENTS"),
@@ -261,8 +276,55 @@ def test_values_without_an_order_cannot_be_kept() -> None:
 
 def test_a_constant_may_stand_in_a_conversion() -> None:
     """As DuckDB writes literals whose type is not the parameter's."""
-    cast = Cast(lit(5, decimal(2, 1)), FP64, "throw", "cast")
-    assert bind_one(measure("percentile_cont", col("x"), cast)).constants == (0.5,)
+    half = cast(lit(5, decimal(2, 1)), FP64)
+    assert bind_one(measure("percentile_cont", col("x"), half)).constants == (0.5,)
+    third = cast(cast(lit(3, I8), I64), decimal(5, 2))
+    assert errors(measure("nth_value", col("x"), third)) == ["CONSTANT_ARGUMENT_INVALID"]
+    assert bind_one(measure("nth_value", col("x"), cast(lit(3, I8), I64))).constants == (3,)
+
+
+def test_an_option_may_be_written_twice_with_one_value() -> None:
+    given = measure("sum", col("big"), options=(option("overflow", "SILENT"),) * 2)
+    assert dict(bind_one(given).options)["OVERFLOW"] == "SILENT"
+
+
+def test_a_decimal_that_may_not_fit_is_nullable() -> None:
+    """Under SILENT what does not fit is null, also in a function that is null of nothing else."""
+    for value, nullable in (("SILENT", True), ("SATURATE", False)):
+        given = measure("sum0", col("money"), options=(option("overflow", value),))
+        assert bind_one(given).type.nullable is nullable
+
+
+@pytest.mark.parametrize(
+    ("name", "producer", "skipped"),
+    [("min_by", "", False), ("max_by", "datafusion", False), ("min_by", "duckdb", True),
+     ("max_by", "DuckDB", True), ("arg_min", "", True), ("argmax", "duckdb", True)],
+)  # fmt: skip
+def test_whether_a_null_is_picked_depends_on_who_asks(
+    name: str, producer: str, skipped: bool
+) -> None:
+    """DuckDB's arg_min, which min_by is another name of there, passes over rows with a null argument."""
+    made = bind_one(measure(name, col("name"), col("x")), producer.lower())
+    assert (("IGNORE_NULLS", "TRUE") in made.options) is skipped
+
+
+def test_a_product_of_nothing_is_null_in_plans_of_duckdb() -> None:
+    given = measure("product", col("must"))
+    assert not bind_one(given).type.nullable
+    theirs = bind_one(given, "duckdb")
+    assert theirs.type.nullable
+    assert ("EMPTY", "NULL") in theirs.options
+
+
+def test_refused_arguments_are_said_as_they_were_written() -> None:
+    """In their order, types and words among them, so that they can be compared with what is taken."""
+    for arguments, said in (
+        ((col("x"), word("SAMPLE")), "(fp64?, SAMPLE)"),
+        ((col("x"), TypeArgument(STRING, MEASURE)), "(fp64?, type string?)"),
+    ):
+        given = aggregate(read(), (), (measure("std_dev", *arguments),))
+        (problem,) = [p for p in problems_of(given, "m") if p.level == "error"]
+        assert said in problem.message
 
 
 def test_a_value_that_is_constant_stays_a_value() -> None:

@@ -182,7 +182,10 @@ def test_positions_from_the_end_are_positions_in_the_opposite_order() -> None:
     last = measure("nth_value", col("x"), lit(-1, I64), sorts=by(col("big"), col("name")))
     made = bind_one(last)
     assert made.constants == (1,)
-    assert ordered(made) == [(BIG, True, True), (NAME, True, True)]
+    # Rows with equal keys stand in the order of the value, so that -1 is what last_value gives.
+    assert ordered(made) == [(BIG, True, True), (NAME, True, True), (X, True, True)]
+    among = measure("nth_value", col("x"), lit(-1, I64), sorts=by(col("x"), col("big")))
+    assert ordered(bind_one(among)) == [(X, True, True), (BIG, True, True)]
     unsorted = bind_one(measure("nth_value", col("x"), lit(-2, I64)))
     assert (unsorted.constants, ordered(unsorted)) == ((2,), [(X, True, True)])
 

@@ -38,6 +38,18 @@ def test_types_are_keys_and_columns(type_: Type) -> None:
     assert bound(aggregate(source, (at(0),), (COUNT,)), *names, "n").root.types[0] == type_
 
 
+def test_a_struct_without_fields_is_no_column() -> None:
+    """No file can hold it; a column of a table that nothing reads may have it."""
+    empty = Type("struct", children=())
+    for type_ in (empty, Type("list", children=(empty,))):
+        source = read({"a": I64, "k": type_})
+        assert (
+            codes_of(aggregate(source, (at(1),), (COUNT,)), "k", "n")["TYPE_NOT_SUPPORTED"]
+            == "error"
+        )
+        assert "TYPE_NOT_SUPPORTED" not in codes_of(aggregate(source, (at(0),), (COUNT,)), "a", "n")
+
+
 NANO = Type("precision_timestamp", params=(9,))
 MICRO = Type("precision_timestamp", params=(6,))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -86,6 +87,16 @@ def test_a_snapshot_of_a_newer_format_is_refused() -> None:
     body = json.loads(snapshot(0).to_bytes()) | {"format": 99}
     with pytest.raises(StateRefused) as refused:
         parse_snapshot(json.dumps(body).encode(), "x.json")
+    assert refused.value.code == "STATE_FORMAT_UNKNOWN"
+
+
+def test_a_snapshot_of_an_older_format_is_refused() -> None:
+    """It is whole, and still not read as if it were of this format."""
+    body = json.loads(snapshot(0).to_bytes()) | {"format": 1}
+    del body["crc"]
+    crc = zlib.crc32(json.dumps(body, sort_keys=True, separators=(",", ":")).encode())
+    with pytest.raises(StateRefused) as refused:
+        parse_snapshot(json.dumps({**body, "crc": crc}).encode(), "x.json")
     assert refused.value.code == "STATE_FORMAT_UNKNOWN"
 
 

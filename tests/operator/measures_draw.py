@@ -255,7 +255,9 @@ def _arrival(kind: MeasureKind) -> Callable[[Draft], BoundMeasure]:
 def _by(kind: MeasureKind) -> Callable[[Draft], BoundMeasure]:
     def draw(d: Draft) -> BoundMeasure:
         value = d.one(ANYTHING)
-        return d.make(kind, (value, d.one(ORDERED)), value.type.as_nullable())
+        options = {"IGNORE_NULLS": "TRUE"} if d.chance(0.4) else {}
+        by = d.one(ORDERED)
+        return d.make(kind, (value, by), value.type.as_nullable(), options=options)
 
     return draw
 

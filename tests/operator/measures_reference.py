@@ -312,7 +312,8 @@ def _arrival(rows: Sequence[Row], *, last: bool) -> tuple[int, int] | None:
 def _by(measure: BoundMeasure, rows: Sequence[Row]) -> Any:
     value, by = measure.arguments
     pairs = live_entries(rows, [Key(by), Key(value, nulls_first=True)])
-    values = [x for (y, x), _ in pairs if y is not None]
+    skips = ("IGNORE_NULLS", "TRUE") in measure.options
+    values = [x for (y, x), _ in pairs if y is not None and not (skips and x is None)]
     return None if not values else values[-1 if measure.kind == "max_by" else 0]
 
 

@@ -463,6 +463,16 @@ def test_bits_of_narrow_and_unsigned_types() -> None:
     assert scan(measure_of("bit_and", U64), [[(top, 1), (Decimal(2**63), 1)]]) == [2**63]
 
 
+@pytest.mark.parametrize("n", [2**63 - 1, 2**40])
+@pytest.mark.parametrize("boundaries", BOUNDARIES)
+def test_any_number_of_bins_has_room_in_groups_without_boundaries(boundaries: str, n: int) -> None:
+    """Nothing is listed for a group that is empty or holds a null; one with values has no room."""
+    measure = measure_of("quantile", I64, list_of(I64), n, BOUNDARIES=boundaries)
+    assert scan(measure, [[], [(None, 1)]]) == [None, None]
+    with pytest.raises(RunFailed, match="RESULT_TOO_LARGE"):
+        scan(measure, [[(1, 1)], []])
+
+
 def test_no_groups_at_all() -> None:
     """Every kernel takes a slice without groups, and one of empty groups only."""
     outputs: dict[str, tuple[Type, Type]] = {
