@@ -35,7 +35,7 @@ from substrait_agg.state.tree import Tree
 MURMUR, OTHER = "__m", "__x"
 ROWS = "__rows"
 """Columns of partial sums besides those of `operator.delta`: two hashes of the keys, and the rows summed."""
-KEY_BITS = 39  # of a surrogate key, below the version
+KEY_BITS = 36  # of a surrogate key, below the version, for which 27 are left
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +167,12 @@ class _Task:
                 f"one batch needs more than 2^{KEY_BITS} surrogate keys",
                 help="use smaller batches (batch-files= in the source)",
             )
+        if plan.version >> (63 - KEY_BITS):
+            raise RunFailed(
+                "SURROGATE_KEYS_EXHAUSTED",
+                f"version {plan.version} has no surrogate keys left",
+                help="begin a new checkpoint, with larger batches",
+            )
         base = (plan.version << KEY_BITS) + place
         return base + np.arange(first, self._keys_given, dtype=np.int64) * ranges
 
@@ -207,17 +213,19 @@ class _Task:
 
     def _slices(self, batches: Iterable[pa.RecordBatch], stack: ExitStack) -> Iterator[pa.Table]:
         held: list[pa.RecordBatch] = []
-        rows = 0
+        rows = size = 0
         buckets: Buckets | None = None
+        spec = self._plan.spec
+        most = self._tree.rows_at_once(spec.slice_rows)  # each may bring what is kept of its group
         for batch in batches:
             checked = self._checked(batch)
             self._counters["partial_rows"] += checked.num_rows
             held.append(checked)
-            rows += checked.num_rows
-            if rows > self._plan.spec.slice_rows:
+            rows, size = rows + checked.num_rows, size + checked.nbytes
+            if rows > most or size > spec.slice_bytes:
                 buckets = buckets or Buckets(self._plan.low, self._plan.high, stack)
                 buckets.add(pa.Table.from_batches(held))
-                held, rows = [], 0
+                held, rows, size = [], 0, 0
         if buckets is None:
             whole = pa.Table.from_batches(held) if rows else None
             yield from self._completed(whole, self._plan.low, self._plan.high)

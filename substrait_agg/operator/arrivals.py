@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from substrait_agg.operator.groups import Chains
-from substrait_agg.operator.names import POSITION, WEIGHT
+from substrait_agg.operator.names import LAST_POSITION, POSITION, WEIGHT
 from substrait_agg.operator.spec import TreeSpec
 from substrait_agg.operator.trees import Delta, OpenTree, contributing, delta_of
 from substrait_agg.state.entries import collapse
@@ -131,7 +131,8 @@ def positions(
         for a, c in zip(spec.arguments, spec.layout.components, strict=True)
     ]
     entry = _matched(delta, of_row[rows], encode(columns, spec.layout.components))
-    position = slice_.column(POSITION).combine_chunks().take(chosen).to_numpy()
+    name = LAST_POSITION if latest and LAST_POSITION in slice_.column_names else POSITION
+    position = slice_.column(name).combine_chunks().take(chosen).to_numpy()
     here = entry >= 0
     result = np.full(len(delta.entries), -1 if latest else np.iinfo(np.int64).max, np.int64)
     pick = np.maximum if latest else np.minimum

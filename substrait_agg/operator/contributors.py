@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from substrait_agg.errors import RunFailed
+from substrait_agg.functions.aggregate_types import UNSIGNED
+from substrait_agg.operator.numbers import limits, nearest
 from substrait_agg.operator.spec import MeasureSpec
 from substrait_agg.plan.arrow import to_arrow
+from substrait_agg.plan.types import Type
 from substrait_agg.state.rows import Indices, Mask, as_mask
 from substrait_agg.state.segments import Segments
 
@@ -21,6 +25,8 @@ Int64s = npt.NDArray[np.int64]
 MOST_ITEMS = (1 << 31) - 1
 """How many elements, or bytes of text, one Arrow column of lists or text can hold."""
 _MOST_WEIGHT = 1 << 62
+_INT64_DIGITS = 19
+_WIDEST = 76  # digits of a decimal, which hold what rounding or another scale makes of 38
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +140,29 @@ def require_room(measure: MeasureSpec, items: float, what: str) -> None:
         RunFailed: RESULT_TOO_LARGE.
     """
     if items > MOST_ITEMS:
-        raise RunFailed(
-            "RESULT_TOO_LARGE",
-            f"the values of measure {measure.label} have {items:.0f} {what} in one slice of groups,"
-            f" more than {MOST_ITEMS}",
-            help="filter what the measure collects, or group it finer",
-        )
+        raise _too_large(measure, f"{items:.0f} {what}")
+
+
+def _too_large(measure: MeasureSpec, size: str) -> RunFailed:
+    return RunFailed(
+        "RESULT_TOO_LARGE",
+        f"the values of measure {measure.label} have {size} in one slice of groups,"
+        f" more than {MOST_ITEMS} elements or bytes of text",
+        help="filter what the measure collects, or group it finer",
+    )
+
+
+def together(parts: Sequence[pa.Array], measure: MeasureSpec) -> pa.Array:
+    """The values of several parts of the groups as one column.
+
+    Raises:
+        RunFailed: RESULT_TOO_LARGE.
+    """
+    try:
+        return pa.concat_arrays(parts)
+    except pa.ArrowInvalid as error:
+        size = sum(part.nbytes for part in parts)
+        raise _too_large(measure, f"{size} bytes") from error
 
 
 def chosen(contributors: Contributors, entries: Indices, valid: Mask) -> pa.Array:
@@ -153,21 +176,40 @@ def converted(values: pa.Array, measure: MeasureSpec) -> pa.Array:
     Raises:
         RunFailed: RESULT_OVERFLOW where one does not fit it.
     """
-    return _in_type(values, to_arrow(measure.type), measure)
+    return _in_type(values, measure.type, measure)
 
 
-def _in_type(values: pa.Array, target: pa.DataType, measure: MeasureSpec) -> pa.Array:
-    if values.type == target:
-        return values
-    if pa.types.is_decimal(values.type):
-        if pa.types.is_integer(target):
-            values = pc.trunc(values)
-        elif pa.types.is_decimal(target) and target.scale < values.type.scale:
-            values = pc.round(values, target.scale, "half_towards_infinity")
+def _in_type(values: pa.Array, type_: Type, measure: MeasureSpec) -> pa.Array:
+    target = to_arrow(type_)
     try:
-        return values.cast(target, safe=not pa.types.is_floating(target))
+        result = values if values.type == target else _cast(values, target)
     except pa.ArrowInvalid as error:
         raise result_overflow(measure) from error
+    if type_.kind in UNSIGNED and not _within(result, type_):
+        raise result_overflow(measure)
+    return result
+
+
+def _cast(values: pa.Array, target: pa.DataType) -> pa.Array:
+    if pa.types.is_integer(values.type) and pa.types.is_decimal(target):
+        values = values.cast(pa.decimal128(_INT64_DIGITS, 0))
+    if not pa.types.is_decimal(values.type):
+        return values.cast(target, safe=not pa.types.is_floating(target))
+    if pa.types.is_floating(target):
+        return nearest(values, target)
+    values = values.cast(pa.decimal256(_WIDEST, values.type.scale))
+    if pa.types.is_integer(target):
+        values = pc.trunc(values)
+    elif target.scale < values.type.scale:
+        values = pc.round(values, target.scale, "half_towards_infinity")
+    return values.cast(target)
+
+
+def _within(values: pa.Array, type_: Type) -> bool:
+    """Whether all values are in the range of an unsigned type; they travel in a wider one."""
+    ends = pc.min_max(values)
+    least, greatest = ends["min"].as_py(), ends["max"].as_py()
+    return least is None or (least >= 0 and greatest <= limits(type_)[1])
 
 
 def result_overflow(measure: MeasureSpec) -> RunFailed:
@@ -189,6 +231,6 @@ def lists(measure: MeasureSpec, lengths: Int64s, values: pa.Array, valid: Mask) 
     require_room(measure, float(len(values)), "values")
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
-    values = _in_type(values, target.value_type, measure)
+    values = _in_type(values, measure.type.children[0], measure)
     mask = None if valid.all() else pa.array(~valid)
     return pa.ListArray.from_arrays(pa.array(offsets), values, type=target, mask=mask)

@@ -165,14 +165,17 @@ def _two_product(x: Floats, y: Floats) -> tuple[Floats, Floats]:
 
 
 def _factors(values: pa.Array) -> _Factors:
-    if not pa.types.is_integer(values.type):
+    if pa.types.is_floating(values.type):
         number = floats(values)
         number = np.where(np.isfinite(number) & (number != 0), number, 1.0)
         fraction, power = np.frexp(number)
         return _Factors(fraction, np.zeros_like(fraction), power.astype(np.int64))
     whole = integer_words(values)[:, 0]
     whole = np.where(whole == 0, np.int64(1), whole)
-    upper = np.ldexp((whole >> np.int64(32)).astype(np.float64), 32)
+    above = whole >> np.int64(32)
+    if pa.types.is_decimal(values.type):  # an unsigned word
+        above &= np.int64((1 << 32) - 1)
+    upper = np.ldexp(above.astype(np.float64), 32)
     lower = (whole & np.int64((1 << 32) - 1)).astype(np.float64)
     return _normal(upper, lower, np.zeros(len(whole), np.int64))
 

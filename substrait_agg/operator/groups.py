@@ -22,6 +22,7 @@ from substrait_agg.state.tree import Found, Tree
 
 Chains = npt.NDArray[np.uint16]
 MAX_CHAIN = (1 << 16) - 1
+_CHAIN_BITS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,11 @@ def add_rows(spec: OperatorSpec, rows: pa.Table, groups: RowGroups) -> Sums:
 def assign_chains(groups: Touched, found: Found, tree: Tree) -> Chains:
     """Per group the number that tells it apart from other groups of its hash; groups found keep theirs.
 
-    Two groups share a hash about once in 2^64 pairs; only such groups cost more than a comparison here.
+    Hashes are shared by keys that differ only in where their nulls stand, since Spark's hash of a key skips its nulls:
+    (1, null) and (null, 1). Other keys share one about once in 2^63 pairs.
+
+    Raises:
+        OverflowError: more groups share a hash than there are numbers.
     """
     chains = np.zeros(groups.count, np.uint16)
     known = np.zeros(groups.count, np.bool_)
@@ -150,22 +155,37 @@ def assign_chains(groups: Touched, found: Found, tree: Tree) -> Chains:
     doubtful[again] = doubtful[again - 1] = True
     doubtful[found.met] = True
     doubtful &= ~known
-    for hash_ in np.unique(groups.hashes[doubtful]):
-        here = groups.hashes == hash_
-        used = {int(c) for c in chains[here & known]} | _stored(tree, int(hash_))
-        free = (c for c in range(MAX_CHAIN + 1) if c not in used)
-        for group in np.flatnonzero(here & doubtful):
-            chains[group] = next(free)
+    new = np.flatnonzero(doubtful)
+    if len(new):
+        # Groups that were found are in the tree, and so are their numbers.
+        stored = tree.rows_of(np.unique(groups.hashes[new]), ("hash", "chain"))
+        chains[new] = _free_chains(
+            groups.hashes[new], stored.column("hash").to_numpy(), stored.column("chain").to_numpy()
+        )
     return chains
 
 
-def _stored(tree: Tree, hash_: int) -> set[int]:
-    """Chains of all groups of a hash that the tree knows of, gone or not."""
-    return {
-        int(chain)
-        for rows in tree.scan(hash_, hash_, dead=True)
-        for chain in rows.column("chain").to_numpy()
-    }
+def _free_chains(hashes: Hashes, taken_by: Hashes, taken: Chains) -> Chains:
+    """Different numbers for groups of one hash, the least ones that are not taken.
+
+    Args:
+        hashes: of the groups that get a number, ascending.
+        taken_by: hashes of the groups that have one, all of them among `hashes`.
+        taken: their numbers.
+    """
+    labels, starts = np.unique(hashes, return_index=True)
+    label = np.repeat(np.arange(len(labels)), np.diff(starts, append=len(hashes)))
+    turn = np.arange(len(hashes)) - starts[label]
+    # A hash and a number in one: numbers, turns and gaps are below the width of a number and a bit.
+    used = np.unique(np.searchsorted(labels, taken_by) << _CHAIN_BITS | taken.astype(np.int64))
+    owner = used >> _CHAIN_BITS
+    begin = np.searchsorted(owner, np.arange(len(labels)), "left")
+    gaps = used - (np.arange(len(used)) - begin[owner])  # how many numbers below each one are free
+    below = np.searchsorted(gaps, (label << _CHAIN_BITS) + turn, "right") - begin[label]
+    chains = turn + below
+    if int(chains.max()) > MAX_CHAIN:
+        raise OverflowError(f"more than {MAX_CHAIN + 1} groups share a hash")
+    return chains.astype(np.uint16)
 
 
 def ordered_by_chain(groups: Touched, chains: Chains) -> Indices | None:

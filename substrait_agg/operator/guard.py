@@ -19,7 +19,7 @@ import pyarrow as pa
 from substrait_agg.errors import RunFailed
 from substrait_agg.operator.arrivals import positions
 from substrait_agg.operator.groups import Chains, RowGroups, Touched
-from substrait_agg.operator.names import POSITION, WEIGHT
+from substrait_agg.operator.names import LAST_POSITION, POSITION, WEIGHT
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.operator.split import split_rows
 from substrait_agg.operator.trees import Delta, OpenTree, tree_delta
@@ -71,9 +71,10 @@ def admit(
         zip((f"x{a}" for a in guard.arguments), take(delta.entries.payload, moved), strict=True)
     )
     if spec.by_arrival:
-        # Equal rows of one batch are one row from here on: the first of them says where it stood.
-        at = positions(guard, delta, slice_, groups.of_row, latest=False)
-        columns[POSITION] = pa.array(at[moved])
+        # Equal rows of one batch are one row from here on, which stood where the first and the last of them did.
+        for name, latest in ((POSITION, False), (LAST_POSITION, True)):
+            at = positions(guard, delta, slice_, groups.of_row, latest=latest)
+            columns[name] = pa.array(at[moved])
     batch = pa.RecordBatch.from_pydict({**columns, WEIGHT: weights[moved]})
     rows = pa.Table.from_batches([split_rows(batch, spec)])
     waiting = _below(delta.new) - _below(delta.old)

@@ -7,3 +7,6 @@ WEIGHT = "__weight"
 
 POSITION = "__at"
 """The int64 position of a row in its batch, where a measure depends on the order of arrival."""
+
+LAST_POSITION = "__at_last"
+"""The same of the last of several equal rows that became one; `POSITION` is that of the first then."""

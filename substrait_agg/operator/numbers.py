@@ -52,6 +52,19 @@ def floats(values: pa.Array) -> npt.NDArray[np.float64]:
     return np.asarray(wide.to_numpy(zero_copy_only=False))
 
 
+def nearest(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Decimals as the nearest floats of a type: Arrow's own cast multiplies, and so is off by a unit now and then."""
+    scale = values.type.scale
+    below, mag = exact.magnitude(number_digits(values).digits)
+    guard = 4 + -(-scale * 10 // (3 * DIGIT_BITS))  # so that a quotient keeps more than 64 bits
+    mag = np.concatenate([np.zeros((guard, mag.shape[1]), np.uint64), mag])
+    mag, lost = exact.divide_by_power_of_ten(mag, scale)
+    precision, lowest, type_ = FORMATS["fp32" if target == pa.float32() else "fp64"]
+    rounded = exact.to_float(mag, below, lost, -guard, precision=precision, lowest=lowest)
+    missing = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
+    return pa.array(rounded.astype(type_), mask=missing)
+
+
 def number_digits(values: pa.Array) -> FloatDigits:
     """Integers, unscaled decimals or floats as carried digits; 0 for null and for floats that are not finite."""
     if not pa.types.is_floating(values.type):

@@ -182,7 +182,7 @@ def _between(contributors: Contributors, points: _Points, type_: Type) -> pa.Arr
     if source.kind not in _NUMBERS:
         return _nearest(contributors, points)
     low = _taken(contributors, points.low, points.valid)
-    if not points.part.any() and low.type == to_arrow(type_):
+    if not points.part.any() and low.type == to_arrow(type_) and source.kind == type_.kind:
         return low
     high = _taken(contributors, points.high, points.valid)
     pieces = [

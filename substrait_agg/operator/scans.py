@@ -6,6 +6,7 @@ Every kernel takes whole columns of groups: no loop runs over groups or entries.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -82,7 +83,10 @@ def _bits(ufunc: np.ufunc) -> Callable[[Segments, MeasureSpec], pa.Array]:
             words = np.where(contributors.weights & 1, words, np.int64(0))
         result = np.zeros(len(contributors), np.int64)
         result[contributors.filled] = contributors.reduced(ufunc, words)
-        return integers(measure, result.view(np.uint64), contributors.sizes > 0)
+        # In the type of the values, which holds whatever their bits make, then in that of the measure.
+        given = replace(measure, type=measure.inputs[0]) if measure.inputs else measure
+        whole = integers(given, result.view(np.uint64), contributors.sizes > 0)
+        return converted(whole, measure)
 
     return kernel
 

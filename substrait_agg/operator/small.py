@@ -64,7 +64,7 @@ def _decimal(measure: MeasureSpec, total: Int64s, divisor: Divisors) -> Int64s |
     precision, scale = measure.type.params
     shift = scale - measure.scale
     up, down = 10 ** max(0, shift), 10 ** max(0, -shift)
-    if 2 * _largest(total) * up >= _ROOM:
+    if 2 * max(1, _largest(total)) * up >= _ROOM:
         return None
     size = np.abs(total) * np.int64(up)
     if divisor is not None or down > 1:

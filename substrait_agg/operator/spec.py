@@ -45,6 +45,7 @@ __all__ = [
 
 ROW_COUNT = -1  # ordinal that stands for the group's total weight
 SLICE_ROWS = 1 << 20
+SLICE_BYTES = 1 << 29
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,8 @@ class OperatorSpec:
         guard: ordinal of the tree of whole input rows that tells such retractions; -1 where they are carried, and of a
             multiset, whose groups are its rows.
         page_rows: rows per page of a run.
-        slice_rows: rows of input held at once.
+        slice_rows: rows of input held at once, fewer where they or the stored rows of their groups are long.
+        slice_bytes: what they may take.
     """
 
     keys: tuple[pa.DataType, ...]
@@ -165,6 +167,7 @@ class OperatorSpec:
     guard: int = -1
     page_rows: int = PAGE_ROWS
     slice_rows: int = SLICE_ROWS
+    slice_bytes: int = SLICE_BYTES
     layout: Layout = field(init=False)
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from substrait_agg.functions.accumulators import MeasureKind, tree_counters
 from substrait_agg.operator.computed import additive_value, ordered_value
-from substrait_agg.operator.contributors import converted
+from substrait_agg.operator.contributors import converted, together
 from substrait_agg.operator.finalize import GroupState, count_of, fixed_of, number_value
 from substrait_agg.operator.groups import Chains
 from substrait_agg.operator.moments import moment_value
@@ -21,10 +21,11 @@ from substrait_agg.operator.scans import SCANS
 from substrait_agg.operator.spec import MeasureSpec, OperatorSpec
 from substrait_agg.operator.trees import Delta, End, overlaid
 from substrait_agg.plan.arrow import to_arrow
-from substrait_agg.state.rows import Hashes, Mask
+from substrait_agg.state.rows import Hashes, Indices, Mask
 from substrait_agg.state.segments import Segments
 
 Int64s = npt.NDArray[np.int64]
+READ_ENTRIES = 1 << 20  # of groups that are read whole, at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +136,21 @@ def _scan(groups: Groups, measure: MeasureSpec, ordinal: int) -> pa.Array:
         place = groups.hashes[some], groups.chains[some]
         segments = few_values(delta.tree, *place, totals[large], measure)
         values = overlaid(values, some, _computed(segments, measure))
-    segments = delta.tree.live(groups.hashes[rows], groups.chains[rows])
-    return overlaid(values, rows, _computed(segments, measure))
+    return overlaid(values, rows, _read_whole(groups, measure, rows)) if len(rows) else values
+
+
+def _read_whole(groups: Groups, measure: MeasureSpec, rows: Indices) -> pa.Array:
+    """The values of some groups from all their entries, some groups after the other so that few entries are held at once."""
+    tree = groups.deltas[measure.tree].tree
+    most = tree.rows_at_once(READ_ENTRIES)
+    _, entries = _entries(groups, measure)
+    part = (np.cumsum(np.maximum(entries[rows], 1)) - 1) // most
+    cuts = np.flatnonzero(np.diff(part)) + 1
+    made = [
+        _computed(tree.live(groups.hashes[some], groups.chains[some]), measure)
+        for some in np.split(rows, cuts)
+    ]
+    return made[0] if len(made) == 1 else together(made, measure)
 
 
 def _computed(segments: Segments, measure: MeasureSpec) -> pa.Array:
@@ -147,12 +161,18 @@ def _computed(segments: Segments, measure: MeasureSpec) -> pa.Array:
 
 def _sizes(groups: Groups, measure: MeasureSpec) -> tuple[Int64s, Int64s, Int64s]:
     """Per group how many values the measure has, and the live entries and all entries of its tree."""
+    live, entries = _entries(groups, measure)
+    return count_of(groups.spec, groups.state, measure.count), live, entries
+
+
+def _entries(groups: Groups, measure: MeasureSpec) -> tuple[Int64s, Int64s]:
+    """Per group the live entries and all entries of the measure's tree."""
     spec, state = groups.spec, groups.state
     live, entries = (
         count_of(spec, state, spec.accumulators.index(counter))
         for counter in tree_counters(measure.tree)
     )
-    return count_of(spec, state, measure.count), live, entries
+    return live, entries
 
 
 def _surrogate(groups: Groups, _measure: MeasureSpec, ordinal: int) -> pa.Array:

@@ -21,6 +21,8 @@ from substrait_agg.spark.parts import Arguments, Builder, constant_double, doubl
 
 _WHOLE = "decimal(38,0)"
 _INT64 = "decimal(20,0)"
+_MOST_DIGITS = 400
+"""No number has more digits before or behind its point."""
 _ALL_WHOLE_FROM = float(2**52)
 """From here on every fp64 is a whole number."""
 
@@ -179,7 +181,8 @@ def _round(a: Arguments) -> Column:
     if digits is None:
         return F.lit(None)
     even = a.option("ROUNDING", "TIE_AWAY_FROM_ZERO") == "TIE_TO_EVEN"
-    return (F.bround if even else F.round)(a[0], int(str(digits)))
+    kept = max(-_MOST_DIGITS, min(_MOST_DIGITS, int(str(digits))))
+    return (F.bround if even else F.round)(a[0], kept)
 
 
 NUMBERS: dict[str, Builder] = {

@@ -29,9 +29,16 @@ def _substring(a: Arguments) -> Column:
         return F.substr(a[0], _count(start), _count(length))
     first = F.greatest(start, F.lit(1))
     # Characters left of the beginning use up the length; without a length there is nothing to use up.
-    kept = F.greatest(start + length - first, F.lit(0)) if len(a) > 2 else length
+    kept = _left_over(start, length) if len(a) > 2 else length
     found = F.substr(a[0], _count(first), _count(kept))
     return F.when(start.isNotNull() & length.isNotNull(), found)
+
+
+def _left_over(start: Column, length: Column) -> Column:
+    """The length from the first character on; no sum of 64-bit numbers is taken that could overflow."""
+    asked = F.greatest(length, F.lit(0))
+    used = F.greatest(asked + F.least(start, F.lit(0)), F.lit(1)) - F.lit(1)
+    return F.when(start >= 1, asked).otherwise(used)
 
 
 def _part(a: Arguments, *, left: bool) -> Column:
@@ -40,7 +47,7 @@ def _part(a: Arguments, *, left: bool) -> Column:
     if left:
         rest = F.left(a[0], F.greatest(F.char_length(a[0]) + count, F.lit(0)))
         return F.when(count < 0, rest).otherwise(F.left(a[0], count))
-    rest = F.substr(a[0], F.lit(1) - F.least(count, F.lit(0)))
+    rest = F.substr(a[0], _count(F.lit(1) - F.least(count.cast("bigint"), F.lit(0))))
     return F.when(count < 0, rest).otherwise(F.right(a[0], count))
 
 

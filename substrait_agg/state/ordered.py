@@ -17,7 +17,7 @@ from substrait_agg.state.keys import Keys, before
 from substrait_agg.state.ordered_run import OrderedRun, pieces
 from substrait_agg.state.ranks import find_ranks
 from substrait_agg.state.rows import Hashes, Indices, Mask
-from substrait_agg.state.run import HASH_MAX, RunFile, RunWriter, open_run
+from substrait_agg.state.run import HASH_MAX, RunFile, RunWriter, open_run, rows_at_once
 from substrait_agg.state.segments import Segments
 from substrait_agg.state.storage import Storage
 from substrait_agg.state.walk import find_first
@@ -119,6 +119,10 @@ class OrderedTree:
             )
             self.rows_read += rows
         return source >= 0, self._values(source, places)
+
+    def rows_at_once(self, rows: int) -> int:
+        """How many rows to ask for at once: `rows`, or fewer where they are long."""
+        return rows_at_once(self._readers, rows)
 
     def live(self, hashes: Hashes, chains: Chains) -> Segments:
         """All entries of each group with a weight above 0, in key order.

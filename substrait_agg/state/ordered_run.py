@@ -17,7 +17,7 @@ import pyarrow as pa
 from substrait_agg.state.entries import Chains, Entries, TreeLayout
 from substrait_agg.state.keys import Keys, before
 from substrait_agg.state.rows import Hashes, Indices, Mask
-from substrait_agg.state.run import HASH_MAX, RunReader
+from substrait_agg.state.run import HASH_MAX, RunReader, rows_at_once
 from substrait_agg.state.weights import Weights
 
 
@@ -87,7 +87,8 @@ class OrderedRun:
         self._first = np.array([page.entries.hashes[0] for page in pages], np.uint64)
         self._last = np.array([page.entries.hashes[-1] for page in pages], np.uint64)
         self._starts = np.cumsum([0, *(len(page.entries) for page in pages)])
-        self._fences: Keys | None = None
+        # Once worked out, the same run with other hashes live has them too.
+        self._fences: list[Keys] = []
 
     @staticmethod
     def of_reader(reader: RunReader, layout: TreeLayout) -> OrderedRun:
@@ -222,10 +223,10 @@ class OrderedRun:
 
     def _page_keys(self) -> Keys:
         """The first key of each page."""
-        if self._fences is None:
+        if not self._fences:
             begin = np.zeros(1, np.int64)
-            self._fences = Keys.concat([page.entries.keys.take(begin) for page in self._pages])
-        return self._fences
+            self._fences.append(Keys.concat([p.entries.keys.take(begin) for p in self._pages]))
+        return self._fences[0]
 
 
 def _bounds_in_page(
@@ -274,6 +275,6 @@ def pieces(
     if biggest is None:
         return
     page_rows = max(1, len(biggest.hashes[0]) * total // max(1, biggest.file.rows))
-    step = max(1, rows // page_rows)
+    step = max(1, rows_at_once(readers, rows) // page_rows)
     cuts = sorted({int(h) for h in biggest.first[step::step] if low < int(h) <= high})
     yield from zip([low, *cuts], [*(c - 1 for c in cuts), high], strict=True)

@@ -117,11 +117,12 @@ def _look(left: _Candidates) -> tuple[Indices, Indices, int]:
     gathered = gather(
         [Window(r, left.low[i], left.high[i]) for i, r in enumerate(left.runs)],
     )
+    # Over all questions the running sum may wrap around; what it grew by within one is right all the same.
     running = np.cumsum(gathered.weights)
     starts = np.searchsorted(gathered.owners, np.arange(len(left.ranks)), "left")
     before = running[starts] - gathered.weights[starts]
-    wanted = left.ranks - left.counts(left.low) + before
-    found = np.flatnonzero(running > wanted[gathered.owners])
+    wanted = left.ranks - left.counts(left.low)
+    found = np.flatnonzero(running - before[gathered.owners] > wanted[gathered.owners])
     owners, where = np.unique(gathered.owners[found], return_index=True)
     answers = found[where]
     source, places = np.full(len(wanted), -1, np.int64), np.zeros(len(wanted), np.int64)

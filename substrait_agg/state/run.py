@@ -7,7 +7,7 @@ opened, which touches two places per page and nothing else.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass
@@ -21,6 +21,8 @@ from substrait_agg.state.storage import Storage
 
 FORMAT = 1
 PAGE_ROWS = 131_072
+PAGE_BYTES = 1 << 26  # of rows that are long; a column of text holds 2 GiB
+PIECE_BYTES = 1 << 28  # of rows that are read at once
 HASH_MAX = (1 << 64) - 1
 
 
@@ -50,6 +52,8 @@ class RunFile:
 class RunWriter:
     """Writes a run; tables come in order of their `hash` column and are cut into pages of `page_rows` rows.
 
+    Where rows are long, a page has fewer, so that it takes about `PAGE_BYTES`.
+
     Nothing is created before the first row; `close` returns None for a run without rows.
     """
 
@@ -62,6 +66,7 @@ class RunWriter:
         self._page_rows = page_rows
         self._waiting: list[pa.Table] = []
         self._waiting_rows = 0
+        self._waiting_bytes = 0
         self._rows = 0
         self._open = ExitStack()
         self._writer: pa.RecordBatchFileWriter | None = None
@@ -72,18 +77,25 @@ class RunWriter:
             return
         self._waiting.append(table)
         self._waiting_rows += table.num_rows
-        while self._waiting_rows >= self._page_rows:
-            self._write_page(self._page_rows)
+        self._waiting_bytes += table.nbytes
+        while self._waiting_rows >= (rows := self._rows_of_page()):
+            self._write_page(rows)
+
+    def _rows_of_page(self) -> int:
+        within = self._waiting_rows * PAGE_BYTES // max(1, self._waiting_bytes)
+        return max(1, min(self._page_rows, within))
 
     def _write_page(self, rows: int) -> None:
         table = pa.concat_tables(self._waiting)
         page, rest = table.slice(0, rows), table.slice(rows)
         self._waiting = [rest] if rest.num_rows else []
-        self._waiting_rows = rest.num_rows
+        self._waiting_rows, self._waiting_bytes = rest.num_rows, rest.nbytes
         if self._writer is None:
             sink = self._open.enter_context(self._storage.create(self._name))
             self._writer = pa.ipc.new_file(sink, self._schema)
-        self._writer.write_batch(page.combine_chunks().to_batches()[0])
+        # Several, should the rows of the page be so uneven that one column does not hold them.
+        for batch in page.combine_chunks().to_batches():
+            self._writer.write_batch(batch)
         self._rows += page.num_rows
 
     def close(self) -> RunFile | None:
@@ -95,7 +107,7 @@ class RunWriter:
         self._writer.close()
         self._open.close()
         size, crc = self._storage.checksum(self._name)
-        _verified[self._storage.root, self._name] = crc
+        _remember((self._storage.root, self._name), crc)
         return RunFile(self._name, self._rows, size, crc)
 
 
@@ -137,9 +149,19 @@ class RunReader:
         return pa.Table.from_batches(parts, self.schema)
 
 
+def rows_at_once(readers: Sequence[RunReader], rows: int) -> int:
+    """How many rows to take out of runs at once: `rows`, or fewer where they take more than `PIECE_BYTES`."""
+    total = sum(reader.file.rows for reader in readers)
+    size = sum(reader.file.bytes for reader in readers)
+    if size <= PIECE_BYTES:  # all of it; and of tiny files the rows are the least part
+        return rows
+    return max(1, min(rows, PIECE_BYTES * total // size))
+
+
 _CACHE_RUNS = 256
+_KNOWN_RUNS = 1 << 14
 _opened: OrderedDict[tuple[str, str], RunReader] = OrderedDict()
-_verified: dict[tuple[str, str], int] = {}
+_verified: OrderedDict[tuple[str, str], int] = OrderedDict()
 
 
 def open_run(storage: Storage, file: RunFile) -> RunReader:
@@ -154,11 +176,19 @@ def open_run(storage: Storage, file: RunFile) -> RunReader:
         return _with_range(_opened[key], file)
     if _verified.get(key) != file.crc:
         _verify(storage, file)
-        _verified[key] = file.crc
+    _remember(key, file.crc)
     _opened[key] = RunReader(storage, file)
     while len(_opened) > _CACHE_RUNS:
         _opened.popitem(last=False)
     return _opened[key]
+
+
+def _remember(key: tuple[str, str], crc: int) -> None:
+    """Note that a file is what it should be; the runs that were used last are known, a process may live for years."""
+    _verified[key] = crc
+    _verified.move_to_end(key)
+    while len(_verified) > _KNOWN_RUNS:
+        _verified.popitem(last=False)
 
 
 def _with_range(reader: RunReader, file: RunFile) -> RunReader:

@@ -13,7 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from substrait_agg.state.rows import Hashes, Indices, Mask, as_mask, group_rows, rows_equal, take
-from substrait_agg.state.run import HASH_MAX, RunFile, RunReader, RunWriter, open_run
+from substrait_agg.state.run import (
+    HASH_MAX,
+    RunFile,
+    RunReader,
+    RunWriter,
+    open_run,
+    rows_at_once,
+)
 from substrait_agg.state.storage import Storage
 
 KEYS_FROM = 2  # columns before the first key column
@@ -77,6 +84,21 @@ class Tree:
         none = np.zeros(0, np.int64)
         table = pa.Table.from_batches(rows, self._schema).combine_chunks()
         return Found(np.concatenate([none, *positions]), table, np.concatenate([none, *met]))
+
+    def rows_at_once(self, rows: int) -> int:
+        """How many rows to look up at once: `rows`, or fewer where they are long."""
+        return rows_at_once(self._runs, rows)
+
+    def rows_of(self, hashes: Hashes, columns: Sequence[str]) -> pa.Table:
+        """The rows of some hashes in all runs, those of keys that are gone and rows that have a newer one included.
+
+        Args:
+            hashes: ascending, each once.
+            columns: names of the columns wanted.
+        """
+        schema = pa.schema([self._schema.field(name) for name in columns])
+        parts = [part for run in self._runs for part in _rows_of(run, hashes, columns)]
+        return pa.Table.from_batches(parts, schema)
 
     def _lookup_run(
         self, run: RunReader, hashes: Hashes, keys: Sequence[pa.Array], probes: Indices
@@ -142,9 +164,23 @@ class Tree:
         if biggest is None:
             return
         page_rows = max(1, len(biggest.hashes[0]) * total // max(1, biggest.file.rows))
-        step = max(1, SCAN_ROWS // page_rows)
+        step = max(1, rows_at_once(self._runs, SCAN_ROWS) // page_rows)
         cuts = sorted({int(h) for h in biggest.first[step::step] if low < int(h) <= high})
         yield from zip([low, *cuts], [*(c - 1 for c in cuts), high], strict=True)
+
+
+def _rows_of(run: RunReader, hashes: Hashes, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    start = int(np.searchsorted(hashes, np.uint64(run.file.low), "left"))
+    stop = int(np.searchsorted(hashes, np.uint64(run.file.high), "right"))
+    if start == stop:
+        return
+    for p in run.pages_between(int(hashes[start]), int(hashes[stop - 1])):
+        low = np.searchsorted(run.hashes[p], hashes[start:stop], "left")
+        lengths = np.searchsorted(run.hashes[p], hashes[start:stop], "right") - low
+        ends = np.cumsum(lengths)
+        if ends[-1]:
+            at = np.repeat(low - ends + lengths, lengths) + np.arange(ends[-1])
+            yield run.pages[p].select(list(columns)).take(pa.array(at))
 
 
 def _lookup_chains(

@@ -112,8 +112,10 @@ def test_types_are_those_that_binding_takes() -> None:
         name = entry.get("name") or kinds.get(entry["type"], entry["type"].lower())
         digits = (entry["max_precision"],) if "max_precision" in entry else ()
         context = Context(Problems("strict"), STANDARD)
-        assert context.check_type(Type(name, params=digits), ""), name
-        assert entry["system_metadata"]["supported_as_column"] == is_keyable(Type(name))
+        # A struct without fields is no column.
+        type_ = Type(name, params=digits, children=(Type("i64"),) if name == "struct" else ())
+        assert context.check_type(type_, ""), name
+        assert entry["system_metadata"]["supported_as_column"] == is_keyable(type_)
         if digits and name != "decimal":
             finer = Type(name, params=(digits[0] + 1,))
             assert context.kept(finer, "").params == digits or name == "interval_compound"

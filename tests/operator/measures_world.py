@@ -20,7 +20,7 @@ from substrait_agg.commit.files import LocalFiles
 from substrait_agg.commit.ranges import clip, partition_range, sort_hash
 from substrait_agg.commit.task import TaskPlan, TaskResult, run_task
 from substrait_agg.flow.graph import AggregateNode
-from substrait_agg.operator import moments, ranked, ranks
+from substrait_agg.operator import moments, ranked, ranks, values
 from substrait_agg.operator.names import POSITION, WEIGHT
 from substrait_agg.operator.spec import OperatorSpec, TreeSpec, operator_spec
 from substrait_agg.plan.arrow import to_arrow
@@ -279,12 +279,12 @@ class World:
         """The view is what recomputation gives, and the sum of all changes is the view."""
         view, wanted = self.view(), self.expected()
         assert view.keys() == wanted.keys()
-        for key, values in view.items():
-            for measure, got, want in zip(self.node.measures, values, wanted[key], strict=True):
+        for key, row in view.items():
+            for measure, got, want in zip(self.node.measures, row, wanted[key], strict=True):
                 if measure.kind == "surrogate_key":
                     continue
                 assert agree(measure.kind, got, want), (key, measure, got, want)
-        assert +self.log == Counter({(*key, *values): 1 for key, values in view.items()})
+        assert +self.log == Counter({(*key, *row): 1 for key, row in view.items()})
 
 
 def agree(kind: str, got: Any, want: Any) -> bool:
@@ -317,7 +317,7 @@ def small_parts(rows: int) -> Iterator[None]:
     with ExitStack() as stack:
         for module, name in (
             (ordered, "SCAN_ROWS"), (ordered, "GROUPS_AT_ONCE"), (tree, "SCAN_ROWS"), (walk, "FIRST_ROWS"),
-            (moments, "CHUNK"), (ranks, "CHUNK"), (ranked, "LARGE"),
+            (moments, "CHUNK"), (ranks, "CHUNK"), (ranked, "LARGE"), (values, "READ_ENTRIES"),
         ):  # fmt: skip
             stack.enter_context(patch.object(module, name, rows))
         yield

@@ -20,6 +20,8 @@ from substrait_agg.flow.graph import AggregateNode
 from substrait_agg.flow.measures import share
 from substrait_agg.functions.accumulators import EarlyRetraction, WeightKind
 from substrait_agg.operator.names import WEIGHT
+from tests.operator.measures_build import measure
+from tests.operator.measures_build import row as some_row
 from tests.operator.measures_draw import DRAWS, KEYS, Draft, Stream, column, node_of
 from tests.operator.measures_reference import Row, Values, canonical, evaluate, value_of
 from tests.operator.measures_world import Shown, World, merging_soon
@@ -272,3 +274,27 @@ def test_an_insertion_and_its_retraction_in_one_batch_are_not_early(tmp_path: Pa
     world = World(guarded(node_of(("k0",), (), "sign"), "refuse"), tmp_path)
     world.batch([row(1, "a", -1), row(1, "a", 1), row(1, "b", 1)])
     assert world.view() == {(1,): ()}
+
+
+@pytest.mark.parametrize("early", ["refuse", "quarantine"])
+@pytest.mark.parametrize("kind", ["first", "last"])
+def test_a_policy_changes_no_arrival(kind: str, early: EarlyRetraction, tmp_path: Path) -> None:
+    """Without an early retraction all policies show the same, also where a batch brings equal rows apart from each other."""
+    node = node_of(("k0",), (measure(kind, "text"),), "sign")  # type: ignore[arg-type]
+    worlds: list[World] = []
+    for policy in (node, guarded(node, early)):
+        folder = tmp_path / str(len(worlds))
+        folder.mkdir()
+        worlds.append(World(policy, folder))
+    random = Random(f"{kind} {early}")
+    there: list[Row] = []
+    for _ in range(12):
+        fresh = [some_row(k0=random.choice((1, 2)), text=random.choice("abcd")) for _ in range(6)]
+        dropped = random.sample(there, min(2, len(there)))
+        for drop in dropped:
+            there.remove(drop)
+        there += fresh
+        rows = [*fresh, *(replace(d, weight=-1) for d in dropped)]
+        for world in worlds:
+            world.batch(rows)
+        assert worlds[0].view() == worlds[1].view()

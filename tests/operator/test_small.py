@@ -18,7 +18,9 @@ from substrait_agg.operator.small import small_quotient
 from substrait_agg.operator.spec import MeasureSpec, OperatorSpec
 from substrait_agg.plan.types import FP32, FP64, I8, I64, Type, decimal
 
-TYPES = (I8, I64, FP64, FP32, decimal(38, 0), decimal(10, 2), decimal(38, 6), decimal(38, 12))
+TYPES = (
+    I8, I64, FP64, FP32, decimal(38, 0), decimal(10, 2), decimal(38, 6), decimal(38, 12), decimal(38, 30),
+)  # fmt: skip
 TOTALS = st.one_of(
     st.integers(-1000, 1000),
     st.integers(-(2**61), 2**61),

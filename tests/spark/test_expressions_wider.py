@@ -233,3 +233,27 @@ def test_intervals_are_added(spark: SparkSession) -> None:
             (call("add_intervals", DAYS, (DAYS, (1, 1)), (DAYS, (2, 5))), dt.timedelta(3, 0, 6)),
         ],
     )
+
+
+LEAST64 = -(2**63)
+
+
+def test_positions_and_counts_at_the_ends_of_64_bits(spark: SparkSession) -> None:
+    """Producers write the greatest integer for "all the rest"; nothing overflows on the way."""
+    hello = (STRING, "hello")
+    check(
+        spark,
+        [
+            (call("substring", STRING, hello, (I64, 2), (I64, MAX64)), "ello"),
+            (call("substring", STRING, hello, (I64, -2), (I64, MAX64)), "hello"),
+            (call("substring", STRING, hello, (I64, MAX64), (I64, 1)), ""),
+            (call("substring", STRING, hello, (I64, LEAST64), (I64, MAX64)), ""),
+            (call("substring", STRING, hello, (I64, 2), (I64, LEAST64)), ""),
+            (call("left", STRING, hello, (I64, LEAST64)), ""),
+            (call("right", STRING, hello, (I64, LEAST64)), ""),
+            (call("right", STRING, hello, (I64, MAX64)), "hello"),
+            (call("round", I64, (I64, 5), (I32, -(2**31))), 0),
+            (call("round", FP64, (FP64, 5e-324), (I32, 2**31 - 1)), 5e-324),
+            (call("round", FP64, (FP64, 1e308), (I32, -(2**31))), 0.0),
+        ],
+    )

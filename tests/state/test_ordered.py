@@ -342,3 +342,15 @@ def test_a_tree_without_runs_has_nothing() -> None:
         assert not found.any()
         assert plain(values) == [(None, None, None)]
         assert list(tree.scan()) == []
+
+
+def test_ranks_of_huge_weights_are_right_however_many_are_asked_for() -> None:
+    """What all questions look at together may weigh more than 64 bits hold."""
+    layout = TreeLayout(INTEGERS)
+    weight, count, values = 2**49, 40_000, 10
+    rows: Rows = [((7, 0), (i,), weight) for i in range(values)]
+    asked = np.linspace(0, values * weight - 1, count).astype(np.int64)
+    with a_tree(layout, [rows], 4, extra=True) as (tree, _, _):
+        found, (there,) = tree.at_ranks(*groups([(7, 0)]), np.zeros(count, np.int64), asked)
+    assert found.all()
+    assert there.to_numpy().tolist() == (asked // weight).tolist()

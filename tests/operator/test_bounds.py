@@ -1,0 +1,207 @@
+"""What a batch costs in Python calls and holds in memory does not depend on how many groups and how much text it has."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from types import FrameType
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from substrait_agg.commit import buckets
+from substrait_agg.commit.task import run_task
+from substrait_agg.errors import RunFailed
+from substrait_agg.operator import values
+from substrait_agg.state import run
+from substrait_agg.state.ordered import OrderedTree
+from substrait_agg.state.segments import Segments
+from tests.operator import measures_world
+from tests.operator.measures_build import EVERYTHING, gone, measure, row, world
+from tests.operator.measures_draw import DRAWS, Draft, node_of
+from tests.operator.measures_reference import Row
+from tests.operator.measures_world import Version, World
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """How many Python functions a piece of work calls."""
+    count = 0
+
+    def called(_frame: FrameType, event: str, _argument: Any) -> None:
+        nonlocal count
+        count += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(called)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+class Counted(World):
+    """Counts the Python calls of its tasks, which get their rows in one piece."""
+
+    calls = 0
+
+    def _task(self, *arguments: Any, **more: Any) -> Any:
+        def counted(plan: Any, batches: list[pa.RecordBatch]) -> Any:
+            whole = pa.Table.from_batches(batches).combine_chunks().to_batches()
+            results: list[Any] = []
+            self.calls = calls_of(lambda: results.append(run_task(plan, whole)))
+            return results[0]
+
+        with patch.object(measures_world, "run_task", counted):
+            return super()._task(*arguments, **more)
+
+
+def mixed(groups: int) -> list[Row]:
+    """A row per group, with something in the columns that most measures read."""
+    return [
+        row(
+            k0=i, long=i % 7, int=i % 5, double=i * 0.5, y=i * 0.25, single=0.5, text=str(i % 9),
+            flag=bool(i % 2), list=[i % 3, None], tiny=i % 3, huge=i % 7, bytes=b"x",
+            pair={"f0": 1, "f1": 2.0}, map=[("a", i % 3)], doubles=[1.0, 2.0], sure_long=i % 4,
+        )
+        for i in range(groups)
+    ]  # fmt: skip
+
+
+def calls_for(kind: str, groups: int, folder: Path) -> int:
+    """The calls of a batch in which some groups go, some come and some change."""
+    random = Random(kind)
+    measures = tuple(DRAWS[kind](Draft(random, f"m{i}")) for i in range(3))  # type: ignore[index]
+    folder.mkdir()
+    made = Counted(node_of(("k0",), measures, "sign"), folder)
+    made.batch(mixed(groups))
+    made.batch([*gone(*mixed(groups)[::2]), *mixed(groups + groups // 2)[groups // 2 :]])
+    return made.calls
+
+
+@pytest.mark.parametrize("kind", DRAWS)
+def test_no_kind_of_measure_loops_over_groups(kind: str, tmp_path: Path) -> None:
+    """Ten times the groups, and as many calls but for a few rounds of a bisection."""
+    few, many = (calls_for(kind, n, tmp_path / str(n)) for n in (50, 500))
+    assert many <= few + 100
+
+
+def calls_with_shared_hashes(groups: int, folder: Path) -> int:
+    """The calls of a batch of new groups, each with the hash of a group that is there."""
+    folder.mkdir()
+    made = Counted(node_of(("k0", "k1"), (measure("min", "long"),), "sign"), folder)
+
+    def hashes(key: Any) -> tuple[int, int]:
+        # As Spark's hashes do it, which skip nulls.
+        return hash(tuple(str(k) for k in key if k is not None)) % 2**31, 7
+
+    with patch.object(made, "_hashes", hashes):
+        made.batch([row(k0=i, long=i) for i in range(groups)])
+        made.batch([row(k1=str(i), long=-i) for i in range(groups)])
+        calls = made.calls
+        made.check()
+        made.batch([*gone(*(row(k0=i, long=i) for i in range(groups))), row(k1="0", long=5)])
+        made.check()
+    return calls
+
+
+def test_groups_that_share_hashes_are_told_apart_all_at_once(tmp_path: Path) -> None:
+    """Keys (x, null) and (null, x) have one hash in Spark, so such groups are not rare."""
+    few, many = (calls_with_shared_hashes(n, tmp_path / str(n)) for n in (30, 300))
+    assert many <= few + 100
+
+
+def test_new_groups_of_a_hash_get_the_numbers_that_are_free(tmp_path: Path) -> None:
+    """Many groups of one hash come, go and come back, over merges that forget those that are gone."""
+    made = world(tmp_path, *EVERYTHING, spread=1, page_rows=2)
+    random = Random(5)
+    with measures_world.merging_soon(1, 1 << 20):
+        there: set[int] = set()
+        for _ in range(12):
+            moved = set(random.sample(range(12), 5))
+            made.batch(
+                [
+                    *gone(*(row(k0=k, long=k) for k in moved & there)),
+                    *(row(k0=k, long=k) for k in moved - there),
+                ]
+            )
+            there ^= moved
+            made.check()
+
+
+def test_groups_that_are_read_whole_are_read_some_at_a_time(tmp_path: Path) -> None:
+    """A slice may touch many groups of many values: never more values than allowed are held, but for a larger group."""
+    held: list[int] = []
+    live = OrderedTree.live
+
+    def watched(tree: OrderedTree, *place: Any) -> Segments:
+        found = live(tree, *place)
+        held.append(int(found.offsets[-1]))
+        return found
+
+    kinds = (
+        measure("list", "long"),
+        measure("mode", "long"),
+        measure("string_agg", "text", constants=(",",)),
+    )
+    made = world(tmp_path, *kinds)
+    with patch.object(values, "READ_ENTRIES", 10), patch.object(OrderedTree, "live", watched):
+        made.batch([row(k0=k, long=i, text=str(i)) for k in range(20) for i in range(4)])
+        assert max(held) <= 20
+        made.batch([row(k0=3, long=i, text=str(i)) for i in range(50)])
+        held.clear()
+        made.batch([row(k0=k, long=9, text="9") for k in range(20)])
+        assert 50 <= max(held) <= 70
+    made.check()
+
+
+def test_rows_that_are_long_are_set_aside_like_rows_that_are_many(tmp_path: Path) -> None:
+    """A slice is bounded in bytes: one column of text holds no more than 2 GiB."""
+    made = world(tmp_path, *EVERYTHING, slice_bytes=10_000)
+    rows = [row(k0=i, long=i, text=str(i) * 1000) for i in range(60)]
+    with patch.object(
+        buckets.Buckets, "add", autospec=True, side_effect=buckets.Buckets.add
+    ) as add:
+        made.batch(rows)
+        assert add.call_count > 5
+        made.check()
+        add.reset_mock()
+        made.batch([row(k0=i, long=i, text="") for i in range(60)])
+        assert not add.call_count
+    made.check()
+
+
+def test_few_rows_are_held_at_once_where_what_is_kept_of_their_groups_is_long(
+    tmp_path: Path,
+) -> None:
+    """A slice brings the stored rows of its groups into memory, so short rows may need short slices."""
+    made = world(tmp_path, *EVERYTHING)
+    with patch.object(
+        buckets.Buckets, "add", side_effect=AssertionError
+    ):  # nothing is kept yet, or little
+        made.batch([row(k0=99)])
+        made.batch([row(k0=i, long=i, text=str(i) * 500) for i in range(60)])
+    short = [row(k0=i, long=-i, text="") for i in range(60)]
+    add = patch.object(buckets.Buckets, "add", autospec=True, side_effect=buckets.Buckets.add)
+    with add as added, patch.object(run, "PIECE_BYTES", 20_000):
+        made.batch(short)
+        assert 3 < added.call_count < 20
+    made.check()
+
+
+def test_surrogate_keys_last_for_a_hundred_million_versions(tmp_path: Path) -> None:
+    """Four years of a batch per second; then the batch fails with a reason."""
+    made = world(tmp_path, measure("surrogate_key"))
+    made.now = Version(10**8, trees=made.now.trees)
+    made.batch([row(k0=1)])
+    assert 0 < made.value(1)[0] < 2**63
+    made.now = Version(2**27 - 1, made.now.group, trees=made.now.trees)
+    with pytest.raises(RunFailed) as caught:
+        made.batch([row(k0=2)])
+    assert caught.value.code == "SURROGATE_KEYS_EXHAUSTED"
+    assert np.iinfo(np.int64).max > made.value(1)[0]

@@ -1,0 +1,89 @@
+"""Runs: pages bounded in rows and bytes, nothing lost at their edges, and what a process remembers of runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from substrait_agg.commit.files import LocalFiles
+from substrait_agg.state import run as runs
+from substrait_agg.state.run import RunFile, RunWriter, open_run
+from substrait_agg.state.tree import Tree
+
+SCHEMA = pa.schema({"hash": pa.uint64(), "dead": pa.bool_(), "k0": pa.int64(), "text": pa.string()})
+
+
+def texts(lengths: list[int], start: int = 0) -> pa.Table:
+    """Rows with texts of these lengths."""
+    count = len(lengths)
+    return pa.table(
+        {
+            "hash": pa.array(np.arange(start, start + count, dtype=np.uint64)),
+            "dead": np.zeros(count, np.bool_),
+            "k0": np.arange(start, start + count),
+            "text": ["x" * n for n in lengths],
+        },
+        schema=SCHEMA,
+    )
+
+
+def write(files: LocalFiles, name: str, *tables: pa.Table) -> RunFile:
+    """A run."""
+    writer = RunWriter(files, name, SCHEMA)
+    for table in tables:
+        writer.write(table)
+    made = writer.close()
+    assert made is not None
+    return made
+
+
+def test_a_page_has_fewer_rows_where_they_are_long(tmp_path: Path) -> None:
+    """Columns of text hold 2 GiB, and a page is read as a whole; short rows still fill pages by number."""
+    files = LocalFiles(tmp_path)
+    with patch.object(runs, "PAGE_BYTES", 10_000):
+        lengths = [[1000] * 40, [1] * 40, [5000] * 10]
+        made = write(files, "long", *(texts(n, 100 * i) for i, n in enumerate(lengths)))
+    reader = open_run(files, made)
+    whole = pa.Table.from_batches(reader.pages)
+    assert (
+        whole.column("text")
+        .combine_chunks()
+        .equals(pa.concat_arrays([texts(n).column("text").combine_chunks() for n in lengths]))
+    )
+    assert all(page.nbytes < 40_000 for page in reader.pages)
+    assert len(reader.pages) < 30
+
+
+def test_merges_read_long_rows_some_at_a_time(tmp_path: Path) -> None:
+    """A piece of a merge is bounded in bytes as in rows."""
+    files = LocalFiles(tmp_path)
+    with patch.object(runs, "PAGE_BYTES", 4_000), patch.object(runs, "PIECE_BYTES", 20_000):
+        files_ = [write(files, f"run-{i}", texts([200] * 300)) for i in range(2)]
+        pieces = list(Tree(files, files_, SCHEMA, 1).scan())
+    assert sum(piece.num_rows for piece in pieces) == 300
+    assert max(piece.nbytes for piece in pieces) < 40_000
+
+
+@pytest.mark.soak
+def test_a_page_of_uneven_rows_beyond_two_gib_loses_none(tmp_path: Path) -> None:
+    """A page that one column of text cannot hold becomes several."""
+    files = LocalFiles(tmp_path)
+    with patch.object(runs, "PAGE_BYTES", 1 << 40):
+        made = write(files, "wide", *(texts([1 << 20] * 300, 300 * i) for i in range(8)))
+    reader = open_run(files, made)
+    assert sum(page.num_rows for page in reader.pages) == made.rows == 2400
+
+
+def test_a_process_forgets_runs_that_it_has_not_used_for_long(tmp_path: Path) -> None:
+    """A worker lives as long as its stream, and every batch writes runs."""
+    files = LocalFiles(tmp_path)
+    with patch.object(runs, "_KNOWN_RUNS", 5):
+        made = [write(files, f"run-{i}", texts([1])) for i in range(20)]
+        assert len(runs._verified) == 5
+        for file in made:
+            assert open_run(files, file).file == file
+        assert len(runs._verified) == 5
