@@ -26,21 +26,31 @@ from substrait_agg.state.rows import as_mask
 
 BIN_DIGITS = 2  # a bin is 64 bits wide
 BIN_BASE = {"float": -3, "product": -5}  # its coefficients begin that many digits from its own unit
-# Products reach 2^2048, sums of 2^63 of them with weights of 63 bits 2^2174: bin 40 is out of their reach.
+# Bins that no finite value has: they count NaN, +inf and -inf.
 NAN_BIN, PLUS_BIN, MINUS_BIN = 40, 42, 44
-# Digits from here up are counts of NaN, +inf and -inf, four digits each.
-REGISTERS = BIN_DIGITS * NAN_BIN
+REGISTER_BINS = (NAN_BIN, PLUS_BIN, MINUS_BIN)
 REGISTER_DIGITS = 4
+_ALL_REGISTERS = len(REGISTER_BINS) * REGISTER_DIGITS
+_WITH_REGISTERS = (
+    1 << 12
+)  # added to the stored position of a group whose registers are stored behind its digits
 PART_POWER = 18
 _ROOM = 1 << 61
 
 
 @dataclass(frozen=True, slots=True)
 class FloatDigits:
-    """Digits of a float accumulator: `digits[0]` stands at position `base`."""
+    """Digits of a float accumulator.
+
+    Attributes:
+        base: position of `digits[0]`.
+        digits: of the finite values.
+        registers: counts of NaN, +inf and -inf, four digits each; None where all are 0.
+    """
 
     base: int
     digits: exact.Digits
+    registers: exact.Digits | None = None
 
 
 def int64_column(table: pa.Table, name: str) -> npt.NDArray[np.int64]:
@@ -119,6 +129,23 @@ def float_digits(
     bins = int64_column(table, f"b{ordinal}")
     if not len(bins):
         return FloatDigits(below, local)
+    special = bins >= NAN_BIN
+    if not special.any():
+        return _at_bins(local, bins, below)
+    registers = exact.zeros(_ALL_REGISTERS, len(bins))
+    for register, bin_ in enumerate(REGISTER_BINS):
+        rows = np.flatnonzero(bins == bin_)
+        # Such a value comes as 1 in units of its bin.
+        counts = local[-below : REGISTER_DIGITS - below, rows]
+        start = REGISTER_DIGITS * register
+        registers[start : start + len(counts), rows] = counts
+    local[:, special] = 0
+    finite = _at_bins(local, np.where(special, 0, bins), below)
+    return FloatDigits(finite.base, finite.digits, registers)
+
+
+def _at_bins(local: exact.Digits, bins: npt.NDArray[np.int64], below: int) -> FloatDigits:
+    """Each row's digits at the position of its bin."""
     low, high = int(bins.min()), int(bins.max())
     base = BIN_DIGITS * low + below
     if low == high:
@@ -149,11 +176,27 @@ def add_floats(left: FloatDigits, right: FloatDigits) -> FloatDigits:
     for part in (left, right):
         start = part.base - base
         digits[start : start + len(part.digits)] += part.digits
-    return FloatDigits(base, exact.carry(digits))
+    return FloatDigits(base, exact.carry(digits), _add_registers(left.registers, right.registers))
+
+
+def _add_registers(left: exact.Digits | None, right: exact.Digits | None) -> exact.Digits | None:
+    if left is None or right is None:
+        total = left if right is None else right
+        if total is None:
+            return None
+        total = total.copy()
+    else:
+        total = left + right
+    for start in range(0, _ALL_REGISTERS, REGISTER_DIGITS):
+        exact.carry(total[start : start + REGISTER_DIGITS])
+    return total if total.any() else None
 
 
 def pack_floats(value: FloatDigits) -> tuple[pa.Array, pa.Array]:
-    """Stored form of carried digits: position of the lowest nonzero digit, list of digits up to the highest."""
+    """Stored form of carried digits: position of the lowest nonzero digit, list of digits up to the highest.
+
+    Where a group has registers, they stand behind its digits, and its position says so.
+    """
     nonzero = value.digits != 0
     length, rows = value.digits.shape
     some = nonzero.any(axis=0)
@@ -161,11 +204,18 @@ def pack_floats(value: FloatDigits) -> tuple[pa.Array, pa.Array]:
     last = np.where(some, length - np.argmax(nonzero[::-1], axis=0), 0)
     depth = np.arange(length)
     inside = (depth >= first[:, None]) & (depth < last[:, None])
+    stored, position = value.digits, first + value.base
+    if value.registers is not None:
+        counting = np.asarray(value.registers.any(axis=0))
+        position = position + np.where(counting, _WITH_REGISTERS, 0)
+        tails = np.broadcast_to(counting[:, None], (rows, _ALL_REGISTERS))
+        inside = np.concatenate([inside, tails], axis=1)
+        stored = np.concatenate([stored, value.registers])
     offsets = np.zeros(rows + 1, np.int32)
-    np.cumsum(last - first, out=offsets[1:])
-    digits = value.digits.T[inside].astype(np.int32)
+    np.cumsum(inside.sum(axis=1), out=offsets[1:])
+    digits = stored.T[inside].astype(np.int32)
     lists = pa.ListArray.from_arrays(pa.array(offsets), pa.array(digits))
-    return pa.array((first + value.base).astype(np.int16)), lists
+    return pa.array(position.astype(np.int16)), lists
 
 
 def unpack_fixed(values: pa.Array) -> exact.Digits:
@@ -177,31 +227,37 @@ def unpack_fixed(values: pa.Array) -> exact.Digits:
 
 def unpack_floats(positions: pa.Array, lists: pa.ListArray) -> FloatDigits:
     """Digits from their stored form."""
-    lengths = np.diff(lists.offsets.to_numpy())
+    lengths = np.diff(lists.offsets.to_numpy()).astype(np.int64)
     start = positions.to_numpy().astype(np.int64)
-    if not len(lengths) or not lengths.any():
-        return FloatDigits(0, exact.zeros(1, len(lengths)))
-    some = lengths > 0
-    base = int(start[some].min())
-    top = int((start + lengths)[some].max())
+    counting = start >= _WITH_REGISTERS // 2
+    start = start - np.where(counting, _WITH_REGISTERS, 0)
+    finite = lengths - np.where(counting, _ALL_REGISTERS, 0)
     rows = np.repeat(np.arange(len(lengths)), lengths)
     within = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    stored = lists.flatten().to_numpy()
+    some = finite > 0
+    base = int(start[some].min()) if some.any() else 0
+    top = int((start + finite)[some].max()) if some.any() else 1
     digits = exact.zeros(top - base, len(lengths))
-    digits[start[rows] - base + within, rows] = lists.flatten().to_numpy()
-    return FloatDigits(base, digits)
+    here = np.asarray(within < finite[rows])
+    digits[start[rows[here]] - base + within[here], rows[here]] = stored[here]
+    if not counting.any():
+        return FloatDigits(base, digits)
+    registers = exact.zeros(_ALL_REGISTERS, len(lengths))
+    registers[(within - finite[rows])[~here], rows[~here]] = stored[~here]
+    return FloatDigits(base, digits, registers)
 
 
 def split_registers(value: FloatDigits) -> tuple[FloatDigits, list[npt.NDArray[np.int64]]]:
     """The finite part of carried float digits, and the counts of NaN, +inf and -inf (sign matters only)."""
     rows = value.digits.shape[1]
-    keep = min(len(value.digits), max(0, REGISTERS - value.base))
-    finite = value.digits[:keep] if keep else exact.zeros(1, rows)
+    finite = FloatDigits(value.base, value.digits)
+    if value.registers is None:
+        return finite, [np.zeros(rows, np.int64) for _ in REGISTER_BINS]
     counts = []
-    for register in range(3):
-        start = REGISTERS + REGISTER_DIGITS * register - value.base
-        part = value.digits[max(0, start) : max(0, start + REGISTER_DIGITS)]
+    for start in range(0, _ALL_REGISTERS, REGISTER_DIGITS):
         sign = np.zeros(rows, np.int64)
-        for digit in part:
+        for digit in value.registers[start : start + REGISTER_DIGITS]:
             sign = np.where(digit != 0, np.sign(digit), sign)
         counts.append(sign)
-    return FloatDigits(value.base if keep else 0, finite), counts
+    return finite, counts

@@ -60,7 +60,8 @@ class RowGroups:
 
     def add_up_floats(self, value: FloatDigits) -> FloatDigits:
         """Per group, the sum of its rows' float digits."""
-        return FloatDigits(value.base, self.add_up(value.digits))
+        registers = None if value.registers is None else self.add_up(value.registers)
+        return FloatDigits(value.base, self.add_up(value.digits), registers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,9 +72,13 @@ def _restored_floats(rows: pa.Table, ordinal: int, at: Indices, count: int) -> F
     if not len(at):
         return FloatDigits(0, exact.zeros(1, count))
     stored = unpack_floats(_chunk(rows, f"p{ordinal}"), _chunk(rows, f"f{ordinal}"))
-    digits = np.zeros((len(stored.digits), count), np.int64)
+    digits = exact.zeros(len(stored.digits), count)
     digits[:, at] = stored.digits
-    return FloatDigits(stored.base, digits)
+    if stored.registers is None:
+        return FloatDigits(stored.base, digits)
+    registers = exact.zeros(len(stored.registers), count)
+    registers[:, at] = stored.registers
+    return FloatDigits(stored.base, digits, registers)
 
 
 def _chunk(table: pa.Table, name: str) -> pa.Array:
@@ -95,7 +99,9 @@ def stored_rows(
     floats: list[pa.Array] = []
     for ordinal in sorted(state.floats):
         value = state.floats[ordinal]
-        dead &= (value.digits == 0).all(axis=0)
+        dead &= ~value.digits.any(axis=0)
+        if value.registers is not None:
+            dead &= ~value.registers.any(axis=0)
         floats.extend(pack_floats(value))
     digits = spec.layout.digits
     packed = np.ascontiguousarray(state.fixed.T.astype(np.int32))

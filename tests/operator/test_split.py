@@ -18,7 +18,6 @@ from substrait_agg.functions.accumulators import Accumulator, WeightKind, digits
 from substrait_agg.operator.delta import (
     FloatDigits,
     add_floats,
-    add_up,
     coefficients,
     fixed_digits,
     float_digits,
@@ -26,6 +25,7 @@ from substrait_agg.operator.delta import (
     split_registers,
     unpack_floats,
 )
+from substrait_agg.operator.groups import RowGroups
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.operator.split import split_accumulator, split_rows
 
@@ -96,8 +96,8 @@ def integer_of(digits: exact.Digits) -> int:
 
 def total(value: FloatDigits) -> FloatDigits:
     """All rows added up and carried, through the stored form."""
-    order = np.arange(value.digits.shape[1])
-    summed = FloatDigits(value.base, add_up(value.digits, np.zeros(1, np.int64), order))
+    one = RowGroups.of(np.zeros(value.digits.shape[1], np.int64), 1)
+    summed = one.add_up_floats(value)
     return unpack_floats(*pack_floats(add_floats(FloatDigits(0, exact.zeros(1, 1)), summed)))
 
 
@@ -169,6 +169,22 @@ def test_finite_products_never_reach_the_registers() -> None:
     assert [int(r[0]) for r in registers] == [0, 0, 0]
     below = FloatDigits(value.base, -value.digits)
     assert [int(r[0]) for r in split_registers(below)[1]] == [0, 0, 0]
+
+
+def test_what_is_not_finite_is_counted_apart_from_the_digits() -> None:
+    """One NaN does not give every group of a slice the digits between it and the finite values."""
+    values = pa.array([1.0, math.nan, 2.5, -math.inf])
+    cells = split_accumulator(
+        0, Accumulator("float", 0, 0, 0), {0: values}, np.ones(4, np.int64), "one"
+    )
+    value = float_digits(pa.table(cells), 0, Accumulator("float", 0, 0, 0), 32)
+    plain = float_digits(pa.table(cells).slice(0, 1), 0, Accumulator("float", 0, 0, 0), 32)
+    assert len(value.digits) == len(plain.digits)
+    stored = unpack_floats(*pack_floats(add_floats(FloatDigits(0, exact.zeros(1, 4)), value)))
+    counts = [list(register) for register in split_registers(stored)[1]]
+    assert counts == [[0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]]
+    gone = FloatDigits(value.base, -value.digits, -value.registers)  # type: ignore[operator]
+    assert add_floats(value, gone).registers is None
 
 
 def test_single_floats_multiply_exactly() -> None:
