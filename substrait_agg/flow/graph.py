@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
@@ -143,6 +144,13 @@ class Read:
     side: Side = ""
 
 
+def row_wise(
+    trees: Sequence[object], computed: Sequence[object], accumulators: Sequence[Accumulator]
+) -> bool:
+    """Whether the state of an operator is not made of sums alone."""
+    return bool(trees or computed) or any(a.kind == "product" for a in accumulators)
+
+
 @dataclass(frozen=True, slots=True)
 class AggregateNode:
     """A stateful operator.
@@ -187,8 +195,7 @@ class AggregateNode:
     @property
     def row_wise(self) -> bool:
         """Whether its input comes row by row: trees, products and computed columns are not made of sums."""
-        products = any(a.kind == "product" for a in self.accumulators)
-        return bool(self.trees or self.computed) or products
+        return row_wise(self.trees, self.computed, self.accumulators)
 
     @property
     def key_types(self) -> tuple[Type, ...]:

@@ -318,23 +318,41 @@ def rounds_up(rounding: str, odd: Mask, half: Mask, lost: Mask, below: Mask) -> 
     return np.asarray(ROUNDINGS[rounding](odd, half, lost, below))
 
 
+def leading_digits(
+    mag: Magnitude, inexact: Mask, count: int
+) -> tuple[list[Magnitude], npt.NDArray[np.uint64], npt.NDArray[np.int64], Mask]:
+    """The highest digits of each number.
+
+    Args:
+        mag: magnitudes.
+        inexact: where something has been cut off below them.
+        count: how many digits, at least 1; those below the lowest one are 0.
+
+    Returns:
+        The digits, highest first; bits of the highest one, at least 1; its position in `mag` (0 for zero); and whether
+        anything lies below as many bits of the last digit as the highest one has.
+    """
+    pad = count - 1
+    padded = np.zeros((len(mag) + pad, mag.shape[1]), np.uint64)
+    padded[pad:] = mag
+    nonzero = padded != 0
+    nonzero[pad] |= ~nonzero.any(axis=0)
+    lead = len(padded) - 1 - np.argmax(nonzero[::-1], axis=0)
+    column = np.arange(mag.shape[1])
+    digits = [padded[lead - k, column] for k in range(count)]
+    length = np.frexp(digits[0].astype(np.float64))[1].astype(np.uint64)
+    length = np.maximum(length, np.uint64(1))
+    lost = inexact | ((digits[-1] & ((np.uint64(1) << length) - np.uint64(1))) != 0)
+    depth = np.arange(len(padded))[:, None]
+    lost |= ((padded != 0) & (depth < lead - pad)).any(axis=0)
+    return digits, length, (lead - pad).astype(np.int64), lost
+
+
 def _leading_bits(
     mag: Magnitude, inexact: Mask
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], Mask]:
     """Position of the highest bit, the 64 bits from there down, and whether anything nonzero lies below them."""
-    rows = mag.shape[1]
-    padded = np.zeros((len(mag) + 2, rows), np.uint64)
-    padded[2:] = mag
-    nonzero = padded != 0
-    nonzero[2] |= ~nonzero.any(axis=0)
-    lead = len(padded) - 1 - np.argmax(nonzero[::-1], axis=0)
-    column = np.arange(rows)
-    high, mid, low = (padded[lead - k, column] for k in range(3))
-    length = np.frexp(high.astype(np.float64))[1].astype(np.uint64)
-    length = np.maximum(length, np.uint64(1))
+    (high, mid, low), length, place, sticky = leading_digits(mag, inexact, 3)
     window = (high << (np.uint64(64) - length)) | (mid << (_U32 - length)) | (low >> length)
-    sticky = inexact | ((low & ((np.uint64(1) << length) - np.uint64(1))) != 0)
-    depth = np.arange(len(padded))[:, None]
-    sticky |= ((padded != 0) & (depth < lead - 2)).any(axis=0)
-    top = DIGIT_BITS * (lead - 2).astype(np.int64) + length.astype(np.int64) - 1
+    top = DIGIT_BITS * place + length.astype(np.int64) - 1
     return top, window, sticky

@@ -71,22 +71,10 @@ def _stepped(root: Int64s, rest: Int64s) -> tuple[Int64s, Int64s]:
 
 def _leading_words(mag: Magnitude, inexact: Mask) -> tuple[Words, Words, Mask]:
     """The 128 bits of each number from its highest one down, and whether anything lies below them."""
-    rows = mag.shape[1]
-    padded = np.zeros((len(mag) + 4, rows), np.uint64)
-    padded[4:] = mag
-    nonzero = padded != 0
-    nonzero[4] |= ~nonzero.any(axis=0)
-    lead = len(padded) - 1 - np.argmax(nonzero[::-1], axis=0)
-    column = np.arange(rows)
-    digit = [padded[lead - k, column] for k in range(5)]
-    length = np.frexp(digit[0].astype(np.float64))[1].astype(np.uint64)
-    length = np.maximum(length, np.uint64(1))
+    digit, length, _, lost = exact.leading_digits(mag, inexact, 5)
     up, across = np.uint64(64) - length, _U32 - length
     high = (digit[0] << up) | (digit[1] << across) | (digit[2] >> length)
     low = (digit[2] << up) | (digit[3] << across) | (digit[4] >> length)
-    lost = inexact | ((digit[4] & ((np.uint64(1) << length) - np.uint64(1))) != 0)
-    depth = np.arange(len(padded))[:, None]
-    lost |= ((padded != 0) & (depth < lead - 4)).any(axis=0)
     return high, low, lost
 
 

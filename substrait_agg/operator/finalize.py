@@ -14,7 +14,7 @@ from substrait_agg.errors import RunFailed
 from substrait_agg.functions import exact
 from substrait_agg.functions.accumulators import COUNT_DIGITS, DIGIT_BITS
 from substrait_agg.operator.delta import FloatDigits, split_registers
-from substrait_agg.operator.numbers import integers, limits
+from substrait_agg.operator.numbers import FORMATS, integers, limits
 from substrait_agg.operator.small import small_quotient
 from substrait_agg.operator.spec import ROW_COUNT, MeasureSpec, OperatorSpec
 from substrait_agg.plan.arrow import to_arrow
@@ -22,7 +22,6 @@ from substrait_agg.plan.types import INTEGER_BITS
 from substrait_agg.state.rows import Mask
 
 Int64s = npt.NDArray[np.int64]
-FLOATS = {"fp64": (53, -1022, np.float64), "fp32": (24, -126, np.float32)}
 GUARD_DIGITS = 4  # below the unit: a quotient by a 63-bit count keeps more than 64 significant bits
 
 
@@ -133,7 +132,7 @@ def _exact(
 
 
 def _to_float(measure: MeasureSpec, value: _Value) -> npt.NDArray[Any]:
-    precision, lowest, _ = FLOATS[measure.type.kind]
+    precision, lowest, _ = FORMATS[measure.type.kind]
     mag, base = exact.trimmed(value.mag, value.base)
     inexact = np.zeros(mag.shape[1], np.bool_)
     if value.scale or value.divisor is not None:
@@ -153,7 +152,7 @@ def _to_float(measure: MeasureSpec, value: _Value) -> npt.NDArray[Any]:
 def _narrowed(values: npt.NDArray[np.float64], measure: MeasureSpec) -> npt.NDArray[Any]:
     # Already rounded to the type's precision; only values beyond its largest number still change, to infinity.
     with np.errstate(over="ignore"):
-        return values.astype(FLOATS[measure.type.kind][2])
+        return values.astype(FORMATS[measure.type.kind][2])
 
 
 def _to_integer(measure: MeasureSpec, value: _Value, valid: Mask, rows: Mask) -> pa.Array:

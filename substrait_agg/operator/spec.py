@@ -17,6 +17,7 @@ from substrait_agg.flow.graph import (
     Read,
     Side,
     ValueTree,
+    row_wise,
 )
 from substrait_agg.functions.accumulators import (
     DIGIT_BITS,
@@ -194,8 +195,7 @@ class OperatorSpec:
     @property
     def row_wise(self) -> bool:
         """Whether its input comes row by row: trees, products and computed columns are not made of sums."""
-        products = any(a.kind == "product" for a in self.accumulators)
-        return bool(self.trees) or bool(self.computed) or products
+        return row_wise(self.trees, self.computed, self.accumulators)
 
     @property
     def by_arrival(self) -> bool:

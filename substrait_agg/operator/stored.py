@@ -15,7 +15,7 @@ from substrait_agg.operator.finalize import GroupState
 from substrait_agg.operator.groups import Chains, Touched
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.operator.trees import End
-from substrait_agg.state.rows import Indices, Mask
+from substrait_agg.state.rows import Indices, Mask, whole
 from substrait_agg.state.tree import Found
 
 Int64s = npt.NDArray[np.int64]
@@ -57,10 +57,10 @@ def restore(spec: OperatorSpec, count: int, found: Found) -> Old:
     where = np.full(count, -1, np.int64)
     where[at] = np.arange(len(at))
     index = pa.array(where, mask=where < 0)
-    values = [_chunk(rows, f"v{m}").take(index) for m in range(len(spec.measures))]
+    values = [whole(rows, f"v{m}").take(index) for m in range(len(spec.measures))]
     ends = [
         tuple(
-            _chunk(rows, f"e{end}_{c}").take(index)
+            whole(rows, f"e{end}_{c}").take(index)
             for c in range(len(spec.trees[tree].layout.components))
         )
         for end, (tree, _) in enumerate(spec.ends)
@@ -71,7 +71,7 @@ def restore(spec: OperatorSpec, count: int, found: Found) -> Old:
 def _restored_floats(rows: pa.Table, ordinal: int, at: Indices, count: int) -> FloatDigits:
     if not len(at):
         return FloatDigits(0, exact.zeros(1, count))
-    stored = unpack_floats(_chunk(rows, f"p{ordinal}"), _chunk(rows, f"f{ordinal}"))
+    stored = unpack_floats(whole(rows, f"p{ordinal}"), whole(rows, f"f{ordinal}"))
     digits = exact.zeros(len(stored.digits), count)
     digits[:, at] = stored.digits
     if stored.registers is None:
@@ -79,10 +79,6 @@ def _restored_floats(rows: pa.Table, ordinal: int, at: Indices, count: int) -> F
     registers = exact.zeros(len(stored.registers), count)
     registers[:, at] = stored.registers
     return FloatDigits(stored.base, digits, registers)
-
-
-def _chunk(table: pa.Table, name: str) -> pa.Array:
-    return table.column(name).combine_chunks()
 
 
 def stored_rows(

@@ -21,7 +21,7 @@ from substrait_agg.operator.split import split_accumulator
 from substrait_agg.state.entries import Entries, TreeLayout, collapse
 from substrait_agg.state.keys import compare, encode
 from substrait_agg.state.ordered import OrderedTree
-from substrait_agg.state.rows import Hashes, Indices, Mask, as_mask, take
+from substrait_agg.state.rows import Hashes, Indices, Mask, as_mask, take, whole
 from substrait_agg.state.weights import add_weights
 
 Int64s = npt.NDArray[np.int64]
@@ -78,7 +78,7 @@ def tree_delta(
     """
     rows = contributing(spec, slice_)
     columns = [_column(slice_, a).take(pa.array(rows)) for a in spec.arguments]
-    weights = pc.fill_null(_chunk(slice_, WEIGHT), 0).to_numpy(zero_copy_only=False)[rows]
+    weights = pc.fill_null(whole(slice_, WEIGHT), 0).to_numpy(zero_copy_only=False)[rows]
     of = of_row[rows]
     if spec.elements:
         parents = pc.list_parent_indices(columns[0]).to_numpy()
@@ -104,7 +104,7 @@ def delta_of(
 
 def contributing(spec: TreeSpec, slice_: pa.Table) -> Indices:
     """The rows of a slice that a tree takes in."""
-    weight = _chunk(slice_, WEIGHT)
+    weight = whole(slice_, WEIGHT)
     keep = pc.fill_null(pc.not_equal(weight, 0), False)
     needed = [spec.arguments[i] for i in spec.skipped]
     for argument in [*needed, *([spec.present] if spec.present >= 0 else [])]:
@@ -113,11 +113,7 @@ def contributing(spec: TreeSpec, slice_: pa.Table) -> Indices:
 
 
 def _column(slice_: pa.Table, argument: int) -> pa.Array:
-    return _chunk(slice_, f"x{argument}")
-
-
-def _chunk(table: pa.Table, name: str) -> pa.Array:
-    return table.column(name).combine_chunks()
+    return whole(slice_, f"x{argument}")
 
 
 def counted(accumulator: Accumulator, delta: Delta, groups: int) -> exact.Digits:

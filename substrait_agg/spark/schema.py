@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from pyspark.sql import types as st
@@ -110,14 +110,3 @@ def in_text(type_: Type) -> Type:
 def column_name(ordinal: int) -> str:
     """Name of column `ordinal` in every DataFrame made here."""
     return f"c{ordinal}"
-
-
-def spark_schema(types: Sequence[Type]) -> st.StructType:
-    """Columns ``c0``, ``c1``, ... of `types`.
-
-    Raises:
-        UsageError: ``TYPE_NOT_SUPPORTED`` as in `to_spark`.
-    """
-    return st.StructType(
-        [st.StructField(column_name(i), to_spark(t), t.nullable) for i, t in enumerate(types)]
-    )

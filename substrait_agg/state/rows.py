@@ -17,6 +17,11 @@ Indices = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
+def whole(table: pa.Table, name: str) -> pa.Array:
+    """A column in one piece."""
+    return table.column(name).combine_chunks()
+
+
 def as_mask(values: pa.Array) -> Mask:
     """A boolean Arrow array without nulls as a numpy array."""
     return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.bool_)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,8 +20,8 @@ from substrait_agg.commit.files import LocalFiles
 from substrait_agg.commit.ranges import clip, partition_range
 from substrait_agg.commit.task import TaskPlan, TaskResult, run_task
 from substrait_agg.operator.spec import OperatorSpec
-from substrait_agg.state import merging
 from substrait_agg.state.tree import Tree
+from tests.operator.measures_world import merging_soon
 from tests.operator.reference import Row, expected, partial_sums, raw_rows, spec_for
 
 Rows = list[tuple[Any, ...]]
@@ -152,17 +150,6 @@ def row_lists(weight: str) -> st.SearchStrategy[list[Row]]:
     return st.lists(st.builds(Row, KEYS, values, WEIGHTS[weight]), max_size=12)
 
 
-@contextmanager
-def _merging_soon(tier: int, budget: int) -> Iterator[None]:
-    """Size classes from `tier` rows, and merges of no more than `budget` rows per batch."""
-    with (
-        patch.object(merging, "SMALLEST_TIER", tier),
-        patch.object(merging, "LEAST_BUDGET", budget),
-        patch.object(merging, "BUDGET_FACTOR", 0),
-    ):
-        yield
-
-
 @pytest.mark.parametrize("weight", ["one", "sign", "any"])
 @pytest.mark.parametrize("keys", [0, 2])
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
@@ -173,7 +160,7 @@ def test_every_version_equals_recomputation(weight: Any, keys: int, data: st.Dat
     spec = replace(spec, slice_rows=data.draw(st.sampled_from([2, 1000])))
     spread = data.draw(st.sampled_from([1, 3, 2**32]))
     tier, budget = data.draw(st.sampled_from([(1, 1), (1, 4), (1, 1 << 20), (16_384, 1)]))
-    with TemporaryDirectory() as folder, _merging_soon(tier, budget):
+    with TemporaryDirectory() as folder, merging_soon(tier, budget):
         raw = bool(keys) and weight != "any" and data.draw(st.booleans())
         world = World(spec, Path(folder), spread, raw=raw)
         for _ in range(data.draw(st.integers(1, 7))):
