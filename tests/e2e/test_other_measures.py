@@ -89,14 +89,14 @@ def _plan() -> str:
         for name, arguments, more in CALLS.values()
     ]
     optional = {"nullability": "NULLABILITY_NULLABLE"}
-    types = [{"string": optional}, {"i64": optional}, {"i64": optional}]
+    types: list[dict[str, Any]] = [{"string": optional}, {"i64": optional}, {"i64": optional}]
     types.append({"list": {**optional, "type": {"string": optional}}})
-    struct = {"types": types, "nullability": "NULLABILITY_REQUIRED"}
+    struct: dict[str, Any] = {"types": types, "nullability": "NULLABILITY_REQUIRED"}
     read: dict[str, Any] = {
         "baseSchema": {"names": ["k", "x", "y", "tags"], "struct": struct},
         "namedTable": {"names": ["t"]},
     }
-    aggregate = {
+    aggregate: dict[str, Any] = {
         "input": {"read": read},
         "groupingExpressions": [column(0)],
         "groupings": [{"expressionReferences": [0]}],
