@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from substrait_agg.api import Plan, Report, explain, load, open_view, run, validate
+from substrait_agg.api import Plan, explain, load, open_view, run, validate
 from substrait_agg.errors import (
     CommitConflict,
     InputRefused,
@@ -20,6 +20,7 @@ from substrait_agg.errors import (
     UsageError,
 )
 from substrait_agg.problems import Problem
+from substrait_agg.report.report import Report
 
 if TYPE_CHECKING:
     from substrait_agg.functions.user import (

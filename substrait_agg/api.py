@@ -5,7 +5,6 @@ Stages are imported when they are first needed, so that `import substrait_agg` i
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from substrait_agg.errors import PlanRefused, PlanUnreadable, UsageError
 from substrait_agg.problems import MODES, Mode, Problem, Problems
+from substrait_agg.report.report import Report
 
 if TYPE_CHECKING:
     from substrait_agg.bind.bound import BoundPlan
@@ -29,43 +29,6 @@ PlanSource = Any
 EXPLAIN_FORMATS = ("text",)
 EMIT_SUPPORTED = ("batch",)
 MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
-
-
-@dataclass(frozen=True)
-class Report:
-    """What validation found in one plan.
-
-    Attributes:
-        plan: the name the plan was given by (its file), or empty.
-        problems: in the order of the plan's stages; every one, not only the first.
-    """
-
-    plan: str
-    problems: tuple[Problem, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether the plan can be run: no problem is an error."""
-        return not any(p.level == "error" for p in self.problems)
-
-    def as_dict(self) -> Mapping[str, Any]:
-        """The report as JSON-ready values: plan, valid, problems."""
-        return {
-            "plan": self.plan,
-            "valid": self.ok,
-            "problems": [p.as_dict() for p in self.problems],
-        }
-
-    def to_json(self) -> str:
-        """The report in the format of ``substrait-agg validate --format json``."""
-        return reports_json((self,))
-
-
-def reports_json(reports: Iterable[Report]) -> str:
-    """Several reports as one JSON document: ``{"valid": bool, "plans": [...]}``."""
-    found = tuple(reports)
-    document = {"valid": all(r.ok for r in found), "plans": [r.as_dict() for r in found]}
-    return json.dumps(document, indent=2, ensure_ascii=False)
 
 
 @dataclass(frozen=True)

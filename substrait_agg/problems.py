@@ -41,7 +41,7 @@ class Problems:
     def add(self, code: str, path: str, **params: object) -> None:
         """Report the kind `code` of `KINDS` at `path`; `params` fill the message template."""
         kind = KINDS[code]
-        level = kind.strict if self.mode == "strict" else kind.lenient
+        level = kind.level(self.mode)
         problem = Problem(
             code, level, path, kind.message.format(**params), kind.help.format(**params)
         )

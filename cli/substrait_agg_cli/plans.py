@@ -8,8 +8,8 @@ from collections import Counter
 import click
 
 import substrait_agg
-from substrait_agg.api import reports_json
 from substrait_agg.problems import MODES, Mode
+from substrait_agg.report.report import reports_json
 from substrait_agg_cli.terminal import FAILURE, STDIO, debug_option, show_problems, show_warnings
 
 mode_option = click.option(

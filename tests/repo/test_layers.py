@@ -21,6 +21,7 @@ LAYERS = (
     {"functions"},
     {"bind"},
     {"flow"},
+    {"report"},
     {"operator", "state"},
     {"commit"},
     {"changes"},

@@ -1,0 +1,1 @@
+"""What validation and explain say, in every form it is shown in."""
