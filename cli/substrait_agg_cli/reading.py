@@ -15,7 +15,6 @@ from substrait_agg_cli.terminal import STDIO, debug_option, existing_folder
 
 VIEW_FORMATS = ("table", "csv", "json", "parquet")
 CHANGE_FORMATS = ("json", "csv", "debezium", "spark-cdc")
-CHANGE_FORMATS_NOT_SUPPORTED = ("debezium", "spark-cdc")
 FORMAT_OF_SUFFIX = {".csv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet"}
 
 to_option = click.option(
@@ -78,15 +77,13 @@ def view(
     type=click.Choice(CHANGE_FORMATS),
     default="json",
     show_default=True,
-    help='json has one {"version", "weight", "row"} per line.',
+    help='json has one {"version", "weight", "row"} per line; debezium one event, an update with both its rows;'
+    " spark-cdc one row with _change_type.",
 )
 @to_option
 @debug_option
 def changes(directory: str, since: int | None, until: int | None, format: str, to: str) -> None:
     """Show what changed in the result: rows with weights, retractions before insertions in each version."""
-    if format in CHANGE_FORMATS_NOT_SUPPORTED:
-        message = f"format {format} is not supported yet"
-        raise UsageError("OPTION_NOT_SUPPORTED", message, help="use json or csv", path="--format")
     opened = substrait_agg.open_view(existing_folder(directory))
     _write_text(_change_encoders()[format](opened.changes(since=since, until=until)), to)
 
@@ -101,9 +98,14 @@ def _view_encoders() -> dict[str, Encoder]:
 
 
 def _change_encoders() -> dict[str, Encoder]:
-    from substrait_agg.changes import change_lines, csv_lines
+    from substrait_agg.changes import change_lines, csv_lines, debezium_lines, spark_cdc_lines
 
-    return {"json": change_lines, "csv": csv_lines}
+    return {
+        "json": change_lines,
+        "csv": csv_lines,
+        "debezium": debezium_lines,
+        "spark-cdc": spark_cdc_lines,
+    }
 
 
 def _write_text(texts: Iterator[str], to: str) -> None:

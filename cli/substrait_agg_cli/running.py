@@ -12,7 +12,8 @@ import click
 import substrait_agg
 from substrait_agg.errors import UsageError
 from substrait_agg.problems import Mode
-from substrait_agg_cli.plans import mode_option, read_plan
+from substrait_agg_cli.plan_files import read_plan
+from substrait_agg_cli.plans import mode_option
 from substrait_agg_cli.progress import Meter
 from substrait_agg_cli.sparklog import spark_log
 from substrait_agg_cli.terminal import (
@@ -23,6 +24,8 @@ from substrait_agg_cli.terminal import (
     show,
     show_warnings,
 )
+
+LIVE_OUTPUTS = ("live-table", "live-csv")
 
 EPILOG = """\b
 Examples:
@@ -66,8 +69,8 @@ Examples:
     "outputs",
     multiple=True,
     metavar="KIND[=LOCATION]",
-    help="May be repeated; default batch-table. batch-table, batch-csv, stream-json (stdout or a file),"
-    " changes-parquet=DIR, view-parquet=DIR, none.",
+    help="May be repeated; default batch-table. At the end batch-table, batch-csv; after every version live-table,"
+    " live-csv, stream-json, debezium-json (stdout or a file), changes-parquet=DIR, view-parquet=DIR; none.",
 )
 @click.option(
     "--partitions",
@@ -127,6 +130,7 @@ def run(
     if checked.bound is not None:
         show_warnings(checked.problems, plan)
     meter = Meter(sys.stderr, live=sys.stderr.isatty())
+    progress = progress and not any(map(draws, sinks))
     with spark_log(debug=debug_wanted()) as log:
         started = substrait_agg.run(
             loaded,
@@ -140,6 +144,11 @@ def run(
             **options,
         )
         wait(started, meter)
+
+
+def draws(output: Any) -> bool:
+    """Whether an output draws on the terminal, where it shows the progress itself."""
+    return output.kind in LIVE_OUTPUTS and output.location is None and sys.stdout.isatty()
 
 
 class Terminated(KeyboardInterrupt):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from substrait_agg.changes.encode import change_lines, csv_lines, row_lines, table_lines
+from substrait_agg.changes.event_lines import debezium_lines, spark_cdc_lines
 from substrait_agg.changes.outputs import (
     OUTPUTS,
     Delivery,
@@ -20,8 +21,10 @@ __all__ = [
     "change_lines",
     "check_outputs",
     "csv_lines",
+    "debezium_lines",
     "parse_output",
     "row_lines",
+    "spark_cdc_lines",
     "table_lines",
     "write_parquet",
     "write_parquet_to",

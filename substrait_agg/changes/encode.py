@@ -40,7 +40,7 @@ def row_lines(view: Table) -> Iterator[str]:
     """The rows of a view as JSON lines ``{"name": value, ...}``."""
     names = unique_names(view.column_names)
     for piece in _pieces(view):
-        yield _lines(_objects(names, piece))
+        yield lines(row_objects(names, piece))
 
 
 def change_lines(changes: Table) -> Iterator[str]:
@@ -52,11 +52,12 @@ def change_lines(changes: Table) -> Iterator[str]:
     for piece in _pieces(changes):
         columns = piece.columns
         version, weight = plain(columns[-2]), plain(columns[-1])
-        row = _objects(names, piece)
-        yield _lines(join('{"version":', version, ',"weight":', weight, ',"row":', row, "}"))
+        row = row_objects(names, piece)
+        yield lines(join('{"version":', version, ',"weight":', weight, ',"row":', row, "}"))
 
 
-def _objects(names: tuple[str, ...], piece: Any) -> Any:
+def row_objects(names: tuple[str, ...], piece: Any) -> Any:
+    """The first columns of a batch, one per name, as JSON objects."""
     texts = tuple(as_json(c) for c in _shown_columns(piece)[: len(names)])
     return json_objects(names, texts, piece.num_rows)
 
@@ -71,7 +72,7 @@ def csv_lines(table: Table, *, header: bool = True) -> Iterator[str]:
         yield ",".join(_csv_quoted(names).to_pylist()) + "\n"
     for piece in _pieces(table):
         fields = [pc.fill_null(_csv_quoted(plain(c)), "") for c in _shown_columns(piece)]
-        yield _lines(pc.binary_join_element_wise(*fields, ","))
+        yield lines(pc.binary_join_element_wise(*fields, ","))
 
 
 def _csv_quoted(texts: Any) -> Any:
@@ -84,10 +85,10 @@ def _csv_quoted(texts: Any) -> Any:
 
 def table_lines(view: Table) -> Iterator[str]:
     """A table for people: numbers to the right, ``NULL`` for null, control characters escaped."""
-    columns = [_cells(c) for c in _shown_columns(view)]
-    names = [_visible(name) for name in view.column_names]
+    columns = cell_texts(view)
+    names = [visible(name) for name in view.column_names]
     widths = [_width(name, column) for name, column in zip(names, columns, strict=True)]
-    right = [_is_number(kind) for kind in view.schema.types]
+    right = [is_number(kind) for kind in view.schema.types]
     heads = [n.rjust(w) if r else n.ljust(w) for n, w, r in zip(names, widths, right, strict=True)]
     yield " | ".join(heads).rstrip() + "\n"
     yield "-+-".join("-" * w for w in widths) + "\n"
@@ -97,7 +98,7 @@ def table_lines(view: Table) -> Iterator[str]:
             for c, w, r in zip(columns, widths, right, strict=True)
         ]
         for piece in _pieces(pa.table(padded, [str(i) for i in range(len(padded))])):
-            yield _lines(
+            yield lines(
                 pc.utf8_rtrim_whitespace(pc.binary_join_element_wise(*piece.columns, " | "))
             )
     yield f"({view.num_rows} row{'' if view.num_rows == 1 else 's'})\n"
@@ -106,7 +107,8 @@ def table_lines(view: Table) -> Iterator[str]:
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
+    """A text with its control characters escaped."""
     return CONTROL.sub(lambda found: json.dumps(found.group())[1:-1], text)
 
 
@@ -115,15 +117,21 @@ def _cells(values: Any) -> Any:
     special = pc.match_substring_regex(texts, r"[\x00-\x1f\x7f]")
     if not pc.any(special).as_py():
         return texts
-    shown = [_visible(text) for text in texts.filter(special).to_pylist()]
+    shown = [visible(text) for text in texts.filter(special).to_pylist()]
     return pc.replace_with_mask(texts, special, pa.array(shown, pa.string()))
+
+
+def cell_texts(table: Table) -> list[Any]:
+    """The cells of a table for people, column by column."""
+    return [_cells(c) for c in _shown_columns(table)]
 
 
 def _width(name: str, column: Any) -> int:
     return max(len(name), pc.max(pc.utf8_length(column)).as_py() or 0)
 
 
-def _is_number(kind: Any) -> bool:
+def is_number(kind: Any) -> bool:
+    """Whether values of an Arrow type are set to the right."""
     return bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     )
@@ -142,7 +150,7 @@ def _pieces(table: Table) -> Iterator[Any]:
             yield batch
 
 
-def _lines(texts: Any) -> str:
+def lines(texts: Any) -> str:
     """One string with a line end after every element."""
     whole = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
     joined: str = pc.binary_join(whole, "\n")[0].as_py()

@@ -12,13 +12,15 @@ from typing import Literal as OneOf
 
 from substrait_agg.changes.files import Record
 from substrait_agg.changes.sinks import (
-    TEXT_ENCODERS,
-    AppendJson,
+    CHANGE_ENCODERS,
+    VIEW_ENCODERS,
+    AppendText,
     BatchText,
     Callback,
     ChangesParquet,
+    LiveText,
     Sink,
-    StreamJson,
+    StreamText,
     ViewParquet,
 )
 from substrait_agg.errors import UsageError
@@ -57,23 +59,33 @@ class OutputKind:
 
 
 def _batch_text(spec: OutputSpec, place: Place) -> Sink:
-    return BatchText(TEXT_ENCODERS[spec.kind], spec.location or place.stdout)
+    return BatchText(VIEW_ENCODERS[spec.kind], spec.location or place.stdout)
 
 
-def _stream_json(spec: OutputSpec, place: Place) -> Sink:
+def _live_text(spec: OutputSpec, place: Place) -> Sink:
+    if spec.location is None and place.stdout.isatty():
+        # It takes longer to load than most commands take to run.
+        from substrait_agg.changes.screen import FRAMES, Screen
+
+        return Screen(place.stdout, FRAMES[spec.kind])
+    return LiveText(VIEW_ENCODERS[spec.kind], spec.location or place.stdout)
+
+
+def _stream_text(spec: OutputSpec, place: Place) -> Sink:
+    encode = CHANGE_ENCODERS[spec.kind]
     if spec.location is None:
-        return StreamJson(place.stdout)
+        return StreamText(encode, place.stdout)
     if _is_device(spec.location):
         # It takes the lines as they come; it has no end to cut off.
-        return StreamJson(spec.location.open("w"), owned=True)
-    return AppendJson(spec.location, Record.of(place.checkpoint, spec.kind, spec.location))
+        return StreamText(encode, spec.location.open("w"), owned=True)
+    return AppendText(encode, spec.location, Record.of(place.checkpoint, spec.kind, spec.location))
 
 
-def _check_stream_json(spec: OutputSpec, place: Place) -> None:
+def _check_stream_text(spec: OutputSpec, place: Place) -> None:
     _check_text(spec, place)
     if spec.location is None or _is_device(spec.location):
         return
-    AppendJson.check(spec.location, Record.of(place.checkpoint, spec.kind, spec.location))
+    AppendText.check(spec.location, Record.of(place.checkpoint, spec.kind, spec.location))
 
 
 def _is_device(path: Path) -> bool:
@@ -117,13 +129,14 @@ def _folder(spec: OutputSpec) -> Path:
 OUTPUTS: dict[str, OutputKind] = {
     "batch-table": OutputKind("optional", _batch_text, _check_text),
     "batch-csv": OutputKind("optional", _batch_text, _check_text),
-    "stream-json": OutputKind("optional", _stream_json, _check_stream_json),
+    "live-table": OutputKind("optional", _live_text, _check_text),
+    "live-csv": OutputKind("optional", _live_text, _check_text),
+    "stream-json": OutputKind("optional", _stream_text, _check_stream_text),
+    "debezium-json": OutputKind("optional", _stream_text, _check_stream_text),
     "changes-parquet": OutputKind("required", _changes_parquet, _check_changes_parquet),
     "view-parquet": OutputKind("required", _view_parquet, lambda spec, _: _folder(spec)),
     "none": OutputKind("none", _none),
 }
-
-NOT_SUPPORTED = ("live-table", "live-csv", "debezium-json")
 
 
 def parse_output(text: str) -> OutputSpec:
@@ -133,9 +146,6 @@ def parse_output(text: str) -> OutputSpec:
         UsageError: an unknown kind, one that is not supported yet, a location too many or missing.
     """
     kind, given, location = text.partition("=")
-    if kind in NOT_SUPPORTED:
-        message = f"output {kind} is not supported yet"
-        raise UsageError("OPTION_NOT_SUPPORTED", message, help=_kinds_help(), path="--output")
     if kind not in OUTPUTS:
         message = f"output {kind!r} is not known"
         raise UsageError("OPTION_INVALID", message, help=_kinds_help(), path="--output")
@@ -201,12 +211,13 @@ class Delivery:
             sink: sink.position if sink.keeps_position else since for sink in sinks
         }
 
-    def deliver(self, view: View, *, show: bool = False) -> None:
+    def deliver(self, view: View, *, show: bool = False, progress: Any = None) -> None:
         """Deliver every version of `view` that a sink has not had.
 
         Args:
             view: a view opened after the versions were committed.
             show: also hand the view to the sinks that show every version (a run without an end).
+            progress: how far the run is, for the sinks that tell it.
         """
         changes = lru_cache(maxsize=1)(view.changes)
         moved = False
@@ -218,8 +229,11 @@ class Delivery:
                     sink.deliver(changes(since=position, until=version), version)
                 self._positions[sink] = version
                 moved = True
-        if show and moved:
-            self._finish(view, tuple(s for s in self._positions if s.shows_every_version))
+        if moved:
+            for sink in self._positions:
+                sink.note(progress)
+            showing = (s for s in self._positions if s.live or (show and s.shows_every_version))
+            self._finish(view, tuple(showing))
 
     def finish(self, view: View) -> None:
         """Deliver what is left, then hand every sink the view."""

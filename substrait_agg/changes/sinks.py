@@ -10,11 +10,15 @@ from typing import Any, TextIO
 import pyarrow.parquet as pq
 
 from substrait_agg.changes.encode import change_lines, csv_lines, table_lines
+from substrait_agg.changes.event_lines import debezium_lines
 from substrait_agg.changes.files import Record, published, sync_folder
 from substrait_agg.errors import StateRefused, UsageError
 
 Table = Any
 """A `pyarrow.Table`; one of changes is as `View.changes` returns it: retractions before insertions."""
+
+Encoder = Callable[[Table], Iterator[str]]
+"""A table as pieces of text."""
 
 VERSION_KEY = b"substrait_agg.version"
 
@@ -30,12 +34,14 @@ class Sink:
         keeps_position: the output remembers over runs how far it got; otherwise it starts with the first
             version that the run commits.
         shows_every_version: a run without an end calls `finish` after every version.
+        live: every run does.
     """
 
     takes_changes = False
     takes_view = False
     keeps_position = False
     shows_every_version = False
+    live = False
 
     @property
     def position(self) -> int | None:
@@ -47,6 +53,9 @@ class Sink:
 
     def finish(self, view: Table, version: int) -> None:
         """Take the view as it is at `version`: the run ends here, or goes on if `shows_every_version`."""
+
+    def note(self, progress: Any) -> None:
+        """Take how far the run is, such as `Run.progress`, before the view of that version."""
 
     def close(self) -> None:
         """Let go of files."""
@@ -91,7 +100,7 @@ class BatchText(Sink):
 
     takes_view = True
 
-    def __init__(self, encode: Callable[[Table], Iterable[str]], target: TextIO | Path) -> None:
+    def __init__(self, encode: Encoder, target: TextIO | Path) -> None:
         self._encode = encode
         self._target = target
 
@@ -100,18 +109,41 @@ class BatchText(Sink):
         write_text(self._encode(view), self._target)
 
 
-class StreamJson(Sink):
-    """Changes as JSON lines on a stream; `owned` streams are closed with the sink."""
+class LiveText(Sink):
+    """The view as text after every version: one below the other on a stream, or in a file that is replaced."""
+
+    takes_view = True
+    shows_every_version = True
+    live = True
+
+    def __init__(self, encode: Encoder, target: TextIO | Path) -> None:
+        self._encode = encode
+        self._target = target
+        self._shown: int | None = None
+
+    def finish(self, view: Table, version: int) -> None:
+        """Write the view, unless this version is there already."""
+        if version == self._shown:
+            return
+        if self._shown is not None and not isinstance(self._target, Path):
+            self._target.write("\n")
+        write_text(self._encode(view), self._target)
+        self._shown = version
+
+
+class StreamText(Sink):
+    """Changes as lines of text on a stream; `owned` streams are closed with the sink."""
 
     takes_changes = True
 
-    def __init__(self, target: TextIO, *, owned: bool = False) -> None:
+    def __init__(self, encode: Encoder, target: TextIO, *, owned: bool = False) -> None:
+        self._encode = encode
         self._target = target
         self._owned = owned
 
     def deliver(self, changes: Table, version: int) -> None:
         """Write the changes and flush."""
-        write_text(change_lines(changes), self._target)
+        write_text(self._encode(changes), self._target)
 
     def close(self) -> None:
         """Close the stream if it is owned."""
@@ -119,8 +151,8 @@ class StreamJson(Sink):
             self._target.close()
 
 
-class AppendJson(Sink):
-    """Changes as JSON lines at the end of a file, every version exactly once.
+class AppendText(Sink):
+    """Changes as lines of text at the end of a file, every version exactly once.
 
     The record holds the size of the file after the last version that is surely in it; what a killed run
     left behind that point is cut off and written again.
@@ -129,8 +161,9 @@ class AppendJson(Sink):
     takes_changes = True
     keeps_position = True
 
-    def __init__(self, path: Path, record: Record) -> None:
+    def __init__(self, encode: Encoder, path: Path, record: Record) -> None:
         known = self.check(path, record)
+        self._encode = encode
         self._record = record
         self._position, end = known or (None, 0)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -163,7 +196,7 @@ class AppendJson(Sink):
 
     def deliver(self, changes: Table, version: int) -> None:
         """Append the changes durably, then move the record."""
-        for text in change_lines(changes):
+        for text in self._encode(changes):
             self._file.write(text.encode())
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -273,7 +306,16 @@ def _shortened(path: Path, size: int, end: int) -> StateRefused:
     return StateRefused("OUTPUT_DAMAGED", message, help=help, path=str(path))
 
 
-TEXT_ENCODERS: dict[str, Callable[[Table], Iterator[str]]] = {
+VIEW_ENCODERS: dict[str, Encoder] = {
     "batch-table": table_lines,
     "batch-csv": csv_lines,
+    "live-table": table_lines,
+    "live-csv": csv_lines,
 }
+"""Output kind -> the view as text."""
+
+CHANGE_ENCODERS: dict[str, Encoder] = {
+    "stream-json": change_lines,
+    "debezium-json": debezium_lines,
+}
+"""Output kind -> changes as text, a line each."""

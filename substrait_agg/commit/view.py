@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from substrait_agg.commit.change_writer import VERSION
+from substrait_agg.commit.origin import Origin
 from substrait_agg.commit.quarantine import side_by_side, waiting_rows
 from substrait_agg.commit.snapshot import ChangeFile, OperatorState, Snapshot, damaged
 from substrait_agg.commit.store import KEEP_VERSIONS, Checkpoint, ViewSort
@@ -108,7 +109,8 @@ class View:
         """Changes of the versions after `since` up to `until` (all when None).
 
         Returns:
-            The view's columns, ``__version`` and ``__weight`` (int64); in order of version, retractions first.
+            The view's columns, ``__version`` and ``__weight`` (int64); in order of version, retractions first. The
+            schema's metadata says which columns are the key of a row (`commit.origin`).
 
         Raises:
             StateRefused: VERSION_UNKNOWN, STATE_DAMAGED.
@@ -120,16 +122,20 @@ class View:
         chosen = [
             v for v in known if (since is None or v > since) and (until is None or v <= until)
         ]
-        parts = [
-            self._read(change)
-            for version in chosen
-            for change in self._checkpoint.snapshot(version).changes
-        ]
+        snapshots = [self._checkpoint.snapshot(version) for version in chosen]
+        parts = [self._read(change) for snapshot in snapshots for change in snapshot.changes]
         extra = [pa.field(VERSION, pa.int64()), pa.field(WEIGHT, pa.int64())]
         schema = pa.schema([*self._schema, *extra])
         table = pa.concat_tables([schema.empty_table(), *(_named(p, schema) for p in parts)])
         later = np.lexsort([table.column(WEIGHT).to_numpy() > 0, table.column(VERSION).to_numpy()])
-        return table.take(pa.array(later))
+        return table.take(pa.array(later)).replace_schema_metadata(self._origin(snapshots))
+
+    def _origin(self, snapshots: list[Snapshot]) -> dict[bytes, bytes]:
+        place = {c.source: i for i, c in reversed(tuple(enumerate(self._document.columns)))}
+        keys = [place.get(f"k{i}") for i in range(self._document.keys)]
+        whole = None if None in keys else tuple(k for k in keys if k is not None)
+        committed = {s.version: s.created for s in snapshots}
+        return Origin(whole, self._document.plan, committed).metadata()
 
     def quarantined(self, version: int | None = None) -> pa.Table:
         """The rows that wait for their insertion at a version (the newest when None).

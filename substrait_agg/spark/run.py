@@ -6,7 +6,7 @@ import base64
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -78,20 +78,21 @@ def run(
     given = next((s for s in chosen.values() if isinstance(s, DataFrame)), None)
     session = given.sparkSession if given else get_session(master, conf, spark, spark_log)
     settings = _Settings(session, conf)
-    try:
-        inputs = open_inputs(session, flow, chosen)
-        count = partitions or _cores(session)
-        settings.put(PARTITIONS, str(count))
-        store.create(document)
-        since = _version(store)
-        delivery = Delivery(sinks, checkpoint=store.folder, since=since, on_changes=on_changes)
-        return Run(session, flow, inputs, store, count, delivery, until, progress, settings)
-    except SPARK_ERRORS as error:
-        settings.restore()
-        raise _not_started(error) from error
-    except BaseException:
-        settings.restore()
-        raise
+    with ExitStack() as undone:
+        undone.callback(settings.restore)
+        try:
+            inputs = open_inputs(session, flow, chosen)
+            count = partitions or _cores(session)
+            settings.put(PARTITIONS, str(count))
+            store.create(document)
+            since = _version(store)
+            delivery = Delivery(sinks, checkpoint=store.folder, since=since, on_changes=on_changes)
+            undone.callback(delivery.close)
+            started = Run(session, flow, inputs, store, count, delivery, until, progress, settings)
+        except SPARK_ERRORS as error:
+            raise _not_started(error) from error
+        undone.pop_all()
+    return started
 
 
 def _not_started(error: Exception) -> RunFailed:
@@ -191,7 +192,7 @@ class Run:
     def _committed(self, progress: Progress) -> None:
         if self._progress is not None:
             self._progress(progress)
-        self._delivery.deliver(View(self._store), show=self._endless)
+        self._delivery.deliver(View(self._store), show=self._endless, progress=progress)
 
     def wait(self) -> None:
         """Wait until the run ends, and deliver the view.
@@ -207,6 +208,7 @@ class Run:
         waiting.join()
         self._settings.restore()
         if failure:
+            self._delivery.close()
             raise self._reason(failure[0]) from failure[0]
         self._finish()
 

@@ -131,8 +131,16 @@ def read_parquet(location: Path) -> list[dict[str, Any]]:
     return [change(r["__version"], r["n"], r["__weight"]) for r in rows]
 
 
+def read_events(location: Path) -> list[dict[str, Any]]:
+    """Debezium events as the changes they are made of."""
+    events = read_json(location)
+    sides = [(e, e[s], w) for e in events for s, w in (("before", -1), ("after", 1)) if e[s]]
+    return [change(int(e["source"]["sequence"]), row["n"], w) for e, row, w in sides]
+
+
 KEEPERS: dict[str, Callable[[Path], list[dict[str, Any]]]] = {
     "stream-json": read_json,
+    "debezium-json": read_events,
     "changes-parquet": read_parquet,
 }
 
@@ -246,8 +254,6 @@ def test_a_run_without_an_end_keeps_the_view_file_current(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        ("live-table", "OPTION_NOT_SUPPORTED"),
-        ("debezium-json=x", "OPTION_NOT_SUPPORTED"),
         ("xml", "OPTION_INVALID"),
         ("view-parquet", "OPTION_INVALID"),
         ("changes-parquet=-", "OPTION_INVALID"),

@@ -117,7 +117,6 @@ def test_the_progress_tells_of_rows_in_quarantine() -> None:
         ["--emit", "count:5"],
         ["--watermark", "t.k=max-diff:5s"],
         ["--ttl", "1h"],
-        ["--output", "live-table"],
     ],
 )
 def test_what_is_not_supported_is_said_so(

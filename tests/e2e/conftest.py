@@ -59,6 +59,7 @@ def undisturbed(
             outputs=[
                 f"changes-parquet={done.folder / 'out'}",
                 f"stream-json={done.folder / 'out.jsonl'}",
+                f"debezium-json={done.folder / 'events.jsonl'}",
             ],
             progress=done.keep,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +30,8 @@ def _command(name: str, query: str, stream: Stream, folder: Path) -> Command:
         f"changes-parquet={folder / 'out'}",
         "--output",
         f"stream-json={folder / 'out.jsonl'}",
+        "--output",
+        f"debezium-json={folder / 'events.jsonl'}",
         "--no-progress",
         "--master",
         "local[2]",
@@ -43,12 +46,22 @@ def _check_same(folder: Path, whole: Finished) -> None:
         running_sums(view.changes(), view.versions())
     assert bag(views[0].to_arrow()) == bag(views[1].to_arrow())
     assert changes_by_version(views[0].changes()) == changes_by_version(views[1].changes())
-    lines, files = [], []
+    lines, files, events = [], [], []
     for place in (folder, whole.folder):
         lines.append(sorted((place / "out.jsonl").read_text().splitlines()))
         files.append(sorted(path.name for path in (place / "out").iterdir()))
+        events.append([_untimed(line) for line in (place / "events.jsonl").open()])
     assert lines[0] == lines[1]
     assert files[0] == files[1]
+    assert sorted(events[0]) == sorted(events[1])
+    assert any(line.endswith('"u"]') for line in events[0])
+
+
+def _untimed(line: str) -> str:
+    """A change event without the time of its commit."""
+    event = json.loads(line)
+    parts = event["before"], event["after"], event["source"]["sequence"], event["op"]
+    return json.dumps(parts, sort_keys=True)
 
 
 def test_three_kills_leave_no_trace(

@@ -1,0 +1,108 @@
+"""Change events as text: Debezium envelopes, and rows as in Spark's change feeds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from substrait_agg.changes.encode import PIECE, lines, row_objects, unique_names
+from substrait_agg.changes.events import NOTHING, Events, by_version, milliseconds, paired
+from substrait_agg.changes.text import join
+from substrait_agg.commit.origin import Origin, origin_of
+
+Table = Any
+"""A `pyarrow.Table`."""
+
+FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
+
+
+def debezium_lines(changes: Table) -> Iterator[str]:
+    """Changes as Debezium change events, one JSON object per line: ``before``, ``after``, ``source``, ``op``, ``ts_ms``.
+
+    An update of a group is one event with both rows (``op`` is ``u``) where the view shows the group's whole key;
+    otherwise it is a delete and a create. The times are those of the commits, so that delivery can be repeated.
+    Source: https://debezium.io/documentation/reference/stable/connectors/postgresql.html, "Change event values".
+    """
+    for part in by_version(changes):
+        events, origin = paired(part), origin_of(part)
+        version = int(events.version[0])
+        at = milliseconds(origin.committed.get(version, ""))
+        told = f',"source":{_source(origin, version, at)},"op":"'
+        tail = f',"ts_ms":{json.dumps(at)}}}'
+        for before, after in _event_pieces(part, events):
+            op = np.where(before.is_null(), "c", np.where(after.is_null(), "d", "u"))
+            sides = (pc.fill_null(side, "null") for side in (before, after))
+            rows = join('{"before":', next(sides), ',"after":', next(sides))
+            yield lines(join(rows, told, pa.array(op), '"', tail))
+
+
+def _source(origin: Origin, version: int, at: int | None) -> str:
+    source = {
+        "connector": "substrait-agg",
+        "name": origin.plan[:12],
+        "ts_ms": at,
+        "snapshot": "false",
+        "sequence": str(version),
+    }
+    return json.dumps(source, separators=(",", ":"))
+
+
+def spark_cdc_lines(changes: Table) -> Iterator[str]:
+    """Changes as rows with the columns of Spark's change feeds, JSON lines.
+
+    ``_change_type`` is ``insert``, ``delete``, ``update_preimage`` or ``update_postimage``, then ``_commit_version`` and
+    ``_commit_timestamp``. The rows of an update follow each other.
+    """
+    for part in by_version(changes):
+        events, origin = paired(part), origin_of(part)
+        version = int(events.version[0])
+        at = json.dumps(origin.committed.get(version) or None)
+        names = unique_names((*FEED_COLUMNS, *part.column_names[:-2]))[len(FEED_COLUMNS) :]
+        tail = f',"_commit_version":{version},"_commit_timestamp":{at}}}'
+        rows, kinds = _feed_rows(events)
+        for start in range(0, len(rows), PIECE):
+            piece = _taken(part, rows[start : start + PIECE])
+            body = pc.utf8_slice_codeunits(row_objects(names, piece), 0, -1)
+            kind = pa.array(kinds[start : start + PIECE])
+            yield lines(join(body, f'{"," if names else ""}"_change_type":"', kind, '"', tail))
+
+
+def _feed_rows(events: Events) -> tuple[Any, Any]:
+    """The rows of the changes in the order of their events, and the change type of each."""
+    sides = np.stack([events.before, events.after], axis=1).ravel()
+    update = np.repeat(events.updates, 2)
+    later = np.tile([False, True], len(events))
+    kinds = np.where(later, "insert", "delete").astype(object)
+    kinds[update & ~later] = "update_preimage"
+    kinds[update & later] = "update_postimage"
+    there = sides != NOTHING
+    return sides[there], kinds[there]
+
+
+def _event_pieces(changes: Table, events: Events) -> Iterator[tuple[Any, Any]]:
+    """The rows before and after as JSON, null where there is none; at most `PIECE` events at a time."""
+    names = unique_names(changes.column_names[:-2])
+    for start in range(0, len(events), PIECE):
+        sides = (events.before[start : start + PIECE], events.after[start : start + PIECE])
+        before, after = (
+            pc.if_else(
+                pa.array(side != NOTHING),
+                row_objects(names, _taken(changes, np.maximum(side, 0))),
+                None,
+            )
+            for side in sides
+        )
+        yield before, after
+
+
+def _taken(table: Table, rows: Any) -> Any:
+    batch = table.take(pa.array(rows)).combine_chunks()
+    return pa.RecordBatch.from_arrays(
+        [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in batch.columns],
+        schema=batch.schema,
+    )

@@ -1,0 +1,152 @@
+"""The view redrawn in place in a terminal, as much of it as fits; follows the terminal's size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TextIO
+
+from rich.cells import cell_len
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table as Grid
+from rich.text import Text
+
+from substrait_agg.changes.encode import cell_texts, csv_lines, is_number, visible
+from substrait_agg.changes.sinks import Sink
+
+Table = Any
+"""A `pyarrow.Table`."""
+
+REDRAWS_PER_SECOND = 4
+GAP = 2
+NARROWEST = 6
+"""Cells between two columns, and of a column that is cut before others are left out."""
+
+
+class Screen(Sink):
+    """Shows the newest version on a screen of its own, like `top`; what it showed last stays when it is closed.
+
+    Args:
+        stdout: a terminal.
+        frame: the view in a space of so many cells and lines (`FRAMES`).
+    """
+
+    takes_view = True
+    shows_every_version = True
+    live = True
+
+    def __init__(self, stdout: TextIO, frame: Frame) -> None:
+        self._stdout = stdout
+        self._frame = frame
+        self._progress: Any = None
+        self._view: Table = None
+        self._version = -1
+        self._live: Live | None = None
+
+    def note(self, progress: Any) -> None:
+        """Take rows and speed for the first line."""
+        self._progress = progress
+
+    def finish(self, view: Table, version: int) -> None:
+        """Draw the view."""
+        self._view, self._version = view, version
+        if self._live is None:
+            self._live = self._started()
+        self._live.refresh()
+
+    def close(self) -> None:
+        """Give the terminal back, and leave the last frame on it."""
+        if self._live is None:
+            return
+        self._live.stop()
+        self._live.console.print(self._drawn(self._live.console))
+        self._live = None
+
+    def _started(self) -> Live:
+        console = Console(file=self._stdout, highlight=False)
+        drawn = Live(
+            console=console,
+            screen=True,
+            get_renderable=lambda: self._drawn(console),
+            refresh_per_second=REDRAWS_PER_SECOND,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        drawn.start()
+        return drawn
+
+    def _drawn(self, console: Console) -> RenderableType:
+        head = Text(_status(self._version, self._progress), style="bold", no_wrap=True)
+        head.overflow = "ellipsis"
+        frame, left_out = self._frame(self._view, console.width, max(1, console.height - 3))
+        foot = Text(left_out, style="dim", no_wrap=True, overflow="ellipsis")
+        return Group(head, frame, foot)
+
+
+def _status(version: int, progress: Any) -> str:
+    """One line: version, rows read, changes, rows per second."""
+    if progress is None:
+        return f"version {version}"
+    return (
+        f"version {version} | {progress.input_rows:,} rows, {progress.changes:,} changes"
+        f" | {progress.rows_per_second:,.0f} rows/s"
+    )
+
+
+Frame = Callable[[Table, int, int], "tuple[RenderableType, str]"]
+"""(view, cells, lines) -> what is drawn, and what had to be left out."""
+
+
+def _table_frame(view: Table, cells: int, lines: int) -> tuple[RenderableType, str]:
+    rows = view.slice(0, max(0, lines - 1))
+    columns = [texts.to_pylist() for texts in cell_texts(rows)]
+    wanted = [
+        max(map(cell_len, (visible(name), *texts)))
+        for name, texts in zip(view.column_names, columns, strict=True)
+    ]
+    widths = fitted(wanted, cells)
+    grid = Grid(box=None, padding=(0, GAP, 0, 0), pad_edge=False, show_header=True)
+    for name, kind, width in zip(view.column_names, view.schema.types, widths, strict=False):
+        grid.add_column(
+            Text(visible(name)),
+            justify="right" if is_number(kind) else "left",
+            width=width,
+            no_wrap=True,
+            overflow="ellipsis",
+        )
+    for row in zip(*columns[: len(widths)], strict=True):
+        grid.add_row(*(Text(text, overflow="ellipsis", no_wrap=True) for text in row))
+    return grid, left_out(view, rows.num_rows, len(widths))
+
+
+def _csv_frame(view: Table, cells: int, lines: int) -> tuple[RenderableType, str]:
+    rows = view.slice(0, max(0, lines - 1))
+    shown = "".join(csv_lines(rows)).splitlines()[:lines]
+    text = Text("\n".join(shown), no_wrap=True, overflow="ellipsis")
+    return text, left_out(view, rows.num_rows, view.num_columns)
+
+
+def left_out(view: Table, rows: int, columns: int) -> str:
+    """What of a view is not shown."""
+    counts = ((view.num_rows - rows, "row"), (view.num_columns - columns, "column"))
+    told = [f"{n:,} more {what}{'s' if n > 1 else ''}" for n, what in counts if n > 0]
+    return ", ".join(told)
+
+
+def fitted(wanted: list[int], cells: int) -> list[int]:
+    """Widths for as many columns as fit in so many cells; the widest are cut first, the last left out."""
+    widths = list(wanted)
+    while len(widths) > 1 and sum(min(w, NARROWEST) + GAP for w in widths) - GAP > cells:
+        widths.pop()
+    excess = sum(widths) + GAP * (len(widths) - 1) - cells
+    while widths and excess > 0:
+        widest = max(range(len(widths)), key=widths.__getitem__)
+        if widths[widest] <= 1:
+            break
+        widths[widest] -= 1
+        excess -= 1
+    return widths
+
+
+FRAMES: dict[str, Frame] = {"live-table": _table_frame, "live-csv": _csv_frame}
+"""Output kind -> how it is drawn."""

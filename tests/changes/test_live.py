@@ -1,0 +1,150 @@
+"""Live outputs: the newest version is always there, in a terminal as much of it as fits."""
+
+from __future__ import annotations
+
+import io
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from rich.cells import cell_len
+from rich.console import Console, Group
+
+from substrait_agg.changes import Delivery
+from substrait_agg.changes.screen import FRAMES, fitted
+
+ALTERNATE_SCREEN, MAIN_SCREEN = "\x1b[?1049h", "\x1b[?1049l"
+
+
+@dataclass
+class Counted:
+    """A view of `version` rows."""
+
+    version: int
+
+    def versions(self) -> list[int]:
+        return list(range(1, self.version + 1))
+
+    def changes(self, since: int | None = None, until: int | None = None) -> Any:
+        extra = {"__version": pa.array([until]), "__weight": pa.array([1])}
+        return pa.table({"n": pa.array([until]), **extra})
+
+    def to_arrow(self, version: int | None = None) -> Any:
+        return pa.table({"n": pa.array(range(version or self.version), pa.int64())})
+
+
+@dataclass
+class Told:
+    """Progress as a run tells it."""
+
+    input_rows: int = 1_234_567
+    changes: int = 9
+    rows_per_second: float = 2_000.4
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(output: str, stdout: io.StringIO, tmp_path: Path, versions: tuple[int, ...]) -> str:
+    delivery = Delivery([output], checkpoint=tmp_path / "ckpt", stdout=stdout)
+    with closing(delivery):
+        for version in versions:
+            view: Any = Counted(version)
+            delivery.deliver(view, progress=Told())
+        delivery.finish(view)
+    return stdout.getvalue()
+
+
+def test_every_version_is_shown_once_where_there_is_no_terminal(tmp_path: Path) -> None:
+    assert shown("live-csv", io.StringIO(), tmp_path, (1, 2)) == "n\n0\n\nn\n0\n1\n"
+    table = shown("live-table", io.StringIO(), tmp_path, (1, 2))
+    assert table.count("(1 row)") == table.count("(2 rows)") == 1
+
+
+def test_a_file_has_the_newest_version_alone(tmp_path: Path) -> None:
+    location = tmp_path / "now.csv"
+    assert shown(f"live-csv={location}", io.StringIO(), tmp_path, (1, 3)) == ""
+    assert location.read_text() == "n\n0\n1\n2\n"
+
+
+def test_a_terminal_is_drawn_on_and_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Drawn on a screen of its own; the last frame stays on the main one."""
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("LINES", "10")
+    monkeypatch.setenv("TERM", "xterm")
+    text = shown("live-table", Terminal(), tmp_path, (2, 50))
+    _, _, drawn = text.partition(ALTERNATE_SCREEN)
+    live, _, left = drawn.partition(MAIN_SCREEN)
+    assert "version 2 |" in live
+    assert "version 50 | 1,234,567 rows, 9 changes | 2,000 rows/s" in left
+    assert "44 more rows" in left
+    assert left.count("\n") == 9  # one line is for the prompt
+
+
+def test_a_failed_run_gives_the_terminal_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    stdout = Terminal()
+    delivery = Delivery(["live-table"], checkpoint=tmp_path / "ckpt", stdout=stdout)
+    view: Any = Counted(1)
+    delivery.deliver(view)
+    delivery.close()
+    delivery.close()
+    assert stdout.getvalue().count(ALTERNATE_SCREEN) == stdout.getvalue().count(MAIN_SCREEN) == 1
+
+
+def lines_of(kind: str, view: pa.Table, cells: int, lines: int) -> tuple[list[str], str]:
+    frame, left_out = FRAMES[kind](view, cells, lines)
+    console = Console(file=io.StringIO(), width=cells, color_system=None)
+    console.print(Group(frame))
+    return console.file.getvalue().splitlines(), left_out  # type: ignore[attr-defined]
+
+
+HOSTILE = pa.table(
+    {
+        "region\n": ["north", "東京", "[bold]x[/bold]", "a\tb", None],
+        "text": ["x" * 300] * 5,
+        **{f"n{i}": pa.array([10**9] * 5, pa.int64()) for i in range(12)},
+    }
+)
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+@pytest.mark.parametrize("cells", [1, 8, 20, 80, 200])
+@pytest.mark.parametrize("lines", [1, 2, 4, 40])
+def test_a_frame_fits_its_space(kind: str, cells: int, lines: int) -> None:
+    """Whatever the values: a line more and the terminal scrolls, a cell more and the line wraps."""
+    drawn, _ = lines_of(kind, HOSTILE, cells, lines)
+    assert len(drawn) <= lines
+    assert max(map(cell_len, drawn)) <= cells
+
+
+def test_what_is_left_out_is_counted() -> None:
+    drawn, left_out = lines_of("live-table", HOSTILE, 80, 4)
+    assert len(drawn) == 4
+    assert left_out.startswith("2 more rows, ")
+    assert left_out.endswith(" more columns")
+
+
+def test_values_are_no_markup() -> None:
+    drawn, _ = lines_of("live-table", HOSTILE.select([0]), 80, 10)
+    assert "[bold]x[/bold]" in "\n".join(drawn)
+    assert "a\\tb" in "\n".join(drawn)
+
+
+def test_the_widest_columns_are_cut_first() -> None:
+    assert fitted([5, 10], 40) == [5, 10]
+    assert fitted([5, 50], 30) == [5, 23]
+    assert fitted([9, 9, 9, 9, 9], 18) == [8, 8]
+    assert fitted([50], 3) == [3]
+    assert fitted([], 10) == []
