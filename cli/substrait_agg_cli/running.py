@@ -60,7 +60,8 @@ Examples:
     default="batch",
     show_default=True,
     metavar="SPEC",
-    help="When values are emitted. batch: after every batch; others are not supported yet.",
+    help="When a group's changes are emitted. batch: after every batch that touches it; count:N: after N rows of it;"
+    " delay:5s: so long after its last row; end: at the end of the input. Several joined by commas: whichever is first.",
 )
 @click.option("--watermark", metavar="NAME.COLUMN=SPEC", help="Not supported yet.")
 @click.option("--ttl", metavar="INTERVAL", help="Not supported yet.")

@@ -21,7 +21,8 @@ from substrait_agg.commit.ranges import sort_hash
 from substrait_agg.commit.snapshot import ChangeFile
 from substrait_agg.errors import RunFailed
 from substrait_agg.operator.delta import decimal_overflow
-from substrait_agg.operator.names import POSITION, WEIGHT
+from substrait_agg.operator.emission import ALL, Emission, due, pending_schema
+from substrait_agg.operator.names import POSITION, ROWS, WEIGHT
 from substrait_agg.operator.spec import OperatorSpec, TreeSpec
 from substrait_agg.operator.split import split_rows
 from substrait_agg.operator.step import State, StepResult, step
@@ -29,12 +30,11 @@ from substrait_agg.state.entries import Entries
 from substrait_agg.state.merging import MergeSpan, after_merges, budget_for, spans_to_merge
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.rows import Hashes
-from substrait_agg.state.run import HASH_MAX, RunFile, RunWriter, open_run
+from substrait_agg.state.run import HASH_MAX, RunFile, RunWriter
 from substrait_agg.state.tree import Tree
 
 MURMUR, OTHER = "__m", "__x"
-ROWS = "__rows"
-"""Columns of partial sums besides those of `operator.delta`: two hashes of the keys, and the rows summed."""
+"""Columns of partial sums besides those of `operator.delta`: two hashes of the keys."""
 KEY_BITS = 36  # of a surrogate key, below the version, for which 27 are left
 
 
@@ -49,11 +49,11 @@ class TaskPlan:
         low: least sort hash of the range.
         high: greatest sort hash of the range.
         group: live runs of the group tree in the range, newest first.
-        pending: live runs of the pending tree in the range.
+        pending: live runs of the pending tree in the range, newest first.
         trees: live runs of each ordered tree in the range.
         seeds: groups that are there from the first version on: sort hash and set index (0 without grouping sets).
         version: the version being made.
-        emit: whether touched and pending groups are emitted.
+        emission: which of the touched and pending groups are emitted.
         columns: per column of a change file its operator column and its name (``c0``, ``c1``, ... of the view).
         final: whether the changes are those of the view (then they carry the version).
         raw: whether rows come as they are, instead of summed per key.
@@ -67,10 +67,10 @@ class TaskPlan:
     group: tuple[RunFile, ...]
     pending: tuple[RunFile, ...]
     version: int
-    emit: bool
     columns: tuple[tuple[str, str], ...]
     final: bool
     raw: bool = False
+    emission: Emission = ALL
     trees: tuple[tuple[RunFile, ...], ...] = ()
     seeds: tuple[tuple[int, int], ...] = ()
 
@@ -130,9 +130,10 @@ class _Task:
         self._rows = RunWriter(
             self._state, self._name("group"), plan.spec.layout.schema, plan.spec.page_rows
         )
-        self._pending = RunWriter(
-            self._state, self._name("pending"), _pending_schema(plan.spec), plan.spec.page_rows
+        self._held = Tree(
+            self._state, plan.pending, pending_schema(plan.spec.keys), len(plan.spec.keys)
         )
+        self._pending = self._pending_writer()
         self._entries = [self._tree_writer(i) for i in range(len(plan.spec.trees))]
         self._keys_given = 0
         self._counters = dict.fromkeys(
@@ -148,6 +149,11 @@ class _Task:
         spec = self._plan.spec
         name, schema = self._name(f"tree{ordinal}"), spec.trees[ordinal].layout.schema
         return RunWriter(self._state, name, schema, spec.page_rows)
+
+    def _pending_writer(self) -> RunWriter:
+        spec = self._plan.spec
+        schema = pending_schema(spec.keys)
+        return RunWriter(self._state, self._name("pending"), schema, spec.page_rows)
 
     def _open_tree(self, ordinal: int, extra: Entries | None) -> OrderedTree:
         plan = self._plan
@@ -179,14 +185,14 @@ class _Task:
     def run(self, batches: Iterable[pa.RecordBatch]) -> TaskResult:
         """Take up all rows, then write, merge and say what was done."""
         plan = self._plan
-        state = State(self._tree, self._open_tree, self._surrogates, plan.version)
+        state = State(self._tree, self._open_tree, self._surrogates, self._held, plan.version)
         with ExitStack() as stack:
             changes = ChangeWriter(
                 LocalFiles(f"{plan.checkpoint}/changes"), plan.operator, plan.version, plan.columns,
                 stack, final=plan.final,
             )  # fmt: skip
             for slice_ in self._slices(batches, stack):
-                result = step(plan.spec, slice_, state, emit=plan.emit)
+                result = step(plan.spec, slice_, state, plan.emission)
                 self._count(result)
                 self._rows.write(result.rows)
                 for writer, rows in zip(self._entries, result.trees, strict=True):
@@ -245,13 +251,19 @@ class _Task:
             rows = self._hashed(batch, hashes)
             if plan.spec.guard < 0:  # else only the rows that count are split
                 rows = split_rows(rows, plan.spec)
-            return _with_key_types(rows, plan.spec)
+            return self._counting(_with_key_types(rows, plan.spec), np.ones(len(hashes), np.int64))
         counted = batch.column(ROWS if plan.spec.weight != "one" else "w_0")
         self._counters["input_rows"] += pc.sum(counted).as_py() or 0
         checked = self._hashed(batch, hashes)
         if decimal_overflow(checked, plan.spec):
             raise _Retry(misplaced=False, overflow=True)
-        return _with_key_types(checked, plan.spec)
+        return self._counting(_with_key_types(checked, plan.spec), counted)
+
+    def _counting(self, batch: pa.RecordBatch, rows: Any) -> pa.RecordBatch:
+        """The delta rows with the input rows that each stands for, where that decides what is emitted."""
+        if self._plan.emission.all:
+            return batch
+        return batch.append_column(ROWS, pa.array(rows).cast(pa.int64()))
 
     def _hashed(self, batch: pa.RecordBatch, hashes: Hashes) -> pa.RecordBatch:
         names = [n for n in batch.schema.names if n not in (MURMUR, OTHER, ROWS)]
@@ -262,15 +274,15 @@ class _Task:
         # Pending keys and seeds join the slice as rows that add nothing.
         plan = self._plan
         parts = [table] if table is not None and table.num_rows else []
-        if plan.emit:
-            names = [n for n in _pending_schema(plan.spec).names if n != "dead"]
-            waiting = (open_run(self._state, file) for file in plan.pending)
-            parts += [run.rows_between(low, high).select(names) for run in waiting]
+        parts += [rows for rows in due(self._held, plan.emission, low, high) if rows.num_rows]
         seeds = [(h, index) for h, index in plan.seeds if low <= h <= high]
         if seeds:
             parts.append(_seed_rows(seeds, plan.spec))
         if parts:
-            yield _complete(pa.concat_tables(parts, promote_options="default"), plan.spec)
+            whole = pa.concat_tables(parts, promote_options="default")
+            if not plan.emission.all and ROWS not in whole.column_names:
+                whole = whole.append_column(ROWS, pa.nulls(whole.num_rows, pa.int64()))
+            yield _complete(whole, plan.spec)
 
     def _merged(
         self,
@@ -312,15 +324,14 @@ class _Task:
 
     def _still_pending(self, new: RunFile | None) -> tuple[RunFile, ...]:
         plan = self._plan
-        if plan.emit:
-            return ()
-        added = () if new is None else (self._in_range(new),)
-        return (*added, *plan.pending)
+        return () if plan.emission.all else self._merged(new, plan.pending, self._merge_pending)
 
-
-def _pending_schema(spec: OperatorSpec) -> pa.Schema:
-    keys = [pa.field(f"k{i}", t) for i, t in enumerate(spec.keys)]
-    return pa.schema([pa.field("hash", pa.uint64()), pa.field("dead", pa.bool_()), *keys])
+    def _merge_pending(self, span: MergeSpan) -> RunFile | None:
+        spec = self._plan.spec
+        tree = Tree(self._state, span.files, pending_schema(spec.keys), len(spec.keys))
+        writer = self._pending_writer()
+        tree.merge(writer, bottom=span.bottom, low=span.low, high=span.high)
+        return writer.close()
 
 
 def _with_key_types(batch: pa.RecordBatch, spec: OperatorSpec) -> pa.RecordBatch:

@@ -230,3 +230,10 @@ class Flow:
     types: tuple[Type, ...]
     sorts: tuple[SortKey, ...]
     fingerprint: str
+
+
+def shown_operators(flow: Flow) -> frozenset[int]:
+    """Ids of the operators whose groups the view shows: the last, or those below it where its groups are whole rows."""
+    last = flow.operators[-1]
+    below = {b.origin.operator for b in last.inputs if isinstance(b.origin, OperatorOrigin)}
+    return frozenset(below) if last.multiset and below else frozenset({last.id})

@@ -5,6 +5,9 @@ from __future__ import annotations
 WEIGHT = "__weight"
 """The int64 weight column: of inputs (a DataFrame that has it is read as weighted rows) and of changes."""
 
+ROWS = "__rows"
+"""How many input rows a delta row is the sum of; int64."""
+
 POSITION = "__at"
 """The int64 position of a row in its batch, where a measure depends on the order of arrival."""
 

@@ -18,6 +18,7 @@ from substrait_agg.functions import exact
 from substrait_agg.functions.accumulators import COUNT_DIGITS, tree_counters
 from substrait_agg.operator.arrivals import Arrivals, arrivals_delta, moved_arrivals
 from substrait_agg.operator.delta import add_floats
+from substrait_agg.operator.emission import ALL, Emission, Waiting, pending_rows, waiting
 from substrait_agg.operator.finalize import GroupState, count_of
 from substrait_agg.operator.groups import (
     Chains,
@@ -56,7 +57,7 @@ class StepResult:
         trees: per ordered tree the rows to add to it.
         changes: output columns and ``__weight``; retractions first.
         touched: groups touched.
-        pending: keys touched and not emitted: ``hash``, ``dead`` and key columns.
+        pending: rows to add to the pending tree (`operator.emission`).
         kept_aside: how many rows more than before wait, in quarantine, for their insertion.
     """
 
@@ -76,38 +77,38 @@ class State:
         tree: the group tree before this batch.
         open_tree: gives an ordered tree.
         surrogates: gives that many keys which were never given before.
+        pending: the pending tree before this batch.
         version: the version being made.
     """
 
     tree: Tree
     open_tree: OpenTree
     surrogates: Callable[[int], Int64s]
+    pending: Tree
     version: int = 0
 
 
-def step(spec: OperatorSpec, slice_: pa.Table, state: State, *, emit: bool = True) -> StepResult:
-    """Fold a slice into the groups it touches and, when `emit`, say how their rows changed.
+def step(
+    spec: OperatorSpec, slice_: pa.Table, state: State, emission: Emission = ALL
+) -> StepResult:
+    """Fold a slice into the groups it touches and say how the rows of those that are emitted changed.
 
     Args:
         spec: the operator.
         slice_: delta rows, as described in `operator.delta`; several rows of one key are added up. Where there are ordered
-            trees, one row per input row, with ``x*`` and ``__weight``; with a guard, ``x*`` and ``__weight`` alone.
+            trees, one row per input row, with ``x*`` and ``__weight``; with a guard, ``x*`` and ``__weight`` alone. With
+            ``__rows``, the input rows that each stands for, unless all groups are emitted.
         state: the operator's state before this batch.
-        emit: whether touched groups are emitted now or stay pending.
+        emission: which groups are emitted now; the others wait in the pending tree.
 
     Raises:
         RunFailed: RESULT_OVERFLOW, WEIGHT_OVERFLOW, TOTAL_OVERFLOW, EARLY_RETRACTION or USER_MEASURE_FAILED.
     """
-    folded = _fold(spec, slice_.combine_chunks(), state)
+    folded = _fold(spec, slice_.combine_chunks(), state, emission)
     groups, old = folded.groups, folded.old
-    shown, values = old.shown, old.values
-    changes = spec.output.append(pa.field(WEIGHT, pa.int64())).empty_table()
-    if emit:
-        shown = _shown(spec, groups, folded.now)
-        values = measure_values(folded.to_show(spec, shown > 0, state))
-        changes = _changes(spec, groups, old, shown, values)
+    shown, values = _to_emit(spec, folded, state)
+    changes = _changes(spec, groups, old, shown, values)
     rows = stored_rows(spec, groups, folded.chains, folded.now, shown, values, folded.ends)
-    pending = rows.select(["hash", "dead", *(f"k{i}" for i in range(len(spec.keys)))])
     gone = (
         as_mask(rows.column("dead")) & ~old.known
     )  # nothing is stored of a group that came and went
@@ -120,7 +121,7 @@ def step(spec: OperatorSpec, slice_: pa.Table, state: State, *, emit: bool = Tru
         trees,
         changes,
         groups.count,
-        pending.slice(0, 0) if emit else pending,
+        pending_rows(groups, folded.held),
         folded.kept_aside,
     )
 
@@ -135,6 +136,7 @@ class _Folded:
     now: GroupState
     deltas: list[Delta]
     ends: list[End]
+    held: Waiting
     stale: Mask
     kept_aside: int
 
@@ -156,13 +158,29 @@ class _Folded:
         )
 
 
-def _fold(spec: OperatorSpec, slice_: pa.Table, state: State) -> _Folded:
+def _to_emit(spec: OperatorSpec, folded: _Folded, state: State) -> tuple[Int64s, list[pa.Array]]:
+    """Weights and measures of the groups as they are shown after this batch; who waits stays as last emitted."""
+    old, fired = folded.old, folded.held.fired
+    if not fired.any():
+        return old.shown, old.values
+    shown = _shown(spec, folded.groups, folded.now)
+    values = measure_values(folded.to_show(spec, fired & (shown > 0), state))
+    if fired.all():
+        return shown, values
+    count = folded.groups.count
+    index = pa.array(np.where(fired, 0, count) + np.arange(count))
+    kept = zip(values, old.values, strict=True)
+    return np.where(fired, shown, old.shown), [pa.concat_arrays(p).take(index) for p in kept]
+
+
+def _fold(spec: OperatorSpec, slice_: pa.Table, state: State, emission: Emission) -> _Folded:
     """Add a slice to the groups it touches."""
     groups = gather(spec, slice_)
     found = state.tree.lookup(groups.hashes, groups.keys)
     groups, found, chains = _told_apart(spec, groups, found, state.tree)
     old = restore(spec, groups.count, found)
-    stale = _waited(slice_, groups) if spec.trees else np.zeros(groups.count, np.bool_)
+    held = waiting(slice_, groups, state.pending, emission)
+    stale = _waited(slice_, groups, held) if spec.trees else np.zeros(groups.count, np.bool_)
     rows_in = admit(spec, slice_, groups, chains, state.open_tree)
     deltas = _tree_deltas(spec, rows_in, groups, chains, state)
     sums = add_rows(spec, rows_in.rows, rows_in.groups)
@@ -171,7 +189,7 @@ def _fold(spec: OperatorSpec, slice_: pa.Table, state: State) -> _Folded:
     aside = rows_in.kept_aside
     if spec.multiset:
         aside = watch(spec, groups.keys, old.state.weight(), now.weight())
-    return _Folded(groups, chains, old, now, deltas, ends, stale, aside)
+    return _Folded(groups, chains, old, now, deltas, ends, held, stale, aside)
 
 
 def _tree_deltas(
@@ -269,11 +287,11 @@ def _shown(spec: OperatorSpec, groups: Touched, state: GroupState) -> Int64s:
     return shown.astype(np.int64)
 
 
-def _waited(slice_: pa.Table, groups: Touched) -> Mask:
-    """Groups with a row that adds nothing: they wait to be emitted."""
-    waiting = np.zeros(groups.count, np.bool_)
-    waiting[groups.of_row[as_mask(pc.is_null(slice_.column(WEIGHT).combine_chunks()))]] = True
-    return waiting
+def _waited(slice_: pa.Table, groups: Touched, held: Waiting) -> Mask:
+    """Groups that waited before, or have a row that adds nothing, as groups have which are emitted without being touched."""
+    waited = held.known.copy()
+    waited[groups.of_row[as_mask(pc.is_null(slice_.column(WEIGHT).combine_chunks()))]] = True
+    return waited
 
 
 def _changes(

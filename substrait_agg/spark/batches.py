@@ -12,7 +12,9 @@ from pyspark.sql import SparkSession
 from substrait_agg.commit.snapshot import ChangeFile, OperatorState, Snapshot
 from substrait_agg.commit.store import KEEP_VERSIONS, Checkpoint
 from substrait_agg.errors import StateRefused
-from substrait_agg.flow.graph import AggregateNode, Flow, OperatorOrigin
+from substrait_agg.flow.graph import AggregateNode, Flow, OperatorOrigin, shown_operators
+from substrait_agg.operator.emission import ALL, Emission
+from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.spec import OperatorSpec, operator_spec
 from substrait_agg.spark.inputs import Frames, operator_changes
 from substrait_agg.spark.job import Care, Job, JobResult, run_job
@@ -54,6 +56,8 @@ class Batches:
         checkpoint: where it is kept; its plan document is there.
         partitions: state partitions, a power of two.
         committed: called with the progress after every commit.
+        policy: when the groups that the view shows are emitted.
+        clock: gives the instant, in microseconds since 1970.
     """
 
     def __init__(
@@ -62,11 +66,16 @@ class Batches:
         checkpoint: Checkpoint,
         partitions: int,
         committed: Callable[[Progress], None],
+        policy: EmitPolicy = EVERY_BATCH,
+        clock: Callable[[], int] = lambda: time.time_ns() // 1000,
     ) -> None:
         self._flow = flow
         self._checkpoint = checkpoint
         self._partitions = partitions
         self._committed = committed
+        self._policy = policy
+        self._clock = clock
+        self._shown = shown_operators(flow)
         self._specs: list[OperatorSpec] = [operator_spec(node) for node in flow.operators]
         self._care = [Care() for _ in flow.operators]
         self._last = checkpoint.latest()
@@ -111,13 +120,42 @@ class Batches:
             RunFailed: nothing was committed.
             CommitConflict: another run committed this version.
         """
+        # What is there before the stream begins is all there is of it.
+        emission = ALL if self._last is None else self._policy.at(self._clock())
         started = time.monotonic()
+        self._commit(self._computed(spark, frames, emission), query, batch, started)
+
+    def emit_waiting(self, spark: SparkSession, *, all: bool) -> None:
+        """Emit groups that wait, without new rows: all of them, or those whose time has come; a version if there are any.
+
+        Raises:
+            RunFailed: nothing was committed.
+            CommitConflict: another run committed this version.
+        """
+        last = self._last
+        if last is None or not any(operator.pending for operator in last.operators):
+            return
+        now = self._clock()
+        emission = replace(ALL, now=now) if all else self._policy.at(now)
+        started = time.monotonic()
+        results = self._computed(spark, {}, emission)
+        if any(task.counters.get("touched") for result in results for task in result.tasks):
+            self._commit(results, last.query, last.batch, started)
+
+    def _computed(self, spark: SparkSession, frames: Frames, emission: Emission) -> list[JobResult]:
         version = self._last.version + 1 if self._last is not None else 0
         results: list[JobResult] = []
         for node in self._flow.operators:
-            result = self._run_operator(spark, node, frames, results, version)
+            rules = emission if node.id in self._shown else ALL
+            result = self._run_operator(spark, node, frames, results, version, rules)
             self._care[node.id] = result.care
             results.append(result)
+        return results
+
+    def _commit(
+        self, results: list[JobResult], query: str | None, batch: int, started: float
+    ) -> None:
+        version = self._last.version + 1 if self._last is not None else 0
         snapshot = self._snapshot(results, version, query, batch)
         self._checkpoint.publish(snapshot)
         self._last = snapshot
@@ -131,6 +169,7 @@ class Batches:
         frames: Frames,
         results: list[JobResult],
         version: int,
+        emission: Emission,
     ) -> JobResult:
         inputs = [frames[node.id]] if node.id in frames else []
         for branch in node.inputs:
@@ -142,12 +181,12 @@ class Batches:
         frame = None
         for part in inputs:
             frame = part if frame is None else frame.unionAll(part)
-        job = self._job(node, version)
+        job = self._job(node, version, emission)
         if version == 0:
             job = replace(job, seeds=seeds(spark, job.spec))
         return run_job(job, frame, self._care[node.id])
 
-    def _job(self, node: AggregateNode, version: int) -> Job:
+    def _job(self, node: AggregateNode, version: int, emission: Emission) -> Job:
         final = node.id == len(self._flow.operators) - 1
         ordinals = self._flow.output if final else range(len(node.types))
         columns = tuple((node.columns[o], f"c{i}") for i, o in enumerate(ordinals))
@@ -158,7 +197,7 @@ class Batches:
             partitions=self._partitions,
             state=self._last.operators[node.id] if self._last is not None else OperatorState(),
             version=version,
-            emit=True,
+            emission=emission,
             columns=columns,
             final=final,
         )

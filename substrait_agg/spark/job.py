@@ -18,6 +18,7 @@ from substrait_agg.commit.snapshot import OperatorState
 from substrait_agg.commit.task import TaskPlan, TaskResult, run_task
 from substrait_agg.errors import RunFailed, SubstraitAggError
 from substrait_agg.flow.graph import AggregateNode
+from substrait_agg.operator.emission import Emission
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.spark.decimals import Params
 from substrait_agg.spark.partial import partial_sums, raw_rows
@@ -52,7 +53,7 @@ class Job:
         partitions: state partitions.
         state: live runs before the batch.
         version: the version being made.
-        emit: whether touched groups are emitted.
+        emission: which touched and waiting groups are emitted.
         columns: columns of the change files.
         final: whether the changes are those of the view.
         seeds: groups that are there from this version on, whatever the input: sort hash and set index.
@@ -64,7 +65,7 @@ class Job:
     partitions: int
     state: OperatorState
     version: int
-    emit: bool
+    emission: Emission
     columns: tuple[tuple[str, str], ...]
     final: bool
     seeds: tuple[tuple[int, int], ...] = ()
@@ -86,7 +87,7 @@ class Job:
             trees=tuple(clip(tree, low, high) for tree in self.state.trees),
             seeds=tuple((h, index) for h, index in self.seeds if low <= h <= high),
             version=self.version,
-            emit=self.emit,
+            emission=self.emission,
             columns=self.columns,
             final=self.final,
             raw=raw,
@@ -139,7 +140,7 @@ def _raw_next(spec: OperatorSpec, results: Sequence[TaskResult], care: Care) -> 
 
 
 def _has_work(task: TaskPlan) -> bool:
-    waiting = bool(task.pending) and task.emit
+    waiting = bool(task.pending) and task.emission.takes_waiting
     return waiting or bool(task.seeds)
 
 

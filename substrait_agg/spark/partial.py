@@ -21,10 +21,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, MapType, StructType
 
-from substrait_agg.commit.task import MURMUR, OTHER, ROWS
+from substrait_agg.commit.task import MURMUR, OTHER
 from substrait_agg.functions.accumulators import Accumulator, WeightKind
 from substrait_agg.operator.delta import MINUS_BIN, NAN_BIN, PART_POWER, PLUS_BIN
-from substrait_agg.operator.names import POSITION, WEIGHT
+from substrait_agg.operator.names import POSITION, ROWS, WEIGHT
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.spark.decimals import Params, negative
 from substrait_agg.spark.keys import keyed, normalised, restored_keys

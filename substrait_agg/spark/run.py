@@ -7,8 +7,9 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -25,8 +26,10 @@ from substrait_agg.flow import lower
 from substrait_agg.flow.explain import row_names
 from substrait_agg.flow.graph import AggregateNode, Flow
 from substrait_agg.functions.accumulators import EarlyRetraction
+from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.plan.arrow import arrow_schema
 from substrait_agg.plan.types import BOOL
+from substrait_agg.spark.alarm import Alarm
 from substrait_agg.spark.batches import FIRST_BATCH, Batches, Progress
 from substrait_agg.spark.inputs import Inputs, Source, open_inputs, table_origins, untagged
 from substrait_agg.spark.planned import check_planned_files, forget_unplanned
@@ -53,6 +56,7 @@ def run(
     conf: Mapping[str, str] | None = None,
     master: str | None = None,
     early_retraction: EarlyRetraction = "carry",
+    emit: EmitPolicy = EVERY_BATCH,
     progress: Callable[[Progress], None] | None = None,
     spark_log: IO[bytes] | None = None,
 ) -> Run:
@@ -88,7 +92,8 @@ def run(
             since = _version(store)
             delivery = Delivery(sinks, checkpoint=store.folder, since=since, on_changes=on_changes)
             undone.callback(delivery.close)
-            started = Run(session, flow, inputs, store, count, delivery, until, progress, settings)
+            options = Options(count, until, emit, progress)
+            started = Run(session, flow, inputs, store, delivery, options, settings)
         except SPARK_ERRORS as error:
             raise _not_started(error) from error
         undone.pop_all()
@@ -101,6 +106,16 @@ def _not_started(error: Exception) -> RunFailed:
         f"Spark could not start the run: {reason_of(error)}",
         help="check the sources, their options and --conf",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of a run: partitions of the state, ``done`` or an interval, when values are emitted, who is told of progress."""
+
+    partitions: int
+    until: str
+    emit: EmitPolicy
+    progress: Callable[[Progress], None] | None
 
 
 class Run:
@@ -116,30 +131,33 @@ class Run:
         flow: Flow,
         inputs: Inputs,
         store: Checkpoint,
-        partitions: int,
         delivery: Delivery,
-        until: str,
-        progress: Callable[[Progress], None] | None,
+        options: Options,
         settings: _Settings,
     ) -> None:
+        self._spark = spark
         self._store = store
         self._inputs = inputs
         self._delivery = delivery
-        self._endless = until != "done"
-        self._progress = progress
+        self._endless = options.until != "done"
+        self._progress = options.progress
         self._settings = settings
-        self._conf = {**SESSION_CONF, PARTITIONS: str(partitions), ARROW_ROWS: HANDED_OVER}
+        self._conf = {**SESSION_CONF, PARTITIONS: str(options.partitions), ARROW_ROWS: HANDED_OVER}
         self._error: Exception | None = None
         self._finished = False
+        self._stopped = False
         self._first = True
         # A batch goes on in a thread of its own for a moment after its query was stopped.
         self._working = threading.RLock()
-        self._batches = Batches(flow, store, partitions, self._committed)
+        self._batches = Batches(flow, store, options.partitions, self._committed, options.emit)
         if self._batches.last is None:
             self._batches.run(spark, inputs.first, None, FIRST_BATCH)
         else:
             self._delivery.deliver(View(store), show=self._endless)
-        self._query = self._start(until) if inputs.stream is not None else None
+        self._query = self._start(options.until) if inputs.stream is not None else None
+        self._alarm = Alarm(options.emit.delay, self._emit_due)
+        if self._endless:
+            self._alarm.set()
 
     @property
     def progress(self) -> Progress:
@@ -188,6 +206,28 @@ class Run:
         finally:
             if shared:
                 rows.unpersist()
+        if self._endless:
+            self._alarm.set()
+
+    def _emit_due(self) -> None:
+        """Emit the groups whose time has come while no rows came."""
+        with self._working:
+            if self._stopped or self._finished or self._error is not None:
+                return
+            try:
+                prepare(self._spark, self._conf)
+                self._batches.emit_waiting(self._spark, all=False)
+            except Exception as error:  # noqa: BLE001 - it is raised by `wait`
+                self._error = error
+                if self._query is not None:
+                    self._query.stop()
+
+    def _emit_rest(self) -> None:
+        """The input has come to its end, and so has all waiting."""
+        with self._working:
+            if not self._stopped:
+                prepare(self._spark, self._conf)
+                self._batches.emit_waiting(self._spark, all=True)
 
     def _committed(self, progress: Progress) -> None:
         if self._progress is not None:
@@ -206,26 +246,38 @@ class Run:
         waiting = threading.Thread(target=self._await, args=(failure,), daemon=True)
         waiting.start()
         waiting.join()
-        self._settings.restore()
         if failure:
-            self._delivery.close()
-            raise self._reason(failure[0]) from failure[0]
+            self._end()
+            self._fail(failure[0])
+        self._settings.restore()
         self._finish()
 
-    def _reason(self, failure: BaseException) -> BaseException:
+    def _end(self) -> None:
+        """Leave everything as it is."""
+        self._alarm.stop()
+        self._settings.restore()
+        self._delivery.close()
+
+    def _fail(self, failure: BaseException) -> NoReturn:
         # Spark tells of a failed batch in its own words; the batch itself knows better.
         error = self._error or failure
-        return batch_failed(error) if isinstance(error, SPARK_ERRORS) else error
+        raise (batch_failed(error) if isinstance(error, SPARK_ERRORS) else error) from failure
 
     def _await(self, failure: list[BaseException]) -> None:
         try:
             if self._query is not None:
                 self._query.awaitTermination()
+            if self._error is not None:
+                failure.append(self._error)
+            elif not self._endless:
+                self._emit_rest()
         except BaseException as error:  # noqa: BLE001 - it is raised again by the thread that waits
             failure.append(error)
 
     def stop(self) -> None:
         """Stop: a batch that is not committed yet is given up; running again continues with it."""
+        self._stopped = True
+        self._alarm.stop()
         if self._query is not None:
             self._query.stop()
         self._settings.restore()

@@ -114,7 +114,7 @@ def test_the_progress_tells_of_rows_in_quarantine() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        ["--emit", "count:5"],
+        ["--emit", "watermark"],
         ["--watermark", "t.k=max-diff:5s"],
         ["--ttl", "1h"],
     ],

@@ -21,6 +21,7 @@ from substrait_agg.commit.ranges import clip, partition_range, sort_hash
 from substrait_agg.commit.task import TaskPlan, TaskResult, run_task
 from substrait_agg.flow.graph import AggregateNode
 from substrait_agg.operator import moments, ranked, ranks, values
+from substrait_agg.operator.emission import ALL, NONE, Emission, pending_schema
 from substrait_agg.operator.names import POSITION, WEIGHT
 from substrait_agg.operator.spec import OperatorSpec, TreeSpec, operator_spec
 from substrait_agg.plan.arrow import to_arrow
@@ -80,13 +81,21 @@ class World:
 
     # --- batches ---------------------------------------------------------------------------------
 
-    def batch(self, rows: Sequence[Row], partitions: int = 1, *, emit: bool = True) -> None:
-        """Run one batch over all partitions."""
+    def batch(
+        self,
+        rows: Sequence[Row],
+        partitions: int = 1,
+        *,
+        emit: bool = True,
+        emission: Emission | None = None,
+    ) -> None:
+        """Run one batch over all partitions; without an `emission`, `emit` says whether everything is emitted or nothing."""
+        rules = emission or (ALL if emit else NONE)
         number = self.now.number + 1
         rows = [replace(row, batch=number, place=i) for i, row in enumerate(rows)]
         self.rows += rows
         partitions = 1 if self.spec.is_global else partitions
-        results = [self._task(p, partitions, rows, emit=emit) for p in range(partitions)]
+        results = [self._task(p, partitions, rows, rules) for p in range(partitions)]
         assert not any(r.misplaced or r.decimal_overflow for r in results)
         self.now = Version(
             number,
@@ -100,7 +109,7 @@ class World:
             self._apply(pq.read_table(self.folder / "changes" / change.name))
         self.results = results
 
-    def _task(self, p: int, partitions: int, rows: Sequence[Row], *, emit: bool) -> TaskResult:
+    def _task(self, p: int, partitions: int, rows: Sequence[Row], emission: Emission) -> TaskResult:
         low, high = partition_range(p, partitions)
         number = self.now.number + 1
         plan = TaskPlan(
@@ -113,7 +122,7 @@ class World:
             pending=clip(self.now.pending, low, high),
             trees=tuple(clip(tree, low, high) for tree in self.now.trees),
             version=number,
-            emit=emit,
+            emission=emission,
             columns=tuple((n, n) for n in self.spec.output.names),
             final=True,
             raw=True,
@@ -207,6 +216,22 @@ class World:
                     assert row[:keys] not in shown, "a group is there twice"
                     shown[row[:keys]] = row[keys:]
         return shown
+
+    def waiting_groups(self) -> dict[Values, tuple[int, int]]:
+        """The groups that wait: key -> rows since the last emission, and when the last came."""
+        files = LocalFiles(self.folder / "state")
+        keys = len(self.spec.keys)
+        tree = Tree(files, self.now.pending, pending_schema(self.spec.keys), keys)
+        found: dict[Values, tuple[int, int]] = {}
+        for part in tree.scan():
+            for row in _tuples(part.drop_columns(["hash", "dead"])):
+                assert row[:keys] not in found, "a group waits twice"
+                found[row[:keys]] = (row[keys], row[keys + 1])
+        return found
+
+    def keys_of(self, row: Row) -> list[Values]:
+        """The key of a row in each grouping set, as `view` has it."""
+        return [canonical(key) for key in self._keys(row)]
 
     def value(self, *key: Any) -> Values:
         """What the group shows."""

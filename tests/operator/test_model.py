@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from substrait_agg.commit.files import LocalFiles
 from substrait_agg.commit.ranges import clip, partition_range
 from substrait_agg.commit.task import TaskPlan, TaskResult, run_task
+from substrait_agg.operator.emission import ALL, NONE
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.state.tree import Tree
 from tests.operator.measures_world import merging_soon
@@ -70,7 +71,7 @@ class World:
             group=clip(self.group, low, high),
             pending=clip(self.pending, low, high),
             version=self.version,
-            emit=emit,
+            emission=ALL if emit else NONE,
             columns=tuple((n, n) for n in names),
             final=True,
             raw=self.raw,

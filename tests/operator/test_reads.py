@@ -12,6 +12,7 @@ import pytest
 
 from substrait_agg.commit import task
 from substrait_agg.commit.task import TaskPlan, run_task
+from substrait_agg.operator.emission import ALL
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.state.ordered import OrderedTree
 from tests.operator.measures_build import measure, world
@@ -53,7 +54,7 @@ def batch(made: World, keys: Any, values: Any, weights: Any) -> tuple[int, int]:
         pending=(),
         trees=made.now.trees,
         version=number,
-        emit=True,
+        emission=ALL,
         columns=tuple((n, n) for n in made.spec.output.names),
         final=True,
         raw=True,

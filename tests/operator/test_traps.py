@@ -325,7 +325,7 @@ def test_changes_have_the_columns_asked_for_in_their_order(tmp_path: Path) -> No
     """What the plan emits is what is written, not what the operator happens to have."""
     made = world(tmp_path, measure("sum", "sure_long", type_=I64), measure("count"))
     plan = TaskPlan(
-        str(tmp_path), 0, made.spec, 0, HASH_MAX, (), (), 1, True,
+        str(tmp_path), 0, made.spec, 0, HASH_MAX, (), (), 1,
         (("v1", "c0"), ("k0", "c1"), ("v1", "c2")), True, raw=True,
     )  # fmt: skip
     (file,) = run_task(plan, [made.raw_rows([row(k0=7, sure_long=5)])]).changes

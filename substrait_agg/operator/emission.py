@@ -1,0 +1,140 @@
+"""Which groups are emitted in a batch, and what is kept of those that wait: the rows of the pending tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from substrait_agg.operator.groups import Touched
+from substrait_agg.operator.names import ROWS
+from substrait_agg.state.rows import Mask
+from substrait_agg.state.run import HASH_MAX
+from substrait_agg.state.tree import Tree, dead_rows
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """Which of the groups that are touched or waiting are emitted: those for which any rule holds.
+
+    Attributes:
+        all: every one.
+        rows: those with at least so many rows since they were last emitted; 0 is no rule.
+        before: those whose last row came at this instant or earlier; None is no rule.
+        now: the instant of the batch. Instants are microseconds since 1970.
+    """
+
+    all: bool = True
+    rows: int = 0
+    before: int | None = None
+    now: int = 0
+
+    @property
+    def takes_waiting(self) -> bool:
+        """Whether groups can be emitted that no row touches."""
+        return self.all or self.before is not None
+
+    def fires(self, rows: Int64s, since: Int64s) -> Mask:
+        """Which groups are emitted, by the rows they wait with and the instant of the last."""
+        fired = np.full(len(rows), self.all)
+        if self.rows:
+            fired |= rows >= self.rows
+        if self.before is not None:
+            fired |= since <= self.before
+        return fired
+
+
+ALL = Emission()
+NONE = Emission(all=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The groups of a slice as the emission sees them.
+
+    Attributes:
+        known: which of them waited before.
+        rows: how many rows each has had since it was last emitted, those of this slice included.
+        since: when the last of them came.
+        fired: which are emitted now.
+    """
+
+    known: Mask
+    rows: Int64s
+    since: Int64s
+    fired: Mask
+
+
+def pending_schema(keys: Sequence[pa.DataType]) -> pa.Schema:
+    """Columns of the pending tree: ``hash``, ``dead``, keys, ``rows`` and ``since``."""
+    return pa.schema(
+        [
+            pa.field("hash", pa.uint64()),
+            pa.field("dead", pa.bool_()),
+            *(pa.field(f"k{i}", t) for i, t in enumerate(keys)),
+            pa.field("rows", pa.int64()),
+            pa.field("since", pa.int64()),
+        ]
+    )
+
+
+def waiting(slice_: pa.Table, groups: Touched, pending: Tree, emission: Emission) -> Waiting:
+    """What the groups of a slice wait with, and whether they are emitted.
+
+    Args:
+        slice_: delta rows, with ``__rows`` unless all groups are emitted.
+        groups: their groups.
+        pending: the pending tree before this batch.
+        emission: the rules.
+    """
+    known = np.zeros(groups.count, np.bool_)
+    rows, since = np.zeros((2, groups.count), np.int64)
+    if emission.all:
+        return Waiting(known, rows, since, ~known)
+    found = pending.lookup(groups.hashes, groups.keys)
+    held = ~dead_rows(found.rows)
+    at = found.positions[held]
+    known[at] = True
+    rows[at] = found.rows.column("rows").to_numpy()[held]
+    since[at] = found.rows.column("since").to_numpy()[held]
+    came = _rows_of(slice_, groups)
+    rows += came
+    since[(came > 0) | ~known] = emission.now
+    return Waiting(known, rows, since, emission.fires(rows, since))
+
+
+def _rows_of(slice_: pa.Table, groups: Touched) -> Int64s:
+    came = slice_.column(ROWS).fill_null(0).to_numpy()
+    return np.bincount(groups.of_row, weights=came, minlength=groups.count).astype(np.int64)
+
+
+def pending_rows(groups: Touched, held: Waiting) -> pa.Table:
+    """Rows to add to the pending tree: who waits now, and, as dead, who waits no longer."""
+    kept = np.flatnonzero(~held.fired | held.known)
+    columns = [
+        pa.array(groups.hashes),
+        pa.array(held.fired),
+        *groups.keys,
+        pa.array(held.rows),
+        pa.array(held.since),
+    ]
+    schema = pending_schema([k.type for k in groups.keys])
+    return pa.Table.from_arrays(columns, schema=schema).take(pa.array(kept))
+
+
+def due(
+    pending: Tree, emission: Emission, low: int = 0, high: int = HASH_MAX
+) -> Iterator[pa.Table]:
+    """Hash and keys of the waiting groups of a range of hashes that are emitted whether or not a row touches them."""
+    if not emission.takes_waiting:
+        return
+    # A count is completed by a row of the group, and by nothing else.
+    rules = replace(emission, rows=0)
+    for part in pending.scan(low, high):
+        fired = rules.fires(part.column("rows").to_numpy(), part.column("since").to_numpy())
+        yield part.drop_columns(["dead", "rows", "since"]).filter(pa.array(fired))

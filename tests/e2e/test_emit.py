@@ -1,0 +1,143 @@
+"""When values are emitted, through Spark: by count, by delay with no data coming, at the end, over restarts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import substrait_agg as sa
+from tests.e2e import plans
+from tests.e2e.files import write_in_order
+from tests.e2e.plans import Builder, aggregate, column, filtered, literal, read
+from tests.e2e.rows import bag, running_sums
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+Rows = Sequence[tuple[str, int, str]]
+BATCHES: list[Rows] = [
+    [("a", 1, "+I"), ("b", 5, "+I")],
+    [("a", 2, "+I")],
+    [("a", 1, "-D"), ("c", 7, "+I")],
+    [("b", 5, "-D")],
+    [("a", 9, "+I")],
+]
+"""Files of k, x and operation; in the end a has 2 and 9, c has 7."""
+
+
+def counting() -> str:
+    """SELECT k, count(*), max(x) FROM t GROUP BY k."""
+    build = Builder()
+    measures = [
+        build.measure("count", output="i64!"),
+        build.measure("max", (column(1), "i64"), output="i64"),
+    ]
+    return build.plan(
+        aggregate(read("t", {"k": "string", "x": "i64"}), [column(0)], measures), *"knm"
+    )
+
+
+def having() -> str:
+    """The same HAVING count(*) > 1: the view is of rows, the groups are below it."""
+    build = Builder()
+    source = read("t", {"k": "string", "x": "i64"})
+    counted = aggregate(source, [column(0)], [build.measure("count", output="i64!")])
+    many = build.call("gt:any_any", plans.COMPARISON, column(1), literal("i64", 1), output="bool")
+    return build.plan(filtered(counted, many), "k", "n")
+
+
+def write(folder: Path, batches: Sequence[Rows], start: int = 0) -> None:
+    tables = [
+        pa.table({name: [row[i] for row in rows] for i, name in enumerate(("k", "x", "op"))})
+        for rows in batches
+    ]
+    write_in_order(folder, tables, start)
+
+
+def maintain(spark: SparkSession, plan: str, folder: Path, emit: str, **options: Any) -> Any:
+    source = {"t": f"parquet:{folder / 'in'}?op=op&batch-files=1"}
+    checkpoint = folder / "checkpoint"
+    return sa.run(plan, source, checkpoint=checkpoint, spark=spark, emit=emit, **options)
+
+
+def counts(folder: Path) -> list[dict[str, int]]:
+    """Per version how many rows each group shows."""
+    view = sa.open_view(folder / "checkpoint")
+    sums = running_sums(view.changes(), view.versions())
+    assert bag(view.to_arrow()) == sums[view.version]
+    return [{row[0]: row[1] for row in sums[version]} for version in view.versions()]
+
+
+def test_the_end_emits_everything_once(spark: SparkSession, tmp_path: Path) -> None:
+    """Nothing is shown while input comes; the last version has it all, and no group of which nothing is left."""
+    write(tmp_path / "in", BATCHES)
+    maintain(spark, counting(), tmp_path, "end").wait()
+    *before, last = counts(tmp_path)
+    assert last == {"a": 2, "c": 1}
+    assert before == [{}] * (len(BATCHES) + 1)
+    assert sa.open_view(tmp_path / "checkpoint").changes().num_rows == 2
+
+
+def test_a_count_emits_a_group_with_its_nth_row(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path / "in", BATCHES)
+    maintain(spark, counting(), tmp_path, "count:2").wait()
+    assert counts(tmp_path) == [
+        {},
+        {},
+        {"a": 2},
+        {"a": 2},
+        {"a": 2},  # b came and went
+        {"a": 2},
+        {"a": 2, "c": 1},
+    ]
+
+
+def test_groups_below_a_filter_wait_and_not_the_rows_above(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Were it the rows that wait, the old row of a group could go without its new one."""
+    write(tmp_path / "in", [[("a", 1, "+I")] * 2, [("a", 1, "+I")], [("a", 1, "+I")]])
+    maintain(spark, having(), tmp_path, "count:2").wait()
+    assert counts(tmp_path) == [{}, {"a": 2}, {"a": 2}, {"a": 4}]
+
+
+def test_what_waits_survives_a_stop(spark: SparkSession, tmp_path: Path) -> None:
+    """A run is stopped while groups wait; the next has no new input, and emits them at its end."""
+    write(tmp_path / "in", BATCHES[:2])
+    started = maintain(spark, counting(), tmp_path, "count:100", until="100ms")
+    deadline = time.monotonic() + 60
+    while started.progress.version < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    started.stop()
+    assert counts(tmp_path) == [{}, {}, {}]
+    maintain(spark, counting(), tmp_path, "count:100").wait()
+    assert counts(tmp_path)[-1] == {"a": 2, "b": 1}
+
+
+def test_a_delay_passes_though_no_rows_come(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path / "in", BATCHES[:1])
+    seen: list[int] = []
+    started = maintain(
+        spark, counting(), tmp_path, "delay:1s", until="100ms",
+        on_changes=lambda changes, version: seen.append(changes.num_rows),
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while not seen and time.monotonic() < deadline:
+        time.sleep(0.05)
+    started.stop()
+    assert seen == [2]
+    assert counts(tmp_path) == [{}, {}, {"a": 1, "b": 1}]
+
+
+def test_a_policy_that_is_none_is_refused_before_anything(tmp_path: Path) -> None:
+    with pytest.raises(sa.UsageError) as refused:
+        sa.run(counting(), {}, checkpoint=tmp_path / "ck", emit="sometimes")
+    assert refused.value.code == "OPTION_INVALID"
+    assert not (tmp_path / "ck").exists()
