@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.installed
 
-.PHONY: install java demo test soak bench lint clean
+.PHONY: install java browser demo test soak bench lint clean
 .DEFAULT_GOAL := test
 
 install: $(READY)
@@ -21,16 +21,23 @@ $(READY): pyproject.toml
 java:
 	@.ci/java
 
+browser:
+	@.ci/browser
+
 demo: $(READY) java
 	$(RUN) -m substrait_agg_cli.demo
 
-test: $(READY) java
-	$(RUN) -m pytest
+# One process runs what needs Spark, the other the rest.
+test: $(READY) java browser
+	$(RUN) -m pytest -n 2 --dist loadgroup
 
+# Atheris has wheels for Linux and older Pythons only; without it the coverage-guided fuzzing is skipped.
 soak: $(READY) java
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[soak]'
 	$(RUN) -m pytest -m soak
 
 bench: $(READY) java
+	$(RUN) -m benchmarks.validate
 	$(RUN) -m benchmarks.stream
 
 lint: $(READY)

@@ -5,13 +5,13 @@ Stages are imported when they are first needed, so that `import substrait_agg` i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from substrait_agg.durations import microseconds
 from substrait_agg.errors import PlanRefused, PlanUnreadable, UsageError
 from substrait_agg.problems import MODES, Mode, Problem, Problems
 from substrait_agg.report.report import Report
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 PlanSource = Any
 """A path (`str` or `Path`), the plan as `bytes`, as JSON text (`str`), or a protobuf ``Plan`` message."""
 
-EXPLAIN_FORMATS = ("text",)
-EMIT_SUPPORTED = ("batch",)
-MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+EXPLAIN_FORMATS = ("text", "json", "mermaid", "html")
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,9 @@ class Plan:
         Raises:
             UsageError: the file is not there or cannot be read.
         """
-        return cls(str(path), _read_file(Path(path)))
+        from substrait_agg.plan.source import file_bytes
+
+        return cls(str(path), file_bytes(Path(path)))
 
     def check(self, mode: Mode = "lenient") -> Checked:
         """Decode and bind; all problems of both stages are in the answer, none is raised."""
@@ -100,15 +100,16 @@ class Plan:
 def _check(content: Any, mode: Mode) -> Checked:
     from substrait_agg.bind import bind
     from substrait_agg.plan import decode
+    from substrait_agg.report.order import in_plan_order
 
     problems = Problems(_known_mode(mode))
     try:
         decoded = decode(content, problems)
     except PlanRefused as refusal:
         found = dict.fromkeys((*problems.found, *refusal.problems))
-        return Checked(None, None, tuple(found))
+        return Checked(None, None, in_plan_order(found))
     bound = bind(decoded, problems)
-    return Checked(decoded, None if problems.errors else bound, tuple(problems.found))
+    return Checked(decoded, None if problems.errors else bound, in_plan_order(problems.found))
 
 
 def _known_mode(mode: str) -> Mode:
@@ -149,16 +150,6 @@ def _is_json(text: str) -> bool:
     return start.startswith(("{", "//", "/*")) and "{" in text
 
 
-def _read_file(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        code, message = "FILE_NOT_FOUND", "there is no such file"
-    except OSError as error:
-        code, message = "FILE_NOT_READABLE", (error.strerror or str(error)).lower()
-    raise UsageError(code, message, help="give the path of a plan file", path=str(path))
-
-
 def validate(plan: PlanSource, mode: Mode = "lenient") -> Report:
     """Check a plan without running it; everything that is wrong is in the report.
 
@@ -171,23 +162,48 @@ def validate(plan: PlanSource, mode: Mode = "lenient") -> Report:
         UsageError: the file is not there, or the mode is unknown. A broken plan is a report, not an error.
     """
     given = _plan(plan)
-    return Report(given.name, given.check(mode).problems)
+    problems = given.check(mode).problems
+    return Report(given.name, problems, _content(given))
 
 
-def explain(plan: PlanSource, format: str = "text", mode: Mode = "lenient") -> str:
-    """Describe how the plan is run: operators, what each keeps per group, measures with their state.
+def _content(plan: Plan) -> bytes:
+    """The plan's bytes; none where they are too many to be read."""
+    from substrait_agg.plan.node import Unreadable
+    from substrait_agg.plan.source import plan_bytes
+
+    try:
+        return plan_bytes(plan.content)
+    except Unreadable:
+        return b""
+
+
+def explain(
+    plan: PlanSource,
+    format: str = "text",
+    mode: Mode = "lenient",
+    early_retraction: str = "carry",
+) -> str:
+    """Describe how the plan is run: operators, what each keeps per group, what runs on Spark before and after.
+
+    Args:
+        plan: a `Plan` or anything that `load` takes.
+        format: ``text``, ``json``, ``mermaid`` (a flowchart) or ``html`` (a page of its own).
+        mode: ``lenient`` or ``strict``, as in `validate`.
+        early_retraction: as in `run`. With ``refuse`` and ``quarantine``, tables are taken to bring retractions.
 
     Raises:
         PlanRefused: the plan has errors.
-        UsageError: an unknown format.
+        UsageError: an unknown format, mode or policy.
     """
     if format not in EXPLAIN_FORMATS:
         message = f"format {format!r} is not one of {', '.join(EXPLAIN_FORMATS)}"
         raise UsageError("OPTION_INVALID", message, help="choose one of them", path="format")
-    bound = _plan(plan).bound(mode)
-    from substrait_agg.flow import explain_text, lower
+    policy = _policy(early_retraction)
+    given = _plan(plan)
+    bound = given.bound(mode)
+    from substrait_agg.report.explained import explained
 
-    return explain_text(lower(bound))
+    return explained(bound, format, policy, given.name)
 
 
 def run(
@@ -215,7 +231,9 @@ def run(
         sources: per table of the plan a SPEC (``parquet:data/li?batch-files=1``) or a DataFrame.
         checkpoint: folder of state, offsets and versions; it is also the view.
         spark: the session to use; without one, a local session is made.
-        emit: when values are emitted: ``batch``, after every micro-batch.
+        emit: when the changes of a group are emitted: ``batch``, after every micro-batch that touches it; ``count:N``, after N
+            rows of it; ``delay:5s``, so long after its last row, by the clock; ``end``, at the end of the input; several
+            joined by commas: whichever comes first. At the end of a bounded input everything is emitted.
         on_changes: called with (changes as `pyarrow.Table`, version) for every version that changed anything; the
             table has the view's columns, then ``__version`` and ``__weight``. A version counts as delivered when the
             function returns: after a kill it may come once more, it is never left out.
@@ -242,7 +260,9 @@ def run(
         RunFailed: Spark could not start, or the first version could not be computed.
     """
     trigger = _trigger(until)
-    _only_supported("emit", emit, EMIT_SUPPORTED)
+    from substrait_agg.operator.policy import parse_emit
+
+    emission = parse_emit(emit)
     policy = _policy(early_retraction)
     bound = _plan(plan).bound(mode)
     from substrait_agg.spark import run as run_on_spark
@@ -259,16 +279,10 @@ def run(
         conf=conf,
         master=master,
         early_retraction=policy,
+        emit=emission,
         progress=progress,
         spark_log=spark_log,
     )
-
-
-def _only_supported(option: str, value: str, supported: tuple[str, ...]) -> None:
-    if value not in supported:
-        message = f"{value!r} is not supported yet"
-        help = f"use {' or '.join(supported)}"
-        raise UsageError("OPTION_NOT_SUPPORTED", message, help=help, path=option)
 
 
 def _policy(word: str) -> EarlyRetraction:
@@ -283,14 +297,14 @@ def _policy(word: str) -> EarlyRetraction:
 
 def _trigger(until: str) -> str:
     """``done``, or an interval as Spark reads it (``5000 milliseconds``)."""
-    found = re.fullmatch(r"(\d+)\s*(ms|s|m|h)", until)
     if until == "done":
         return until
-    if found is None:
+    interval = microseconds(until)
+    if not interval:
         message = f"{until!r} is neither done nor an interval"
         help = "write an interval as 500ms, 5s, 1m or 1h"
         raise UsageError("OPTION_INVALID", message, help=help, path="until")
-    return f"{int(found[1]) * MILLISECONDS[found[2]]} milliseconds"
+    return f"{interval // 1000} milliseconds"
 
 
 def open_view(checkpoint: str | Path) -> View:

@@ -31,21 +31,44 @@ class Problem:
         }
 
 
+MAX_WORD = 1_000
+"""Characters of one name, type or list in a message; of longer ones the beginning and the end are shown."""
+
+
+def _shortened(value: object) -> str:
+    text = str(value)
+    if len(text) <= MAX_WORD:
+        return text
+    half = MAX_WORD // 2
+    return f"{text[:half]} ... ({len(text) - 2 * half} characters) ... {text[-half:]}"
+
+
 @dataclass(slots=True)
 class Problems:
     """Collects problems; stages add to it and go on, so that all are reported at once."""
 
     mode: Mode = "lenient"
     found: list[Problem] = field(default_factory=list)
+    _known: set[Problem] = field(default_factory=set)
 
-    def add(self, code: str, path: str, **params: object) -> None:
-        """Report the kind `code` of `KINDS` at `path`; `params` fill the message template."""
+    def add(self, code: str, path: str, note: str = "", /, **params: object) -> None:
+        """Report the kind `code` of `KINDS` at `path`.
+
+        Args:
+            code: one of `KINDS`.
+            path: the place in the plan message.
+            note: what is particular to the plan's producer, appended to the message.
+            params: fill the templates of message and help.
+        """
         kind = KINDS[code]
         level = kind.level(self.mode)
+        words = {name: _shortened(value) for name, value in params.items()}
+        message = kind.message.format(**words)
         problem = Problem(
-            code, level, path, kind.message.format(**params), kind.help.format(**params)
+            code, level, path, f"{message}, {note}" if note else message, kind.help.format(**words)
         )
-        if problem not in self.found:
+        if problem not in self._known:
+            self._known.add(problem)
             self.found.append(problem)
 
     @property

@@ -6,10 +6,12 @@ import click
 
 import substrait_agg
 from substrait_agg_cli.functions import functions
-from substrait_agg_cli.plans import explain, validate
+from substrait_agg_cli.plans import explain
+from substrait_agg_cli.problems import problems
 from substrait_agg_cli.reading import changes, view
 from substrait_agg_cli.running import run
 from substrait_agg_cli.terminal import Command, debug_option
+from substrait_agg_cli.validating import validate
 
 EPILOG = """\b
 Examples:
@@ -33,7 +35,7 @@ def main() -> None:
     """
 
 
-for command in (validate, explain, functions, run, view, changes):
+for command in (validate, explain, problems, functions, run, view, changes):
     main.add_command(command)
 
 if __name__ == "__main__":

@@ -1,16 +1,23 @@
-"""The commands about plans: validate and explain. Neither starts a JVM."""
+"""The command explain, and what it shares with other commands about plans. It starts no JVM."""
 
 from __future__ import annotations
 
+import shutil
 import sys
-from collections import Counter
+from pathlib import Path
 
 import click
 
 import substrait_agg
 from substrait_agg.problems import MODES, Mode
-from substrait_agg.report.report import reports_json
-from substrait_agg_cli.terminal import FAILURE, STDIO, debug_option, show_problems, show_warnings
+from substrait_agg_cli.plan_files import read_plan
+from substrait_agg_cli.reading import to_option
+from substrait_agg_cli.terminal import STDIO, debug_option, show_warnings
+
+NARROWEST = 40
+"""Columns for which text is folded at least."""
+
+EXPLAIN_FORMAT_OF_SUFFIX = {".json": "json", ".mmd": "mermaid", ".html": "html"}
 
 mode_option = click.option(
     "--mode",
@@ -21,76 +28,46 @@ mode_option = click.option(
 )
 
 
-def read_plan(name: str) -> substrait_agg.Plan:
-    """The plan in a file or on stdin, not decoded yet.
-
-    Raises:
-        UsageError: the file is not there or cannot be read.
-    """
-    if name == STDIO:
-        return substrait_agg.Plan(STDIO, sys.stdin.buffer.read())
-    return substrait_agg.Plan.from_file(name)
-
-
 @click.command(
-    epilog="Examples: substrait-agg validate q01.bin; producer | substrait-agg validate - --format json"
+    epilog="Examples: substrait-agg explain q01.bin; substrait-agg explain q01.bin --to q01.html"
 )
-@click.argument("plans", nargs=-1, required=True, metavar="PLAN...")
-@mode_option
-@click.option(
-    "--format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="text: a line per plan, its problems on stderr; json: one document with everything.",
-)
-@debug_option
-def validate(plans: tuple[str, ...], mode: Mode, format: str) -> None:
-    """Say everything that is wrong in plans, before anything is run.
-
-    PLAN is a file with protobuf or protobuf-JSON of any Substrait release; - is stdin. The exit status is 1 if
-    a plan has errors.
-    """
-    loaded = [read_plan(name) for name in plans]
-    reports = [substrait_agg.validate(plan, mode) for plan in loaded]
-    if format == "json":
-        click.echo(reports_json(reports))
-    else:
-        for report in reports:
-            show_problems(report.problems, report.plan if len(reports) > 1 else "")
-            click.echo(_verdict(report))
-    if not all(report.ok for report in reports):
-        click.get_current_context().exit(FAILURE)
-
-
-def _verdict(report: substrait_agg.Report) -> str:
-    counts = Counter(p.level for p in report.problems)
-    found = ", ".join(
-        f"{counts[level]} {level}{'s' if counts[level] > 1 else ''}"
-        for level in ("error", "warning")
-        if counts[level]
-    )
-    verdict = "valid" if report.ok else "refused"
-    return f"{report.plan}: {verdict}{f' ({found})' if found else ''}"
-
-
-@click.command(epilog="Example: substrait-agg explain plans/tpch/q01.bin")
 @click.argument("plan", metavar="PLAN")
 @mode_option
 @click.option(
     "--format",
     type=click.Choice(substrait_agg.api.EXPLAIN_FORMATS),
-    default="text",
-    show_default=True,
-    help="The form of the description.",
+    help="Default: from the suffix of --to (.json, .mmd, .html), else text.",
 )
+@click.option(
+    "--early-retraction",
+    type=click.Choice(["carry", "refuse", "quarantine"]),
+    default="carry",
+    show_default=True,
+    help="As in run; with refuse and quarantine, tables are taken to bring retractions.",
+)
+@to_option
 @debug_option
-def explain(plan: str, mode: Mode, format: str) -> None:
-    """Describe how a plan is run: its operators, and what each keeps per group.
+def explain(plan: str, mode: Mode, format: str | None, early_retraction: str, to: str) -> None:
+    """Describe how a plan is run: its operators, what each keeps per group, what runs on Spark.
 
     PLAN is a file with protobuf or protobuf-JSON of any Substrait release; - is stdin.
     """
     loaded = read_plan(plan)
-    text = substrait_agg.explain(loaded, format, mode)
+    chosen = format or EXPLAIN_FORMAT_OF_SUFFIX.get(Path(to).suffix, "text")
+    text = substrait_agg.explain(loaded, chosen, mode, early_retraction)
     show_warnings(substrait_agg.validate(loaded, mode).problems, plan)
-    click.echo(text.rstrip("\n"))
+    if to == STDIO:
+        click.echo(_on_screen(text) if chosen == "text" else text, nl=False)
+        return
+    from substrait_agg.changes import write_text
+
+    write_text((text,), Path(to))
+
+
+def _on_screen(text: str) -> str:
+    """The text with its lines folded at the width of the terminal, if it goes to one."""
+    if not sys.stdout.isatty():
+        return text
+    from substrait_agg.flow.explain_text import folded
+
+    return folded(text, max(NARROWEST, shutil.get_terminal_size((80, 24)).columns))

@@ -42,8 +42,8 @@ Examples:
     "sources",
     multiple=True,
     metavar="NAME=SPEC",
-    help="One per table of the plan. SPEC is [FORMAT:]LOCATION[?key=value&...]. Keys weight=COLUMN or"
-    " op=COLUMN say how changes are marked; batch-files=N limits the files of one batch.",
+    help="One per table of the plan. SPEC is [FORMAT:]LOCATION[?key=value&...]. Keys weight=COLUMN,"
+    " op=COLUMN or cdc=debezium say how changes are marked; batch-files=N limits the files of one batch.",
 )
 @click.option(
     "--checkpoint",
@@ -149,7 +149,9 @@ def run(
 
 def draws(output: Any) -> bool:
     """Whether an output draws on the terminal, where it shows the progress itself."""
-    return output.kind in LIVE_OUTPUTS and output.location is None and sys.stdout.isatty()
+    from substrait_agg.changes.outputs import can_draw
+
+    return output.kind in LIVE_OUTPUTS and output.location is None and can_draw(sys.stdout)
 
 
 class Terminated(KeyboardInterrupt):

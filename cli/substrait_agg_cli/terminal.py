@@ -8,12 +8,13 @@ import traceback
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import click
 
 from substrait_agg.errors import InputRefused, PlanRefused, SubstraitAggError, UsageError
 from substrait_agg.problems import Problem
+from substrait_agg.report.visible import visible
 
 SUCCESS, FAILURE, WRONG_CALL = 0, 1, 2
 INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143
@@ -26,25 +27,41 @@ WRONG_CALL_CODES = frozenset(
 
 STDIO = "-"
 
+Color = Literal["auto", "always", "never"]
+COLORS: tuple[Color, ...] = ("auto", "always", "never")
+
 
 def show(level: str, code: str, path: str, message: str, help: str = "") -> None:
     """Write ``level[CODE] at PATH: message`` and a ``help:`` line to stderr."""
-    where = f" at {path}" if path else ""
-    click.echo(f"{level}[{code}]{where}: {message}", err=True)
+    click.echo(_error_line(level, code, path, message), err=True)
     if help:
-        click.echo(f"help: {help}", err=True)
+        click.echo(f"help: {visible(help)}", err=True)
 
 
-def show_problems(problems: Iterable[Problem], plan: str = "") -> None:
-    """Write problems to stderr; with `plan` their paths begin with its name.
+def _error_line(level: str, code: str, path: str, message: str) -> str:
+    where = f" at {path}" if path else ""
+    return visible(f"{level}[{code}]{where}: {message}")
+
+
+def problem_line(problem: Problem, plan: str = "") -> str:
+    """A problem as ``level[CODE] at PATH: message``; with `plan` its path begins with that name."""
+    path = ":".join(part for part in (plan, problem.path) if part)
+    return _error_line(problem.level, problem.code, path, problem.message)
+
+
+def shown_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """The problems that people are told.
 
     Of what is no plan at all, only that is said: what it seemed to hold before reading had to stop means nothing.
     """
     given = tuple(problems)
-    unreadable = tuple(p for p in given if p.code == "PLAN_UNREADABLE")
-    for p in unreadable or given:
-        path = ":".join(part for part in (plan, p.path) if part)
-        show(p.level, p.code, path, p.message, p.help)
+    return tuple(p for p in given if p.code == "PLAN_UNREADABLE") or given
+
+
+def show_problems(problems: Iterable[Problem]) -> None:
+    """Write problems to stderr."""
+    for problem in shown_problems(problems):
+        show(problem.level, problem.code, problem.path, problem.message, problem.help)
 
 
 def show_warnings(problems: Iterable[Problem], plan: str) -> None:

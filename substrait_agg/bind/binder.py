@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from itertools import accumulate
+
 from substrait_agg.bind.bound import BoundPlan, SortKey
 from substrait_agg.bind.context import Context, Opaque, Schema, columns, is_keyable, names_width
 from substrait_agg.bind.deep import deep_call
 from substrait_agg.bind.fingerprint import fingerprint
 from substrait_agg.bind.grouping import addressed_wider
+from substrait_agg.bind.names import check_column_names
+from substrait_agg.bind.placed import Exceeded
 from substrait_agg.bind.profiles import profile_of
 from substrait_agg.bind.relations import Order, Ordered, OrderKey, bind_relation, projected
 from substrait_agg.bind.walk import index_columns, selected_columns
-from substrait_agg.plan.model import DecodedPlan
-from substrait_agg.problems import Problems
+from substrait_agg.plan.model import DecodedPlan, Relation
+from substrait_agg.problems import Problem, Problems
+
+_DECLARATION = re.compile(r"extensions\[(\d+)\]")
 
 DIRECTIONS: dict[str, tuple[bool, bool]] = {
     "asc_nulls_first": (False, True),
@@ -32,26 +39,55 @@ def bind(plan: DecodedPlan, problems: Problems) -> BoundPlan | None:
     Returns:
         The bound plan, or None when `problems` holds an error.
     """
-    return deep_call(_bind, plan, Context(problems, profile_of(plan.producer)))
+    before = len(problems.found)
+    profile = profile_of(plan.producer, versioned=plan.version is not None)
+    bound: BoundPlan | None = deep_call(_bound, plan, Context(problems, profile))
+    # Declarations come before relations in a plan, but are looked at where they are used.
+    problems.found[before:] = sorted(problems.found[before:], key=_declarations_first)
+    return bound
+
+
+def _declarations_first(problem: Problem) -> tuple[bool, int]:
+    found = _DECLARATION.match(problem.path)
+    return (False, int(found[1])) if found else (True, 0)
+
+
+def _bound(plan: DecodedPlan, context: Context) -> BoundPlan | None:
+    try:
+        return _bind(plan, context)
+    except Exceeded as limit:
+        context.problems.add(limit.code, limit.path, **limit.params)
+        return None
 
 
 def _bind(plan: DecodedPlan, context: Context) -> BoundPlan | None:
-    if context.profile.grouping_bitmask:
-        context.wider = addressed_wider(plan.root)
-    ordered = bind_relation(plan.root, context)
+    ordered = _bind_whole(plan.root, context)
+    context.apart.extend(plan.others)
+    while context.apart:
+        _bind_whole(context.apart.pop(), context)
     if plan.names is not None:
         ordered = _without_index(ordered, len(plan.names), _names_path(plan), context)
     root = ordered.relation
     sorts = _sorts(ordered.order, context)
     if isinstance(root, Opaque):
         return None
+    if not root.types:
+        context.report("OUTPUT_EMPTY", root.path)
+        return None
     names = _names(plan.names, root.types, _names_path(plan), context)
     if selected_columns(root) is None:
         _check_rows(root.types, root.path, context)
-    if context.problems.errors:
+    if context.problems.errors or context.incomplete:
         return None
     identity = fingerprint(root, names, sorts)
     return BoundPlan(root, names, sorts, plan.producer, identity)
+
+
+def _bind_whole(relation: Relation, context: Context) -> Ordered:
+    """A relation that is no other's input."""
+    if context.profile.grouping_bitmask:
+        context.wider |= addressed_wider(relation)
+    return bind_relation(relation, context)
 
 
 def _without_index(ordered: Ordered, names: int, path: str, context: Context) -> Ordered:
@@ -78,11 +114,12 @@ def _sorts(order: Order | None, context: Context) -> tuple[SortKey, ...]:
 
 
 def _sort_key(key: OrderKey, context: Context) -> SortKey | None:
-    direction = DIRECTIONS.get(key.field.direction)
+    word = key.field.direction
+    direction = DIRECTIONS.get(word)
     if direction is None:
-        context.report(
-            "SORT_DIRECTION_NOT_SUPPORTED", key.field.path, direction=key.field.direction.upper()
-        )
+        if word == "clustered":  # all others have been reported with the sort
+            place = f"{key.field.path}.direction"
+            context.report("SORT_DIRECTION_NOT_SUPPORTED", place, direction=word.upper())
         return None
     if key.ordinal is None:
         if key.problem:
@@ -92,7 +129,7 @@ def _sort_key(key: OrderKey, context: Context) -> SortKey | None:
 
 
 def _names_path(plan: DecodedPlan) -> str:
-    return plan.root.path.partition(".input")[0] + ".names"
+    return plan.place if plan.names is None else f"{plan.place}.root.names"
 
 
 def _names(
@@ -104,11 +141,16 @@ def _names(
         context.report("ROOT_NAMES_MISSING", path, names=", ".join(made))
         return made
     widths = [names_width(t) for t in types]
+    if len(names) > sum(widths) and any(t.kind == "unknown" for t in types):
+        return names  # what is unknown may have fields with names
     if len(names) != sum(widths):
         code = "NAMES_TOP_LEVEL" if len(names) == len(types) else "NAMES_COUNT"
         context.report(code, path, count=len(names), needed=sum(widths))
         return names
-    return tuple(names[sum(widths[:i])] for i in range(len(widths)))
+    places = tuple(accumulate(widths[:-1], initial=0)) if widths else ()
+    top = tuple(names[place] for place in places)
+    check_column_names(top, path, context, places)
+    return top
 
 
 def _check_rows(types: Schema, path: str, context: Context) -> None:

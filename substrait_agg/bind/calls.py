@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from substrait_agg.bind.bound import Call, Constant, Expr
+from substrait_agg.bind.call_faults import expanded, report_faults
 from substrait_agg.bind.context import Context, Schema, is_unknown, unknown
 from substrait_agg.bind.convert import as_declared, can_cast, convert, fits_decimal, is_null, unify
-from substrait_agg.bind.names import check_declared, check_signature
+from substrait_agg.bind.names import check_declared
 from substrait_agg.bind.options import choose_options
+from substrait_agg.bind.signatures import check_declaration, declared_signature, misfit, types_of
+from substrait_agg.functions.aggregates import find as find_aggregate
 from substrait_agg.functions.derive import FLOATS, RESULT_RULES, as_decimal, is_numeric
 from substrait_agg.functions.scalar_forms import parameter_text
 from substrait_agg.functions.scalars import (
@@ -19,12 +22,16 @@ from substrait_agg.functions.scalars import (
     Overload,
     ScalarFunction,
 )
+from substrait_agg.functions.signatures import Section
 from substrait_agg.plan.model import EnumArgument, ScalarCall, TypeArgument
 from substrait_agg.plan.types import FP64, STRING, Type
 
 Argument = Expr | EnumArgument | TypeArgument
 
 _PATTERNS = frozenset({"like", "ilike"})
+SECTION: Section = "scalar_functions"
+"""Where an extension file declares what expressions call."""
+
 _INT32 = range(-(2**31), 2**31)
 LONGEST_WORD = 40
 """Constant texts up to this length are shown in messages."""
@@ -40,18 +47,33 @@ def bind_call(call: ScalarCall, arguments: tuple[Argument, ...], context: Contex
     """
     if not check_declared(call.function, call.path, context):
         return unknown()
-    spelling = call.function.name
-    name = SCALAR_NAMES.get(context.profile.meanings.get(spelling, spelling))
+    name = _scalar_name(call, context)
     if name is None:
-        context.report("SCALAR_FUNCTION_UNKNOWN", call.path, name=call.function.declared)
         return unknown()
+    check_declaration(call.function, SECTION, call.path, context)
     values = tuple(a for a in arguments if not isinstance(a, EnumArgument | TypeArgument))
     if is_unknown(*values):
         return unknown()
-    check_signature(call.function, tuple(v.type for v in values), call.path, context)
     if name in _PATTERNS:
         arguments = _with_escape(arguments, context.profile.like_escape)
     return _resolve(SCALARS[name], call, arguments, context)
+
+
+def _scalar_name(call: ScalarCall, context: Context) -> str | None:
+    """The canonical name of the function, None once it is reported that it is no scalar function."""
+    function, spelling = call.function, call.function.name
+    meant = context.profile.meanings.get(spelling, spelling)
+    name = SCALAR_NAMES.get(meant)
+    if name is None:
+        aggregate = find_aggregate(spelling) is not None
+        code = "FUNCTION_NOT_SCALAR" if aggregate else "SCALAR_FUNCTION_UNKNOWN"
+        context.report(code, call.path, name=function.declared)
+    elif meant != spelling:
+        producer = context.profile.name
+        context.report(
+            "FUNCTION_MEANING", call.path, function=spelling, meaning=meant, producer=producer
+        )
+    return name
 
 
 def _with_escape(arguments: tuple[Argument, ...], escape: str | None) -> tuple[Argument, ...]:
@@ -69,27 +91,34 @@ def _resolve(
 ) -> Expr:
     found = _choose(row, arguments) or _choose(row, _promoted(arguments))
     if found is None:
-        context.report(
-            "FUNCTION_ARGUMENTS", call.path, function=row.name,
-            types=", ".join(map(described, arguments)), takes=_takes(row),
-        )  # fmt: skip
+        texts = (", ".join(map(described, arguments)), _takes(row))
+        report_faults(row, call, arguments, _fits, texts, context)
         return unknown()
     overload, values = found
+    _check_signature(call, arguments, context)
     _report_promotion(row.name, arguments, values, call.path, context)
-    options = choose_options(call.function.name, call.options, overload.options, context)
+    options = choose_options(call.function.name, call.options, overload.options, context, call.path)
     type_ = _result(row, overload, values, options, context)
     enums = tuple(
         (i, a.value.upper()) for i, a in enumerate(arguments) if isinstance(a, EnumArgument)
     )
     bound = Call(type_, row.name, values, enums, options)
-    return declare(bound, call.output_type, row.name, call.path, context)
+    return _declare(bound, call.output_type, _null_option(row, bound), call.path, context)
+
+
+def _check_signature(call: ScalarCall, arguments: tuple[Argument, ...], context: Context) -> None:
+    """Report arguments that the function takes, but not under the signature that the plan declares."""
+    declared = declared_signature(call.function, SECTION)
+    if declared is not None and misfit(declared, arguments) is not None:
+        types = types_of(arguments)
+        context.report("SIGNATURE_DIFFERS", call.path, name=call.function.declared, types=types)
 
 
 def _choose(
     row: ScalarFunction, arguments: tuple[Argument, ...]
 ) -> tuple[Overload, tuple[Expr, ...]] | None:
     for overload in row.overloads:
-        params = _expanded(overload, len(arguments))
+        params = expanded(overload, len(arguments))
         if params is None or not all(map(_fits, params, arguments)):
             continue
         values = _values(params, arguments)
@@ -100,13 +129,6 @@ def _choose(
             values = unified
         return overload, values
     return None
-
-
-def _expanded(overload: Overload, count: int) -> tuple[str, ...] | None:
-    params = overload.params
-    if overload.variadic and count > len(params):
-        return params + params[-1:] * (count - len(params))
-    return params if count == len(params) else None
 
 
 def _fits(param: str, argument: Argument) -> bool:
@@ -205,12 +227,22 @@ def _nullable(row: ScalarFunction, types: Schema, options: dict[str, str]) -> bo
     return row.nulls == "always"
 
 
-def declare(call: Expr, declared: Type | None, function: str, path: str, context: Context) -> Expr:
+def _null_option(row: ScalarFunction, call: Call) -> str:
+    """The option that makes a call nullable which would not be without it, as its declaration derives it; empty for none."""
+    if _nullable(row, tuple(v.type for v in call.arguments), {}):
+        return ""
+    return next((name for name, value in call.options if value == "NULL"), "")
+
+
+def _declare(
+    call: Call, declared: Type | None, null_option: str, path: str, context: Context
+) -> Expr:
     """`call` converted to the result type that the plan declares, with what is odd about that reported."""
-    derived = call.type
+    derived, function = call.type, call.function
     if declared is None:
         context.report("RESULT_TYPE_MISSING", path, function=function, type=derived)
         return call
+    path = f"{path}.scalar_function.output_type"
     if not context.check_type(declared, path):
         return unknown()
     declared = context.kept(declared, path)
@@ -225,7 +257,12 @@ def declare(call: Expr, declared: Type | None, function: str, path: str, context
             "RESULT_TYPE_DIFFERS", path, function=function, declared=declared, derived=derived
         )
     if derived.nullable and not declared.nullable:
-        context.report("RESULT_NULLABILITY", path, function=function, declared=declared)
+        code, why = (
+            ("NULL_BY_OPTION", {"option": null_option})
+            if null_option
+            else ("RESULT_NULLABILITY", {})
+        )
+        context.report(code, path, function=function, declared=declared, **why)
     return as_declared(call, declared)
 
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from substrait_agg.bind.bound import BoundRelation, Column, Constant, Expr
+from substrait_agg.bind.placed import Exceeded, Placed
 from substrait_agg.bind.profiles import Profile
+from substrait_agg.plan.context import MAX_PROBLEMS
 from substrait_agg.plan.types import Type
 from substrait_agg.problems import Problems
 
@@ -64,10 +66,13 @@ class Context:
     Attributes:
         problems: takes what is wrong with the plan.
         profile: how the plan's producer is read.
-        named: functions whose declaration has been reported.
+        named: functions whose declaration, which has no place of its own, has been reported.
         bound: identity of a decoded relation -> what it was bound to: relations that the plan shares are bound once.
         wider: identities of the aggregates of one grouping set that are addressed in the layout of several.
         cut: whether it has been reported that digits finer than a microsecond are not kept.
+        placed: counts what the plan takes.
+        apart: relations that the plan's result is not made of, which are still to be checked.
+        incomplete: whether something stands for what could not be bound, so that the plan cannot be run.
     """
 
     problems: Problems
@@ -76,10 +81,27 @@ class Context:
     bound: dict[int, Any] = field(default_factory=dict)
     wider: frozenset[int] = frozenset()
     cut: set[str] = field(default_factory=set)
+    placed: Placed = field(default_factory=Placed)
+    apart: list[Any] = field(default_factory=list)
+    incomplete: bool = False
 
     def report(self, code: str, path: str, **params: object) -> None:
-        """Report a problem of the plan."""
-        self.problems.add(code, path, **params)
+        """Report a problem of the plan; where it is a habit of the producer, the message says what that means.
+
+        Strict mode assumes nothing, so that its messages have no such note.
+
+        Raises:
+            Exceeded: there are too many.
+        """
+        lenient = self.problems.mode == "lenient"
+        note = self.profile.note(code, params) if lenient else ""
+        if len(self.problems.found) >= MAX_PROBLEMS:
+            raise Exceeded("TOO_MANY_PROBLEMS", path, limit=MAX_PROBLEMS)
+        self.problems.add(code, path, note, **params)
+
+    def told(self, path: str) -> bool:
+        """Whether a problem of the very place is known, so that its value says nothing."""
+        return any(problem.path == path for problem in self.problems.found)
 
     def check_type(self, type_: Type, path: str) -> bool:
         """Report a type that expressions cannot have; True when it can."""

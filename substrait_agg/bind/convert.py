@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 
 from substrait_agg.bind.bound import Call, Constant, Conversion, Expr
 from substrait_agg.bind.context import UNKNOWN, is_unknown
@@ -13,6 +14,7 @@ from substrait_agg.functions.derive import (
     TEXTS,
     UNSIGNED,
     common_type,
+    widened,
 )
 from substrait_agg.plan.types import INTEGER_BITS, Type
 
@@ -101,7 +103,7 @@ def unified_type(expressions: tuple[Expr, ...]) -> Type:
     """Type of a value that is one of the unified expressions."""
     if is_unknown(*expressions):
         return UNKNOWN
-    return expressions[0].type.as_nullable(any(e.type.nullable for e in expressions))
+    return reduce(widened, (e.type for e in expressions))
 
 
 def as_declared(call: Expr, declared: Type) -> Expr:

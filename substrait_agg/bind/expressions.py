@@ -18,9 +18,10 @@ from substrait_agg.bind.bound import (
 )
 from substrait_agg.bind.calls import Argument, bind_call
 from substrait_agg.bind.context import Context, Schema, is_unknown, unknown
-from substrait_agg.bind.convert import can_cast, fits_decimal, unified_type, unify
+from substrait_agg.bind.convert import can_cast, fits_decimal, is_null, unified_type, unify
 from substrait_agg.bind.digits import TOO_FINE, kept_value
 from substrait_agg.bind.walk import larger_than
+from substrait_agg.functions.derive import common_type
 from substrait_agg.plan import model
 from substrait_agg.plan.types import BOOL, Type
 
@@ -129,10 +130,16 @@ def _cast(node: model.Cast, schema: Schema | None, context: Context) -> Expr:
     if not can_cast(value.type, node.type) or not fits_decimal(node.type):
         context.report("CAST_NOT_SUPPORTED", node.path, source=value.type, target=node.type)
         return unknown()
+    if node.failure == "unspecified":
+        context.report("CAST_FAILURE_MISSING", f"{node.path}.cast")
+    to_null = node.failure == "null"
+    if not node.type.nullable and (value.type.nullable or to_null):
+        reason = f"its input is {value.type}" if value.type.nullable else "it fails with null"
+        place = f"{node.path}.cast.type"
+        context.report("CAST_NULLABILITY", place, declared=node.type, reason=reason)
     if value.type.same_kind(node.type):
         # Only nullability differs: what the input can be is what the result can be.
         return value
-    to_null = node.failure == "null"
     nullable = value.type.nullable or to_null
     return Conversion(node.type.as_nullable(nullable), value, to_null)
 
@@ -144,7 +151,8 @@ def _if_then(node: model.IfThen, schema: Schema | None, context: Context) -> Exp
     )
     values = tuple(bind_expression(value, schema, context) for _, value in node.clauses)
     last = None if node.otherwise is None else bind_expression(node.otherwise, schema, context)
-    return _conditional(conditions, values, last, node.path, context)
+    nodes = (*(value for _, value in node.clauses), node.otherwise)
+    return _conditional(conditions, values, last, nodes, context)
 
 
 def _switch(node: model.Switch, schema: Schema | None, context: Context) -> Expr:
@@ -156,14 +164,24 @@ def _switch(node: model.Switch, schema: Schema | None, context: Context) -> Expr
     values = tuple(bind_expression(value, schema, context) for _, value in node.cases)
     if is_unknown(match, *cases):
         return unknown()
-    unified = unify((match, *cases))
+    unified = _unified((match, *cases), (node.match, *(case for case, _ in node.cases)), context)
     if unified is None:
-        _report_branches((match, *cases), node.path, context)
         return unknown()
+    _check_cases(node, context)
     match, *literals = unified
     conditions = tuple(_equals(match, literal) for literal in literals)
     last = None if node.otherwise is None else bind_expression(node.otherwise, schema, context)
-    return _conditional(conditions, values, last, node.path, context)
+    nodes = (*(value for _, value in node.cases), node.otherwise)
+    return _conditional(conditions, values, last, nodes, context)
+
+
+def _check_cases(node: model.Switch, context: Context) -> None:
+    """Report cases that never apply, as an earlier one has the same value."""
+    first: dict[object, int] = {}
+    for position, (case, _) in enumerate(node.cases):
+        earlier = first.setdefault((case.type.kind, case.value), position)
+        if earlier != position:
+            context.report("CASE_REPEATED", case.path, case=position, earlier=earlier)
 
 
 def _equals(left: Expr, right: Expr) -> Expr:
@@ -175,14 +193,13 @@ def _conditional(
     conditions: tuple[Expr, ...],
     values: tuple[Expr, ...],
     otherwise: Expr | None,
-    path: str,
+    nodes: tuple[model.Expression | None, ...],
     context: Context,
 ) -> Expr:
     first = next((v.type for v in values), BOOL)
     last = Constant(first.as_nullable(), None) if otherwise is None else otherwise
-    unified = unify((*values, last))
+    unified = _unified((*values, last), nodes, context)
     if unified is None:
-        _report_branches((*values, last), path, context)
         return unknown()
     if is_unknown(*conditions, *unified):
         return unknown()
@@ -193,22 +210,67 @@ def _conditional(
 def _or_list(node: model.SingularOrList, schema: Schema | None, context: Context) -> Expr:
     value = bind_expression(node.value, schema, context)
     options = tuple(bind_expression(option, schema, context) for option in node.options)
-    unified = unify((value, *options))
-    if unified is None:
-        _report_branches((value, *options), node.path, context)
-        return unknown()
-    if is_unknown(*unified):
+    unified = _unified((value, *options), (node.value, *node.options), context)
+    if unified is None or is_unknown(*unified):
         return unknown()
     nullable = any(e.type.nullable for e in unified)
     return InList(BOOL.as_nullable(nullable), unified[0], unified[1:])
 
 
-def _report_branches(values: tuple[Expr, ...], path: str, context: Context) -> None:
-    types = ", ".join(dict.fromkeys(str(v.type) for v in values))
-    context.report("BRANCH_TYPES_DIFFER", path, types=types)
+def _unified(
+    values: tuple[Expr, ...], nodes: tuple[model.Expression | None, ...], context: Context
+) -> tuple[Expr, ...] | None:
+    """The values in their common type; None once it is reported, at the first that does not fit, that there is none.
+
+    Args:
+        values: bound.
+        nodes: what they were bound from; None for a value that the plan does not write.
+        context: takes the problems.
+    """
+    unified = unify(values)
+    written = [(v, n.path) for v, n in zip(values, nodes, strict=True) if n is not None]
+    if unified is None:
+        path = _first_unlike(written)
+        types = ", ".join(dict.fromkeys(str(v.type) for v in values))
+        context.report("BRANCH_TYPES_DIFFER", path, types=types)
+        return None
+    if is_unknown(*values):
+        return unified
+    common = unified[0].type
+    for value, path in written:
+        if not value.type.same_kind(common) and not is_null(value):
+            context.report("BRANCHES_CONVERTED", path, type=value.type, common=common)
+            break
+    return unified
 
 
-def _unsupported(_node: model.Unsupported, _schema: Schema | None, _context: Context) -> Expr:
+def _first_unlike(written: list[tuple[Expr, str]]) -> str:
+    """Place of the first value that has no common type with those before it."""
+    typed = [(v.type, path) for v, path in written if not is_null(v)]
+    common, last = typed[0]
+    for type_, path in typed[1:]:
+        last = path
+        found = common_type((common, type_))
+        if found is None:
+            break
+        common = found
+    return last
+
+
+def constant_in(expression: Expr) -> Constant | None:
+    """The constant that a condition is, a converted null too, or None."""
+    plain = expression
+    while isinstance(plain, Conversion):
+        plain = plain.input
+    if not isinstance(plain, Constant) or is_unknown(plain):
+        return None
+    return plain if plain is expression or plain.value is None else None
+
+
+def _unsupported(node: model.Unsupported, schema: Schema | None, context: Context) -> Expr:
+    context.apart.extend(node.inputs)
+    for inner in node.expressions:
+        bind_expression(inner, schema, context)
     return unknown()
 
 

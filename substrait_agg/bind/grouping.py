@@ -8,6 +8,7 @@ bits above.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,12 +21,16 @@ from substrait_agg.bind.bound import (
     Constant,
     Expr,
 )
-from substrait_agg.bind.context import Context
+from substrait_agg.bind.context import Context, is_unknown
+from substrait_agg.bind.placed import too_large
 from substrait_agg.plan import model
 from substrait_agg.plan.types import BOOL, I32, Type
 
 Sets = tuple[tuple[int, ...], ...]
 """Per grouping set the ordinals of its keys."""
+
+MOST_BITS = 64
+"""Bits of the widest integer that DataFusion's bitmask can be."""
 
 INDEX_TYPE = I32.as_nullable(False)
 """Type of the set index of the specification's layout."""
@@ -41,27 +46,49 @@ def check_sets(node: model.Aggregate, context: Context) -> Sets | None:
         context.report("AGGREGATE_EMPTY", node.path)
         return None
     sets = tuple(tuple(dict.fromkeys(refs)) for refs in node.groupings) or ((),)
-    fits = True
-    for position, refs in enumerate(sets):
-        for ordinal in sorted(ref for ref in refs if not 0 <= ref < count):
-            fits = False
+    wrong = 0
+    for position, refs in enumerate(node.groupings):
+        for place, ordinal in enumerate(refs):
+            if 0 <= ordinal < count:
+                continue
+            wrong += 1
             context.report(
-                "GROUPING_REFERENCE_OUT_OF_RANGE", f"{node.path}.groupings[{position}]",
+                "GROUPING_REFERENCE_OUT_OF_RANGE",
+                f"{node.path}.groupings[{position}].expression_references[{place}]",
                 ordinal=ordinal, count=count, last=max(count - 1, 0),
             )  # fmt: skip
     used = {ordinal for refs in sets for ordinal in refs}
-    for ordinal in range(count):
-        if ordinal not in used:
-            fits = False
-            path = node.grouping_expressions[ordinal].path
-            context.report("GROUPING_EXPRESSION_UNUSED", path, ordinal=ordinal)
-    return sets if fits else None
+    unused = [ordinal for ordinal in range(count) if ordinal not in used]
+    # A reference out of range may well mean the expression that is left over.
+    for ordinal in unused if len(unused) > wrong else ():
+        path = f"{node.path}.grouping_expressions[{ordinal}]"
+        context.report("GROUPING_EXPRESSION_UNUSED", path, ordinal=ordinal)
+    return sets if not wrong and not unused else None
+
+
+def report_repeated(
+    node: model.Aggregate, keys: tuple[Expr, ...], sets: Sets | None, context: Context
+) -> None:
+    """Report grouping expressions and grouping sets that are written twice."""
+    first: dict[Expr, int] = {}
+    for ordinal, key in enumerate(keys):
+        other = first.setdefault(key, ordinal)
+        if other != ordinal and not is_unknown(key):
+            path = f"{node.path}.grouping_expressions[{ordinal}]"
+            context.report("GROUPING_EXPRESSION_DUPLICATE", path, ordinal=ordinal, other=other)
+    seen: dict[frozenset[int], int] = {}
+    for position, refs in enumerate(sets or ()):
+        other = seen.setdefault(frozenset(refs), position)
+        if other != position:
+            path = f"{node.path}.groupings[{position}]"
+            context.report("GROUPING_SET_DUPLICATE", path, ordinal=position, other=other)
 
 
 def key_types(keys: tuple[Expr, ...], sets: Sets) -> tuple[Type, ...]:
     """Types of the key columns: nullable where some set leaves the key out."""
+    present = Counter(ordinal for refs in sets for ordinal in refs)
     return tuple(
-        key.type.as_nullable(key.type.nullable or any(ordinal not in refs for refs in sets))
+        key.type.as_nullable(key.type.nullable or present[ordinal] < len(sets))
         for ordinal, key in enumerate(keys)
     )
 
@@ -99,6 +126,8 @@ def with_bitmask(aggregate: BoundAggregate) -> BoundProject:
     """The aggregate's columns in DataFusion's layout: keys, bitmask, measures."""
     count, measures = len(aggregate.keys), len(aggregate.measures)
     ids = grouping_ids(count, aggregate.sets or (tuple(range(count)),))
+    if max(count, *(value.bit_length() for value in ids)) > MOST_BITS:
+        raise too_large(aggregate.path, f"{MOST_BITS} bits of grouping keys in DataFusion's layout")
     columns = [Column(type_, ordinal) for ordinal, type_ in enumerate(aggregate.types)]
     bitmask = _bitmask(ids, _id_type(count, ids), columns[-1] if aggregate.sets else None)
     expressions = (*columns[:count], bitmask, *columns[count : count + measures])
@@ -142,7 +171,7 @@ def addressed_wider(root: model.Relation) -> frozenset[int]:
 
 
 def _inputs(node: Any) -> tuple[Any, ...]:
-    if isinstance(node, model.Union):
+    if isinstance(node, model.Union | model.Unsupported):
         return node.inputs
     return (node.input,) if hasattr(node, "input") else ()
 
@@ -160,7 +189,7 @@ def _reaches(node: Any, source: model.Aggregate) -> bool:
     """Whether `node` refers to the column just behind those of `source`."""
     width = len(source.grouping_expressions) + len(source.measures)
     expressions = tuple(_read_by(node))
-    if isinstance(node, model.Project) and node.emit and max(node.emit) >= width + len(expressions):
+    if isinstance(node, model.Project) and node.emit and max(node.emit) == width + len(expressions):
         return True
     return any(ordinal == width for e in expressions for ordinal in columns_read(e))
 

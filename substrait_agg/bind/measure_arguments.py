@@ -19,6 +19,15 @@ from substrait_agg.plan.types import FP64
 
 
 @dataclass(frozen=True, slots=True)
+class ConstantFault:
+    """An argument, given for the parameter `name`, that is no constant or has a wrong value."""
+
+    name: str
+    argument: Expr
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Matched:
     """Arguments that fit a row.
 
@@ -26,13 +35,13 @@ class Matched:
         values: what is aggregated, converted to what the function takes.
         constants: values of the constant arguments, in order.
         words: (option, value) of the enumeration arguments, upper case.
-        faults: (argument, reason) of constants that are none or have a wrong value.
+        faults: constants that are none or have a wrong value.
     """
 
     values: tuple[Expr, ...] = ()
     constants: tuple[Any, ...] = ()
     words: tuple[tuple[str, str], ...] = ()
-    faults: tuple[tuple[str, str], ...] = ()
+    faults: tuple[ConstantFault, ...] = ()
 
     @property
     def types(self) -> Schema:
@@ -58,13 +67,13 @@ def match_arguments(
         arguments: as the plan gives them.
         sorts: expressions of the measure's sort keys, of which ``WITHIN GROUP`` may give the aggregated one.
     """
-    pairs = _pairs(row.parameters, _within_group(row, arguments, sorts))
+    pairs = _pairs(row.parameters, within_group(row, arguments, sorts))
     if pairs is None:
         return None
     values: list[Expr] = []
     constants: list[Any] = []
     words: list[tuple[str, str]] = []
-    faults: list[tuple[str, str]] = []
+    faults: list[ConstantFault] = []
     for parameter, argument in pairs:
         if isinstance(argument, EnumArgument):
             words.append((parameter.name.upper(), argument.value.upper()))
@@ -75,7 +84,7 @@ def match_arguments(
     return Matched(tuple(values), tuple(constants), tuple(words), tuple(faults))
 
 
-def _within_group(
+def within_group(
     row: AggregateFunction, arguments: tuple[Argument, ...], sorts: tuple[Expr, ...]
 ) -> tuple[Argument, ...]:
     """Arguments with the aggregated value first, where only the sort key says what it is."""
@@ -92,9 +101,9 @@ def _pairs(
     pairs: list[Pair] = []
     rest = list(arguments)
     for parameter in parameters:
-        if rest and _fits(parameter, rest[0]):
+        if rest and fits(parameter, rest[0]):
             pairs.append((parameter, rest.pop(0)))
-            while parameter.repeats and rest and _fits(parameter, rest[0]):
+            while parameter.repeats and rest and fits(parameter, rest[0]):
                 pairs.append((parameter, rest.pop(0)))
         elif parameter.optional:
             pairs.append((parameter, None))
@@ -103,7 +112,8 @@ def _pairs(
     return None if rest else tuple(pairs)
 
 
-def _fits(parameter: Parameter, argument: Argument) -> bool:
+def fits(parameter: Parameter, argument: Argument) -> bool:
+    """Whether an argument may be given for a parameter; constants are read later."""
     if isinstance(argument, EnumArgument):
         words = parameter.words
         return parameter.role == "enum" and argument.value.upper() in words
@@ -127,7 +137,7 @@ def _read_constant(
     parameter: Parameter,
     argument: Argument | None,
     constants: list[Any],
-    faults: list[tuple[str, str]],
+    faults: list[ConstantFault],
 ) -> None:
     if argument is None or isinstance(argument, EnumArgument | TypeArgument):
         if parameter.default is not None:
@@ -135,12 +145,12 @@ def _read_constant(
         return
     constant = _constant_in(argument)
     if constant is None:
-        faults.append((parameter.name, "it is not a literal"))
+        faults.append(ConstantFault(parameter.name, argument, "it is not a literal"))
         return
     try:
         value = _READERS[parameter.rule](constant)
     except ValueError as error:
-        faults.append((parameter.name, str(error)))
+        faults.append(ConstantFault(parameter.name, argument, str(error)))
         return
     if not (parameter.optional and parameter.default is None):
         constants.append(value)

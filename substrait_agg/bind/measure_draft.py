@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 
 from substrait_agg.bind.bound import Expr
 from substrait_agg.bind.calls import Argument
-from substrait_agg.bind.context import Context, GroupingInfo, Schema, is_unknown
-from substrait_agg.bind.expressions import bind_arguments, bind_condition
+from substrait_agg.bind.context import Context, GroupingInfo, Schema, is_unknown, unknown
+from substrait_agg.bind.expressions import bind_arguments, bind_expression
 from substrait_agg.bind.measure_arguments import Matched, expressions_of, match_arguments
 from substrait_agg.bind.measure_order import Order, bind_order
+from substrait_agg.bind.measure_places import filter_place
+from substrait_agg.bind.names import is_foreign
 from substrait_agg.bind.profiles import Profile
 from substrait_agg.functions.aggregate_row import AggregateFunction, Alias
 from substrait_agg.functions.aggregates import AGGREGATES, find
@@ -23,10 +25,12 @@ class Draft:
 
     Attributes:
         measure: as the plan writes it.
-        row: its row of the catalogue, or one made of the user's declaration; None where the function is not known.
+        row: its row of the catalogue, or one made of the user's declaration; None where the function is not known,
+            or belongs to an extension that is not.
         alias: what its name decides.
         user: the user's declaration, if it is one.
         arguments: bound, unknown ones included.
+        comparable: whether all is known that says which arguments there are.
         matched: the arguments as the row takes them; None where they do not fit or are not known.
         filter: bound condition.
         order: bound sort keys.
@@ -38,6 +42,7 @@ class Draft:
     alias: Alias
     user: UserMeasure | None
     arguments: tuple[Argument, ...]
+    comparable: bool
     matched: Matched | None
     filter: Expr | None
     order: Order
@@ -46,7 +51,7 @@ class Draft:
     @property
     def name(self) -> str:
         """The function's name for messages."""
-        return self.measure.function.name
+        return self.measure.function.name or self.measure.function.declared
 
     @property
     def asks_distinct(self) -> bool:
@@ -71,7 +76,9 @@ class Draft:
         if self.row is None:
             return {}
         types = self.matched.types if self.matched else ()
-        known = self.row.option_values(types[0].kind if types else "")
+        # What the arguments decide is not known where they do not fit.
+        fitting = self.row.option_values(types[0].kind if types else "")
+        known = fitting if self.matched else self.row.options
         decided = dict(self.decided)
         return {name: o.accepted for name, o in known.items() if name not in decided}
 
@@ -92,15 +99,30 @@ def make_draft(
     row, alias, user = _resolve(measure, context.profile)
     arguments = bind_arguments(measure.arguments, schema, context)
     order = bind_order(measure, schema, context)
-    condition = None
-    if measure.filter is not None:
-        code, name = "MEASURE_FILTER_NOT_BOOLEAN", measure.function.name
-        condition = bind_condition(measure.filter, schema, context, code, name=name)
-    known = row is not None and order.known and not is_unknown(*expressions_of(arguments))
-    matched = match_arguments(row, arguments, order.expressions) if row and known else None
+    known = row is not None and _comparable(row, arguments, order)
+    matched = None
+    if row is not None and known:
+        matched = match_arguments(row, arguments, order.expressions)
     return Draft(
-        measure, _by_order(row, order), alias, user, arguments, matched, condition, order, grouping
-    )
+        measure, _by_order(row, order), alias, user, arguments, known, matched,
+        _condition(measure, schema, context), order, grouping,
+    )  # fmt: skip
+
+
+def _condition(measure: model.Measure, schema: Schema | None, context: Context) -> Expr | None:
+    if measure.filter is None:
+        return None
+    bound = bind_expression(measure.filter, schema, context)
+    if bound.type.kind in ("bool", "unknown"):
+        return bound
+    name = measure.function.name or measure.function.declared
+    context.report("MEASURE_FILTER_NOT_BOOLEAN", filter_place(measure), name=name, type=bound.type)
+    return unknown()
+
+
+def _comparable(row: AggregateFunction, arguments: tuple[Argument, ...], order: Order) -> bool:
+    """Whether all is known that says which arguments there are."""
+    return not is_unknown(*expressions_of(arguments)) and (order.known or not row.order_on_argument)
 
 
 def _resolve(
@@ -111,7 +133,7 @@ def _resolve(
     user = find_user(function.urn, function.name) if function.known else None
     if user is not None:
         return user.row, alias, user
-    found = find(function.name)
+    found = None if is_foreign(function) else find(function.name)
     if found is None:
         return None, alias, None
     row, alias = found

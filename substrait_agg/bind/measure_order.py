@@ -13,6 +13,7 @@ from substrait_agg.bind.measure_arguments import Matched, without_widening
 from substrait_agg.functions.aggregate_row import AggregateFunction
 from substrait_agg.functions.aggregate_types import ORDERED
 from substrait_agg.plan import model
+from substrait_agg.plan.types import Type
 
 DIRECTIONS: dict[str, tuple[bool, bool]] = {
     "asc_nulls_first": (False, True),
@@ -27,33 +28,57 @@ DIRECTIONS: dict[str, tuple[bool, bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The sorts of a measure: the keys that order something, and whether all of them were understood."""
+    """The sorts of a measure.
+
+    Attributes:
+        keys: those that order something.
+        places: of their expressions in the plan message.
+        expressions: of all sorts.
+        known: whether all sorts were understood.
+    """
 
     keys: tuple[MeasureSort, ...]
+    places: tuple[str, ...]
     expressions: tuple[Expr, ...]
     known: bool
 
 
 def bind_order(measure: model.Measure, schema: Schema | None, context: Context) -> Order:
-    """The sort keys of a measure; directions that do not say an order are reported."""
-    name = measure.function.name
-    keys: list[MeasureSort] = []
-    known = True
+    """The sort keys of a measure; what does not say an order is reported."""
+    keys: list[tuple[MeasureSort, str]] = []
     for sort in measure.sorts:
         expression = bind_expression(sort.expression, schema, context)
         direction = DIRECTIONS.get(sort.direction)
         if direction is None:
-            context.report(
-                "ORDER_DIRECTION_NOT_SUPPORTED", sort.path, name=name, direction=sort.direction
-            )
-            known = False
-        elif is_unknown(expression):
-            known = False
-        else:
-            keys.append(MeasureSort(expression, *direction))
+            _report_direction(sort, measure.function.name, context)
+        elif not is_unknown(expression):
+            keys.append((MeasureSort(expression, *direction), f"{sort.path}.expr"))
     # A constant orders nothing.
-    ordering = tuple(k for k in keys if not isinstance(k.expression, Constant))
-    return Order(ordering, tuple(k.expression for k in keys), known)
+    ordering = tuple(k for k in keys if not isinstance(k[0].expression, Constant))
+    return Order(
+        tuple(key for key, _ in ordering),
+        tuple(place for _, place in ordering),
+        tuple(key.expression for key, _ in keys),
+        len(keys) == len(measure.sorts),
+    )
+
+
+def _report_direction(sort: model.SortField, name: str, context: Context) -> None:
+    if sort.direction == "invalid":
+        return
+    if sort.comparison is None:
+        context.report(
+            "ORDER_DIRECTION_NOT_SUPPORTED", f"{sort.path}.direction",
+            name=name, direction=sort.direction.upper(),
+        )  # fmt: skip
+        return
+    path, function = f"{sort.path}.comparison_function_reference", sort.comparison
+    if function.known:
+        context.report(
+            "COMPARISON_FUNCTION_NOT_SUPPORTED", path, name=name, function=function.declared
+        )
+    else:
+        context.report("FUNCTION_UNDECLARED", path, name=function.declared)
 
 
 def check_order(
@@ -70,33 +95,36 @@ def check_order(
     name, first = measure.function.name, measure.sorts[0].path
     part = row.order_by
     if part.handling == "refused":
-        for sort in measure.sorts:
-            context.report("ORDER_BY_NOT_SUPPORTED", sort.path, name=name, reason=part.reason)
+        context.report("ORDER_BY_NOT_SUPPORTED", first, name=name, reason=part.reason)
         return False
     if part.handling == "no-op":
         context.report("ORDER_BY_NO_EFFECT", first, name=name, reason=part.reason)
         return True
-    types = [k.expression.type for k in order.keys]
-    unordered = [t for t in types if t.kind not in ORDERED or not is_keyable(t)]
-    if unordered:
-        context.report("ORDER_KEY_NOT_SUPPORTED", first, name=name, type=unordered[0])
-        return False
+    code, place, type_ = _misplaced_key(row, order, matched, distinct)
+    if code:
+        context.report(code, place, name=name, **({"type": type_} if type_ else {}))
+    return not code
+
+
+def _misplaced_key(
+    row: AggregateFunction, order: Order, matched: Matched | None, distinct: bool
+) -> tuple[str, str, Type | None]:
+    """Code, place and type of the first sort key that the measure cannot be ordered by; an empty code for none."""
+    keys = tuple(zip(order.keys, order.places, strict=True))
+    for key, place in keys:
+        type_ = key.expression.type
+        if type_.kind not in ORDERED or not is_keyable(type_):
+            return "ORDER_KEY_NOT_SUPPORTED", place, type_
     if matched is None:
-        return True
-    if row.order_on_argument and not on_argument(order, matched):
-        context.report("ORDER_NOT_BY_ARGUMENT", first, name=name)
-        return False
-    outside = [k for k in order.keys if k.expression not in matched.values]
-    if distinct and outside and not row.order_on_argument:
-        context.report("DISTINCT_ORDER_OUTSIDE", first, name=name)
-        return False
-    return True
-
-
-def on_argument(order: Order, matched: Matched) -> bool:
-    """Whether the aggregated value itself is the one sort key."""
-    keys = {without_widening(k.expression) for k in order.keys}
-    return keys <= {without_widening(v) for v in matched.values[:1]}
+        return "", "", None
+    if row.order_on_argument:
+        value = {without_widening(v) for v in matched.values[:1]}
+        other = (place for k, place in keys if without_widening(k.expression) not in value)
+        place = next(other, "")
+        return ("ORDER_NOT_BY_ARGUMENT" if place else "", place, None)
+    outside = (place for k, place in keys if distinct and k.expression not in matched.values)
+    place = next(outside, "")
+    return ("DISTINCT_ORDER_OUTSIDE" if place else "", place, None)
 
 
 def settle_order(

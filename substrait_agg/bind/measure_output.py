@@ -5,8 +5,10 @@ from __future__ import annotations
 from substrait_agg.bind.context import UNKNOWN, Context, Schema, listed
 from substrait_agg.bind.convert import fits_decimal
 from substrait_agg.bind.measure_draft import Draft
+from substrait_agg.bind.measure_signature import output_explained
 from substrait_agg.functions.aggregate_row import AggregateFunction
-from substrait_agg.functions.aggregate_types import RESULTS, convertible, widened
+from substrait_agg.functions.aggregate_types import RESULTS, convertible
+from substrait_agg.functions.derive import widened
 from substrait_agg.functions.registry import UserMeasure
 from substrait_agg.plan.types import Type
 
@@ -23,9 +25,9 @@ def output_type(draft: Draft, types: Schema, context: Context) -> Type:
     if row is None:
         return UNKNOWN
     derived = _derived(draft, row, types, context)
-    if derived == UNKNOWN:
+    declared, path = measure.output_type, f"{measure.path}.output_type"
+    if UNKNOWN.kind in (derived.kind, declared.kind if declared else ""):
         return UNKNOWN
-    declared, path = measure.output_type, measure.path
     if declared is None:
         context.report("OUTPUT_TYPE_MISSING", path, name=draft.name, type=derived)
         return _with_null(row, derived)
@@ -35,9 +37,12 @@ def output_type(draft: Draft, types: Schema, context: Context) -> Type:
             argument=listed(types) or "rows", declared=declared, derived=derived,
         )  # fmt: skip
         return UNKNOWN
-    if derived.nullable and not declared.nullable:
+    if output_explained(draft):
+        return _with_null(row, widened(declared, derived))
+    never_null = derived.nullable and not declared.nullable
+    if never_null:
         context.report("OUTPUT_NULLABILITY", path, name=draft.name, declared=declared)
-    elif derived != declared:
+    if derived != (declared.as_nullable() if never_null else declared):
         context.report(
             "OUTPUT_TYPE_DIFFERS", path, name=draft.name, declared=declared, derived=derived
         )

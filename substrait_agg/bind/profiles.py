@@ -1,15 +1,39 @@
 """Producer profiles: what a plan means where its producer leaves something out, keyed on ``version.producer``.
 
 Each entry rests on what the producer writes and computes itself; a plan of an unknown producer means what the
-specification says.
+specification says. What a producer is known to leave out or to write otherwise is a habit: the problem that it causes
+stays a problem, and its message names the producer and what is assumed (`Context.report`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from substrait_agg.functions.derive import Derivation
+
+
+@dataclass(frozen=True, slots=True)
+class Habit:
+    """What a producer means where its plans cause a problem.
+
+    Attributes:
+        code: of the problem.
+        means: ends the sentence of the message.
+        where: parameter of the message -> pattern that it has to match in full; other problems of this code are
+            mistakes like anybody's.
+    """
+
+    code: str
+    means: str
+    where: Mapping[str, str] = field(default_factory=dict)
+
+    def explains(self, code: str, params: Mapping[str, object]) -> bool:
+        """Whether a problem is due to this habit."""
+        return code == self.code and all(
+            re.fullmatch(pattern, str(params.get(name, ""))) for name, pattern in self.where.items()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +45,7 @@ class Profile:
         prefixes: what ``version.producer`` starts with, lower case.
         derivation: whose rules give types that the plan does not declare.
         project_replaces: a project without output mapping gives its expressions alone, not the input's columns too.
+        habits: what the producer is known to leave out or to write otherwise; the first that fits counts.
         meanings: function as the producer spells it -> canonical name, where that is not what the specification means.
         like_escape: escape character of a pattern for which the plan gives none.
         grouping_bitmask: an aggregate with grouping sets is addressed as distinct keys, bitmask, measures
@@ -34,11 +59,16 @@ class Profile:
     prefixes: tuple[str, ...] = ()
     derivation: Derivation = "standard"
     project_replaces: bool = False
+    habits: tuple[Habit, ...] = ()
     meanings: Mapping[str, str] = field(default_factory=dict)
     like_escape: str | None = None
     grouping_bitmask: bool = False
     defaults: Mapping[tuple[str, str], str] = field(default_factory=dict)
     settings: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+
+    def note(self, code: str, params: Mapping[str, object]) -> str:
+        """What the producer means where its plan has the problem `code`; empty where that is no habit of it."""
+        return next((h.means for h in self.habits if h.explains(code, params)), "")
 
 
 STANDARD = Profile("the specification")
@@ -46,11 +76,78 @@ STANDARD = Profile("the specification")
 _SKIPPING_NULLS = {"least": "least_skip_null", "greatest": "greatest_skip_null"}
 """As in PostgreSQL; in the specification a null among the arguments gives null."""
 
+_DECIMALS = {"declared": "decimal.*", "derived": "decimal.*"}
+_CALCITE = "as Isthmus declares the type that Calcite gives it"
+_NO_NAME = "as substrait-python means it, whose plans do not name it"
+
+_DATAFUSION = (
+    Habit("FUNCTION_NAME_BARE", "as DataFusion means it"),
+    Habit("PHASE_UNSPECIFIED", "as DataFusion means it"),
+    Habit("OUTPUT_TYPE_MISSING", "as DataFusion derives it"),
+    Habit("RESULT_TYPE_MISSING", "as DataFusion derives it"),
+)
+_DUCKDB = (
+    Habit("FUNCTION_NAME_BARE", "as DuckDB means it"),
+    Habit("PHASE_UNSPECIFIED", "as DuckDB means it"),
+    Habit("SIGNATURE_UNKNOWN", "as DuckDB writes the types of a signature in full"),
+    Habit("OUTPUT_TYPE_DIFFERS", "as DuckDB declares what it computes itself"),
+    Habit("RESULT_TYPE_DIFFERS", "as DuckDB declares what it computes itself"),
+    Habit("GROUPING_INDEX_NOT_NAMED", "as DuckDB means it"),
+)
+_IBIS = (
+    Habit(
+        "SIGNATURE_DIFFERS", "which counts rows, as ibis-substrait means it",
+        {"name": "count:any", "types": ""},
+    ),
+    Habit(
+        "OUTPUT_TYPE_DIFFERS", "as ibis-substrait declares every count nullable",
+        {"name": "count", "declared": r"i64\?"},
+    ),
+    Habit(
+        "OUTPUT_TYPE_DIFFERS", "as ibis-substrait declares every average of integers as fp64",
+        {"name": "avg", "declared": "fp64.*", "derived": r"i\d+.*"},
+    ),
+    Habit(
+        "ARGUMENTS_PROMOTED", "as ibis-substrait writes literals in the smallest type that holds them",
+        {"types": r".*\bi(8|16|32)\b.*"},
+    ),
+)  # fmt: skip
+_ISTHMUS = (
+    Habit("OUTPUT_TYPE_DIFFERS", _CALCITE, _DECIMALS),
+    Habit("OUTPUT_TYPE_DIFFERS", _CALCITE, {"name": "sum|avg", "declared": r"i\d+.*"}),
+    Habit("RESULT_TYPE_DIFFERS", _CALCITE, _DECIMALS),
+    Habit("OUTPUT_NULLABILITY", "although Isthmus rules that out where no group is without rows"),
+    Habit(
+        "ARGUMENTS_PROMOTED", "as Isthmus leaves every decimal in the type that Calcite gives it",
+        {"types": ".*decimal.*"},
+    ),
+    Habit("GROUPING_INDEX_NOT_NAMED", "as Isthmus means it"),
+)  # fmt: skip
+_SPARK = (
+    Habit(
+        "OUTPUT_TYPE_DIFFERS", "as substrait-spark declares the type that Spark gives it", _DECIMALS
+    ),
+)
+_ACERO = (
+    Habit("FUNCTION_NAME_BARE", "as Acero means it"),
+    Habit("PHASE_UNSPECIFIED", "as Acero means it"),
+)
+_UNNAMED = (
+    Habit("PHASE_UNSPECIFIED", _NO_NAME),
+    Habit("GROUPING_INDEX_NOT_NAMED", _NO_NAME),
+    Habit(
+        "OUTPUT_NULLABILITY", "as substrait-python, whose plans do not name it, declares it so",
+        {"name": "any_value"},
+    ),
+)  # fmt: skip
+"""Nothing in a plan of substrait-python tells it from one made by hand, so only the messages speak of it."""
+
 PROFILES: tuple[Profile, ...] = (
     Profile(
         "DataFusion",
         ("datafusion",),
         derivation="arrow",
+        habits=_DATAFUSION,
         meanings=_SKIPPING_NULLS,
         like_escape="\\",
         grouping_bitmask=True,
@@ -61,6 +158,7 @@ PROFILES: tuple[Profile, ...] = (
         "DuckDB",
         ("duckdb",),
         project_replaces=True,
+        habits=_DUCKDB,
         meanings=_SKIPPING_NULLS,
         # In DuckDB x / 0 and x % 0 are null.
         defaults={
@@ -73,9 +171,23 @@ PROFILES: tuple[Profile, ...] = (
         },
         settings={"product": (("EMPTY", "NULL"),)},
     ),
+    Profile("ibis-substrait", ("ibis",), habits=_IBIS),
+    Profile("Isthmus", ("isthmus",), habits=_ISTHMUS),
+    Profile("substrait-spark", ("substrait-spark",), habits=_SPARK),
+    Profile("Acero", ("acero",), habits=_ACERO),
 )
 
+UNNAMED = Profile("the specification", habits=_UNNAMED)
+"""A plan that states its release but not its producer."""
 
-def profile_of(producer: str) -> Profile:
-    """The profile of a producer by its lower-case name, or that of the specification."""
+
+def profile_of(producer: str, *, versioned: bool = False) -> Profile:
+    """The profile of a producer by its lower-case name, or that of the specification.
+
+    Args:
+        producer: ``version.producer`` in lower case, or empty.
+        versioned: whether the plan has a ``version`` at all.
+    """
+    if not producer:
+        return UNNAMED if versioned else STANDARD
     return next((p for p in PROFILES if producer.startswith(p.prefixes)), STANDARD)

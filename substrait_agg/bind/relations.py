@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 from substrait_agg.bind.aggregates import bind_aggregate
@@ -14,8 +15,6 @@ from substrait_agg.bind.bound import (
     BoundRows,
     BoundUnion,
     Column,
-    Constant,
-    Conversion,
     Expr,
 )
 from substrait_agg.bind.context import (
@@ -29,9 +28,12 @@ from substrait_agg.bind.context import (
     names_width,
     unknown,
 )
-from substrait_agg.bind.convert import can_cast, convert
-from substrait_agg.bind.expressions import bind_condition, bind_expression
+from substrait_agg.bind.expressions import bind_condition, bind_expression, constant_in
 from substrait_agg.bind.grouping import columns_read
+from substrait_agg.bind.limits import check_written
+from substrait_agg.bind.names import check_column_names, check_declared
+from substrait_agg.bind.rows import bind_rows
+from substrait_agg.functions.derive import widened
 from substrait_agg.plan import model
 from substrait_agg.plan.types import Type
 
@@ -68,7 +70,11 @@ class Ordered:
 def bind_relation(node: model.Relation, context: Context) -> Ordered:
     """The relation with all its inputs bound, inputs first, so that problems come in the order of the data."""
     if id(node) not in context.bound:
-        context.bound[id(node)] = _BINDERS[type(node)](node, context)
+        check_written(node)
+        made = _BINDERS[type(node)](node, context)
+        if not isinstance(made.relation, Opaque):
+            context.placed.add(made.relation)
+        context.bound[id(node)] = made
     found: Ordered = context.bound[id(node)]
     return found
 
@@ -81,24 +87,37 @@ def _schema(relation: Bound) -> Schema | None:
 
 
 def _emit(ordered: Ordered, emit: tuple[int, ...] | None, path: str, context: Context) -> Ordered:
-    """The relation with its output mapping applied."""
+    """The relation with the output mapping of the one at `path` applied."""
     types = _schema(ordered.relation)
     if emit is None or types is None:
         return ordered
-    picked = _pick(columns(types), emit, path, context)
-    return ordered if picked is None else projected(ordered, picked, path)
+    return projected(ordered, _mapped(columns(types), emit, path, context), path)
+
+
+def _mapped(
+    expressions: tuple[Expr, ...], emit: tuple[int, ...], path: str, context: Context
+) -> tuple[Expr, ...]:
+    """What the output mapping of the relation at `path` keeps of `expressions`."""
+    place = f"{path}.common.emit.output_mapping"
+    return _pick(expressions, emit, "the output mapping", place, context)
 
 
 def _pick(
-    expressions: tuple[Expr, ...], emit: tuple[int, ...], path: str, context: Context
-) -> tuple[Expr, ...] | None:
+    expressions: tuple[Expr, ...], ordinals: tuple[int, ...], what: str, path: str, context: Context
+) -> tuple[Expr, ...]:
+    """The expressions at the ordinals, one of unknown type where there is none, which is reported."""
+    picked: list[Expr] = []
     count = len(expressions)
-    outside = [ordinal for ordinal in emit if not 0 <= ordinal < count]
-    for ordinal in outside:
-        context.report(
-            "EMIT_OUT_OF_RANGE", path, ordinal=ordinal, count=count, last=max(count - 1, 0)
-        )
-    return None if outside else tuple(expressions[ordinal] for ordinal in emit)
+    for place, ordinal in enumerate(ordinals):
+        inside = 0 <= ordinal < count
+        picked.append(expressions[ordinal] if inside else unknown())
+        if not inside:
+            context.incomplete = True
+            context.report(
+                "EMIT_OUT_OF_RANGE", f"{path}[{place}]",
+                what=what, ordinal=ordinal, count=count, last=max(count - 1, 0),
+            )  # fmt: skip
+    return tuple(picked)
 
 
 def projected(ordered: Ordered, expressions: tuple[Expr, ...], path: str) -> Ordered:
@@ -114,15 +133,16 @@ def projected(ordered: Ordered, expressions: tuple[Expr, ...], path: str) -> Ord
     }
     if ordered.order is None:
         return Ordered(project)
-    keys = tuple(_moved(key, places) for key in ordered.order.keys)
+    # One of the columns that are not known may be meant to be the key.
+    problem = "" if is_unknown(*expressions) else "SORT_KEY_NOT_IN_OUTPUT"
+    keys = tuple(_moved(key, places, problem) for key in ordered.order.keys)
     return Ordered(project, replace(ordered.order, keys=keys))
 
 
-def _moved(key: OrderKey, places: dict[int, int]) -> OrderKey:
+def _moved(key: OrderKey, places: dict[int, int], problem: str) -> OrderKey:
     if key.ordinal is None:
         return key
-    place = places.get(key.ordinal)
-    return replace(key, ordinal=place, problem="SORT_KEY_NOT_IN_OUTPUT")
+    return replace(key, ordinal=places.get(key.ordinal), problem=problem)
 
 
 def drop_order(ordered: Ordered, context: Context) -> Bound:
@@ -139,20 +159,38 @@ def _read(node: model.Read, context: Context) -> Ordered:
     node = replace(node, types=_kept_types(node, context))
     if node.files:
         context.report("FILES_NOT_ALLOWED", node.path, files=", ".join(node.table) or "none named")
-    if node.rows is None and len(node.names) != len(node.types):
-        needed = sum(map(names_width, node.types))
-        path = f"{node.path}.base_schema"
-        context.report("NAMES_COUNT", path, count=len(node.names), needed=needed)
-        return Ordered(Opaque(node.path))
-    ordered = Ordered(
-        BoundRead(node.table, node.names, node.types, node.path)
-        if node.rows is None
-        else _rows(node.rows, node, context)
-    )
+    if not node.types and context.told(node.path):
+        return Ordered(Opaque(node.path))  # it has no schema at all
+    if node.rows is None and not node.files and not all(node.table or ("",)):
+        context.report("TABLE_NAME_MISSING", f"{node.path}.named_table.names")
+    check_column_names(node.names, f"{node.path}.base_schema.names", context)
+    ordered = Ordered(_source(node, context))
     if node.filter is not None:
         ordered = _filtered(ordered, node.filter, node.path, context)
-    ordered = _emit(ordered, node.projection, f"{node.path}.projection", context)
-    return _emit(ordered, node.emit, node.path, context)
+    return _emit(_masked(ordered, node, context), node.emit, node.path, context)
+
+
+def _source(node: model.Read, context: Context) -> Bound:
+    """What is read, before filter, mask and output mapping."""
+    if node.rows is not None:
+        return bind_rows(node.rows, node, context)
+    if len(node.names) == len(node.types):
+        return BoundRead(node.table, node.names, node.types, node.path)
+    needed = sum(map(names_width, node.types))
+    path = f"{node.path}.base_schema"
+    context.report("NAMES_COUNT", path, count=len(node.names), needed=needed)
+    context.incomplete = True
+    return BoundRows(node.types, (), node.path)
+
+
+def _masked(ordered: Ordered, node: model.Read, context: Context) -> Ordered:
+    """The relation with the columns that the read's projection mask keeps."""
+    types = _schema(ordered.relation)
+    if node.projection is None or types is None:
+        return ordered
+    path = f"{node.path}.projection.select.struct_items"
+    kept = _pick(columns(types), node.projection, "the projection mask", path, context)
+    return projected(ordered, kept, f"{node.path}.projection")
 
 
 def _kept_types(node: model.Read, context: Context) -> Schema:
@@ -161,30 +199,6 @@ def _kept_types(node: model.Read, context: Context) -> Schema:
     wanted = {*used, *columns_read(node.filter)}
     path = f"{node.path}.base_schema"
     return tuple(context.kept(t, path, said=o not in wanted) for o, t in enumerate(node.types))
-
-
-def _rows(
-    rows: tuple[tuple[model.Expression, ...], ...], node: model.Read, context: Context
-) -> Bound:
-    if not all(context.check_column(t, f"{node.path}.base_schema") for t in node.types):
-        return Opaque(node.path)
-    bound: list[tuple[Expr, ...]] = []
-    for row in rows:
-        if len(row) != len(node.types):
-            context.report("ROW_WIDTH", node.path, count=len(row), columns=len(node.types))
-            continue
-        values = (_value(e, t, context) for e, t in zip(row, node.types, strict=True))
-        bound.append(tuple(values))
-    return BoundRows(node.types, tuple(bound), node.path)
-
-
-def _value(node: model.Expression, type_: Type, context: Context) -> Expr:
-    value = bind_expression(node, (), context)
-    plain = value.input if isinstance(value, Conversion) else value
-    if not isinstance(plain, Constant) or not can_cast(value.type, type_):
-        context.report("ROW_NOT_CONSTANT", node.path)
-        return unknown()
-    return convert(value, type_)
 
 
 # --- linear relations --------------------------------------------------------------------------
@@ -201,6 +215,11 @@ def _filtered(
 ) -> Ordered:
     source = ordered.relation
     bound = bind_condition(condition, _schema(source), context, "FILTER_NOT_BOOLEAN")
+    constant = constant_in(bound)
+    if constant is not None:
+        effect = "every row passes" if constant.value else "no row passes"
+        value = "null" if constant.value is None else str(constant.value).lower()
+        context.report("FILTER_CONSTANT", condition.path, value=value, effect=effect)
     if isinstance(source, Opaque):
         return ordered
     return replace(ordered, relation=BoundFilter(source, bound, source.types, path))
@@ -218,13 +237,13 @@ def _project(node: model.Project, context: Context) -> Ordered:
             context.report("PROJECT_REPLACES_COLUMNS", node.path, producer=producer)
             return projected(source, expressions, node.path)
         return projected(source, (*columns(types), *expressions), node.path)
-    picked = _pick((*columns(types), *expressions), node.emit, node.path, context)
-    if picked is None:
-        return Ordered(Opaque(node.path))
-    return projected(source, picked, node.path)
+    kept = _mapped((*columns(types), *expressions), node.emit, node.path, context)
+    return projected(source, kept, node.path)
 
 
 def _union(node: model.Union, context: Context) -> Ordered:
+    if len(node.inputs) == 1:
+        context.report("SET_ONE_INPUT", node.path)
     inputs = tuple(drop_order(bind_relation(i, context), context) for i in node.inputs)
     known = [i for i in inputs if not isinstance(i, Opaque)]
     if len(known) < len(inputs) or not known:
@@ -235,30 +254,50 @@ def _union(node: model.Union, context: Context) -> Ordered:
         if not _alike(first, relation.types):
             fits = False
             context.report(
-                "UNION_TYPES_DIFFER", node.path,
+                "UNION_TYPES_DIFFER", f"{node.path}.inputs[{position}]",
                 input=position, other=listed(relation.types), first=listed(first),
             )  # fmt: skip
     if not fits:
         return Ordered(Opaque(node.path))
-    types = tuple(
-        t.as_nullable(any(r.types[i].nullable for r in known)) for i, t in enumerate(first)
-    )
+    types = tuple(reduce(widened, column) for column in zip(*(r.types for r in known), strict=True))
     return _emit(Ordered(BoundUnion(tuple(known), types, node.path)), node.emit, node.path, context)
 
 
 def _alike(left: Schema, right: Schema) -> bool:
-    return len(left) == len(right) and all(a.same_kind(b) for a, b in zip(left, right, strict=True))
+    return len(left) == len(right) and all(map(_same, left, right))
+
+
+def _same(left: Type, right: Type) -> bool:
+    return left.same_kind(right) or "unknown" in (left.kind, right.kind)
 
 
 def _sort(node: model.Sort, context: Context) -> Ordered:
     source = drop_order(bind_relation(node.input, context), context)
     schema = _schema(source)
+    if not node.sorts:
+        context.report("SORT_KEYS_MISSING", node.path)
+        return _emit(Ordered(source), node.emit, node.path, context)
     keys = []
     for field in node.sorts:
+        _check_direction(field, context)
         bound = bind_expression(field.expression, schema, context)
         keys.append(_order_key(field, bound))
     ordered = Ordered(source, Order(tuple(keys), node.path))
     return _emit(ordered, node.emit, node.path, context)
+
+
+def _check_direction(field: model.SortField, context: Context) -> None:
+    """Report what no sort can have, also one that changes nothing."""
+    if field.direction == "unspecified":
+        context.report("SORT_DIRECTION_MISSING", f"{field.path}.direction")
+    comparison = field.comparison
+    if comparison is None:
+        return
+    path = f"{field.path}.comparison_function_reference"
+    if check_declared(comparison, path, context):
+        context.report(
+            "COMPARISON_FUNCTION_NOT_SUPPORTED", path, name="the plan", function=comparison.declared
+        )
 
 
 def _order_key(field: model.SortField, bound: Expr) -> OrderKey:
@@ -273,7 +312,11 @@ def _aggregate(node: model.Aggregate, context: Context) -> Ordered:
     return _emit(ordered, node.emit, node.path, context)
 
 
-def _unsupported(node: model.Unsupported, _context: Context) -> Ordered:
+def _unsupported(node: model.Unsupported, context: Context) -> Ordered:
+    for inner in node.inputs:
+        bind_relation(inner, context)
+    for expression in node.expressions:
+        bind_expression(expression, None, context)  # over columns that are not known
     return Ordered(Opaque(node.path))
 
 

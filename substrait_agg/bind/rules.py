@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from substrait_agg.bind.bound import BoundMeasure, Call, Constant, Expr
-from substrait_agg.bind.calls import described
 from substrait_agg.bind.context import (
     Context,
     GroupingInfo,
@@ -15,14 +14,18 @@ from substrait_agg.bind.context import (
     is_unknown,
 )
 from substrait_agg.bind.convert import convert
+from substrait_agg.bind.expressions import constant_in
 from substrait_agg.bind.grouping_calls import grouping_values
 from substrait_agg.bind.measure_arguments import Matched, expressions_of
 from substrait_agg.bind.measure_draft import Draft, make_draft
+from substrait_agg.bind.measure_faults import report_faults, report_kept
 from substrait_agg.bind.measure_order import check_order, settle_order
 from substrait_agg.bind.measure_output import output_type
-from substrait_agg.bind.names import check_declared, check_signature
+from substrait_agg.bind.measure_places import argument_place, filter_place
+from substrait_agg.bind.measure_signature import check_extension, not_decomposable, signature_fits
+from substrait_agg.bind.names import check_declared
 from substrait_agg.bind.options import choose_options
-from substrait_agg.functions.aggregates import MAINTAINED, STANDARD_URNS, WINDOW_FUNCTIONS
+from substrait_agg.functions.aggregates import MAINTAINED, WINDOW_FUNCTIONS, find
 from substrait_agg.functions.derive import FLOATS
 from substrait_agg.functions.scalars import SCALAR_NAMES
 from substrait_agg.plan import model
@@ -62,18 +65,14 @@ def _maintained(draft: Draft, context: Context) -> bool:
 
 
 def _extension(draft: Draft, context: Context) -> bool:
-    urn, row = draft.measure.function.urn, draft.row
-    if row is None or not row.urns or urn in row.urns or urn not in STANDARD_URNS:
-        return True
-    context.report(
-        "FUNCTION_URN_DIFFERS", draft.measure.path,
-        name=draft.name, urn=urn, expected=" or ".join(row.urns),
-    )  # fmt: skip
+    check_extension(draft, context)
     return True
 
 
 def _distinct(draft: Draft, context: Context) -> bool:
-    row, path = draft.row, f"{draft.measure.path}.invocation"
+    row, path = draft.row, draft.measure.path
+    if draft.measure.invocation == "distinct":
+        path = f"{path}.invocation"
     if row is None or row.kind is None or not draft.asks_distinct:
         return True
     over_rows = row.distinct_rows.handling == "refused" and not expressions_of(draft.arguments)
@@ -94,36 +93,51 @@ def _order(draft: Draft, context: Context) -> bool:
     )
 
 
-def _phase(draft: Draft, context: Context) -> bool:
-    phase, path = draft.measure.phase, f"{draft.measure.path}.phase"
-    if phase == "unspecified":
-        context.report("PHASE_UNSPECIFIED", path, name=draft.name)
-    elif phase != "initial_to_result":
-        context.report("PHASE_NOT_SUPPORTED", path, name=draft.name, phase=phase.upper())
-        return False
+def _order_missing(draft: Draft, context: Context) -> bool:
+    found = find(draft.measure.function.name)
+    row = found[0] if found and draft.user is None and draft.row is not None else None
+    if row is not None and row.order_else and not draft.measure.sorts:
+        context.report("ORDER_MISSING", draft.measure.path, name=draft.name, taken=row.order_else)
     return True
 
 
-def _arguments(draft: Draft, context: Context) -> bool:
-    row, given = draft.row, expressions_of(draft.arguments)
-    if row is None or row.kind is None:
+def _phase(draft: Draft, context: Context) -> bool:
+    phase, path = draft.measure.phase, f"{draft.measure.path}.phase"
+    if phase in ("initial_to_result", "invalid"):
         return True
-    if is_unknown(*given) or not draft.order.known:
-        return False
-    types = tuple(e.type for e in given)
-    path = draft.measure.path
-    if draft.matched is None or not _kept_apart(draft, draft.matched):
+    if phase == "unspecified":
+        context.report("PHASE_UNSPECIFIED", path, name=draft.name)
+        return True
+    declared = not_decomposable(draft)
+    if declared:
         context.report(
-            "FUNCTION_ARGUMENTS", path, function=draft.name,
-            types=", ".join(map(described, draft.arguments)), takes=row.signature,
-        )  # fmt: skip
-        return False
-    check_signature(draft.measure.function, types, path, context)
-    for name, reason in draft.matched.faults:
-        context.report(
-            "CONSTANT_ARGUMENT_INVALID", path, function=draft.name, argument=name, reason=reason
+            "PHASE_NOT_DECOMPOSABLE", path, name=draft.name, phase=phase.upper(), declared=declared
         )
-    return not draft.matched.faults
+    else:
+        context.report("PHASE_NOT_SUPPORTED", path, name=draft.name, phase=phase.upper())
+    return False
+
+
+def _arguments(draft: Draft, context: Context) -> bool:
+    row, matched = draft.row, draft.matched
+    if row is None or row.kind is None or draft.measure.phase in _OF_PARTS:
+        return True
+    if not draft.comparable:
+        return False
+    if matched is None:
+        report_faults(draft, row, context)
+        return False
+    if not _kept_apart(draft, matched):
+        report_kept(draft, row, context)
+        return False
+    fits = signature_fits(draft, matched, context)
+    for fault in matched.faults:
+        position = next(i for i, a in enumerate(draft.arguments) if a is fault.argument)
+        context.report(
+            "CONSTANT_ARGUMENT_INVALID", argument_place(draft.measure, position),
+            function=draft.name, argument=fault.name, reason=fault.reason,
+        )  # fmt: skip
+    return fits and not matched.faults
 
 
 def _kept_apart(draft: Draft, matched: Matched) -> bool:
@@ -133,16 +147,36 @@ def _kept_apart(draft: Draft, matched: Matched) -> bool:
 
 
 def _filter(draft: Draft, context: Context) -> bool:
-    if draft.filter is None or draft.row is None:
+    if draft.filter is None:
         return True
-    part = draft.row.filter
-    if part.handling == "refused":
-        context.report(
-            "MEASURE_FILTER_NOT_SUPPORTED", draft.measure.path, name=draft.name, reason=part.reason
-        )
+    path = filter_place(draft.measure)
+    if draft.row is not None and draft.row.kind is not None:
+        part = draft.row.filter
+        if part.handling == "refused":
+            context.report(
+                "MEASURE_FILTER_NOT_SUPPORTED", path, name=draft.name, reason=part.reason
+            )
+            return False
+    if is_unknown(draft.filter):
         return False
-    return not is_unknown(draft.filter)
+    constant = constant_in(draft.filter)
+    if constant is not None:
+        value, effect = _CONSTANT_FILTERS[constant.value]
+        context.report("MEASURE_FILTER_CONSTANT", path, name=draft.name, value=value, effect=effect)
+    return True
 
+
+_OF_PARTS = frozenset({"intermediate_to_intermediate", "intermediate_to_result"})
+"""Phases whose argument is a partial result."""
+
+PARTIAL = _OF_PARTS | {"initial_to_intermediate"}
+"""Phases that are not the complete aggregate."""
+
+_CONSTANT_FILTERS = {
+    True: ("true", "it changes nothing"),
+    False: ("false", "no row counts"),
+    None: ("null", "no row counts"),
+}
 
 RULES: tuple[Rule, ...] = (
     _declared,
@@ -150,6 +184,7 @@ RULES: tuple[Rule, ...] = (
     _extension,
     _distinct,
     _order,
+    _order_missing,
     _phase,
     _arguments,
     _filter,
@@ -171,16 +206,18 @@ def bind_measure(
         context: takes the problems.
         grouping: keys and sets of the aggregate, which ``grouping()`` asks about.
     """
+    if measure.function == model.NO_FUNCTION:
+        return None
     draft = make_draft(measure, schema, context, grouping)
-    passed = [rule(draft, context) for rule in RULES]
+    passed = {rule: rule(draft, context) for rule in RULES}
     row, matched = draft.row, draft.matched
     if row is None or row.kind is None:
         return None
-    options = choose_options(row.name, measure.options, draft.options, context)
-    if not all(passed) or matched is None:
+    options = choose_options(row.name, measure.options, draft.options, context, measure.path)
+    if matched is None or not passed[_arguments] or measure.phase in PARTIAL:
         return None
     type_ = output_type(draft, matched.types, context)
-    if type_.kind == "unknown":
+    if type_.kind == "unknown" or not all(passed.values()):
         return None
     if type_.kind == "decimal" and ("OVERFLOW", "SILENT") in options:
         type_ = type_.as_nullable()  # a decimal that does not fit is null
@@ -207,8 +244,7 @@ def _finished(
     if made.kind == "product" and made.type.kind in FLOATS:
         return replace(made, arguments=tuple(map(_as_float, made.arguments)))
     if made.kind == "grouping":
-        path = draft.measure.path
-        found = grouping_values(matched.values, draft.grouping, draft.name, path, context)
+        found = grouping_values(matched.values, draft.grouping, draft.measure, context)
         return None if found is None else replace(made, arguments=(), constants=found)
     return made
 

@@ -33,6 +33,9 @@ INTERVAL_UNITS: dict[str, tuple[str, ...]] = {
     "interval_compound": ("MONTHS", "DAYS", "TICKS"),
 }
 
+LONGEST = 500
+"""Characters of a name or constant that are shown."""
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -45,7 +48,7 @@ def show(expression: Expr, names: Sequence[str] = ()) -> str:
     """
     match expression:
         case Column(ordinal=ordinal):
-            return names[ordinal] if ordinal < len(names) else f"#{ordinal}"
+            return _short(names[ordinal]) if ordinal < len(names) else f"#{ordinal}"
         case Constant():
             return _constant(expression)
         case Call():
@@ -103,8 +106,13 @@ def _constant(constant: Constant) -> str:
     if kind in INTERVAL_UNITS:
         return _interval(value if isinstance(value, tuple) else (value,), INTERVAL_UNITS[kind])
     if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
-    return f"X'{value.hex()}'" if isinstance(value, bytes) else str(value)
+        return "'" + _short(value).replace("'", "''") + "'"
+    return f"X'{_short(value.hex())}'" if isinstance(value, bytes) else _short(str(value))
+
+
+def _short(text: str) -> str:
+    """The text, cut where it is longer than anybody reads: a column may be named after it a thousand times."""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 def _interval(amounts: tuple[int, ...], units: tuple[str, ...]) -> str:

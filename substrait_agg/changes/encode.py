@@ -72,7 +72,8 @@ def csv_lines(table: Table, *, header: bool = True) -> Iterator[str]:
         yield ",".join(_csv_quoted(names).to_pylist()) + "\n"
     for piece in _pieces(table):
         fields = [pc.fill_null(_csv_quoted(plain(c)), "") for c in _shown_columns(piece)]
-        yield lines(pc.binary_join_element_wise(*fields, ","))
+        whole = pc.binary_join_element_wise(*fields, ",") if fields else [""] * piece.num_rows
+        yield lines(whole)
 
 
 def _csv_quoted(texts: Any) -> Any:
@@ -104,7 +105,7 @@ def table_lines(view: Table) -> Iterator[str]:
     yield f"({view.num_rows} row{'' if view.num_rows == 1 else 's'})\n"
 
 
-CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def visible(text: str) -> str:
@@ -114,7 +115,7 @@ def visible(text: str) -> str:
 
 def _cells(values: Any) -> Any:
     texts = pc.fill_null(plain(values), NULL)
-    special = pc.match_substring_regex(texts, r"[\x00-\x1f\x7f]")
+    special = pc.match_substring_regex(texts, CONTROL.pattern)
     if not pc.any(special).as_py():
         return texts
     shown = [visible(text) for text in texts.filter(special).to_pylist()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -63,12 +64,19 @@ def _batch_text(spec: OutputSpec, place: Place) -> Sink:
 
 
 def _live_text(spec: OutputSpec, place: Place) -> Sink:
-    if spec.location is None and place.stdout.isatty():
+    if spec.location is None and can_draw(place.stdout):
         # It takes longer to load than most commands take to run.
         from substrait_agg.changes.screen import FRAMES, Screen
 
         return Screen(place.stdout, FRAMES[spec.kind])
     return LiveText(VIEW_ENCODERS[spec.kind], spec.location or place.stdout)
+
+
+def can_draw(stream: TextIO) -> bool:
+    """Whether live outputs are redrawn in place there: on a terminal that can move its cursor and show any character."""
+    able = os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
+    encoding = (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "")
+    return able and encoding == "utf8" and stream.isatty()
 
 
 def _stream_text(spec: OutputSpec, place: Place) -> Sink:

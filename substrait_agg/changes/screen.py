@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TextIO
 
+import pyarrow.compute as pc
 from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -21,6 +22,8 @@ REDRAWS_PER_SECOND = 4
 GAP = 2
 NARROWEST = 6
 """Cells between two columns, and of a column that is cut before others are left out."""
+MOST_PER_CELL = 8
+"""Characters looked at per cell: values may be long, and of some characters several share one cell."""
 
 
 class Screen(Sink):
@@ -41,6 +44,7 @@ class Screen(Sink):
         self._progress: Any = None
         self._view: Table = None
         self._version = -1
+        self._made: tuple[object, tuple[RenderableType, str]] | None = None
         self._live: Live | None = None
 
     def note(self, progress: Any) -> None:
@@ -63,7 +67,7 @@ class Screen(Sink):
         self._live = None
 
     def _started(self) -> Live:
-        console = Console(file=self._stdout, highlight=False)
+        console = Console(file=self._stdout, highlight=False, force_terminal=True)
         drawn = Live(
             console=console,
             screen=True,
@@ -78,9 +82,17 @@ class Screen(Sink):
     def _drawn(self, console: Console) -> RenderableType:
         head = Text(_status(self._version, self._progress), style="bold", no_wrap=True)
         head.overflow = "ellipsis"
-        frame, left_out = self._frame(self._view, console.width, max(1, console.height - 3))
+        frame, left_out = self._fitting(console.width, max(1, console.height - 3))
         foot = Text(left_out, style="dim", no_wrap=True, overflow="ellipsis")
         return Group(head, frame, foot)
+
+    def _fitting(self, cells: int, lines: int) -> tuple[RenderableType, str]:
+        """The frame, made once per version and size: it is redrawn several times a second."""
+        wanted = (self._version, cells, lines)
+        made = self._made
+        if made is None or made[0] != wanted:
+            made = self._made = wanted, self._frame(self._view, cells, lines)
+        return made[1]
 
 
 def _status(version: int, progress: Any) -> str:
@@ -98,17 +110,19 @@ Frame = Callable[[Table, int, int], "tuple[RenderableType, str]"]
 
 
 def _table_frame(view: Table, cells: int, lines: int) -> tuple[RenderableType, str]:
-    rows = view.slice(0, max(0, lines - 1))
-    columns = [texts.to_pylist() for texts in cell_texts(rows)]
+    rows = view.slice(0, max(0, lines - 1)).select(range(min(view.num_columns, cells // GAP + 1)))
+    most = cells * MOST_PER_CELL
+    columns = [pc.utf8_slice_codeunits(t, 0, most).to_pylist() for t in cell_texts(rows)]
+    names = [visible(name)[:most] for name in rows.column_names]
     wanted = [
-        max(map(cell_len, (visible(name), *texts)))
-        for name, texts in zip(view.column_names, columns, strict=True)
+        min(cells, max(map(cell_len, (name, *texts))))
+        for name, texts in zip(names, columns, strict=True)
     ]
     widths = fitted(wanted, cells)
     grid = Grid(box=None, padding=(0, GAP, 0, 0), pad_edge=False, show_header=True)
-    for name, kind, width in zip(view.column_names, view.schema.types, widths, strict=False):
+    for name, kind, width in zip(names, rows.schema.types, widths, strict=False):
         grid.add_column(
-            Text(visible(name)),
+            Text(name),
             justify="right" if is_number(kind) else "left",
             width=width,
             no_wrap=True,
@@ -121,8 +135,9 @@ def _table_frame(view: Table, cells: int, lines: int) -> tuple[RenderableType, s
 
 def _csv_frame(view: Table, cells: int, lines: int) -> tuple[RenderableType, str]:
     rows = view.slice(0, max(0, lines - 1))
-    shown = "".join(csv_lines(rows)).splitlines()[:lines]
-    text = Text("\n".join(shown), no_wrap=True, overflow="ellipsis")
+    shown = "".join(csv_lines(rows)).split("\n")[:lines]
+    cut = (visible(line[: cells * MOST_PER_CELL]) for line in shown)
+    text = Text("\n".join(cut).removesuffix("\n"), no_wrap=True, overflow="ellipsis")
     return text, left_out(view, rows.num_rows, view.num_columns)
 
 

@@ -21,7 +21,7 @@ from substrait_agg.commit.ranges import sort_hash
 from substrait_agg.commit.snapshot import ChangeFile
 from substrait_agg.errors import RunFailed
 from substrait_agg.operator.delta import decimal_overflow
-from substrait_agg.operator.emission import ALL, Emission, due, pending_schema
+from substrait_agg.operator.emission import ALL, Emission, due, most_due, pending_schema
 from substrait_agg.operator.names import POSITION, ROWS, WEIGHT
 from substrait_agg.operator.spec import OperatorSpec, TreeSpec
 from substrait_agg.operator.split import split_rows
@@ -220,21 +220,22 @@ class _Task:
     def _slices(self, batches: Iterable[pa.RecordBatch], stack: ExitStack) -> Iterator[pa.Table]:
         held: list[pa.RecordBatch] = []
         rows = size = 0
-        buckets: Buckets | None = None
-        spec = self._plan.spec
+        plan, spec = self._plan, self._plan.spec
         most = self._tree.rows_at_once(spec.slice_rows)  # each may bring what is kept of its group
+        many = most_due(plan.pending, plan.emission, plan.low, plan.high) > most
+        buckets = Buckets(plan.low, plan.high, stack) if many else None
         for batch in batches:
             checked = self._checked(batch)
             self._counters["partial_rows"] += checked.num_rows
             held.append(checked)
             rows, size = rows + checked.num_rows, size + checked.nbytes
             if rows > most or size > spec.slice_bytes:
-                buckets = buckets or Buckets(self._plan.low, self._plan.high, stack)
+                buckets = buckets or Buckets(plan.low, plan.high, stack)
                 buckets.add(pa.Table.from_batches(held))
                 held, rows, size = [], 0, 0
         if buckets is None:
             whole = pa.Table.from_batches(held) if rows else None
-            yield from self._completed(whole, self._plan.low, self._plan.high)
+            yield from self._completed(whole, plan.low, plan.high)
             return
         if held:
             buckets.add(pa.Table.from_batches(held))

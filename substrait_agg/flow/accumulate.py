@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from substrait_agg.bind.bound import BoundMeasure, Constant, Expr
 from substrait_agg.flow.graph import (
@@ -26,7 +25,6 @@ from substrait_agg.functions.accumulators import (
 from substrait_agg.functions.derive import FLOATS
 from substrait_agg.plan.types import BOOL, INTEGER_BITS, Type
 
-_Item = TypeVar("_Item")
 Argument = tuple[Expr | None, Expr | None]
 
 ALL_ROWS = -1
@@ -42,12 +40,13 @@ class Sharing:
     trees: list[ValueTree] = field(default_factory=list)
     accumulators: list[Accumulator] = field(default_factory=list)
     computed: list[Computed] = field(default_factory=list)
+    _places: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def argument(self, value: Expr | None, condition: Expr | None) -> int:
         """Ordinal of the argument; rows without value and filter are all rows."""
         if value is None and condition is None:
             return ALL_ROWS
-        return _place(self.arguments, (value, condition))
+        return self._place("arguments", (value, condition))
 
     def count(self, value: Expr | None, condition: Expr | None) -> int:
         """Ordinal of the accumulator that counts the rows where the filter holds and the value is not null.
@@ -75,7 +74,7 @@ class Sharing:
         self, implementation: str, column: str, arguments: tuple[int, ...], tree: int
     ) -> int:
         """Ordinal of the accumulator that adds up a column which a user-defined measure computes."""
-        ordinal = COMPUTED + _place(self.computed, Computed(implementation, arguments, column))
+        ordinal = COMPUTED + self._place("computed", Computed(implementation, arguments, column))
         digits = digits_for(DECIMAL_BITS, self.weight if tree < 0 else "sign")
         return self.accumulator(Accumulator("decimal", ordinal, DECIMAL_BITS, digits, tree=tree))
 
@@ -85,7 +84,7 @@ class Sharing:
 
     def accumulator(self, accumulator: Accumulator) -> int:
         """Ordinal of an accumulator."""
-        return _place(self.accumulators, accumulator)
+        return self._place("accumulators", accumulator)
 
     def values(
         self, measure: BoundMeasure, arguments: Sequence[Expr], *, keep_nulls: bool = False
@@ -134,22 +133,22 @@ class Sharing:
         return self._place_tree(ValueTree(tuple(keys), skipped, present, elements))
 
     def _place_tree(self, made: ValueTree) -> int:
-        return self._count_entries(_place(self.trees, made))
+        return self._count_entries(self._place("trees", made))
 
     def _count_entries(self, tree: int) -> int:
         for counter in tree_counters(tree):
             self.accumulator(counter)
         return tree
 
-
-def _place(items: list[_Item], item: _Item) -> int:
-    # Written forms are compared: 0.0 equals -0.0, and NaN equals nothing, but what they compute is told by how
-    # they are written.
-    written = [repr(i) for i in items]
-    if repr(item) in written:
-        return written.index(repr(item))
-    items.append(item)
-    return len(items) - 1
+    def _place(self, kind: str, item: object) -> int:
+        """Ordinal of an item among those collected in the attribute `kind`; a new one is appended."""
+        # Written forms are compared: 0.0 equals -0.0, and NaN equals nothing, but what they compute is told by how
+        # they are written.
+        items: list[object] = getattr(self, kind)
+        place = self._places.setdefault((kind, repr(item)), len(items))
+        if place == len(items):
+            items.append(item)
+        return place
 
 
 def _adder(type_: Type, argument: int, weight: WeightKind, tree: int) -> Accumulator:

@@ -1,23 +1,24 @@
-"""What an operator keeps, and what each measure is read from, as text."""
+"""What an operator keeps, and what each measure is read from, in words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from substrait_agg.bind.show import show
+from substrait_agg.flow.explain_names import Names, shown, written
+from substrait_agg.flow.explain_sizes import entry_size, group_size
+from substrait_agg.flow.explain_tree import Accumulator, Reading, State, Tree
 from substrait_agg.flow.graph import (
     ARRIVAL_BATCH,
     ARRIVAL_POSITION,
     COMPUTED,
     AggregateNode,
     TreeComponent,
-    ValueTree,
 )
-from substrait_agg.functions.accumulators import Accumulator
-
-Names = tuple[str, ...]
+from substrait_agg.functions import accumulators
 
 ARRIVAL = {ARRIVAL_BATCH: "batch", ARRIVAL_POSITION: "place in the batch"}
+
+DIGIT_BYTES = accumulators.DIGIT_BITS // 8
 
 ROLES: dict[str, tuple[str, ...]] = {
     "count": ("count",),
@@ -34,56 +35,64 @@ ROLES: dict[str, tuple[str, ...]] = {
 """What the accumulators of a measure are to it; for others a count, then totals."""
 
 
-def read_text(node: AggregateNode, ordinal: int) -> str:
+def readings(node: AggregateNode, ordinal: int) -> Iterator[Reading]:
     """What a measure is computed from."""
     read, measure = node.reads[ordinal], node.measures[ordinal]
     count = len(read.accumulators)
     roles = ROLES.get(measure.kind, ("count", *["total"] * max(0, count - 1)))[:count]
-    parts = [
-        f"{'total weight' if a < 0 else f'a{a}'} ({role})"
-        for a, role in zip(read.accumulators, roles, strict=True)
-    ]
+    for accumulator, role in zip(read.accumulators, roles, strict=True):
+        yield Reading("total weight" if accumulator < 0 else f"a{accumulator}", role)
     if read.side:
-        parts.append(f"the {read.side} live entry of tree {read.tree}")
+        yield Reading(f"tree {read.tree}", f"{read.side} live entry")
     elif read.values:
-        parts.append(f"the live entries of tree {read.tree}, in order")
-    return ", ".join(parts)
+        yield Reading(f"tree {read.tree}", "live entries, in order")
 
 
-def state_lines(node: AggregateNode, names: Names) -> Iterator[str]:
-    """Accumulators and trees; how many entries a tree has is said with the tree unless a measure reads it."""
-    read = {a for r in node.reads for a in r.accumulators}
-    told = [
-        (i, a)
-        for i, a in enumerate(node.accumulators)
-        if a.kind not in ("live", "entries") or i in read
-    ]
-    yield f"  state per group: total weight{'; accumulators:' if told else ''}"
-    for ordinal, accumulator in told:
-        yield f"    a{ordinal} {_accumulator(accumulator, ordinal, node, names)}"
-    for ordinal, tree in enumerate(node.trees):
-        yield f"  tree {ordinal}: {_tree(tree, ordinal, node, names)}"
-    if node.trees:
-        yield "  state per group and tree: how many entries, how many of them live, the ends that measures read"
+def state_of(node: AggregateNode, inputs: Names, output: Names) -> State:
+    """What an operator keeps.
+
+    Args:
+        node: the operator.
+        inputs: names of its input columns.
+        output: names of its output columns.
+    """
+    size = group_size(node, [shown(n) for n in output])
+    return State(
+        group_bytes=size.bytes,
+        varies=size.varies,
+        accumulators=tuple(
+            _accumulator(a, i, node, inputs) for i, a in enumerate(node.accumulators)
+        ),
+        trees=tuple(_tree(i, node, inputs) for i in range(len(node.trees))),
+    )
 
 
-def _accumulator(accumulator: Accumulator, ordinal: int, node: AggregateNode, names: Names) -> str:
-    readers = [str(m) for m, read in enumerate(node.reads) if ordinal in read.accumulators]
-    shared = "shared by measures" if len(readers) > 1 else "of measure"
-    size = f"{accumulator.digits} digits" if accumulator.digits else "digits as values need"
+def _accumulator(
+    accumulator: accumulators.Accumulator, ordinal: int, node: AggregateNode, names: Names
+) -> Accumulator:
+    readers = tuple(m for m, read in enumerate(node.reads) if ordinal in read.accumulators)
+    digits = None if accumulator.floating else accumulator.digits
+    return Accumulator(
+        name=f"a{ordinal}",
+        kind=accumulator.kind,
+        what=_number(accumulator, node, names),
+        digits=digits,
+        bytes=None if digits is None else digits * DIGIT_BYTES,
+        measures=readers,
+    )
+
+
+def _number(accumulator: accumulators.Accumulator, node: AggregateNode, names: Names) -> str:
     if accumulator.kind == "live":
-        what = f"live entries of tree {accumulator.tree}"
-    else:
-        of = f", over the live entries of tree {accumulator.tree}" if accumulator.tree >= 0 else ""
-        what = f"{accumulator.kind} of {_summed(accumulator, node, names)}{of}"
-    return f"{what}, {size}, {shared} {', '.join(readers)}"
-
-
-def _summed(accumulator: Accumulator, node: AggregateNode, names: Names) -> str:
+        return f"live entries of tree {accumulator.tree}"
+    if accumulator.kind == "entries":
+        return f"entries of tree {accumulator.tree}"
+    of = f", over the live entries of tree {accumulator.tree}" if accumulator.tree >= 0 else ""
     text = argument_text(accumulator.argument, node, names)
-    if accumulator.other < 0:
-        return text
-    return f"{text} * {argument_text(accumulator.other, node, names)}"
+    word = "count" if accumulator.kind == "count" else "sum"
+    if accumulator.other >= 0:
+        text += f" * {argument_text(accumulator.other, node, names)}"
+    return f"{word} of {text}{of}"
 
 
 def argument_text(ordinal: int, node: AggregateNode, names: Names) -> str:
@@ -95,20 +104,36 @@ def argument_text(ordinal: int, node: AggregateNode, names: Names) -> str:
         given = ", ".join(argument_text(a, node, names) for a in made.arguments)
         return f"{made.implementation}.{made.column}({given})"
     value, condition = node.arguments[ordinal]
-    text = "rows" if value is None else show(value, names)
-    return text if condition is None else f"{text} where {show(condition, names)}"
+    text = "rows" if value is None else written(value, names)
+    return shown(text if condition is None else f"{text} where {written(condition, names)}")
 
 
-def _tree(tree: ValueTree, ordinal: int, node: AggregateNode, names: Names) -> str:
+def _tree(ordinal: int, node: AggregateNode, names: Names) -> Tree:
+    tree = node.trees[ordinal]
+    parts = [argument_text(c.argument, node, names) for c in tree.components]
+    size = entry_size(node, ordinal, parts)
+    readers = tuple(m for m, read in enumerate(node.reads) if read.tree == ordinal)
+    return Tree(
+        ordinal=ordinal,
+        what=_held(ordinal, node, names),
+        use=_use(ordinal, node, readers),
+        measures=readers,
+        entry_bytes=size.bytes,
+        varies=size.varies,
+    )
+
+
+def _held(ordinal: int, node: AggregateNode, names: Names) -> str:
+    tree = node.trees[ordinal]
     keys = ", ".join(
         _component(component, node, names, nulls=i not in tree.skipped)
         for i, component in enumerate(tree.components)
     )
     if ordinal == node.guard:
-        return f"whole rows, to tell early retractions: {keys}"
+        return f"whole rows: {keys}"
     what = "elements of " if tree.elements else ""
     only = "" if tree.present < 0 else f", only {argument_text(tree.present, node, names)}"
-    return f"ordered by {what}{keys}{only}, {_readers(ordinal, node)}"
+    return f"ordered by {what}{keys}{only}"
 
 
 def _component(component: TreeComponent, node: AggregateNode, names: Names, *, nulls: bool) -> str:
@@ -119,10 +144,17 @@ def _component(component: TreeComponent, node: AggregateNode, names: Names, *, n
     return f"{text}{way} NULLS {'FIRST' if component.nulls_first else 'LAST'}"
 
 
-def _readers(ordinal: int, node: AggregateNode) -> str:
-    readers = [str(m) for m, read in enumerate(node.reads) if read.tree == ordinal]
+def _use(ordinal: int, node: AggregateNode, readers: tuple[int, ...]) -> str:
     if readers:
-        return f"{'shared by measures' if len(readers) > 1 else 'of measure'} {', '.join(readers)}"
+        return measures_text(readers)
+    if ordinal == node.guard:
+        return "to tell early retractions"
     if node.trees[ordinal].follows is not None:
         return "to find the arrival of a value"
     return "followed by the arrivals of its values"
+
+
+def measures_text(readers: tuple[int, ...]) -> str:
+    """Which measures read something."""
+    listed = ", ".join(map(str, readers))
+    return f"{'shared by measures' if len(readers) > 1 else 'of measure'} {listed}"

@@ -130,6 +130,8 @@ class AggregateFunction:
         always_distinct: equal values count once by the function's own meaning.
         order_on_argument: the sort key must be the aggregated argument.
         ordered_form, unordered_form: the row that holds instead when the measure has sorts, or has none.
+        order_else: what is taken where the result depends on an order and the measure has no sorts, a sentence; empty
+            where it does not depend on one.
         reason: why it is not maintained.
     """
 
@@ -153,6 +155,7 @@ class AggregateFunction:
     order_on_argument: bool = False
     ordered_form: str = ""
     unordered_form: str = ""
+    order_else: str = ""
     reason: str = ""
 
     @property

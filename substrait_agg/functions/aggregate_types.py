@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from substrait_agg.functions.derive import FLOATS, MAX_PRECISION, SIGNED, TEXTS, Derivation
 from substrait_agg.plan.types import Type, decimal
@@ -183,14 +182,3 @@ def convertible(result: str, types: tuple[Type, ...], derived: Type, declared: T
     if derived.kind in TEXTS and declared.kind == "string":
         return True
     return derived.same_kind(declared)
-
-
-def widened(declared: Type, derived: Type) -> Type:
-    """`declared`, nullable wherever the derived type is: at this level and inside nested values."""
-    same_shape = len(declared.children) == len(derived.children)
-    children = (
-        tuple(map(widened, declared.children, derived.children))
-        if same_shape
-        else declared.children
-    )
-    return replace(declared, nullable=declared.nullable or derived.nullable, children=children)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import reduce
 from typing import Literal as OneOf
 
 from substrait_agg.plan.types import DATE, INTEGER_BITS, STRING, Type, decimal
@@ -36,16 +38,22 @@ def as_decimal(type_: Type) -> Type:
     return decimal(digits, 0, type_.nullable) if digits else type_
 
 
+def widened(type_: Type, other: Type) -> Type:
+    """`type_`, nullable wherever the other type is: at this level and inside nested values."""
+    same_shape = len(type_.children) == len(other.children)
+    children = tuple(map(widened, type_.children, other.children)) if same_shape else type_.children
+    return replace(type_, nullable=type_.nullable or other.nullable, children=children)
+
+
 def common_type(types: tuple[Type, ...]) -> Type | None:
     """The one type that all values of `types` convert to without loss, or None where there is none.
 
     An integer or decimal beside a float becomes fp64, as in SQL, which is the one lossy case.
     """
-    nullable = any(t.nullable for t in types)
     if all(t.same_kind(types[0]) for t in types):
-        return types[0].as_nullable(nullable)
+        return reduce(widened, types)
     found = _common_kind(types)
-    return None if found is None else found.as_nullable(nullable)
+    return None if found is None else found.as_nullable(any(t.nullable for t in types))
 
 
 def _common_kind(types: tuple[Type, ...]) -> Type | None:
@@ -152,6 +160,16 @@ def _text(types: tuple[Type, ...], _rules: Derivation) -> Type:
     return first if all(t.same_kind(first) for t in types) and first.kind == "varchar" else STRING
 
 
+def _first_text(types: tuple[Type, ...], _rules: Derivation) -> Type:
+    texts = [t for t in types if t.kind in TEXTS]
+    return texts[0] if all(t.kind == "varchar" for t in texts) else STRING
+
+
+def _joined(types: tuple[Type, ...], rules: Derivation) -> Type:
+    """The separator, which comes first, decides nothing but whether there are varchars only."""
+    return _text(types[1:], rules) if types[0].kind == "varchar" else STRING
+
+
 def _list_of_first(types: tuple[Type, ...], _rules: Derivation) -> Type:
     return Type("list", children=(types[0].as_nullable(False),))
 
@@ -185,13 +203,14 @@ RESULT_RULES: dict[str, ResultRule] = {
     "i32": _always("i32"),
     "i64": _always("i64"),
     "fp64": _always("fp64"),
-    "string": _always("string"),
     "date": _always("date"),
     "length": _by_rules("i64", "i32"),
     "first": _argument(0),
     "second": _argument(1),
     "unified": _unified,
     "text": _text,
+    "first_text": _first_text,
+    "joined_text": _joined,
     "list_of_first": _list_of_first,
     "decimal_widest": _widest,
     "decimal_longest": _longest,

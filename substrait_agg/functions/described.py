@@ -170,12 +170,14 @@ NULLS: Mapping[str, str] = {
 """Whether the result of a scalar function can be null, by the word of its row."""
 
 SCALAR_RESULTS: Mapping[str, str] = {
-    **{kind: kind for kind in ("bool", "i32", "i64", "fp64", "string", "date")},
+    **{kind: kind for kind in ("bool", "i32", "i64", "fp64", "date")},
     "length": "i64, for DataFusion i32",
     "first": "type of the first argument",
     "second": "type of the second argument",
     "unified": "common type of the arguments",
     "text": "string, or varchar where all are of one",
+    "first_text": "string, or the varchar that the first is where all are varchar",
+    "joined_text": "string, or varchar where all behind a varchar separator are of one",
     "list_of_first": "list of the first argument's type",
     "decimal_longest": "decimal of scale 0 with the larger precision",
     "decimal_widest": "decimal<38,0>",

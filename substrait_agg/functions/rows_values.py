@@ -54,6 +54,8 @@ _NULLS_SKIPPED = (("IGNORE_NULLS", "TRUE"),)
 _ARRIVAL_DISTINCT = refused(
     "equal values arrive at different times, and which arrival stands for them is not defined; give an order"
 )
+_OWN_ORDER = "the values are taken in their own order, ascending"
+_ARRIVAL = "the rows are taken in the order of their arrival"
 _FIRST_ONCE = no_op("with the sort keys among its arguments, equal values stand at one place")
 
 EXTREMES = (
@@ -96,7 +98,7 @@ RANKS = (
     AggregateFunction(
         "quantile", "quantile",
         (_BOUNDARIES, PRECISION, _BINS, Parameter("distribution", kinds=(*ALL_NUMBERS, *POINTS))),
-        "quantiles", (ARITHMETIC,), options=ROUNDING, order_on_argument=True,
+        "quantiles", (ARITHMETIC,), options=ROUNDING, order_on_argument=True, order_else=_OWN_ORDER,
         nulls="one null makes the result null", keep_nulls=True,
     ),
     AggregateFunction(
@@ -121,16 +123,16 @@ LISTS = (
     AggregateFunction(
         "array_agg", "list", (ANYTHING,), "list", (), (*DATAFUSION, *DUCKDB),
         aliases=named("list", DUCKDB), nulls="kept", keep_nulls=True,
-        settings=(("EMPTY", "NULL"),),
+        settings=(("EMPTY", "NULL"),), order_else=_OWN_ORDER,
     ),
     AggregateFunction(
         "list_agg", "list", (ANYTHING,), "collected", (LIST,), FLOWTIDE,
         aliases=(*named("collect_list", SPARK), Alias("collect_set", SPARK, distinct=True)),
-        empty="an empty list",
+        empty="an empty list", order_else=_OWN_ORDER,
     ),
     AggregateFunction(
         "string_agg", "string_agg", (Parameter("input", kinds=TEXTS), _SEPARATOR), "text", (STRING,),
-        aliases=(*named("listagg", ISTHMUS), *named("group_concat", DUCKDB)),
+        aliases=(*named("listagg", ISTHMUS), *named("group_concat", DUCKDB)), order_else=_OWN_ORDER,
     ),
     AggregateFunction(
         "list_union_distinct_agg", "list_union_distinct", (Parameter("x", kinds=("list",)),), "union",
@@ -144,14 +146,16 @@ PLACES = (
     AggregateFunction(
         "first_value", "first_value", (ANYTHING,), "first", (), DATAFUSION, options=IGNORE_NULLS,
         distinct=_FIRST_ONCE, nulls="kept", keep_nulls=True, unordered_form="first",
+        order_else=_ARRIVAL,
     ),
     AggregateFunction(
         "last_value", "last_value", (ANYTHING,), "first", (), DATAFUSION, options=IGNORE_NULLS,
         distinct=_FIRST_ONCE, nulls="kept", keep_nulls=True, unordered_form="last",
+        order_else=_ARRIVAL,
     ),
     AggregateFunction(
         "nth_value", "nth_value", (ANYTHING, Parameter("n", "constant", rule="position")), "first",
-        (), DATAFUSION, options=IGNORE_NULLS, nulls="kept", keep_nulls=True,
+        (), DATAFUSION, options=IGNORE_NULLS, nulls="kept", keep_nulls=True, order_else=_OWN_ORDER,
     ),
     AggregateFunction(
         "first", "first", (ANYTHING,), "first", (), (*OCTOSQL, *DUCKDB), options=IGNORE_NULLS,

@@ -1,6 +1,7 @@
-"""The standard's declarations of aggregate and scalar functions, read from the extension files of `substrait_extensions`.
+"""The standard's declarations of functions, read from the extension files of `substrait_extensions`.
 
-Binding a plan does not need them; they are read when somebody asks what the standard declares.
+Each file is read when its declarations are first asked for, and of it only the section asked for: what a plan can be
+run with stands in the catalogues, the files say what of it deviates from the standard.
 """
 
 from __future__ import annotations
@@ -10,7 +11,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any
+from typing import Literal as OneOf
+
+Section = OneOf["aggregate_functions", "scalar_functions", "window_functions"]
+"""A part of an extension file."""
 
 SHORT_NAMES = {
     "string": "str", "binary": "vbin", "boolean": "bool", "fixedchar": "fchar", "varchar": "vchar",
@@ -47,6 +53,7 @@ class Signature:
         ordered: whether the result depends on the order of rows.
         options: option name -> values, as declared.
         deprecated: release since which it should not be written, or empty.
+        instead: what the standard says about a deprecated one.
         variadic: fewest times that the last argument is written where it may repeat, else None.
     """
 
@@ -62,6 +69,11 @@ class Signature:
     options: Mapping[str, tuple[str, ...]]
     deprecated: str
     variadic: int | None = None
+    instead: str = ""
+
+
+Declarations = Mapping[str, tuple[Signature, ...]]
+"""Lower-case name -> implementations, in the order of their file."""
 
 
 @lru_cache(maxsize=1)
@@ -76,18 +88,40 @@ def scalar_signatures() -> tuple[Signature, ...]:
     return tuple(_declared("scalar_functions"))
 
 
-def _declared(section: str) -> Iterator[Signature]:
-    folder = files("substrait_extensions").joinpath("extensions")
-    names = sorted(f.name for f in folder.iterdir() if f.name.endswith(".yaml"))
+@lru_cache(maxsize=64)
+def declarations(urn: str, section: Section) -> Declarations:
+    """What one extension declares in one section; nothing where the standard has no such extension.
+
+    Args:
+        urn: last part of the URN of the extension.
+        section: kind of functions.
+    """
+    file = _folder().joinpath(f"{urn}.yaml")
+    found: dict[str, tuple[Signature, ...]] = {}
+    if urn.isidentifier() and file.is_file():
+        for signature in _of_file(file.read_text(encoding="utf-8"), section):
+            name = signature.name.lower()
+            found[name] = (*found.get(name, ()), signature)
+    return found
+
+
+def _declared(section: Section) -> Iterator[Signature]:
+    names = sorted(f.name for f in _folder().iterdir() if f.name.endswith(".yaml"))
     for name in names:
-        if "schema" not in name:
-            yield from _of_file(folder.joinpath(name).read_text(encoding="utf-8"), section)
+        for found in declarations(name.removesuffix(".yaml"), section).values():
+            yield from found
 
 
-def _of_file(text: str, section: str) -> Iterator[Signature]:
+def _folder() -> Traversable:
+    return files("substrait_extensions").joinpath("extensions")
+
+
+def _of_file(text: str, section: Section) -> Iterator[Signature]:
     # Only the section is parsed: scalar functions are most of every file.
     start = text.find(f"\n{section}:")
     if start < 0:
+        return
+    if "\nurn:" not in text:
         return
     head = text[: text.index("\n", text.index("\nurn:") + 1) + 1]
     content = _load(head + _section(text[start + 1 :]))
@@ -129,6 +163,7 @@ def _signature(urn: str, name: str, declaration: Mapping[str, Any]) -> Signature
         {str(key): tuple(map(str, value["values"])) for key, value in options.items()},
         str(deprecated.get("since", "")),
         None if variadic is None else int(variadic.get("min", 0)),
+        str(deprecated.get("reason", "")),
     )
 
 

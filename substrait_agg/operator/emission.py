@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from substrait_agg.operator.groups import Touched
 from substrait_agg.operator.names import ROWS
+from substrait_agg.state.merging import rows_in
 from substrait_agg.state.rows import Mask
-from substrait_agg.state.run import HASH_MAX
+from substrait_agg.state.run import HASH_MAX, RunFile
 from substrait_agg.state.tree import Tree, dead_rows
 
 Int64s = npt.NDArray[np.int64]
@@ -138,3 +139,14 @@ def due(
     for part in pending.scan(low, high):
         fired = rules.fires(part.column("rows").to_numpy(), part.column("since").to_numpy())
         yield part.drop_columns(["dead", "rows", "since"]).filter(pa.array(fired))
+
+
+def most_due(runs: Sequence[RunFile], emission: Emission, low: int, high: int) -> float:
+    """About how many groups `due` gives at most; `runs` are those of the pending tree."""
+    return sum(rows_in(run, low, high) for run in runs) if emission.takes_waiting else 0
+
+
+def oldest(pending: Tree) -> int | None:
+    """When the last row came of the group that waits longest without one; None where none waits."""
+    columns = (part.column("since").to_numpy() for part in pending.scan())
+    return min((int(since.min()) for since in columns if len(since)), default=None)

@@ -35,6 +35,12 @@ class EmitPolicy:
         before = None if self.delay is None else now - self.delay
         return replace(ALL, now=now) if self.batch else Emission(False, self.rows, before, now)
 
+    def due(self, since: int) -> int | None:
+        """The instant at which a group is emitted whose last row came at `since`; None: not without another row."""
+        if self.batch:
+            return since
+        return None if self.delay is None else since + self.delay
+
 
 EVERY_BATCH = EmitPolicy(batch=True)
 

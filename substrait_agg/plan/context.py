@@ -14,6 +14,10 @@ MAX_PROBLEMS = 1_000
 """Problems after which decoding stops; a plan that has more is damaged, not mistaken."""
 
 
+SAID_ONCE = frozenset({"FIELD_REMOVED", "TYPE_VARIATION_ASSUMED"})
+"""Problems of a plan that are reported at one of their places."""
+
+
 class Findings:
     """Problems of the decode stage: each once, at most `MAX_PROBLEMS`, handed on in plan order."""
 
@@ -30,6 +34,12 @@ class Findings:
         if key not in self._found and len(self._found) >= MAX_PROBLEMS:
             raise Unreadable("TOO_MANY_PROBLEMS", path, limit=MAX_PROBLEMS)
         self._found[key] = params
+
+    def forget(self, path: str) -> None:
+        """Drop the problems below `path`, a copy of what is written elsewhere; those said once per plan stay."""
+        below = [k for k in self._found if k[1].startswith(path) and k[0] not in SAID_ONCE]
+        for key in below:
+            del self._found[key]
 
     def hand_on(self, problems: Problems, plan: Node | None) -> None:
         """Add all to `problems`, in the order of their places in the plan if there is one."""
@@ -57,7 +67,7 @@ class Context:
     version: tuple[int, int, int] | None = None
     functions: dict[int, FunctionName] = field(default_factory=dict)
     types: dict[int, TypeName] = field(default_factory=dict)
-    _removed: set[tuple[str, str]] = field(default_factory=set)
+    _said: set[tuple[str, str]] = field(default_factory=set)
 
     @property
     def datafusion(self) -> bool:
@@ -75,9 +85,9 @@ class Context:
         """
         minor = int(release.partition(".")[2])
         key = (node.shape.name, name)
-        if self.version is None or self.version < (0, minor, 0) or key in self._removed:
+        if self.version is None or self.version < (0, minor, 0) or key in self._said:
             return
-        self._removed.add(key)
+        self._said.add(key)
         self.report(
             "FIELD_REMOVED",
             node.at(name),
@@ -86,6 +96,20 @@ class Context:
             release=release,
             version=".".join(map(str, self.version)),
         )
+
+    def copied(self, node: Node, name: str) -> None:
+        """Note that the messages in a repeated field say again what was read elsewhere."""
+        self.findings.forget(f"{node.at(name)}[")
+
+    def variation_read(self, node: Node, variation: int, kind: str, meant: str) -> None:
+        """Note that an undeclared variation of a type was read as its producer means it; once per variation."""
+        key = (kind, f"variation {variation}")
+        if variation and key not in self._said:
+            self._said.add(key)
+            self.report(
+                "TYPE_VARIATION_ASSUMED", node.path,
+                variation=variation, type=kind, meant=meant, producer="DataFusion",
+            )  # fmt: skip
 
     def missing(self, node: Node, name: str) -> None:
         """Report that a field that must be there is not."""

@@ -7,17 +7,16 @@ from typing import Any
 from substrait_agg.errors import PlanUnreadable
 from substrait_agg.plan.context import Context, Findings, Handler
 from substrait_agg.plan.extensions import read_extensions
-from substrait_agg.plan.jsonplan import read_json
 from substrait_agg.plan.leftovers import report_leftovers
+from substrait_agg.plan.message import parse_message
 from substrait_agg.plan.model import DecodedPlan, Relation, Unsupported
 from substrait_agg.plan.node import Node, Unreadable, check_path_text, preorder
 from substrait_agg.plan.read_expressions import read_expression
 from substrait_agg.plan.read_literals import read_literal
 from substrait_agg.plan.read_relations import read_relation
 from substrait_agg.plan.read_types import read_type
-from substrait_agg.plan.source import json_text, plan_bytes
+from substrait_agg.plan.source import plan_bytes
 from substrait_agg.plan.units import Key, Unit, ordered_units
-from substrait_agg.plan.wire import read_wire
 from substrait_agg.problems import Problems
 
 _HANDLERS: dict[str, Handler] = {
@@ -44,11 +43,7 @@ def decode(source: Any, problems: Problems) -> DecodedPlan:
     findings = Findings()
     try:
         content = plan_bytes(source)
-        text = json_text(content)
-        if text is None:
-            plan = read_wire(content, findings.report)
-        else:
-            plan = read_json(text, findings.report)
+        plan = parse_message(content, findings.report)
         order = preorder(plan)
         for place, node in enumerate(order):
             node.place = place
@@ -71,9 +66,12 @@ def _decode(plan: Node, order: list[Node], content: bytes, context: Context) -> 
     units, by_key = ordered_units(entries, context)
     for unit in units:
         _decode_unit(unit, by_key, context)
-    names, root = _root(entries, by_key, context)
+    free = _free(entries, by_key)
+    names, root, place = _root(entries, free, context)
     report_leftovers(order, set(_HANDLERS), context)
-    return DecodedPlan(root, names, context.producer, context.version, content)
+    tops = (_top(entry) for entry in free if entry.path != place)
+    others = tuple(top.result for top in tops if top is not None and top.result is not None)
+    return DecodedPlan(root, names, context.producer, context.version, content, place, others)
 
 
 def _decode_unit(unit: Unit, by_key: dict[Key, Unit], context: Context) -> None:
@@ -102,15 +100,25 @@ def _read_version(plan: Node, context: Context) -> None:
     context.version = (major, minor, patch)
 
 
+def _free(entries: list[Node], by_key: dict[Key, Unit]) -> list[Node]:
+    """The entries that no relation refers to."""
+    referred = {key for unit in by_key.values() for _, key in unit.references}
+    return [e for at, e in enumerate(entries) if ("relation", at, -1) not in referred]
+
+
+def _top(entry: Node) -> Node | None:
+    """The relation of an entry, of a root or bare."""
+    root = entry.message("root")
+    return entry.message("rel") if root is None else root.message("input")
+
+
 def _root(
-    entries: list[Node], by_key: dict[Key, Unit], context: Context
-) -> tuple[tuple[str, ...] | None, Relation]:
-    """The names and the relation that the plan is about: its root, or its one bare relation.
+    entries: list[Node], free: list[Node], context: Context
+) -> tuple[tuple[str, ...] | None, Relation, str]:
+    """Names, relation and place of what the plan is about: its root, or its one bare relation.
 
     A root that another relation refers to is a shared relation, whose names do not count.
     """
-    referred = {key for unit in by_key.values() for _, key in unit.references}
-    free = [e for at, e in enumerate(entries) if ("relation", at, -1) not in referred]
     candidates = [e for e in free if e.has("root")] or [e for e in free if e.has("rel")]
     for entry in entries:
         root = entry.message("root")
@@ -120,11 +128,11 @@ def _root(
     if len(candidates) != 1:
         context.report("ROOT_COUNT", "relations", count=len(candidates))
         if not candidates:
-            return None, Unsupported("none", "relations[0]")
+            return None, Unsupported("none", "relations[0]"), "relations[0]"
     root = candidates[0].message("root")
     names = None if root is None else tuple(root.scalars("names"))
-    top = candidates[0].message("rel") if root is None else root.message("input")
+    top = _top(candidates[0])
     if top is None:
         context.missing(root or candidates[0], "input")
-        return names, Unsupported("none", candidates[0].path)
-    return names, top.result
+        return names, Unsupported("none", candidates[0].path), candidates[0].path
+    return names, top.result, candidates[0].path

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from substrait_agg.plan.context import Context, TypeName
 from substrait_agg.plan.model import FunctionName
 from substrait_agg.plan.node import Node
@@ -11,18 +13,24 @@ _STANDARD_OWNER = "io.substrait"
 
 def read_extensions(plan: Node, context: Context) -> None:
     """Fill the tables of functions and types of `context` from a ``Plan`` message."""
-    urns = {
-        item.number("extension_urn_anchor"): _name_of_urn(item.text("urn"))
-        for item in plan.messages("extension_urns")
-    }
-    uris = {
-        item.number("extension_uri_anchor"): _name_of_uri(item.text("uri"))
-        for item in plan.messages("extension_uris")
-    }
+    urns = _by_anchor(plan, "urn", _name_of_urn, context)
+    uris = _by_anchor(plan, "uri", _name_of_uri, context)
     if uris and not urns:
         context.removed(plan, "extension_uris", "0.85")
     for declaration in plan.messages("extensions"):
         _read_declaration(declaration, urns, uris, context)
+
+
+def _by_anchor(
+    plan: Node, what: str, name_of: Callable[[str], str | None], context: Context
+) -> dict[int, str | None]:
+    """The extensions of a plan, by URN or by URI; of two under one anchor the first, which is reported."""
+    found: dict[int, str | None] = {}
+    for item in plan.messages(f"extension_{what}s"):
+        anchor, name = item.number(f"extension_{what}_anchor"), name_of(item.text(what))
+        if found.setdefault(anchor, name) != name:
+            _report_twice(item, anchor, context)
+    return found
 
 
 def _read_declaration(
@@ -39,14 +47,18 @@ def _read_declaration(
     name = item.text("name")
     if kind == "extension_function":
         anchor = item.number("function_anchor")
-        known = context.functions.setdefault(anchor, function_name(name, urn))
-        same = known == function_name(name, urn)
+        declared = function_name(name, urn, item.path)
+        same = context.functions.setdefault(anchor, declared) == declared
     else:
         anchor = item.number("type_anchor")
         same = context.types.setdefault(anchor, TypeName(name, urn)) == TypeName(name, urn)
     if not same:
-        reason = f"{anchor} is declared twice"
-        context.report("VALUE_INVALID", item.path, field="anchor", reason=reason)
+        _report_twice(item, anchor, context)
+
+
+def _report_twice(item: Node, anchor: int, context: Context) -> None:
+    reason = f"{anchor} is declared twice"
+    context.report("VALUE_INVALID", item.path, field="anchor", reason=reason)
 
 
 def _owner(item: Node, urns: dict[int, str | None], uris: dict[int, str | None]) -> str | None:
@@ -56,10 +68,10 @@ def _owner(item: Node, urns: dict[int, str | None], uris: dict[int, str | None])
     return urns.get(by_urn) or uris.get(by_uri)
 
 
-def function_name(declared: str, urn: str | None) -> FunctionName:
-    """A declared name such as ``sum:i32``, ``count:`` or ``sum`` in its parts."""
+def function_name(declared: str, urn: str | None, path: str = "") -> FunctionName:
+    """A name such as ``sum:i32``, ``count:`` or ``sum``, declared at `path`, in its parts."""
     name, colon, signature = declared.strip().partition(":")
-    return FunctionName(name.lower(), signature if colon else None, urn, declared)
+    return FunctionName(name.lower(), signature if colon else None, urn, declared, path=path)
 
 
 def _name_of_urn(urn: str) -> str | None:

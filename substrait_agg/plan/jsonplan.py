@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import math
+import re
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +25,10 @@ _RANGES = {
     "uint64": (0, 2**64 - 1),
 }
 _FLOAT_WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+_NOT_IN_A_NAME = re.compile(r"[^\w@$-]")
+"""What no field is called, and what would make a path mean another place: dots, brackets, line ends."""
 
 
 class _Invalid(Exception):
@@ -44,14 +49,18 @@ def read_json(text: str, report: Report) -> Node:
     while pending:
         node, members = pending.pop()
         if node.shape.name == ANY:
-            continue  # Its content is free, and no message that carries one is read.
+            # Its content is free, and no message that carries one is read; messages name its type.
+            if isinstance(members.get("@type"), str):
+                node.put(node.shape.by_json_name["type_url"], members["@type"])
+            continue
         for key, value in members.items():
             item = node.shape.by_json_name.get(key)
             if item is not None:
                 _read_field(node, item, value, pending, report)
             else:
                 field = f"{key[:80]} of {node.shape.name}"
-                report("UNKNOWN_FIELD", node.at(key[:80]), field=field, newest=NEWEST_RELEASE)
+                place = node.at(_NOT_IN_A_NAME.sub("?", key[:80]) or "?")
+                report("UNKNOWN_FIELD", place, field=field, newest=NEWEST_RELEASE)
     return root
 
 

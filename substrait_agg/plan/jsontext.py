@@ -43,7 +43,7 @@ def parse_json(text: str) -> Any:
         line = text.count("\n", 0, problem.offset) + 1
         column = problem.offset - text.rfind("\n", 0, problem.offset)
         reason = f"line {line}, column {column}: {problem.reason}"
-        raise Unreadable("PLAN_UNREADABLE", reason=reason) from None
+        raise Unreadable("PLAN_UNREADABLE", offset=problem.offset, reason=reason) from None
 
 
 class _Reader:

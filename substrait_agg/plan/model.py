@@ -5,7 +5,7 @@ Nothing is resolved here: functions are the names that the plan declares, output
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from substrait_agg.plan.types import Type
@@ -22,6 +22,7 @@ class FunctionName:
             URNs with another owner than ``io.substrait``, ``owner:id``.
         declared: the name exactly as declared, or ``anchor N`` where no declaration exists.
         known: False where the plan declares no function under this anchor.
+        path: place of the declaration in the plan message, or empty; it says nothing about what the function is.
     """
 
     name: str
@@ -29,6 +30,11 @@ class FunctionName:
     urn: str | None
     declared: str
     known: bool = True
+    path: str = field(default="", compare=False)
+
+
+NO_FUNCTION = FunctionName("", None, None, "no function", known=False)
+"""Stands in a measure without a function, whose problem has been reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +142,19 @@ class SingularOrList:
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """An expression or relation kind that is not read; its problem has already been reported."""
+    """An expression or relation kind that is not read; its problem has already been reported.
+
+    Attributes:
+        kind: in words.
+        path: of its message.
+        inputs: relations inside it, which are checked all the same.
+        expressions: those inside it, but not inside these relations; they are checked as well.
+    """
 
     kind: str
     path: str
+    inputs: tuple[Relation, ...] = ()
+    expressions: tuple[Expression, ...] = ()
 
 
 Expression = Literal | FieldRef | ScalarCall | Cast | IfThen | Switch | SingularOrList | Unsupported
@@ -197,8 +212,8 @@ class Project:
 class SortField:
     """A sort key.
 
-    `direction` is asc_nulls_first, asc_nulls_last, desc_nulls_first, desc_nulls_last, clustered, unspecified, or
-    ``comparison`` (then `comparison` names the function).
+    `direction` is asc_nulls_first, asc_nulls_last, desc_nulls_first, desc_nulls_last, clustered, unspecified,
+    ``comparison`` (then `comparison` names the function), or invalid once that has been reported.
     """
 
     expression: Expression
@@ -212,7 +227,7 @@ class Measure:
     """One measure with every field it carries; `path` is that of its ``AggregateFunction`` message.
 
     `phase` is unspecified, initial_to_intermediate, intermediate_to_intermediate, initial_to_result or
-    intermediate_to_result; `invocation` is unspecified, all or distinct.
+    intermediate_to_result; `invocation` is unspecified, all or distinct; either is invalid once that has been reported.
     """
 
     function: FunctionName
@@ -274,6 +289,8 @@ class DecodedPlan:
         producer: ``version.producer`` in lower case, or empty.
         version: (major, minor, patch) as the plan states it, or None.
         raw: the plan as it was given, protobuf or protobuf-JSON in UTF-8; decoding it gives the same plan.
+        place: path of the entry of ``relations`` that holds the root.
+        others: relations of the plan that the root does not reach, which are checked all the same.
     """
 
     root: Relation
@@ -281,3 +298,5 @@ class DecodedPlan:
     producer: str
     version: tuple[int, int, int] | None
     raw: bytes
+    place: str = "relations[0]"
+    others: tuple[Relation, ...] = ()

@@ -29,12 +29,18 @@ _DEFAULTS: dict[str, Any] = {
 
 
 class Unreadable(Exception):
-    """The plan cannot be decoded at all; `code` and `params` are those of the problem to report."""
+    """The plan cannot be decoded at all; `code` and `params` are those of the problem to report.
 
-    def __init__(self, code: str, path: str = "", **params: object) -> None:
+    `offset` is where reading had to stop, in characters of JSON or bytes of anything else, if that is known.
+    """
+
+    def __init__(
+        self, code: str, path: str = "", *, offset: int | None = None, **params: object
+    ) -> None:
         super().__init__(code)
         self.code = code
         self.path = path
+        self.offset = offset
         self.params = params
 
 

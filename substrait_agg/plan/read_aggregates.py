@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from substrait_agg.plan.context import Context
-from substrait_agg.plan.model import Expression, FunctionName, Measure
+from substrait_agg.plan.model import NO_FUNCTION, Expression, Measure
 from substrait_agg.plan.node import Node, structure
 from substrait_agg.plan.read_expressions import (
     arguments,
@@ -45,15 +45,37 @@ def groupings(node: Node, context: Context) -> Groupings:
     context.removed(first, "grouping_expressions", "0.88")
     if not keys and not any(references):
         return _gathered(inline, context)
+    known: dict[Any, int] = {}
+    numbers = [structure(key, known) for key in node.messages("grouping_expressions")]
     for item, written, referred in zip(sets, inline, references, strict=True):
-        if written and len(written) != len(referred):
+        if written and not _same_keys(written, referred, numbers, known):
             context.report(
                 "FIELD_CONFLICT",
                 item.at("grouping_expressions"),
                 field="grouping_expressions",
                 other="expression_references",
             )
+        elif written:
+            context.copied(item, "grouping_expressions")
     return keys, tuple(references)
+
+
+def _same_keys(
+    written: list[Node], referred: tuple[int, ...], keys: list[int], known: dict[Any, int]
+) -> bool:
+    """Whether the expressions inside a set are those that it refers to; references to nothing are reported elsewhere.
+
+    Args:
+        written: the expressions.
+        referred: ordinals of keys.
+        keys: per key its number by `structure`, which `known` belongs to.
+        known: shared by all that are compared.
+    """
+    return len(written) == len(referred) and all(
+        structure(inner, known) == keys[ordinal]
+        for inner, ordinal in zip(written, referred, strict=True)
+        if 0 <= ordinal < len(keys)
+    )
 
 
 def _gathered(inline: list[list[Node]], context: Context) -> Groupings:
@@ -82,8 +104,9 @@ def measure(node: Node, context: Context) -> Measure:
     body = node.message("measure")
     if body is None:
         context.missing(node, "measure")
-        nothing = FunctionName("", None, None, "no function", known=False)
-        return Measure(nothing, (), (), None, _PHASES[0], _INVOCATIONS[0], (), condition, node.path)
+        return Measure(
+            NO_FUNCTION, (), (), None, _PHASES[0], _INVOCATIONS[0], (), condition, node.path
+        )
     return Measure(
         function=context.function(body.number("function_reference")),
         arguments=arguments(body, context),

@@ -15,6 +15,7 @@ from substrait_agg.plan.model import (
     IfThen,
     Literal,
     Option,
+    Relation,
     ScalarCall,
     SingularOrList,
     SortField,
@@ -22,7 +23,8 @@ from substrait_agg.plan.model import (
     TypeArgument,
     Unsupported,
 )
-from substrait_agg.plan.node import Node, structure
+from substrait_agg.plan.node import Node, children, structure
+from substrait_agg.plan.read_types import BROKEN
 from substrait_agg.plan.types import BOOL, Type
 
 Argument = Expression | EnumArgument | TypeArgument
@@ -60,9 +62,27 @@ def refused(node: Node, kind: str, context: Context) -> Unsupported:
     context.report("EXPRESSION_NOT_SUPPORTED", node.at(kind), kind=kind)
     node.taken.add(kind)
     body = node.values.get(kind)
-    if isinstance(body, Node):
-        body.refuse()
-    return Unsupported(kind, node.path)
+    if not isinstance(body, Node):
+        return Unsupported(kind, node.path)
+    body.refuse()
+    return Unsupported(kind, node.path, *inside(body))
+
+
+def inside(body: Node) -> tuple[tuple[Relation, ...], tuple[Expression, ...]]:
+    """The relations and the expressions in a message that is not read: the outermost of them, in plan order."""
+    relations: list[Relation] = []
+    found: list[Expression] = []
+    waiting = [*children(body)][::-1]
+    while waiting:
+        node = waiting.pop()
+        if node.shape.name == "Rel" and node.result is not None:
+            relations.append(node.result)
+        elif node.shape.name == "Expression" and node.result is not None:
+            if not isinstance(node.result, EnumArgument):
+                found.append(node.result)
+        else:
+            waiting += [*children(node)][::-1]
+    return tuple(relations), tuple(found)
 
 
 def _referred(node: Node, kind: str) -> Expression:
@@ -174,12 +194,12 @@ def _sort_field(node: Node, context: Context) -> SortField:
 
 
 def word(node: Node, name: str, words: dict[int, str], context: Context) -> str:
-    """The word for an enum value; a value that no release has is reported, and the first word taken."""
+    """The word for an enum value, ``invalid`` once a value that no release has is reported."""
     number = node.number(name)
     if number not in words:
         reason = f"has the unknown value {number}"
         context.report("VALUE_INVALID", node.at(name), field=name, reason=reason)
-    return words.get(number, words[0])
+    return words.get(number, "invalid")
 
 
 # --- one function per kind of expression ---------------------------------------------------------
@@ -200,7 +220,7 @@ def _cast(node: Node, body: Node, context: Context) -> Expression:
     target = body.message("type")
     if target is None:
         context.missing(body, "type")
-    made = Type("user_defined", name="unknown") if target is None else target.result
+    made = BROKEN if target is None else target.result
     failure = word(body, "failure_behavior", _FAILURES, context)
     return Cast(expression(body, "input", context), made, failure, node.path)
 
@@ -221,6 +241,7 @@ def _if_then(node: Node, body: Node, context: Context) -> Expression:
 def _case_of(node: Node, body: Node, context: Context) -> Expression:
     """``CASE x WHEN a THEN b``, which DataFusion writes with `x` as a first condition without a value."""
     first, *others = body.messages("ifs")
+    context.report("CASE_IN_FIRST_CLAUSE", first.path, producer="DataFusion")
     base = expression(first, "if", context)
     clauses = tuple(
         (expression(clause, "if", context), expression(clause, "then", context))
@@ -272,8 +293,12 @@ def _selection(node: Node, body: Node, context: Context) -> Expression:
         return _part_of_expression(node, body, root, context)
     kind = body.which("reference_type")
     segment = body.message("direct_reference") if kind == "direct_reference" else None
+    if kind is None:
+        what = "reference without a target"
+        context.report("EXPRESSION_NOT_SUPPORTED", body.path, kind=what)
+        return Unsupported("selection", node.path)
     if segment is None:
-        return refused(body, kind or "reference without a target", context)
+        return refused(body, kind, context)
     steps = _steps(segment, context)
     if steps is None or not isinstance(steps[0], int):
         context.report("EXPRESSION_NOT_SUPPORTED", segment.path, kind="reference without a column")
@@ -285,7 +310,7 @@ def _part_of_expression(node: Node, body: Node, root: str | None, context: Conte
     """A reference whose root is not the input row: outer queries, lambdas, values of expressions."""
     context.report("EXPRESSION_NOT_SUPPORTED", body.path, kind=f"selection with {root}")
     body.refuse()
-    return Unsupported("selection", node.path)
+    return Unsupported("selection", node.path, *inside(body))
 
 
 def _steps(segment: Node | None, context: Context) -> tuple[Any, ...] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
 
 from substrait_agg.plan.context import Context, each
 from substrait_agg.plan.model import (
@@ -21,6 +22,7 @@ from substrait_agg.plan.read_aggregates import groupings, measure
 from substrait_agg.plan.read_expressions import (
     expression,
     expressions,
+    inside,
     optional,
     sort_fields,
     word,
@@ -56,9 +58,10 @@ def _refused(node: Node, field: str, kind: str, context: Context) -> Unsupported
     path = node.at(field)
     context.report("RELATION_NOT_SUPPORTED", path, kind=kind)
     body = node.message(field)
-    if body is not None:
-        body.refuse()
-    return Unsupported(kind, path)
+    if body is None:
+        return Unsupported(kind, path)
+    body.refuse()
+    return Unsupported(kind, path, *inside(body))
 
 
 def _referred(node: Node, kind: str) -> Relation:
@@ -66,7 +69,7 @@ def _referred(node: Node, kind: str) -> Relation:
     if kind == "reference":
         body = node.message(kind)
         if body is not None:
-            body.refuse()
+            body.take("subtree_ordinal")
     else:
         node.take(kind)
     found: Relation = node.result
@@ -107,9 +110,10 @@ def _set(node: Node, context: Context) -> Relation:
     operation = word(node, "op", _SET_OPERATIONS, context)
     if operation != "union_all":
         kind = f"set ({operation})"
-        context.report("RELATION_NOT_SUPPORTED", node.at("op"), kind=kind)
+        if operation != "invalid":
+            context.report("RELATION_NOT_SUPPORTED", node.at("op"), kind=kind)
         node.refuse()
-        return Unsupported(kind, node.path)
+        return Unsupported(kind, node.path, *inside(node))
     inputs = tuple(each(node, "inputs"))
     if not inputs:
         context.missing(node, "inputs")
@@ -128,10 +132,12 @@ def _aggregate(node: Node, context: Context) -> Relation:
 def _read(node: Node, context: Context) -> Relation:
     kind = node.which("read_type")
     if kind in ("iceberg_table", "extension_table"):
+        node.refuse()
         return _refused(node, kind, f"read ({kind})", context)
     body = node.message(kind) if kind else None
     if body is None:
         context.missing(node, "read_type")
+        node.refuse()
         return Unsupported("read", node.path)
     names, types = _schema(node, context)
     if node.has("best_effort_filter"):
@@ -180,7 +186,7 @@ def _schema(node: Node, context: Context) -> tuple[tuple[str, ...], tuple[Type, 
     names = tuple(schema.scalars("names"))
     widths = [1 + _nested_names(made) for made in types]
     if len(names) == sum(widths):
-        starts = [sum(widths[:ordinal]) for ordinal in range(len(widths))]
+        starts = accumulate(widths[:-1], initial=0) if widths else ()
         return tuple(names[start] for start in starts), types
     code = "NAMES_TOP_LEVEL" if len(names) == len(types) else "NAMES_COUNT"
     context.report(code, schema.path, count=len(names), needed=sum(widths))

@@ -26,6 +26,9 @@ REMOVED_TIMES = {
     "timestamp_tz": "precision_timestamp_tz",
 }
 _NESTED = {"struct": ("types",), "list": ("type",), "map": ("key", "value")}
+BROKEN = Type("unknown")
+"""What stands for a type whose problem has been reported: it fits everywhere, so that it is reported once."""
+
 _MAX_DECIMAL, _MAX_PRECISION = 38, 12
 _NULLABILITY = {1: True, 2: False}
 
@@ -44,7 +47,7 @@ def read_type(node: Node, context: Context) -> Type:
     body = node.message(kind) if kind else None
     if kind is None or body is None:
         context.missing(node, "kind")
-        return Type("user_defined", name="unknown")
+        return BROKEN
     levels = node.nesting()
     if levels >= MAX_NESTING:
         body.refuse()
@@ -92,7 +95,7 @@ def _children(kind: str, body: Node, context: Context) -> tuple[Type, ...]:
         child = body.message(name)
         if child is None:
             context.missing(body, name)
-        found.append(child.result if child is not None else Type("user_defined", name="unknown"))
+        found.append(child.result if child is not None else BROKEN)
     return tuple(found)
 
 
@@ -104,6 +107,7 @@ def _parametrised(kind: str, body: Node, nullable: bool, context: Context) -> Ty
     if not valid_parameters(word, params):
         reason = f"cannot have the parameters {', '.join(map(str, params))}"
         context.report("VALUE_INVALID", body.path, field=kind, reason=reason)
+        return BROKEN
     return Type(word, nullable, params)
 
 
@@ -129,15 +133,20 @@ def _extension_type(anchor: int, nullable: bool, context: Context) -> Type:
 def with_variation(made: Type, kind: str, node: Node, context: Context) -> Type:
     """The type that field ``type_variation_reference`` of `node` makes of `made`."""
     variation = node.number("type_variation_reference")
-    if context.datafusion:
-        if kind in ("timestamp", "timestamp_tz") and variation in _DATAFUSION_TIMESTAMP_DIGITS:
-            return Type(made.kind, made.nullable, (_DATAFUSION_TIMESTAMP_DIGITS[variation],))
-        if variation == 1 and made.kind in INTEGER_BITS and made.kind.startswith("i"):
-            return Type(f"u{made.kind[1:]}", made.nullable)
-        if variation == 1 and made.kind == "map":
-            return made.children[1].as_nullable(made.nullable)
-        if kind in _DATAFUSION_SAME_VALUES:
-            return made
+    meant = _meant_by_datafusion(made, kind, variation) if context.datafusion else None
+    if meant is not None:
+        context.variation_read(node, variation, kind, str(meant.as_nullable(False)))
+        return meant
     if variation:
         context.report("TYPE_VARIATION", node.path, variation=variation, type=made.kind)
     return made
+
+
+def _meant_by_datafusion(made: Type, kind: str, variation: int) -> Type | None:
+    if kind in ("timestamp", "timestamp_tz") and variation in _DATAFUSION_TIMESTAMP_DIGITS:
+        return Type(made.kind, made.nullable, (_DATAFUSION_TIMESTAMP_DIGITS[variation],))
+    if variation == 1 and made.kind in INTEGER_BITS and made.kind.startswith("i"):
+        return Type(f"u{made.kind[1:]}", made.nullable)
+    if variation == 1 and made.kind == "map":
+        return made.children[1].as_nullable(made.nullable)
+    return made if kind in _DATAFUSION_SAME_VALUES else None

@@ -168,8 +168,17 @@ _RENAMED_VALUES = (
 @cache
 def schema() -> Schema:
     """The schema of all releases together; made once per process."""
+    return schema_of(plan_pb2.DESCRIPTOR)
+
+
+def schema_of(plan: FileDescriptor) -> Schema:
+    """The schema of the release whose plan message is in the file `plan`, with what other releases had put beside it.
+
+    Raises:
+        KeyError: the release has a field of a scalar type that no release before it had.
+    """
     made = Schema({}, {})
-    for file in _files(plan_pb2.DESCRIPTOR):
+    for file in _files(plan):
         package = file.package.removeprefix("substrait").removeprefix(".")
         prefix = f"{package}." if package else ""
         for message in file.message_type:

@@ -27,7 +27,7 @@ def plan_bytes(source: Any) -> bytes:
         Unreadable: it is larger than `MAX_PLAN_BYTES`.
     """
     if isinstance(source, Path):
-        content = _file(source)
+        content = file_bytes(source)
     elif isinstance(source, bytes | bytearray | memoryview):
         content = bytes(source)
     elif isinstance(source, str):
@@ -42,11 +42,16 @@ def plan_bytes(source: Any) -> bytes:
     return content
 
 
-def _file(path: Path) -> bytes:
+def file_bytes(path: Path) -> bytes:
+    """The content of a file, at most one byte more than `MAX_PLAN_BYTES`: devices and pipes have no end.
+
+    Raises:
+        UsageError: it is not there or cannot be read.
+    """
     try:
         with path.open("rb") as file:
             return file.read(MAX_PLAN_BYTES + 1)
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):  # a name with a null character is none
         code, message = "FILE_NOT_FOUND", "there is no such file"
     except OSError as error:
         code, message = "FILE_NOT_READABLE", (error.strerror or str(error)).lower()
@@ -76,4 +81,4 @@ def _decoded(content: bytes, encoding: str) -> str:
         return content.decode(encoding)
     except UnicodeDecodeError as problem:
         reason = f"byte {problem.start}: the text is not {encoding.upper()}"
-        raise Unreadable("PLAN_UNREADABLE", reason=reason) from None
+        raise Unreadable("PLAN_UNREADABLE", offset=problem.start, reason=reason) from None

@@ -51,6 +51,8 @@ def read_wire(data: bytes, report: Report) -> Node:
                 budget -= 1
                 if budget < 0:
                     raise Unreadable("PLAN_TOO_LARGE", limit=f"{MAX_VALUES} values")
+                if item is None:
+                    continue
                 _check_oneof(node, item, report)
                 if item.kind == MESSAGE:
                     pending.append((node.child(item), *value))
@@ -58,8 +60,26 @@ def read_wire(data: bytes, report: Report) -> Node:
                     node.put(item, value)
         except _Malformed as problem:
             reason = f"byte {problem.offset}: {problem.reason}"
-            raise Unreadable("PLAN_UNREADABLE", node.path, reason=reason) from None
+            at = problem.offset
+            raise Unreadable("PLAN_UNREADABLE", node.path, offset=at, reason=reason) from None
     return root
+
+
+def field_ranges(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """Where the fields of the message in ``data[start:end]`` stand, as long as they can be read.
+
+    Yields:
+        Number, offset of the field, offset of its value (behind the length, if it has one), and where it ends.
+    """
+    at = start
+    try:
+        while at < end:
+            tag, inside = _varint(data, at, end)
+            value, after = _value(data, inside, end, tag & 7)
+            yield tag >> 3, at, value[0] if isinstance(value, tuple) else inside, after
+            at = after
+    except _Malformed:
+        return
 
 
 def _check_oneof(node: Node, item: Field, report: Report) -> None:
@@ -71,8 +91,8 @@ def _check_oneof(node: Node, item: Field, report: Report) -> None:
 
 def _fields(
     data: bytes, start: int, end: int, node: Node, report: Report
-) -> Iterator[tuple[Field, Any]]:
-    """Known fields of one message with their values; of messages, the range of bytes."""
+) -> Iterator[tuple[Field | None, Any]]:
+    """Fields of one message with their values; of messages, the range of bytes; None for those that are not known."""
     at = start
     by_number = node.shape.by_number
     while at < end:
@@ -85,6 +105,7 @@ def _fields(
         packed = item is not None and item.repeated and wire_type == _LENGTH
         if item is None or not (packed or wire_type == _WIRE_TYPES.get(item.kind, _VARINT)):
             _report_unknown(node, number, item, report)
+            yield None, None
         elif packed and _WIRE_TYPES.get(item.kind, _VARINT) != _LENGTH:
             for single in _packed(data, item, *value):
                 yield item, single
@@ -131,8 +152,11 @@ def _value(data: bytes, at: int, end: int, wire_type: int) -> tuple[Any, int]:
 
 def _skip_group(data: bytes, at: int, end: int) -> int:
     """Where a group (an encoding that no Substrait message uses) ends."""
-    level = 1
+    level, budget = 1, MAX_VALUES
     while level:
+        budget -= 1
+        if budget < 0:
+            raise Unreadable("PLAN_TOO_LARGE", limit=f"{MAX_VALUES} values")
         tag, after = _varint(data, at, end)
         if tag & 7 == _START_GROUP:
             level, at = level + 1, after

@@ -17,17 +17,19 @@ class Report:
     Attributes:
         plan: the name the plan was given by (its file), or empty.
         problems: in plan order; every one, not only the first.
-        content: the plan as it was given, protobuf or protobuf-JSON.
+        content: the plan as it was given, protobuf or protobuf-JSON; empty where it is too large to be read.
+        hidden: problems that are not shown because their codes were not asked for; the plan has them all the same.
     """
 
     plan: str
     problems: tuple[Problem, ...]
     content: bytes = field(default=b"", repr=False, compare=False)
+    hidden: tuple[Problem, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether the plan can be run: no problem is an error."""
-        return not any(p.level == "error" for p in self.problems)
+        """Whether the plan can be run: no problem is an error, shown or not."""
+        return not any(p.level == "error" for p in (*self.problems, *self.hidden))
 
     def as_dict(self) -> Mapping[str, Any]:
         """The report as JSON-ready values: plan, valid, problems."""
@@ -41,9 +43,35 @@ class Report:
         """The report in the format of ``substrait-agg validate --format json``."""
         return reports_json((self,))
 
+    def to_sarif(self) -> str:
+        """The report as a SARIF 2.1.0 log, as ``substrait-agg validate --format sarif`` writes it."""
+        from substrait_agg.report.sarif import reports_sarif  # noqa: PLC0415 - only who asks for it waits for it
+
+        return reports_sarif((self,))
+
+    def to_html(self) -> str:
+        """The report as one HTML page, as ``substrait-agg validate --format html`` writes it."""
+        from substrait_agg.report.html import reports_html  # noqa: PLC0415 - the same
+
+        return reports_html((self,))
+
 
 def reports_json(reports: Iterable[Report]) -> str:
     """Several reports as one JSON document: ``{"valid": bool, "plans": [...]}``."""
     found = tuple(reports)
     document = {"valid": all(r.ok for r in found), "plans": [r.as_dict() for r in found]}
-    return json.dumps(document, indent=2, ensure_ascii=False)
+    return json_document(document)
+
+
+def json_document(document: Mapping[str, Any]) -> str:
+    """JSON text that UTF-8 can hold: names with half a character in them are escaped."""
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    return text if _encodable(text) else json.dumps(document, indent=2)
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -13,12 +13,13 @@ from substrait_agg.commit.snapshot import ChangeFile, OperatorState, Snapshot
 from substrait_agg.commit.store import KEEP_VERSIONS, Checkpoint
 from substrait_agg.errors import StateRefused
 from substrait_agg.flow.graph import AggregateNode, Flow, OperatorOrigin, shown_operators
-from substrait_agg.operator.emission import ALL, Emission
+from substrait_agg.operator.emission import ALL, Emission, oldest, pending_schema
 from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.spec import OperatorSpec, operator_spec
 from substrait_agg.spark.inputs import Frames, operator_changes
 from substrait_agg.spark.job import Care, Job, JobResult, run_job
 from substrait_agg.spark.seeds import seeds
+from substrait_agg.state.tree import Tree
 
 FIRST_BATCH = -1
 
@@ -74,7 +75,7 @@ class Batches:
         self._partitions = partitions
         self._committed = committed
         self._policy = policy
-        self._clock = clock
+        self.clock = clock
         self._shown = shown_operators(flow)
         self._specs: list[OperatorSpec] = [operator_spec(node) for node in flow.operators]
         self._care = [Care() for _ in flow.operators]
@@ -89,6 +90,11 @@ class Batches:
     def last(self) -> Snapshot | None:
         """The newest version."""
         return self._last
+
+    @property
+    def waits(self) -> bool:
+        """Whether any group waits to be emitted."""
+        return self._last is not None and any(o.pending for o in self._last.operators)
 
     def seen(self, query: str, batch: int) -> bool:
         """Whether this micro-batch is committed already: Spark replays what it has not noted down itself.
@@ -121,7 +127,7 @@ class Batches:
             CommitConflict: another run committed this version.
         """
         # What is there before the stream begins is all there is of it.
-        emission = ALL if self._last is None else self._policy.at(self._clock())
+        emission = ALL if self._last is None else self._policy.at(self.clock())
         started = time.monotonic()
         self._commit(self._computed(spark, frames, emission), query, batch, started)
 
@@ -133,14 +139,27 @@ class Batches:
             CommitConflict: another run committed this version.
         """
         last = self._last
-        if last is None or not any(operator.pending for operator in last.operators):
+        if last is None or not self.waits:
             return
-        now = self._clock()
+        now = self.clock()
         emission = replace(ALL, now=now) if all else self._policy.at(now)
         started = time.monotonic()
         results = self._computed(spark, {}, emission)
         if any(task.counters.get("touched") for result in results for task in result.tasks):
             self._commit(results, last.query, last.batch, started)
+
+    def due(self) -> int | None:
+        """The instant from which on `emit_waiting` finds groups that are due; None where it would not find any."""
+        last = self._last
+        if last is None or self._policy.due(0) is None:
+            return None
+        storage = self._checkpoint.state
+        held = (
+            oldest(Tree(storage, state.pending, pending_schema(spec.keys), len(spec.keys)))
+            for state, spec in zip(last.operators, self._specs, strict=True)
+        )
+        since = min((instant for instant in held if instant is not None), default=None)
+        return None if since is None else self._policy.due(since)
 
     def _computed(self, spark: SparkSession, frames: Frames, emission: Emission) -> list[JobResult]:
         version = self._last.version + 1 if self._last is not None else 0

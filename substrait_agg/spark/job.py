@@ -145,7 +145,7 @@ def _has_work(task: TaskPlan) -> bool:
 
 
 def _state_after(before: OperatorState, results: Sequence[TaskResult]) -> OperatorState:
-    taken = [(r.low, r.high) for r in results]
+    taken = [(r.low, r.high) for r in results if r.low <= r.high]
     group = (*(f for r in results for f in r.group), *outside(before.group, taken))
     pending = (*(f for r in results for f in r.pending), *outside(before.pending, taken))
     trees = tuple(
@@ -216,7 +216,8 @@ def _worker(tasks: tuple[TaskPlan, ...]) -> BatchFunction:
 
 def _run(tasks: tuple[TaskPlan, ...], partition: int, batches: Iterable[pa.RecordBatch]) -> str:
     # An exchange other than the expected one shows as a range that its rows do not fall in.
-    plan = tasks[partition] if partition < len(tasks) else replace(tasks[0], low=1, high=0)
+    none = replace(tasks[0], low=1, high=0, group=(), pending=(), trees=(), seeds=())
+    plan = tasks[partition] if partition < len(tasks) else none
     try:
         return run_task(plan, batches).to_json()
     except SubstraitAggError as error:

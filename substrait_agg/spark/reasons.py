@@ -18,6 +18,9 @@ _HELP: dict[str, str] = {
     "NULL_IN_REQUIRED_COLUMN": "correct the row, or declare the column nullable in the plan",
     "WEIGHT_IS_NULL": "give every row a weight",
     "OPERATION_UNKNOWN": "write one of these words in every row",
+    "ENVELOPE_INVALID": "one change event per line or message; columns as the plan types them",
+    "ROW_BEFORE_MISSING": "have the database write whole rows (PostgreSQL: REPLICA IDENTITY FULL)",
+    "ROW_AFTER_MISSING": "correct the event",
     "VALUE_OUT_OF_RANGE": "correct the value, or declare a wider type in the plan",
     "CAST_INVALID": "correct the value, or let the cast of the plan return null on failure",
 }

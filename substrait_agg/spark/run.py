@@ -140,6 +140,7 @@ class Run:
         self._inputs = inputs
         self._delivery = delivery
         self._endless = options.until != "done"
+        self._emit = options.emit
         self._progress = options.progress
         self._settings = settings
         self._conf = {**SESSION_CONF, PARTITIONS: str(options.partitions), ARROW_ROWS: HANDED_OVER}
@@ -154,10 +155,13 @@ class Run:
             self._batches.run(spark, inputs.first, None, FIRST_BATCH)
         else:
             self._delivery.deliver(View(store), show=self._endless)
-        self._query = self._start(options.until) if inputs.stream is not None else None
-        self._alarm = Alarm(options.emit.delay, self._emit_due)
-        if self._endless:
-            self._alarm.set()
+        self._query: StreamingQuery | None = None
+        self._alarm = Alarm(self._emit_due, self._batches.clock)
+        # What an earlier run left waiting may be due long since.
+        due = self._batches.due() if self._endless else None
+        if inputs.stream is not None:
+            self._query = self._start(options.until)
+        self._alarm.set(due)
 
     @property
     def progress(self) -> Progress:
@@ -181,7 +185,7 @@ class Run:
 
     def _batch(self, frame: DataFrame, batch: int) -> None:
         with self._working:
-            if self._finished:
+            if self._finished or self._error is not None:
                 # Returning would tell Spark that the batch is done.
                 raise RunFailed("RUN_STOPPED", "the run was stopped")
             try:
@@ -199,6 +203,7 @@ class Run:
         if self._first:
             check_planned_files(session, self._store.spark_folder, batch)
             self._first = False
+        since = self._batches.clock()
         shared = len(self._inputs.operators) > 1
         rows = frame.persist() if shared else frame
         try:
@@ -207,7 +212,7 @@ class Run:
             if shared:
                 rows.unpersist()
         if self._endless:
-            self._alarm.set()
+            self._alarm.set(self._emit.due(since) if self._batches.waits else None)
 
     def _emit_due(self) -> None:
         """Emit the groups whose time has come while no rows came."""
@@ -217,10 +222,12 @@ class Run:
             try:
                 prepare(self._spark, self._conf)
                 self._batches.emit_waiting(self._spark, all=False)
+                self._alarm.set(self._batches.due())
             except Exception as error:  # noqa: BLE001 - it is raised by `wait`
                 self._error = error
-                if self._query is not None:
-                    self._query.stop()
+        # Stopping waits for the batch in flight, and that for the lock.
+        if self._error is not None and self._query is not None:
+            self._query.stop()
 
     def _emit_rest(self) -> None:
         """The input has come to its end, and so has all waiting."""
@@ -249,14 +256,15 @@ class Run:
         if failure:
             self._end()
             self._fail(failure[0])
-        self._settings.restore()
         self._finish()
 
     def _end(self) -> None:
         """Leave everything as it is."""
+        self._stopped = True
         self._alarm.stop()
-        self._settings.restore()
-        self._delivery.close()
+        with self._working:
+            self._settings.restore()
+            self._delivery.close()
 
     def _fail(self, failure: BaseException) -> NoReturn:
         # Spark tells of a failed batch in its own words; the batch itself knows better.
@@ -280,11 +288,12 @@ class Run:
         self._alarm.stop()
         if self._query is not None:
             self._query.stop()
-        self._settings.restore()
         self._finish()
 
     def _finish(self) -> None:
+        self._alarm.stop()
         with self._working:
+            self._settings.restore()
             if not self._finished:
                 self._finished = True
                 self._delivery.finish(View(self._store))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -18,6 +18,7 @@ from substrait_agg.operator.names import WEIGHT
 from substrait_agg.plan.types import INTEGER_BITS, Type
 from substrait_agg.spark import specs
 from substrait_agg.spark.columns import check_type, converted, find_column, required_paths
+from substrait_agg.spark.debezium import VALUE, change_rows
 from substrait_agg.spark.readers import read_stream
 from substrait_agg.spark.schema import column_name
 from substrait_agg.spark.specs import SourceSpec, as_spec, check_sources
@@ -77,7 +78,7 @@ def open_source(
 
     Raises:
         InputRefused: ``SOURCE_NOT_FOUND``, ``SOURCE_EMPTY``, ``SOURCE_UNREADABLE``, ``COLUMN_MISSING``, ``COLUMN_AMBIGUOUS``,
-            ``COLUMN_TYPE_MISMATCH``, ``CSV_HEADER_MISSING``.
+            ``COLUMN_TYPE_MISMATCH``, ``CSV_HEADER_MISSING``, ``ENCODING_MISSING``, ``ENCODING_NOT_SUPPORTED``.
         UsageError: for a bad specification, or ``TYPE_NOT_SUPPORTED``.
 
     While rows are read, these fail the batch, with the code in Spark's message: ``NULL_IN_REQUIRED_COLUMN``,
@@ -93,15 +94,29 @@ def open_source(
     else:
         spec = as_spec(source)
         frame = _read(spark, spec, origin, table)
+        if spec.change == "debezium":
+            frame = change_rows(frame, origin, spec)
+            spec = replace(spec, change="weight", change_column=WEIGHT)
     shaped = _shaped(frame, spec, origin, table)
     return SourceFrame(shaped, weight_kind(source), frame.isStreaming)
 
 
 def _read(spark: SparkSession, spec: SourceSpec, origin: TableOrigin, table: str) -> DataFrame:
+    if spec.change == "debezium":
+        wanted = {VALUE: Type("string")}
+        # Lines of text: an event that is no JSON is told as such.
+        spec = replace(spec, format="text") if spec.is_files else spec
+        return _opened(spark, spec, wanted, table)
     extra = {"weight": Type("i64"), "op": Type("string")}.get(spec.change)
     wanted = dict(zip(origin.names, origin.types, strict=True))
     if extra is not None:
         wanted.setdefault(spec.change_column, extra)
+    return _opened(spark, spec, wanted, table)
+
+
+def _opened(
+    spark: SparkSession, spec: SourceSpec, wanted: Mapping[str, Type], table: str
+) -> DataFrame:
     try:
         return read_stream(spark, spec, wanted, table)
     except (PySparkException, Py4JJavaError) as error:

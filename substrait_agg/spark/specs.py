@@ -38,6 +38,12 @@ URL_SCHEMES = frozenset(
 CHANGES_COLUMN = "_change_type"
 """Operation column of Spark's change feed of a table."""
 
+ENCODINGS: dict[str, tuple[str, ...]] = {
+    "times": ("ms", "us", "ns", "text"),
+    "decimals": ("bytes", "text"),
+}
+"""How change events can write timestamps and times of day, and decimals."""
+
 REDACTED = "*****"
 _SECRET = re.compile(r"secret|passw|pwd|token|credential|access[._-]?key|account[._-]?key|api[._-]?key|jaas|sas", re.I)  # fmt: skip
 _USER_INFO = re.compile(r"(//[^/@:]*):[^/@]*@")
@@ -55,6 +61,8 @@ class SourceSpec:
         change: how a row says what it does.
         change_column: column of the weight or of the operation, empty otherwise.
         batch_files: at most so many files per micro-batch, None for no limit.
+        times: how change events write timestamps and times of day: ``ms``, ``us``, ``ns``, ``text``; empty: not said.
+        decimals: how they write decimals: ``bytes``, ``text``; empty: not said.
     """
 
     format: str
@@ -63,6 +71,8 @@ class SourceSpec:
     change: ChangeKind = "none"
     change_column: str = ""
     batch_files: int | None = None
+    times: str = ""
+    decimals: str = ""
 
     @property
     def is_files(self) -> bool:
@@ -74,6 +84,9 @@ class SourceSpec:
         pairs = list(self.options)
         if self.change_column and self.format != "changes":
             pairs.append((self.change, self.change_column))
+        if self.change == "debezium":
+            said = (("cdc", "debezium"), ("times", self.times), ("decimals", self.decimals))
+            pairs += [pair for pair in said if pair[1]]
         if self.batch_files is not None:
             pairs.append(("batch-files", str(self.batch_files)))
         shown = "&".join(f"{k}={REDACTED if _SECRET.search(k) else v}" for k, v in pairs)
@@ -145,10 +158,9 @@ def _change(pairs: dict[str, str], format_: str, text: str) -> tuple[ChangeKind,
         return "none", ""
     value = pairs.pop(given[0])
     if given[0] == "cdc":
-        raise _bad(
-            "CDC_NOT_SUPPORTED", text, f"change envelopes (cdc={value}) are not read yet",
-            "flatten the envelope first and give op=COLUMN or weight=COLUMN",
-        )  # fmt: skip
+        if value != "debezium":
+            raise _bad("SPEC_OPTION_BAD", text, f"cdc={value} is not known", "write cdc=debezium")
+        return "debezium", ""
     if not value:
         raise _bad(
             "SPEC_OPTION_BAD", text, f"{given[0]}= names no column", f"write {given[0]}=COLUMN"
@@ -178,7 +190,7 @@ def parse_spec(text: str) -> SourceSpec:
 
     Raises:
         UsageError: ``SPEC_EMPTY``, ``SPEC_FORMAT_MISSING``, ``SPEC_OPTION_BAD``, ``SPEC_OPTION_TWICE``,
-            ``SPEC_CHANGE_CONFLICT``, ``CDC_NOT_SUPPORTED``. Messages quote the text without its options.
+            ``SPEC_CHANGE_CONFLICT``. Messages quote the text without its options.
     """
     place, _, query = text.strip().partition("?")
     shown = _without_secrets(text.strip())
@@ -193,10 +205,32 @@ def parse_spec(text: str) -> SourceSpec:
         )  # fmt: skip
     pairs = _pairs(query, shown)
     change, column = _change(pairs, format_, shown)
+    times, decimals = (_encoding(pairs, key, change, shown) for key in ENCODINGS)
+    if change == "debezium" and format_ in FILE_FORMATS - {"json", "text"}:
+        raise _bad(
+            "SPEC_CHANGE_CONFLICT", shown, f"change events are JSON, and the format is {format_}",
+            "write json:LOCATION, or a stream of messages such as kafka:TOPIC",
+        )  # fmt: skip
     batch_files = _batch_files(pairs, format_, shown)
     if location.rstrip("/").lower().endswith(".tsv") and format_ == "csv":
         pairs.setdefault("sep", "\t")
-    return SourceSpec(format_, location, tuple(pairs.items()), change, column, batch_files)
+    options = tuple(pairs.items())
+    return SourceSpec(format_, location, options, change, column, batch_files, times, decimals)
+
+
+def _encoding(pairs: dict[str, str], key: str, change: ChangeKind, text: str) -> str:
+    """How change events write values of a kind; the keys mean nothing to other sources."""
+    if change != "debezium":
+        return ""
+    value, known = pairs.pop(key, ""), ENCODINGS[key]
+    if value and value not in known:
+        raise _bad(
+            "SPEC_OPTION_BAD",
+            text,
+            f"{key}={value} is not known",
+            f"write one of {', '.join(known)}",
+        )
+    return value
 
 
 def as_spec(spec: str | SourceSpec) -> SourceSpec:

@@ -51,7 +51,7 @@ def spans_to_merge(
     size = high - low + 1
     chosen: list[MergeSpan] = []
     for span in _wanted(files, low, high, size):
-        rows = sum(_rows_in(file, span.low, span.high) for file in span.files)
+        rows = sum(rows_in(file, span.low, span.high) for file in span.files)
         if rows > budget:
             part = int((span.high - span.low + 1) * budget / rows)
             if part > 0:
@@ -67,7 +67,7 @@ def _wanted(files: Sequence[RunFile], low: int, high: int, size: int) -> Iterato
     last: MergeSpan | None = None
     for start, stop in _intervals(files, low, high):
         there = [f for f in files if f.low <= start and f.high >= stop]
-        count = runs_to_merge([_rows_in(f, low, low + size - 1, whole=True) for f in there])
+        count = runs_to_merge([rows_in(f, low, low + size - 1, whole=True) for f in there])
         span = MergeSpan(start, stop, tuple(there[:count]), count == len(there))
         if (
             last is not None
@@ -101,7 +101,7 @@ def _intervals(files: Sequence[RunFile], low: int, high: int) -> Iterator[tuple[
     yield from zip(cuts, [*(c - 1 for c in cuts[1:]), high], strict=True)
 
 
-def _rows_in(file: RunFile, low: int, high: int, *, whole: bool = False) -> float:
+def rows_in(file: RunFile, low: int, high: int, *, whole: bool = False) -> float:
     """Estimated rows of a run between two hashes; with `whole`, of a run as dense as this one over all of them."""
     if not whole:
         low, high = max(low, file.low), min(high, file.high)

@@ -59,10 +59,16 @@ def test_sets_without_keys_and_measures_leave_the_index() -> None:
 
 
 def test_every_set_is_checked() -> None:
-    given = aggregate(read(), (NAME, MUST), (COUNT,), ((0,), (7,), ()))
-    assert errors_of(given, *"abcd") == [
-        ("GROUPING_REFERENCE_OUT_OF_RANGE", f"{ROOT}.aggregate.groupings[1]"),
-        ("GROUPING_EXPRESSION_UNUSED", MUST.path),
+    """A reference out of range may be meant for an expression that is left over; for a second one it is not."""
+    place = f"{ROOT}.aggregate.groupings[1].expression_references[1]"
+    outside = ("GROUPING_REFERENCE_OUT_OF_RANGE", place)
+    given = aggregate(read(), (NAME, MUST), (COUNT,), ((0,), (0, 7), ()))
+    assert errors_of(given, *"abcd") == [outside]
+    given = aggregate(read(), (NAME, MUST, col("x")), (COUNT,), ((0,), (0, 7), ()))
+    assert errors_of(given, *"abcde") == [
+        outside,
+        ("GROUPING_EXPRESSION_UNUSED", f"{ROOT}.aggregate.grouping_expressions[1]"),
+        ("GROUPING_EXPRESSION_UNUSED", f"{ROOT}.aggregate.grouping_expressions[2]"),
     ]
 
 

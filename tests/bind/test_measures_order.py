@@ -76,7 +76,7 @@ def test_directions_that_say_no_order_are_refused(direction: str) -> None:
     """Also where the order would change nothing: the plan is not valid."""
     for name in ("array_agg", "sum"):
         given = measure(name, col("x"), sorts=by(col("big"), direction=direction))
-        assert errors(given) == [("ORDER_DIRECTION_NOT_SUPPORTED", f"{MEASURE}.sorts[0]")]
+        assert errors(given) == [("ORDER_DIRECTION_NOT_SUPPORTED", f"{MEASURE}.sorts[0].direction")]
 
 
 def test_several_keys_that_are_no_arguments_with_a_filter() -> None:
@@ -130,7 +130,7 @@ def test_keys_need_an_order() -> None:
     source = read({"v": I64, "m": Type("map", children=(STRING, I64))})
     given = measure("array_agg", at(0), sorts=by(at(1)))
     assert errors_of(aggregate(source, (), (given,)), "m") == [
-        ("ORDER_KEY_NOT_SUPPORTED", f"{MEASURE}.sorts[0]")
+        ("ORDER_KEY_NOT_SUPPORTED", f"{MEASURE}.sorts[0].expr")
     ]
 
 
@@ -175,7 +175,8 @@ def test_the_sort_key_may_be_all_that_says_what_is_aggregated() -> None:
 @pytest.mark.parametrize("keys", [("big",), ("x", "big")])
 def test_percentiles_of_another_order_are_refused(keys: tuple[str, ...]) -> None:
     given = measure("percentile_cont", col("x"), HALF, sorts=by(*map(col, keys)))
-    assert errors(given) == [("ORDER_NOT_BY_ARGUMENT", f"{MEASURE}.sorts[0]")]
+    place = f"{MEASURE}.sorts[{keys.index('big')}].expr"
+    assert errors(given) == [("ORDER_NOT_BY_ARGUMENT", place)]
 
 
 def test_positions_from_the_end_are_positions_in_the_opposite_order() -> None:
@@ -259,9 +260,9 @@ def test_distinct_values_are_ordered_by_arguments_only(name: str) -> None:
     """Of equal values with different keys none stands for the others: the SQL rule."""
     inside = measure(name, col("x"), invocation="distinct", sorts=by(col("x")))
     assert bind_one(inside).order
-    for keys in ((col("big"),), (col("x"), col("big"))):
+    for place, keys in enumerate(((col("big"),), (col("x"), col("big")))):
         outside = measure(name, col("x"), invocation="distinct", sorts=by(*keys))
-        assert errors(outside) == [("DISTINCT_ORDER_OUTSIDE", f"{MEASURE}.sorts[0]")]
+        assert errors(outside) == [("DISTINCT_ORDER_OUTSIDE", f"{MEASURE}.sorts[{place}].expr")]
 
 
 def test_options_of_an_ordered_form_hold_without_an_order_too() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from rich.cells import cell_len
 from rich.console import Console, Group
 
 from substrait_agg.changes import Delivery
-from substrait_agg.changes.screen import FRAMES, fitted
+from substrait_agg.changes.screen import FRAMES, Screen, fitted
 
 ALTERNATE_SCREEN, MAIN_SCREEN = "\x1b[?1049h", "\x1b[?1049l"
 
@@ -140,6 +141,58 @@ def test_values_are_no_markup() -> None:
     drawn, _ = lines_of("live-table", HOSTILE.select([0]), 80, 10)
     assert "[bold]x[/bold]" in "\n".join(drawn)
     assert "a\\tb" in "\n".join(drawn)
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_a_terminal_is_told_nothing_by_values(kind: str) -> None:
+    """An escape sequence in a value would redraw, retitle or confuse the terminal of whoever looks at it."""
+    drawn, _ = lines_of(kind, pa.table({"\x1b[1m": ["\x1b[2J", "\x9b2J", "a\rb", "\x07"]}), 80, 10)
+    text = "\n".join(drawn)
+    assert not set(text) & {"\x1b", "\x9b", "\r", "\x07"}
+    assert "\\u001b[2J" in text
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_huge_views_are_drawn_quickly(kind: str) -> None:
+    """Only what is seen is looked at: the frame is drawn again and again."""
+    wide = pa.table([pa.array([1])] * 3000, names=[f"c{i}" for i in range(3000)])
+    long = pa.table({"text": ["x" * 2_000_000] * 3})
+    before = time.process_time()
+    for view in (wide, long):
+        lines_of(kind, view, 80, 20)
+    assert time.process_time() - before < 1.5
+
+
+def test_a_frame_is_made_once_per_version_and_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A terminal is redrawn several times a second, whether or not there is a new version."""
+    monkeypatch.setenv("TERM", "xterm")
+    made: list[int] = []
+
+    def frame(view: Any, _cells: int, _lines: int) -> tuple[str, str]:
+        made.append(view.num_rows)
+        return "", ""
+
+    screen = Screen(Terminal(), frame)
+    for version in (1, 2):
+        screen.finish(Counted(version).to_arrow(), version)
+        screen.finish(Counted(version).to_arrow(), version)
+    screen.close()
+    assert made == [1, 2]
+
+
+@pytest.mark.parametrize(("term", "encoding"), [("dumb", "utf-8"), ("xterm", "iso-8859-1")])
+def test_a_terminal_that_cannot_be_drawn_on_gets_one_table_below_the_other(
+    term: str, encoding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no cursor to move, or no sign for what is cut off."""
+    monkeypatch.setenv("TERM", term)
+    stdout = Terminal()
+    monkeypatch.setattr(Terminal, "encoding", encoding, raising=False)
+    text = shown("live-table", stdout, tmp_path, (1, 2))
+    assert text.count("(1 row)") == text.count("(2 rows)") == 1
+    assert "\x1b" not in text
 
 
 def test_the_widest_columns_are_cut_first() -> None:

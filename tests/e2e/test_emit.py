@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
+from substrait_agg.spark import batches
+from substrait_agg.spark.alarm import Alarm
 from tests.e2e import plans
 from tests.e2e.files import write_in_order
 from tests.e2e.plans import Builder, aggregate, column, filtered, literal, read
@@ -67,6 +71,13 @@ def maintain(spark: SparkSession, plan: str, folder: Path, emit: str, **options:
     return sa.run(plan, source, checkpoint=checkpoint, spark=spark, emit=emit, **options)
 
 
+def reached(started: Any, version: int) -> None:
+    """Wait until a run has committed a version."""
+    deadline = time.monotonic() + 60
+    while started.progress.version < version and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
 def counts(folder: Path) -> list[dict[str, int]]:
     """Per version how many rows each group shows."""
     view = sa.open_view(folder / "checkpoint")
@@ -112,9 +123,7 @@ def test_what_waits_survives_a_stop(spark: SparkSession, tmp_path: Path) -> None
     """A run is stopped while groups wait; the next has no new input, and emits them at its end."""
     write(tmp_path / "in", BATCHES[:2])
     started = maintain(spark, counting(), tmp_path, "count:100", until="100ms")
-    deadline = time.monotonic() + 60
-    while started.progress.version < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    reached(started, 2)
     started.stop()
     assert counts(tmp_path) == [{}, {}, {}]
     maintain(spark, counting(), tmp_path, "count:100").wait()
@@ -134,6 +143,72 @@ def test_a_delay_passes_though_no_rows_come(spark: SparkSession, tmp_path: Path)
     started.stop()
     assert seen == [2]
     assert counts(tmp_path) == [{}, {}, {"a": 1, "b": 1}]
+
+
+@pytest.mark.parametrize("emit", ["delay:1h", "batch"])
+def test_what_was_due_before_a_restart_is_emitted_without_new_rows(
+    emit: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time of a group runs on while nobody watches it; a run that is started anew every half hour still emits it."""
+    write(tmp_path / "in", BATCHES[:1])
+    with monkeypatch.context() as earlier:
+        hours_ago = time.time_ns() - 2 * 3600 * 10**9
+        earlier.setattr(
+            batches, "time", SimpleNamespace(time_ns=lambda: hours_ago, monotonic=time.monotonic)
+        )
+        started = maintain(spark, counting(), tmp_path, "delay:1h", until="100ms")
+        reached(started, 1)
+        started.stop()
+    started = maintain(spark, counting(), tmp_path, emit, until="100ms")
+    reached(started, 2)
+    started.stop()
+    assert counts(tmp_path) == [{}, {}, {"a": 1, "b": 1}]
+
+
+def test_a_failure_of_the_alarm_ends_the_run_though_a_batch_has_come(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark's query ends only when its batch does, and the batch waits for the alarm: neither may wait for the other."""
+    write(tmp_path / "in", BATCHES[:1])
+
+    def broken(_changes: Any, _version: int) -> None:
+        write(tmp_path / "in", BATCHES[1:2], 1)
+        time.sleep(2)
+        raise ValueError("full")
+
+    started = maintain(spark, counting(), tmp_path, "delay:500ms", until="100ms", on_changes=broken)
+    failed: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            started.wait()
+        except ValueError as error:
+            failed.append(error)
+
+    waiting = threading.Thread(target=wait, daemon=True)
+    waiting.start()
+    waiting.join(60)
+    assert [str(error) for error in failed] == ["full"]
+    maintain(spark, counting(), tmp_path, "end").wait()
+    assert counts(tmp_path)[-1] == {"a": 2, "b": 1}
+
+
+def test_one_thread_waits_for_all_groups() -> None:
+    """A batch a second and a delay of an hour are one timer, and a delay of centuries is one too."""
+    before = threading.active_count()
+    rung: list[int] = []
+    alarm = Alarm(lambda: rung.append(1), lambda: 0)
+    for instant in (10**30, *range(10**9, 10**10, 10**8), None):
+        alarm.set(instant)
+    assert threading.active_count() <= before + 2  # one that is cancelled may still be going
+    alarm.set(-5)
+    deadline = time.monotonic() + 5
+    while not rung and time.monotonic() < deadline:
+        time.sleep(0.01)
+    alarm.stop()
+    alarm.set(0)
+    time.sleep(0.05)
+    assert rung == [1]
 
 
 def test_a_policy_that_is_none_is_refused_before_anything(tmp_path: Path) -> None:

@@ -50,7 +50,9 @@ def _check_same(folder: Path, whole: Finished) -> None:
     for place in (folder, whole.folder):
         lines.append(sorted((place / "out.jsonl").read_text().splitlines()))
         files.append(sorted(path.name for path in (place / "out").iterdir()))
-        events.append([_untimed(line) for line in (place / "events.jsonl").open()])
+        events.append(
+            [_untimed(line) for line in (place / "events.jsonl").read_text().splitlines()]
+        )
     assert lines[0] == lines[1]
     assert files[0] == files[1]
     assert sorted(events[0]) == sorted(events[1])

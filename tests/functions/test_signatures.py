@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from substrait_agg.functions.signatures import Signature, signatures
+from substrait_agg.functions.signatures import Signature, declarations, signatures
 
 ROOT = Path(__file__).parents[2]
 
@@ -54,7 +54,7 @@ def test_nullability_is_mirror_where_the_file_says_nothing() -> None:
 
 
 def test_nothing_is_read_until_somebody_asks() -> None:
-    """Binding a plan must not pay for reading the extension files."""
+    """A plan that declares bare names must not pay for reading the extension files."""
     code = (
         "import sys, substrait_agg.bind, substrait_agg.functions.signatures as s\n"
         "assert 'yaml' not in sys.modules\n"
@@ -62,3 +62,21 @@ def test_nothing_is_read_until_somebody_asks() -> None:
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment, timeout=60)
+
+
+def test_one_extension_is_read_at_a_time() -> None:
+    """What a plan declares under one URN costs the reading of that file, and a name that is none reads nothing."""
+    boolean = declarations("functions_boolean", "aggregate_functions")
+    assert {name: [s.signature for s in found] for name, found in boolean.items()} == {
+        "bool_and": ["bool_and:bool"],
+        "bool_or": ["bool_or:bool"],
+    }
+    assert "rank" in declarations("functions_arithmetic", "window_functions")
+    for urn in ("functions_nothing", "../extensions/functions_boolean", "simple_extensions_schema"):
+        assert declarations(urn, "scalar_functions") == {}
+
+
+def test_deprecated_declarations_say_what_takes_their_place() -> None:
+    old = [s for s in signatures() if s.deprecated]
+    assert {s.name for s in old} == {"std_dev", "variance"}
+    assert all("enum argument" in s.instead for s in old)

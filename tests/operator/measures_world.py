@@ -217,13 +217,17 @@ class World:
                     shown[row[:keys]] = row[keys:]
         return shown
 
+    def pending(self) -> Tree:
+        """The tree of the groups that wait."""
+        files = LocalFiles(self.folder / "state")
+        keys = self.spec.keys
+        return Tree(files, self.now.pending, pending_schema(keys), len(keys))
+
     def waiting_groups(self) -> dict[Values, tuple[int, int]]:
         """The groups that wait: key -> rows since the last emission, and when the last came."""
-        files = LocalFiles(self.folder / "state")
         keys = len(self.spec.keys)
-        tree = Tree(files, self.now.pending, pending_schema(self.spec.keys), keys)
         found: dict[Values, tuple[int, int]] = {}
-        for part in tree.scan():
+        for part in self.pending().scan():
             for row in _tuples(part.drop_columns(["hash", "dead"])):
                 assert row[:keys] not in found, "a group waits twice"
                 found[row[:keys]] = (row[keys], row[keys + 1])

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from substrait_agg.commit import task
 from substrait_agg.errors import UsageError
 from substrait_agg.functions.accumulators import WeightKind
-from substrait_agg.operator.emission import ALL, Emission
+from substrait_agg.operator.emission import ALL, Emission, oldest
 from substrait_agg.operator.policy import EmitPolicy, parse_emit
+from substrait_agg.operator.step import StepResult, step
 from tests.operator.measures_build import changes_of, gone, measure, row, world
 from tests.operator.measures_changes import Stream
 from tests.operator.measures_reference import Row
@@ -147,6 +149,27 @@ def test_what_came_and_went_while_it_waited_is_never_seen(tmp_path: Path) -> Non
     assert made.groups_kept() == 0
 
 
+@pytest.mark.parametrize("rules", [ALL, EmitPolicy(delay=1).at(SECOND)])
+def test_many_groups_that_are_due_are_taken_up_some_at_a_time(
+    rules: Emission, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the end of the input all groups may be waiting, which need not fit into memory together."""
+    made = world(tmp_path, measure("max", "long"), slice_rows=16)
+    rows = [row(k0=i, long=i) for i in range(300)]
+    made.batch(rows, emission=EmitPolicy().at(0))
+    touched: list[int] = []
+
+    def watched(*given: Any) -> StepResult:
+        touched.append((result := step(*given)).touched)
+        return result
+
+    monkeypatch.setattr(task, "step", watched)
+    made.batch([], emission=rules)
+    assert made.view() == {(i,): (i,) for i in range(300)}
+    assert sum(touched) == 300
+    assert max(touched) <= 30
+
+
 def test_what_was_shown_is_retracted_as_it_was_shown(tmp_path: Path) -> None:
     """However much changed in between: consumers know the row last emitted and no other."""
     made = world(tmp_path, measure("max", "long"))
@@ -191,3 +214,17 @@ def test_what_a_policy_says_of_every_batch(tmp_path: Path) -> None:
     """Rules join: with ``batch`` among them, the others say nothing."""
     given: Any = EmitPolicy(batch=True, rows=9, delay=1).at(7)
     assert (given.all, given.now) == (True, 7)
+
+
+def test_when_a_group_is_due(tmp_path: Path) -> None:
+    """By the rules alone; who waits longest without a row is found over all runs, and emitted groups do not count."""
+    due = [EmitPolicy(batch=True, delay=5), EmitPolicy(rows=2, delay=5), EmitPolicy(rows=2)]
+    assert [policy.due(7) for policy in due] == [7, 12, None]
+    made = world(tmp_path, measure("count"))
+    policy = EmitPolicy(delay=5)
+    assert oldest(made.pending()) is None
+    for k, now in ((1, 3), (2, 4), (1, 6)):
+        made.batch([row(k0=k)], emission=policy.at(now))
+    assert oldest(made.pending()) == 4
+    made.batch([], emission=policy.at(9))
+    assert oldest(made.pending()) == 6

@@ -102,6 +102,24 @@ def test_one_anchor_for_two_functions_is_reported() -> None:
     assert codes(found) == [("VALUE_INVALID", "extensions[2].extension_function")]
 
 
+@pytest.mark.parametrize(
+    ("what", "first", "second"),
+    [
+        ("urn", "extension:io.substrait:functions_arithmetic", "extension:com.acme:functions"),
+        ("uri", "/functions_arithmetic.yaml", "/functions_string.yaml"),
+    ],
+)
+def test_one_anchor_for_two_extensions_is_reported(what: str, first: str, second: str) -> None:
+    """The functions under it would silently be those of one of the two; a repetition says nothing new."""
+    tables = {
+        f"extension_{what}s": [
+            {f"extension_{what}_anchor": 1, what: text} for text in (first, first, second)
+        ]
+    }
+    _, found = read(plan_of(aggregate(), **tables))
+    assert codes(found) == [("VALUE_INVALID", f"extension_{what}s[2]")]
+
+
 def test_removed_fields_are_a_problem_only_in_plans_of_releases_without_them() -> None:
     uris = {"extension_uris": [{"uri": "/functions_arithmetic.yaml"}]}
     assert read(plan_of(aggregate(), **uris))[1] == []

@@ -71,7 +71,8 @@ def test_case_of_a_value_by_datafusion() -> None:
     assert isinstance(found, m.Switch)
     assert (type(found.match), type(found.otherwise)) == (m.FieldRef, m.Literal)
     assert [(case.value, type(result)) for case, result in found.cases] == [(1, m.FieldRef)]
-    assert problems == []
+    assert [(p.code, p.level) for p in problems] == [("CASE_IN_FIRST_CLAUSE", "warning")]
+    assert "DataFusion" in problems[0].message
     ifs = [{"if": column(0)}, {"if": column(1), "then": ONE}]
     compared, problems = decoded_expression({"if_then": {"ifs": ifs}}, version=version)
     assert isinstance(compared, m.IfThen)
@@ -79,7 +80,7 @@ def test_case_of_a_value_by_datafusion() -> None:
     assert isinstance(condition, m.ScalarCall)
     assert condition.function.name == "equal"
     assert [a.steps for a in condition.arguments if isinstance(a, m.FieldRef)] == [(0,), (1,)]
-    assert problems == []
+    assert [p.code for p in problems] == ["CASE_IN_FIRST_CLAUSE"]
 
 
 def test_switch() -> None:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from google.protobuf.descriptor import FileDescriptor
+from google.protobuf.descriptor_pool import DescriptorPool
+from substrait import plan_pb2
 
+import substrait_agg
 from substrait_agg.errors import PlanUnreadable
 from substrait_agg.plan import decode
 from substrait_agg.plan.leftovers import IGNORED
-from substrait_agg.plan.schema import ANY, ENUM, MESSAGE, Field, schema
+from substrait_agg.plan.schema import ANY, ENUM, MESSAGE, Field, Schema, _files, schema, schema_of
 from substrait_agg.problems import Problems
-from tests.plan.helpers import I32, Json, column, function, meaning, value
+from tests.plan.helpers import I32, Json, column, function, meaning, plan_of, project, table, value
 from tests.plan.test_types import ENTRIES, LITERALS
 
 NULLABLE = {"nullability": 1}
@@ -243,3 +248,128 @@ def test_a_field_has_an_effect_or_is_reported(message: str, name: str) -> None:
     oneof_only = item.oneof and any(effects)
     assert (message, name) in IGNORED, f"{message}.{name} is lost"
     assert oneof_only or not any(effects)
+
+
+READ = frozenset(PLACES)
+REFUSED_WHOLE = [
+    (name, field.name)
+    for name in sorted(PLACES)
+    for field in schema().messages[name].by_number.values()
+    if field.kind == MESSAGE and field.type not in READ and (name, field.name) not in IGNORED
+]
+"""Fields of messages that are read, holding messages that are not."""
+
+
+CARRIED = {
+    ("Type", "func"): "a kind of type that `test_types_that_no_column_has` sees refused",
+    ("Type", "unbound"): "the same",
+    ("Type", "alias"): "the same",
+    ("Expression.Enum", "unspecified"): "an argument without a word, which has nothing in it",
+}
+"""Messages that stand in the decoded plan, where they are refused later or have nothing to say, and which of it."""
+
+
+def path_of(place: Place) -> str:
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
+    return "".join(steps).removeprefix(".")
+
+
+@pytest.mark.parametrize(
+    ("message", "name"), REFUSED_WHOLE, ids=[f"{m}.{n}" for m, n in REFUSED_WHOLE]
+)
+def test_a_message_that_is_not_read_is_refused_as_a_whole(message: str, name: str) -> None:
+    """No message that can be reached from a plan is missing from the guard above without an error at its place."""
+    item, place = schema().messages[message].by_json_name[name], PLACES[message][0]
+    plan = copy.deepcopy(BASE)
+    changed(at(plan, place), message, item)
+    path = path_of((*place, name))
+    new = (p for p in outcome(plan)[1] if p not in PLAIN[1] and p.level == "error")
+    named = [p for p in new if p.path.startswith(path) or path.startswith(p.path)]
+    assert named or (message, name) in CARRIED
+
+
+@pytest.mark.parametrize("kind", [name for message, name in CARRIED if message == "Type"])
+def test_types_that_no_column_has(kind: str) -> None:
+    """A column that nothing reads may have them; here it is read."""
+    problems = substrait_agg.validate(json.dumps(plan_of(table(I32, {kind: {}})))).problems
+    assert "OUTPUT_TYPE_NOT_KEPT" in {p.code for p in problems}
+    plan = plan_of(project(_cast(column(1))))
+    plan["relations"][0]["root"]["input"]["project"]["input"] = table(I32, {kind: {}})
+    problems = substrait_agg.validate(json.dumps(plan)).problems
+    assert any(p.level == "error" and "expressions[0]" in p.path for p in problems)
+
+
+def _cast(expression: Json) -> Json:
+    return {"cast": {"type": I32, "input": expression, "failure_behavior": 2}}
+
+
+@pytest.fixture
+def newer(monkeypatch: pytest.MonkeyPatch) -> Schema:
+    """The schema of a release in which every message has two more fields: a text, and a message that is new too."""
+    made = schema_of(_newer_file())
+    monkeypatch.setattr("substrait_agg.plan.wire.schema", lambda: made)
+    monkeypatch.setattr("substrait_agg.plan.jsonplan.schema", lambda: made)
+    monkeypatch.setattr("substrait_agg.plan.node.schema", lambda: made)
+    return made
+
+
+def _newer_file() -> FileDescriptor:
+    pool = DescriptorPool()
+    files = {file.name: file for file in _files(plan_pb2.DESCRIPTOR)}
+    for file in files.values():
+        if file.package.startswith("substrait"):
+            pending = list(file.message_type)
+            file.message_type.add(name=_addition(file.name))
+            while pending:
+                message = pending.pop()
+                pending.extend(message.nested_type)
+                message.field.add(name="new_word", number=NEW, type=9, label=1)
+                type_name = f".{file.package}.{_addition(file.name)}"
+                message.field.add(
+                    name="new_part", number=NEW + 1, type=11, label=1, type_name=type_name
+                )
+    added: set[str] = set()
+
+    def add(name: str) -> None:
+        if name not in added:
+            added.add(name)
+            for needed in files[name].dependency:
+                add(needed)
+            pool.Add(files[name])
+
+    add(plan_pb2.DESCRIPTOR.name)
+    return pool.FindFileByName(plan_pb2.DESCRIPTOR.name)
+
+
+def _addition(file: str) -> str:
+    return "Addition" + "".join(part.capitalize() for part in re.split(r"\W", file))
+
+
+NEW = 5000
+NEWEST = frozenset({"Plan", "AggregateRel", "AggregateFunction", "SortField", "FunctionOption"})
+
+
+def _lost(newer: Schema) -> list[str]:
+    """The new fields of read messages that make no difference."""
+    lost = []
+    for message, places in PLACES.items():
+        for name, written in (("new_word", "x"), ("new_part", {})):
+            if name not in newer.messages[message].by_json_name:
+                continue  # a message that only older releases have
+            plan = copy.deepcopy(BASE)
+            at(plan, places[0])[name] = written
+            if outcome(plan) == PLAIN:
+                lost.append(f"{message}.{name}")
+    return lost
+
+
+def test_what_a_new_release_adds_is_reported(newer: Schema) -> None:
+    """Put into the descriptors themselves: a field or a message that nobody has heard of cannot slip past."""
+    assert all("new_part" in newer.messages[name].by_json_name for name in NEWEST)
+    assert _lost(newer) == []
+
+
+def test_the_guard_itself_notices(newer: Schema, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the report of what was left unread, the same check would find every new field lost."""
+    monkeypatch.setattr("substrait_agg.plan.decoder.report_leftovers", lambda *_: None)
+    assert {f"{name}.new_word" for name in NEWEST} <= set(_lost(newer))

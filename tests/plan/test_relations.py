@@ -61,13 +61,15 @@ def test_inline_keys_are_gathered_in_order_of_first_appearance() -> None:
     assert problems == []
 
 
-def test_references_count_where_both_forms_are_written() -> None:
-    both = {"grouping_expressions": [column(0)], "expression_references": [0]}
+@pytest.mark.parametrize(("inside", "said"), [(1, []), (0, ["FIELD_CONFLICT"])])
+def test_references_count_where_both_forms_are_written(inside: int, said: list[str]) -> None:
+    """That they name other keys is told."""
+    both = {"grouping_expressions": [column(inside)], "expression_references": [0]}
     found, problems = decoded_aggregate(
         plan_of(aggregate(grouping_expressions=[column(1)], groupings=[both]))
     )
     assert (steps(found.grouping_expressions), found.groupings) == ([(1,)], ((0,),))
-    assert problems == []
+    assert [p.code for p in problems] == said
 
 
 def test_a_key_that_only_one_form_has_is_a_conflict() -> None:

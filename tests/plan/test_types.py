@@ -142,10 +142,20 @@ DATAFUSION = {"version": {"minor_number": 60, "producer": "DataFusion"}}
     ],
 )  # fmt: skip
 def test_variations_of_datafusion(written: Json, text: str) -> None:
+    """They are not declared, so that what they are read as is said."""
     plan = {**plan_of(table(written)), **DATAFUSION}
     decoded, found = read(plan)
     assert isinstance(decoded.root, m.Read)
-    assert (str(decoded.root.types[0]), found) == (text, [])
+    assert str(decoded.root.types[0]) == text
+    assert [(p.code, p.level) for p in found] == [("TYPE_VARIATION_ASSUMED", "info")]
+    assert f"read as {text.replace('?', '')}, as DataFusion means it" in found[0].message
+
+
+def test_a_variation_of_datafusion_is_reported_once() -> None:
+    """A table with a hundred columns of the newer string type is one habit."""
+    written = {"string": {"type_variation_reference": 2, **NULLABLE}}
+    _, found = read({**plan_of(table(written, written, written)), **DATAFUSION})
+    assert [p.code for p in found] == ["TYPE_VARIATION_ASSUMED"]
 
 
 def test_variations_of_others_are_reported() -> None:

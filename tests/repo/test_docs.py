@@ -81,7 +81,9 @@ def test_every_code_in_the_documents_is_one_of_the_code() -> None:
     modules = [*(ROOT / "substrait_agg").rglob("*.py"), *(ROOT / "cli").rglob("*.py")]
     source = "".join(path.read_text() for path in modules)
     for document in DOCUMENTS:
-        for code in re.findall(r"[`\"]([A-Z]+(?:_[A-Z]+)+)[`\"]", document.read_text()):
+        # The plans in it are in the words of the specification.
+        text = re.sub(r"```json\n.*?\n```", "", document.read_text(), flags=re.DOTALL)
+        for code in re.findall(r"[`\"]([A-Z]+(?:_[A-Z]+)+)[`\"]", text):
             assert f'"{code}"' in source, f"{document.name}: {code}"
 
 

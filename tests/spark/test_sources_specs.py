@@ -53,7 +53,6 @@ def test_options_are_decoded_and_ours_are_taken_out() -> None:
         ("parquet:x?a=1&a=2", "SPEC_OPTION_TWICE"),
         ("parquet:x?weight=w&op=o", "SPEC_CHANGE_CONFLICT"),
         ("changes:t?op=o", "SPEC_CHANGE_CONFLICT"),
-        ("json:x?cdc=debezium", "CDC_NOT_SUPPORTED"),
     ],
 )
 def test_bad_specs_are_refused_with_a_code(text: str, code: str) -> None:

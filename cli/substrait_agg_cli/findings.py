@@ -1,0 +1,139 @@
+"""Reports as text for people: each problem in a line, the part of the plan around it, and what to do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import click
+
+from substrait_agg.problem_kinds import LEVELS
+from substrait_agg.problems import Problem
+from substrait_agg.report.excerpt import WIDTH, Line
+from substrait_agg.report.located import Located
+from substrait_agg.report.report import Report
+from substrait_agg.report.visible import visible
+from substrait_agg_cli.terminal import Color, problem_line, shown_problems
+
+FULL = 2
+"""Problems with the same code and the same help that are shown in full; of further ones, only their line."""
+
+_MAX_WIDTH = 100
+_LEVEL_COLORS = {"error": "red", "warning": "yellow", "info": "cyan"}
+
+
+def colored(wanted: Color) -> bool:
+    """Whether stderr gets colours: where it is a terminal, unless NO_COLOR is set or the option says otherwise."""
+    if wanted != "auto":
+        return wanted == "always"
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return sys.stderr.isatty() and not plain
+
+
+@dataclass(slots=True)
+class Findings:
+    """Writes the problems of reports to stderr.
+
+    Attributes:
+        color: whether to use colours.
+        excerpts: whether to show the part of the plan around each problem.
+        several: whether there are several plans, so that paths begin with the name of theirs.
+        width: characters of a line on the terminal.
+    """
+
+    color: bool
+    excerpts: bool = True
+    several: bool = False
+    width: int = field(
+        default_factory=lambda: min(shutil.get_terminal_size((80, 24)).columns, _MAX_WIDTH)
+    )
+    _told: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def show(self, report: Report) -> None:
+        """Write the problems of one report; those like others before them, of this or another report, shortly."""
+        told = [(problem, self._in_full(problem)) for problem in shown_problems(report.problems)]
+        located = Located(report, (problem for problem, full in told if full))
+        for problem, full in told:
+            self._echo(self._headline(problem, report.plan if self.several else ""))
+            if full and self.excerpts:
+                self._excerpt(located, problem)
+            if full:
+                self._echo(f"{self._style('help:', fg='green')} {visible(problem.help)}")
+            if full and self.excerpts:
+                self._echo("")
+
+    def _in_full(self, problem: Problem) -> bool:
+        """Count a problem; whether it is one of the first of its kind."""
+        kind = (problem.code, problem.help)
+        self._told[kind] += 1
+        return self._told[kind] <= FULL
+
+    def finish(self) -> None:
+        """Write how often there was what was not told in full each time."""
+        for (code, help), count in self._told.items():
+            if count > FULL:
+                note = self._style("note:", bold=True)
+                self._echo(f"{note} {code} {count} times: {visible(help)}")
+
+    def _headline(self, problem: Problem, plan: str) -> str:
+        line = problem_line(problem, plan)
+        if not self.color:
+            return line
+        mark = f"{problem.level}[{problem.code}]"
+        color = _LEVEL_COLORS[problem.level]
+        return self._style(mark, fg=color, bold=True) + line.removeprefix(mark)
+
+    def _excerpt(self, located: Located, problem: Problem) -> None:
+        lines = located.lines(problem, min(self.width - 4, WIDTH))
+        region = located.region(problem)
+        name = visible(located.report.plan or "plan")
+        if region is not None:
+            between = ":" if region.is_text else ", "
+            self._echo(self._style(f"  --> {name}{between}{region}", dim=True))
+        for line in lines:
+            self._line(line, _LEVEL_COLORS[problem.level])
+
+    def _line(self, line: Line, color: str) -> None:
+        if not line.marked:
+            self._echo(f"    {line.text}")
+            return
+        arrows = " " * line.start + "^" * max(line.end - line.start, 1)
+        self._echo(f"  {self._style('>', fg=color, bold=True)} {line.text}")
+        self._echo(f"    {self._style(arrows, fg=color, bold=True)}")
+
+    def _style(self, text: str, fg: str | None = None, **how: bool) -> str:
+        return click.style(text, fg=fg, **how) if self.color else text
+
+    def _echo(self, text: str) -> None:
+        click.echo(text, err=True, color=self.color)
+
+
+def verdict(report: Report) -> str:
+    """A line about a plan: whether it can be run, and how many problems it has."""
+    found = counts(report.problems)
+    found += [f"{text} not shown" for text in counts(report.hidden)]
+    word = "valid" if report.ok else "refused"
+    return f"{report.plan}: {word}" + (f" ({', '.join(found)})" if found else "")
+
+
+def summary(reports: Sequence[Report], unread: int) -> str:
+    """A line about many plans."""
+    good = sum(report.ok for report in reports)
+    parts = [f"{len(reports) + unread} plans", f"{good} valid", f"{len(reports) - good} refused"]
+    parts += [f"{unread} not read"] if unread else []
+    found = counts(problem for report in reports for problem in report.problems)
+    return ", ".join(parts) + (f"; {', '.join(found)}" if found else "")
+
+
+def counts(problems: Iterable[Problem]) -> list[str]:
+    """How many problems there are of each level, from the worst: ``2 errors``, ``1 warning``, ``3 info``."""
+    found = Counter(problem.level for problem in problems)
+    return [
+        f"{found[level]} {level}{'s' if found[level] > 1 and level != 'info' else ''}"
+        for level in LEVELS
+        if found[level]
+    ]

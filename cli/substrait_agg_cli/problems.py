@@ -1,0 +1,145 @@
+"""The command about codes: what each problem and error means, with a plan that raises it. It starts no JVM."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+import substrait_agg
+from substrait_agg.errors import UsageError
+from substrait_agg.problem_kinds import KINDS, LEVELS, Level, ProblemKind
+from substrait_agg.problems import Problem
+from substrait_agg_cli.terminal import debug_option
+
+if TYPE_CHECKING:
+    from substrait_agg.error_codes import ErrorCode
+
+ERRORS = "errors"
+AREAS = (*dict.fromkeys(kind.area for kind in KINDS.values()), ERRORS)
+FORMATS = ("text", "json", "markdown")
+
+EPILOG = """\b
+Examples:
+  substrait-agg problems
+  substrait-agg problems DISTINCT_ORDER_OUTSIDE
+  substrait-agg problems --area aggregates --level warning
+  substrait-agg problems --format json PHASE_UNSPECIFIED | jq -r '.problems[0].example'
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("codes", nargs=-1, metavar="[CODE]...")
+@click.option(
+    "--format",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="text: tables, or pages of the CODEs; json: everything, for programs; markdown: what docs/problems.md is made of.",
+)
+@click.option(
+    "--level",
+    type=click.Choice(LEVELS),
+    help="Only problems that have this level in lenient or in strict mode.",
+)
+@click.option(
+    "--area",
+    type=click.Choice(AREAS),
+    help=f"Only problems of this area; {ERRORS}: what is not about plans.",
+)
+@debug_option
+def problems(codes: tuple[str, ...], format: str, level: Level | None, area: str | None) -> None:
+    """List all codes; with CODE, what it means, why it matters, and the smallest plan that raises it.
+
+    Exit status: 0 success; 2 there is no such code.
+    """
+    if codes and (level or area):
+        help = "leave out --level and --area, or name no CODE"
+        raise UsageError("OPTION_CONFLICT", "CODE says already what is shown", help=help)
+    kinds, errors = _chosen(codes, level, area)
+    if not kinds and not errors:
+        click.echo("there is no code of this level in this area", err=True)
+        return
+    if format == "text":
+        click.echo(_pages(kinds, errors) if codes else _overview(kinds, errors))
+        return
+    from substrait_agg.report import problem_pages
+
+    if format == "markdown":
+        click.echo(problem_pages.markdown(kinds, errors, _examine))
+    else:
+        import json
+
+        found = problem_pages.document(kinds, errors, _examine)
+        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+
+
+def _chosen(
+    codes: Sequence[str], level: Level | None, area: str | None
+) -> tuple[list[ProblemKind], list[ErrorCode]]:
+    """The rows of both tables that are asked for.
+
+    Raises:
+        UsageError: CODE_UNKNOWN.
+    """
+    from substrait_agg.error_codes import ERROR_CODES
+
+    wanted = {_known(given) for given in codes}
+    kinds = [
+        kind
+        for kind in KINDS.values()
+        if (not wanted or kind.code in wanted)
+        and level in (None, kind.lenient, kind.strict)
+        and area in (None, kind.area)
+    ]
+    errors = [
+        error
+        for error in ERROR_CODES.values()
+        if (not wanted or error.code in wanted)
+        and level in (None, "error")
+        and area in (None, ERRORS)
+    ]
+    return kinds, errors
+
+
+def _known(given: str) -> str:
+    """The code, in whatever case it is written.
+
+    Raises:
+        UsageError: CODE_UNKNOWN, with codes that are similar.
+    """
+    from difflib import get_close_matches
+
+    from substrait_agg.error_codes import ERROR_CODES
+
+    code = given.strip().upper().replace("-", "_")
+    if code in KINDS or code in ERROR_CODES:
+        return code
+    near = get_close_matches(code, (*KINDS, *ERROR_CODES), n=5, cutoff=0.6)
+    help = f"did you mean {', '.join(near)}?" if near else "substrait-agg problems lists all codes"
+    raise UsageError("CODE_UNKNOWN", f"no problem or error has the code {given}", help=help)
+
+
+def _examine(plan: str) -> Iterable[Problem]:
+    return substrait_agg.validate(plan.encode()).problems
+
+
+def _overview(kinds: Sequence[ProblemKind], errors: Sequence[ErrorCode]) -> str:
+    from substrait_agg.report import problem_pages
+
+    return problem_pages.overview(kinds, errors, _width())
+
+
+def _pages(kinds: Sequence[ProblemKind], errors: Sequence[ErrorCode]) -> str:
+    from substrait_agg.report import problem_pages
+
+    pages = [problem_pages.kind_page(kind, _examine, _width()) for kind in kinds]
+    pages += [problem_pages.error_page(error, _width()) for error in errors]
+    return "\n\n\n".join(pages)
+
+
+def _width() -> int:
+    """Columns of the terminal (or of COLUMNS); 100 where the output goes elsewhere."""
+    return max(40, shutil.get_terminal_size((100, 24)).columns)

@@ -1,0 +1,213 @@
+"""The command validate: everything that is wrong in plans, in every form. It starts no JVM."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+import substrait_agg
+from substrait_agg.errors import UsageError
+from substrait_agg.problem_kinds import LEVELS, Level
+from substrait_agg.problems import Mode
+from substrait_agg.report.report import Report, reports_json
+from substrait_agg.report.select import Selection, fails
+from substrait_agg.report.visible import visible
+from substrait_agg_cli.plan_files import each_plan
+from substrait_agg_cli.plans import mode_option
+from substrait_agg_cli.terminal import (
+    COLORS,
+    FAILURE,
+    STDIO,
+    SUCCESS,
+    WRONG_CALL,
+    Color,
+    debug_option,
+    show_error,
+)
+
+if TYPE_CHECKING:
+    from substrait_agg_cli.findings import Findings
+
+FORMATS = ("text", "json", "sarif", "html")
+FORMAT_OF_SUFFIX = {".json": "json", ".sarif": "sarif", ".html": "html"}
+MANY = 3
+"""Plans from which on a summary tells how many there were of each sort."""
+
+_EPILOG = """\b
+Examples:
+  substrait-agg validate q01.bin
+  producer | substrait-agg validate - --format json
+  substrait-agg validate plans --ignore 'PHASE_*' --error-on warning
+  substrait-agg validate plans --to plans.sarif
+"""
+
+
+@dataclass(slots=True)
+class _Run:
+    """One call of validate: what it has found so far."""
+
+    threshold: Level
+    reports: list[Report] = field(default_factory=list)
+    unread: list[UsageError] = field(default_factory=list)
+
+    @property
+    def status(self) -> int:
+        """The exit status: that of a wrong call where a file could not be read, else by the worst problem."""
+        if self.unread:
+            return WRONG_CALL
+        failed = any(fails(report, self.threshold) for report in self.reports)
+        return FAILURE if failed else SUCCESS
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("plans", nargs=-1, required=True, metavar="PLAN...")
+@mode_option
+@click.option(
+    "--format",
+    type=click.Choice(FORMATS),
+    help="text: a line per plan, its problems on stderr; json, sarif, html: one document with everything. "
+    "Default: from the suffix of --to, else text.",
+)
+@click.option(
+    "--to",
+    "--output",
+    "to",
+    metavar="FILE",
+    default=STDIO,
+    help="Write to this file, replaced as a whole; - is stdout.",
+)
+@click.option(
+    "--select",
+    multiple=True,
+    metavar="CODE",
+    help="Only problems with this code; repeatable, with commas, * and ? fit anything.",
+)
+@click.option(
+    "--ignore",
+    multiple=True,
+    metavar="CODE",
+    help="Not problems with this code; in the same forms. A plan with ignored errors is still refused by run.",
+)
+@click.option(
+    "--error-on",
+    type=click.Choice(LEVELS),
+    default="error",
+    show_default=True,
+    help="The mildest level that makes the exit status 1.",
+)
+@click.option(
+    "--excerpt/--no-excerpt",
+    default=True,
+    show_default=True,
+    help="With text: the part of the plan around each problem.",
+)
+@click.option(
+    "--color",
+    type=click.Choice(COLORS),
+    default="auto",
+    show_default=True,
+    help="With text: colours; auto: on terminals, unless NO_COLOR is set.",
+)
+@debug_option
+def validate(
+    plans: tuple[str, ...],
+    mode: Mode,
+    format: str | None,
+    to: str,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    error_on: Level,
+    excerpt: bool,
+    color: Color,
+) -> None:
+    """Say everything that is wrong in plans, before anything is run.
+
+    PLAN is a file with protobuf or protobuf-JSON of any Substrait release, a folder with such files, or - for stdin.
+    Exit status: 0 no plan has errors; 1 a plan has; 2 a file cannot be read, or the call is wrong.
+    """
+    selection = Selection.of(select, ignore)
+    chosen = format or FORMAT_OF_SUFFIX.get(Path(to).suffix.lower(), "text")
+    findings = None
+    if chosen == "text":
+        from substrait_agg_cli.findings import Findings, colored
+
+        several = len(plans) > 1 or any(Path(name).is_dir() for name in plans)
+        findings = Findings(colored(color), excerpt, several)
+    run = _Run(error_on)
+    lines = _check_all(run, plans, mode, selection, findings, aloud=to == STDIO)
+    if findings is None:
+        _write([_DOCUMENTS[chosen](run)], to)
+    elif to != STDIO:
+        _write(lines, to)
+    click.get_current_context().exit(run.status)
+
+
+def _check_all(
+    run: _Run,
+    plans: tuple[str, ...],
+    mode: Mode,
+    selection: Selection,
+    findings: Findings | None,
+    *,
+    aloud: bool,
+) -> list[str]:
+    """Check plan after plan; with `findings` each is told at once, its verdict on stdout if `aloud`.
+
+    Returns:
+        The verdicts.
+    """
+    from substrait_agg_cli.findings import summary, verdict
+
+    verdicts = []
+    for plan in each_plan(plans):
+        if isinstance(plan, UsageError):
+            run.unread.append(plan)
+            show_error(plan)
+            continue
+        report = selection.of_report(substrait_agg.validate(plan, mode))
+        run.reports.append(report)
+        if findings is not None:
+            findings.show(report)
+            verdicts.append(visible(verdict(report)))
+            if aloud:
+                click.echo(verdicts[-1])
+    if findings is not None:
+        findings.finish()
+        if len(run.reports) + len(run.unread) >= MANY:
+            click.echo(summary(run.reports, len(run.unread)), err=True)
+    return verdicts
+
+
+def _write(texts: Sequence[str], to: str) -> None:
+    if to == STDIO:
+        for text in texts:
+            click.echo(text)
+        sys.stdout.flush()
+        return
+    from substrait_agg.changes import write_text
+
+    write_text((f"{text}\n" for text in texts), Path(to))
+
+
+def _sarif(run: _Run) -> str:
+    from substrait_agg.report.sarif import reports_sarif
+
+    return reports_sarif(run.reports, run.status, run.unread)
+
+
+def _html(run: _Run) -> str:
+    from substrait_agg.report.html import reports_html
+
+    return reports_html(run.reports)
+
+
+_DOCUMENTS: dict[str, Callable[[_Run], str]] = {
+    "json": lambda run: reports_json(run.reports),
+    "sarif": _sarif,
+    "html": _html,
+}

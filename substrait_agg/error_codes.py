@@ -1,0 +1,153 @@
+"""The table of errors that are not about a plan: code, what it says, what to do.
+
+An exception of `substrait_agg.errors` carries one of these codes, or those of a plan's problems (`problem_kinds`). The
+command shows them the same way; what it prints besides exceptions is here as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+Origin = OneOf["call", "source", "rows", "output", "checkpoint", "run", "command"]
+
+ORIGINS: dict[Origin, str] = {
+    "call": "What was asked for",
+    "source": "Sources",
+    "rows": "Rows and values, while a batch is computed",
+    "output": "Outputs",
+    "checkpoint": "Checkpoints",
+    "run": "Spark and the run",
+    "command": "The command line and the demo",
+}
+"""Where an error comes from -> its heading."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorCode:
+    """An error that is not about a plan.
+
+    Attributes:
+        origin: where it comes from.
+        code: stable word, such as ``SOURCE_MISSING``.
+        meaning: what has happened.
+        help: what to do.
+    """
+
+    origin: Origin
+    code: str
+    meaning: str
+    help: str
+
+
+def _of(origin: Origin, *rows: tuple[str, str, str]) -> tuple[ErrorCode, ...]:
+    return tuple(ErrorCode(origin, *row) for row in rows)
+
+
+_ALL: tuple[ErrorCode, ...] = (
+    *_of(
+        "call",
+        ("FILE_NOT_FOUND", "there is no file or folder at this path", "correct the path"),
+        ("FILE_NOT_READABLE", "the file cannot be read", "check what it is, and its permissions"),
+        ("NOT_A_FOLDER", "a checkpoint is a folder, this is a file", "give the folder that run was given as --checkpoint"),
+        ("NO_PLAN_IN_FOLDER", "no file in this folder has the suffix of a plan and holds one", "name the files themselves, or another folder"),
+        ("PLAN_SOURCE", "a plan was given as an object of a type that cannot hold one", "give bytes, JSON text, a path or a Plan message"),
+        ("OPTION_INVALID", "an argument or option has a value that it cannot have", "use one of the values in the message"),
+        ("OPTION_NOT_SUPPORTED", "the option or its value is planned and not built yet", "leave it out, or use the value in the message"),
+        ("OPTION_CONFLICT", "options exclude each other", "leave one of them out"),
+        ("PARTITIONS_INVALID", "the number of state partitions is no power of two, or too large", "take 1, 2, 4, 8, ..."),
+        ("FUNCTION_UNKNOWN", "no function has this name", "see what substrait-agg functions lists"),
+        ("CODE_UNKNOWN", "no problem and no error has this code", "see what substrait-agg problems lists"),
+    ),
+    *_of(
+        "source",
+        ("SPEC_EMPTY", "a source names no location", "write [FORMAT:]LOCATION[?key=value&...]"),
+        ("SPEC_FORMAT_MISSING", "a source has no format, and its suffix names none", "put the format in front, such as parquet:PATH"),
+        ("SPEC_OPTION_BAD", "an option of a source has not the form key=value, or a value it cannot have", "write ?key=value&key=value"),
+        ("SPEC_OPTION_TWICE", "an option of a source is given twice", "give it once"),
+        ("SPEC_CHANGE_CONFLICT", "a source says more than once how rows tell inserts from deletes", "give one of weight=, op= and changes:"),
+        ("ENCODING_MISSING", "change events write values in a form that they do not tell", "add times= or decimals= to the source"),
+        ("ENCODING_NOT_SUPPORTED", "a column has a type that is not read from change events", "flatten the events and give op=COLUMN"),
+        ("SOURCE_MISSING", "a table of the plan has no source", "add --source TABLE=SPEC"),
+        ("SOURCE_UNKNOWN", "a source is given for a table that the plan does not read", "leave it out, or name it as the plan does"),
+        ("SOURCE_AMBIGUOUS", "a source could be for several tables, or several sources for one", "name tables exactly as the plan does"),
+        ("SOURCE_NOT_FOUND", "there is nothing at the source's location", "check the path; a folder must exist before it is filled"),
+        ("SOURCE_EMPTY", "the source has no file yet, so its columns are not known", "start when the first file is there"),
+        ("SOURCE_UNREADABLE", "Spark cannot open the source", "check location, format and options; --debug shows Spark's log"),
+        ("SOURCE_FILE_GONE", "a file of the batch that is computed was removed", "put it back; nothing of the batch was committed"),
+        ("CSV_HEADER_MISSING", "columns are taken by name, but the CSV file is read without a header", "add ?header=true"),
+        ("COLUMN_MISSING", "the source lacks a column of the plan", "rename or add the column at the source"),
+        ("COLUMN_AMBIGUOUS", "several columns of the source differ from the plan's by case alone", "give one of them exactly the plan's name"),
+        ("COLUMN_TYPE_MISMATCH", "a column has a type in the source that does not fit the plan's", "convert it at the source, or plan for the source's types"),
+    ),
+    *_of(
+        "rows",
+        ("NULL_IN_REQUIRED_COLUMN", "a row has a null where the plan declares a required column", "correct the row, or declare the column nullable"),
+        ("VALUE_OUT_OF_RANGE", "a value of a source does not fit the plan's type", "correct the value, or declare a wider type"),
+        ("WEIGHT_IS_NULL", "a row has no weight", "give every row one"),
+        ("OPERATION_UNKNOWN", "the op= column of a row holds an unknown word", "write one of the words in the message"),
+        ("ENVELOPE_INVALID", "a change event is no JSON, or a value in it does not fit its column", "correct the event"),
+        ("ROW_BEFORE_MISSING", "an update or delete event does not say what the row was", "have the database write whole rows (PostgreSQL: REPLICA IDENTITY FULL)"),
+        ("ROW_AFTER_MISSING", "a change event that brings a row has none", "correct the event"),
+        ("WEIGHT_OVERFLOW", "the weights of a value or of a group add up to more than a state can hold", "check the weight column of the source"),
+        ("EARLY_RETRACTION", "rows were deleted that had not been inserted, and the run refuses that", "correct the source, or begin a checkpoint with --early-retraction carry or quarantine"),
+        ("CAST_INVALID", "a cast of the plan fails for a value", "correct the value, or let the cast return null on failure"),
+        ("OVERFLOW", "a function's result does not fit its type", "correct the value, or declare a wider type in the plan"),
+        ("DOMAIN_ERROR", "a function is not defined for a value", "correct the value, or filter it out in the plan"),
+        ("DECIMAL_TOO_WIDE", "the divisor of a decimal division has more than 37 digits", "cast it to fewer digits in the plan"),
+        ("RESULT_OVERFLOW", "a measure's value does not fit its type", "declare a wider output type, or the option overflow with SATURATE or SILENT"),
+        ("RESULT_TOO_LARGE", "the lists or texts of a measure are too long to be written", "filter what it collects, or group it finer"),
+        ("TOTAL_OVERFLOW", "the totals of a measure of your own have too many digits", "keep fewer digits behind the point in its class"),
+        ("SURROGATE_KEYS_EXHAUSTED", "a batch needs more surrogate keys than there are", "use smaller batches, or begin a new checkpoint"),
+    ),
+    *_of(
+        "output",
+        ("OUTPUT_EXISTS", "the output's location holds something that this checkpoint did not write", "remove it, or give another location"),
+        ("OUTPUT_NOT_A_FILE", "the output needs a file, this is a folder", "give the path of a file"),
+        ("OUTPUT_NOT_A_FOLDER", "the output needs a folder, this is a file", "give the path of a folder"),
+        ("OUTPUT_DAMAGED", "the output is shorter than what was written to it", "put the file back as it was, or give another location"),
+        ("OUTPUT_RECORD_DAMAGED", "the record of how far an output was written is damaged", "remove it together with the output; both are written anew"),
+    ),
+    *_of(
+        "checkpoint",
+        ("NOT_A_CHECKPOINT", "the folder holds something that is not a checkpoint", "give the checkpoint's folder, or an empty or new one to begin one"),
+        ("PLAN_DIFFERS", "the checkpoint was made for another plan", "use a checkpoint of its own for each plan"),
+        ("EARLY_RETRACTION_DIFFERS", "the checkpoint was made with another --early-retraction", "give the same as before, or a new checkpoint"),
+        ("WEIGHTS_DIFFER", "the checkpoint was made for sources whose rows had weights in another way", "give the same weight= or op= as before, or a new checkpoint"),
+        ("VERSION_UNKNOWN", "there is no such version", "name one of those in the message"),
+        ("VERSION_EXPIRED", "the state of so old a version is no longer kept", "add up the changes up to it instead"),
+        ("NOT_QUARANTINED", "the checkpoint keeps no rows aside", "run with --early-retraction quarantine from the beginning"),
+        ("STATE_DAMAGED", "a file of the checkpoint is missing, damaged or altered", "restore the whole folder from a copy, or begin a new checkpoint"),
+        ("STATE_FORMAT_UNKNOWN", "a file of the checkpoint was written by a release with another format", "use that release, or begin a new checkpoint"),
+        ("OFFSETS_LOST", "Spark's own offsets are missing, or belong to another query", "restore the whole folder from one copy, or begin a new checkpoint"),
+        ("OFFSETS_DIFFER", "Spark goes on with another batch than the checkpoint", "restore the whole folder from one copy"),
+        ("COMMIT_CONFLICT", "another run committed the next version of this checkpoint first", "let one run at a time use it; this one changed nothing"),
+    ),
+    *_of(
+        "run",
+        ("JAVA_MISSING", "Spark needs Java 17 or newer", "install it, or set JAVA_HOME"),
+        ("SPARK_NOT_STARTED", "Spark could not start", "check --master and --conf; --debug shows what Spark printed"),
+        ("SETTING_REFUSED", "Spark does not take a setting of --conf", "correct it"),
+        ("RUN_NOT_STARTED", "Spark could not start the run", "check the sources, their options and --conf"),
+        ("RUN_STOPPED", "the run was stopped in the middle of a batch", "run again; nothing of the batch was committed"),
+        ("BATCH_FAILED", "Spark could not compute a batch", "correct the input or the plan and run again; nothing of the batch was committed"),
+        ("PACKAGE_NOT_ON_WORKERS", "the Python workers of Spark do not find this package", "install it in the Python of the executors"),
+        ("FUNCTION_NOT_SUPPORTED", "a function of the plan cannot be computed on Spark", "see what substrait-agg functions lists"),
+        ("ARGUMENT_NOT_CONSTANT", "an argument must be a constant where the plan is computed on Spark", "write it as a literal in the plan"),
+    ),
+    *_of(
+        "command",
+        ("USAGE", "the command was called with options that it does not have, or without one that it needs", "see its --help"),
+        ("FILE_NOT_USABLE", "the system refused to read or write a file", "check the path, its permissions and the space left"),
+        ("INTERRUPTED", "the user stopped the command", "run the same command again; a run goes on where it was"),
+        ("INTERNAL", "an error of this program", "report it with what --debug shows"),
+        ("PLAN_DEVIATES", "a warning: a plan that is run or explained has several deviations", "see them with substrait-agg validate"),
+        ("TOOL_MISSING", "the demo's data generator is not installed", "pip install 'substrait-agg[demo]'"),
+        ("TOOL_FAILED", "the demo's data generator failed", "see its message"),
+        ("DEMO_TOO_SHORT", "the demo's run ended before it could be killed", "give more --files"),
+        ("DEMO_TOO_SLOW", "a version of the demo was not committed in time", "give a smaller --scale"),
+        ("DEMO_RUN_FAILED", "the demo's run failed", "see what it printed"),
+    ),
+)  # fmt: skip
+
+ERROR_CODES: dict[str, ErrorCode] = {row.code: row for row in _ALL}

@@ -1,0 +1,233 @@
+"""The report as one HTML page: what was found, where it is in the plan, and why it matters.
+
+The page never passes `MAX_PAGE` bytes, whatever the plans are: parts without problems are left out first, then
+the mildest problems; each place says how many are missing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from substrait_agg.plan.message import read_message
+from substrait_agg.plan.node import Node
+from substrait_agg.problem_kinds import LEVELS
+from substrait_agg.problems import Problem
+from substrait_agg.report.html_problems import Why, badges, box, line, reasons
+from substrait_agg.report.html_tree import TreePage
+from substrait_agg.report.page import asset, escape, page, size
+from substrait_agg.report.report import Report
+from substrait_agg.report.tree_constants import clipped
+
+MAX_PAGE = 300_000
+"""Bytes of a page; it is always smaller."""
+
+_ROOM = 285_000
+_SMALLER = 0.8
+_MAX_ROWS = 250
+_MAX_INSIDE = 60
+"""Problems of a page that have their reasons beside them; those of more are told once per code."""
+_SECTION = 6_000
+"""Bytes that a plan's section needs at the least."""
+
+_REASONS_SHARE = 0.2
+_PROBLEMS_SHARE = 0.6
+_FRAME = 1_500
+
+
+def reports_html(reports: Sequence[Report]) -> str:
+    """Reports of any number of plans as one self-contained HTML document.
+
+    Args:
+        reports: of the plans, in the order they are shown.
+    """
+    room = float(_ROOM)
+    while True:
+        made = _made(reports, int(room))
+        if size(made) < MAX_PAGE:
+            return made
+        room *= _SMALLER
+
+
+def _made(reports: Sequence[Report], room: int) -> str:
+    script = asset("html.js")
+    title = _title(reports)
+    room -= size(page(title, "", script))
+    every = [problem for report in reports for problem in report.problems]
+    head = _header(reports, every, title) + _filters(every)
+    table = _table(reports, frozenset(range(len(reports))))
+    meaning, told = reasons(every, int(room * _REASONS_SHARE))
+    why = Why(told, inside=len(every) <= _MAX_INSIDE)
+    room -= size(head) + size(table) + size(meaning)
+    chosen = _worst(reports, max(1, room // _SECTION))
+    table = _table(reports, frozenset(chosen))
+    sections = []
+    for done, at in enumerate(chosen):
+        section = _section(at, reports[at], why, room // (len(chosen) - done))
+        room -= size(section)
+        sections.append(section)
+    left = len(reports) - len(chosen)
+    more = (
+        f'<p class="card">… {left:,} more plans, left out to keep this page small</p>'
+        if left
+        else ""
+    )
+    body = f'{head}<main id="main" tabindex="-1">{table}{"".join(sections)}{more}{meaning}</main>{_PATH_BAR}'
+    return page(title, body, script)
+
+
+def _title(reports: Sequence[Report]) -> str:
+    refused = sum(not report.ok for report in reports)
+    if len(reports) == 1:
+        return "The plan is refused" if refused else "The plan is valid"
+    return (
+        f"{refused:,} of {len(reports):,} plans refused"
+        if refused
+        else f"{len(reports):,} plans valid"
+    )
+
+
+def _name(report: Report) -> str:
+    return clipped(report.plan, 200) or "plan"
+
+
+def _verdict(ok: bool) -> str:
+    return (
+        '<span class="badge good">✔ valid</span>'
+        if ok
+        else '<span class="badge error">✖ refused</span>'
+    )
+
+
+def _counts(problems: Sequence[Problem]) -> str:
+    return badges(Counter(problem.level for problem in problems)) or "no problems"
+
+
+def _header(reports: Sequence[Report], every: Sequence[Problem], title: str) -> str:
+    ok = all(report.ok for report in reports)
+    counts = f"<p>{_verdict(ok)} {_counts(every)}</p>" if len(reports) != 1 else ""
+    return f'<header><p class="quiet">Substrait plan validation</p><h1>{escape(title)}</h1>{counts}</header>'
+
+
+_PATH_BAR = (
+    '<footer class="where" data-script hidden aria-label="Place in the plan">'
+    '<code id="where" aria-live="polite"></code>'
+    '<button type="button" id="copy">Copy path</button></footer>'
+)
+
+
+def _filters(every: Sequence[Problem]) -> str:
+    """Buttons that need the script, and are hidden without it."""
+    if len({(problem.level, problem.code) for problem in every}) < 2:
+        return ""
+    levels = Counter(problem.level for problem in every)
+    buttons = "".join(
+        f'<button type="button" data-show="{level}" aria-pressed="true">{level}s</button>'
+        for level in LEVELS
+        if levels[level] and len(levels) > 1
+    )
+    codes = sorted({problem.code for problem in every})
+    options = "".join(f"<option>{escape(code)}</option>" for code in codes)
+    return (
+        '<div class="filters tools" role="group" aria-label="Filter of problems" data-script hidden>'
+        f'{buttons}<label>Code <select id="code"><option value="">all codes</option>{options}</select></label>'
+        '<span id="shown" role="status"></span></div>'
+    )
+
+
+def _table(reports: Sequence[Report], linked: frozenset[int]) -> str:
+    """All plans at a glance, where there are several; `linked` are those that have a section."""
+    if len(reports) < 2:
+        return ""
+    rows = []
+    chosen = _worst(reports, _MAX_ROWS)
+    for at in chosen:
+        report = reports[at]
+        name = escape(_name(report))
+        name = f'<a href="#plan{at}">{name}</a>' if at in linked else name
+        rows.append(
+            f"<tr><td>{name}</td><td>{_verdict(report.ok)}</td><td>{_counts(report.problems)}</td></tr>"
+        )
+    left = len(reports) - len(chosen)
+    more = f'<p class="quiet">… {left:,} more plans</p>' if left else ""
+    return (
+        '<section class="card" aria-labelledby="plans"><h2 id="plans">Plans</h2><div class="scroll"><table>'
+        '<thead><tr><th scope="col">Plan</th><th scope="col">Verdict</th><th scope="col">Problems</th></tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>{more}</section>"
+    )
+
+
+def _worst(reports: Sequence[Report], number: int) -> list[int]:
+    """Which reports are shown: at most `number`, those with the worst problems, in their order."""
+    if len(reports) <= number:
+        return list(range(len(reports)))
+
+    def badness(at: int) -> tuple[int, int]:
+        levels = [LEVELS.index(problem.level) for problem in reports[at].problems]
+        return (min(levels, default=len(LEVELS)), at)
+
+    return sorted(sorted(range(len(reports)), key=badness)[:number])
+
+
+def _section(at: int, report: Report, why: Why, room: int) -> str:
+    root = read_message(report.content)
+    room -= _FRAME + 2 * size(escape(_name(report)))
+    chosen = _chosen(report.problems, at, why, int(room * _PROBLEMS_SHARE))
+    lines = "".join(line(report.problems[i], f"{at}-{i}") for i in chosen)
+    if root is None:
+        tree = _unread(report, chosen, at, why)
+        room -= size(tree)
+    else:
+        tree = _tree(report, root, chosen, at, why, room - size(lines))
+    left = len(report.problems) - len(chosen)
+    more = (
+        f'<p class="quiet">… {left:,} more problems, left out to keep this page small</p>'
+        if left
+        else ""
+    )
+    listed = f'<ol class="list">{lines}</ol>{more}' if report.problems else "<p>No problems.</p>"
+    return (
+        f'<section class="card" aria-labelledby="plan{at}"><h2 id="plan{at}">{escape(_name(report))}</h2>'
+        f"<p>{_verdict(report.ok)} {_counts(report.problems)}</p>"
+        f'<div class="sides"><details class="found" open><summary><h3>Problems</h3></summary>{listed}</details>'
+        f'<div class="shape"><h3>Plan</h3>{tree}</div></div></section>'
+    )
+
+
+def _chosen(problems: Sequence[Problem], at: int, why: Why, room: int) -> list[int]:
+    """Which problems are shown: the worst that there is room for, in plan order."""
+    order = sorted(range(len(problems)), key=lambda i: LEVELS.index(problems[i].level))
+    found = []
+    for i in order:
+        problem, name = problems[i], f"{at}-{i}"
+        room -= size(line(problem, name)) + size(box(problem, name, why=why, at=problem.path))
+        if room < 0:
+            break
+        found.append(i)
+    return sorted(found)
+
+
+_TREE_TOOLS = (
+    '<div class="tools" data-script hidden><button type="button" data-open="problems">Open problems</button>'
+    '<button type="button" data-open="all">Open all</button>'
+    '<button type="button" data-open="none">Close all</button></div>'
+)
+
+
+def _tree(report: Report, root: Node, chosen: Sequence[int], at: int, why: Why, room: int) -> str:
+    boxes = sum(
+        size(box(p, f"{at}-{i}", why=why, at=p.path))
+        for i, p in ((i, report.problems[i]) for i in chosen)
+    )
+    made = TreePage(root, str(at), room - boxes - size(_TREE_TOOLS))
+    for i in chosen:
+        problem = report.problems[i]
+        made.put(problem, f"{at}-{i}", why=why)
+    made.fill()
+    return _TREE_TOOLS + made.html()
+
+
+def _unread(report: Report, chosen: Sequence[int], at: int, why: Why) -> str:
+    """The problems of a plan of which nothing can be shown."""
+    boxes = "".join(box(report.problems[i], f"{at}-{i}", why=why) for i in chosen)
+    return f"<p>Nothing of this plan can be shown as a tree.</p>{boxes}"

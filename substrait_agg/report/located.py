@@ -1,0 +1,96 @@
+"""The problems of a report with their places in the file, and with the lines around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from substrait_agg.plan.message import read_message, unreadable_at
+from substrait_agg.plan.node import Node, Unreadable
+from substrait_agg.plan.source import json_text
+from substrait_agg.problems import Problem
+from substrait_agg.report.declared_names import function_names
+from substrait_agg.report.excerpt import WIDTH, Line, excerpt
+from substrait_agg.report.places import Region, locate, text_region
+from substrait_agg.report.report import Report
+from substrait_agg.report.visible import cut, visible
+
+UNREADABLE = "PLAN_UNREADABLE"
+_MARGIN = 24
+"""Characters of a long line of the file before the place in question."""
+
+
+class Located:
+    """Problems of one report in its plan's content; everything is worked out when it is first asked for.
+
+    Args:
+        report: the report.
+        problems: those that will be asked for; None for all. Places of many problems take their time.
+    """
+
+    def __init__(self, report: Report, problems: Iterable[Problem] | None = None) -> None:
+        self.report = report
+        self.problems = report.problems if problems is None else tuple(problems)
+
+    def region(self, problem: Problem) -> Region | None:
+        """The part of the content that a problem is about; None where that is the whole of it."""
+        if problem.code == UNREADABLE and self._broken is not None:
+            return self._broken
+        return self._regions.get(problem.path)
+
+    def lines(self, problem: Problem, width: int = WIDTH) -> list[Line]:
+        """The lines around a problem; of JSON that cannot be read, the line of the file. None if there is no plan."""
+        if problem.code == UNREADABLE:
+            return self._source(width)
+        if self._message is None:
+            return []
+        return excerpt(self._message, self._names, problem.path, width)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the plan is JSON."""
+        return self._text is not None
+
+    @cached_property
+    def _text(self) -> str | None:
+        try:
+            return json_text(self.report.content)
+        except Unreadable:
+            return None
+
+    @cached_property
+    def _broken(self) -> Region | None:
+        """Where reading stops; the offsets of text that is no Unicode are bytes."""
+        at = unreadable_at(self.report.content)
+        if at is None:
+            return None
+        if self._text is not None:
+            return text_region(self._text, min(at, max(len(self._text) - 1, 0)))
+        return Region(at, min(at + 1, len(self.report.content)))
+
+    @cached_property
+    def _regions(self) -> dict[str, Region]:
+        return locate(self.report.content, (p.path for p in self.problems))
+
+    @cached_property
+    def _message(self) -> Node | None:
+        return read_message(self.report.content)
+
+    @cached_property
+    def _names(self) -> dict[int, str]:
+        return {} if self._message is None else function_names(self._message)
+
+    def _source(self, width: int) -> list[Line]:
+        """The line of a JSON file that cannot be read, with its number, cut around the place in question."""
+        if self._text is None or self._broken is None or not self._text:
+            return []
+        at = self._broken.start
+        start = self._text.rfind("\n", 0, at) + 1
+        shown = max(start, at - _MARGIN) if at - start > width // 2 else start
+        end = self._text.find("\n", at)
+        end = min(shown + width - 12, len(self._text) if end < 0 else end)
+        number = f"{self._broken.line} | "
+        before = visible(self._text[shown:at].replace("\t", " "))
+        rest = visible(self._text[at : max(end, at)].replace("\t", " "))
+        mark = len(number) + len(before)
+        return [Line(cut(f"{number}{before}{rest}", width), True, mark, mark + 1)]

@@ -1,0 +1,183 @@
+"""What there is to say about problem and error codes: for the terminal, for programs, and for the docs page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from textwrap import shorten
+from typing import Any
+
+from substrait_agg.error_codes import ORIGINS, ErrorCode
+from substrait_agg.functions.sections import Section, code
+from substrait_agg.functions.tables import markdown as markdown_of
+from substrait_agg.functions.tables import plain, record
+from substrait_agg.functions.tables import text as text_of
+from substrait_agg.problem_kinds import Area, ProblemKind
+from substrait_agg.problems import Problem
+from substrait_agg.report.problem_examples import FOLDER, GENERATED, PREPARED, example
+
+Examine = Callable[[str], Iterable[Problem]]
+"""What validation finds in a plan, given as protobuf-JSON."""
+
+AREAS: dict[Area, str] = {
+    "plans": "Plans",
+    "relations": "Relations",
+    "expressions": "Expressions and functions",
+    "aggregates": "Aggregates and measures",
+}
+"""Area of the table of problems -> its heading."""
+
+HOME = f"../substrait_agg/report/{FOLDER}"
+"""Where the files of the examples are, seen from the docs page."""
+
+FIRST_WORDS = 52
+SHORT_PLAN = 12
+"""Lines up to which an example is shown unfolded."""
+
+
+def reported(kind: ProblemKind, examine: Examine) -> Problem | None:
+    """The problem as its example raises it; None where the example is not written down or needs preparation."""
+    plan = example(kind.code)
+    if plan is None or kind.code in PREPARED:
+        return None
+    return next((p for p in examine(plan) if p.code == kind.code), None)
+
+
+def _lines(problem: Problem) -> str:
+    """The problem as ``validate`` prints it."""
+    where = f" at {problem.path}" if problem.path else ""
+    return f"{problem.level}[{problem.code}]{where}: {problem.message}\nhelp: {problem.help}"
+
+
+def _levels(kind: ProblemKind) -> str:
+    same = kind.lenient == kind.strict
+    return kind.lenient if same else f"{kind.lenient}, in strict mode {kind.strict}"
+
+
+# --- overview ----------------------------------------------------------------------------------
+
+
+def overview(kinds: Sequence[ProblemKind], errors: Sequence[ErrorCode], width: int) -> str:
+    """Tables of the problems and errors for the terminal."""
+    sections = (_area_section(area, kinds) for area in AREAS)
+    return text_of((*(s for s in sections if s.rows), *_error_sections(errors)), width)
+
+
+def _area_section(area: Area, kinds: Sequence[ProblemKind], *, linked: bool = False) -> Section:
+    rows = tuple(
+        (
+            f"[{code(k.code)}](#{k.code.lower()})" if linked else k.code,
+            k.lenient,
+            k.strict,
+            shorten(k.message, FIRST_WORDS, placeholder=" ..."),
+        )
+        for k in kinds
+        if k.area == area
+    )
+    return Section(AREAS[area], ("code", "lenient", "strict", "message"), rows)
+
+
+def _error_sections(errors: Sequence[ErrorCode]) -> Iterator[Section]:
+    for origin, title in ORIGINS.items():
+        rows = tuple((code(e.code), e.meaning, e.help) for e in errors if e.origin == origin)
+        if rows:
+            yield Section(title, ("code", "what it says", "what to do"), rows)
+
+
+# --- one code ----------------------------------------------------------------------------------
+
+
+def kind_page(kind: ProblemKind, examine: Examine, width: int) -> str:
+    """Everything about one problem for the terminal."""
+    plan, found = example(kind.code), reported(kind, examine)
+    facts = (
+        ("level", _levels(kind)),
+        ("message", kind.message),
+        ("help", kind.help),
+        ("why", kind.why),
+        ("example", plain(GENERATED.get(kind.code, PREPARED.get(kind.code, "")))),
+    )
+    parts = [f"{kind.code} ({AREAS[kind.area].lower()})\n\n{record(facts, width)}"]
+    if plan is not None:
+        parts.append(f"The smallest plan that raises it:\n\n{plan.rstrip()}")
+    if found is not None:
+        parts.append(f"What validate says of it:\n\n{_lines(found)}")
+    return "\n\n".join(parts)
+
+
+def error_page(error: ErrorCode, width: int) -> str:
+    """Everything about one error that is not about a plan, for the terminal."""
+    facts = (("meaning", error.meaning), ("help", error.help))
+    return f"{error.code} ({ORIGINS[error.origin].lower()})\n\n{record(facts, width)}"
+
+
+# --- JSON --------------------------------------------------------------------------------------
+
+
+def document(
+    kinds: Sequence[ProblemKind], errors: Sequence[ErrorCode], examine: Examine
+) -> Mapping[str, Any]:
+    """Problems and errors as JSON-ready values; an example is the text of a plan."""
+    return {
+        "problems": [_kind_entry(kind, examine) for kind in kinds],
+        "errors": [
+            {"code": e.code, "origin": e.origin, "meaning": e.meaning, "help": e.help}
+            for e in errors
+        ],
+    }
+
+
+def _kind_entry(kind: ProblemKind, examine: Examine) -> Mapping[str, Any]:
+    found = reported(kind, examine)
+    return {
+        "code": kind.code,
+        "area": kind.area,
+        "level": {"lenient": kind.lenient, "strict": kind.strict},
+        "message": kind.message,
+        "help": kind.help,
+        "why": kind.why,
+        "example": example(kind.code),
+        "example_is": GENERATED.get(kind.code, PREPARED.get(kind.code)),
+        "reported": None if found is None else found.as_dict(),
+    }
+
+
+# --- Markdown ----------------------------------------------------------------------------------
+
+
+def markdown(kinds: Sequence[ProblemKind], errors: Sequence[ErrorCode], examine: Examine) -> str:
+    """Problems and errors as Markdown: per area a table and an entry for each code, then the tables of errors."""
+    parts: list[str] = []
+    for area in AREAS:
+        section = _area_section(area, kinds, linked=True)
+        if section.rows:
+            parts.append(markdown_of((section,), 2))
+            parts += [_entry(kind, examine) for kind in kinds if kind.area == area]
+    if errors:
+        parts.append("## Errors that are not about plans")
+        parts.append(markdown_of(tuple(_error_sections(errors)), 3))
+    return "\n\n".join(parts)
+
+
+def _entry(kind: ProblemKind, examine: Examine) -> str:
+    facts = ("level", _levels(kind)), ("message", code(kind.message)), ("help", code(kind.help))
+    said = "\n".join(f"- {name}: {text}" for name, text in facts)
+    lines = [f"### {code(kind.code)}", said, kind.why]
+    lines += _example(kind)
+    found = reported(kind, examine)
+    if found is not None:
+        lines.append(f"```text\n{_lines(found)}\n```")
+    return "\n\n".join(line for line in lines if line)
+
+
+def _example(kind: ProblemKind) -> Iterator[str]:
+    plan = example(kind.code)
+    if plan is None:
+        yield f"Example: {GENERATED[kind.code]}."
+        return
+    more = f", {plain(PREPARED[kind.code])}" if kind.code in PREPARED else ""
+    said = f"The smallest plan that raises it{more}"
+    block = f"[{kind.code}.json]({HOME}/{kind.code}.json):\n\n```json\n{plan.rstrip()}\n```"
+    if plan.count("\n") <= SHORT_PLAN:
+        yield f"{said}, {block}"
+    else:
+        yield f"<details><summary>{said}</summary>\n\n{block}\n\n</details>"

@@ -1,0 +1,280 @@
+"""Debezium change events as weighted rows: the row before at weight -1, the row after at weight 1.
+
+An event is one JSON text, with or without the schema part around it. Its values are written in forms that the event itself does
+not tell (a decimal as bytes or text, a timestamp as a number of some unit), so the source has to say which, where
+its table has such columns. Source: https://debezium.io/documentation/reference/stable/connectors/postgresql.html
+("Change event values", "Data type mappings").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as st
+
+from substrait_agg.errors import InputRefused
+from substrait_agg.flow.graph import TableOrigin
+from substrait_agg.operator.names import WEIGHT
+from substrait_agg.plan.types import Type
+from substrait_agg.spark.literals import zoneless
+from substrait_agg.spark.schema import in_text, to_spark
+from substrait_agg.spark.specs import SourceSpec
+
+VALUE = "value"
+"""The column of events: of lines of text, and of messages of Kafka."""
+
+TOOK, BROUGHT = ("u", "d"), ("c", "r", "u")
+"""Operations with a row before, and those with a row after."""
+
+PER_MICROSECOND = {"ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}
+"""Unit of a number -> by what it is multiplied and divided to be microseconds."""
+
+WHOLE_NUMBER = "^-?[0-9]+$"
+_CORRUPT = "__corrupt"
+_WHOLE = "decimal(38,0)"
+_LOWER_DIGITS = 19
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a column is written in events: the type that Spark parses it as, and what makes the plan's value of that."""
+
+    parsed: st.DataType
+    convert: Callable[[Column], Column] = lambda column: column
+
+
+def change_rows(events: DataFrame, origin: TableOrigin, spec: SourceSpec) -> DataFrame:
+    """The rows that events take away and bring.
+
+    Args:
+        events: the column ``value``, a JSON text or its bytes; null (a tombstone) says nothing.
+        origin: the columns that are read.
+        spec: says how decimals and times are written.
+
+    Returns:
+        The columns by name and ``__weight``, 1 or -1. While rows are read, these fail the batch: ``ENVELOPE_INVALID``,
+        ``OPERATION_UNKNOWN``, ``ROW_BEFORE_MISSING``, ``ROW_AFTER_MISSING``, ``COLUMN_MISSING``, ``VALUE_OUT_OF_RANGE``.
+
+    Raises:
+        InputRefused: ``ENCODING_MISSING``, ``ENCODING_NOT_SUPPORTED``.
+    """
+    table = ".".join(origin.table)
+    readings = [
+        _reading(n, t, spec, table) for n, t in zip(origin.names, origin.types, strict=True)
+    ]
+    row = st.StructType(
+        [st.StructField(n, r.parsed) for n, r in zip(origin.names, readings, strict=True)]
+    )
+    text = F.col(VALUE).cast("string")
+    present = events.select(text.alias("t")).where(~F.trim("t").isin("", "null"))
+    parsed = present.select(
+        "t", F.from_json("t", _envelope(row), {"columnNameOfCorruptRecord": _CORRUPT}).alias("e")
+    )
+    e = F.col("e")
+    inner = F.coalesce(e["payload"], F.struct(e["before"], e["after"], e["op"]))
+    opened = parsed.select("t", e[_CORRUPT].alias("corrupt"), inner.alias("e")).select(
+        "t", "corrupt", "e.*"
+    )
+    checked = opened.where(_sound(origin.names, table))
+    sides = F.array(*(_side(*s) for s in (("before", TOOK, -1), ("after", BROUGHT, 1))))
+    exploded = checked.select(F.explode(F.array_compact(sides)).alias("s"))
+    columns = [
+        r.convert(F.col("s.row").getField(n)).alias(n)
+        for n, r in zip(origin.names, readings, strict=True)
+    ]
+    return exploded.select(*columns, F.col("s.weight").alias(WEIGHT))
+
+
+def _envelope(row: st.StructType) -> st.StructType:
+    sides = [st.StructField("before", row), st.StructField("after", row)]
+    fields = [*sides, st.StructField("op", st.StringType())]
+    corrupt = st.StructField(_CORRUPT, st.StringType())
+    return st.StructType([st.StructField("payload", st.StructType(fields)), *fields, corrupt])
+
+
+def _side(name: str, operations: Sequence[str], weight: int) -> Column:
+    made = F.struct(F.col(name).alias("row"), F.lit(weight).cast("bigint").alias("weight"))
+    return F.when(F.col("op").isin(*operations), made)
+
+
+# --- what fails a batch ---------------------------------------------------------------------------
+
+
+def _sound(names: Sequence[str], table: str) -> Column:
+    """True, or an error: a condition of a filter, because Spark leaves out columns that nobody reads, but no filter."""
+    op = F.col("op")
+    known = F.coalesce(op.isin(*TOOK, *BROUGHT), F.lit(False))
+    told = F.coalesce(F.concat(F.lit("'"), op, F.lit("'")), F.lit("none"))
+    faults: list[tuple[Column, Column]] = [
+        (F.col("corrupt").isNotNull(), _message("ENVELOPE_INVALID", table, "an event is not JSON, or a value does not fit its column")),
+        (~known, F.concat(_message("OPERATION_UNKNOWN", table, "an event has the operation "), told, F.lit("; c, r, u and d are read"))),
+        (op.isin(*TOOK) & F.col("before").isNull(), _message("ROW_BEFORE_MISSING", table, "an update or delete does not say what the row was")),
+        (op.isin(*BROUGHT) & F.col("after").isNull(), _message("ROW_AFTER_MISSING", table, "an event that brings a row has none")),
+        *(_absent(side, name, table) for side in ("before", "after") for name in names),
+    ]  # fmt: skip
+    broken = reduce(lambda a, b: a | b, (F.coalesce(f, F.lit(False)) for f, _ in faults))
+    message = F.lit("")
+    for fault, text in reversed(faults):
+        message = F.when(fault, text).otherwise(message)
+    return F.when(~broken, F.lit(True)).otherwise(F.raise_error(message).cast("boolean"))
+
+
+def _message(code: str, table: str, text: str) -> Column:
+    return F.lit(f"[{code}] table {table}: {text}")
+
+
+def _absent(side: str, name: str, table: str) -> tuple[Column, Column]:
+    """A column that is null because the row does not have it: looked up in the text only where it is null."""
+    inside = F.coalesce(*(F.get_json_object("t", f"$.{p}{side}") for p in ("payload.", "")))
+    there = F.array_contains(F.json_object_keys(inside), name)
+    fault = F.col(side).isNotNull() & F.col(side).getField(name).isNull() & ~there
+    return fault, _message("COLUMN_MISSING", table, f"the row {side} a change has no column {name}")
+
+
+# --- how values are written -----------------------------------------------------------------------
+
+
+def _reading(name: str, type_: Type, spec: SourceSpec, table: str) -> Reading:
+    special = _SPECIAL.get(type_.kind)
+    if special is not None:
+        return special(name, type_, spec, table)
+    if type_.kind in ("struct", "map", "interval_day", "interval_year", "list"):
+        raise InputRefused(
+            "ENCODING_NOT_SUPPORTED",
+            f"column {name} of table {table} has type {type_}, which is not read from change events",
+            help="leave the column out of the plan, or flatten the events and give op=COLUMN",
+        )
+    return Reading(to_spark(in_text(type_)))
+
+
+def _encoding(key: str, chosen: str, name: str, type_: Type, table: str, forms: str) -> str:
+    if chosen:
+        return chosen
+    raise InputRefused(
+        "ENCODING_MISSING",
+        f"events do not say how they write column {name} of table {table}, which has type {type_}",
+        help=f"add {key}= to the source: {forms}",
+    )
+
+
+def _decimal(name: str, type_: Type, spec: SourceSpec, table: str) -> Reading:
+    forms = "bytes (Debezium's default), or text for strings and numbers"
+    if _encoding("decimals", spec.decimals, name, type_, table, forms) == "text":
+        return Reading(to_spark(type_))
+    return Reading(
+        st.BinaryType(), lambda column: _unscaled(column, type_, f"column {name} of table {table}")
+    )
+
+
+def _unscaled(column: Column, type_: Type, what: str) -> Column:
+    """A decimal of its digits as a signed big-endian number in bytes."""
+    digits = _magnitude(F.hex(column))
+    scale = type_.params[1]
+    zeros = F.repeat(F.lit("0"), F.greatest(F.lit(scale + 1) - F.length(digits), F.lit(0)))
+    padded = F.concat(zeros, digits)
+    cut = F.length(padded) - scale
+    sign = F.when(_negative(F.hex(column)), "-").otherwise("")
+    before, after = F.substr(padded, F.lit(1), cut), F.substr(padded, cut + 1)
+    error = F.raise_error(F.lit(f"[VALUE_OUT_OF_RANGE] {what} has a decimal of more than 16 bytes"))
+    fits = F.octet_length(column).between(1, 16)
+    text = F.when(fits, F.concat(sign, before, F.lit("."), after)).otherwise(error.cast("string"))
+    return F.when(column.isNotNull(), text).cast(to_spark(type_))
+
+
+def _negative(digits: Column) -> Column:
+    return F.substr(digits, F.lit(1), F.lit(1)) >= "8"
+
+
+def _magnitude(digits: Column) -> Column:
+    """The decimal digits of the magnitude of a number of up to 16 bytes in hexadecimal, in two's complement.
+
+    Word by word, as upper * 10^19 + lower: no product on the way has more than 30 digits, and Spark keeps 34.
+    """
+    flipped = F.translate(digits, "0123456789ABCDEF", "FEDCBA9876543210")
+    filled = F.lpad(F.when(_negative(digits), flipped).otherwise(digits), 32, "0")
+    words = [F.conv(F.substr(filled, F.lit(8 * i + 1), F.lit(8)), 16, 10) for i in range(4)]
+    # In two's complement, minus a number is its flipped bits and one.
+    last = words[3].cast(_WHOLE) + F.when(_negative(digits), 1).otherwise(0)
+    listed = F.array(*(w.cast(_WHOLE) for w in (*words[:3], last)))
+    zero = F.lit(0).cast(_WHOLE)
+    base = F.lit(str(10**_LOWER_DIGITS)).cast(_WHOLE)
+
+    def add(sum_: Column, word: Column) -> Column:
+        lower = (sum_["lower"] * F.lit(1 << 32) + word).cast(_WHOLE)
+        carry = F.call_function("div", lower, base)
+        upper = (sum_["upper"] * F.lit(1 << 32) + carry).cast(_WHOLE)
+        return F.struct(upper.alias("upper"), (lower % base).cast(_WHOLE).alias("lower"))
+
+    start = F.struct(zero.alias("upper"), zero.alias("lower"))
+    total = F.aggregate(listed, start, add)
+    lower = F.lpad(total["lower"].cast("string"), _LOWER_DIGITS, "0")
+    return F.ltrim(F.concat(total["upper"].cast("string"), lower), F.lit("0"))
+
+
+def _date(_name: str, _type: Type, _spec: SourceSpec, _table: str) -> Reading:
+    """Days since 1970, or ISO text: told apart by their form."""
+
+    def convert(column: Column) -> Column:
+        days = F.date_add(F.lit("1970-01-01").cast("date"), column.try_cast("int"))
+        return F.when(column.rlike(WHOLE_NUMBER), days).otherwise(
+            _unless_number(column).cast("date")
+        )
+
+    return Reading(st.StringType(), convert)
+
+
+def _unless_number(column: Column) -> Column:
+    return F.when(~column.rlike(WHOLE_NUMBER), column)
+
+
+def _ticks(column: Column, unit: str, what: str) -> Column:
+    """A number of `unit` as microseconds."""
+    times, by = PER_MICROSECOND[unit]
+    number = column.cast("bigint")
+    error = F.raise_error(
+        F.lit(f"[VALUE_OUT_OF_RANGE] {what} has a value finer than a microsecond")
+    )
+    exact = (
+        F.when(number.isNull() | (number % by == 0), number).otherwise(error.cast("bigint"))
+        if by > 1
+        else number
+    )
+    # Not `/`, which is that of doubles.
+    return exact * times if by == 1 else F.call_function("div", exact, F.lit(by))
+
+
+def _instant(name: str, type_: Type, spec: SourceSpec, table: str) -> Reading:
+    """A timestamp without a zone or a time of day: a number of some unit, or ISO text."""
+    what, target = f"column {name} of table {table}", to_spark(type_)
+    unit = _encoding("times", spec.times, name, type_, table, "ms, us, ns for numbers, or text")
+
+    def convert(column: Column) -> Column:
+        if unit == "text":
+            return column.cast(target)
+        ticks = _ticks(column, unit, what)
+        made = (
+            zoneless(ticks)
+            if type_.kind == "precision_timestamp"
+            else F.call_function("time_from_micros", ticks)
+        )
+        return made.cast(target)
+
+    return Reading(st.StringType(), convert)
+
+
+def _zoned(_name: str, type_: Type, _spec: SourceSpec, _table: str) -> Reading:
+    return Reading(st.StringType(), lambda column: column.cast(to_spark(type_)))
+
+
+_SPECIAL: dict[str, Callable[[str, Type, SourceSpec, str], Reading]] = {
+    "decimal": _decimal,
+    "date": _date,
+    "precision_timestamp": _instant,
+    "precision_time": _instant,
+    "precision_timestamp_tz": _zoned,
+}
+"""Kinds whose form in an event has to be told, or is another than in plain JSON."""

@@ -1,0 +1,121 @@
+"""What people read: problems in a line, the plan around them, repeats shortly, colours only on terminals."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from substrait_agg_cli import findings
+from substrait_agg_cli.main import main
+
+PLANS = Path(__file__).parents[2] / "plans"
+Q01 = PLANS / "tpch" / "q01.bin"
+LINE = re.compile(r"^(error|warning|info)\[[A-Z_]+\](?: at \S+)?: .+$")
+
+
+def stderr(*arguments: object, **environment: str) -> str:
+    result = CliRunner(env=environment).invoke(main, ["validate", *(str(a) for a in arguments)])
+    assert result.exit_code < 2, result.stderr
+    return result.stderr
+
+
+def test_a_problem_is_its_line_the_plan_around_it_and_what_to_do(bad_plan: Path) -> None:
+    lines = stderr(bad_plan).splitlines()
+    assert LINE.match(lines[0])
+    assert lines[1].startswith(f"  --> {bad_plan}:1:")
+    assert any(line.startswith("  > ") for line in lines)
+    assert any(set(line.strip()) == {"^"} for line in lines)
+    assert "frobnicate" in "\n".join(lines[2:-2])
+    assert lines[-2].startswith("help: ")
+    assert lines[-1] == ""
+
+
+def test_without_excerpts_a_problem_is_two_lines(bad_plan: Path) -> None:
+    first, second = stderr(bad_plan, "--no-excerpt").splitlines()
+    assert LINE.match(first)
+    assert second.startswith("help: ")
+
+
+def test_repeats_are_one_line_each_and_counted() -> None:
+    text = stderr(Q01)
+    assert text.count("warning[PHASE_UNSPECIFIED]") == 8
+    assert text.count("help: set the phase") == findings.FULL
+    assert text.count("phase: (not written)") == findings.FULL
+    assert "note: PHASE_UNSPECIFIED 8 times: set the phase" in text
+
+
+def test_repeats_are_told_across_plans() -> None:
+    text = stderr(Q01, PLANS / "tpch" / "q01.json")
+    assert text.count("warning[PHASE_UNSPECIFIED]") == 16
+    assert text.count("help: set the phase") == findings.FULL
+    assert "note: PHASE_UNSPECIFIED 16 times" in text
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_excerpts_fit_the_terminal(columns: int) -> None:
+    lines = stderr(Q01, COLUMNS=str(columns)).splitlines()
+    around = [line for line in lines if line.startswith(("    ", "  >"))]
+    assert around
+    assert max(map(len, around)) <= columns
+
+
+def test_colours_are_for_terminals_or_for_those_who_ask(
+    bad_plan: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    plain = stderr(bad_plan)
+    assert "\x1b" not in plain
+    assert "\x1b" not in stderr(bad_plan, "--color", "never")
+    bright = stderr(bad_plan, "--color", "always", NO_COLOR="1")
+    assert "\x1b[31m\x1b[1merror[AGGREGATE_FUNCTION_UNKNOWN]\x1b[0m at " in bright
+    assert re.sub(r"\x1b\[\d+m", "", bright) == plain
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False), ({"NO_COLOR": ""}, True)],
+)
+def test_no_color_and_dumb_terminals_are_respected(
+    environment: dict[str, str], expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert findings.colored("auto") is expected
+    assert findings.colored("always") is True
+    assert findings.colored("never") is False
+
+
+def test_broken_json_is_shown_with_the_line_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text('{\n  "relations": [\n    {"root": ]\n}')
+    text = stderr(path)
+    assert f"  --> {path}:3:14" in text
+    assert '  > 3 |     {"root": ]' in text
+
+
+def test_names_in_a_plan_cannot_steer_the_terminal(good_plan: Path) -> None:
+    """Escapes and line ends in names stay in their line, as text."""
+    plan = json.loads(good_plan.read_text())
+    plan["extensions"][0]["extensionFunction"]["name"] = "\x1b[2Jx\nerror[FAKE]: y"
+    good_plan.write_text(json.dumps(plan))
+    text = stderr(good_plan)
+    assert "\x1b" not in text
+    assert not any(line.startswith("error[FAKE]") for line in text.splitlines())
+    assert "\\x1b[2jx\\nerror[fake]: y" in text.lower()
+
+
+def test_many_plans_end_with_a_summary(good_plan: Path, bad_plan: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.json"
+    other.write_bytes(good_plan.read_bytes())
+    assert (
+        stderr(good_plan, bad_plan, other).splitlines()[-1]
+        == "3 plans, 2 valid, 1 refused; 1 error"
+    )
+    assert "plans," not in stderr(good_plan, bad_plan)

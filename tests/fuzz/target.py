@@ -1,0 +1,50 @@
+"""A coverage-guided fuzz target: ``python -m tests.fuzz.target bytes|fields [libFuzzer options] [corpus folders]``.
+
+``bytes`` changes bytes of plans, ``fields`` changes them field by field and so stays among plans that are well formed on
+the wire. Both assert `properties.check`. Needs atheris (Linux).
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from random import Random
+
+import atheris
+
+STAGES = ("plan", "bind", "flow", "report.order", "report.explained", "report.excerpt")
+"""What is imported later on must be imported here, as only then its coverage is seen."""
+
+with atheris.instrument_imports(include=["substrait_agg"]):
+    for stage in STAGES:
+        import_module(f"substrait_agg.{stage}")
+    from substrait_agg.plan.node import Unreadable
+    from tests.fuzz import messages, mutate, properties
+
+
+def one_input(content: bytes) -> None:
+    """Assert what holds for every input."""
+    properties.check(content)
+
+
+def by_field(content: bytes, most: int, seed: int) -> bytes:
+    """Another plan: one to three fields of this one changed, or one of the samples where this is no plan."""
+    random = Random(seed)
+    try:
+        plan = messages.parsed(content)
+    except Unreadable:
+        plan = messages.parsed(random.choice(mutate.samples()))
+    changed = messages.to_wire(mutate.mutated(plan, random, random.choice((1, 1, 2, 3))))
+    return changed if len(changed) <= most else content[:most]
+
+
+def main(arguments: list[str]) -> None:
+    """Fuzz until the options given to libFuzzer say so; does not return."""
+    kind, *options = arguments
+    custom = {"custom_mutator": by_field} if kind == "fields" else {}
+    atheris.Setup([sys.argv[0], *options], one_input, **custom)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

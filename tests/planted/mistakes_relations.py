@@ -1,0 +1,180 @@
+"""Mistakes in the relations around aggregates: read, filter, project, sort, set, and those that cannot be run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.planted.changes import (
+    NULL,
+    NULLABLE,
+    NUMBER,
+    OUTSIDE,
+    TRUTH,
+    Change,
+    adding,
+    becoming,
+    clearing,
+    copying,
+    dropping,
+    inside,
+    misplacing,
+    quietly,
+    replacing,
+    setting,
+    together,
+    wrapping,
+)
+from tests.planted.mistake import Mistake
+from tests.planted.places import Place, column, first, names_of, relation
+
+READ = relation("read", lambda p: p.message.HasField("named_table"))
+READ_REL = first("Rel", lambda p: p.message.HasField("read"))
+ROWS = relation("read", lambda p: p.message.HasField("virtual_table"))
+MASKED = relation("read", lambda p: p.message.HasField("projection"))
+FILTER = relation("filter")
+SORT = relation("sort")
+PROJECT = relation("project", lambda p: p.message.common.HasField("emit"))
+UNION = relation("set")
+
+SCHEMA = "base_schema.struct.types"
+FLOAT, MONEY, DAY, TIME = 5, 6, 8, 9
+"""Columns of the table."""
+
+COMPUTED = {"if_then": {"ifs": [{"if": TRUTH, "then": NUMBER}]}}
+"""The fields of an ``Expression`` that is not a constant."""
+
+
+def _type(ordinal: int, **kind: Any) -> Change:
+    """Another type of a column of the table; the problem is at the type."""
+    return inside(f"{SCHEMA}[{ordinal}]", becoming(**kind))
+
+
+def _ordered_by_time(place: Place) -> bool:
+    """Whether a measure of the plan is ordered by the table's time."""
+    names = names_of(place.plan).values()
+    return any(name.startswith(("percentile", "any_value")) for name in names)
+
+
+READS = (
+    Mistake("a table with a name too few", "NAMES_COUNT", READ, inside("base_schema", dropping("names"))),
+    Mistake("a table without a schema", "FIELD_MISSING", READ, clearing("base_schema")),
+    Mistake("a table without a name", "TABLE_NAME_MISSING", READ,
+            inside("named_table", clearing("names")), ".names"),
+    Mistake("a read of nothing", "FIELD_MISSING", READ, clearing("named_table")),
+    Mistake("a read of files", "FILES_NOT_ALLOWED", READ,
+            replacing("local_files", items=[{"uri_file": "file:///data/part.parquet"}])),
+    Mistake("a read of a table of an extension", "RELATION_NOT_SUPPORTED", READ,
+            replacing("extension_table"), ".extension_table"),
+    Mistake("a mask beyond the table's columns", "EMIT_OUT_OF_RANGE", MASKED,
+            inside("projection.select.struct_items[-1]", setting(field=OUTSIDE)), producers=("DataFusion",)),
+    Mistake("an output mapping beyond the table's columns", "EMIT_OUT_OF_RANGE", READ, misplacing(OUTSIDE)),
+    Mistake("a best effort filter", "BEST_EFFORT_FILTER", READ,
+            replacing("best_effort_filter", **TRUTH), ".best_effort_filter"),
+    Mistake("a filter of the read that is no condition", "FILTER_NOT_BOOLEAN", READ,
+            replacing("filter", **column(0)), ".filter"),
+    Mistake("a row with a value too few", "ROW_WIDTH", ROWS,
+            inside("virtual_table.expressions[1]", dropping("fields"))),
+    Mistake("a value of another type than its column", "ROW_TYPE_DIFFERS", ROWS,
+            inside("virtual_table.expressions[1].fields[1]", becoming(literal={"i32": 1, "nullable": True})), ".literal"),
+    Mistake("a row with a computed value", "ROW_NOT_CONSTANT", ROWS,
+            inside("virtual_table.expressions[1].fields[1]", becoming(**COMPUTED))),
+)  # fmt: skip
+
+TYPES = (
+    Mistake("a column type that does not say whether it is nullable", "NULLABILITY_MISSING", READ,
+            _type(DAY, date={}), ".date"),
+    Mistake("a column of a variation of its type", "TYPE_VARIATION", READ,
+            _type(FLOAT, fp64={"type_variation_reference": 3, **NULLABLE}), ".fp64"),
+    Mistake("a decimal with a scale above its precision", "VALUE_INVALID", READ,
+            _type(MONEY, decimal={"precision": 5, "scale": 9, **NULLABLE}), ".decimal"),
+    Mistake("a column without a type", "FIELD_MISSING", READ, _type(TIME)),
+    Mistake("a time of nanoseconds", "TIME_DIGITS_NOT_KEPT", relation("read", _ordered_by_time),
+            quietly(f"{SCHEMA}[{TIME}]", becoming(precision_timestamp={"precision": 9, **NULLABLE})),
+            ".base_schema"),
+)  # fmt: skip
+
+FILTERS = (
+    Mistake("a condition that is no condition", "FILTER_NOT_BOOLEAN", FILTER,
+            inside("condition", becoming(**column(0)))),
+    Mistake("a condition that is always true", "FILTER_CONSTANT", FILTER,
+            inside("condition", becoming(**TRUTH)), ".literal"),
+    Mistake("a condition that is null", "FILTER_CONSTANT", FILTER,
+            inside("condition", becoming(**NULL)), ".literal"),
+    Mistake("a filter without a condition", "FIELD_MISSING", FILTER, clearing("condition")),
+    Mistake("a condition that says nothing", "FIELD_MISSING", FILTER, inside("condition", becoming())),
+    Mistake("a filter without an input", "FIELD_MISSING", FILTER, clearing("input")),
+    Mistake("a condition on a column that is not there", "FIELD_OUT_OF_RANGE", FILTER,
+            inside("condition", becoming(**column(OUTSIDE)))),
+    Mistake("an output mapping beyond the filter's columns", "EMIT_OUT_OF_RANGE", FILTER,
+            misplacing(OUTSIDE)),
+)  # fmt: skip
+
+
+PROJECTS = (
+    Mistake("an output mapping beyond the project's columns", "EMIT_OUT_OF_RANGE", PROJECT,
+            misplacing(OUTSIDE)),
+    Mistake("a negative output mapping", "EMIT_OUT_OF_RANGE", PROJECT, misplacing(-1)),
+    Mistake("a projected column that is not there", "FIELD_OUT_OF_RANGE", PROJECT,
+            inside("expressions[0]", becoming(**column(OUTSIDE)))),
+    Mistake("a projected expression that says nothing", "FIELD_MISSING", PROJECT,
+            inside("expressions[0]", becoming())),
+)  # fmt: skip
+
+
+def _computed(place: Place) -> None:
+    """A cast of the sort key in place of the key."""
+    key = place.message.expr.SerializeToString()
+    target = {"type": {"fp64": NULLABLE}, "failure_behavior": 2}
+    becoming(cast=target)(place.child("expr"))
+    place.message.expr.cast.input.MergeFromString(key)
+
+
+def _left_out(place: Place) -> Place:
+    """All columns but the first sort key are the output."""
+    names = place.enclosing("RelRoot").message.names
+    key = place.message.sorts[0].expr.selection.direct_reference.struct_field.field
+    kept = [ordinal for ordinal in range(len(names)) if ordinal != key]
+    place.message.common.emit.output_mapping[:] = kept
+    names[:] = [names[ordinal] for ordinal in kept]
+    return place.child("sorts[0]")
+
+
+SORTS = (
+    Mistake("a sort of the result without direction", "SORT_DIRECTION_MISSING", SORT,
+            inside("sorts[0]", setting(direction=0)), ".direction"),
+    Mistake("a clustered sort of the result", "SORT_DIRECTION_NOT_SUPPORTED", SORT,
+            inside("sorts[0]", setting(direction=5)), ".direction"),
+    Mistake("a sort of the result in a direction that no release has", "VALUE_INVALID", SORT,
+            inside("sorts[0]", setting(direction=9)), ".direction"),
+    Mistake("a sort by an expression", "SORT_KEY_NOT_A_COLUMN", SORT, inside("sorts[0]", _computed)),
+    Mistake("a sort by a column that is not there", "FIELD_OUT_OF_RANGE", SORT,
+            inside("sorts[0].expr", becoming(**column(OUTSIDE)))),
+    Mistake("a sort by nothing", "SORT_KEYS_MISSING", SORT, clearing("sorts")),
+    Mistake("a sort of the result without a key", "FIELD_MISSING", SORT,
+            inside("sorts[0]", clearing("expr"))),
+    Mistake("a sort by a column that the output leaves out", "SORT_KEY_NOT_IN_OUTPUT", SORT, _left_out),
+    Mistake("a sort of a table", "SORT_NO_EFFECT", READ_REL,
+            together(wrapping("sort"), quietly("sort", adding("sorts", expr=column(0), direction=1))),
+            ".sort"),
+)  # fmt: skip
+
+
+def _other_types(place: Place) -> Place:
+    """In the first input, the first column once more in place of the second."""
+    project = next(p for p in place.inside() if p.kind == "ProjectRel")
+    copying("expressions[1]", "expressions[0]")(project)
+    return place.child("inputs[1]")
+
+
+SETS = (
+    Mistake("a union of distinct rows", "RELATION_NOT_SUPPORTED", UNION, setting(op=5), ".op"),
+    Mistake("a set operation that is not said", "RELATION_NOT_SUPPORTED", UNION, setting(op=0), ".op"),
+    Mistake("a set operation that no release has", "VALUE_INVALID", UNION, setting(op=77), ".op"),
+    Mistake("a union of nothing", "FIELD_MISSING", UNION, clearing("inputs")),
+    Mistake("a union of one table", "SET_ONE_INPUT", UNION, dropping("inputs")),
+    Mistake("a union of tables of other types", "UNION_TYPES_DIFFER", UNION, _other_types),
+    Mistake("a limit", "RELATION_NOT_SUPPORTED", READ_REL, wrapping("fetch")),
+    Mistake("a write", "RELATION_NOT_SUPPORTED", READ_REL, wrapping("write")),
+)  # fmt: skip
+
+RELATIONS = (*READS, *TYPES, *FILTERS, *PROJECTS, *SORTS, *SETS)
