@@ -106,10 +106,24 @@ def _check(content: Any, mode: Mode) -> Checked:
     try:
         decoded = decode(content, problems)
     except PlanRefused as refusal:
-        found = dict.fromkeys((*problems.found, *refusal.problems))
-        return Checked(None, None, in_plan_order(found))
+        found = tuple(dict.fromkeys((*problems.found, *refusal.problems)))
+        return Checked(None, None, in_plan_order(_of_no_plan(content, found)))
     bound = bind(decoded, problems)
     return Checked(decoded, None if problems.errors else bound, in_plan_order(problems.found))
+
+
+def _of_no_plan(content: Any, found: tuple[Problem, ...]) -> tuple[Problem, ...]:
+    """What is said of content that could not be decoded.
+
+    Of bytes that are no plan, only that: what they seemed to hold before reading had to stop means nothing. JSON has
+    keys, and one that is misspelt is told.
+    """
+    from substrait_agg.plan.source import json_text, plan_bytes
+
+    unreadable = tuple(problem for problem in found if problem.code == "PLAN_UNREADABLE")
+    if len(unreadable) in (0, len(found)) or json_text(plan_bytes(content)) is not None:
+        return found
+    return unreadable
 
 
 def _known_mode(mode: str) -> Mode:

@@ -17,7 +17,7 @@ from substrait_agg.report.excerpt import WIDTH, Line
 from substrait_agg.report.located import Located
 from substrait_agg.report.report import Report
 from substrait_agg.report.visible import visible
-from substrait_agg_cli.terminal import Color, problem_line, shown_problems
+from substrait_agg_cli.terminal import Color, problem_line
 
 FULL = 2
 """Problems with the same code and the same help that are shown in full; of further ones, only their line."""
@@ -31,7 +31,7 @@ def colored(wanted: Color) -> bool:
     if wanted != "auto":
         return wanted == "always"
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return sys.stderr.isatty() and not plain
+    return sys.stderr is not None and sys.stderr.isatty() and not plain
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class Findings:
 
     def show(self, report: Report) -> None:
         """Write the problems of one report; those like others before them, of this or another report, shortly."""
-        told = [(problem, self._in_full(problem)) for problem in shown_problems(report.problems)]
+        told = [(problem, self._in_full(problem)) for problem in report.problems]
         located = Located(report, (problem for problem, full in told if full))
         for problem, full in told:
             self._echo(self._headline(problem, report.plan if self.several else ""))

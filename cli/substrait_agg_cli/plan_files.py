@@ -16,7 +16,7 @@ SUFFIXES = frozenset((".bin", ".binpb", ".json", ".pb", ".plan", ".protobin", ".
 """What plans in folders are called; a file that is named itself may be called anything."""
 
 # A plan has relations, and JSON that is none has nothing of what only plans have.
-_PLAN_KEY = re.compile(rb'"(?:relations|extensions|extension_?[uU]r[in]s)"')
+_PLAN_KEY = re.compile(rb'"(?:relations|extensions|extension_?[uU]r[in]s)"\s*:')
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -29,8 +29,13 @@ def read_plan(name: str) -> substrait_agg.Plan:
     from substrait_agg.plan.source import MAX_PLAN_BYTES
 
     if name == STDIO:
+        if sys.stdin is None:
+            help = "pipe a plan into it, or give the path of a plan file"
+            raise UsageError("FILE_NOT_READABLE", "stdin is closed", help=help, path=name)
         # One byte more than is read, so that an input without an end is refused and not waited for.
         return substrait_agg.Plan(STDIO, sys.stdin.buffer.read(MAX_PLAN_BYTES + 1))
+    if not name:
+        raise UsageError("FILE_NOT_FOUND", "the path is empty", help="give the path of a plan file")
     return substrait_agg.Plan.from_file(name)
 
 
@@ -38,20 +43,19 @@ def each_plan(names: tuple[str, ...]) -> Iterator[substrait_agg.Plan | UsageErro
     """Every plan once, folders in the order of their paths; what cannot be read is an error in its place."""
     seen: set[str] = set()
     for name in names:
-        for found in _plans_in(name) if _is_folder(name) else (_read(name),):
-            key = found.path if isinstance(found, UsageError) else os.path.normpath(found.name)
+        for found in _plans_in(name) if is_folder(name) else (_read(name),):
+            path = found.path if isinstance(found, UsageError) else found.name
+            key = path if path == STDIO else os.path.normpath(Path(path).absolute())
             if key not in seen:
                 seen.add(key)
                 yield found
 
 
-def _is_folder(name: str) -> bool:
+def is_folder(name: str) -> bool:
+    """Whether plans are looked for in what is named so."""
     try:
-        return Path(name).is_dir()
-    except (
-        OSError,
-        ValueError,
-    ):  # too long for a path, or no path at all: reading it says what is wrong
+        return bool(name) and Path(name).is_dir()
+    except (OSError, ValueError):  # no path, or one too long: reading it says what is wrong
         return False
 
 
@@ -89,7 +93,9 @@ def _files(folder: str) -> list[str]:
 
 
 def _other_json(plan: substrait_agg.Plan) -> bool:
-    """Whether a file in a folder is JSON of another kind, such as a configuration."""
+    """Whether a file in a folder is JSON of another kind, such as a configuration; an empty one is none of any kind."""
     if not plan.name.lower().endswith(".json") or plan.content.startswith(_UTF16):
+        return False
+    if not plan.content.strip():
         return False
     return _PLAN_KEY.search(plan.content) is None

@@ -49,18 +49,9 @@ def problem_line(problem: Problem, plan: str = "") -> str:
     return _error_line(problem.level, problem.code, path, problem.message)
 
 
-def shown_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """The problems that people are told.
-
-    Of what is no plan at all, only that is said: what it seemed to hold before reading had to stop means nothing.
-    """
-    given = tuple(problems)
-    return tuple(p for p in given if p.code == "PLAN_UNREADABLE") or given
-
-
 def show_problems(problems: Iterable[Problem]) -> None:
     """Write problems to stderr."""
-    for problem in shown_problems(problems):
+    for problem in problems:
         show(problem.level, problem.code, problem.path, problem.message, problem.help)
 
 
@@ -101,7 +92,7 @@ class _Guarded(click.Command):
         more["obj"] = debug
         try:
             status = super().main(arguments, *rest, **more)
-            sys.stdout.flush()
+            flush_stdout()
         except Exception as error:  # noqa: BLE001 - the boundary: no traceback unless asked for
             if debug:
                 traceback.print_exc()
@@ -116,6 +107,13 @@ class _Guarded(click.Command):
         """Run the command; a closed stdout is its end, with a status of its own (click's is that of a failure)."""
         try:
             return super().invoke(ctx)
+        except click.UsageError as error:
+            # An option without its value does not say which command it is one of.
+            if error.ctx is None and ctx.invoked_subcommand and isinstance(self, click.Group):
+                error.ctx = click.Context(
+                    self.commands[ctx.invoked_subcommand], ctx, ctx.invoked_subcommand
+                )
+            raise
         except BrokenPipeError:
             _leave_stdout()
             ctx.exit(BROKEN_PIPE)
@@ -150,6 +148,12 @@ def _status_of(error: Exception) -> int:
     message = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
     show("error", "INTERNAL", "", message, "this is a bug; --debug shows where it happened")
     return FAILURE
+
+
+def flush_stdout() -> None:
+    """Write out what stdout holds back, where the process has one."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
 
 
 def _leave_stdout() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from substrait_agg.problems import Mode
 from substrait_agg.report.report import Report, reports_json
 from substrait_agg.report.select import Selection, fails
 from substrait_agg.report.visible import visible
-from substrait_agg_cli.plan_files import each_plan
+from substrait_agg_cli.plan_files import each_plan, is_folder
 from substrait_agg_cli.plans import mode_option
 from substrait_agg_cli.terminal import (
     COLORS,
@@ -27,6 +26,7 @@ from substrait_agg_cli.terminal import (
     WRONG_CALL,
     Color,
     debug_option,
+    flush_stdout,
     show_error,
 )
 
@@ -43,7 +43,7 @@ Examples:
   substrait-agg validate q01.bin
   producer | substrait-agg validate - --format json
   substrait-agg validate plans --ignore 'PHASE_*' --error-on warning
-  substrait-agg validate plans --to plans.sarif
+  substrait-agg validate plans --to plans.sarif --to plans.html --to -
 """
 
 
@@ -54,6 +54,7 @@ class _Run:
     threshold: Level
     reports: list[Report] = field(default_factory=list)
     unread: list[UsageError] = field(default_factory=list)
+    verdicts: list[str] = field(default_factory=list)
 
     @property
     def status(self) -> int:
@@ -78,8 +79,9 @@ class _Run:
     "--output",
     "to",
     metavar="FILE",
-    default=STDIO,
-    help="Write to this file, replaced as a whole; - is stdout.",
+    multiple=True,
+    default=(STDIO,),
+    help="Write to this file, replaced as a whole; - is stdout. Repeatable: each file has the form of its suffix.",
 )
 @click.option(
     "--select",
@@ -118,7 +120,7 @@ def validate(
     plans: tuple[str, ...],
     mode: Mode,
     format: str | None,
-    to: str,
+    to: tuple[str, ...],
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     error_on: Level,
@@ -131,20 +133,45 @@ def validate(
     Exit status: 0 no plan has errors; 1 a plan has; 2 a file cannot be read, or the call is wrong.
     """
     selection = Selection.of(select, ignore)
-    chosen = format or FORMAT_OF_SUFFIX.get(Path(to).suffix.lower(), "text")
+    targets = _targets(to, format)
     findings = None
-    if chosen == "text":
+    if "text" in targets.values():
         from substrait_agg_cli.findings import Findings, colored
 
-        several = len(plans) > 1 or any(Path(name).is_dir() for name in plans)
+        several = len(plans) > 1 or any(is_folder(name) for name in plans)
         findings = Findings(colored(color), excerpt, several)
     run = _Run(error_on)
-    lines = _check_all(run, plans, mode, selection, findings, aloud=to == STDIO)
-    if findings is None:
-        _write([_DOCUMENTS[chosen](run)], to)
-    elif to != STDIO:
-        _write(lines, to)
+    _check_all(run, plans, mode, selection, findings, aloud=targets.get(STDIO) == "text")
+    _refuse_plans_as_targets(run, targets)
+    for name, form in targets.items():
+        if (name, form) != (STDIO, "text"):  # verdicts on stdout have been told one by one
+            _write(_DOCUMENTS[form](run), name)
     click.get_current_context().exit(run.status)
+
+
+def _targets(to: Sequence[str], format: str | None) -> dict[str, str]:
+    """Where reports go, and the form of each.
+
+    Raises:
+        UsageError: one form is asked for in several files.
+    """
+    if format and len(to) > 1:
+        help = "leave out --format; each file has the form of its suffix"
+        raise UsageError("OPTION_CONFLICT", "--format is for a single --to", help=help)
+    return {name: format or FORMAT_OF_SUFFIX.get(Path(name).suffix.lower(), "text") for name in to}
+
+
+def _refuse_plans_as_targets(run: _Run, targets: Iterable[str]) -> None:
+    """Keep plans from being replaced by reports about them.
+
+    Raises:
+        UsageError: a target is one of the plans.
+    """
+    plans = {Path(report.plan).resolve() for report in run.reports if report.plan != STDIO}
+    for name in targets:
+        if name != STDIO and Path(name).is_file() and Path(name).resolve() in plans:
+            message = f"the report would replace the plan {name}"
+            raise UsageError("OPTION_INVALID", message, help="give another file", path="--to")
 
 
 def _check_all(
@@ -155,15 +182,10 @@ def _check_all(
     findings: Findings | None,
     *,
     aloud: bool,
-) -> list[str]:
-    """Check plan after plan; with `findings` each is told at once, its verdict on stdout if `aloud`.
-
-    Returns:
-        The verdicts.
-    """
+) -> None:
+    """Check plan after plan; with `findings` each is told at once, its verdict on stdout if `aloud`."""
     from substrait_agg_cli.findings import summary, verdict
 
-    verdicts = []
     for plan in each_plan(plans):
         if isinstance(plan, UsageError):
             run.unread.append(plan)
@@ -173,41 +195,41 @@ def _check_all(
         run.reports.append(report)
         if findings is not None:
             findings.show(report)
-            verdicts.append(visible(verdict(report)))
+            run.verdicts.append(visible(verdict(report)))
             if aloud:
-                click.echo(verdicts[-1])
+                click.echo(run.verdicts[-1])
     if findings is not None:
         findings.finish()
         if len(run.reports) + len(run.unread) >= MANY:
             click.echo(summary(run.reports, len(run.unread)), err=True)
-    return verdicts
 
 
 def _write(texts: Sequence[str], to: str) -> None:
     if to == STDIO:
         for text in texts:
             click.echo(text)
-        sys.stdout.flush()
+        flush_stdout()
         return
     from substrait_agg.changes import write_text
 
     write_text((f"{text}\n" for text in texts), Path(to))
 
 
-def _sarif(run: _Run) -> str:
+def _sarif(run: _Run) -> Sequence[str]:
     from substrait_agg.report.sarif import reports_sarif
 
-    return reports_sarif(run.reports, run.status, run.unread)
+    return [reports_sarif(run.reports, run.status, run.unread)]
 
 
-def _html(run: _Run) -> str:
+def _html(run: _Run) -> Sequence[str]:
     from substrait_agg.report.html import reports_html
 
-    return reports_html(run.reports)
+    return [reports_html(run.reports, run.unread)]
 
 
-_DOCUMENTS: dict[str, Callable[[_Run], str]] = {
-    "json": lambda run: reports_json(run.reports),
+_DOCUMENTS: dict[str, Callable[[_Run], Sequence[str]]] = {
+    "text": lambda run: run.verdicts,
+    "json": lambda run: [reports_json(run.reports, complete=not run.unread)],
     "sarif": _sarif,
     "html": _html,
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from itertools import accumulate
 
 from substrait_agg.bind.bound import BoundPlan, SortKey
@@ -16,9 +15,7 @@ from substrait_agg.bind.profiles import profile_of
 from substrait_agg.bind.relations import Order, Ordered, OrderKey, bind_relation, projected
 from substrait_agg.bind.walk import index_columns, selected_columns
 from substrait_agg.plan.model import DecodedPlan, Relation
-from substrait_agg.problems import Problem, Problems
-
-_DECLARATION = re.compile(r"extensions\[(\d+)\]")
+from substrait_agg.problems import Problems
 
 DIRECTIONS: dict[str, tuple[bool, bool]] = {
     "asc_nulls_first": (False, True),
@@ -39,17 +36,9 @@ def bind(plan: DecodedPlan, problems: Problems) -> BoundPlan | None:
     Returns:
         The bound plan, or None when `problems` holds an error.
     """
-    before = len(problems.found)
     profile = profile_of(plan.producer, versioned=plan.version is not None)
-    bound: BoundPlan | None = deep_call(_bound, plan, Context(problems, profile))
-    # Declarations come before relations in a plan, but are looked at where they are used.
-    problems.found[before:] = sorted(problems.found[before:], key=_declarations_first)
-    return bound
-
-
-def _declarations_first(problem: Problem) -> tuple[bool, int]:
-    found = _DECLARATION.match(problem.path)
-    return (False, int(found[1])) if found else (True, 0)
+    made: BoundPlan | None = deep_call(_bound, plan, Context(problems, profile))
+    return made
 
 
 def _bound(plan: DecodedPlan, context: Context) -> BoundPlan | None:

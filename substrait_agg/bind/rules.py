@@ -29,7 +29,7 @@ from substrait_agg.functions.aggregates import MAINTAINED, WINDOW_FUNCTIONS, fin
 from substrait_agg.functions.derive import FLOATS
 from substrait_agg.functions.scalars import SCALAR_NAMES
 from substrait_agg.plan import model
-from substrait_agg.plan.types import BOOL, FP64
+from substrait_agg.plan.types import BOOL, FP64, Type
 
 Rule = Callable[[Draft, Context], bool]
 
@@ -220,7 +220,7 @@ def bind_measure(
     if type_.kind == "unknown" or not all(passed.values()):
         return None
     if type_.kind == "decimal" and ("OVERFLOW", "SILENT") in options:
-        type_ = type_.as_nullable()  # a decimal that does not fit is null
+        type_ = _silenced(type_, draft, context)
     order, constants = settle_order(row, draft.order, matched)
     chosen = dict(sorted((*options, *draft.decided)))
     made = BoundMeasure(
@@ -230,6 +230,16 @@ def bind_measure(
         draft.user.key if draft.user else "",
     )  # fmt: skip
     return _finished(made, draft, matched, context)
+
+
+def _silenced(type_: Type, draft: Draft, context: Context) -> Type:
+    """The type of a decimal that is null where it does not fit."""
+    if not type_.nullable and draft.measure.output_type is not None:
+        context.report(
+            "NULL_BY_OPTION", f"{draft.measure.path}.output_type",
+            function=draft.name, declared=type_, option="OVERFLOW",
+        )  # fmt: skip
+    return type_.as_nullable()
 
 
 def _finished(

@@ -299,7 +299,7 @@ def _selection(node: Node, body: Node, context: Context) -> Expression:
         return Unsupported("selection", node.path)
     if segment is None:
         return refused(body, kind, context)
-    steps = _steps(segment, context)
+    steps = _steps(segment)
     if steps is None or not isinstance(steps[0], int):
         context.report("EXPRESSION_NOT_SUPPORTED", segment.path, kind="reference without a column")
         return Unsupported("selection", node.path)
@@ -313,7 +313,7 @@ def _part_of_expression(node: Node, body: Node, root: str | None, context: Conte
     return Unsupported("selection", node.path, *inside(body))
 
 
-def _steps(segment: Node | None, context: Context) -> tuple[Any, ...] | None:
+def _steps(segment: Node | None) -> tuple[Any, ...] | None:
     """From the outermost to the innermost part; None where a part is not said."""
     steps: list[Any] = []
     while segment is not None:

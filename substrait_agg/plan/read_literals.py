@@ -13,7 +13,9 @@ from substrait_agg.plan.read_types import REMOVED_TIMES, type_of, valid_paramete
 from substrait_agg.plan.types import INTEGER_BITS, Type
 
 _DECIMAL_BYTES, _UUID_BYTES = 16, 16
-_MICROSECONDS = 6
+_MICROSECONDS, _SECONDS_DIGITS = 6, 12
+_DAY = 24 * 60 * 60
+_INT, _BIGINT = range(-(2**31), 2**31), (-(2**63), 2**63)
 _UNKNOWN = Type("user_defined", name="unknown")
 
 Value = tuple[Type, Any]
@@ -75,12 +77,23 @@ def _small_integer(node: Node, name: str, context: Context) -> Value:
 
 def _removed_time(node: Node, name: str, context: Context) -> Value:
     context.removed(node, name, "0.88")
-    return Type(REMOVED_TIMES[name], params=(_MICROSECONDS,)), node.number(name)
+    return _ticks(Type(REMOVED_TIMES[name], params=(_MICROSECONDS,)), node.number(name))
 
 
 def _precise_time(node: Node, name: str, context: Context) -> Value:
     body = _body(node, name)
-    return _checked(Type(name, params=(body.number("precision"),))), body.number("value")
+    ticks, digits = body.number("value"), body.number("precision")
+    return _ticks(_checked(Type(name, params=(digits,))), ticks)
+
+
+def _ticks(made: Type, ticks: int) -> Value:
+    """A time of day or a point in time, which is kept in 64 bits of microseconds."""
+    second = 10 ** made.params[0]
+    if made.kind == "precision_time" and not 0 <= ticks < _DAY * second:
+        raise _Invalid("is not within a day")
+    if not _BIGINT[0] * second <= ticks * 10**_MICROSECONDS < _BIGINT[1] * second:
+        raise _Invalid("is beyond what 64 bits of microseconds hold")
+    return made, ticks
 
 
 def _checked(made: Type) -> Type:
@@ -134,7 +147,10 @@ def _decimal(node: Node, name: str, context: Context) -> Value:
 
 
 def _months(body: Node) -> int:
-    return body.number("years") * 12 + body.number("months")
+    months = body.number("years") * 12 + body.number("months")
+    if months not in _INT:
+        raise _Invalid("has more months than 32 bits hold")
+    return months
 
 
 def _interval_year(node: Node, name: str, context: Context) -> Value:
@@ -151,7 +167,10 @@ def _day_parts(body: Node, context: Context) -> tuple[int, int, int]:
     if not precision and not subseconds:
         precision = _MICROSECONDS
     _checked(Type("interval_day", params=(precision,)))
-    return precision, days, seconds * 10**precision + subseconds
+    ticks = seconds * 10**precision + subseconds
+    if abs(ticks) >= 10 ** (_SECONDS_DIGITS + precision):
+        raise _Invalid(f"has seconds of more than {_SECONDS_DIGITS} digits")
+    return precision, days, ticks
 
 
 def _interval_day(node: Node, name: str, context: Context) -> Value:
@@ -212,6 +231,10 @@ def _map(node: Node, name: str, context: Context) -> Value:
     values = _constants([_body(pair, "value").result for pair in pairs])
     if not pairs:
         raise _Invalid("is empty; empty_map says its type")
+    if any(key.value is None for key in keys):
+        raise _Invalid("has a null among its keys")
+    if len({repr(key.value) for key in keys}) < len(keys):
+        raise _Invalid("has a key twice")
     made = Type("map", children=(_common_type(keys), _common_type(values)))
     entries = zip(keys, values, strict=True)
     return made, tuple((key.value, value.value) for key, value in entries)

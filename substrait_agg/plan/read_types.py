@@ -43,7 +43,7 @@ def read_type(node: Node, context: Context) -> Type:
     kind = node.which("kind")
     if kind == "user_defined_type_reference":
         context.removed(node, kind, "0.97")
-        return _extension_type(node.number(kind), True, context)
+        return _extension_type(node, kind, True, context)
     body = node.message(kind) if kind else None
     if kind is None or body is None:
         context.missing(node, "kind")
@@ -67,7 +67,7 @@ def type_of(kind: str, body: Node, context: Context) -> Type:
     """The type of a member `kind` of ``Type``, from its own message such as ``Type.I32``."""
     nullable = _nullable(kind, body, context)
     if kind == "user_defined":
-        made = _extension_type(body.number("type_reference"), nullable, context)
+        made = _extension_type(body, "type_reference", nullable, context)
     elif kind in _NESTED:
         made = Type(kind, nullable, children=_children(kind, body, context))
     elif kind in REMOVED_TIMES:
@@ -120,10 +120,13 @@ def valid_parameters(kind: str, params: tuple[int, ...]) -> bool:
     return 0 <= params[0] <= _MAX_PRECISION
 
 
-def _extension_type(anchor: int, nullable: bool, context: Context) -> Type:
+def _extension_type(node: Node, field: str, nullable: bool, context: Context) -> Type:
+    anchor = node.number(field)
     declared = context.types.get(anchor)
     if declared is None:
-        return Type("user_defined", nullable, name=f"type anchor {anchor}")
+        reason = f"is {anchor}, under which the plan declares no type"
+        context.report("VALUE_INVALID", node.at(field), field=field, reason=reason)
+        return BROKEN
     if declared.urn in ("unsigned_integers", None) and declared.name in ("u8", "u16", "u32", "u64"):
         return Type(declared.name, nullable)
     name = f"{declared.urn}:{declared.name}" if declared.urn else declared.name

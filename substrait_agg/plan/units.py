@@ -60,7 +60,7 @@ def ordered_units(entries: list[Node], context: Context) -> tuple[list[Unit], di
             context.missing(entry, "root")
         _add_entry(units, index, entry)
     for unit in units.values():
-        _find_references(unit, units, len(entries), context)
+        _find_references(unit, units, context)
     done: list[Unit] = []
     for unit in units.values():
         _visit(unit, units, done, context)
@@ -78,7 +78,7 @@ def _add_entry(units: dict[Key, Unit], index: int, entry: Node) -> None:
             units[key] = Unit(key, preorder(node))
 
 
-def _find_references(unit: Unit, units: dict[Key, Unit], count: int, context: Context) -> None:
+def _find_references(unit: Unit, units: dict[Key, Unit], context: Context) -> None:
     for node in unit.order:
         key = _reference(node, unit.key[1])
         if key is None:

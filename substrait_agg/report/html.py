@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from substrait_agg.errors import SubstraitAggError
 from substrait_agg.plan.message import read_message
 from substrait_agg.plan.node import Node
 from substrait_agg.problem_kinds import LEVELS
@@ -25,6 +26,8 @@ MAX_PAGE = 300_000
 _ROOM = 285_000
 _SMALLER = 0.8
 _MAX_ROWS = 250
+_MAX_NAME = 200
+_MAX_FAILURES = 50
 _MAX_INSIDE = 60
 """Problems of a page that have their reasons beside them; those of more are told once per code."""
 _SECTION = 6_000
@@ -35,30 +38,32 @@ _PROBLEMS_SHARE = 0.6
 _FRAME = 1_500
 
 
-def reports_html(reports: Sequence[Report]) -> str:
+def reports_html(reports: Sequence[Report], failures: Sequence[SubstraitAggError] = ()) -> str:
     """Reports of any number of plans as one self-contained HTML document.
 
     Args:
         reports: of the plans, in the order they are shown.
+        failures: files that could not be read.
     """
     room = float(_ROOM)
     while True:
-        made = _made(reports, int(room))
+        made = _made(reports, failures, int(room))
         if size(made) < MAX_PAGE:
             return made
         room *= _SMALLER
 
 
-def _made(reports: Sequence[Report], room: int) -> str:
+def _made(reports: Sequence[Report], failures: Sequence[SubstraitAggError], room: int) -> str:
     script = asset("html.js")
-    title = _title(reports)
+    title = _title(reports, len(failures))
     room -= size(page(title, "", script))
     every = [problem for report in reports for problem in report.problems]
-    head = _header(reports, every, title) + _filters(every)
+    head = _header(reports, title, ok=not failures) + _filters(every)
+    unread = _failures(failures)
     table = _table(reports, frozenset(range(len(reports))))
     meaning, told = reasons(every, int(room * _REASONS_SHARE))
     why = Why(told, inside=len(every) <= _MAX_INSIDE)
-    room -= size(head) + size(table) + size(meaning)
+    room -= size(head) + size(unread) + size(table) + size(meaning)
     chosen = _worst(reports, max(1, room // _SECTION))
     table = _table(reports, frozenset(chosen))
     sections = []
@@ -72,12 +77,15 @@ def _made(reports: Sequence[Report], room: int) -> str:
         if left
         else ""
     )
-    body = f'{head}<main id="main" tabindex="-1">{table}{"".join(sections)}{more}{meaning}</main>{_PATH_BAR}'
+    body = f'{head}<main id="main" tabindex="-1">{unread}{table}{"".join(sections)}{more}{meaning}</main>{_PATH_BAR}'
     return page(title, body, script)
 
 
-def _title(reports: Sequence[Report]) -> str:
+def _title(reports: Sequence[Report], unread: int) -> str:
     refused = sum(not report.ok for report in reports)
+    if unread:
+        refusals = f"{refused:,} of {len(reports):,} plans refused, " if refused else ""
+        return f"{refusals}{_files(unread)} could not be read"
     if len(reports) == 1:
         return "The plan is refused" if refused else "The plan is valid"
     return (
@@ -87,8 +95,28 @@ def _title(reports: Sequence[Report]) -> str:
     )
 
 
+def _files(number: int) -> str:
+    return "1 file" if number == 1 else f"{number:,} files"
+
+
+def _failures(failures: Sequence[SubstraitAggError]) -> str:
+    """What could not be read, and why."""
+    if not failures:
+        return ""
+    lines = "".join(
+        f"<li>{escape(clipped(failure.path, _MAX_NAME))}: {escape(clipped(failure.message, _MAX_NAME))}</li>"
+        for failure in failures[:_MAX_FAILURES]
+    )
+    left = len(failures) - _MAX_FAILURES
+    more = f"<li>… {left:,} more</li>" if left > 0 else ""
+    return (
+        '<section class="card" aria-labelledby="unread"><h2 id="unread">'
+        f"{_files(len(failures))} could not be read</h2><ul>{lines}{more}</ul></section>"
+    )
+
+
 def _name(report: Report) -> str:
-    return clipped(report.plan, 200) or "plan"
+    return clipped(report.plan, _MAX_NAME) or "plan"
 
 
 def _verdict(ok: bool) -> str:
@@ -99,13 +127,17 @@ def _verdict(ok: bool) -> str:
     )
 
 
-def _counts(problems: Sequence[Problem]) -> str:
-    return badges(Counter(problem.level for problem in problems)) or "no problems"
+def _counts(*reports: Report) -> str:
+    """How many problems there are of each level, then how many more that are not shown."""
+    shown = Counter(problem.level for report in reports for problem in report.problems)
+    hidden = Counter(problem.level for report in reports for problem in report.hidden)
+    return f"{badges(shown)} {badges(hidden, ' not shown')}".strip() or "no problems"
 
 
-def _header(reports: Sequence[Report], every: Sequence[Problem], title: str) -> str:
-    ok = all(report.ok for report in reports)
-    counts = f"<p>{_verdict(ok)} {_counts(every)}</p>" if len(reports) != 1 else ""
+def _header(reports: Sequence[Report], title: str, *, ok: bool) -> str:
+    """The title and the sum; `ok`: whether every file could be read."""
+    ok = ok and all(report.ok for report in reports)
+    counts = f"<p>{_verdict(ok)} {_counts(*reports)}</p>" if len(reports) > 1 else ""
     return f'<header><p class="quiet">Substrait plan validation</p><h1>{escape(title)}</h1>{counts}</header>'
 
 
@@ -146,12 +178,12 @@ def _table(reports: Sequence[Report], linked: frozenset[int]) -> str:
         name = escape(_name(report))
         name = f'<a href="#plan{at}">{name}</a>' if at in linked else name
         rows.append(
-            f"<tr><td>{name}</td><td>{_verdict(report.ok)}</td><td>{_counts(report.problems)}</td></tr>"
+            f"<tr><td>{name}</td><td>{_verdict(report.ok)}</td><td>{_counts(report)}</td></tr>"
         )
     left = len(reports) - len(chosen)
     more = f'<p class="quiet">… {left:,} more plans</p>' if left else ""
     return (
-        '<section class="card" aria-labelledby="plans"><h2 id="plans">Plans</h2><div class="scroll"><table>'
+        '<section class="card" aria-labelledby="plans"><h2 id="plans">Plans</h2><div class="scroll"><table class="plans">'
         '<thead><tr><th scope="col">Plan</th><th scope="col">Verdict</th><th scope="col">Problems</th></tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>{more}</section>"
     )
@@ -185,10 +217,11 @@ def _section(at: int, report: Report, why: Why, room: int) -> str:
         if left
         else ""
     )
-    listed = f'<ol class="list">{lines}</ol>{more}' if report.problems else "<p>No problems.</p>"
+    none = "None is shown." if report.hidden else "No problems."
+    listed = f'<ol class="list">{lines}</ol>{more}' if report.problems else f"<p>{none}</p>"
     return (
         f'<section class="card" aria-labelledby="plan{at}"><h2 id="plan{at}">{escape(_name(report))}</h2>'
-        f"<p>{_verdict(report.ok)} {_counts(report.problems)}</p>"
+        f"<p>{_verdict(report.ok)} {_counts(report)}</p>"
         f'<div class="sides"><details class="found" open><summary><h3>Problems</h3></summary>{listed}</details>'
         f'<div class="shape"><h3>Plan</h3>{tree}</div></div></section>'
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from substrait_agg.problem_kinds import KINDS, LEVELS
+from substrait_agg.problem_kinds import KINDS, LEVELS, Level
 from substrait_agg.problems import Problem
 from substrait_agg.report.page import escape, size
 from substrait_agg.report.tree_constants import clipped
@@ -30,9 +30,9 @@ def badge(level: str, number: int = 0, after: str = "") -> str:
     return f'<span class="badge {level}">{SIGNS[level]} {word}{after}</span>'
 
 
-def badges(counts: Counter[str]) -> str:
-    """The counts of all levels that occur, the worst first."""
-    return " ".join(badge(level, counts[level]) for level in LEVELS if counts[level])
+def badges(counts: Mapping[Level, int], after: str = "") -> str:
+    """The counts of all levels that occur, the worst first, each with what is said `after` it."""
+    return " ".join(badge(level, counts[level], after) for level in LEVELS if counts.get(level))
 
 
 def shown_path(path: str) -> str:

@@ -42,7 +42,7 @@ class Located:
         """The lines around a problem; of JSON that cannot be read, the line of the file. None if there is no plan."""
         if problem.code == UNREADABLE:
             return self._source(width)
-        if self._message is None:
+        if not problem.path or self._message is None:  # huge plans take seconds to be read
             return []
         return excerpt(self._message, self._names, problem.path, width)
 

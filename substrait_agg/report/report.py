@@ -56,10 +56,16 @@ class Report:
         return reports_html((self,))
 
 
-def reports_json(reports: Iterable[Report]) -> str:
-    """Several reports as one JSON document: ``{"valid": bool, "plans": [...]}``."""
+def reports_json(reports: Iterable[Report], *, complete: bool = True) -> str:
+    """Several reports as one JSON document: ``{"valid": bool, "plans": [...]}``.
+
+    Args:
+        reports: of all plans.
+        complete: whether every plan could be read; what could not be is not valid.
+    """
     found = tuple(reports)
-    document = {"valid": all(r.ok for r in found), "plans": [r.as_dict() for r in found]}
+    valid = complete and all(r.ok for r in found)
+    document = {"valid": valid, "plans": [r.as_dict() for r in found]}
     return json_document(document)
 
 

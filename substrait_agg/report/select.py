@@ -31,7 +31,7 @@ class Selection:
             ignored: the same.
 
         Raises:
-            UsageError: a code is unknown, or a pattern fits none.
+            UsageError: a code is unknown, a pattern fits none, or an option names no code.
         """
         if not selected and not ignored:
             return cls()
@@ -54,7 +54,10 @@ def fails(report: Report, level: Level = "error") -> bool:
 
 
 def _codes(option: str, texts: Iterable[str]) -> frozenset[str]:
-    words = (word.strip().upper() for text in texts for word in text.split(","))
+    words = [word.strip().upper() for text in texts for word in text.split(",")]
+    if words and not any(words):
+        help = "name a code, or leave the option out"
+        raise UsageError("CODE_UNKNOWN", "it names no code", help=help, path=option)
     return frozenset(code for word in words if word for code in _matching(option, word))
 
 

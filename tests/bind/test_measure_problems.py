@@ -109,6 +109,9 @@ MISTAKES: list[tuple[str, tuple[str, Json], str, str]] = [
     ("phase of a function without", measure(STD_DEV, SAMPLE, X, output=FP64, phase=1),
      "PHASE_NOT_DECOMPOSABLE", f"{MEASURE}.phase"),
     ("invocation unknown", total(invocation=7), "VALUE_INVALID", f"{MEASURE}.invocation"),
+    ("null where it does not fit", measure("functions_arithmetic_decimal/sum0:dec", value(col("m")),
+     output={"decimal": {"precision": 38, "scale": 2, "nullability": "NULLABILITY_REQUIRED"}},
+     options=[{"name": "overflow", "preference": ["SILENT"]}]), "NULL_BY_OPTION", f"{MEASURE}.output_type"),
     # --- DISTINCT
     ("distinct rows", measure(f"{GENERIC}/count:", output=type_("i64", nullable=False), invocation=2),
      "DISTINCT_NOT_SUPPORTED", f"{MEASURE}.invocation"),

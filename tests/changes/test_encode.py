@@ -90,3 +90,10 @@ def test_equal_names_are_told_apart_in_json() -> None:
     table = pa.table([pa.array([1]), pa.array([2]), pa.array([3])], ["n", "n", "n_1"])
     assert unique_names(table.column_names) == ("n", "n_2", "n_1")
     assert json.loads("".join(row_lines(table))) == {"n": 1, "n_2": 2, "n_1": 3}
+
+
+def test_rows_without_columns_are_lines_without_fields() -> None:
+    rows = pa.RecordBatch.from_struct_array(pa.array([{}] * 3, pa.struct([])))
+    table = pa.Table.from_batches([rows])
+    assert "".join(csv_lines(table, header=False)) == "\n\n\n"
+    assert "".join(row_lines(table)) == "{}\n{}\n{}\n"

@@ -110,9 +110,12 @@ def test_of_random_bytes_only_that_they_are_no_plan_is_said(tmp_path: Path) -> N
     """What a broken plan seems to hold before reading stops is no help to anybody."""
     path = tmp_path / "broken.bin"
     path.write_bytes(b"\xa8\x01\x01\xb0\x01\x02\x0c")
-    for command in ("validate", "explain", "run"):
-        rest = ("--checkpoint", tmp_path / "ck") if command == "run" else ()
-        rest = ("--no-excerpt",) if command == "validate" else rest
+    more: dict[str, list[Any]] = {
+        "validate": ["--no-excerpt"],
+        "explain": [],
+        "run": ["--checkpoint", tmp_path / "ck"],
+    }
+    for command, rest in more.items():
         result = call(command, path, *rest)
         assert result.exit_code == 1
         assert [line.split(":")[0] for line in result.stderr.splitlines()] == [

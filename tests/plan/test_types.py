@@ -289,6 +289,17 @@ def test_unsigned_literals_of_the_standard() -> None:
     assert codes(found)[0][0] == "EXPRESSION_NOT_SUPPORTED"
 
 
+def test_a_type_that_is_not_declared_is_reported_even_if_nothing_uses_the_column() -> None:
+    """Nobody can say what is in such a column, nor how to skip it."""
+    kind = {"user_defined": {"type_reference": 9, "nullability": "NULLABILITY_NULLABLE"}}
+    path = "relations[0].root.input.read.base_schema.struct.types[0].user_defined.type_reference"
+    _, found = read(plan_of(table(kind)))
+    assert codes(found) == [("VALUE_INVALID", path)]
+
+
+NULL_I32 = {"i32": {"nullability": "NULLABILITY_NULLABLE"}}
+
+
 @pytest.mark.parametrize(
     "written",
     [
@@ -302,6 +313,15 @@ def test_unsigned_literals_of_the_standard() -> None:
         {"list": {"values": [{"i32": 1}, {"string": "x"}]}},
         {"var_char": {"value": "abc", "length": 2}},
         {"precision_time": {"precision": 99}},
+        {"precision_timestamp": {"precision": 13, "value": 1}},
+        {"precision_time": {"precision": 3, "value": 86_400_000}},
+        {"precision_time": {"precision": 6, "value": -1}},
+        {"precision_timestamp": {"precision": 0, "value": 2**62}},
+        {"precision_timestamp_tz": {"precision": 3, "value": -(2**63)}},
+        {"interval_year_to_month": {"years": 2**30}},
+        {"interval_day_to_second": {"precision": 1, "subseconds": 2**62}},
+        {"map": {"key_values": [{"key": {"i32": 1}, "value": {"i32": v}} for v in (1, 2)]}},
+        {"map": {"key_values": [{"key": {"null": NULL_I32}, "value": {"i32": 1}}]}},
     ],
     ids=str,
 )
@@ -311,6 +331,23 @@ def test_impossible_literals_are_reported(written: Json) -> None:
     path = f"relations[0].root.input.project.expressions[0].literal.{kind}"
     assert codes(problems) == [("VALUE_INVALID", path)]
     assert isinstance(found, m.Unsupported)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"precision_time": {"precision": 3, "value": 86_399_999}},
+        {"precision_timestamp": {"precision": 6, "value": -(2**63)}},
+        {"precision_timestamp": {"precision": 9, "value": 2**63 - 1}},
+        {"precision_timestamp": {"precision": 0, "value": 253_402_300_799}},
+        {"interval_day_to_second": {"days": 3_650_000, "seconds": -(2**31), "precision": 6}},
+    ],
+    ids=str,
+)
+def test_the_largest_values_of_time_are_literals(written: Json) -> None:
+    found, problems = decoded_expression({"literal": written})
+    assert codes(problems) == []
+    assert isinstance(found, m.Literal)
 
 
 def test_default_values_with_presence_survive_in_binary() -> None:

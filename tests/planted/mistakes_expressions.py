@@ -102,8 +102,11 @@ VALUES = (
 CONVERSIONS = (
     Mistake("a cast that nothing does", "CAST_NOT_SUPPORTED", CAST,
             quietly("cast.type", becoming(date=NULLABLE))),
-    Mistake("a cast to a type that is not known", "TYPE_NOT_SUPPORTED", CAST,
-            quietly("cast.type", becoming(user_defined={"type_reference": 5, **NULLABLE}))),
+    Mistake("a cast to a struct of nothing", "TYPE_NOT_SUPPORTED", CAST,
+            quietly("cast.type", becoming(struct=NULLABLE))),
+    Mistake("a cast to a type that is not declared", "VALUE_INVALID", CAST,
+            inside("cast.type", becoming(user_defined={"type_reference": OUTSIDE, **NULLABLE})),
+            ".user_defined.type_reference"),
     Mistake("a cast without a type", "FIELD_MISSING", CAST, inside("cast", clearing("type"))),
     Mistake("a cast of nothing", "FIELD_MISSING", CAST, inside("cast", clearing("input"))),
     Mistake("a failure behaviour that no release has", "VALUE_INVALID", CAST,

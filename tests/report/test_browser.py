@@ -22,9 +22,11 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 import substrait_agg
+from substrait_agg.errors import UsageError
 from substrait_agg.problems import Problem
 from substrait_agg.report.html import reports_html
 from substrait_agg.report.report import Report
+from substrait_agg.report.select import Selection
 
 pytestmark = pytest.mark.xdist_group("browser")  # one browser, whatever the number of processes
 
@@ -193,6 +195,23 @@ def test_things_to_tap_on_a_phone_are_large_enough(browser: Browser, pages: dict
     assert len(heights) > 50
     assert min(heights) >= 24
     assert sum(height >= 40 for height in heights) > 0.9 * len(heights)
+
+
+def test_names_of_plans_can_be_read_on_a_phone(browser: Browser) -> None:
+    """In the table of plans, counts of problems leave room for names."""
+    some = Selection.of((), ("PHASE_*",)).of_report(report_of("tpch/q01.bin"))
+    failures = [UsageError("FILE_NOT_FOUND", "there is no such file", help="h", path="no.bin")]
+    browser.show(reports_html([some, report_of("tpch/q06.bin")], failures), "small phone")
+    widths = browser.run(
+        "return Array.from(document.querySelectorAll('td:first-child')).map(e => e.clientWidth)"
+    )
+    verdicts = browser.run(
+        "return Array.from(document.querySelectorAll('td:nth-child(2) .badge')).map(e => e.clientHeight)"
+    )
+    assert len(widths) == len(verdicts) == 2
+    assert min(widths) >= 90
+    assert max(verdicts) < 35, "one line each"
+    assert browser.run("return document.documentElement.scrollWidth") == SIZES["small phone"][0]
 
 
 def test_filters_by_level_and_code(browser: Browser, pages: dict[str, str]) -> None:

@@ -336,11 +336,11 @@ def test_what_is_not_shown_is_counted() -> None:
     """A refused plan whose errors are not asked for is never said to have no problems."""
     hidden = (problem("version", "error"), problem("version", "error"))
     page = page_of(Report("x", (), b"", hidden))
-    assert "2 errors not shown" in page.text
-    assert "No problems." not in page.text
-    assert "no problems" not in page.text
+    assert "2 errors not shown" in page.text()
+    assert "No problems." not in page.text()
+    assert "no problems" not in page.text()
     both = page_of(Report("x", (), b"", hidden), Report("y", ()))
-    assert both.text.count("2 errors not shown") >= 2, "in the table and in the section"
+    assert both.text().count("2 errors not shown") >= 2, "in the table and in the section"
 
 
 def test_files_that_could_not_be_read_are_named() -> None:
@@ -350,11 +350,11 @@ def test_files_that_could_not_be_read_are_named() -> None:
     ]
     html = reports_html([report_of("tpch/q06.bin")], failures)
     page = parsed(html)
-    assert "30 files could not be read" in page.text
-    assert "<b>0\\u202e.bin: there is no such file" in page.text
-    assert "plans valid" not in page.of("h1")[0].text
+    assert "30 files could not be read" in page.text()
+    assert "<b>0\\u202e.bin: there is no such file" in page.text()
+    assert "plans valid" not in page.of("h1")[0].text()
     assert len(html.encode()) < MAX_PAGE
-    assert "could not be read" in parsed(reports_html([], failures[:1])).of("h1")[0].text
+    assert "could not be read" in parsed(reports_html([], failures[:1])).of("h1")[0].text()
 
 
 def test_hundreds_of_unreadable_files_fit_the_page() -> None:
