@@ -129,4 +129,4 @@ def refusal(case: Case) -> tuple[str, ...] | None:
     checked = Plan(case.text, AggregatePlan((case,)).text()).check()
     if checked.bound is not None:
         return None
-    return tuple(dict.fromkeys(p.code for p in checked.problems if p.level == "error"))
+    return tuple(sorted({p.code for p in checked.problems if p.level == "error"}))

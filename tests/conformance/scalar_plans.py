@@ -55,8 +55,8 @@ def bind_case(case: Case) -> Bound:
     output = value.type if isinstance(value, Literal) else None
     checked = Plan(case.text, scalar_plan(case, case.call, output)).check()
     if checked.bound is None:
-        codes = dict.fromkeys(p.code for p in checked.problems if p.level == "error")
-        return Bound(case, None, tuple(codes))
+        codes = {p.code for p in checked.problems if p.level == "error"}
+        return Bound(case, None, tuple(sorted(codes)))
     root = checked.bound.root
     if not isinstance(root, BoundProject):
         message = f"{case.text} was bound to {root}"
