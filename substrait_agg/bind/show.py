@@ -27,6 +27,9 @@ POSTFIX: dict[str, str] = {
     "is_null": "IS NULL", "is_not_null": "IS NOT NULL", "is_true": "IS TRUE", "is_false": "IS FALSE",
     "is_not_true": "IS NOT TRUE", "is_not_false": "IS NOT FALSE",
 }  # fmt: skip
+LIKES = frozenset({"like", "ilike"})
+"""Their third argument is the escape character of the pattern."""
+
 INTERVAL_UNITS: dict[str, tuple[str, ...]] = {
     "interval_year": ("MONTHS",),
     "interval_day": ("DAYS", "TICKS"),
@@ -69,6 +72,8 @@ def show(expression: Expr, names: Sequence[str] = ()) -> str:
 
 def _call(call: Call, names: Sequence[str]) -> str:
     arguments = [_inside(a, names) for a in call.arguments]
+    if call.function in LIKES and len(arguments) == 3:
+        return f"{arguments[0]} {INFIX[call.function]} {arguments[1]} ESCAPE {arguments[2]}"
     if call.function in INFIX and len(arguments) > 1:
         return f" {INFIX[call.function]} ".join(arguments)
     if call.function in POSTFIX:

@@ -175,14 +175,27 @@ def check_outputs(outputs: Iterable[str | OutputSpec | Sink], checkpoint: str | 
     """Check that outputs can be opened, before anything is written.
 
     Raises:
-        UsageError: OPTION_INVALID, OUTPUT_EXISTS, OUTPUT_NOT_A_FILE, OUTPUT_NOT_A_FOLDER.
+        UsageError: OPTION_INVALID, OPTION_CONFLICT, OUTPUT_EXISTS, OUTPUT_NOT_A_FILE, OUTPUT_NOT_A_FOLDER.
         StateRefused: OUTPUT_DAMAGED, OUTPUT_RECORD_DAMAGED.
     """
     place = Place(Path(checkpoint), sys.stdout)
+    taken: dict[Path, str] = {}
     for output in outputs:
-        if not isinstance(output, Sink):
-            spec = parse_output(output) if isinstance(output, str) else output
-            OUTPUTS[spec.kind].check(spec, place)
+        if isinstance(output, Sink):
+            continue
+        spec = parse_output(output) if isinstance(output, str) else output
+        OUTPUTS[spec.kind].check(spec, place)
+        if spec.location is not None and not _is_device(spec.location):
+            place_taken = spec.location.resolve()
+            if place_taken in taken:
+                raise _shared(spec, taken[place_taken])
+            taken[place_taken] = spec.kind
+
+
+def _shared(spec: OutputSpec, other: str) -> UsageError:
+    message = f"outputs {other} and {spec.kind} would overwrite each other"
+    help = "give each output a location of its own"
+    return UsageError("OPTION_CONFLICT", message, help=help, path=str(spec.location))
 
 
 class Delivery:
@@ -215,6 +228,8 @@ class Delivery:
         if on_changes is not None:
             record = Record(place.checkpoint / "outputs" / "on-changes.json", "on_changes")
             sinks.append(Callback(on_changes, record, since))
+        # What is there when a run begins is shown at once.
+        self._begun = False
         self._positions: dict[Sink, int | None] = {
             sink: sink.position if sink.keeps_position else since for sink in sinks
         }
@@ -228,7 +243,7 @@ class Delivery:
             progress: how far the run is, for the sinks that tell it.
         """
         changes = lru_cache(maxsize=1)(view.changes)
-        moved = False
+        moved, self._begun = not self._begun, True
         for version in view.versions():
             for sink, position in self._positions.items():
                 if position is not None and version <= position:
@@ -239,7 +254,8 @@ class Delivery:
                 moved = True
         if moved:
             for sink in self._positions:
-                sink.note(progress)
+                if progress is not None:
+                    sink.note(progress)
             showing = (s for s in self._positions if s.live or (show and s.shows_every_version))
             self._finish(view, tuple(showing))
 

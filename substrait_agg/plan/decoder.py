@@ -98,6 +98,8 @@ def _read_version(plan: Node, context: Context) -> None:
     numbers = (version.number(f"{part}_number") for part in ("major", "minor", "patch"))
     major, minor, patch = numbers
     context.version = (major, minor, patch)
+    if not (any(context.version) or context.producer):
+        context.report("VERSION_MISSING", "version")
 
 
 def _free(entries: list[Node], by_key: dict[Key, Unit]) -> list[Node]:

@@ -113,6 +113,7 @@ def test_decimal_results(name: str, left: Type, right: Type, standard: str, arro
         (call("subtract", col("day"), lit(3, MONTHS), output=DATE), "day - INTERVAL '3 MONTHS'", "date?"),
         (call("add", col("day"), lit((2, 0), DAYS), output=STAMP), "day + INTERVAL '2 DAYS'", "precision_timestamp?<6>"),
         (call("like", col("name"), lit("a%", STRING), lit(None, STRING)), "name LIKE 'a%'", "bool?"),
+        (call("like", col("name"), lit("a%", STRING), lit("!", STRING)), "name LIKE 'a%' ESCAPE '!'", "bool?"),
         (call("date_part", lit("YEAR", STRING), col("day"), output=I32), "date_part('year', day)", "i32?"),
         (call("extract", EnumArgument("year", ROOT), col("day"), output=I64), "extract(YEAR, day)", "i64?"),
         (

@@ -69,6 +69,17 @@ def test_every_version_is_shown_once_where_there_is_no_terminal(tmp_path: Path) 
     assert table.count("(1 row)") == table.count("(2 rows)") == 1
 
 
+def test_what_is_there_is_shown_when_a_run_begins(tmp_path: Path) -> None:
+    """A run that goes on and waits for rows does not leave the screen empty."""
+    stdout = io.StringIO()
+    view: Any = Counted(2)
+    delivery = Delivery(["live-csv"], checkpoint=tmp_path / "ckpt", since=2, stdout=stdout)
+    with closing(delivery):
+        delivery.deliver(view)
+        delivery.deliver(view)
+    assert stdout.getvalue() == "n\n0\n1\n"
+
+
 def test_a_file_has_the_newest_version_alone(tmp_path: Path) -> None:
     location = tmp_path / "now.csv"
     assert shown(f"live-csv={location}", io.StringIO(), tmp_path, (1, 3)) == ""

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from substrait_agg.changes import Delivery, Sink, parse_output
+from substrait_agg.changes import Delivery, Sink, check_outputs, parse_output
 from substrait_agg.changes.files import Record
 from substrait_agg.errors import StateRefused, UsageError
 
@@ -265,6 +265,14 @@ def test_wrong_outputs_are_refused_before_anything_runs(text: str, code: str) ->
         parse_output(text)
     assert refused.value.code == code
     assert refused.value.help
+
+
+def test_two_outputs_in_one_file_are_refused(tmp_path: Path) -> None:
+    outputs = [f"stream-json={tmp_path}/out", f"debezium-json={tmp_path}/sub/../out"]
+    with pytest.raises(UsageError) as refused:
+        check_outputs(outputs, tmp_path / "ckpt")
+    assert refused.value.code == "OPTION_CONFLICT"
+    check_outputs([f"stream-json={tmp_path}/out", "stream-json", "batch-table"], tmp_path / "ckpt")
 
 
 def test_a_file_where_a_folder_is_needed_is_refused(tmp_path: Path) -> None:

@@ -127,3 +127,5 @@ def test_version_is_asked_for() -> None:
     decoded, found = read(plan)
     assert (decoded.version, decoded.producer) == (None, "")
     assert [p.code for p in found] == ["VERSION_MISSING"]
+    _, found = read({**plan, "version": {}})
+    assert [p.code for p in found] == ["VERSION_MISSING"]
