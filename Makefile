@@ -27,9 +27,8 @@ browser:
 demo: $(READY) java
 	$(RUN) -m substrait_agg_cli.demo
 
-# One process runs what needs Spark, the other the rest.
 test: $(READY) java browser
-	$(RUN) -m pytest -n 2 --dist loadgroup
+	@.ci/test $(RUN)
 
 # Atheris has wheels for Linux and older Pythons only; without it the coverage-guided fuzzing is skipped.
 soak: $(READY) java

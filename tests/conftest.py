@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Keep all that starts a JVM in one process: two of them slow each other down."""
-    if item.get_closest_marker("spark") or "spark" in getattr(item, "fixturenames", ()):
-        item.add_marker(pytest.mark.xdist_group("spark"))
+    """Mark all that starts a JVM: two of them at a time slow each other down."""
+    if "spark" in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.spark)
 
 
 @pytest.fixture(scope="session")

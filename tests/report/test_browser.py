@@ -28,8 +28,6 @@ from substrait_agg.report.html import reports_html
 from substrait_agg.report.report import Report
 from substrait_agg.report.select import Selection
 
-pytestmark = pytest.mark.xdist_group("browser")  # one browser, whatever the number of processes
-
 PLANS = Path(__file__).parents[2] / "plans"
 ROLLUP = PLANS / "samples/substrait-python/rollup.bin"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
