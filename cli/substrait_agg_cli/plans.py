@@ -10,6 +10,7 @@ import click
 
 import substrait_agg
 from substrait_agg.problems import MODES, Mode
+from substrait_agg.published import write_text
 from substrait_agg_cli.plan_files import read_plan
 from substrait_agg_cli.reading import to_option
 from substrait_agg_cli.terminal import STDIO, debug_option, show_warnings
@@ -59,8 +60,6 @@ def explain(plan: str, mode: Mode, format: str | None, early_retraction: str, to
     if to == STDIO:
         click.echo(_on_screen(text) if chosen == "text" else text, nl=False)
         return
-    from substrait_agg.changes import write_text
-
     write_text((text,), Path(to))
 
 

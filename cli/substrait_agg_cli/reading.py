@@ -11,6 +11,7 @@ import click
 
 import substrait_agg
 from substrait_agg.errors import UsageError
+from substrait_agg.published import write_text
 from substrait_agg_cli.terminal import STDIO, debug_option, existing_folder
 
 VIEW_FORMATS = ("table", "csv", "json", "parquet")
@@ -109,8 +110,6 @@ def _change_encoders() -> dict[str, Encoder]:
 
 
 def _write_text(texts: Iterator[str], to: str) -> None:
-    from substrait_agg.changes import write_text
-
     target: TextIO | Path = sys.stdout if to == STDIO else Path(to)
     write_text(texts, target)
 

@@ -13,6 +13,7 @@ import substrait_agg
 from substrait_agg.errors import UsageError
 from substrait_agg.problem_kinds import LEVELS, Level
 from substrait_agg.problems import Mode
+from substrait_agg.published import write_text
 from substrait_agg.report.report import Report, reports_json
 from substrait_agg.report.select import Selection, fails
 from substrait_agg.report.visible import visible
@@ -210,8 +211,6 @@ def _write(texts: Sequence[str], to: str) -> None:
             click.echo(text)
         flush_stdout()
         return
-    from substrait_agg.changes import write_text
-
     write_text((f"{text}\n" for text in texts), Path(to))
 
 

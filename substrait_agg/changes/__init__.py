@@ -11,7 +11,7 @@ from substrait_agg.changes.outputs import (
     check_outputs,
     parse_output,
 )
-from substrait_agg.changes.sinks import Sink, write_parquet, write_parquet_to, write_text
+from substrait_agg.changes.sinks import Sink, write_parquet, write_parquet_to
 
 __all__ = [
     "OUTPUTS",
@@ -28,5 +28,4 @@ __all__ = [
     "table_lines",
     "write_parquet",
     "write_parquet_to",
-    "write_text",
 ]

@@ -1,63 +1,17 @@
-"""Output files: published whole or not at all, and the record of how far an output got."""
+"""How far an output got, kept in the checkpoint."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from substrait_agg.errors import StateRefused
+from substrait_agg.published import published
 
 RECORD_FORMAT = 1
-
-
-@contextmanager
-def published(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write that takes its place at `path`, durably, when the block ends without an exception.
-
-    Until then it has a name that starts with a dot, which Spark and Arrow leave out when they read a folder.
-    A pipe or a device at `path` is written to as it is.
-    """
-    if path.exists() and not path.is_file():
-        with path.open("wb") as file:
-            yield file
-        return
-    path = path.resolve()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(0o666 & ~_umask())
-        Path(name).replace(path)
-        sync_folder(path.parent)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _umask() -> int:
-    # The process's mask can only be read by setting it.
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 
 from substrait_agg.changes.encode import change_lines, csv_lines, table_lines
 from substrait_agg.changes.event_lines import debezium_lines
-from substrait_agg.changes.files import Record, published, sync_folder
+from substrait_agg.changes.files import Record
 from substrait_agg.errors import StateRefused, UsageError
+from substrait_agg.published import published, sync_folder, write_text
 
 Table = Any
 """A `pyarrow.Table`; one of changes is as `View.changes` returns it: retractions before insertions."""
@@ -267,18 +268,6 @@ class ViewParquet(Sink):
 
 
 # --- writing -------------------------------------------------------------------------------------
-
-
-def write_text(texts: Iterable[str], target: TextIO | Path) -> None:
-    """Write texts to a stream and flush it, or to a file that is published when it is complete."""
-    if isinstance(target, Path):
-        with published(target) as file:
-            for text in texts:
-                file.write(text.encode())
-        return
-    for text in texts:
-        target.write(text)
-    target.flush()
 
 
 def write_parquet(table: Table, path: Path, version: int) -> None:

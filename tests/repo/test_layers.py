@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "substrait_agg"
 
 LAYERS = (
-    {"problem_kinds", "error_codes", "durations"},
+    {"problem_kinds", "error_codes", "durations", "published"},
     {"errors", "problems"},
     {"plan"},
     {"functions"},

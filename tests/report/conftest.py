@@ -6,34 +6,10 @@ from typing import Any
 
 import pytest
 
-I64 = {"i64": {"nullability": "NULLABILITY_NULLABLE"}}
-KEY = {"selection": {"directReference": {"structField": {"field": 0}}, "rootReference": {}}}
+from tests import handmade
 
 
 @pytest.fixture
 def counting() -> dict[str, Any]:
-    """SELECT k, count(*) AS n FROM t GROUP BY k, in protobuf-JSON."""
-    read = {
-        "baseSchema": {"names": ["k"], "struct": {"types": [I64]}},
-        "namedTable": {"names": ["t"]},
-    }
-    measure = {
-        "functionReference": 1,
-        "phase": "AGGREGATION_PHASE_INITIAL_TO_RESULT",
-        "invocation": "AGGREGATION_INVOCATION_ALL",
-        "outputType": {"i64": {"nullability": "NULLABILITY_REQUIRED"}},
-    }
-    aggregate = {
-        "input": {"read": read},
-        "groupingExpressions": [KEY],
-        "groupings": [{"expressionReferences": [0]}],
-        "measures": [{"measure": measure}],
-    }
-    urn = "extension:io.substrait:functions_aggregate_generic"
-    declared = {"extensionUrnReference": 1, "functionAnchor": 1, "name": "count:"}
-    return {
-        "version": {"minorNumber": 106, "producer": "by hand"},
-        "extensionUrns": [{"extensionUrnAnchor": 1, "urn": urn}],
-        "extensions": [{"extensionFunction": declared}],
-        "relations": [{"root": {"input": {"aggregate": aggregate}, "names": ["k", "n"]}}],
-    }
+    """A plan with one measure and nothing wrong."""
+    return handmade.counting()
