@@ -203,7 +203,7 @@ class Batches:
         job = self._job(node, version, emission)
         if version == 0:
             job = replace(job, seeds=seeds(spark, job.spec))
-        return run_job(job, frame, self._care[node.id])
+        return run_job(spark, job, frame, self._care[node.id])
 
     def _job(self, node: AggregateNode, version: int, emission: Emission) -> Job:
         final = node.id == len(self._flow.operators) - 1

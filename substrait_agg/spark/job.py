@@ -10,7 +10,7 @@ from functools import cache
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from substrait_agg.bind.bound import Expr
 from substrait_agg.commit.ranges import clip, outside, partition_range
@@ -23,6 +23,9 @@ from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.spark.decimals import Params
 from substrait_agg.spark.partial import partial_sums, raw_rows
 from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed
+
+DRIVER_ROWS = 50_000
+"""Rows of the pending tree up to which groups are emitted on the driver: a job on Spark costs more than those."""
 
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -103,7 +106,7 @@ class JobResult:
     care: Care
 
 
-def run_job(job: Job, frame: DataFrame | None, care: Care) -> JobResult:
+def run_job(spark: SparkSession, job: Job, frame: DataFrame | None, care: Care) -> JobResult:
     """Run the operator over the prepared rows of a batch (None: there are none).
 
     Raises:
@@ -123,9 +126,19 @@ def run_job(job: Job, frame: DataFrame | None, care: Care) -> JobResult:
             break
         care = needed
     done = {result.low for result in results}
-    results += [run_task(t, ()) for t in tasks if t.low not in done and _has_work(t)]
+    left = tuple(t for t in tasks if t.low not in done and _has_work(t))
+    results += _without_rows(spark, left)
     state = _state_after(job.state, results)
     return JobResult(tuple(results), state, replace(care, raw=_raw_next(job.spec, results, care)))
+
+
+def _without_rows(spark: SparkSession, tasks: tuple[TaskPlan, ...]) -> list[TaskResult]:
+    """Run tasks that no rows come to; where many groups wait, beside each other on Spark."""
+    if sum(run.rows for task in tasks for run in task.pending) <= DRIVER_ROWS:
+        return [run_task(task, ()) for task in tasks]
+    # One partition per task, in order.
+    numbers = spark.range(0, len(tasks), 1, len(tasks))
+    return _results(numbers.mapInArrow(_worker(tasks, rows=False), "result string"))
 
 
 def _raw_next(spec: OperatorSpec, results: Sequence[TaskResult], care: Care) -> bool:
@@ -172,8 +185,12 @@ def _collect(
             place=care.place,
             parts=care.parts,
         )
+    return _results(delta.mapInArrow(_worker(tasks), "result string"))
+
+
+def _results(frame: DataFrame) -> list[TaskResult]:
     try:
-        rows = delta.mapInArrow(_worker(tasks), "result string").collect()
+        rows = frame.collect()
     except SPARK_ERRORS as error:
         raise batch_failed(error) from error
     return [_result(row.result) for row in rows]
@@ -204,12 +221,16 @@ def _keep_memory() -> None:
     mallopt(_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
-def _worker(tasks: tuple[TaskPlan, ...]) -> BatchFunction:
+def _worker(tasks: tuple[TaskPlan, ...], *, rows: bool = True) -> BatchFunction:
+    """The function of all partitions; without `rows`, what they hold says nothing."""
+
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         _keep_memory()
         context = TaskContext.get()
         partition = 0 if context is None else context.partitionId()
-        yield pa.RecordBatch.from_pydict({"result": [_run(tasks, partition, batches)]})
+        yield pa.RecordBatch.from_pydict(
+            {"result": [_run(tasks, partition, batches if rows else ())]}
+        )
 
     return work
 

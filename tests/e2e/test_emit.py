@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.spark import batches
+from substrait_agg.spark import batches, job
 from substrait_agg.spark.alarm import Alarm
 from tests.e2e import plans
 from tests.e2e.files import write_in_order
@@ -86,8 +86,12 @@ def counts(folder: Path) -> list[dict[str, int]]:
     return [{row[0]: row[1] for row in sums[version]} for version in view.versions()]
 
 
-def test_the_end_emits_everything_once(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("most", [0, job.DRIVER_ROWS], ids=["on Spark", "on the driver"])
+def test_the_end_emits_everything_once(
+    most: int, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing is shown while input comes; the last version has it all, and no group of which nothing is left."""
+    monkeypatch.setattr(job, "DRIVER_ROWS", most)
     write(tmp_path / "in", BATCHES)
     maintain(spark, counting(), tmp_path, "end").wait()
     *before, last = counts(tmp_path)
