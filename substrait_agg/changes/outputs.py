@@ -151,7 +151,7 @@ def parse_output(text: str) -> OutputSpec:
     """Read ``KIND[=LOCATION]``; ``-`` is stdout.
 
     Raises:
-        UsageError: an unknown kind, one that is not supported yet, a location too many or missing.
+        UsageError: an unknown kind, a location too many or missing.
     """
     kind, given, location = text.partition("=")
     if kind not in OUTPUTS:

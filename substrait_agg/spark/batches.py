@@ -92,6 +92,10 @@ class Batches:
         return self._last
 
     @property
+    def _next(self) -> int:
+        return self._last.version + 1 if self._last is not None else 0
+
+    @property
     def waits(self) -> bool:
         """Whether any group waits to be emitted."""
         return self._last is not None and any(o.pending for o in self._last.operators)
@@ -162,7 +166,7 @@ class Batches:
         return None if since is None else self._policy.due(since)
 
     def _computed(self, spark: SparkSession, frames: Frames, emission: Emission) -> list[JobResult]:
-        version = self._last.version + 1 if self._last is not None else 0
+        version = self._next
         results: list[JobResult] = []
         for node in self._flow.operators:
             rules = emission if node.id in self._shown else ALL
@@ -174,8 +178,7 @@ class Batches:
     def _commit(
         self, results: list[JobResult], query: str | None, batch: int, started: float
     ) -> None:
-        version = self._last.version + 1 if self._last is not None else 0
-        snapshot = self._snapshot(results, version, query, batch)
+        snapshot = self._snapshot(results, self._next, query, batch)
         self._checkpoint.publish(snapshot)
         self._last = snapshot
         self._tidy(results, snapshot)
