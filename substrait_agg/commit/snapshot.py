@@ -11,7 +11,7 @@ from typing import Any
 from substrait_agg.errors import StateRefused
 from substrait_agg.state.run import RunFile
 
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +26,26 @@ class ChangeFile:
 
 @dataclass(frozen=True, slots=True)
 class OperatorState:
-    """Live runs of one operator, newest first for every key: the group tree, the pending tree, the ordered trees."""
+    """Live runs of one operator, newest first for every key: the group tree, the pending tree, the ordered trees.
+
+    Attributes:
+        closed: runs of the groups that are finished: what the view shows of them, and nothing that could change it.
+    """
 
     group: tuple[RunFile, ...] = ()
     pending: tuple[RunFile, ...] = ()
     trees: tuple[tuple[RunFile, ...], ...] = ()
+    closed: tuple[RunFile, ...] = ()
 
     @property
     def runs(self) -> tuple[RunFile, ...]:
         """All runs of all trees."""
-        return (*self.group, *self.pending, *(run for tree in self.trees for run in tree))
+        return (
+            *self.group,
+            *self.pending,
+            *(run for tree in self.trees for run in tree),
+            *self.closed,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +61,7 @@ class Snapshot:
         changes: change files of this version.
         counters: rows in, groups touched, changes out, and ``quarantined``, the rows that wait for their insertion.
         created: time of the commit, ISO 8601 UTC.
+        watermark: no row with an earlier event time is expected, in microseconds since 1970; None: nothing is known.
     """
 
     version: int
@@ -61,6 +72,7 @@ class Snapshot:
     changes: tuple[ChangeFile, ...]
     counters: Mapping[str, int] = field(default_factory=dict)
     created: str = ""
+    watermark: int | None = None
 
     def to_bytes(self) -> bytes:
         """JSON with a checksum over its content."""
@@ -101,6 +113,7 @@ def _from_body(body: dict[str, Any]) -> Snapshot:
             _runs(operator["group"]),
             _runs(operator["pending"]),
             tuple(_runs(tree) for tree in operator["trees"]),
+            _runs(operator["closed"]),
         )
         for operator in body["operators"]
     )
