@@ -235,6 +235,8 @@ def run(
     conf: Mapping[str, str] | None = None,
     master: str | None = None,
     early_retraction: str = "carry",
+    watermark: Mapping[str, str] | None = None,
+    ttl: str | None = None,
     progress: Callable[[Any], None] | None = None,
     spark_log: IO[bytes] | None = None,
 ) -> Run:
@@ -245,9 +247,10 @@ def run(
         sources: per table of the plan a SPEC (``parquet:data/li?batch-files=1``) or a DataFrame.
         checkpoint: folder of state, offsets and versions; it is also the view.
         spark: the session to use; without one, a local session is made.
-        emit: when the changes of a group are emitted: ``batch``, after every micro-batch that touches it; ``count:N``, after N
-            rows of it; ``delay:5s``, so long after its last row, by the clock; ``end``, at the end of the input; several
-            joined by commas: whichever comes first. At the end of a bounded input everything is emitted.
+        emit: when the changes of a group are emitted: ``batch``, after every micro-batch that touches it; ``watermark``, when
+            the watermark passes its event time; ``count:N``, after N rows of it; ``delay:5s``, so long after its last row, by the
+            clock; ``end``, at the end of the input; several joined by commas: whichever comes first. At the end of a
+            bounded input everything is emitted.
         on_changes: called with (changes as `pyarrow.Table`, version) for every version that changed anything; the
             table has the view's columns, then ``__version`` and ``__weight``. A version counts as delivered when the
             function returns: after a kill it may come once more, it is never left out.
@@ -260,6 +263,12 @@ def run(
         early_retraction: what a retraction does that comes before its insertion. ``carry``: it counts at once, and a
             weight below zero is not shown; ``refuse``: the batch fails with EARLY_RETRACTION; ``quarantine``: it is kept aside
             until the insertion comes (`View.quarantined`). A checkpoint keeps its policy.
+        watermark: ``TABLE.COLUMN`` -> ``max-diff:5s`` (so far behind the greatest event time) or
+            ``percentile:P:EVENTS:FREQUENCY`` (P percent of the last EVENTS event times may be above it); behind either
+            ``,idle:1m`` (a source without rows for so long does not hold it) and, of max-diff, ``,by:COLUMN`` (one per
+            value of a column, the least counts). Rows of groups that it has passed are late and are dropped.
+        ttl: forget groups without rows for so long, in event time, in processing time without a watermark; ``1h``
+            retracts their rows, ``1h:keep`` leaves them in the view.
         progress: called with `Run.progress` after every batch.
         spark_log: binary file, with a file number, for what a Spark started here prints. None: stderr.
 
@@ -275,8 +284,10 @@ def run(
     """
     trigger = _trigger(until)
     from substrait_agg.operator.policy import parse_emit
+    from substrait_agg.operator.watermarks import parse_ttl
 
     emission = parse_emit(emit)
+    remembered = None if ttl is None else parse_ttl(ttl)
     policy = _policy(early_retraction)
     bound = _plan(plan).bound(mode)
     from substrait_agg.spark import run as run_on_spark
@@ -294,6 +305,8 @@ def run(
         master=master,
         early_retraction=policy,
         emit=emission,
+        watermark=watermark,
+        ttl=remembered,
         progress=progress,
         spark_log=spark_log,
     )

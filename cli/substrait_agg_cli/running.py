@@ -60,11 +60,24 @@ Examples:
     default="batch",
     show_default=True,
     metavar="SPEC",
-    help="When a group's changes are emitted. batch: after every batch that touches it; count:N: after N rows of it;"
-    " delay:5s: so long after its last row; end: at the end of the input. Several joined by commas: whichever is first.",
+    help="When a group's changes are emitted. batch: after every batch that touches it; watermark: when the watermark has passed"
+    " its event time; count:N: after N rows of it; delay:5s: so long after its last row; end: at the end of the input."
+    " Several joined by commas: whichever is first.",
 )
-@click.option("--watermark", metavar="NAME.COLUMN=SPEC", help="Not supported yet.")
-@click.option("--ttl", metavar="INTERVAL", help="Not supported yet.")
+@click.option(
+    "--watermark",
+    "watermarks",
+    multiple=True,
+    metavar="NAME.COLUMN=SPEC",
+    help="The event time of a table. SPEC is max-diff:5s or percentile:P:EVENTS:FREQUENCY, and behind it ,idle:1m or"
+    " ,by:COLUMN. Rows of groups that the watermark has passed are late: dropped and counted.",
+)
+@click.option(
+    "--ttl",
+    metavar="INTERVAL",
+    help="Forget groups without rows for so long in event time (without --watermark by the clock); 1h retracts their"
+    " rows, 1h:keep leaves them in the view.",
+)
 @click.option(
     "--output",
     "outputs",
@@ -102,8 +115,7 @@ def run(
     outputs: tuple[str, ...],
     until: str | None,
     every: str | None,
-    watermark: str | None,
-    ttl: str | None,
+    watermarks: tuple[str, ...],
     progress: bool,
     mode: Mode,
     **options: Any,
@@ -115,16 +127,13 @@ def run(
     """
     from substrait_agg.changes import parse_output
 
-    for option, value in (("--watermark", watermark), ("--ttl", ttl)):
-        if value is not None:
-            message = f"{option} is not supported yet"
-            raise UsageError("OPTION_NOT_SUPPORTED", message, help="leave it out", path=option)
     if until is not None and every is not None:
         message = "a run either stops when it is done or goes on"
         help = "give --until or --every, not both"
         raise UsageError("OPTION_INVALID", message, help=help, path="--every")
     tables = pairs(sources, "--source", "NAME=SPEC")
     settings = pairs(conf, "--conf", "KEY=VALUE")
+    times = pairs(watermarks, "--watermark", "NAME.COLUMN=SPEC")
     sinks = [parse_output(text) for text in outputs or ("batch-table",)]
     loaded = read_plan(plan)
     checked = loaded.check(mode)
@@ -138,6 +147,7 @@ def run(
             tables,
             outputs=sinks,
             conf=settings,
+            watermark=times,
             until=every or "done",
             mode=mode,
             progress=meter.show if progress else None,

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from substrait_agg.errors import StateRefused
+from substrait_agg.operator.watermarks import PartitionTime, SourceTime
 from substrait_agg.state.run import RunFile
 
 FORMAT = 3
@@ -62,6 +63,8 @@ class Snapshot:
         counters: rows in, groups touched, changes out, and ``quarantined``, the rows that wait for their insertion.
         created: time of the commit, ISO 8601 UTC.
         watermark: no row with an earlier event time is expected, in microseconds since 1970; None: nothing is known.
+        sources: how far each source with a watermark is, in the order of the plan document.
+        idle: groups whose newest event time is not after this have been forgotten; None: none have.
     """
 
     version: int
@@ -73,6 +76,8 @@ class Snapshot:
     counters: Mapping[str, int] = field(default_factory=dict)
     created: str = ""
     watermark: int | None = None
+    sources: tuple[SourceTime, ...] = ()
+    idle: int | None = None
 
     def to_bytes(self) -> bytes:
         """JSON with a checksum over its content."""
@@ -118,7 +123,13 @@ def _from_body(body: dict[str, Any]) -> Snapshot:
         for operator in body["operators"]
     )
     changes = tuple(ChangeFile(**change) for change in body["changes"])
-    return replace(Snapshot(**body), operators=operators, changes=changes)
+    sources = tuple(_source(source) for source in body["sources"])
+    return replace(Snapshot(**body), operators=operators, changes=changes, sources=sources)
+
+
+def _source(body: dict[str, Any]) -> SourceTime:
+    partitions = tuple(PartitionTime(**p) for p in body["partitions"])
+    return replace(SourceTime(**body), latest=tuple(body["latest"]), partitions=partitions)
 
 
 def _runs(listed: list[dict[str, Any]]) -> tuple[RunFile, ...]:

@@ -75,6 +75,8 @@ class PlanDocument:
         operators: number of operators.
         early: per operator what becomes of retractions that come before their insertion.
         guarded: the operators that keep such rows aside.
+        watermarks: the columns that have a watermark, ``TABLE.COLUMN``.
+        forget: what becomes of the rows shown of idle groups; empty where none are forgotten.
     """
 
     plan: str
@@ -86,6 +88,8 @@ class PlanDocument:
     operators: int
     early: tuple[str, ...] = ()
     guarded: tuple[Guarded, ...] = ()
+    watermarks: tuple[str, ...] = ()
+    forget: str = ""
 
 
 class Checkpoint:
@@ -128,7 +132,8 @@ class Checkpoint:
         """Create the folder with its plan document, or check that the one there is the same.
 
         Raises:
-            StateRefused: PLAN_DIFFERS, WEIGHTS_DIFFER or EARLY_RETRACTION_DIFFERS when the folder was made for something else.
+            StateRefused: PLAN_DIFFERS, WEIGHTS_DIFFER, EARLY_RETRACTION_DIFFERS, WATERMARK_DIFFERS or TTL_DIFFERS when the
+                folder was made for something else.
         """
         self.check_usable()
         for files in (self._root, self._snapshots, self.state, self.changes):
@@ -152,6 +157,7 @@ class Checkpoint:
                 help="use a checkpoint folder of its own for each plan",
                 path=str(self.folder),
             )
+        self._check_time(there, document)
         # The policy has a say in the layout, and no meaning where nothing is retracted.
         if there.early != document.early and _retracting(there) == _retracting(document):
             raise StateRefused(
@@ -168,6 +174,20 @@ class Checkpoint:
                 help="give the same weight= or op= keys as before, or a new --checkpoint",
                 path=str(self.folder),
             )
+
+    def _check_time(self, there: PlanDocument, document: PlanDocument) -> None:
+        """Groups that are closed or forgotten cannot be opened again, nor the time be told of groups that kept none."""
+        for code, option, before, now in (
+            ("WATERMARK_DIFFERS", "--watermark", there.watermarks, document.watermarks),
+            ("TTL_DIFFERS", "--ttl", there.forget, document.forget),
+        ):
+            if before != now:
+                raise StateRefused(
+                    code,
+                    f"the checkpoint was made with {option} of {_listed(before)}, not of {_listed(now)}",
+                    help=f"give {option} as before (durations may change), or a new --checkpoint",
+                    path=str(self.folder),
+                )
 
     def document(self) -> PlanDocument:
         """The plan document.
@@ -271,6 +291,10 @@ def _version_of(name: str) -> int | None:
     return int(found.group(1)) if found else None
 
 
+def _listed(given: str | tuple[str, ...]) -> str:
+    return (given if isinstance(given, str) else ", ".join(given)) or "nothing"
+
+
 def _retracting(document: PlanDocument) -> tuple[bool, ...]:
     """Which operators take rows away."""
     return tuple(kind != "one" for kind in document.layout)
@@ -307,4 +331,6 @@ def _document(body: dict[str, Any]) -> PlanDocument:
         guarded=tuple(
             Guarded(int(o), int(t), int(k), str(s)) for o, t, k, s in body.get("guarded", ())
         ),
+        watermarks=tuple(str(label) for label in body.get("watermarks", ())),
+        forget=str(body.get("forget", "")),
     )

@@ -22,6 +22,7 @@ from substrait_agg.commit.snapshot import ChangeFile
 from substrait_agg.errors import RunFailed
 from substrait_agg.operator.delta import decimal_overflow
 from substrait_agg.operator.emission import ALL, Emission, due, most_due, pending_schema
+from substrait_agg.operator.leaving import closed_schema, most_leaving, to_look_at
 from substrait_agg.operator.names import POSITION, ROWS, WEIGHT
 from substrait_agg.operator.spec import OperatorSpec, TreeSpec
 from substrait_agg.operator.split import split_rows
@@ -52,6 +53,8 @@ class TaskPlan:
         pending: live runs of the pending tree in the range, newest first.
         trees: live runs of each ordered tree in the range.
         seeds: groups that are there from the first version on: sort hash and set index (0 without grouping sets).
+        closed: live runs of the closed groups in the range, newest first.
+        again: whether this is the second pass of a version, over groups that its watermark has passed.
         version: the version being made.
         emission: which of the touched and pending groups are emitted.
         columns: per column of a change file its operator column and its name (``c0``, ``c1``, ... of the view).
@@ -73,6 +76,8 @@ class TaskPlan:
     emission: Emission = ALL
     trees: tuple[tuple[RunFile, ...], ...] = ()
     seeds: tuple[tuple[int, int], ...] = ()
+    closed: tuple[RunFile, ...] = ()
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,7 @@ class TaskResult:
     misplaced: bool = False
     decimal_overflow: bool = False
     trees: tuple[tuple[RunFile, ...], ...] = ()
+    closed: tuple[RunFile, ...] = ()
 
     def to_json(self) -> str:
         """As one line of JSON."""
@@ -97,8 +103,9 @@ class TaskResult:
     def from_json(text: str) -> TaskResult:
         """From `to_json`."""
         body: dict[str, Any] = json.loads(text)
-        for name, kind in (("group", RunFile), ("pending", RunFile), ("changes", ChangeFile)):
-            body[name] = tuple(kind(**item) for item in body[name])
+        for name in ("group", "pending", "closed"):
+            body[name] = tuple(RunFile(**item) for item in body[name])
+        body["changes"] = tuple(ChangeFile(**item) for item in body["changes"])
         body["trees"] = tuple(tuple(RunFile(**run) for run in tree) for tree in body["trees"])
         return TaskResult(**body)
 
@@ -134,6 +141,8 @@ class _Task:
             self._state, plan.pending, pending_schema(plan.spec.keys), len(plan.spec.keys)
         )
         self._pending = self._pending_writer()
+        self._left = Tree(self._state, plan.closed, closed_schema(plan.spec), len(plan.spec.keys))
+        self._closed = self._closed_writer()
         self._entries = [self._tree_writer(i) for i in range(len(plan.spec.trees))]
         self._keys_given = 0
         self._counters = dict.fromkeys(
@@ -155,6 +164,10 @@ class _Task:
         schema = pending_schema(spec.keys)
         return RunWriter(self._state, self._name("pending"), schema, spec.page_rows)
 
+    def _closed_writer(self) -> RunWriter:
+        spec = self._plan.spec
+        return RunWriter(self._state, self._name("closed"), closed_schema(spec), spec.page_rows)
+
     def _open_tree(self, ordinal: int, extra: Entries | None) -> OrderedTree:
         plan = self._plan
         files = plan.trees[ordinal] if plan.trees else ()
@@ -165,12 +178,14 @@ class _Task:
         plan = self._plan
         size = plan.high - plan.low + 1
         ranges, place = (HASH_MAX + 1) // size, plan.low // size
-        first = self._keys_given
+        # The second pass of a version has the upper half of its keys.
+        half = (1 << KEY_BITS - 1) // ranges
+        first = self._keys_given + (half if plan.again else 0)
         self._keys_given += count
-        if self._keys_given * ranges > 1 << KEY_BITS:
+        if self._keys_given > half:
             raise RunFailed(
                 "SURROGATE_KEYS_EXHAUSTED",
-                f"one batch needs more than 2^{KEY_BITS} surrogate keys",
+                f"one batch needs more than 2^{KEY_BITS - 1} surrogate keys",
                 help="use smaller batches (batch-files= in the source)",
             )
         if plan.version >> (63 - KEY_BITS):
@@ -180,12 +195,14 @@ class _Task:
                 help="begin a new checkpoint, with larger batches",
             )
         base = (plan.version << KEY_BITS) + place
-        return base + np.arange(first, self._keys_given, dtype=np.int64) * ranges
+        return base + np.arange(first, first + count, dtype=np.int64) * ranges
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> TaskResult:
         """Take up all rows, then write, merge and say what was done."""
         plan = self._plan
-        state = State(self._tree, self._open_tree, self._surrogates, self._held, plan.version)
+        state = State(
+            self._tree, self._open_tree, self._surrogates, self._held, plan.version, self._left
+        )
         with ExitStack() as stack:
             changes = ChangeWriter(
                 LocalFiles(f"{plan.checkpoint}/changes"), plan.operator, plan.version, plan.columns,
@@ -198,6 +215,7 @@ class _Task:
                 for writer, rows in zip(self._entries, result.trees, strict=True):
                     writer.write(rows)
                 self._pending.write(result.pending)
+                self._closed.write(result.closed)
                 changes.write(result.changes)
             change_files = changes.close()
         return TaskResult(
@@ -208,6 +226,7 @@ class _Task:
             changes=change_files,
             counters=self._counters,
             trees=tuple(self._merged_tree(i, w) for i, w in enumerate(self._entries)),
+            closed=self._merged(self._closed.close(), plan.closed, self._merge_closed),
         )
 
     def _count(self, result: StepResult) -> None:
@@ -223,6 +242,7 @@ class _Task:
         plan, spec = self._plan, self._plan.spec
         most = self._tree.rows_at_once(spec.slice_rows)  # each may bring what is kept of its group
         many = most_due(plan.pending, plan.emission, plan.low, plan.high) > most
+        many |= most_leaving(plan.group, plan.emission, plan.low, plan.high) > most
         buckets = Buckets(plan.low, plan.high, stack) if many else None
         for batch in batches:
             checked = self._checked(batch)
@@ -276,6 +296,8 @@ class _Task:
         plan = self._plan
         parts = [table] if table is not None and table.num_rows else []
         parts += [rows for rows in due(self._held, plan.emission, low, high) if rows.num_rows]
+        leave = to_look_at(plan.spec, self._tree, plan.emission, low, high)
+        parts += [rows for rows in leave if rows.num_rows]
         seeds = [(h, index) for h, index in plan.seeds if low <= h <= high]
         if seeds:
             parts.append(_seed_rows(seeds, plan.spec))
@@ -326,6 +348,13 @@ class _Task:
     def _still_pending(self, new: RunFile | None) -> tuple[RunFile, ...]:
         plan = self._plan
         return () if plan.emission.all else self._merged(new, plan.pending, self._merge_pending)
+
+    def _merge_closed(self, span: MergeSpan) -> RunFile | None:
+        spec = self._plan.spec
+        tree = Tree(self._state, span.files, closed_schema(spec), len(spec.keys))
+        writer = self._closed_writer()
+        tree.merge(writer, bottom=span.bottom, low=span.low, high=span.high)
+        return writer.close()
 
     def _merge_pending(self, span: MergeSpan) -> RunFile | None:
         spec = self._plan.spec

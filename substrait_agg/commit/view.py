@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from substrait_agg.commit.store import KEEP_VERSIONS, Checkpoint, ViewSort
 from substrait_agg.errors import StateRefused
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.state.rows import nested_bytes
-from substrait_agg.state.run import open_run
+from substrait_agg.state.run import RunFile, open_run
 from substrait_agg.state.tree import Tree
 
 if TYPE_CHECKING:
@@ -77,13 +78,17 @@ class View:
         snapshot = self._snapshot(version)
         if snapshot is None:
             return self._schema.empty_table()
-        files = snapshot.operators[-1].group
-        if not files:
-            return self._schema.empty_table()
-        schema = open_run(self._checkpoint.state, files[0]).schema
-        tree = Tree(self._checkpoint.state, files, schema, self._document.keys)
-        rows = [self._shown(part) for part in tree.scan()]
+        state = snapshot.operators[-1]
+        rows = [
+            self._shown(part) for files in (state.group, state.closed) for part in self._rows(files)
+        ]
         return ordered(pa.concat_tables([self._schema.empty_table(), *rows]), self.sorts)
+
+    def _rows(self, files: Sequence[RunFile]) -> Iterator[pa.Table]:
+        if not files:
+            return
+        schema = open_run(self._checkpoint.state, files[0]).schema
+        yield from Tree(self._checkpoint.state, files, schema, self._document.keys).scan()
 
     def _snapshot(self, version: int | None) -> Snapshot | None:
         if version is None:

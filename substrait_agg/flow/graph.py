@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal as OneOf
 
 from substrait_agg.bind.bound import BoundMeasure, Expr, SortKey
+from substrait_agg.flow.times import EventKey
 from substrait_agg.functions.accumulators import Accumulator, EarlyRetraction, WeightKind
 from substrait_agg.plan.types import Type
 
@@ -63,6 +64,9 @@ class Branch:
     origin: Origin
     steps: tuple[Step, ...]
 
+
+Forget = OneOf["", "retract", "keep"]
+"""What becomes of the row shown of a group that is forgotten because it was idle; empty: no group is forgotten."""
 
 COMPUTED = 1 << 16
 """Argument ordinals from here up are columns that a measure of the embedding program computes from others."""
@@ -173,6 +177,9 @@ class AggregateNode:
         early: what becomes of a retraction that comes before its insertion.
         guard: the tree of whole input rows that tells such retractions; -1 where they are carried, and of a multiset,
             whose groups are its rows.
+        events: the keys that tell event time (`flow.event_time`).
+        forget: what becomes of the rows shown of idle groups; empty where none are forgotten.
+        timed: rows carry their event time, by which groups are idle; else they are by processing time.
     """
 
     id: int
@@ -191,6 +198,9 @@ class AggregateNode:
     computed: tuple[Computed, ...] = ()
     early: EarlyRetraction = "carry"
     guard: int = -1
+    events: tuple[EventKey, ...] = ()
+    forget: Forget = ""
+    timed: bool = False
 
     @property
     def row_wise(self) -> bool:

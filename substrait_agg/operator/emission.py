@@ -9,44 +9,64 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from substrait_agg.operator.completeness import Limit, complete
 from substrait_agg.operator.groups import Touched
 from substrait_agg.operator.names import ROWS
 from substrait_agg.state.merging import rows_in
 from substrait_agg.state.rows import Mask
 from substrait_agg.state.run import HASH_MAX, RunFile
-from substrait_agg.state.tree import Tree, dead_rows
+from substrait_agg.state.tree import KEYS_FROM, Tree, dead_rows
 
 Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Emission:
-    """Which of the groups that are touched or waiting are emitted: those for which any rule holds.
+    """Which of the groups that are touched or waiting are emitted, those for which any rule holds, and which ones are let go.
+
+    Instants are microseconds since 1970.
 
     Attributes:
         all: every one.
         rows: those with at least so many rows since they were last emitted; 0 is no rule.
         before: those whose last row came at this instant or earlier; None is no rule.
-        now: the instant of the batch. Instants are microseconds since 1970.
+        now: the instant of the batch.
+        limits: what makes a group complete.
+        complete: those that are complete.
+        close: complete groups that do not wait are closed: only what the view shows of them is kept.
+        idle: groups whose newest event time is not after this are forgotten; None: no group is.
+        instant: the event time of rows that say none.
     """
 
     all: bool = True
     rows: int = 0
     before: int | None = None
     now: int = 0
+    limits: tuple[Limit, ...] = ()
+    complete: bool = False
+    close: bool = False
+    idle: int | None = None
+    instant: int = 0
 
     @property
     def takes_waiting(self) -> bool:
         """Whether groups can be emitted that no row touches."""
-        return self.all or self.before is not None
+        return self.all or self.before is not None or (self.complete and bool(self.limits))
 
-    def fires(self, rows: Int64s, since: Int64s) -> Mask:
-        """Which groups are emitted, by the rows they wait with and the instant of the last."""
+    @property
+    def lets_go(self) -> bool:
+        """Whether groups can be closed or forgotten."""
+        return self.idle is not None or (self.close and bool(self.limits))
+
+    def fires(self, keys: Sequence[pa.Array], rows: Int64s, since: Int64s) -> Mask:
+        """Which groups are emitted, by their keys, the rows they wait with and the instant of the last."""
         fired = np.full(len(rows), self.all)
         if self.rows:
             fired |= rows >= self.rows
         if self.before is not None:
             fired |= since <= self.before
+        if self.complete:
+            fired |= complete(keys, self.limits, len(rows))
         return fired
 
 
@@ -63,12 +83,18 @@ class Waiting:
         rows: how many rows each has had since it was last emitted, those of this slice included.
         since: when the last of them came.
         fired: which are emitted now.
+        touched: which have rows in this slice or waited; the others are looked at only to be let go.
     """
 
     known: Mask
     rows: Int64s
     since: Int64s
     fired: Mask
+    touched: Mask
+
+    def also(self, fired: Mask) -> Waiting:
+        """With more groups that are emitted."""
+        return replace(self, fired=self.fired | fired)
 
 
 def pending_schema(keys: Sequence[pa.DataType]) -> pa.Schema:
@@ -96,7 +122,7 @@ def waiting(slice_: pa.Table, groups: Touched, pending: Tree, emission: Emission
     known = np.zeros(groups.count, np.bool_)
     rows, since = np.zeros((2, groups.count), np.int64)
     if emission.all:
-        return Waiting(known, rows, since, ~known)
+        return Waiting(known, rows, since, ~known, ~known)
     found = pending.lookup(groups.hashes, groups.keys)
     held = ~dead_rows(found.rows)
     at = found.positions[held]
@@ -105,8 +131,9 @@ def waiting(slice_: pa.Table, groups: Touched, pending: Tree, emission: Emission
     since[at] = found.rows.column("since").to_numpy()[held]
     came = _rows_of(slice_, groups)
     rows += came
-    since[(came > 0) | ~known] = emission.now
-    return Waiting(known, rows, since, emission.fires(rows, since))
+    since[came > 0] = emission.now
+    touched = known | (came > 0)
+    return Waiting(known, rows, since, touched & emission.fires(groups.keys, rows, since), touched)
 
 
 def _rows_of(slice_: pa.Table, groups: Touched) -> Int64s:
@@ -116,7 +143,7 @@ def _rows_of(slice_: pa.Table, groups: Touched) -> Int64s:
 
 def pending_rows(groups: Touched, held: Waiting) -> pa.Table:
     """Rows to add to the pending tree: who waits now, and, as dead, who waits no longer."""
-    kept = np.flatnonzero(~held.fired | held.known)
+    kept = np.flatnonzero((held.touched & ~held.fired) | held.known)
     columns = [
         pa.array(groups.hashes),
         pa.array(held.fired),
@@ -137,7 +164,9 @@ def due(
     # A count is completed by a row of the group, and by nothing else.
     rules = replace(emission, rows=0)
     for part in pending.scan(low, high):
-        fired = rules.fires(part.column("rows").to_numpy(), part.column("since").to_numpy())
+        keys = [c.combine_chunks() for c in part.columns[KEYS_FROM:-2]]
+        rows, since = (part.column(name).to_numpy() for name in ("rows", "since"))
+        fired = rules.fires(keys, rows, since)
         yield part.drop_columns(["dead", "rows", "since"]).filter(pa.array(fired))
 
 

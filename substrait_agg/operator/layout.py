@@ -18,7 +18,8 @@ class Layout:
         schema: hash, dead, keys, ``fixed`` (digits of the total weight and of all accumulators of fixed size), per
             float accumulator ``p`` (position of the lowest digit) and ``f`` (its digits), ``shown`` (weight with which the row
             was last emitted), ``v`` (the measures as last emitted), and where there are ordered trees ``chain`` (tells groups
-            with one hash apart in them) and per remembered end of a tree ``e{end}_{component}``.
+            with one hash apart in them) and per remembered end of a tree ``e{end}_{component}``; where idle groups are
+            forgotten, ``time`` (the newest event time of the group's rows).
         offsets: per accumulator its first digit in ``fixed``, -1 for floats; the total weight stands at 0.
         digits: digits in ``fixed``.
     """
@@ -35,6 +36,7 @@ class Layout:
         ends: Sequence[Sequence[pa.DataType]],
         *,
         chained: bool,
+        timed: bool = False,
     ) -> Layout:
         """The layout of an operator.
 
@@ -44,6 +46,7 @@ class Layout:
             accumulators: what it keeps.
             ends: per remembered end of a tree the types of its components.
             chained: whether it has ordered trees.
+            timed: whether it remembers when groups had their last row.
         """
         offsets, digits = [], COUNT_DIGITS
         floats: list[pa.Field] = []
@@ -71,5 +74,6 @@ class Layout:
             *columns[keys:],
             *([pa.field("chain", pa.uint16())] if chained else []),
             *remembered,
+            *([pa.field("time", pa.int64())] if timed else []),
         ]
         return Layout(pa.schema(fields), tuple(offsets), digits)

@@ -11,5 +11,8 @@ ROWS = "__rows"
 POSITION = "__at"
 """The int64 position of a row in its batch, where a measure depends on the order of arrival."""
 
+TIME = "__time"
+"""The event time of a row in microseconds since 1970, int64, of a group the greatest; null: the row has none."""
+
 LAST_POSITION = "__at_last"
 """The same of the last of several equal rows that became one; `POSITION` is that of the first then."""

@@ -9,19 +9,20 @@ from substrait_agg.durations import microseconds
 from substrait_agg.errors import UsageError
 from substrait_agg.operator.emission import ALL, Emission
 
-FORMS = "batch, count:N, delay:5s, end, or several of them joined by commas"
+FORMS = "batch, watermark, count:N, delay:5s, end, or several of them joined by commas"
 
 
 @dataclass(frozen=True, slots=True)
 class EmitPolicy:
     """When a group is emitted; the first rule that holds does it, and all begin anew for that group.
 
-    The rules are the triggers of OctoSQL (counting, delay, end of stream, any of several).
+    The rules are the triggers of OctoSQL (counting, delay, watermark, end of stream, any of several).
 
     Attributes:
         batch: after every batch that touches it.
         rows: after so many rows of it; 0 is no rule.
         delay: so many microseconds of processing time after its last row; None is no rule.
+        watermark: once the watermark has passed its event time.
 
     Whatever the rules, everything is emitted when a bounded input has been read to its end.
     """
@@ -29,11 +30,18 @@ class EmitPolicy:
     batch: bool = False
     rows: int = 0
     delay: int | None = None
+    watermark: bool = False
 
     def at(self, now: int) -> Emission:
         """The rules at an instant, in microseconds since 1970."""
         before = None if self.delay is None else now - self.delay
         return replace(ALL, now=now) if self.batch else Emission(False, self.rows, before, now)
+
+    def again(self, now: int) -> Emission:
+        """The rules for groups that are touched in the second pass of a version, when its watermark is known."""
+        emission = self.at(now)
+        # Groups that are only looked at are not emitted: the first row of a group is what fires.
+        return Emission(all=False, rows=1, now=now) if self.batch else emission
 
     def due(self, since: int) -> int | None:
         """The instant at which a group is emitted whose last row came at `since`; None: not without another row."""
@@ -46,10 +54,10 @@ EVERY_BATCH = EmitPolicy(batch=True)
 
 
 def parse_emit(text: str) -> EmitPolicy:
-    """Read ``batch``, ``count:N``, ``delay:5s``, ``end``, or several joined by commas.
+    """Read ``batch``, ``watermark``, ``count:N``, ``delay:5s``, ``end``, or several joined by commas.
 
     Raises:
-        UsageError: OPTION_INVALID, OPTION_NOT_SUPPORTED.
+        UsageError: OPTION_INVALID.
     """
     policy = EmitPolicy()
     words = [word.strip() for word in text.split(",")]
@@ -76,17 +84,12 @@ def _delay(policy: EmitPolicy, value: str) -> EmitPolicy:
     return replace(policy, delay=duration)
 
 
-def _watermark(_policy: EmitPolicy, _value: str) -> EmitPolicy:
-    message = "emission by watermark is not supported yet"
-    raise UsageError("OPTION_NOT_SUPPORTED", message, help=f"use {FORMS}", path="emit")
-
-
 _RULES: dict[str, Callable[[EmitPolicy, str], EmitPolicy]] = {
     "batch": lambda policy, _: replace(policy, batch=True),
     "count": _count,
     "delay": _delay,
     "end": lambda policy, _: policy,
-    "watermark": _watermark,
+    "watermark": lambda policy, _: replace(policy, watermark=True),
 }
 _WITH_VALUE = frozenset({"count", "delay"})
 

@@ -14,6 +14,7 @@ from substrait_agg.flow.graph import (
     AggregateNode,
     Computed,
     Follows,
+    Forget,
     Read,
     Side,
     ValueTree,
@@ -150,6 +151,7 @@ class OperatorSpec:
         early: what becomes of a retraction that comes before its insertion.
         guard: ordinal of the tree of whole input rows that tells such retractions; -1 where they are carried, and of a
             multiset, whose groups are its rows.
+        forget: what becomes of the rows shown of groups that are forgotten when they are idle; empty where none are.
         page_rows: rows per page of a run.
         slice_rows: rows of input held at once, fewer where they or the stored rows of their groups are long.
         slice_bytes: what they may take.
@@ -166,6 +168,7 @@ class OperatorSpec:
     computed: tuple[ComputedSpec, ...] = ()
     early: EarlyRetraction = "carry"
     guard: int = -1
+    forget: Forget = ""
     page_rows: int = PAGE_ROWS
     slice_rows: int = SLICE_ROWS
     slice_bytes: int = SLICE_BYTES
@@ -179,6 +182,7 @@ class OperatorSpec:
             self.accumulators,
             tuple(tuple(c.type for c in components) for components in ends),
             chained=bool(self.trees),
+            timed=bool(self.forget),
         )
         object.__setattr__(self, "layout", layout)
 
@@ -226,6 +230,7 @@ def operator_spec(node: AggregateNode) -> OperatorSpec:
         computed=tuple(map(_computed, node.computed)),
         early=node.early,
         guard=node.guard,
+        forget=node.forget,
     )
 
 

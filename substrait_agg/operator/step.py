@@ -30,6 +30,15 @@ from substrait_agg.operator.groups import (
     ordered_by_chain,
 )
 from substrait_agg.operator.guard import Admitted, admit, watch
+from substrait_agg.operator.leaving import (
+    Leaving,
+    closed_rows,
+    emptied,
+    freed,
+    leaving,
+    newest_times,
+    recalled,
+)
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.operator.stored import Old, restore, stored_rows
@@ -42,6 +51,7 @@ from substrait_agg.operator.trees import (
     tree_delta,
 )
 from substrait_agg.operator.values import Groups, measure_values
+from substrait_agg.state.entries import add_up
 from substrait_agg.state.rows import Indices, Mask, as_mask, equal, take
 from substrait_agg.state.tree import Found, Tree
 
@@ -58,6 +68,7 @@ class StepResult:
         changes: output columns and ``__weight``; retractions first.
         touched: groups touched.
         pending: rows to add to the pending tree (`operator.emission`).
+        closed: rows to add to the tree of closed groups (`operator.leaving`).
         kept_aside: how many rows more than before wait, in quarantine, for their insertion.
     """
 
@@ -66,6 +77,7 @@ class StepResult:
     changes: pa.Table
     touched: int
     pending: pa.Table
+    closed: pa.Table
     kept_aside: int = 0
 
 
@@ -79,6 +91,7 @@ class State:
         surrogates: gives that many keys which were never given before.
         pending: the pending tree before this batch.
         version: the version being made.
+        closed: the tree of closed groups, where groups can come back from it.
     """
 
     tree: Tree
@@ -86,6 +99,7 @@ class State:
     surrogates: Callable[[int], Int64s]
     pending: Tree
     version: int = 0
+    closed: Tree | None = None
 
 
 def step(
@@ -105,25 +119,49 @@ def step(
         RunFailed: RESULT_OVERFLOW, WEIGHT_OVERFLOW, TOTAL_OVERFLOW, EARLY_RETRACTION or USER_MEASURE_FAILED.
     """
     folded = _fold(spec, slice_.combine_chunks(), state, emission)
-    groups, old = folded.groups, folded.old
+    groups, old, out = folded.groups, folded.old, folded.out
     shown, values = _to_emit(spec, folded, state)
-    changes = _changes(spec, groups, old, shown, values)
-    rows = stored_rows(spec, groups, folded.chains, folded.now, shown, values, folded.ends)
-    gone = (
-        as_mask(rows.column("dead")) & ~old.known
-    )  # nothing is stored of a group that came and went
-    trees = tuple(
-        delta.entries.to_table(tree.layout)
-        for delta, tree in zip(folded.deltas, spec.trees, strict=True)
-    )
+    shown = np.where(out.forgotten, 0, shown)
+    trees, freed_aside = _tree_rows(spec, folded)
     return StepResult(
-        rows.filter(pa.array(~gone)) if gone.any() else rows,
+        _group_rows(spec, folded, shown, values),
         trees,
-        changes,
-        groups.count,
+        _changes(spec, groups, old, shown, values),
+        int((folded.held.touched | out.forgotten).sum()),
         pending_rows(groups, folded.held),
-        folded.kept_aside,
+        closed_rows(spec, groups, out, folded.back, shown, values),
+        folded.kept_aside - freed_aside,
     )
+
+
+def _group_rows(
+    spec: OperatorSpec, folded: _Folded, shown: Int64s, values: Sequence[pa.Array]
+) -> pa.Table:
+    """The rows of the group tree; nothing is stored of a group that came and went."""
+    gone = folded.out.any
+    kept = np.where(gone, 0, shown)
+    now = emptied(folded.now, gone)
+    rows = stored_rows(
+        spec, folded.groups, folded.chains, now, kept, values, folded.ends, folded.time
+    )
+    unknown = as_mask(rows.column("dead")) & ~folded.old.known
+    return rows.filter(pa.array(~unknown)) if unknown.any() else rows
+
+
+def _tree_rows(spec: OperatorSpec, folded: _Folded) -> tuple[tuple[pa.Table, ...], int]:
+    """The rows of the ordered trees, and how many rows of groups that leave waited for their insertion."""
+    tables, aside = [], 0
+    gone = folded.out.any
+    for i, (delta, tree) in enumerate(zip(folded.deltas, spec.trees, strict=True)):
+        entries = delta.entries
+        out = freed(delta, folded.groups, folded.chains, gone)
+        if out is not None:
+            entries = add_up([entries, out]) if len(entries) else out
+            aside += int(out.weights[out.weights > 0].sum()) if i == spec.guard else 0
+        tables.append(entries.to_table(tree.layout))
+    if spec.multiset and spec.early == "quarantine":
+        aside += int(-np.minimum(folded.now.weight(), 0)[gone].sum())
+    return tuple(tables), aside
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +175,9 @@ class _Folded:
     deltas: list[Delta]
     ends: list[End]
     held: Waiting
+    out: Leaving
+    back: Mask
+    time: Int64s | None
     stale: Mask
     kept_aside: int
 
@@ -178,8 +219,10 @@ def _fold(spec: OperatorSpec, slice_: pa.Table, state: State, emission: Emission
     groups = gather(spec, slice_)
     found = state.tree.lookup(groups.hashes, groups.keys)
     groups, found, chains = _told_apart(spec, groups, found, state.tree)
-    old = restore(spec, groups.count, found)
+    old, back = recalled(spec, groups, restore(spec, groups.count, found), state.closed)
     held = waiting(slice_, groups, state.pending, emission)
+    time = newest_times(slice_, groups, old, emission.instant)
+    held, out = leaving(spec, groups, held, time, emission)
     stale = _waited(slice_, groups, held) if spec.trees else np.zeros(groups.count, np.bool_)
     rows_in = admit(spec, slice_, groups, chains, state.open_tree)
     deltas = _tree_deltas(spec, rows_in, groups, chains, state)
@@ -189,7 +232,7 @@ def _fold(spec: OperatorSpec, slice_: pa.Table, state: State, emission: Emission
     aside = rows_in.kept_aside
     if spec.multiset:
         aside = watch(spec, groups.keys, old.state.weight(), now.weight())
-    return _Folded(groups, chains, old, now, deltas, ends, held, stale, aside)
+    return _Folded(groups, chains, old, now, deltas, ends, held, out, back, time, stale, aside)
 
 
 def _tree_deltas(

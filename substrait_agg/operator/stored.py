@@ -19,6 +19,8 @@ from substrait_agg.state.rows import Indices, Mask, whole
 from substrait_agg.state.tree import Found
 
 Int64s = npt.NDArray[np.int64]
+NEVER = -(1 << 63)
+"""The time of a group that has had no row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,7 @@ class Old:
         shown: the weights with which they were last emitted.
         values: the measures as last emitted.
         ends: per remembered end of a tree its payload columns.
+        time: the newest event time of their rows; None where groups are not forgotten.
     """
 
     known: Mask
@@ -38,6 +41,7 @@ class Old:
     shown: Int64s
     values: list[pa.Array]
     ends: list[tuple[pa.Array, ...]]
+    time: Int64s | None = None
 
 
 def restore(spec: OperatorSpec, count: int, found: Found) -> Old:
@@ -65,7 +69,14 @@ def restore(spec: OperatorSpec, count: int, found: Found) -> Old:
         )
         for end, (tree, _) in enumerate(spec.ends)
     ]
-    return Old(where >= 0, GroupState(fixed, floats), shown, values, ends)
+    time = _restored_times(rows, at, count) if spec.forget else None
+    return Old(where >= 0, GroupState(fixed, floats), shown, values, ends, time)
+
+
+def _restored_times(rows: pa.Table, at: Indices, count: int) -> Int64s:
+    time = np.full(count, NEVER, np.int64)
+    time[at] = rows.column("time").to_numpy()
+    return time
 
 
 def _restored_floats(rows: pa.Table, ordinal: int, at: Indices, count: int) -> FloatDigits:
@@ -89,6 +100,7 @@ def stored_rows(
     shown: Int64s,
     values: Sequence[pa.Array],
     ends: Sequence[End],
+    time: Int64s | None = None,
 ) -> pa.Table:
     """The rows of the group tree for groups as they are now; a group of which nothing is left is dead."""
     dead = (state.fixed == 0).all(axis=0) & (shown == 0)
@@ -105,5 +117,6 @@ def stored_rows(
     columns = [
         pa.array(groups.hashes), pa.array(dead), *groups.keys, fixed, *floats, pa.array(shown), *values,
         *([pa.array(chains)] if spec.trees else []), *(p for end in ends for p in end.payload),
+        *([] if time is None else [pa.array(time)]),
     ]  # fmt: skip
     return pa.Table.from_arrays(columns, schema=spec.layout.schema)

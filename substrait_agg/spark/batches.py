@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -16,6 +16,8 @@ from substrait_agg.flow.graph import AggregateNode, Flow, OperatorOrigin, shown_
 from substrait_agg.operator.emission import ALL, Emission, oldest, pending_schema
 from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.spec import OperatorSpec, operator_spec
+from substrait_agg.operator.watermarks import Heard
+from substrait_agg.spark.event_state import EventOptions, EventState
 from substrait_agg.spark.inputs import Frames, operator_changes
 from substrait_agg.spark.job import Care, Job, JobResult, run_job
 from substrait_agg.spark.seeds import seeds
@@ -49,6 +51,29 @@ class Progress:
     quarantined: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class BatchTimes:
+    """What is known of the time of a batch.
+
+    Attributes:
+        instant: when it was planned, microseconds since 1970: the same however often it is computed.
+        heard: gives the event times of each source with a watermark, once the batch has been read.
+        late: gives how many of its rows were late.
+    """
+
+    instant: int
+    heard: Callable[[], Sequence[Heard]]
+    late: Callable[[], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """How far event time is after a version, and how many of its rows were late."""
+
+    state: EventState
+    late: int = 0
+
+
 class Batches:
     """Runs batches against a checkpoint, one at a time.
 
@@ -58,6 +83,7 @@ class Batches:
         partitions: state partitions, a power of two.
         committed: called with the progress after every commit.
         policy: when the groups that the view shows are emitted.
+        events: the sources with a watermark, and for how long groups are remembered.
         clock: gives the instant, in microseconds since 1970.
     """
 
@@ -68,6 +94,7 @@ class Batches:
         partitions: int,
         committed: Callable[[Progress], None],
         policy: EmitPolicy = EVERY_BATCH,
+        events: EventOptions = EventOptions(),  # noqa: B008 - it is frozen
         clock: Callable[[], int] = lambda: time.time_ns() // 1000,
     ) -> None:
         self._flow = flow
@@ -80,6 +107,8 @@ class Batches:
         self._specs: list[OperatorSpec] = [operator_spec(node) for node in flow.operators]
         self._care = [Care() for _ in flow.operators]
         self._last = checkpoint.latest()
+        self._events = events
+        self._whole = True
         self.progress = Progress(
             version=self._last.version if self._last else -1, quarantined=_waiting(self._last)
         )
@@ -117,7 +146,19 @@ class Batches:
             )
         return batch < expected
 
-    def run(self, spark: SparkSession, frames: Frames, query: str | None, batch: int) -> None:
+    @property
+    def event_state(self) -> EventState:
+        """How far event time is at the newest version."""
+        return EventState.at(self._events, self._last)
+
+    def run(
+        self,
+        spark: SparkSession,
+        frames: Frames,
+        query: str | None,
+        batch: int,
+        times: BatchTimes | None = None,
+    ) -> None:
         """Compute a batch and commit it.
 
         Args:
@@ -125,15 +166,75 @@ class Batches:
             frames: prepared rows by operator id.
             query: id of the streaming query, None for the first version.
             batch: id of the micro-batch.
+            times: what is known of its event times once it has been read; None for the first version.
 
         Raises:
             RunFailed: nothing was committed.
             CommitConflict: another run committed this version.
         """
         # What is there before the stream begins is all there is of it.
-        emission = ALL if self._last is None else self._policy.at(self.clock())
+        now = self.clock()
+        instant = now if times is None else times.instant
+        emission = ALL if self._last is None else self._policy.at(now)
         started = time.monotonic()
-        self._commit(self._computed(spark, frames, emission), query, batch, started)
+        results = self._computed(spark, frames, self._rules(replace(emission, instant=instant)))
+        before = self.event_state
+        after = before if times is None else before.after(times.heard(), instant)
+        results = self._settled(spark, results, before, after, now)
+        late = 0 if times is None else times.late()
+        self._commit(results, query, batch, started, Moved(after, late))
+
+    def advance(self, spark: SparkSession) -> None:
+        """Let time pass without rows: sources fall idle, groups are forgotten; a version if that moves anything.
+
+        Raises:
+            RunFailed: nothing was committed.
+            CommitConflict: another run committed this version.
+        """
+        last, before, now = self._last, self.event_state, self.clock()
+        if last is None:
+            return
+        after = before.after((), now)
+        if (after.watermark, after.idle) == (before.watermark, before.idle):
+            return
+        started = time.monotonic()
+        none = [
+            JobResult((), state, care)
+            for state, care in zip(last.operators, self._care, strict=True)
+        ]
+        results = self._settled(spark, none, before, after, now)
+        self._commit(results, last.query, last.batch, started, Moved(after))
+
+    def _settled(
+        self,
+        spark: SparkSession,
+        results: list[JobResult],
+        before: EventState,
+        after: EventState,
+        now: int,
+    ) -> list[JobResult]:
+        """What a version has done once its watermark has passed over all operators, in a second pass without rows."""
+        whole, self._whole = self._whole and after.watermark is not None, False
+        rules = [
+            after.settling(
+                before,
+                node,
+                self._policy if node.id in self._shown else EVERY_BATCH,
+                now,
+                whole=whole,
+            )
+            for node in self._flow.operators
+        ]
+        if not any(rule.lets_go or (rule.complete and rule.limits) for rule in rules):
+            return results
+        states = [result.state for result in results]
+        passed = self._computed(spark, {}, rules, states)
+        return [first.then(second) for first, second in zip(results, passed, strict=True)]
+
+    def _rules(self, emission: Emission) -> list[Emission]:
+        """The rules of each operator: those below what the view shows pass everything on."""
+        all_ = replace(ALL, now=emission.now, instant=emission.instant)
+        return [emission if node.id in self._shown else all_ for node in self._flow.operators]
 
     def emit_waiting(self, spark: SparkSession, *, all: bool) -> None:
         """Emit groups that wait, without new rows: all of them, or those whose time has come; a version if there are any.
@@ -148,12 +249,17 @@ class Batches:
         now = self.clock()
         emission = replace(ALL, now=now) if all else self._policy.at(now)
         started = time.monotonic()
-        results = self._computed(spark, {}, emission)
+        results = self._computed(spark, {}, self._rules(emission))
         if any(task.counters.get("touched") for result in results for task in result.tasks):
-            self._commit(results, last.query, last.batch, started)
+            self._commit(results, last.query, last.batch, started, Moved(self.event_state))
 
     def due(self) -> int | None:
         """The instant from which on `emit_waiting` finds groups that are due; None where it would not find any."""
+        moves = self.event_state.due(self.clock())
+        emits = self._emission_due()
+        return min((at for at in (moves, emits) if at is not None), default=None)
+
+    def _emission_due(self) -> int | None:
         last = self._last
         if last is None or self._policy.due(0) is None:
             return None
@@ -165,20 +271,34 @@ class Batches:
         since = min((instant for instant in held if instant is not None), default=None)
         return None if since is None else self._policy.due(since)
 
-    def _computed(self, spark: SparkSession, frames: Frames, emission: Emission) -> list[JobResult]:
-        version = self._next
+    def _computed(
+        self,
+        spark: SparkSession,
+        frames: Frames,
+        rules: Sequence[Emission],
+        passed: Sequence[OperatorState] | None = None,
+    ) -> list[JobResult]:
+        """Run all operators.
+
+        Args:
+            spark: session in which the jobs run.
+            frames: prepared rows by operator id.
+            rules: per operator, which groups are emitted.
+            passed: per operator its state after the first pass of this version; None in the first pass.
+        """
         results: list[JobResult] = []
         for node in self._flow.operators:
-            rules = emission if node.id in self._shown else ALL
-            result = self._run_operator(spark, node, frames, results, version, rules)
-            self._care[node.id] = result.care
+            job = self._job(node, rules[node.id], passed)
+            result = self._run_operator(spark, job, frames, results)
+            if passed is None:
+                self._care[node.id] = result.care
             results.append(result)
         return results
 
     def _commit(
-        self, results: list[JobResult], query: str | None, batch: int, started: float
+        self, results: list[JobResult], query: str | None, batch: int, started: float, moved: Moved
     ) -> None:
-        snapshot = self._snapshot(results, self._next, query, batch)
+        snapshot = self._snapshot(results, self._next, query, batch, moved)
         self._checkpoint.publish(snapshot)
         self._last = snapshot
         self._tidy(results, snapshot)
@@ -187,12 +307,11 @@ class Batches:
     def _run_operator(
         self,
         spark: SparkSession,
-        node: AggregateNode,
+        job: Job,
         frames: Frames,
         results: list[JobResult],
-        version: int,
-        emission: Emission,
     ) -> JobResult:
+        node = job.node
         inputs = [frames[node.id]] if node.id in frames else []
         for branch in node.inputs:
             if isinstance(branch.origin, OperatorOrigin):
@@ -203,12 +322,14 @@ class Batches:
         frame = None
         for part in inputs:
             frame = part if frame is None else frame.unionAll(part)
-        job = self._job(node, version, emission)
-        if version == 0:
+        if job.version == 0 and not job.again:
             job = replace(job, seeds=seeds(spark, job.spec))
         return run_job(spark, job, frame, self._care[node.id])
 
-    def _job(self, node: AggregateNode, version: int, emission: Emission) -> Job:
+    def _job(
+        self, node: AggregateNode, emission: Emission, passed: Sequence[OperatorState] | None
+    ) -> Job:
+        before = self._last.operators[node.id] if self._last is not None else OperatorState()
         final = node.id == len(self._flow.operators) - 1
         ordinals = self._flow.output if final else range(len(node.types))
         columns = tuple((node.columns[o], f"c{i}") for i, o in enumerate(ordinals))
@@ -217,16 +338,18 @@ class Batches:
             spec=self._specs[node.id],
             checkpoint=str(self._checkpoint.folder),
             partitions=self._partitions,
-            state=self._last.operators[node.id] if self._last is not None else OperatorState(),
-            version=version,
+            state=before if passed is None else passed[node.id],
+            version=self._next,
             emission=emission,
             columns=columns,
             final=final,
+            again=passed is not None,
         )
 
     def _snapshot(
-        self, results: list[JobResult], version: int, query: str | None, batch: int
+        self, results: list[JobResult], version: int, query: str | None, batch: int, moved: Moved
     ) -> Snapshot:
+        counters = _counters(results, _waiting(self._last))
         return Snapshot(
             version=version,
             plan=self._flow.fingerprint,
@@ -234,8 +357,11 @@ class Batches:
             batch=batch,
             operators=tuple(result.state for result in results),
             changes=tuple(_changes(results[-1:])),
-            counters=_counters(results, _waiting(self._last)),
+            counters={**counters, "late": moved.late},
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            watermark=moved.state.watermark,
+            sources=moved.state.sources,
+            idle=moved.state.idle,
         )
 
     def _tidy(self, results: list[JobResult], snapshot: Snapshot) -> None:

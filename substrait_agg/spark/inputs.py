@@ -84,7 +84,7 @@ def open_inputs(spark: SparkSession, flow: Flow, sources: Mapping[Table, Source]
             first[node.id] = reduce(DataFrame.unionAll, fixed)
         if streaming:
             streams[node.id] = reduce(DataFrame.unionAll, streaming)
-    return Inputs(first, _tagged(streams), tuple(streams))
+    return Inputs(first, tagged(streams), tuple(streams))
 
 
 class _Opened:
@@ -98,7 +98,7 @@ class _Opened:
     def rows(self, branch: Branch) -> tuple[DataFrame, bool]:
         origin = branch.origin
         if isinstance(origin, RowsOrigin):
-            return _written_rows(self._spark, origin), False
+            return written_rows(self._spark, origin), False
         if not isinstance(origin, TableOrigin):
             raise TypeError(origin)
         if origin not in self._frames:
@@ -108,7 +108,8 @@ class _Opened:
         return frame, source.streaming
 
 
-def _written_rows(spark: SparkSession, origin: RowsOrigin) -> DataFrame:
+def written_rows(spark: SparkSession, origin: RowsOrigin) -> DataFrame:
+    """The rows that a plan writes, as columns ``c0``, ``c1``, ..."""
     one = spark.range(1)
     names = [column_name(i) for i in range(len(origin.types))]
     rows = [
@@ -123,7 +124,8 @@ def _written_rows(spark: SparkSession, origin: RowsOrigin) -> DataFrame:
     )
 
 
-def _tagged(streams: Mapping[int, DataFrame]) -> DataFrame | None:
+def tagged(streams: Mapping[int, DataFrame]) -> DataFrame | None:
+    """Several streams as one: a tag, and the columns of each as a struct ``o{tag}``; a single one as it is."""
     if len(streams) < 2:
         return next(iter(streams.values()), None)
     parts = []

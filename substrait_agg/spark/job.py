@@ -27,6 +27,9 @@ from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed
 DRIVER_ROWS = 50_000
 """Rows of the pending tree up to which groups are emitted on the driver: a job on Spark costs more than those."""
 
+LOOKED_AT_ONCE = 16
+"""Groups that are looked at, to see whether they leave, in the time in which one is emitted."""
+
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
@@ -60,6 +63,7 @@ class Job:
         columns: columns of the change files.
         final: whether the changes are those of the view.
         seeds: groups that are there from this version on, whatever the input: sort hash and set index.
+        again: whether this is the version's second pass, over groups that its watermark has passed.
     """
 
     node: AggregateNode
@@ -72,6 +76,7 @@ class Job:
     columns: tuple[tuple[str, str], ...]
     final: bool
     seeds: tuple[tuple[int, int], ...] = ()
+    again: bool = False
 
     def tasks(self, *, raw: bool) -> tuple[TaskPlan, ...]:
         """One plan per partition; a global aggregate has one partition."""
@@ -89,6 +94,8 @@ class Job:
             pending=clip(self.state.pending, low, high),
             trees=tuple(clip(tree, low, high) for tree in self.state.trees),
             seeds=tuple((h, index) for h, index in self.seeds if low <= h <= high),
+            closed=clip(self.state.closed, low, high),
+            again=self.again,
             version=self.version,
             emission=self.emission,
             columns=self.columns,
@@ -104,6 +111,10 @@ class JobResult:
     tasks: tuple[TaskResult, ...]
     state: OperatorState
     care: Care
+
+    def then(self, second: JobResult) -> JobResult:
+        """Both passes of a version as one."""
+        return replace(self, tasks=(*self.tasks, *second.tasks), state=second.state)
 
 
 def run_job(spark: SparkSession, job: Job, frame: DataFrame | None, care: Care) -> JobResult:
@@ -134,7 +145,9 @@ def run_job(spark: SparkSession, job: Job, frame: DataFrame | None, care: Care) 
 
 def _without_rows(spark: SparkSession, tasks: tuple[TaskPlan, ...]) -> list[TaskResult]:
     """Run tasks that no rows come to; where many groups wait, beside each other on Spark."""
-    if sum(run.rows for task in tasks for run in task.pending) <= DRIVER_ROWS:
+    waiting = sum(run.rows for task in tasks for run in task.pending)
+    looked_at = sum(run.rows for t in tasks if t.emission.lets_go for run in t.group)
+    if waiting + looked_at // LOOKED_AT_ONCE <= DRIVER_ROWS:
         return [run_task(task, ()) for task in tasks]
     # One partition per task, in order.
     numbers = spark.range(0, len(tasks), 1, len(tasks))
@@ -154,12 +167,14 @@ def _raw_next(spec: OperatorSpec, results: Sequence[TaskResult], care: Care) -> 
 
 def _has_work(task: TaskPlan) -> bool:
     waiting = bool(task.pending) and task.emission.takes_waiting
-    return waiting or bool(task.seeds)
+    leaving = bool(task.group) and task.emission.lets_go
+    return waiting or leaving or bool(task.seeds)
 
 
 def _state_after(before: OperatorState, results: Sequence[TaskResult]) -> OperatorState:
     taken = [(r.low, r.high) for r in results if r.low <= r.high]
     group = (*(f for r in results for f in r.group), *outside(before.group, taken))
+    closed = (*(f for r in results for f in r.closed), *outside(before.closed, taken))
     pending = (*(f for r in results for f in r.pending), *outside(before.pending, taken))
     trees = tuple(
         (*(f for r in results if r.trees for f in r.trees[t]), *outside(runs, taken))
@@ -167,7 +182,7 @@ def _state_after(before: OperatorState, results: Sequence[TaskResult]) -> Operat
             before.trees or [()] * max((len(r.trees) for r in results), default=0)
         )
     )
-    return OperatorState(group, pending, trees)
+    return OperatorState(group, pending, trees, closed)
 
 
 def _collect(
@@ -237,7 +252,7 @@ def _worker(tasks: tuple[TaskPlan, ...], *, rows: bool = True) -> BatchFunction:
 
 def _run(tasks: tuple[TaskPlan, ...], partition: int, batches: Iterable[pa.RecordBatch]) -> str:
     # An exchange other than the expected one shows as a range that its rows do not fall in.
-    none = replace(tasks[0], low=1, high=0, group=(), pending=(), trees=(), seeds=())
+    none = replace(tasks[0], low=1, high=0, group=(), pending=(), trees=(), seeds=(), closed=())
     plan = tasks[partition] if partition < len(tasks) else none
     try:
         return run_task(plan, batches).to_json()

@@ -24,7 +24,7 @@ from pyspark.sql.types import ArrayType, MapType, StructType
 from substrait_agg.commit.task import MURMUR, OTHER
 from substrait_agg.functions.accumulators import Accumulator, WeightKind
 from substrait_agg.operator.delta import MINUS_BIN, NAN_BIN, PART_POWER, PLUS_BIN
-from substrait_agg.operator.names import POSITION, ROWS, WEIGHT
+from substrait_agg.operator.names import POSITION, ROWS, TIME, WEIGHT
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.spark.decimals import Params, negative
 from substrait_agg.spark.keys import keyed, normalised, restored_keys
@@ -47,6 +47,7 @@ def _contributions(frame: DataFrame, spec: OperatorSpec) -> DataFrame:
     floats = _floats(spec)
     frame = _with_float_limbs(frame, spec, floats)
     kept = [*_keys(spec), *(f"b{i}" for i in floats), *_raw_columns(spec)]
+    kept += [TIME] if TIME in frame.columns else []
     columns = [F.col(name) for name in kept]
     if spec.weight != "one":
         columns += _named("w", weight_limbs(spec.weight))
@@ -85,9 +86,11 @@ def partial_sums(
     types = {k: frame.schema[k].dataType for k in keys}
     frame = keyed(_contributions(frame, spec), keys, floats=False)
     bins = [f"b{i}" for i in _floats(spec)]
-    taken = {*keys, *bins, *_raw_columns(spec), "x"}
+    taken = {*keys, *bins, *_raw_columns(spec), "x", TIME}
     sums = [F.sum(name).alias(name) for name in frame.columns if name not in taken]
     sums.append(F.count(F.lit(1)).alias("w_0" if spec.weight == "one" else ROWS))
+    if TIME in frame.columns:
+        sums.append(F.max(TIME).alias(TIME))
     for i, accumulator in enumerate(spec.accumulators):
         params = decimals[accumulator.argument]
         if accumulator.kind == "decimal" and params is not None:

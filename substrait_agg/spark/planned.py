@@ -78,6 +78,17 @@ def _paths(entries: Path, number: int) -> Iterator[str]:
             yield str(entry["path"])
 
 
+def planned_at(folder: Path, batch: int) -> int | None:
+    """When Spark planned a micro-batch, in microseconds since 1970: the same however often it is computed."""
+    path = folder / "offsets" / str(batch)
+    try:
+        # A version line comes first.
+        planned = json.loads(path.read_text().splitlines()[1])["batchTimestampMs"]
+    except (OSError, ValueError, IndexError, KeyError, TypeError):
+        return None
+    return int(planned) * 1000
+
+
 def forget_unplanned(folder: Path) -> None:
     """Take back files that Spark noted as seen without planning a batch of them.
 

@@ -27,15 +27,19 @@ from substrait_agg.flow.explain import row_names
 from substrait_agg.flow.graph import AggregateNode, Flow
 from substrait_agg.functions.accumulators import EarlyRetraction
 from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
+from substrait_agg.operator.watermarks import Ttl
 from substrait_agg.plan.arrow import arrow_schema
 from substrait_agg.plan.types import BOOL
 from substrait_agg.spark.alarm import Alarm
 from substrait_agg.spark.batches import FIRST_BATCH, Batches, Progress
-from substrait_agg.spark.inputs import Inputs, Source, open_inputs, table_origins, untagged
-from substrait_agg.spark.planned import check_planned_files, forget_unplanned
+from substrait_agg.spark.event_state import EventOptions
+from substrait_agg.spark.feed import Feed, open_feed
+from substrait_agg.spark.inputs import Source, table_origins
+from substrait_agg.spark.planned import check_planned_files, forget_unplanned, planned_at
 from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed, reason_of
 from substrait_agg.spark.session import SESSION_CONF, get_session, prepare
 from substrait_agg.spark.sources import check_sources, weight_kind
+from substrait_agg.spark.timing import event_options, timed_flow
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -57,6 +61,8 @@ def run(
     master: str | None = None,
     early_retraction: EarlyRetraction = "carry",
     emit: EmitPolicy = EVERY_BATCH,
+    watermark: Mapping[str, str] | None = None,
+    ttl: Ttl | None = None,
     progress: Callable[[Progress], None] | None = None,
     spark_log: IO[bytes] | None = None,
 ) -> Run:
@@ -72,9 +78,10 @@ def run(
         check_partitions(partitions)
     chosen = check_sources(sources, table_origins(lower(plan)))
     weights = {table: weight_kind(source) for table, source in chosen.items()}
-    flow = lower(plan, weights, early_retraction)
+    events = event_options(plan, watermark or {}, ttl)
+    flow = timed_flow(lower(plan, weights, early_retraction), chosen, events, emit)
     store = Checkpoint(checkpoint)
-    document = plan_document(flow)
+    document = plan_document(flow, events)
     store.check(document)
     _check_query(store)
     sinks = tuple(outputs)
@@ -85,15 +92,15 @@ def run(
     with ExitStack() as undone:
         undone.callback(settings.restore)
         try:
-            inputs = open_inputs(session, flow, chosen)
+            feed = open_feed(session, flow, chosen, events.sources)
             count = partitions or _cores(session)
             settings.put(PARTITIONS, str(count))
             store.create(document)
             since = _version(store)
             delivery = Delivery(sinks, checkpoint=store.folder, since=since, on_changes=on_changes)
             undone.callback(delivery.close)
-            options = Options(count, until, emit, progress)
-            started = Run(session, flow, inputs, store, delivery, options, settings)
+            options = Options(count, until, emit, events, progress)
+            started = Run(session, flow, feed, store, delivery, options, settings)
         except SPARK_ERRORS as error:
             raise _not_started(error) from error
         undone.pop_all()
@@ -110,11 +117,20 @@ def _not_started(error: Exception) -> RunFailed:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options of a run: partitions of the state, ``done`` or an interval, when values are emitted, who is told of progress."""
+    """Options of a run.
+
+    Attributes:
+        partitions: of the state.
+        until: ``done`` or an interval.
+        emit: when values are emitted.
+        events: the sources with a watermark, and for how long groups are remembered.
+        progress: who is told of it.
+    """
 
     partitions: int
     until: str
     emit: EmitPolicy
+    events: EventOptions
     progress: Callable[[Progress], None] | None
 
 
@@ -129,7 +145,7 @@ class Run:
         self,
         spark: SparkSession,
         flow: Flow,
-        inputs: Inputs,
+        feed: Feed,
         store: Checkpoint,
         delivery: Delivery,
         options: Options,
@@ -137,7 +153,7 @@ class Run:
     ) -> None:
         self._spark = spark
         self._store = store
-        self._inputs = inputs
+        self._feed = feed
         self._delivery = delivery
         self._endless = options.until != "done"
         self._emit = options.emit
@@ -150,16 +166,18 @@ class Run:
         self._first = True
         # A batch goes on in a thread of its own for a moment after its query was stopped.
         self._working = threading.RLock()
-        self._batches = Batches(flow, store, options.partitions, self._committed, options.emit)
+        self._batches = Batches(
+            flow, store, options.partitions, self._committed, options.emit, options.events
+        )
         if self._batches.last is None:
-            self._batches.run(spark, inputs.first, None, FIRST_BATCH)
+            self._batches.run(spark, feed.first, None, FIRST_BATCH)
         else:
             self._delivery.deliver(View(store), show=self._endless)
         self._query: StreamingQuery | None = None
         self._alarm = Alarm(self._emit_due, self._batches.clock)
         # What an earlier run left waiting may be due long since.
         due = self._batches.due() if self._endless else None
-        if inputs.stream is not None:
+        if feed.stream is not None:
             self._query = self._start(options.until)
         self._alarm.set(due)
 
@@ -174,10 +192,10 @@ class Run:
         return self._query
 
     def _start(self, until: str) -> StreamingQuery:
-        if self._inputs.stream is None:
+        if self._feed.stream is None:
             raise TypeError("nothing streams")
         forget_unplanned(Path(self._store.spark_folder))
-        writer = self._inputs.stream.writeStream.option(
+        writer = self._feed.stream.writeStream.option(
             "checkpointLocation", self._store.spark_folder
         ).foreachBatch(self._batch)
         trigger = {"processingTime": until} if self._endless else {"availableNow": True}
@@ -204,15 +222,13 @@ class Run:
             check_planned_files(session, self._store.spark_folder, batch)
             self._first = False
         since = self._batches.clock()
-        shared = len(self._inputs.operators) > 1
-        rows = frame.persist() if shared else frame
-        try:
-            self._batches.run(session, untagged(rows, self._inputs.operators), query, batch)
-        finally:
-            if shared:
-                rows.unpersist()
+        planned = planned_at(Path(self._store.spark_folder), batch)
+        instant = since if planned is None else planned
+        with self._feed.batch(frame, self._batches.event_state, instant) as rows:
+            self._batches.run(session, rows.frames, query, batch, rows.times)
         if self._endless:
             self._alarm.set(self._emit.due(since) if self._batches.waits else None)
+            self._alarm.set(self._batches.event_state.due(since))
 
     def _emit_due(self) -> None:
         """Emit the groups whose time has come while no rows came."""
@@ -221,6 +237,7 @@ class Run:
                 return
             try:
                 prepare(self._spark, self._conf)
+                self._batches.advance(self._spark)
                 self._batches.emit_waiting(self._spark, all=False)
                 self._alarm.set(self._batches.due())
             except Exception as error:  # noqa: BLE001 - it is raised by `wait`
@@ -331,7 +348,7 @@ class _Settings:
                 self._session.conf.set(name, value)
 
 
-def plan_document(flow: Flow) -> PlanDocument:
+def plan_document(flow: Flow, events: EventOptions = EventOptions()) -> PlanDocument:  # noqa: B008 - it is frozen
     """What a checkpoint records of a flow."""
     last = flow.operators[-1]
     columns = tuple(
@@ -349,6 +366,8 @@ def plan_document(flow: Flow) -> PlanDocument:
         guarded=tuple(
             _guarded(flow, node) for node in flow.operators if node.early == "quarantine"
         ),
+        watermarks=tuple(source.label for source in events.sources),
+        forget=next((node.forget for node in flow.operators if node.forget), ""),
     )
 
 

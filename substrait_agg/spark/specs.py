@@ -283,6 +283,17 @@ def _find(table: Table, names: Iterable[str]) -> str | None:
     return None
 
 
+def find_table(name: str, tables: Iterable[Table]) -> Table | None:
+    """The table that a name means most exactly, None where it means none or several equally."""
+    known = tuple(tables)
+    for level in range(4):
+        shown = name if level < 2 else name.lower()
+        found = [table for table in known if _spellings(table)[level] == shown]
+        if found:
+            return found[0] if len(found) == 1 else None
+    return None
+
+
 def check_sources(
     sources: Mapping[str, Source], origins: Sequence[TableOrigin]
 ) -> dict[Table, Source]:

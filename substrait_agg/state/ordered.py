@@ -124,6 +124,36 @@ class OrderedTree:
         """How many rows to ask for at once: `rows`, or fewer where they are long."""
         return rows_at_once(self._readers, rows)
 
+    def entries(self, hashes: Hashes, chains: Chains) -> Entries:
+        """All entries of some groups, those with a weight below 0 included.
+
+        Raises:
+            RunFailed: WEIGHT_OVERFLOW.
+        """
+        parts = []
+        for run in self._runs:
+            low, high = run.groups(hashes, chains)
+            lengths = high - low
+            ends = np.cumsum(lengths)
+            at = np.repeat(low - ends + lengths, lengths) + np.arange(ends[-1] if len(ends) else 0)
+            located = run.at(at)
+            self.rows_read += len(at)
+            owner = np.repeat(np.arange(len(hashes)), lengths)
+            parts.append(
+                Entries(
+                    hashes[owner],
+                    chains[owner],
+                    located.keys(),
+                    located.payload(),
+                    located.weights(),
+                )
+            )
+        parts = [part for part in parts if len(part)]
+        return add_up(parts) if parts else self._none()
+
+    def _none(self) -> Entries:
+        return Entries.from_table(self._layout.schema.empty_table(), self._layout)
+
     def live(self, hashes: Hashes, chains: Chains) -> Segments:
         """All entries of each group with a weight above 0, in key order.
 

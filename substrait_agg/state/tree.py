@@ -147,15 +147,35 @@ class Tree:
         for rows in self.scan(low, high, dead=not bottom):
             writer.write(rows)
 
-    def scan(self, low: int = 0, high: int = HASH_MAX, *, dead: bool = False) -> Iterator[pa.Table]:
-        """The newest row of every key in order of hash, in slices of about `SCAN_ROWS` rows."""
+    def scan(
+        self,
+        low: int = 0,
+        high: int = HASH_MAX,
+        *,
+        dead: bool = False,
+        columns: Sequence[str] | None = None,
+    ) -> Iterator[pa.Table]:
+        """The newest row of every key in order of hash, in slices of about `SCAN_ROWS` rows.
+
+        Args:
+            low: least hash.
+            high: greatest hash.
+            dead: with the keys that are gone.
+            columns: names of the columns wanted behind the keys; all when None.
+        """
+        schema = self._schema
+        if columns is not None:
+            schema = pa.schema(
+                [*list(schema)[: KEYS_FROM + self._keys], *map(schema.field, columns)]
+            )
         for start, stop in self._intervals(low, high):
             parts = [
                 run.rows_between(max(start, run.file.low), min(stop, run.file.high))
                 for run in self._runs
                 if run.file.low <= stop and run.file.high >= start
             ]
-            rows = newest(pa.concat_tables([self._schema.empty_table(), *parts]), self._keys)
+            parts = [part.select(schema.names) for part in parts]
+            rows = newest(pa.concat_tables([schema.empty_table(), *parts]), self._keys)
             yield rows if dead else rows.filter(pa.array(~dead_rows(rows)))
 
     def _intervals(self, low: int, high: int) -> Iterator[tuple[int, int]]:

@@ -1,0 +1,127 @@
+"""How far event time is at a version, what that makes late, complete and idle, and how it moves on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from substrait_agg.commit.snapshot import Snapshot
+from substrait_agg.flow.graph import AggregateNode, Flow
+from substrait_agg.operator.completeness import Limit
+from substrait_agg.operator.emission import Emission
+from substrait_agg.operator.policy import EmitPolicy
+from substrait_agg.operator.watermarks import (
+    Heard,
+    SourceTime,
+    Ttl,
+    WatermarkRule,
+    idle_at,
+    moved,
+    watermark_of,
+)
+from substrait_agg.spark.event_sources import EventSource
+from substrait_agg.spark.late import Lateness
+
+
+@dataclass(frozen=True, slots=True)
+class EventOptions:
+    """The sources with a watermark, and for how long groups are remembered."""
+
+    sources: tuple[EventSource, ...] = ()
+    ttl: Ttl | None = None
+
+    @property
+    def rules(self) -> tuple[WatermarkRule, ...]:
+        """How the watermark of each source follows from its rows."""
+        return tuple(source.rule for source in self.sources)
+
+
+@dataclass(frozen=True, slots=True)
+class EventState:
+    """How far event time is.
+
+    Attributes:
+        options: what the run was told.
+        watermark: see `Snapshot.watermark`.
+        sources: see `Snapshot.sources`; empty before the first batch.
+        idle: see `Snapshot.idle`.
+    """
+
+    options: EventOptions
+    watermark: int | None = None
+    sources: tuple[SourceTime, ...] = ()
+    idle: int | None = None
+
+    @staticmethod
+    def at(options: EventOptions, last: Snapshot | None) -> EventState:
+        """The state at a version, None before the first."""
+        if last is None:
+            return EventState(options)
+        return EventState(options, last.watermark, last.sources, last.idle)
+
+    def after(self, heard: Sequence[Heard], now: int) -> EventState:
+        """The state after a batch.
+
+        Args:
+            heard: its event times by source; empty where it has no rows.
+            now: its instant.
+        """
+        rules, watermark, sources = self.options.rules, self.watermark, self.sources
+        if rules:
+            before = sources or (None,) * len(rules)
+            given = heard or (Heard(),) * len(rules)
+            sources = tuple(moved(*each, now) for each in zip(rules, before, given, strict=True))
+            watermark = watermark_of(rules, sources, watermark, now)
+        made = replace(self, watermark=watermark, sources=sources)
+        return replace(made, idle=made._idle(now))
+
+    def _idle(self, now: int) -> int | None:
+        instant = self.watermark if self.options.sources else now
+        if self.options.ttl is None or instant is None:
+            return self.idle
+        reached = self.options.ttl.idle(instant)
+        return reached if self.idle is None else max(self.idle, reached)
+
+    def due(self, now: int) -> int | None:
+        """The next instant at which the state moves without rows; None where it does not."""
+        if not self.options.sources:
+            return None if self.options.ttl is None else self.options.ttl.next(now)
+        return idle_at(self.options.rules, self.sources, now)
+
+    def limits(self, node: AggregateNode) -> tuple[Limit, ...]:
+        """What makes groups of an operator complete."""
+        if self.watermark is None:
+            return ()
+        return tuple(Limit(e.key, e.end, e.limit(self.watermark)) for e in node.events)
+
+    def lateness(self, flow: Flow) -> list[Lateness]:
+        """What is late for each operator."""
+        return [
+            Lateness(self.limits(node), self.idle if node.timed else None)
+            for node in flow.operators
+        ]
+
+    def settling(
+        self, before: EventState, node: AggregateNode, policy: EmitPolicy, now: int, *, whole: bool
+    ) -> Emission:
+        """The rules of the second pass for an operator whose groups the view shows.
+
+        Args:
+            before: the state before the batch.
+            node: the operator.
+            policy: when its groups are emitted.
+            now: the instant of the batch by the clock of the policy.
+            whole: look for complete and idle groups even where nothing has moved since the version before.
+        """
+        limits = self.limits(node)
+        if limits == before.limits(node) and not whole:
+            limits = ()
+        idle = self.idle if node.forget and (whole or self.idle != before.idle) else None
+        return replace(
+            policy.again(now),
+            limits=limits,
+            complete=policy.watermark,
+            close=True,
+            idle=idle,
+            instant=now,
+        )

@@ -1,0 +1,96 @@
+"""Rows that come too late: for groups that are closed, or older than what is remembered of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F
+
+from substrait_agg.flow.graph import AggregateNode, Branch
+from substrait_agg.operator.completeness import Limit
+from substrait_agg.operator.names import TIME
+from substrait_agg.plan.types import Type
+from substrait_agg.spark.branches import apply_steps, columns_of, prepare
+from substrait_agg.spark.expressions import to_column
+
+_COUNT = "late"
+_DAY = 86_400_000_000
+_EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """What is late for an operator.
+
+    Attributes:
+        limits: rows whose group is below any of them are.
+        idle: rows whose event time is not after this are; None: no row is because of its age.
+    """
+
+    limits: tuple[Limit, ...] = ()
+    idle: int | None = None
+
+
+def micros(column: Column, type_: Type) -> Column:
+    """A date or a timestamp as microseconds since 1970, UTC, whatever the session's zone is."""
+    if type_.kind == "date":
+        return F.unix_date(column).cast("bigint") * _DAY
+    if type_.kind == "precision_timestamp_tz":
+        return F.unix_micros(column)
+    return F.timestamp_diff("MICROSECOND", F.expr(_EPOCH), column)
+
+
+def _late(node: AggregateNode, frame: DataFrame, lateness: Lateness) -> Column | None:
+    """Whether rows are late; None where none can be."""
+    columns = columns_of(frame)
+    tests = [_below(node, limit, columns) for limit in lateness.limits]
+    if lateness.idle is not None and TIME in frame.columns:
+        tests.append(F.col(TIME) <= lateness.idle)
+    if not tests:
+        return None
+    late = tests[0]
+    for test in tests[1:]:
+        late = late | test
+    return F.coalesce(late, F.lit(False))
+
+
+def _below(node: AggregateNode, limit: Limit, columns: Sequence[Column]) -> Column:
+    key, type_ = node.keys[limit.key], node.types[limit.key]
+    value = to_column(key, columns)
+    if limit.end:
+        value, type_ = value["f1"], type_.children[1]
+    return micros(value, type_) < limit.value
+
+
+class Part:
+    """The rows of one branch in one batch, without those that are late.
+
+    Args:
+        node: the operator that they go to.
+        branch: the way there.
+        frame: the columns of the branch's origin, and those that travel.
+        lateness: what is late for the operator.
+
+    Attributes:
+        prepared: the rows for the operator.
+    """
+
+    def __init__(
+        self, node: AggregateNode, branch: Branch, frame: DataFrame, lateness: Lateness
+    ) -> None:
+        self.node = node
+        self.branch = branch
+        stepped = apply_steps(frame, branch.steps)
+        self._observed: Observation | None = None
+        self._is_late = _late(node, stepped, lateness)
+        if self._is_late is not None:
+            self._observed = Observation()
+            stepped = stepped.observe(self._observed, F.count_if(self._is_late).alias(_COUNT))
+            stepped = stepped.where(~self._is_late)
+        self.prepared = prepare(stepped, node)
+
+    def late(self) -> int:
+        """How many rows were late, once the rows have been read."""
+        return 0 if self._observed is None else int(self._observed.get[_COUNT])

@@ -1,0 +1,89 @@
+"""What a run was told about time, settled against its plan before anything is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+
+from substrait_agg.bind.bound import BoundPlan
+from substrait_agg.errors import UsageError
+from substrait_agg.flow.event_time import EventColumns, with_event_keys
+from substrait_agg.flow.graph import (
+    AggregateNode,
+    Flow,
+    Forget,
+    OperatorOrigin,
+    shown_operators,
+)
+from substrait_agg.operator.policy import EmitPolicy
+from substrait_agg.operator.watermarks import Ttl
+from substrait_agg.spark.event_sources import EventSource, Table, event_sources
+from substrait_agg.spark.event_state import EventOptions
+from substrait_agg.spark.inputs import Source
+
+
+def event_options(plan: BoundPlan, watermarks: Mapping[str, str], ttl: Ttl | None) -> EventOptions:
+    """The sources with a watermark, and for how long groups are remembered.
+
+    Raises:
+        UsageError: OPTION_INVALID, WATERMARK_COLUMN.
+    """
+    return EventOptions(event_sources(plan, watermarks), ttl)
+
+
+def timed_flow(
+    flow: Flow, sources: Mapping[Table, Source], options: EventOptions, policy: EmitPolicy
+) -> Flow:
+    """The flow with the event keys of its operators, and what they forget.
+
+    Raises:
+        UsageError: EVENT_TIME_MISSING, TTL_MEANINGLESS.
+    """
+    columns = {source.table: source.column for source in options.sources}
+    fixed = {t for t, s in sources.items() if isinstance(s, DataFrame) and not s.isStreaming}
+    flow = with_event_keys(flow, EventColumns(columns, fixed))
+    _check_watermark(flow, options.sources, policy)
+    if options.ttl is None:
+        return flow
+    word: Forget = "keep" if options.ttl.keep else "retract"
+    timed = bool(options.sources)
+    operators = tuple(
+        replace(node, forget=word, timed=timed) if _forgets(node) else node
+        for node in flow.operators
+    )
+    if not any(node.forget for node in operators):
+        raise UsageError(
+            "TTL_MEANINGLESS",
+            "the plan has no groups that could be forgotten: groups are, that tables feed and no event time is a key of",
+            help="leave out --ttl; groups with an event time are closed when the watermark passes them",
+            path="ttl",
+        )
+    return replace(flow, operators=operators)
+
+
+def _forgets(node: AggregateNode) -> bool:
+    """Whether groups of an operator are forgotten: the ones above it follow by its changes."""
+    fed = any(isinstance(branch.origin, OperatorOrigin) for branch in node.inputs)
+    return bool(node.key_types) and not node.events and not fed
+
+
+def _check_watermark(flow: Flow, sources: tuple[EventSource, ...], policy: EmitPolicy) -> None:
+    if not policy.watermark:
+        return
+    shown = shown_operators(flow)
+    if all(node.events for node in flow.operators if node.id in shown):
+        return
+    told = ", ".join(source.label for source in sources)
+    raise UsageError(
+        "EVENT_TIME_MISSING",
+        "values cannot be emitted by watermark: no grouping key tells event time"
+        + (
+            f" ({told} is none, nor is a window or a date of it)"
+            if told
+            else ", and no --watermark is given"
+        ),
+        help="give --watermark TABLE.COLUMN=max-diff:5s for a column that is a grouping key or that a window is made of",
+        path="emit",
+    )
