@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
-from substrait_agg.bind.bound import BoundMeasure, Expr, SortKey
+from substrait_agg.bind.bound import BoundMeasure, Call, Expr, SortKey
+from substrait_agg.bind.windows import call_durations
 from substrait_agg.functions.accumulators import Accumulator, EarlyRetraction, WeightKind
+from substrait_agg.functions.windows import windows_per_row
 from substrait_agg.plan.types import Type
 
 
@@ -151,6 +153,12 @@ def row_wise(
     return bool(trees or computed) or any(a.kind == "product" for a in accumulators)
 
 
+def _windows_of(key: Expr) -> int:
+    if not isinstance(key, Call) or key.function != "hop":
+        return 1
+    return windows_per_row(*call_durations(key.arguments)[:2])
+
+
 @dataclass(frozen=True, slots=True)
 class AggregateNode:
     """A stateful operator.
@@ -196,6 +204,18 @@ class AggregateNode:
     def row_wise(self) -> bool:
         """Whether its input comes row by row: trees, products and computed columns are not made of sums."""
         return row_wise(self.trees, self.computed, self.accumulators)
+
+    @property
+    def windows_per_row(self) -> int:
+        """In how many windows a row can be; 1 where no key is a hopping window."""
+        return max((_windows_of(key) for key in self.keys), default=1)
+
+    @property
+    def rows_per_row(self) -> int:
+        """How many rows an input row can become: one per grouping set and window in it."""
+        hops = {i for i, key in enumerate(self.keys) if _windows_of(key) > 1}
+        sets = self.sets or (tuple(range(len(self.keys))),)
+        return sum(1 if hops.isdisjoint(keys) else self.windows_per_row for keys in sets)
 
     @property
     def key_types(self) -> tuple[Type, ...]:
