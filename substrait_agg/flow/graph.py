@@ -160,6 +160,14 @@ def _windows_of(key: Expr) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Session:
+    """What tells sessions: rows of one group less than `gap` microseconds apart are in one; `call` is the grouping expression."""
+
+    gap: int
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
 class AggregateNode:
     """A stateful operator.
 
@@ -181,6 +189,8 @@ class AggregateNode:
         early: what becomes of a retraction that comes before its insertion.
         guard: the tree of whole input rows that tells such retractions; -1 where they are carried, and of a multiset,
             whose groups are its rows.
+        session: set for the operator ahead of an aggregate that groups by a session. Its keys are the other grouping
+            expressions, its first argument is the time, its output columns are the keys, the session, and its other arguments.
     """
 
     id: int
@@ -199,6 +209,7 @@ class AggregateNode:
     computed: tuple[Computed, ...] = ()
     early: EarlyRetraction = "carry"
     guard: int = -1
+    session: Session | None = None
 
     @property
     def row_wise(self) -> bool:
@@ -227,7 +238,8 @@ class AggregateNode:
     def columns(self) -> tuple[str, ...]:
         """Names of its output columns in state and change files, in the order of `types`."""
         keys = [f"k{i}" for i in range(len(self.keys))]
-        values = [f"v{i}" for i in range(len(self.measures))]
+        count = len(self.types) - len(keys) if self.session else len(self.measures)
+        values = [f"v{i}" for i in range(count)]
         return (*keys, *values, *([f"k{len(keys)}"] if self.sets else []))
 
 

@@ -28,12 +28,15 @@ class Emission:
         rows: those with at least so many rows since they were last emitted; 0 is no rule.
         before: those whose last row came at this instant or earlier; None is no rule.
         now: the instant of the batch. Instants are microseconds since 1970.
+        watermark: set in the pass without rows that follows one which moved the watermark: up to where event time is complete,
+            microseconds since 1970. What is finished by then is dropped.
     """
 
     all: bool = True
     rows: int = 0
     before: int | None = None
     now: int = 0
+    watermark: int | None = None
 
     @property
     def takes_waiting(self) -> bool:

@@ -104,7 +104,7 @@ def step(
     Raises:
         RunFailed: RESULT_OVERFLOW, WEIGHT_OVERFLOW, TOTAL_OVERFLOW, EARLY_RETRACTION or USER_MEASURE_FAILED.
     """
-    folded = _fold(spec, slice_.combine_chunks(), state, emission)
+    folded = fold(spec, slice_.combine_chunks(), state, emission)
     groups, old = folded.groups, folded.old
     shown, values = _to_emit(spec, folded, state)
     changes = _changes(spec, groups, old, shown, values)
@@ -127,8 +127,20 @@ def step(
 
 
 @dataclass(frozen=True, slots=True)
-class _Folded:
-    """The groups of a slice before and after it."""
+class Folded:
+    """The groups of a slice before and after it.
+
+    Attributes:
+        groups: the groups.
+        chains: what tells groups of one hash apart.
+        old: what was stored of them.
+        now: their accumulators.
+        deltas: what changed in every tree.
+        ends: where the ends of trees are now.
+        held: who waits, and who is emitted.
+        stale: groups whose trees changed since they were last emitted.
+        kept_aside: rows more than before in quarantine.
+    """
 
     groups: Touched
     chains: Chains
@@ -158,7 +170,7 @@ class _Folded:
         )
 
 
-def _to_emit(spec: OperatorSpec, folded: _Folded, state: State) -> tuple[Int64s, list[pa.Array]]:
+def _to_emit(spec: OperatorSpec, folded: Folded, state: State) -> tuple[Int64s, list[pa.Array]]:
     """Weights and measures of the groups as they are shown after this batch; who waits stays as last emitted."""
     old, fired = folded.old, folded.held.fired
     if not fired.any():
@@ -173,8 +185,8 @@ def _to_emit(spec: OperatorSpec, folded: _Folded, state: State) -> tuple[Int64s,
     return np.where(fired, shown, old.shown), [pa.concat_arrays(p).take(index) for p in kept]
 
 
-def _fold(spec: OperatorSpec, slice_: pa.Table, state: State, emission: Emission) -> _Folded:
-    """Add a slice to the groups it touches."""
+def fold(spec: OperatorSpec, slice_: pa.Table, state: State, emission: Emission) -> Folded:
+    """Add a slice to the groups it touches; arguments and errors as those of `step`."""
     groups = gather(spec, slice_)
     found = state.tree.lookup(groups.hashes, groups.keys)
     groups, found, chains = _told_apart(spec, groups, found, state.tree)
@@ -189,7 +201,7 @@ def _fold(spec: OperatorSpec, slice_: pa.Table, state: State, emission: Emission
     aside = rows_in.kept_aside
     if spec.multiset:
         aside = watch(spec, groups.keys, old.state.weight(), now.weight())
-    return _Folded(groups, chains, old, now, deltas, ends, held, stale, aside)
+    return Folded(groups, chains, old, now, deltas, ends, held, stale, aside)
 
 
 def _tree_deltas(

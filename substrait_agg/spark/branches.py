@@ -82,12 +82,13 @@ def _rows_of_set(
     out |= {i: F.get(w, F.lit(-1)) for i, w in windows.items() if i not in ordinals}
     held = {i: key for i, key in plain.items() if i in ordinals}
 
-    def struct(*window: Column) -> Column:
-        keys = {**out, **held, **dict.fromkeys(inside, *window)}
+    def struct(keys: Mapping[int, Column]) -> Column:
         return F.struct(*(keys[i].alias(f"k{i}") for i in sorted(keys)), *last)
 
-    inside = [i for i in windows if i in ordinals]
-    return F.transform(windows[inside[0]], struct) if inside else F.array(struct())
+    inside = next((i for i in windows if i in ordinals), None)
+    if inside is None:
+        return F.array(struct({**out, **held}))
+    return F.transform(windows[inside], lambda w: struct({**out, **held, inside: w}))
 
 
 def is_hop(expression: Expr) -> bool:

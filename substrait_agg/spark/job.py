@@ -134,7 +134,8 @@ def run_job(spark: SparkSession, job: Job, frame: DataFrame | None, care: Care) 
 
 def _without_rows(spark: SparkSession, tasks: tuple[TaskPlan, ...]) -> list[TaskResult]:
     """Run tasks that no rows come to; where many groups wait, beside each other on Spark."""
-    if sum(run.rows for task in tasks for run in task.pending) <= DRIVER_ROWS:
+    waiting = sum(run.rows for task in tasks for run in task.pending)
+    if waiting + sum(map(_kept_rows, tasks)) <= DRIVER_ROWS:
         return [run_task(task, ()) for task in tasks]
     # One partition per task, in order.
     numbers = spark.range(0, len(tasks), 1, len(tasks))
@@ -154,7 +155,13 @@ def _raw_next(spec: OperatorSpec, results: Sequence[TaskResult], care: Care) -> 
 
 def _has_work(task: TaskPlan) -> bool:
     waiting = bool(task.pending) and task.emission.takes_waiting
-    return waiting or bool(task.seeds)
+    return waiting or bool(task.seeds) or bool(_kept_rows(task))
+
+
+def _kept_rows(task: TaskPlan) -> int:
+    """Rows of sessions that a task looks through for finished ones."""
+    looked = task.spec.session is not None and task.emission.watermark is not None
+    return sum(run.rows for tree in task.trees for run in tree) if looked else 0
 
 
 def _state_after(before: OperatorState, results: Sequence[TaskResult]) -> OperatorState:
