@@ -28,6 +28,7 @@ from substrait_agg.bind.grouping import (
 )
 from substrait_agg.bind.measure_places import expression_place
 from substrait_agg.bind.rules import bind_measure
+from substrait_agg.bind.windows import is_window_key, settle_windows
 from substrait_agg.functions.derive import FLOATS
 from substrait_agg.plan import model
 
@@ -45,12 +46,13 @@ def bind_aggregate(node: model.Aggregate, source: Bound, context: Context) -> Bo
     bitmask = context.profile.grouping_bitmask and not is_unknown(*keys)
     if not context.profile.grouping_bitmask:
         report_repeated(node, keys, sets, context)
-    _advise(node, keys, context)
+    _advise(node, keys, source, context)
     if bitmask and sets is not None:
         keys, sets = merged_keys(keys, sets)
     info = GroupingInfo(keys, sets or ())
     measures = tuple(_measure(m, schema, info, context) for m in node.measures)
     _report_equal(measures, context)
+    source, keys = settle_windows(node, source, keys, measures, context)
     if sets is None or _layout_unknown(node, keys, sets, context):
         return Opaque(node.path)
     # What is wrong has been reported; its columns are there all the same, for what reads them.
@@ -111,10 +113,12 @@ def _key(node: model.Expression, schema: Schema | None, context: Context) -> Exp
     return key
 
 
-def _advise(node: model.Aggregate, keys: tuple[Expr, ...], context: Context) -> None:
+def _advise(node: model.Aggregate, keys: tuple[Expr, ...], source: Bound, context: Context) -> None:
     """Report keys whose equality may surprise, each once."""
     seen: set[Expr] = set()
     for written, key in zip(node.grouping_expressions, keys, strict=True):
+        if is_window_key(key, source):
+            continue  # no part of a window is null
         code = _SURPRISING.get(key.type.kind)
         if code is not None and key not in seen and is_keyable(key.type):
             seen.add(key)

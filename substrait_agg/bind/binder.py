@@ -14,6 +14,7 @@ from substrait_agg.bind.placed import Exceeded
 from substrait_agg.bind.profiles import profile_of
 from substrait_agg.bind.relations import Order, Ordered, OrderKey, bind_relation, projected
 from substrait_agg.bind.walk import index_columns, selected_columns
+from substrait_agg.bind.windows import report_misplaced
 from substrait_agg.plan.model import DecodedPlan, Relation
 from substrait_agg.problems import Problems
 
@@ -54,6 +55,7 @@ def _bind(plan: DecodedPlan, context: Context) -> BoundPlan | None:
     context.apart.extend(plan.others)
     while context.apart:
         _bind_whole(context.apart.pop(), context)
+    report_misplaced(ordered.relation, context)
     if plan.names is not None:
         ordered = _without_index(ordered, len(plan.names), _names_path(plan), context)
     root = ordered.relation

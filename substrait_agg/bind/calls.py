@@ -11,6 +11,7 @@ from substrait_agg.bind.convert import as_declared, can_cast, convert, fits_deci
 from substrait_agg.bind.names import check_declared
 from substrait_agg.bind.options import choose_options
 from substrait_agg.bind.signatures import check_declaration, declared_signature, misfit, types_of
+from substrait_agg.bind.windows import is_window, window_arguments
 from substrait_agg.functions.aggregates import find as find_aggregate
 from substrait_agg.functions.derive import FLOATS, RESULT_RULES, as_decimal, is_numeric
 from substrait_agg.functions.scalar_forms import parameter_text
@@ -23,6 +24,7 @@ from substrait_agg.functions.scalars import (
     ScalarFunction,
 )
 from substrait_agg.functions.signatures import Section
+from substrait_agg.functions.windows import WINDOWS, WINDOWS_URN
 from substrait_agg.plan.model import EnumArgument, ScalarCall, TypeArgument
 from substrait_agg.plan.types import FP64, STRING, Type
 
@@ -64,7 +66,8 @@ def _scalar_name(call: ScalarCall, context: Context) -> str | None:
     function, spelling = call.function, call.function.name
     meant = context.profile.meanings.get(spelling, spelling)
     name = SCALAR_NAMES.get(meant)
-    if name is None:
+    if name is None or (function.urn == WINDOWS_URN and name not in WINDOWS):
+        name = None
         aggregate = find_aggregate(spelling) is not None
         code = "FUNCTION_NOT_SCALAR" if aggregate else "SCALAR_FUNCTION_UNKNOWN"
         context.report(code, call.path, name=function.declared)
@@ -97,13 +100,22 @@ def _resolve(
     overload, values = found
     _check_signature(call, arguments, context)
     _report_promotion(row.name, arguments, values, call.path, context)
+    if row.name in WINDOWS:
+        durations = window_arguments(row.name, values, call, context)
+        if durations is None:
+            return unknown()
+        values = durations
     options = choose_options(call.function.name, call.options, overload.options, context, call.path)
     type_ = _result(row, overload, values, options, context)
     enums = tuple(
         (i, a.value.upper()) for i, a in enumerate(arguments) if isinstance(a, EnumArgument)
     )
     bound = Call(type_, row.name, values, enums, options)
-    return _declare(bound, call.output_type, _null_option(row, bound), call.path, context)
+    made = _declare(bound, call.output_type, _null_option(row, bound), call.path, context)
+    if is_window(bound):
+        # One that is converted is none any more.
+        context.windows[call.path] = made if is_window(made) else bound
+    return made
 
 
 def _check_signature(call: ScalarCall, arguments: tuple[Argument, ...], context: Context) -> None:
@@ -148,6 +160,8 @@ def _fits(param: str, argument: Argument) -> bool:
             argument.value is None or argument.value in _INT32
         )
         return held and argument.type.kind in FAMILIES[table]
+    if word == "span":
+        return isinstance(argument, Constant) and argument.type.kind in FAMILIES[table]
     if word == "number":
         return isinstance(argument, Constant) and argument.value == int(table)
     if word == "decimal" and table:

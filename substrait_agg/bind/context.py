@@ -73,6 +73,8 @@ class Context:
         placed: counts what the plan takes.
         apart: relations that the plan's result is not made of, which are still to be checked.
         incomplete: whether something stands for what could not be bound, so that the plan cannot be run.
+        windows: place of a call -> the window that it is, which only a grouping expression can be; those found to be one are taken out.
+        moved: whether one of them was moved up from a projection.
     """
 
     problems: Problems
@@ -84,6 +86,8 @@ class Context:
     placed: Placed = field(default_factory=Placed)
     apart: list[Any] = field(default_factory=list)
     incomplete: bool = False
+    windows: dict[str, Expr] = field(default_factory=dict)
+    moved: bool = False
 
     def report(self, code: str, path: str, **params: object) -> None:
         """Report a problem of the plan; where it is a habit of the producer, the message says what that means.

@@ -35,12 +35,18 @@ _PARAMETERS = {"P": 12, "S": 2, "L": 20}
 _TIME_DIGITS = 6
 _ANY = Type("i64", nullable=False)
 _TYPE = re.compile(r"(?P<word>u!\w+|\w+)(?P<mark>\??)(?:<(?P<inside>.*)>)?")
+_OUTER_COMMA = re.compile(r",(?![^<]*>)")
 Options = tuple[tuple[str, str], ...]
 
 AS_CONSTANTS = frozenset({("round", "s")})
 """(function, argument) that only a constant can be given for, although the declaration asks for none."""
 
-_LITERALS: dict[str, object] = {"string": ",", "varchar": ",", "fixedchar": ","}
+_LITERALS: dict[str, object] = {
+    **dict.fromkeys(("string", "varchar", "fixedchar"), ","),
+    # A minute.
+    "interval_day": (0, 60_000_000),
+    "interval_compound": (0, 0, 60_000_000),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +94,10 @@ def _parametrised(kind: str, nullable: bool, inside: str) -> Type | None:
     if kind == "list":
         element = type_of(inside)
         return None if element is None else Type(kind, nullable, children=(element,))
+    if kind == "struct":
+        fields = tuple(map(type_of, _OUTER_COMMA.split(inside)))
+        known = tuple(f for f in fields if f is not None)
+        return Type(kind, nullable, children=known) if len(known) == len(fields) else None
     if kind == "func":
         return Type("user_defined", nullable, name=kind)
     parts = [part for part in inside.split(",") if part]

@@ -18,15 +18,19 @@ from substrait_agg.bind.declared import AS_CONSTANTS, Support, support_of
 from substrait_agg.bind.measure_order import DIRECTIONS
 from substrait_agg.functions.aggregates import AGGREGATES
 from substrait_agg.functions.derive import MAX_PRECISION, UNSIGNED
-from substrait_agg.functions.described import part, phases
+from substrait_agg.functions.described import part, phases, urn_of
 from substrait_agg.functions.scalars import SCALAR_NAMES, SCALARS
-from substrait_agg.functions.signatures import Signature, scalar_signatures, signatures
+from substrait_agg.functions.signatures import (
+    Signature,
+    scalar_signatures,
+    signatures,
+    window_signatures,
+)
 from substrait_agg.plan import model
 from substrait_agg.plan.types import NESTED_KINDS, PARAMETER_KINDS, SIMPLE_KINDS, decimal
 
 Entry = dict[str, Any]
 
-_OWNER = "extension:io.substrait:"
 _UNSIGNED_SOURCE = "unsigned_integers"
 _TYPE_NAMES = {"fixedchar": "FIXED_CHAR", "fixedbinary": "FIXED_BINARY"}
 """Type kind -> its name in dialects, where that is not the kind in capitals."""
@@ -70,12 +74,13 @@ def dialect(version: str) -> Entry:
     Args:
         version: of this package, which is named in it.
     """
-    scalars = tuple(support_of(s, aggregate=False) for s in scalar_signatures())
+    declared = (*scalar_signatures(), *window_signatures())
+    scalars = tuple(support_of(s, aggregate=False) for s in declared)
     measures = tuple(support_of(s, aggregate=True) for s in signatures())
     scalar_entries = _functions(scalars, _scalar_metadata)
     aggregate_entries = _functions(measures, _aggregate_metadata)
     used = {e["source"] for e in (*scalar_entries, *aggregate_entries)} | {_UNSIGNED_SOURCE}
-    urns = {_alias(s.urn): _OWNER + s.urn for s in (*signatures(), *scalar_signatures())}
+    urns = {_alias(s.urn): urn_of(s.urn) for s in (*signatures(), *declared)}
     return {
         "name": "substrait-agg",
         "metadata": {
@@ -101,7 +106,7 @@ def _members(union: Any) -> tuple[type, ...]:
 
 
 def _alias(urn: str) -> str:
-    return urn.removeprefix("functions_")
+    return urn.rpartition(":")[2].removeprefix("functions_")
 
 
 # --- types -----------------------------------------------------------------------------------

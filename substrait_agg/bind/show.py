@@ -32,8 +32,8 @@ LIKES = frozenset({"like", "ilike"})
 
 INTERVAL_UNITS: dict[str, tuple[str, ...]] = {
     "interval_year": ("MONTHS",),
-    "interval_day": ("DAYS", "TICKS"),
-    "interval_compound": ("MONTHS", "DAYS", "TICKS"),
+    "interval_day": ("DAYS", "clock"),
+    "interval_compound": ("MONTHS", "DAYS", "clock"),
 }
 
 LONGEST = 500
@@ -109,7 +109,8 @@ def _constant(constant: Constant) -> str:
     if kind in ("precision_timestamp", "precision_timestamp_tz"):
         return f"TIMESTAMP '{_instant(value, constant.type.params[0])}'"
     if kind in INTERVAL_UNITS:
-        return _interval(value if isinstance(value, tuple) else (value,), INTERVAL_UNITS[kind])
+        amounts = value if isinstance(value, tuple) else (value,)
+        return _interval(amounts, INTERVAL_UNITS[kind], (*constant.type.params, 6)[0])
     if isinstance(value, str):
         return "'" + _short(value).replace("'", "''") + "'"
     return f"X'{_short(value.hex())}'" if isinstance(value, bytes) else _short(str(value))
@@ -120,9 +121,25 @@ def _short(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
-def _interval(amounts: tuple[int, ...], units: tuple[str, ...]) -> str:
-    said = [f"{n} {unit}" for n, unit in zip(amounts, units, strict=True) if n]
+def _interval(amounts: tuple[int, ...], units: tuple[str, ...], digits: int) -> str:
+    said = [_amount(n, unit) for n, unit in zip(amounts, units, strict=False) if n]
+    if len(amounts) > 1 and amounts[-1]:
+        said = said[:-1] + _clock(amounts[-1], digits)
     return f"INTERVAL '{' '.join(said) or '0 DAYS'}'"
+
+
+def _clock(ticks: int, digits: int) -> list[str]:
+    """Ticks of 10^-digits seconds in hours, minutes and seconds."""
+    minutes, rest = divmod(abs(ticks), 60 * 10**digits)
+    amounts = (*divmod(minutes, 60), Decimal(rest).scaleb(-digits).normalize())
+    sign = "-" if ticks < 0 else ""
+    units = zip(amounts, ("HOURS", "MINUTES", "SECONDS"), strict=True)
+    return [sign + _amount(n, unit) for n, unit in units if n]
+
+
+def _amount(number: int | Decimal, unit: str) -> str:
+    written = f"{number:f}" if isinstance(number, Decimal) else str(number)
+    return f"{written} {unit.removesuffix('S') if number == 1 else unit}"
 
 
 def _day(days: int) -> str:

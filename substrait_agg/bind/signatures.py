@@ -28,10 +28,14 @@ from substrait_agg.functions.signatures import (
     scalar_signatures,
     signatures,
 )
+from substrait_agg.functions.windows import WINDOWS_URN
 from substrait_agg.plan.model import EnumArgument, FunctionName, TypeArgument
 
 if TYPE_CHECKING:
     from substrait_agg.bind.calls import Argument
+
+_DECLARING = STANDARD_URNS | {WINDOWS_URN}
+"""URNs whose declarations are known."""
 
 NUMBER = -1
 """Stands for the place of arguments whose number does not fit."""
@@ -68,7 +72,7 @@ def declared_signature(function: FunctionName, section: Section) -> Declared | N
         return None
     words = words_of(function.signature)
     same = (s for s in _of_name(function, section) if words_declared(s) == words)
-    return Declared(words, next(same, None), function.urn in STANDARD_URNS)
+    return Declared(words, next(same, None), function.urn in _DECLARING)
 
 
 def check_declaration(
@@ -83,7 +87,7 @@ def check_declaration(
         context: takes the problems.
     """
     declared = declared_signature(function, section)
-    if declared is None or function.urn not in STANDARD_URNS:
+    if declared is None or function.urn not in _DECLARING:
         return
     place = function.path or path
     of_name = _of_name(function, section)
@@ -110,7 +114,7 @@ def check_declaration(
 
 
 def _of_name(function: FunctionName, section: Section) -> tuple[Signature, ...]:
-    if function.urn not in STANDARD_URNS:
+    if function.urn not in _DECLARING:
         return ()
     return declarations(function.urn, section).get(function.name, ())
 

@@ -24,6 +24,7 @@ from substrait_agg.operator.delta import decimal_overflow
 from substrait_agg.operator.emission import ALL, Emission, due, most_due, pending_schema
 from substrait_agg.operator.leaving import closed_schema, most_leaving, to_look_at
 from substrait_agg.operator.names import POSITION, ROWS, WEIGHT
+from substrait_agg.operator.session import drop_rows, finished_rows, session_step
 from substrait_agg.operator.spec import OperatorSpec, TreeSpec
 from substrait_agg.operator.split import split_rows
 from substrait_agg.operator.step import State, StepResult, step
@@ -203,20 +204,16 @@ class _Task:
         state = State(
             self._tree, self._open_tree, self._surrogates, self._held, plan.version, self._left
         )
+        take = session_step if plan.spec.session else step
         with ExitStack() as stack:
             changes = ChangeWriter(
                 LocalFiles(f"{plan.checkpoint}/changes"), plan.operator, plan.version, plan.columns,
                 stack, final=plan.final,
             )  # fmt: skip
             for slice_ in self._slices(batches, stack):
-                result = step(plan.spec, slice_, state, plan.emission)
-                self._count(result)
-                self._rows.write(result.rows)
-                for writer, rows in zip(self._entries, result.trees, strict=True):
-                    writer.write(rows)
-                self._pending.write(result.pending)
-                self._closed.write(result.closed)
-                changes.write(result.changes)
+                changes.write(self._take_up(take(plan.spec, slice_, state, plan.emission)))
+            for rows in self._finished(state):
+                self._take_up(drop_rows(plan.spec, rows, state))
             change_files = changes.close()
         return TaskResult(
             plan.low,
@@ -228,6 +225,23 @@ class _Task:
             trees=tuple(self._merged_tree(i, w) for i, w in enumerate(self._entries)),
             closed=self._merged(self._closed.close(), plan.closed, self._merge_closed),
         )
+
+    def _take_up(self, result: StepResult) -> pa.Table:
+        """Write what a step made; returns its changes."""
+        self._count(result)
+        self._rows.write(result.rows)
+        for writer, rows in zip(self._entries, result.trees, strict=True):
+            writer.write(rows)
+        self._pending.write(result.pending)
+        self._closed.write(result.closed)
+        return result.changes
+
+    def _finished(self, state: State) -> Iterator[pa.Table]:
+        """Rows of finished sessions; only a pass without rows sees the whole state."""
+        plan = self._plan
+        watermark = plan.emission.watermark
+        if plan.spec.session and watermark is not None and not self._counters["partial_rows"]:
+            yield from finished_rows(plan.spec, state, watermark, plan.low, plan.high)
 
     def _count(self, result: StepResult) -> None:
         weights = result.changes.column(WEIGHT).to_numpy()

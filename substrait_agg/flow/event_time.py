@@ -21,13 +21,10 @@ from substrait_agg.flow.graph import (
     RowsOrigin,
     TableOrigin,
 )
-from substrait_agg.flow.times import EventKey, Grid
+from substrait_agg.flow.times import SESSION_TIME, EventKey, Grid
 
 Table = tuple[str, ...]
 DAY = 86_400_000_000
-NO_LIMIT = 1 << 61
-"""Further than any time that a column can hold."""
-
 _POINTS = ("precision_timestamp", "precision_timestamp_tz")
 
 
@@ -75,6 +72,10 @@ def _event_keys(
     told = [_keys_of(branch, node, done, events) for branch in inputs]
     if not told:
         return ()
+    if node.session is not None:
+        first, *others = (keys[0] for keys in told)
+        same = isinstance(first, Time) and all(other == first for other in others)
+        return (EventKey(SESSION_TIME, first.grids),) if same and isinstance(first, Time) else ()
     keys = []
     for ordinal, first in enumerate(told[0]):
         same = all(other[ordinal] == first for other in told)
@@ -104,6 +105,9 @@ def _keys_of(
     for step in branch.steps:
         if isinstance(step, ProjectStep):
             columns = [told(e, columns) for e in step.expressions]
+    if node.session is not None:
+        time = node.arguments[0][0]
+        return [None if time is None else told(time, columns)]
     return [told(key, columns) for key in node.keys]
 
 
@@ -118,6 +122,10 @@ def _origin_columns(
     if isinstance(origin, OperatorOrigin):
         below = done[origin.operator]
         for event in below.events:
+            if event.key == SESSION_TIME:
+                # A session ends at the latest where it does now, and any row that comes may be in one.
+                columns[len(below.keys)] = Span(None, (*event.grids, Grid(1, 0, 1)))
+                continue
             columns[event.key] = Span(None, event.grids) if event.end else Time(event.grids)
     return columns
 
@@ -228,8 +236,6 @@ _CALLS: dict[str, _Rule] = {
         lambda d: Grid(d[1], _offset(d, 2) + d[0], d[1] - d[0]),
         lambda d: Grid(d[1], _offset(d, 2) + d[0], d[1]),
     ),
-    # A session ends at the latest row that it has, and any row that comes may be in one.
-    "session": _window(lambda d: Grid(1, 0, -NO_LIMIT), lambda _: Grid(1, 0, 1)),
     "date_trunc": _then(1, _truncated),
     "add": _then(0, lambda _, d: Grid(1, 0, d[0])),
     "subtract": _then(0, lambda _, d: Grid(1, 0, -d[0])),

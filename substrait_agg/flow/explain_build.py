@@ -104,7 +104,7 @@ def _operator(
         inputs=branches,
         weights=WEIGHTS[node.weight],
         early_retraction=node.early,
-        row_multiple=max(1, len(node.sets)),
+        row_multiple=node.rows_per_row,
         groups=groups_of(node, inputs, below),
         steps=steps_of(node, keys, branches, by_policy=by_policy),
     )

@@ -32,11 +32,13 @@ def groups_of(node: AggregateNode, inputs: Names, below: Sequence[Groups]) -> Gr
     rows = _rows(node, below)
     sets = node.sets or (tuple(range(len(node.keys))),)
     values = [_values(node, ordinals) for ordinals in sets]
-    bounds = [_least(v, rows) for v in values]
+    each_row = None if rows is None else rows * node.windows_per_row
+    bounds = [_least(v, each_row) for v in values]
     total = None if None in bounds else sum(b or 0 for b in bounds)
     if total is not None and bounds != values:
         each = ", in each grouping set" if node.sets else ""
-        return Groups(least, total, f"one per input row at most{each}")
+        what = "input row" if node.windows_per_row == 1 else "input row and window of it"
+        return Groups(least, total, f"one per {what} at most{each}")
     return Groups(least, total, _reason(node, inputs, many=total is None))
 
 

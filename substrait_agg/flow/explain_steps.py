@@ -67,10 +67,19 @@ def _prepared(node: AggregateNode, inputs: tuple[Input, ...]) -> Iterator[RunSte
         filtered = any(m.filter is not None for m in node.measures)
         nulls = "; null where the FILTER of a measure does not hold" if filtered else ""
         yield RunStep("prepare", "spark", f"compute {' and '.join(computed)}{nulls}")
-    if node.sets:
-        yield RunStep("expand", "spark", f"every row once per grouping set (x {len(node.sets)})")
+    if node.rows_per_row > 1:
+        yield RunStep("expand", "spark", f"every row once per {_multiplied(node)}")
     if len(inputs) > 1:
         yield RunStep("union", "spark", f"the rows of {len(inputs)} inputs")
+
+
+def _multiplied(node: AggregateNode) -> str:
+    windows = node.windows_per_row
+    hopping = f"window it is in (at most {windows})" if windows > 1 else ""
+    if not node.sets:
+        return hopping
+    sets = f"grouping set (x {len(node.sets)})"
+    return f"{sets}, and in those with the hopping window per {hopping}" if hopping else sets
 
 
 def _words(node: AggregateNode, keys: tuple[Key, ...], *, by_policy: bool) -> Mapping[str, str]:

@@ -220,7 +220,7 @@ class Operator:
         inputs: what it reads; several for a union.
         weights: what is known of the weights of its input.
         early_retraction: what becomes of a retraction that comes before its insertion.
-        row_multiple: rows per input row: the number of grouping sets.
+        row_multiple: rows per input row at most: one per grouping set and hopping window.
         groups: how many there can be.
         steps: of every batch, from the rows of the inputs to changes.
     """

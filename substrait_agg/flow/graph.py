@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
-from substrait_agg.bind.bound import BoundMeasure, Expr, SortKey
+from substrait_agg.bind.bound import BoundMeasure, Call, Expr, SortKey
+from substrait_agg.bind.windows import call_durations
 from substrait_agg.flow.times import EventKey
 from substrait_agg.functions.accumulators import Accumulator, EarlyRetraction, WeightKind
+from substrait_agg.functions.windows import windows_per_row
 from substrait_agg.plan.types import Type
 
 
@@ -155,6 +157,20 @@ def row_wise(
     return bool(trees or computed) or any(a.kind == "product" for a in accumulators)
 
 
+def _windows_of(key: Expr) -> int:
+    if not isinstance(key, Call) or key.function != "hop":
+        return 1
+    return windows_per_row(*call_durations(key.arguments)[:2])
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What tells sessions: rows of one group less than `gap` microseconds apart are in one; `call` is the grouping expression."""
+
+    gap: int
+    call: Call
+
+
 @dataclass(frozen=True, slots=True)
 class AggregateNode:
     """A stateful operator.
@@ -180,6 +196,8 @@ class AggregateNode:
         events: the keys that tell event time (`flow.event_time`).
         forget: what becomes of the rows shown of idle groups; empty where none are forgotten.
         timed: rows carry their event time, by which groups are idle; else they are by processing time.
+        session: set for the operator ahead of an aggregate that groups by a session. Its keys are the other grouping
+            expressions, its first argument is the time, its output columns are the keys, the session, and its other arguments.
     """
 
     id: int
@@ -201,11 +219,24 @@ class AggregateNode:
     events: tuple[EventKey, ...] = ()
     forget: Forget = ""
     timed: bool = False
+    session: Session | None = None
 
     @property
     def row_wise(self) -> bool:
         """Whether its input comes row by row: trees, products and computed columns are not made of sums."""
         return row_wise(self.trees, self.computed, self.accumulators)
+
+    @property
+    def windows_per_row(self) -> int:
+        """In how many windows a row can be; 1 where no key is a hopping window."""
+        return max((_windows_of(key) for key in self.keys), default=1)
+
+    @property
+    def rows_per_row(self) -> int:
+        """How many rows an input row can become: one per grouping set and window in it."""
+        hops = {i for i, key in enumerate(self.keys) if _windows_of(key) > 1}
+        sets = self.sets or (tuple(range(len(self.keys))),)
+        return sum(1 if hops.isdisjoint(keys) else self.windows_per_row for keys in sets)
 
     @property
     def key_types(self) -> tuple[Type, ...]:
@@ -217,7 +248,8 @@ class AggregateNode:
     def columns(self) -> tuple[str, ...]:
         """Names of its output columns in state and change files, in the order of `types`."""
         keys = [f"k{i}" for i in range(len(self.keys))]
-        values = [f"v{i}" for i in range(len(self.measures))]
+        count = len(self.types) - len(keys) if self.session else len(self.measures)
+        values = [f"v{i}" for i in range(count)]
         return (*keys, *values, *([f"k{len(keys)}"] if self.sets else []))
 
 

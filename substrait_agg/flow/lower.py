@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from substrait_agg.bind.bound import (
     BoundAggregate,
     BoundFilter,
-    BoundMeasure,
     BoundPlan,
     BoundProject,
     BoundRead,
@@ -32,6 +31,7 @@ from substrait_agg.flow.graph import (
     TableOrigin,
 )
 from substrait_agg.flow.measures import share
+from substrait_agg.flow.sessions import is_session, moved_measure, over, over_sessions, session_node
 from substrait_agg.functions.accumulators import EarlyRetraction, WeightKind
 
 Weights = Mapping[tuple[str, ...], WeightKind]
@@ -74,12 +74,18 @@ class _Lowering:
 
     def aggregate(self, relation: BoundAggregate) -> AggregateNode:
         """Add the operator of an aggregate, after those it reads."""
-        read = [e for m in relation.measures for e in m.expressions]
-        ordinals = needed((*relation.keys, *read))
-        inputs = self.inputs(relation.input, ordinals)
+        if any(is_session(key) for key in relation.keys):
+            told = session_node(relation, lambda: len(self.operators), self.inputs, self.given)
+            self.operators.append(told)
+            relation = over_sessions(relation, told)
+            inputs, ordinals = over(told), tuple(range(len(told.types)))
+        else:
+            read = [e for m in relation.measures for e in m.expressions]
+            ordinals = needed((*relation.keys, *read))
+            inputs = self.inputs(relation.input, ordinals)
         weight = self.weight_of(inputs)
         places = places_of(ordinals)
-        moved = tuple(_moved(m, places) for m in relation.measures)
+        moved = tuple(moved_measure(m, places) for m in relation.measures)
         early = self.policy(inputs)
         weight = "any" if early == "quarantine" else weight
         keys = tuple(renumber(k, places) for k in relation.keys)
@@ -138,6 +144,10 @@ class _Lowering:
         given = tuple(b for b in inputs if not isinstance(b.origin, OperatorOrigin))
         return "carry" if self.weight_of(given) == "one" else self.early
 
+    def given(self, inputs: tuple[Branch, ...]) -> tuple[WeightKind, EarlyRetraction]:
+        """What is known of the weights of the branches, and what becomes of early retractions in them."""
+        return self.weight_of(inputs), self.policy(inputs)
+
     def weight_of(self, inputs: tuple[Branch, ...]) -> WeightKind:
         """The widest weight kind of the branches."""
         return max((self.weight_from(b.origin) for b in inputs), key=WIDTH.index, default="one")
@@ -150,18 +160,8 @@ class _Lowering:
             case RowsOrigin():
                 return "one"
             case OperatorOrigin(operator=operator):
-                return "any" if self.operators[operator].multiset else "sign"
-
-
-def _moved(measure: BoundMeasure, places: Mapping[int, int]) -> BoundMeasure:
-    condition = measure.filter
-    order = (replace(s, expression=renumber(s.expression, places)) for s in measure.order)
-    return replace(
-        measure,
-        arguments=tuple(renumber(a, places) for a in measure.arguments),
-        filter=None if condition is None else renumber(condition, places),
-        order=tuple(order),
-    )
+                node = self.operators[operator]
+                return "any" if node.multiset or node.session else "sign"
 
 
 def lower(

@@ -198,6 +198,11 @@ def _by_rules(standard: str, arrow: str) -> ResultRule:
     return lambda _types, rules: Type(arrow if rules == "arrow" else standard)
 
 
+def _window(types: tuple[Type, ...], _rules: Derivation) -> Type:
+    edge = types[0].as_nullable(False)
+    return Type("struct", children=(edge, edge))
+
+
 RESULT_RULES: dict[str, ResultRule] = {
     "bool": _always("bool"),
     "i32": _always("i32"),
@@ -212,6 +217,7 @@ RESULT_RULES: dict[str, ResultRule] = {
     "first_text": _first_text,
     "joined_text": _joined,
     "list_of_first": _list_of_first,
+    "window": _window,
     "decimal_widest": _widest,
     "decimal_longest": _longest,
     "decimal_add": _add,

@@ -18,12 +18,24 @@ from substrait_agg.functions.aggregate_row import (
 from substrait_agg.functions.aggregate_types import RESULT_TEXTS
 from substrait_agg.functions.aggregates import AGGREGATES
 from substrait_agg.functions.scalars import FAMILIES, SCALARS, WORDS, Overload, ScalarFunction
-from substrait_agg.functions.signatures import Signature, scalar_signatures, signatures
+from substrait_agg.functions.signatures import (
+    Signature,
+    scalar_signatures,
+    signatures,
+    window_signatures,
+)
+from substrait_agg.functions.windows import WINDOWS
 
 Entry = dict[str, Any]
 
 URN_OF = "extension:io.substrait:{}"
 """The URN of a standard extension by its last part."""
+
+
+def urn_of(urn: str) -> str:
+    """The whole URN of an extension by what declarations call it: the last part of a standard one."""
+    return f"extension:{urn}" if ":" in urn else URN_OF.format(urn)
+
 
 _PARTIAL = refused(
     "results that are only part of a group's would have to be merged by another consumer"
@@ -53,9 +65,10 @@ def standard_aggregates(name: str) -> tuple[Signature, ...]:
 
 
 def standard_scalars(name: str) -> tuple[Signature, ...]:
-    """What the standard declares under any name of a scalar function."""
+    """What the standard, or the extension of this program, declares under any name of a scalar function."""
     row = SCALARS[name]
-    return tuple(s for s in scalar_signatures() if s.name.lower() in (row.name, *row.aliases))
+    declared = window_signatures() if name in WINDOWS else scalar_signatures()
+    return tuple(s for s in declared if s.name.lower() in (row.name, *row.aliases))
 
 
 # --- aggregate functions ---------------------------------------------------------------------
@@ -178,6 +191,7 @@ SCALAR_RESULTS: Mapping[str, str] = {
     "text": "string, or varchar where all are of one",
     "first_text": "string, or the varchar that the first is where all are varchar",
     "joined_text": "string, or varchar where all behind a varchar separator are of one",
+    "window": "struct of start and end, each of the first argument's type",
     "list_of_first": "list of the first argument's type",
     "decimal_longest": "decimal of scale 0 with the larger precision",
     "decimal_widest": "decimal<38,0>",
@@ -198,7 +212,7 @@ SCALAR_RESULTS: Mapping[str, str] = {
 def signature(given: Signature) -> Entry:
     """A declaration of the standard."""
     return {
-        "urn": URN_OF.format(given.urn),
+        "urn": urn_of(given.urn),
         "signature": given.signature,
         "arguments": [
             {

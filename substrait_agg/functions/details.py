@@ -11,11 +11,11 @@ from substrait_agg.functions.aggregate_types import RESULT_TEXTS
 from substrait_agg.functions.aggregates import AGGREGATE_NAMES, WINDOW_FUNCTIONS, find
 from substrait_agg.functions.described import (
     NULLS,
-    URN_OF,
     phases,
     standard_aggregates,
     standard_scalars,
     takes_rows,
+    urn_of,
 )
 from substrait_agg.functions.scalars import SCALAR_NAMES, SCALARS, ScalarFunction
 from substrait_agg.functions.sections import alias_text, declared_by, option_texts, overload_texts
@@ -69,7 +69,8 @@ def details(found: Found, refusals: Mapping[tuple[str, str], str], width: int) -
     declared = declarations(found)
     blocks = [record(((n, plain(v)) for n, v in pairs), width)]
     if declared:
-        blocks.append(f"STANDARD IMPLEMENTATIONS ({len(declared)})")
+        whose = "STANDARD" if ":" not in declared[0].urn else "DECLARED"
+        blocks.append(f"{whose} IMPLEMENTATIONS ({len(declared)})")
         blocks += [
             record(_signature(s, refusals.get((s.urn, s.signature), ""), scalar=scalar), width)
             for s in declared
@@ -150,7 +151,7 @@ def _scalar(row: ScalarFunction) -> Pairs:
 
 
 def _signature(found: Signature, refusal: str, *, scalar: bool) -> Pairs:
-    yield found.signature, URN_OF.format(found.urn)
+    yield found.signature, urn_of(found.urn)
     yield "  refused", refusal
     for argument in found.arguments:
         constant = ", a constant" if argument.constant else ""

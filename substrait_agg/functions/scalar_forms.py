@@ -18,7 +18,8 @@ class Overload:
         params: per argument a word of `FAMILIES` (``decimal:0`` takes decimals without fraction only), ``enum:W`` (enumeration argument, one of ``WORDS[W]``, upper case),
             ``word:W`` (constant string, one of ``WORDS[W]``, lower case in a bound call) or ``escape`` (constant
             string of one character; left out of a bound call where it is null), or ``number:N`` (the constant N only;
-            left out of a bound call), or ``constant:F`` (a constant of the family F that 32 bits hold, or null).
+            left out of a bound call), or ``constant:F`` (a constant of the family F that 32 bits hold, or null), or ``span:F``
+            (a constant of the family F).
         result: a word of `derive.RESULT_RULES`.
         options: option name -> values that are honoured, the default first; upper case.
         unify: whether all arguments are converted to their common type.
@@ -73,6 +74,7 @@ FAMILIES: dict[str, frozenset[str]] = {
     "months": frozenset({"interval_year"}),
     "days": frozenset({"interval_day"}),
     "months_days": frozenset({"interval_compound"}),
+    "duration": frozenset({"interval_day", "interval_compound"}),
     "list": frozenset({"list"}),
     "any": frozenset(),
 }
@@ -108,6 +110,7 @@ def parameter_text(param: str) -> str:
         "word": f"constant {name}",
         "number": f"constant {name}",
         "constant": f"constant {name}",
+        "span": f"constant {name}",
         "decimal": f"decimal of scale {name}",
     }
     return named[kind] if name else param

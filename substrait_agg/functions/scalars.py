@@ -229,6 +229,17 @@ def _extract() -> ScalarFunction:
     return ScalarFunction("extract", tuple(forms))
 
 
+def _window(name: str, *spans: str, result: str = "first") -> ScalarFunction:
+    """A window over time; a duration that starts with ``?`` may be left out (the last one only)."""
+    counts = range(sum(not s.startswith("?") for s in spans), len(spans) + 1)
+    forms = tuple(
+        Overload((time, *["span:duration"] * count), result)
+        for time in ("timestamp", "timestamp_tz")
+        for count in counts
+    )
+    return ScalarFunction(name, forms)
+
+
 _POINTS = ("date", "timestamp", "timestamp_tz")
 
 _ROWS: tuple[ScalarFunction, ...] = (
@@ -363,6 +374,11 @@ _ROWS: tuple[ScalarFunction, ...] = (
     ScalarFunction(
         "date_part", tuple(Overload(("word:part", p), "i32") for p in (*_POINTS, "time"))
     ),
+    _window("tumble", "size", "?offset", result="window"),
+    _window("tumble_start", "size", "?offset"),
+    _window("tumble_end", "size", "?offset"),
+    _window("hop", "size", "slide", "?offset", result="window"),
+    _window("session", "gap", result="window"),
     ScalarFunction("date_trunc", tuple(Overload(("word:unit", p), "second") for p in _POINTS)),
 )  # fmt: skip
 

@@ -15,6 +15,8 @@ from importlib.resources.abc import Traversable
 from typing import Any
 from typing import Literal as OneOf
 
+from substrait_agg.functions.windows import WINDOWS_URN, windows_text
+
 Section = OneOf["aggregate_functions", "scalar_functions", "window_functions"]
 """A part of an extension file."""
 
@@ -42,7 +44,7 @@ class Signature:
     """One declared implementation of a function.
 
     Attributes:
-        urn: last part of the URN of its extension.
+        urn: last part of the URN of its extension; of an extension that is not the standard's ``owner:id``.
         name: of the function.
         signature: compound name, ``sum:i32``.
         arguments: in order.
@@ -88,21 +90,34 @@ def scalar_signatures() -> tuple[Signature, ...]:
     return tuple(_declared("scalar_functions"))
 
 
+@lru_cache(maxsize=1)
+def window_signatures() -> tuple[Signature, ...]:
+    """All implementations that the extension of this program declares (`functions.windows`), in the order of its file."""
+    found = declarations(WINDOWS_URN, "scalar_functions")
+    return tuple(signature for declared in found.values() for signature in declared)
+
+
 @lru_cache(maxsize=64)
 def declarations(urn: str, section: Section) -> Declarations:
     """What one extension declares in one section; nothing where the standard has no such extension.
 
     Args:
-        urn: last part of the URN of the extension.
+        urn: last part of the URN of the extension, or `functions.windows.WINDOWS_URN`.
         section: kind of functions.
     """
-    file = _folder().joinpath(f"{urn}.yaml")
     found: dict[str, tuple[Signature, ...]] = {}
-    if urn.isidentifier() and file.is_file():
-        for signature in _of_file(file.read_text(encoding="utf-8"), section):
-            name = signature.name.lower()
-            found[name] = (*found.get(name, ()), signature)
+    for signature in _of_file(_text(urn), section):
+        name = signature.name.lower()
+        found[name] = (*found.get(name, ()), signature)
     return found
+
+
+def _text(urn: str) -> str:
+    """The file of an extension; empty where there is none."""
+    if urn == WINDOWS_URN:
+        return windows_text()
+    file = _folder().joinpath(f"{urn}.yaml")
+    return file.read_text(encoding="utf-8") if urn.isidentifier() and file.is_file() else ""
 
 
 def _declared(section: Section) -> Iterator[Signature]:
@@ -125,7 +140,7 @@ def _of_file(text: str, section: Section) -> Iterator[Signature]:
         return
     head = text[: text.index("\n", text.index("\nurn:") + 1) + 1]
     content = _load(head + _section(text[start + 1 :]))
-    urn = str(content["urn"]).rpartition(":")[2]
+    urn = str(content["urn"]).removeprefix("extension:").removeprefix("io.substrait:")
     for function in content[section]:
         for declaration in function["impls"]:
             yield _signature(urn, str(function["name"]), declaration)

@@ -36,6 +36,7 @@ class Emission:
         close: complete groups that do not wait are closed: only what the view shows of them is kept.
         idle: groups whose newest event time is not after this are forgotten; None: no group is.
         instant: the event time of rows that say none.
+        watermark: sessions that have ended by then are dropped; None: none are.
     """
 
     all: bool = True
@@ -47,6 +48,7 @@ class Emission:
     close: bool = False
     idle: int | None = None
     instant: int = 0
+    watermark: int | None = None
 
     @property
     def takes_waiting(self) -> bool:
@@ -57,6 +59,12 @@ class Emission:
     def lets_go(self) -> bool:
         """Whether groups can be closed or forgotten."""
         return self.idle is not None or (self.close and bool(self.limits))
+
+    @property
+    def settles(self) -> bool:
+        """Whether there may be anything to do where no rows come."""
+        passes = self.complete and bool(self.limits)
+        return self.lets_go or passes or self.watermark is not None
 
     def fires(self, keys: Sequence[pa.Array], rows: Int64s, since: Int64s) -> Mask:
         """Which groups are emitted, by their keys, the rows they wait with and the instant of the last."""

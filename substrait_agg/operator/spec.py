@@ -30,6 +30,7 @@ from substrait_agg.functions.accumulators import (
 from substrait_agg.functions.registry import implementation_of
 from substrait_agg.functions.user import AdditiveMeasure
 from substrait_agg.operator.layout import Layout
+from substrait_agg.operator.names import WEIGHT
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import BOOL, Type
 from substrait_agg.state.entries import TreeLayout
@@ -135,6 +136,27 @@ class ComputedSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionSpec:
+    """What an operator that tells sessions puts out.
+
+    Attributes:
+        gap: microseconds without a row that end a session.
+        window: Arrow type of a session.
+        values: Arrow types of what goes on with each row.
+    """
+
+    gap: int
+    window: pa.DataType
+    values: tuple[pa.DataType, ...]
+
+    def output(self, spec: OperatorSpec) -> pa.Schema:
+        """Columns of its changes: the other keys, the session, the values, and the weight."""
+        types = (self.window, *self.values)
+        fields = [pa.field(f"v{i}", t) for i, t in enumerate(types)]
+        return pa.schema([*spec.output, *fields, pa.field(WEIGHT, pa.int64())])
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorSpec:
     """An incremental aggregate.
 
@@ -152,6 +174,7 @@ class OperatorSpec:
         guard: ordinal of the tree of whole input rows that tells such retractions; -1 where they are carried, and of a
             multiset, whose groups are its rows.
         forget: what becomes of the rows shown of groups that are forgotten when they are idle; empty where none are.
+        session: set for an operator that tells sessions: its keys are what they are told apart by, its one tree begins with the time.
         page_rows: rows per page of a run.
         slice_rows: rows of input held at once, fewer where they or the stored rows of their groups are long.
         slice_bytes: what they may take.
@@ -169,6 +192,7 @@ class OperatorSpec:
     early: EarlyRetraction = "carry"
     guard: int = -1
     forget: Forget = ""
+    session: SessionSpec | None = None
     page_rows: int = PAGE_ROWS
     slice_rows: int = SLICE_ROWS
     slice_bytes: int = SLICE_BYTES
@@ -231,7 +255,15 @@ def operator_spec(node: AggregateNode) -> OperatorSpec:
         early=node.early,
         guard=node.guard,
         forget=node.forget,
+        session=_session(node),
     )
+
+
+def _session(node: AggregateNode) -> SessionSpec | None:
+    if node.session is None:
+        return None
+    window, *values = (to_arrow(t) for t in node.types[len(node.keys) :])
+    return SessionSpec(node.session.gap, window, tuple(values))
 
 
 def _computed(column: Computed) -> ComputedSpec:

@@ -118,7 +118,7 @@ def step(
     Raises:
         RunFailed: RESULT_OVERFLOW, WEIGHT_OVERFLOW, TOTAL_OVERFLOW, EARLY_RETRACTION or USER_MEASURE_FAILED.
     """
-    folded = _fold(spec, slice_.combine_chunks(), state, emission)
+    folded = fold(spec, slice_.combine_chunks(), state, emission)
     groups, old, out = folded.groups, folded.old, folded.out
     shown, values = _to_emit(spec, folded, state)
     shown = np.where(out.forgotten, 0, shown)
@@ -135,7 +135,7 @@ def step(
 
 
 def _group_rows(
-    spec: OperatorSpec, folded: _Folded, shown: Int64s, values: Sequence[pa.Array]
+    spec: OperatorSpec, folded: Folded, shown: Int64s, values: Sequence[pa.Array]
 ) -> pa.Table:
     """The rows of the group tree; nothing is stored of a group that came and went."""
     gone = folded.out.any
@@ -148,7 +148,7 @@ def _group_rows(
     return rows.filter(pa.array(~unknown)) if unknown.any() else rows
 
 
-def _tree_rows(spec: OperatorSpec, folded: _Folded) -> tuple[tuple[pa.Table, ...], int]:
+def _tree_rows(spec: OperatorSpec, folded: Folded) -> tuple[tuple[pa.Table, ...], int]:
     """The rows of the ordered trees, and how many rows of groups that leave waited for their insertion."""
     tables, aside = [], 0
     gone = folded.out.any
@@ -165,8 +165,23 @@ def _tree_rows(spec: OperatorSpec, folded: _Folded) -> tuple[tuple[pa.Table, ...
 
 
 @dataclass(frozen=True, slots=True)
-class _Folded:
-    """The groups of a slice before and after it."""
+class Folded:
+    """The groups of a slice before and after it.
+
+    Attributes:
+        groups: the groups.
+        chains: what tells groups of one hash apart.
+        old: what was stored of them.
+        now: their accumulators.
+        deltas: what changed in every tree.
+        ends: where the ends of trees are now.
+        held: who waits, and who is emitted.
+        out: who leaves the group tree.
+        back: who comes back, having been forgotten while the view kept its row.
+        time: newest event times, where groups are forgotten.
+        stale: groups whose trees changed since they were last emitted.
+        kept_aside: rows more than before in quarantine.
+    """
 
     groups: Touched
     chains: Chains
@@ -199,7 +214,7 @@ class _Folded:
         )
 
 
-def _to_emit(spec: OperatorSpec, folded: _Folded, state: State) -> tuple[Int64s, list[pa.Array]]:
+def _to_emit(spec: OperatorSpec, folded: Folded, state: State) -> tuple[Int64s, list[pa.Array]]:
     """Weights and measures of the groups as they are shown after this batch; who waits stays as last emitted."""
     old, fired = folded.old, folded.held.fired
     if not fired.any():
@@ -214,8 +229,8 @@ def _to_emit(spec: OperatorSpec, folded: _Folded, state: State) -> tuple[Int64s,
     return np.where(fired, shown, old.shown), [pa.concat_arrays(p).take(index) for p in kept]
 
 
-def _fold(spec: OperatorSpec, slice_: pa.Table, state: State, emission: Emission) -> _Folded:
-    """Add a slice to the groups it touches."""
+def fold(spec: OperatorSpec, slice_: pa.Table, state: State, emission: Emission) -> Folded:
+    """Add a slice to the groups it touches; arguments and errors as those of `step`."""
     groups = gather(spec, slice_)
     found = state.tree.lookup(groups.hashes, groups.keys)
     groups, found, chains = _told_apart(spec, groups, found, state.tree)
@@ -232,7 +247,7 @@ def _fold(spec: OperatorSpec, slice_: pa.Table, state: State, emission: Emission
     aside = rows_in.kept_aside
     if spec.multiset:
         aside = watch(spec, groups.keys, old.state.weight(), now.weight())
-    return _Folded(groups, chains, old, now, deltas, ends, held, out, back, time, stale, aside)
+    return Folded(groups, chains, old, now, deltas, ends, held, out, back, time, stale, aside)
 
 
 def _tree_deltas(

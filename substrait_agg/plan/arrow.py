@@ -83,7 +83,9 @@ def _decimal(type_: Type) -> pa.DataType:
 
 
 def _struct(type_: Type) -> pa.DataType:
-    return pa.struct(field(f"f{i}", child) for i, child in enumerate(type_.children))
+    # Where the struct is null its fields are, and Arrow looks at them all the same.
+    children = (c.as_nullable(c.nullable or type_.nullable) for c in type_.children)
+    return pa.struct(field(f"f{i}", child) for i, child in enumerate(children))
 
 
 def _list(type_: Type) -> pa.DataType:

@@ -299,6 +299,20 @@ AGGREGATES: tuple[ProblemKind, ...] = kinds(
          "different orders differ in their last digit everywhere."),
     ),
     (
+        "WINDOWS_SEVERAL", "error", "error",
+        "the aggregate is grouped by {count} hopping or session windows; it can be by one",
+        "group by one window here, and by the other in an aggregate of its own",
+        ("A rule of extension substrait_agg:functions_windows: several windows would make a group of every pair of them, and "
+         "sessions be told apart by windows that contain them. None of that has an agreed meaning."),
+    ),
+    (
+        "SESSION_GROUPING_SETS", "error", "error",
+        "session is a grouping expression of an aggregate with {count} grouping sets",
+        "write an aggregate with one grouping set, and a union of several where more are needed",
+        ("A limit of this program: the sessions of a row depend on the other grouping expressions, so every grouping set "
+         "has sessions of its own. A consumer that computes them once gives wrong sessions for all other sets."),
+    ),
+    (
         "KEY_TYPE_NESTED", "info", "info",
         "rows are grouped by values of type {type}: they are one group where every part is equal, nulls inside too",
         "group by the parts that tell rows apart",

@@ -104,6 +104,30 @@ EXPRESSIONS: tuple[ProblemKind, ...] = kinds(
          "gives null where the producer gives a value."),
     ),
     (
+        "WINDOW_DURATION_INVALID", "error", "error",
+        "{function} cannot have the {argument} {value}: {reason}",
+        "write a constant interval of days and smaller units, greater than zero (an offset may be any)",
+        ("The windows of a plan are the same for all rows (extension substrait_agg:functions_windows): their durations are "
+         "constants in whole units of the time. A month is no number of days, and a duration finer than the time would put "
+         "the borders of windows between two values of it."),
+    ),
+    (
+        "WINDOWS_TOO_MANY", "error", "error",
+        "each row falls in up to {count} windows; at most {limit} are computed",
+        "choose a longer slide, or a shorter size",
+        ("A limit of this program: a row belongs to every hopping window that holds its time, and counts in a group for "
+         "each. A slide that is a tiny part of the size, often a mistaken unit, multiplies the input by that."),
+    ),
+    (
+        "WINDOW_NOT_A_KEY", "error", "error",
+        "{function} is called where it is not the whole of a grouping expression",
+        ("group by the call itself, and compute what you need of the window from the aggregate's column; tumble, "
+         "tumble_start and tumble_end can be called anywhere"),
+        ("A hopping or session window is no value of a row (extension substrait_agg:functions_windows): a row is in several "
+         "hopping windows, and its session depends on the rows around it. Only an aggregate that groups by the window can "
+         "give it a meaning; a projection below it may compute it for nothing else."),
+    ),
+    (
         "FUNCTION_NOT_SCALAR", "error", "error",
         "{name} is an aggregate function; an expression needs a scalar function",
         "compute it as a measure of an aggregate, or use a scalar function",

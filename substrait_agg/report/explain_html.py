@@ -204,7 +204,7 @@ def _facts(operator: Operator, limits: Limits) -> Iterator[tuple[str, str]]:
     state = operator.state
     yield "bytes per group", limits.text(size_text(state.group_bytes, state.varies))
     if operator.row_multiple > 1:
-        yield "input rows", f"times {operator.row_multiple}, once per grouping set"
+        yield "input rows", f"times {operator.row_multiple}, once per grouping set or window"
     written = [i.rows for i in operator.inputs if i.rows is not None]
     yield "rows in the plan", f"{sum(written):,}" if written else ""
     if operator.early_retraction != "carry":

@@ -225,7 +225,7 @@ class Batches:
             )
             for node in self._flow.operators
         ]
-        if not any(rule.lets_go or (rule.complete and rule.limits) for rule in rules):
+        if not any(rule.settles for rule in rules):
             return results
         states = [result.state for result in results]
         passed = self._computed(spark, {}, rules, states)

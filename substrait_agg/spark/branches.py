@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType
 
-from substrait_agg.bind.bound import Expr
+from substrait_agg.bind.bound import Call, Expr
 from substrait_agg.flow.graph import AggregateNode, FilterStep, Step
 from substrait_agg.operator.names import TIME, WEIGHT
+from substrait_agg.spark.columns import all_nullable
 from substrait_agg.spark.expressions import to_column
-from substrait_agg.spark.schema import column_name
+from substrait_agg.spark.schema import column_name, to_spark
+from substrait_agg.spark.windows import hopping
 
 ORIGINAL = "__row"
 """A row as its source gave it, where rows that are late are kept."""
 
 TRAVELLING = (WEIGHT, TIME, ORIGINAL)
 """Columns that pass through linear steps unchanged."""
+
+WindowFilters = Mapping[int, Callable[[Column], Column]]
+"""Per key that is a hopping window, of which windows rows become part."""
 
 FOREVER = 1 << 62
 """The event time of rows that have none, where idle groups are forgotten: their groups never are."""
@@ -37,15 +43,18 @@ def apply_steps(frame: DataFrame, steps: Sequence[Step]) -> DataFrame:
     return frame
 
 
-def prepare(frame: DataFrame, node: AggregateNode) -> DataFrame:
+def prepare(frame: DataFrame, node: AggregateNode, still: WindowFilters | None = None) -> DataFrame:
     """Keys ``k*``, arguments ``x*`` (null where the filter does not hold), ``__weight`` and ``__time`` of an operator's rows.
 
     The weight is left out where all weights are 1, the time where the operator does not ask for it.
+
+    Args:
+        frame: the columns of the operator's input, and those that travel.
+        node: the operator.
+        still: of which windows rows become part, for keys that are hopping windows; of all when None.
     """
     columns = columns_of(frame)
-    keys = [to_column(e, columns).alias(f"k{i}") for i, e in enumerate(node.keys)]
-    if node.sets:
-        keys = [_in_sets(keys, node.sets)]
+    keys = _keys(node, columns, still or {})
     arguments = [
         _argument(value, condition, columns).alias(f"x{i}")
         for i, (value, condition) in enumerate(node.arguments)
@@ -58,16 +67,59 @@ def prepare(frame: DataFrame, node: AggregateNode) -> DataFrame:
     return frame.select(*(chosen or [F.lit(True).alias("x")]))
 
 
-def _in_sets(keys: Sequence[Column], sets: Sequence[Sequence[int]]) -> Column:
-    """The keys once per grouping set, null where the set leaves them out, and behind them the index of the set."""
+def _keys(node: AggregateNode, columns: Sequence[Column], still: WindowFilters) -> list[Column]:
+    """The key columns; with grouping sets or a hopping window one column that makes several rows of each."""
+    windows = {i: hop_windows(e, columns) for i, e in enumerate(node.keys) if is_hop(e)}
+    windows |= {i: F.filter(windows[i], keep) for i, keep in still.items()}
+    plain = {i: to_column(e, columns) for i, e in enumerate(node.keys) if i not in windows}
+    if not node.sets and not windows:
+        return [key.alias(f"k{i}") for i, key in plain.items()]
     rows = []
-    for index, ordinals in enumerate(sets):
-        chosen = [
-            key if i in ordinals else F.when(F.lit(False), key).alias(f"k{i}")
-            for i, key in enumerate(keys)
-        ]
-        rows.append(F.struct(*chosen, F.lit(index).cast("int").alias(f"k{len(keys)}")))
-    return F.inline(F.array(*rows))
+    for index, ordinals in enumerate(node.sets or (range(len(node.keys)),)):
+        last = [F.lit(index).cast("int").alias(f"k{len(node.keys)}")] if node.sets else []
+        rows.append(_rows_of_set(plain, windows, frozenset(ordinals), last))
+    # Several arrays of rows are put together before they become rows: a row may not be exploded twice.
+    return [F.inline(rows[0] if len(rows) == 1 else F.flatten(F.array(*rows)))]
+
+
+def _rows_of_set(
+    plain: Mapping[int, Column],
+    windows: Mapping[int, Column],
+    ordinals: frozenset[int],
+    last: Sequence[Column],
+) -> Column:
+    """The keys of one row in one grouping set, as an array of structs: one per window where the set has a hopping one.
+
+    Args:
+        plain: the keys that are values of the row.
+        windows: an array of the windows of the row, for a key that is a hopping window.
+        ordinals: keys of the set; the others are null.
+        last: the index of the set, where there are several.
+    """
+    out = {i: F.when(F.lit(False), key) for i, key in plain.items() if i not in ordinals}
+    out |= {i: F.get(w, F.lit(-1)) for i, w in windows.items() if i not in ordinals}
+    held = {i: key for i, key in plain.items() if i in ordinals}
+
+    def struct(keys: Mapping[int, Column]) -> Column:
+        return F.struct(*(keys[i].alias(f"k{i}") for i in sorted(keys)), *last)
+
+    inside = next((i for i in windows if i in ordinals), None)
+    if inside is None:
+        return F.array(struct({**out, **held}))
+    return F.transform(windows[inside], lambda w: struct({**out, **held, inside: w}))
+
+
+def is_hop(expression: Expr) -> bool:
+    """Whether a key is a hopping window."""
+    return isinstance(expression, Call) and expression.function == "hop"
+
+
+def hop_windows(key: Expr, columns: Sequence[Column]) -> Column:
+    """The windows of a row as an array, before they become rows: what is left out here is never multiplied."""
+    if not isinstance(key, Call):
+        raise TypeError(key)
+    time = to_column(key.arguments[0], columns)
+    return hopping(key, (time,)).cast(ArrayType(to_spark(all_nullable(key.type))))
 
 
 def columns_of(frame: DataFrame) -> list[Column]:

@@ -90,14 +90,20 @@ class EventState:
 
     def limits(self, node: AggregateNode) -> tuple[Limit, ...]:
         """What makes groups of an operator complete."""
-        if self.watermark is None:
+        if self.watermark is None or node.session is not None:
             return ()
         return tuple(Limit(e.key, e.end, e.limit(self.watermark)) for e in node.events)
+
+    def ended(self, node: AggregateNode) -> int | None:
+        """The instant by which sessions of an operator have to have ended to be finished; None where nothing is known."""
+        if self.watermark is None or node.session is None or not node.events:
+            return None
+        return node.events[0].limit(self.watermark)
 
     def lateness(self, flow: Flow) -> list[Lateness]:
         """What is late for each operator."""
         return [
-            Lateness(self.limits(node), self.idle if node.timed else None)
+            Lateness(self.limits(node), self.idle if node.timed else None, self.ended(node))
             for node in flow.operators
         ]
 
@@ -116,6 +122,9 @@ class EventState:
         limits = self.limits(node)
         if limits == before.limits(node) and not whole:
             limits = ()
+        ended = self.ended(node)
+        if ended == before.ended(node) and not whole:
+            ended = None
         idle = self.idle if node.forget and (whole or self.idle != before.idle) else None
         return replace(
             policy.again(now),
@@ -124,4 +133,5 @@ class EventState:
             close=True,
             idle=idle,
             instant=now,
+            watermark=ended,
         )

@@ -12,6 +12,7 @@ from substrait_agg.spark.functions_text import TEXT
 from substrait_agg.spark.functions_time import MOVES, TIME
 from substrait_agg.spark.functions_unsigned import UNSIGNED
 from substrait_agg.spark.parts import Arguments, Builder
+from substrait_agg.spark.windows import WINDOWS
 
 _POINTS_IN_TIME = frozenset({"date", "precision_timestamp", "precision_timestamp_tz"})
 _UNSIGNED_KINDS = frozenset({"u8", "u16", "u32", "u64"})
@@ -35,6 +36,7 @@ BUILDERS: dict[str, Builder] = {
     **TEXT,
     **TIME,
     **LISTS,
+    **WINDOWS,
     **BITS,
     **{name: _by_first_type(name) for name in UNSIGNED},
 }

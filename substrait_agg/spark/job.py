@@ -146,7 +146,7 @@ def run_job(spark: SparkSession, job: Job, frame: DataFrame | None, care: Care) 
 def _without_rows(spark: SparkSession, tasks: tuple[TaskPlan, ...]) -> list[TaskResult]:
     """Run tasks that no rows come to; where many groups wait, beside each other on Spark."""
     waiting = sum(run.rows for task in tasks for run in task.pending)
-    looked_at = sum(run.rows for t in tasks if t.emission.lets_go for run in t.group)
+    looked_at = sum(map(_looked_at, tasks))
     if waiting + looked_at // LOOKED_AT_ONCE <= DRIVER_ROWS:
         return [run_task(task, ()) for task in tasks]
     # One partition per task, in order.
@@ -167,8 +167,15 @@ def _raw_next(spec: OperatorSpec, results: Sequence[TaskResult], care: Care) -> 
 
 def _has_work(task: TaskPlan) -> bool:
     waiting = bool(task.pending) and task.emission.takes_waiting
-    leaving = bool(task.group) and task.emission.lets_go
-    return waiting or leaving or bool(task.seeds)
+    return waiting or bool(task.seeds) or bool(_looked_at(task))
+
+
+def _looked_at(task: TaskPlan) -> int:
+    """Rows that are looked through for groups that leave, and for sessions that are finished."""
+    rows = sum(run.rows for run in task.group) if task.emission.lets_go else 0
+    if task.spec.session is not None and task.emission.watermark is not None:
+        rows += sum(run.rows for tree in task.trees for run in tree)
+    return rows
 
 
 def _state_after(before: OperatorState, results: Sequence[TaskResult]) -> OperatorState:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, Observation
@@ -12,7 +12,7 @@ from substrait_agg.flow.graph import AggregateNode, Branch
 from substrait_agg.operator.completeness import Limit
 from substrait_agg.operator.names import TIME
 from substrait_agg.plan.types import Type
-from substrait_agg.spark.branches import apply_steps, columns_of, prepare
+from substrait_agg.spark.branches import apply_steps, columns_of, hop_windows, is_hop, prepare
 from substrait_agg.spark.expressions import to_column
 
 _COUNT = "late"
@@ -27,10 +27,12 @@ class Lateness:
     Attributes:
         limits: rows whose group is below any of them are.
         idle: rows whose event time is not after this are; None: no row is because of its age.
+        ended: rows whose session would have ended by then alone are; None: no row is.
     """
 
     limits: tuple[Limit, ...] = ()
     idle: int | None = None
+    ended: int | None = None
 
 
 def micros(column: Column, type_: Type) -> Column:
@@ -48,6 +50,11 @@ def _late(node: AggregateNode, frame: DataFrame, lateness: Lateness) -> Column |
     tests = [_below(node, limit, columns) for limit in lateness.limits]
     if lateness.idle is not None and TIME in frame.columns:
         tests.append(F.col(TIME) <= lateness.idle)
+    time = node.arguments[0][0] if node.session and lateness.ended is not None else None
+    if node.session and lateness.ended is not None and time is not None:
+        tests.append(
+            micros(to_column(time, columns), time.type) + node.session.gap <= lateness.ended
+        )
     if not tests:
         return None
     late = tests[0]
@@ -58,10 +65,19 @@ def _late(node: AggregateNode, frame: DataFrame, lateness: Lateness) -> Column |
 
 def _below(node: AggregateNode, limit: Limit, columns: Sequence[Column]) -> Column:
     key, type_ = node.keys[limit.key], node.types[limit.key]
+    if is_hop(key):
+        windows = hop_windows(key, columns)
+        return (F.size(windows) > 0) & ~F.exists(windows, _still(node, limit))
     value = to_column(key, columns)
     if limit.end:
         value, type_ = value["f1"], type_.children[1]
     return micros(value, type_) < limit.value
+
+
+def _still(node: AggregateNode, limit: Limit) -> Callable[[Column], Column]:
+    """Whether a hopping window is not closed yet."""
+    type_ = node.types[limit.key].children[1]
+    return lambda window: micros(window["f1"], type_) >= limit.value
 
 
 class Part:
@@ -89,7 +105,8 @@ class Part:
             self._observed = Observation()
             stepped = stepped.observe(self._observed, F.count_if(self._is_late).alias(_COUNT))
             stepped = stepped.where(~self._is_late)
-        self.prepared = prepare(stepped, node)
+        hops = {m.key: _still(node, m) for m in lateness.limits if is_hop(node.keys[m.key])}
+        self.prepared = prepare(stepped, node, hops)
 
     def late(self) -> int:
         """How many rows were late, once the rows have been read."""

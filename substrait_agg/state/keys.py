@@ -141,6 +141,23 @@ def encode(columns: Sequence[pa.Array], components: Sequence[Component]) -> Keys
     return Keys((first_words(rest),), rest)
 
 
+def prefix_keys(column: pa.Array, *, nullable: bool, form: KeyForm) -> Keys:
+    """Keys that come before all keys whose first component is not below a value, and behind all others.
+
+    Args:
+        column: the values, of a type with a fixed width and without nulls.
+        nullable: whether the first component of the keys is; its nulls come last.
+        form: of the keys that they are compared with.
+    """
+    parts = _parts(column, Component(column.type, nullable=nullable))
+    if form.rest:
+        rest = parts_as_bytes(parts, len(column))
+        return Keys((first_words(rest),), rest)
+    words = pack(parts, len(column))
+    nothing = np.zeros(len(column), np.uint64)
+    return Keys((*words, *[nothing] * (form.words - len(words))))
+
+
 def _parts(column: pa.Array, component: Component) -> list[Part]:
     return fixed_parts(
         column,

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from substrait_agg.state.entries import Chains, Entries, TreeLayout, add_up
-from substrait_agg.state.keys import Keys, before
+from substrait_agg.state.keys import KeyForm, Keys, before
 from substrait_agg.state.ordered_run import OrderedRun, pieces
 from substrait_agg.state.ranks import find_ranks
 from substrait_agg.state.rows import Hashes, Indices, Mask
@@ -22,7 +22,7 @@ from substrait_agg.state.segments import Segments
 from substrait_agg.state.storage import Storage
 from substrait_agg.state.walk import find_first
 from substrait_agg.state.weights import Weights, add_weights
-from substrait_agg.state.windows import Window, gather, payload_at
+from substrait_agg.state.windows import Gathered, Window, gather, payload_at
 
 SCAN_ROWS = 1 << 20
 GROUPS_AT_ONCE = 1 << 16
@@ -169,6 +169,42 @@ class OrderedTree:
         alive = np.flatnonzero(gathered.weights > 0)
         offsets = np.searchsorted(gathered.owners[alive], np.arange(len(hashes) + 1), "left")
         return Segments(offsets, gathered.payload(alive), gathered.weights[alive])
+
+    @property
+    def key_form(self) -> KeyForm:
+        """What its keys consist of."""
+        return self._layout.form
+
+    def between(
+        self, hashes: Hashes, chains: Chains, groups: Indices, low: Keys, high: Keys
+    ) -> Gathered | None:
+        """Entries of ranges of keys, those that cancel included, in key order; None where the tree holds nothing.
+
+        Args:
+            hashes: of the groups.
+            chains: of the groups.
+            groups: per range, the ordinal of its group.
+            low: per range, the least key.
+            high: per range, the least key that is beyond it.
+
+        Returns:
+            The entries; `owners` are ordinals of ranges. Those of the tree's own `extra` entries have the source 0 where
+            there are any, and their place among them.
+
+        Raises:
+            RunFailed: WEIGHT_OVERFLOW.
+        """
+        windows = []
+        for window in self._windows(hashes, chains):
+            there = window.take(groups)
+            start = window.run.bounds(there.low, there.high, low, right=False)
+            stop = window.run.bounds(there.low, there.high, high, right=False)
+            windows.append(Window(window.run, start, stop))
+        if not windows:
+            return None
+        found = gather(windows)
+        self.rows_read += found.rows
+        return found
 
     def at_ranks(
         self, hashes: Hashes, chains: Chains, groups: Indices, ranks: Indices
