@@ -75,6 +75,7 @@ class PlanDocument:
         operators: number of operators.
         early: per operator what becomes of retractions that come before their insertion.
         guarded: the operators that keep such rows aside.
+        upserts: of each source of upserts its table, key and order.
     """
 
     plan: str
@@ -86,6 +87,7 @@ class PlanDocument:
     operators: int
     early: tuple[str, ...] = ()
     guarded: tuple[Guarded, ...] = ()
+    upserts: tuple[str, ...] = ()
 
 
 class Checkpoint:
@@ -128,7 +130,7 @@ class Checkpoint:
         """Create the folder with its plan document, or check that the one there is the same.
 
         Raises:
-            StateRefused: PLAN_DIFFERS, WEIGHTS_DIFFER or EARLY_RETRACTION_DIFFERS when the folder was made for something else.
+            StateRefused: PLAN_DIFFERS, KEYS_DIFFER, WEIGHTS_DIFFER or EARLY_RETRACTION_DIFFERS when the folder was made for something else.
         """
         self.check_usable()
         for files in (self._root, self._snapshots, self.state, self.changes):
@@ -150,6 +152,13 @@ class Checkpoint:
                 "PLAN_DIFFERS",
                 f"the checkpoint was made for another plan ({there.plan[:12]}, not {document.plan[:12]})",
                 help="use a checkpoint folder of its own for each plan",
+                path=str(self.folder),
+            )
+        if there.upserts != document.upserts:
+            raise StateRefused(
+                "KEYS_DIFFER",
+                f"the checkpoint was made for {_keys(there)}, not for {_keys(document)}",
+                help="give the same key= and order= of the sources as before, or a new --checkpoint",
                 path=str(self.folder),
             )
         # The policy has a say in the layout, and no meaning where nothing is retracted.
@@ -276,6 +285,10 @@ def _retracting(document: PlanDocument) -> tuple[bool, ...]:
     return tuple(kind != "one" for kind in document.layout)
 
 
+def _keys(document: PlanDocument) -> str:
+    return f"the keys {'; '.join(document.upserts)}" if document.upserts else "sources without keys"
+
+
 def _policy(document: PlanDocument) -> str:
     return next((word for word in document.early if word != "carry"), "carry")
 
@@ -291,6 +304,7 @@ def _as_json(document: PlanDocument) -> dict[str, Any]:
         "operators": document.operators,
         "early": list(document.early),
         "guarded": [[g.operator, g.tree, g.keys, g.types] for g in document.guarded],
+        "upserts": list(document.upserts),
     }
 
 
@@ -307,4 +321,5 @@ def _document(body: dict[str, Any]) -> PlanDocument:
         guarded=tuple(
             Guarded(int(o), int(t), int(k), str(s)) for o, t, k, s in body.get("guarded", ())
         ),
+        upserts=tuple(str(text) for text in body.get("upserts", ())),
     )

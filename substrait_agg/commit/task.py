@@ -22,6 +22,7 @@ from substrait_agg.commit.snapshot import ChangeFile
 from substrait_agg.errors import RunFailed
 from substrait_agg.operator.delta import decimal_overflow
 from substrait_agg.operator.emission import ALL, Emission, due, most_due, pending_schema
+from substrait_agg.operator.latest import latest_step
 from substrait_agg.operator.names import POSITION, ROWS, WEIGHT
 from substrait_agg.operator.spec import OperatorSpec, TreeSpec
 from substrait_agg.operator.split import split_rows
@@ -191,8 +192,9 @@ class _Task:
                 LocalFiles(f"{plan.checkpoint}/changes"), plan.operator, plan.version, plan.columns,
                 stack, final=plan.final,
             )  # fmt: skip
+            advance = step if plan.spec.latest is None else latest_step
             for slice_ in self._slices(batches, stack):
-                result = step(plan.spec, slice_, state, plan.emission)
+                result = advance(plan.spec, slice_, state, plan.emission)
                 self._count(result)
                 self._rows.write(result.rows)
                 for writer, rows in zip(self._entries, result.trees, strict=True):
@@ -250,7 +252,9 @@ class _Task:
         if plan.raw:
             self._counters["input_rows"] += batch.num_rows
             rows = self._hashed(batch, hashes)
-            if plan.spec.guard < 0:  # else only the rows that count are split
+            if (
+                plan.spec.guard < 0 and plan.spec.latest is None
+            ):  # else only the rows that count are split
                 rows = split_rows(rows, plan.spec)
             return self._counting(_with_key_types(rows, plan.spec), np.ones(len(hashes), np.int64))
         counted = batch.column(ROWS if plan.spec.weight != "one" else "w_0")
@@ -283,7 +287,7 @@ class _Task:
             whole = pa.concat_tables(parts, promote_options="default")
             if not plan.emission.all and ROWS not in whole.column_names:
                 whole = whole.append_column(ROWS, pa.nulls(whole.num_rows, pa.int64()))
-            yield _complete(whole, plan.spec)
+            yield _complete(whole, plan.spec) if plan.spec.latest is None else whole
 
     def _merged(
         self,

@@ -12,12 +12,31 @@ from substrait_agg.plan.types import Type
 
 
 @dataclass(frozen=True, slots=True)
+class Keyed:
+    """How rows of a table are read that are upserts.
+
+    Attributes:
+        keys: ordinals of the columns of the primary key.
+        order: ordinals of the columns by which the rows of a key are ordered; empty: by arrival.
+        paths: fields of the envelope of change events, which are read as further columns behind those of the table.
+    """
+
+    keys: tuple[int, ...]
+    order: tuple[int, ...] = ()
+    paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class TableOrigin:
-    """Changes of a source table; only the columns `names` are read."""
+    """Changes of a source table; only the columns `names` are read.
+
+    With `keyed`, rows of weight 1 set the row of their key, and rows of weight -1 take it away.
+    """
 
     table: tuple[str, ...]
     names: tuple[str, ...]
     types: tuple[Type, ...]
+    keyed: Keyed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +163,17 @@ class Read:
     side: Side = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """That an operator keeps the newest row of each key, and nothing else.
+
+    Attributes:
+        values: how many arguments are columns of the row; those behind them order the rows of a key.
+    """
+
+    values: int
+
+
 def row_wise(
     trees: Sequence[object], computed: Sequence[object], accumulators: Sequence[Accumulator]
 ) -> bool:
@@ -173,6 +203,7 @@ class AggregateNode:
         early: what becomes of a retraction that comes before its insertion.
         guard: the tree of whole input rows that tells such retractions; -1 where they are carried, and of a multiset,
             whose groups are its rows.
+        latest: set where its input are upserts, which it turns into changes.
     """
 
     id: int
@@ -191,11 +222,12 @@ class AggregateNode:
     computed: tuple[Computed, ...] = ()
     early: EarlyRetraction = "carry"
     guard: int = -1
+    latest: Latest | None = None
 
     @property
     def row_wise(self) -> bool:
         """Whether its input comes row by row: trees, products and computed columns are not made of sums."""
-        return row_wise(self.trees, self.computed, self.accumulators)
+        return row_wise(self.trees, self.computed, self.accumulators) or self.latest is not None
 
     @property
     def key_types(self) -> tuple[Type, ...]:
@@ -207,7 +239,8 @@ class AggregateNode:
     def columns(self) -> tuple[str, ...]:
         """Names of its output columns in state and change files, in the order of `types`."""
         keys = [f"k{i}" for i in range(len(self.keys))]
-        values = [f"v{i}" for i in range(len(self.measures))]
+        count = len(self.measures) if self.latest is None else self.latest.values
+        values = [f"v{i}" for i in range(count)]
         return (*keys, *values, *([f"k{len(keys)}"] if self.sets else []))
 
 
@@ -233,7 +266,11 @@ class Flow:
 
 
 def shown_operators(flow: Flow) -> frozenset[int]:
-    """Ids of the operators whose groups the view shows: the last, or those below it where its groups are whole rows."""
+    """Ids of the operators whose groups the view shows: the last, or those below it where its groups are whole rows.
+
+    Those that turn upserts into changes are never among them.
+    """
     last = flow.operators[-1]
-    below = {b.origin.operator for b in last.inputs if isinstance(b.origin, OperatorOrigin)}
+    origins = (b.origin for b in last.inputs if isinstance(b.origin, OperatorOrigin))
+    below = {o.operator for o in origins if flow.operators[o.operator].latest is None}
     return frozenset(below) if last.multiset and below else frozenset({last.id})

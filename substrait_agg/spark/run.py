@@ -25,6 +25,7 @@ from substrait_agg.errors import RunFailed, StateRefused, SubstraitAggError
 from substrait_agg.flow import lower
 from substrait_agg.flow.explain import row_names
 from substrait_agg.flow.graph import AggregateNode, Flow
+from substrait_agg.flow.upserts import upserts_of
 from substrait_agg.functions.accumulators import EarlyRetraction
 from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.plan.arrow import arrow_schema
@@ -36,6 +37,7 @@ from substrait_agg.spark.planned import check_planned_files, forget_unplanned
 from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed, reason_of
 from substrait_agg.spark.session import SESSION_CONF, get_session, prepare
 from substrait_agg.spark.sources import check_sources, weight_kind
+from substrait_agg.spark.upserts import upserts_in
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -72,7 +74,7 @@ def run(
         check_partitions(partitions)
     chosen = check_sources(sources, table_origins(lower(plan)))
     weights = {table: weight_kind(source) for table, source in chosen.items()}
-    flow = lower(plan, weights, early_retraction)
+    flow = lower(plan, weights, early_retraction, upserts_in(chosen))
     store = Checkpoint(checkpoint)
     document = plan_document(flow)
     store.check(document)
@@ -349,6 +351,7 @@ def plan_document(flow: Flow) -> PlanDocument:
         guarded=tuple(
             _guarded(flow, node) for node in flow.operators if node.early == "quarantine"
         ),
+        upserts=upserts_of(flow),
     )
 
 
