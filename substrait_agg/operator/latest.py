@@ -66,7 +66,7 @@ def latest_step(
     # What was emitted is what has to be retracted, to the last bit of a value inside a list.
     kept = _Rows(now.there, _chosen(same, old.values, now.values), now.order)
     return StepResult(
-        _to_store(spec, groups, kept, known, counts, changed=(old.there | now.there) & ~same),
+        _to_store(spec, groups, kept, counts, changed=(old.there | now.there) & ~same),
         (),
         _changes(spec, groups, old, now, same),
         groups.count,
@@ -164,7 +164,7 @@ def _chosen(mask: Mask, these: Sequence[pa.Array], others: Sequence[pa.Array]) -
 
 
 def _to_store(
-    spec: OperatorSpec, groups: Touched, rows: _Rows, known: Mask, counts: Mask, *, changed: Mask
+    spec: OperatorSpec, groups: Touched, rows: _Rows, counts: Mask, *, changed: Mask
 ) -> pa.Table:
     """The rows of the tree that are not what they were.
 
@@ -177,7 +177,6 @@ def _to_store(
     ]  # fmt: skip
     table = pa.Table.from_arrays(columns, schema=spec.layout.schema)
     written = changed | (counts & ordered)
-    written &= known | ~dead
     return table if written.all() else table.filter(pa.array(written))
 
 

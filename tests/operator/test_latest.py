@@ -285,9 +285,10 @@ def test_a_value_that_is_equal_in_another_form_is_retracted_as_it_was_emitted(
     tmp_path: Path,
 ) -> None:
     """-0.0 in a list equals 0.0: nothing is emitted, and what is retracted later is the list that came first."""
-    world, random = made(tmp_path, (pa.int64(),), (pa.list_(pa.float64()),)), Random(1)
-    world.batch([Event((1,), ((0.0,),), (), delete=False)], 1, random)
-    world.batch([Event((1,), ((-0.0,),), (), delete=False)], 1, random)
+    world = made(tmp_path, (pa.int64(),), (pa.list_(pa.float64()),), (pa.int64(),))
+    random = Random(1)
+    world.batch([Event((1,), ((0.0,),), (1,), delete=False)], 1, random)
+    world.batch([Event((1,), ((-0.0,),), (2,), delete=False)], 1, random)
     assert world.changes == []
-    world.batch([Event((1,), ((1.0,),), (), delete=False)], 1, random)
+    world.batch([Event((1,), ((1.0,),), (3,), delete=False)], 1, random)
     assert [repr(row) for row, weight in world.changes if weight < 0] == ["(1, (0.0,))"]
