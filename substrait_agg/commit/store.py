@@ -77,6 +77,7 @@ class PlanDocument:
         guarded: the operators that keep such rows aside.
         watermarks: the columns that have a watermark, ``TABLE.COLUMN``.
         forget: what becomes of the rows shown of idle groups; empty where none are forgotten.
+        upserts: of each source of upserts its table, key and order.
     """
 
     plan: str
@@ -90,6 +91,7 @@ class PlanDocument:
     guarded: tuple[Guarded, ...] = ()
     watermarks: tuple[str, ...] = ()
     forget: str = ""
+    upserts: tuple[str, ...] = ()
 
 
 class Checkpoint:
@@ -132,8 +134,8 @@ class Checkpoint:
         """Create the folder with its plan document, or check that the one there is the same.
 
         Raises:
-            StateRefused: PLAN_DIFFERS, WEIGHTS_DIFFER, EARLY_RETRACTION_DIFFERS, WATERMARK_DIFFERS or TTL_DIFFERS when the
-                folder was made for something else.
+            StateRefused: PLAN_DIFFERS, KEYS_DIFFER, WEIGHTS_DIFFER, EARLY_RETRACTION_DIFFERS, WATERMARK_DIFFERS or TTL_DIFFERS
+                when the folder was made for something else.
         """
         self.check_usable()
         for files in (self._root, self._snapshots, self.state, self.changes):
@@ -155,6 +157,13 @@ class Checkpoint:
                 "PLAN_DIFFERS",
                 f"the checkpoint was made for another plan ({there.plan[:12]}, not {document.plan[:12]})",
                 help="use a checkpoint folder of its own for each plan",
+                path=str(self.folder),
+            )
+        if there.upserts != document.upserts:
+            raise StateRefused(
+                "KEYS_DIFFER",
+                f"the checkpoint was made for {_keys(there)}, not for {_keys(document)}",
+                help="give the same key= and order= of the sources as before, or a new --checkpoint",
                 path=str(self.folder),
             )
         self._check_time(there, document)
@@ -300,6 +309,10 @@ def _retracting(document: PlanDocument) -> tuple[bool, ...]:
     return tuple(kind != "one" for kind in document.layout)
 
 
+def _keys(document: PlanDocument) -> str:
+    return f"the keys {'; '.join(document.upserts)}" if document.upserts else "sources without keys"
+
+
 def _policy(document: PlanDocument) -> str:
     return next((word for word in document.early if word != "carry"), "carry")
 
@@ -315,6 +328,7 @@ def _as_json(document: PlanDocument) -> dict[str, Any]:
         "operators": document.operators,
         "early": list(document.early),
         "guarded": [[g.operator, g.tree, g.keys, g.types] for g in document.guarded],
+        "upserts": list(document.upserts),
     }
 
 
@@ -333,4 +347,5 @@ def _document(body: dict[str, Any]) -> PlanDocument:
         ),
         watermarks=tuple(str(label) for label in body.get("watermarks", ())),
         forget=str(body.get("forget", "")),
+        upserts=tuple(str(text) for text in body.get("upserts", ())),
     )

@@ -22,6 +22,7 @@ from substrait_agg.commit.snapshot import ChangeFile
 from substrait_agg.errors import RunFailed
 from substrait_agg.operator.delta import decimal_overflow
 from substrait_agg.operator.emission import ALL, Emission, due, most_due, pending_schema
+from substrait_agg.operator.latest import latest_step
 from substrait_agg.operator.leaving import closed_schema, most_leaving, to_look_at
 from substrait_agg.operator.names import POSITION, ROWS, WEIGHT
 from substrait_agg.operator.session import drop_rows, finished_rows, session_step
@@ -204,7 +205,9 @@ class _Task:
         state = State(
             self._tree, self._open_tree, self._surrogates, self._held, plan.version, self._left
         )
-        take = session_step if plan.spec.session else step
+        take = step
+        if plan.spec.session or plan.spec.latest:
+            take = session_step if plan.spec.session else latest_step
         with ExitStack() as stack:
             changes = ChangeWriter(
                 LocalFiles(f"{plan.checkpoint}/changes"), plan.operator, plan.version, plan.columns,
@@ -284,7 +287,9 @@ class _Task:
         if plan.raw:
             self._counters["input_rows"] += batch.num_rows
             rows = self._hashed(batch, hashes)
-            if plan.spec.guard < 0:  # else only the rows that count are split
+            if (
+                plan.spec.guard < 0 and plan.spec.latest is None
+            ):  # else only the rows that count are split
                 rows = split_rows(rows, plan.spec)
             return self._counting(_with_key_types(rows, plan.spec), np.ones(len(hashes), np.int64))
         counted = batch.column(ROWS if plan.spec.weight != "one" else "w_0")
@@ -319,7 +324,7 @@ class _Task:
             whole = pa.concat_tables(parts, promote_options="default")
             if not plan.emission.all and ROWS not in whole.column_names:
                 whole = whole.append_column(ROWS, pa.nulls(whole.num_rows, pa.int64()))
-            yield _complete(whole, plan.spec)
+            yield _complete(whole, plan.spec) if plan.spec.latest is None else whole
 
     def _merged(
         self,

@@ -22,6 +22,7 @@ from substrait_agg.flow.graph import (
     TableOrigin,
 )
 from substrait_agg.flow.times import SESSION_TIME, EventKey, Grid
+from substrait_agg.flow.upserts import output_names
 
 Table = tuple[str, ...]
 DAY = 86_400_000_000
@@ -61,7 +62,8 @@ def with_event_keys(flow: Flow, events: EventColumns) -> Flow:
     """The flow with the event keys of all operators."""
     done: list[AggregateNode] = []
     for node in flow.operators:
-        done.append(replace(node, events=_event_keys(node, done, events)))
+        timed = replace(node, time=_time_of_upserts(node, events))
+        done.append(replace(timed, events=_event_keys(timed, done, events)))
     return replace(flow, operators=tuple(done))
 
 
@@ -69,6 +71,8 @@ def _event_keys(
     node: AggregateNode, done: Sequence[AggregateNode], events: EventColumns
 ) -> tuple[EventKey, ...]:
     inputs = [b for b in node.inputs if not _is_fixed(b, events)]
+    if node.latest is not None:
+        return ()  # the row of a key may change for ever
     told = [_keys_of(branch, node, done, events) for branch in inputs]
     if not told:
         return ()
@@ -83,6 +87,15 @@ def _event_keys(
         if first is not None and same and everywhere:
             keys.append(_as_key(ordinal, first))
     return tuple(keys)
+
+
+def _time_of_upserts(node: AggregateNode, events: EventColumns) -> int | None:
+    """Which output column of an operator that takes upserts is the event time of its table."""
+    origin = node.inputs[0].origin if node.latest is not None else None
+    if not isinstance(origin, TableOrigin) or origin.table not in events.columns:
+        return None
+    names, wanted = output_names(node), events.columns[origin.table]
+    return names.index(wanted) if wanted in names else None
 
 
 def _as_key(ordinal: int, told: Time | Span) -> EventKey:
@@ -121,6 +134,8 @@ def _origin_columns(
     columns: list[Told] = [None] * len(origin.types)
     if isinstance(origin, OperatorOrigin):
         below = done[origin.operator]
+        if below.latest is not None:
+            return [Time() if place == below.time else None for place in range(len(below.types))]
         for event in below.events:
             if event.key == SESSION_TIME:
                 # A session ends at the latest where it does now, and any row that comes may be in one.

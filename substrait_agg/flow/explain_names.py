@@ -97,6 +97,9 @@ def names_of(flow: Flow) -> tuple[NodeNames, ...]:
         found += [
             short(call_text(m, inputs), f"op{node.id}.m{i}") for i, m in enumerate(node.measures)
         ]
+        if node.latest is not None:
+            kept = node.arguments[: node.latest.values]
+            found += [say(value, inputs) for value, _ in kept if value is not None]
         made.append(NodeNames(inputs, (*found, *(["grouping set"] if node.sets else []))))
     return tuple(made)
 

@@ -15,12 +15,36 @@ from substrait_agg.plan.types import Type
 
 
 @dataclass(frozen=True, slots=True)
+class Keyed:
+    """How rows of a table are read that are upserts.
+
+    Attributes:
+        keys: ordinals of the columns of the primary key.
+        order: ordinals of the columns by which the rows of a key are ordered; empty: by arrival.
+        paths: fields of the envelope of change events, which are read as further columns behind those of the table.
+    """
+
+    keys: tuple[int, ...]
+    order: tuple[int, ...] = ()
+    paths: tuple[str, ...] = ()
+
+    def behind(self, before: int, now: int) -> Keyed:
+        """The same of a table of which more columns are read: `now` of them, and not `before`."""
+        order = tuple(o + now - before if o >= before else o for o in self.order)
+        return Keyed(self.keys, order, self.paths)
+
+
+@dataclass(frozen=True, slots=True)
 class TableOrigin:
-    """Changes of a source table; only the columns `names` are read."""
+    """Changes of a source table; only the columns `names` are read.
+
+    With `keyed`, rows of weight 1 set the row of their key, and rows of weight -1 take it away.
+    """
 
     table: tuple[str, ...]
     names: tuple[str, ...]
     types: tuple[Type, ...]
+    keyed: Keyed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +174,17 @@ class Read:
     side: Side = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """That an operator keeps the newest row of each key, and nothing else.
+
+    Attributes:
+        values: how many arguments are columns of the row; those behind them order the rows of a key.
+    """
+
+    values: int
+
+
 def row_wise(
     trees: Sequence[object], computed: Sequence[object], accumulators: Sequence[Accumulator]
 ) -> bool:
@@ -196,8 +231,10 @@ class AggregateNode:
         events: the keys that tell event time (`flow.event_time`).
         forget: what becomes of the rows shown of idle groups; empty where none are forgotten.
         timed: rows carry their event time, by which groups are idle; else they are by processing time.
+        time: of upserts, the output column that is the event time of their table; None where none is.
         session: set for the operator ahead of an aggregate that groups by a session. Its keys are the other grouping
             expressions, its first argument is the time, its output columns are the keys, the session, and its other arguments.
+        latest: set where its input are upserts, which it turns into changes.
     """
 
     id: int
@@ -219,12 +256,14 @@ class AggregateNode:
     events: tuple[EventKey, ...] = ()
     forget: Forget = ""
     timed: bool = False
+    time: int | None = None
     session: Session | None = None
+    latest: Latest | None = None
 
     @property
     def row_wise(self) -> bool:
         """Whether its input comes row by row: trees, products and computed columns are not made of sums."""
-        return row_wise(self.trees, self.computed, self.accumulators)
+        return row_wise(self.trees, self.computed, self.accumulators) or self.latest is not None
 
     @property
     def windows_per_row(self) -> int:
@@ -248,7 +287,9 @@ class AggregateNode:
     def columns(self) -> tuple[str, ...]:
         """Names of its output columns in state and change files, in the order of `types`."""
         keys = [f"k{i}" for i in range(len(self.keys))]
-        count = len(self.types) - len(keys) if self.session else len(self.measures)
+        count = len(self.measures) if self.latest is None else self.latest.values
+        if self.session:
+            count = len(self.types) - len(keys)
         values = [f"v{i}" for i in range(count)]
         return (*keys, *values, *([f"k{len(keys)}"] if self.sets else []))
 
@@ -275,7 +316,11 @@ class Flow:
 
 
 def shown_operators(flow: Flow) -> frozenset[int]:
-    """Ids of the operators whose groups the view shows: the last, or those below it where its groups are whole rows."""
+    """Ids of the operators whose groups the view shows: the last, or those below it where its groups are whole rows.
+
+    Those that turn upserts into changes are never among them.
+    """
     last = flow.operators[-1]
-    below = {b.origin.operator for b in last.inputs if isinstance(b.origin, OperatorOrigin)}
+    origins = (b.origin for b in last.inputs if isinstance(b.origin, OperatorOrigin))
+    below = {o.operator for o in origins if flow.operators[o.operator].latest is None}
     return frozenset(below) if last.multiset and below else frozenset({last.id})

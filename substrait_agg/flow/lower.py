@@ -32,6 +32,7 @@ from substrait_agg.flow.graph import (
 )
 from substrait_agg.flow.measures import share
 from substrait_agg.flow.sessions import is_session, moved_measure, over, over_sessions, session_node
+from substrait_agg.flow.upserts import Upserts, with_upserts
 from substrait_agg.functions.accumulators import EarlyRetraction, WeightKind
 
 Weights = Mapping[tuple[str, ...], WeightKind]
@@ -46,6 +47,8 @@ class _Lowering:
 
     weights: Weights
     early: EarlyRetraction
+    upserts: Upserts = field(default_factory=dict)
+    reads: list[TableOrigin] = field(default_factory=list)
     operators: list[AggregateNode] = field(default_factory=list)
     placed: dict[int, AggregateNode] = field(default_factory=dict)
 
@@ -53,7 +56,8 @@ class _Lowering:
         """The linear paths into a relation; filters and projects over a union go into each of its branches."""
         match relation:
             case BoundRead(table=table, names=names, types=types):
-                return (RawBranch(TableOrigin(table, names, types), ()),)
+                self.reads.append(TableOrigin(table, names, types))
+                return (RawBranch(self.reads[-1], ()),)
             case BoundRows(types=types, rows=rows):
                 return (RawBranch(RowsOrigin(types, rows), ()),)
             case BoundUnion(inputs=inputs):
@@ -141,12 +145,18 @@ class _Lowering:
 
     def policy(self, inputs: tuple[Branch, ...]) -> EarlyRetraction:
         """What becomes of early retractions: an operator's changes are never early, and inserts are no retractions."""
-        given = tuple(b for b in inputs if not isinstance(b.origin, OperatorOrigin))
+        given = tuple(b for b in inputs if not self.from_operator(b.origin))
         return "carry" if self.weight_of(given) == "one" else self.early
 
     def given(self, inputs: tuple[Branch, ...]) -> tuple[WeightKind, EarlyRetraction]:
         """What is known of the weights of the branches, and what becomes of early retractions in them."""
         return self.weight_of(inputs), self.policy(inputs)
+
+    def from_operator(self, origin: Origin) -> bool:
+        """Whether rows come from an operator, as those of upsert sources do in the end."""
+        if isinstance(origin, TableOrigin):
+            return origin.table in self.upserts
+        return isinstance(origin, OperatorOrigin)
 
     def weight_of(self, inputs: tuple[Branch, ...]) -> WeightKind:
         """The widest weight kind of the branches."""
@@ -156,7 +166,7 @@ class _Lowering:
         """What is known of the weights that an origin gives."""
         match origin:
             case TableOrigin(table=table):
-                return self.weights.get(table, "one")
+                return "sign" if table in self.upserts else self.weights.get(table, "one")
             case RowsOrigin():
                 return "one"
             case OperatorOrigin(operator=operator):
@@ -165,7 +175,10 @@ class _Lowering:
 
 
 def lower(
-    plan: BoundPlan, weights: Weights | None = None, early: EarlyRetraction = "carry"
+    plan: BoundPlan,
+    weights: Weights | None = None,
+    early: EarlyRetraction = "carry",
+    upserts: Upserts | None = None,
 ) -> Flow:
     """The dataflow that keeps the plan's view up to date.
 
@@ -173,12 +186,18 @@ def lower(
         plan: the bound plan.
         weights: what is known of the weights of each table's changes; tables left out have weight 1 only.
         early: what becomes of a retraction that comes before its insertion.
+        upserts: the tables whose sources bring upserts.
+
+    Raises:
+        InputRefused: what a source declares of its upserts does not fit the plan (`flow.upserts`).
 
     Returns:
         Operators in running order. The view is a selection of the last operator's columns; where rows are
         computed above the last aggregate, the last operator is one that keeps those rows (`multiset`).
     """
-    return deep_call(_lower, plan, _Lowering(weights or {}, early))
+    lowering = _Lowering(weights or {}, early, upserts or {})
+    flow = deep_call(_lower, plan, lowering)
+    return with_upserts(flow, upserts, lowering.reads) if upserts else flow
 
 
 def _lower(plan: BoundPlan, lowering: _Lowering) -> Flow:

@@ -29,6 +29,7 @@ from substrait_agg.functions.accumulators import (
 )
 from substrait_agg.functions.registry import implementation_of
 from substrait_agg.functions.user import AdditiveMeasure
+from substrait_agg.operator.latest_spec import LatestSpec
 from substrait_agg.operator.layout import Layout
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.plan.arrow import to_arrow
@@ -175,6 +176,7 @@ class OperatorSpec:
             multiset, whose groups are its rows.
         forget: what becomes of the rows shown of groups that are forgotten when they are idle; empty where none are.
         session: set for an operator that tells sessions: its keys are what they are told apart by, its one tree begins with the time.
+        latest: set where rows are upserts: the newest row of a key is all that is kept and emitted.
         page_rows: rows per page of a run.
         slice_rows: rows of input held at once, fewer where they or the stored rows of their groups are long.
         slice_bytes: what they may take.
@@ -193,12 +195,16 @@ class OperatorSpec:
     guard: int = -1
     forget: Forget = ""
     session: SessionSpec | None = None
+    latest: LatestSpec | None = None
     page_rows: int = PAGE_ROWS
     slice_rows: int = SLICE_ROWS
     slice_bytes: int = SLICE_BYTES
     layout: Layout = field(init=False)
 
     def __post_init__(self) -> None:
+        if self.latest is not None:
+            object.__setattr__(self, "layout", self.latest.layout(self.keys))
+            return
         ends = [self.trees[t].layout.components for t, _ in self.ends]
         layout = Layout.of(
             self.output,
@@ -223,19 +229,21 @@ class OperatorSpec:
     @property
     def row_wise(self) -> bool:
         """Whether its input comes row by row: trees, products and computed columns are not made of sums."""
-        return row_wise(self.trees, self.computed, self.accumulators)
+        return row_wise(self.trees, self.computed, self.accumulators) or self.latest is not None
 
     @property
     def by_arrival(self) -> bool:
         """Whether rows have to say where in their batch they stand."""
-        return any(tree.follows for tree in self.trees)
+        return any(tree.follows for tree in self.trees) or self.latest is not None
 
     @property
     def output(self) -> pa.Schema:
         """Columns of the operator's changes, without weight: ``k*`` then ``v*``."""
         keys = [pa.field(f"k{i}", t) for i, t in enumerate(self.keys)]
-        values = [pa.field(f"v{i}", to_arrow(m.type)) for i, m in enumerate(self.measures)]
-        return pa.schema([*keys, *values])
+        given = [to_arrow(m.type) for m in self.measures]
+        if self.latest is not None:
+            given = list(self.latest.values)
+        return pa.schema([*keys, *(pa.field(f"v{i}", t) for i, t in enumerate(given))])
 
 
 def operator_spec(node: AggregateNode) -> OperatorSpec:
@@ -256,6 +264,7 @@ def operator_spec(node: AggregateNode) -> OperatorSpec:
         guard=node.guard,
         forget=node.forget,
         session=_session(node),
+        latest=_latest(node),
     )
 
 
@@ -264,6 +273,15 @@ def _session(node: AggregateNode) -> SessionSpec | None:
         return None
     window, *values = (to_arrow(t) for t in node.types[len(node.keys) :])
     return SessionSpec(node.session.gap, window, tuple(values))
+
+
+def _latest(node: AggregateNode) -> LatestSpec | None:
+    if node.latest is None:
+        return None
+    types = [BOOL if value is None else value.type for value, _ in node.arguments]
+    count = node.latest.values
+    order = tuple(Component(to_arrow(t)) for t in types[count:])
+    return LatestSpec(tuple(map(to_arrow, types[:count])), order)
 
 
 def _computed(column: Computed) -> ComputedSpec:

@@ -20,6 +20,7 @@ from substrait_agg.operator.watermarks import Heard
 from substrait_agg.spark.event_state import EventOptions, EventState
 from substrait_agg.spark.inputs import Frames, operator_changes
 from substrait_agg.spark.job import Care, Job, JobResult, run_job
+from substrait_agg.spark.late import Lateness, Part
 from substrait_agg.spark.seeds import seeds
 from substrait_agg.state.tree import Tree
 
@@ -108,6 +109,8 @@ class Batches:
         self._care = [Care() for _ in flow.operators]
         self._last = checkpoint.latest()
         self._events = events
+        self._lateness: list[Lateness] = []
+        self._parts: list[Part] = []
         self._whole = True
         self.progress = Progress(
             version=self._last.version if self._last else -1, quarantined=_waiting(self._last)
@@ -180,8 +183,9 @@ class Batches:
         results = self._computed(spark, frames, self._rules(replace(emission, instant=instant)))
         before = self.event_state
         after = before if times is None else before.after(times.heard(), instant)
+        between = self._parts
         results = self._settled(spark, results, before, after, now)
-        late = 0 if times is None else times.late()
+        late = 0 if times is None else times.late() + sum(part.late() for part in between)
         self._commit(results, query, batch, started, Moved(after, late))
 
     def advance(self, spark: SparkSession) -> None:
@@ -287,6 +291,8 @@ class Batches:
             passed: per operator its state after the first pass of this version; None in the first pass.
         """
         results: list[JobResult] = []
+        self._lateness = self.event_state.lateness(self._flow)
+        self._parts = []
         for node in self._flow.operators:
             job = self._job(node, rules[node.id], passed)
             result = self._run_operator(spark, job, frames, results)
@@ -318,7 +324,11 @@ class Batches:
                 files = _changes([results[branch.origin.operator]])
                 paths = [str(self._checkpoint.changes.path(f.name)) for f in files]
                 if paths:
-                    inputs.append(operator_changes(spark, node, branch, paths))
+                    below = self._flow.operators[branch.origin.operator]
+                    late = self._lateness[node.id]
+                    part = operator_changes(spark, below, node, branch, paths, late)
+                    self._parts.append(part)
+                    inputs.append(part.prepared)
         frame = None
         for part in inputs:
             frame = part if frame is None else frame.unionAll(part)

@@ -1,5 +1,7 @@
 """Debezium change events as weighted rows: the row before at weight -1, the row after at weight 1.
 
+Of a table with a key the row after sets the row of its key, and only a delete takes one away (`spark.debezium_keys`).
+
 An event is one JSON text, with or without the schema part around it. Its values are written in forms that the event itself does
 not tell (a decimal as bytes or text, a timestamp as a number of some unit), so the source has to say which, where
 its table has such columns. Source: https://debezium.io/documentation/reference/stable/connectors/postgresql.html
@@ -20,6 +22,7 @@ from substrait_agg.errors import InputRefused
 from substrait_agg.flow.graph import TableOrigin
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.plan.types import Type
+from substrait_agg.spark import debezium_keys
 from substrait_agg.spark.literals import zoneless
 from substrait_agg.spark.schema import in_text, to_spark
 from substrait_agg.spark.specs import SourceSpec
@@ -56,8 +59,9 @@ def change_rows(events: DataFrame, origin: TableOrigin, spec: SourceSpec) -> Dat
         spec: says how decimals and times are written.
 
     Returns:
-        The columns by name and ``__weight``, 1 or -1. While rows are read, these fail the batch: ``ENVELOPE_INVALID``,
-        ``OPERATION_UNKNOWN``, ``ROW_BEFORE_MISSING``, ``ROW_AFTER_MISSING``, ``COLUMN_MISSING``, ``VALUE_OUT_OF_RANGE``.
+        The columns by name, what orders the events of a key, and ``__weight``, 1 or -1. While rows are read, these fail the
+        batch: ``ENVELOPE_INVALID``, ``OPERATION_UNKNOWN``, ``ROW_BEFORE_MISSING``, ``ROW_AFTER_MISSING``, ``COLUMN_MISSING``,
+        ``VALUE_OUT_OF_RANGE``, ``VALUE_UNAVAILABLE``.
 
     Raises:
         InputRefused: ``ENCODING_MISSING``, ``ENCODING_NOT_SUPPORTED``.
@@ -69,29 +73,37 @@ def change_rows(events: DataFrame, origin: TableOrigin, spec: SourceSpec) -> Dat
     row = st.StructType(
         [st.StructField(n, r.parsed) for n, r in zip(origin.names, readings, strict=True)]
     )
-    text = F.col(VALUE).cast("string")
-    present = events.select(text.alias("t")).where(~F.trim("t").isin("", "null"))
+    keyed = origin.keyed
+    present = debezium_keys.texts(events, VALUE, keyed).where(~F.trim("t").isin("", "null"))
+    fields = [*_fields(row), *debezium_keys.order_fields(keyed)]
     parsed = present.select(
-        "t", F.from_json("t", _envelope(row), {"columnNameOfCorruptRecord": _CORRUPT}).alias("e")
+        "t", F.from_json("t", _envelope(fields), {"columnNameOfCorruptRecord": _CORRUPT}).alias("e")
     )
     e = F.col("e")
-    inner = F.coalesce(e["payload"], F.struct(e["before"], e["after"], e["op"]))
+    inner = F.coalesce(e["payload"], F.struct(*(e[field.name] for field in fields)))
     opened = parsed.select("t", e[_CORRUPT].alias("corrupt"), inner.alias("e")).select(
         "t", "corrupt", "e.*"
     )
-    checked = opened.where(_sound(origin.names, table))
-    sides = F.array(*(_side(*s) for s in (("before", TOOK, -1), ("after", BROUGHT, 1))))
-    exploded = checked.select(F.explode(F.array_compact(sides)).alias("s"))
+    checked = opened.where(_sound(origin, table))
+    taken = (
+        _side("before", TOOK, -1) if keyed is None else debezium_keys.removed(origin, keyed, row)
+    )
+    sides = F.array(taken, _side("after", BROUGHT, 1))
+    order = debezium_keys.order_columns(keyed)
+    exploded = checked.select(F.explode(F.array_compact(sides)).alias("s"), *order)
     columns = [
         r.convert(F.col("s.row").getField(n)).alias(n)
         for n, r in zip(origin.names, readings, strict=True)
     ]
-    return exploded.select(*columns, F.col("s.weight").alias(WEIGHT))
+    return exploded.select(*columns, *exploded.columns[1:], F.col("s.weight").alias(WEIGHT))
 
 
-def _envelope(row: st.StructType) -> st.StructType:
+def _fields(row: st.StructType) -> list[st.StructField]:
     sides = [st.StructField("before", row), st.StructField("after", row)]
-    fields = [*sides, st.StructField("op", st.StringType())]
+    return [*sides, st.StructField("op", st.StringType())]
+
+
+def _envelope(fields: list[st.StructField]) -> st.StructType:
     corrupt = st.StructField(_CORRUPT, st.StringType())
     return st.StructType([st.StructField("payload", st.StructType(fields)), *fields, corrupt])
 
@@ -104,7 +116,7 @@ def _side(name: str, operations: Sequence[str], weight: int) -> Column:
 # --- what fails a batch ---------------------------------------------------------------------------
 
 
-def _sound(names: Sequence[str], table: str) -> Column:
+def _sound(origin: TableOrigin, table: str) -> Column:
     """True, or an error: a condition of a filter, because Spark leaves out columns that nobody reads, but no filter."""
     op = F.col("op")
     known = F.coalesce(op.isin(*TOOK, *BROUGHT), F.lit(False))
@@ -112,15 +124,33 @@ def _sound(names: Sequence[str], table: str) -> Column:
     faults: list[tuple[Column, Column]] = [
         (F.col("corrupt").isNotNull(), _message("ENVELOPE_INVALID", table, "an event is not JSON, or a value does not fit its column")),
         (~known, F.concat(_message("OPERATION_UNKNOWN", table, "an event has the operation "), told, F.lit("; c, r, u and d are read"))),
-        (op.isin(*TOOK) & F.col("before").isNull(), _message("ROW_BEFORE_MISSING", table, "an update or delete does not say what the row was")),
+        (op.isin(*_needs_before(origin)) & F.col("before").isNull(), _message("ROW_BEFORE_MISSING", table, "an update or delete does not say what the row was")),
         (op.isin(*BROUGHT) & F.col("after").isNull(), _message("ROW_AFTER_MISSING", table, "an event that brings a row has none")),
-        *(_absent(side, name, table) for side in ("before", "after") for name in names),
+        *_left_out(origin, table),
     ]  # fmt: skip
     broken = reduce(lambda a, b: a | b, (F.coalesce(f, F.lit(False)) for f, _ in faults))
     message = F.lit("")
     for fault, text in reversed(faults):
         message = F.when(fault, text).otherwise(message)
     return F.when(~broken, F.lit(True)).otherwise(F.raise_error(message).cast("boolean"))
+
+
+def _needs_before(origin: TableOrigin) -> Sequence[str]:
+    return TOOK if origin.keyed is None else ("d",)
+
+
+def _left_out(origin: TableOrigin, table: str) -> list[tuple[Column, Column]]:
+    """Columns that the rows of an event do not have, or say nothing of."""
+    after = [_absent("after", name, table) for name in origin.names]
+    if origin.keyed is None:
+        return [*(_absent("before", name, table) for name in origin.names), *after]
+    for name in (origin.names[k] for k in origin.keyed.keys):
+        fault, message = _absent("before", name, table)
+        after.append(((F.col("op") == "d") & fault, message))
+    text = "an update says that a value did not change, and not what it is"
+    unavailable = _message("VALUE_UNAVAILABLE", table, text)
+    columns = zip(origin.names, origin.types, strict=True)
+    return [*after, *((debezium_keys.unavailable(n, t), unavailable) for n, t in columns)]
 
 
 def _message(code: str, table: str, text: str) -> Column:

@@ -134,6 +134,11 @@ class EventInputs:
             F.col(column_name(names.index(name))).alias(column_name(i))
             for i, name in enumerate(origin.names)
         ]
+        fields = 0 if origin.keyed is None else len(origin.keyed.paths)
+        for i in range(fields):
+            chosen.append(
+                F.col(column_name(len(names) + i)).alias(column_name(len(origin.names) + i))
+            )
         if self._opened[origin.table].weight != "one":
             chosen.append(F.col(WEIGHT))
         event = self._events.get(origin.table)
@@ -147,10 +152,13 @@ def _whole_origins(flow: Flow, events: Mapping[Table, EventSource]) -> dict[Tabl
     """Per table all columns that the flow and the watermarks read of it."""
     whole: dict[Table, TableOrigin] = {}
     for origin in table_origins(flow):
-        held = whole.get(origin.table, TableOrigin(origin.table, (), ()))
+        held = whole.get(origin.table, replace(origin, names=(), types=()))
         typed = dict(zip(held.names, held.types, strict=True))
         typed |= dict(zip(origin.names, origin.types, strict=True))
         if origin.table in events:
             typed |= dict(events[origin.table].needed)
-        whole[origin.table] = replace(held, names=tuple(typed), types=tuple(typed.values()))
+        names = tuple(typed)
+        # Upserts are read by one operator only, so its columns come first.
+        keyed = None if origin.keyed is None else origin.keyed.behind(len(origin.names), len(names))
+        whole[origin.table] = TableOrigin(origin.table, names, tuple(typed.values()), keyed)
     return whole

@@ -17,11 +17,12 @@ from substrait_agg.flow.graph import (
     RowsOrigin,
     TableOrigin,
 )
-from substrait_agg.operator.names import WEIGHT
+from substrait_agg.operator.names import TIME, WEIGHT
 from substrait_agg.spark.branches import apply_steps, prepare
 from substrait_agg.spark.columns import all_nullable
 from substrait_agg.spark.expressions import to_column
 from substrait_agg.spark.files import escaped
+from substrait_agg.spark.late import Lateness, Part, micros
 from substrait_agg.spark.literals import literal
 from substrait_agg.spark.schema import column_name
 from substrait_agg.spark.sources import SourceFrame, open_source
@@ -147,8 +148,26 @@ def untagged(batch: DataFrame, operators: Sequence[int]) -> Frames:
 
 
 def operator_changes(
-    spark: SparkSession, node: AggregateNode, branch: Branch, paths: Sequence[str]
-) -> DataFrame:
-    """The changes of another operator in this batch, as prepared rows of `node`; `paths` are its change files."""
+    spark: SparkSession,
+    below: AggregateNode,
+    node: AggregateNode,
+    branch: Branch,
+    paths: Sequence[str],
+    lateness: Lateness,
+) -> Part:
+    """The changes of another operator in this batch, as rows of `node`.
+
+    Args:
+        spark: the session.
+        below: the other operator.
+        node: the one that they go to.
+        branch: the way there.
+        paths: the change files.
+        lateness: what is late for `node`. Only changes of upserts can be: those of other operators are of groups
+            that are not closed, because a row that would change such a group was late itself.
+    """
     frame = spark.read.parquet(*map(escaped, paths))
-    return prepare(apply_steps(frame, branch.steps), node)
+    if below.time is not None:
+        time = micros(F.col(column_name(below.time)), below.types[below.time])
+        frame = frame.withColumn(TIME, time)
+    return Part(node, branch, frame, lateness if below.latest else Lateness())

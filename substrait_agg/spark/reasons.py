@@ -19,7 +19,11 @@ _HELP: dict[str, str] = {
     "WEIGHT_IS_NULL": "give every row a weight",
     "OPERATION_UNKNOWN": "write one of these words in every row",
     "ENVELOPE_INVALID": "one change event per line or message; columns as the plan types them",
-    "ROW_BEFORE_MISSING": "have the database write whole rows (PostgreSQL: REPLICA IDENTITY FULL)",
+    "ROW_BEFORE_MISSING": "name the primary key in the source (key=COLUMN[,COLUMN]), so that the row before is looked up,"
+    " or have the database write whole rows (PostgreSQL: REPLICA IDENTITY FULL)",
+    "KEY_IS_NULL": "correct the row, or name columns in key= that are never null",
+    "ORDER_IS_NULL": "correct the row, or name something in order= that every row has",
+    "VALUE_UNAVAILABLE": "have the database write whole rows (PostgreSQL: REPLICA IDENTITY FULL)",
     "ROW_AFTER_MISSING": "correct the event",
     "VALUE_OUT_OF_RANGE": "correct the value, or declare a wider type in the plan",
     "CAST_INVALID": "correct the value, or let the cast of the plan return null on failure",

@@ -25,6 +25,7 @@ from substrait_agg.errors import RunFailed, StateRefused, SubstraitAggError
 from substrait_agg.flow import lower
 from substrait_agg.flow.explain import row_names
 from substrait_agg.flow.graph import AggregateNode, Flow
+from substrait_agg.flow.upserts import upserts_of
 from substrait_agg.functions.accumulators import EarlyRetraction
 from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.watermarks import Ttl
@@ -40,6 +41,7 @@ from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed, reason_of
 from substrait_agg.spark.session import SESSION_CONF, get_session, prepare
 from substrait_agg.spark.sources import check_sources, weight_kind
 from substrait_agg.spark.timing import event_options, timed_flow
+from substrait_agg.spark.upserts import upserts_in
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -79,7 +81,8 @@ def run(
     chosen = check_sources(sources, table_origins(lower(plan)))
     weights = {table: weight_kind(source) for table, source in chosen.items()}
     events = event_options(plan, watermark or {}, ttl)
-    flow = timed_flow(lower(plan, weights, early_retraction), chosen, events, emit)
+    lowered = lower(plan, weights, early_retraction, upserts_in(chosen))
+    flow = timed_flow(lowered, chosen, events, emit)
     store = Checkpoint(checkpoint)
     document = plan_document(flow, events)
     store.check(document)
@@ -368,6 +371,7 @@ def plan_document(flow: Flow, events: EventOptions = EventOptions()) -> PlanDocu
         ),
         watermarks=tuple(source.label for source in events.sources),
         forget=next((node.forget for node in flow.operators if node.forget), ""),
+        upserts=upserts_of(flow),
     )
 
 

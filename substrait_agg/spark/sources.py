@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -17,11 +18,17 @@ from substrait_agg.functions.accumulators import WeightKind
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.plan.types import INTEGER_BITS, Type
 from substrait_agg.spark import specs
-from substrait_agg.spark.columns import check_type, converted, find_column, required_paths
+from substrait_agg.spark.columns import check_type, converted, find_column
 from substrait_agg.spark.debezium import VALUE, change_rows
 from substrait_agg.spark.readers import read_stream
 from substrait_agg.spark.schema import column_name
 from substrait_agg.spark.specs import SourceSpec, as_spec, check_sources
+from substrait_agg.spark.upserts import (
+    checked_order,
+    null_faults,
+    order_column,
+    without_preimages,
+)
 
 __all__ = ["WEIGHT", "SourceFrame", "check_sources", "open_source", "weight_kind"]
 
@@ -49,7 +56,7 @@ class SourceFrame:
 
     Attributes:
         frame: columns ``c0`` ... in the plan's types, then ``__weight`` (bigint, never null; the literal 1
-            where `weight` is ``one``).
+            where `weight` is ``one``). Of upserts also the envelope fields that order them, before the weight.
         weight: what is known of the weights.
         streaming: False for a static DataFrame, which is one batch.
     """
@@ -78,11 +85,12 @@ def open_source(
 
     Raises:
         InputRefused: ``SOURCE_NOT_FOUND``, ``SOURCE_EMPTY``, ``SOURCE_UNREADABLE``, ``COLUMN_MISSING``, ``COLUMN_AMBIGUOUS``,
-            ``COLUMN_TYPE_MISMATCH``, ``CSV_HEADER_MISSING``, ``ENCODING_MISSING``, ``ENCODING_NOT_SUPPORTED``.
+            ``COLUMN_TYPE_MISMATCH``, ``CSV_HEADER_MISSING``, ``ENCODING_MISSING``, ``ENCODING_NOT_SUPPORTED``,
+            ``ORDER_UNKNOWN``.
         UsageError: for a bad specification, or ``TYPE_NOT_SUPPORTED``.
 
     While rows are read, these fail the batch, with the code in Spark's message: ``NULL_IN_REQUIRED_COLUMN``,
-    ``WEIGHT_IS_NULL``, ``OPERATION_UNKNOWN``, ``VALUE_OUT_OF_RANGE``.
+    ``WEIGHT_IS_NULL``, ``OPERATION_UNKNOWN``, ``VALUE_OUT_OF_RANGE``; of upserts also ``KEY_IS_NULL`` and ``ORDER_IS_NULL``.
     """
     table = ".".join(origin.table)
     if isinstance(source, DataFrame):
@@ -92,7 +100,7 @@ def open_source(
         )
         frame = source
     else:
-        spec = as_spec(source)
+        spec = checked_order(spark, as_spec(source), table)
         frame = _read(spark, spec, origin, table)
         if spec.change == "debezium":
             frame = change_rows(frame, origin, spec)
@@ -153,6 +161,14 @@ def _shaped(frame: DataFrame, spec: SourceSpec, origin: TableOrigin, table: str)
         what = f"column {name} of table {table}"
         value = converted(F.col(f"s{found}"), actual, type_, what)
         columns.append(value.alias(column_name(ordinal)))
+    if origin.keyed is not None:
+        if spec.change == "op":
+            plain = without_preimages(
+                plain, F.col(f"s{find_column(spec.change_column, names, table)}")
+            )
+        for i in range(len(origin.keyed.paths)):
+            place = names.index(order_column(i))
+            columns.append(F.col(f"s{place}").alias(column_name(len(origin.names) + i)))
     weight = _weight(spec, names, fields, table)
     shaped = plain.select(*columns, weight.cast("bigint").alias(WEIGHT))
     return _without_nulls(shaped, origin, table)
@@ -201,20 +217,13 @@ def _without_nulls(frame: DataFrame, origin: TableOrigin, table: str) -> DataFra
 
     A filter, because Spark drops unused columns together with whatever is computed in them, but never a filter.
     """
-    places = [
-        place
-        for i, (name, type_) in enumerate(zip(origin.names, origin.types, strict=True))
-        for place in required_paths(F.col(column_name(i)), type_, name)
-    ]
-    if not places:
+    faults = null_faults(origin, table)
+    if not faults:
         return frame
     message = F.lit("")
-    for name, is_null in reversed(places):
-        text = f"[NULL_IN_REQUIRED_COLUMN] column {name} of table {table} is null, and the plan says it never is"
+    for is_null, text in reversed(faults):
         message = F.when(is_null, F.lit(text)).otherwise(message)
-    broken = places[0][1]
-    for _, is_null in places[1:]:
-        broken = broken | is_null
+    broken = reduce(lambda a, b: a | b, (is_null for is_null, _ in faults))
     return frame.filter(
         F.when(~broken, F.lit(True)).otherwise(F.raise_error(message).cast("boolean"))
     )

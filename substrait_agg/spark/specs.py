@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from substrait_agg.errors import InputRefused, UsageError
 from substrait_agg.flow.graph import TableOrigin
+from substrait_agg.flow.upserts import ENVELOPE_FIELDS, Upsert
 from substrait_agg.functions.accumulators import WeightKind
 
 ChangeKind = OneOf["none", "weight", "op", "debezium"]
@@ -63,6 +64,7 @@ class SourceSpec:
         batch_files: at most so many files per micro-batch, None for no limit.
         times: how change events write timestamps and times of day: ``ms``, ``us``, ``ns``, ``text``; empty: not said.
         decimals: how they write decimals: ``bytes``, ``text``; empty: not said.
+        upsert: set where a row replaces the one with its key.
     """
 
     format: str
@@ -73,6 +75,7 @@ class SourceSpec:
     batch_files: int | None = None
     times: str = ""
     decimals: str = ""
+    upsert: Upsert | None = None
 
     @property
     def is_files(self) -> bool:
@@ -87,6 +90,9 @@ class SourceSpec:
         if self.change == "debezium":
             said = (("cdc", "debezium"), ("times", self.times), ("decimals", self.decimals))
             pairs += [pair for pair in said if pair[1]]
+        if self.upsert is not None:
+            named = (("key", self.upsert.keys), ("order", self.upsert.order))
+            pairs += [(word, ",".join(columns)) for word, columns in named if columns]
         if self.batch_files is not None:
             pairs.append(("batch-files", str(self.batch_files)))
         shown = "&".join(f"{k}={REDACTED if _SECRET.search(k) else v}" for k, v in pairs)
@@ -168,6 +174,41 @@ def _change(pairs: dict[str, str], format_: str, text: str) -> tuple[ChangeKind,
     return ("weight" if given[0] == "weight" else "op"), value
 
 
+def _upsert(pairs: dict[str, str], change: ChangeKind, text: str) -> Upsert | None:
+    keys, order = (_listed(pairs, word, text) for word in ("key", "order"))
+    if not keys:
+        if order:
+            raise _bad(
+                "SPEC_OPTION_BAD", text, "order= orders the rows of one key, and there is no key=",
+                "add key=COLUMN[,COLUMN], the primary key of the table",
+            )  # fmt: skip
+        return None
+    if change == "weight":
+        raise _bad(
+            "SPEC_CHANGE_CONFLICT", text, "key= and weight= are given",
+            "leave one out: rows with weights are changes, rows with a key replace one another",
+        )  # fmt: skip
+    unknown = [name for name in order if name not in ENVELOPE_FIELDS]
+    if change == "debezium" and unknown:
+        raise _bad(
+            "SPEC_OPTION_BAD", text, f"order={','.join(unknown)} is no field of change events that orders them",
+            f"write one of {', '.join(ENVELOPE_FIELDS)}, or several joined by commas",
+        )  # fmt: skip
+    return Upsert(keys, order, envelope=change == "debezium" and bool(order))
+
+
+def _listed(pairs: dict[str, str], word: str, text: str) -> tuple[str, ...]:
+    if word not in pairs:
+        return ()
+    names = tuple(name.strip() for name in pairs.pop(word).split(","))
+    if not all(names) or len(set(names)) != len(names):
+        raise _bad(
+            "SPEC_OPTION_BAD", text, f"{word}= does not name different columns",
+            f"write {word}=COLUMN, or {word}=COLUMN,COLUMN",
+        )  # fmt: skip
+    return names
+
+
 def _batch_files(pairs: dict[str, str], format_: str, text: str) -> int | None:
     value = pairs.pop("batch-files", None)
     if value is None:
@@ -205,6 +246,7 @@ def parse_spec(text: str) -> SourceSpec:
         )  # fmt: skip
     pairs = _pairs(query, shown)
     change, column = _change(pairs, format_, shown)
+    upsert = _upsert(pairs, change, shown)
     times, decimals = (_encoding(pairs, key, change, shown) for key in ENCODINGS)
     if change == "debezium" and format_ in FILE_FORMATS - {"json", "text"}:
         raise _bad(
@@ -215,7 +257,9 @@ def parse_spec(text: str) -> SourceSpec:
     if location.rstrip("/").lower().endswith(".tsv") and format_ == "csv":
         pairs.setdefault("sep", "\t")
     options = tuple(pairs.items())
-    return SourceSpec(format_, location, options, change, column, batch_files, times, decimals)
+    return SourceSpec(
+        format_, location, options, change, column, batch_files, times, decimals, upsert
+    )
 
 
 def _encoding(pairs: dict[str, str], key: str, change: ChangeKind, text: str) -> str:
@@ -248,7 +292,8 @@ _WEIGHT_KINDS: dict[ChangeKind, WeightKind] = {
 
 def weight_kind(spec: str | SourceSpec) -> WeightKind:
     """What is known of the weights of rows from this source. Raises as `parse_spec`."""
-    return _WEIGHT_KINDS[as_spec(spec).change]
+    known = as_spec(spec)
+    return _WEIGHT_KINDS[known.change] if known.upsert is None else "sign"
 
 
 # --- which source belongs to which table ---------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
@@ -44,13 +44,14 @@ def timed_flow(
     columns = {source.table: source.column for source in options.sources}
     fixed = {t for t, s in sources.items() if isinstance(s, DataFrame) and not s.isStreaming}
     flow = with_event_keys(flow, EventColumns(columns, fixed))
+    latest = {node.id for node in flow.operators if node.latest}
     _check_watermark(flow, options.sources, policy)
     if options.ttl is None:
         return flow
     word: Forget = "keep" if options.ttl.keep else "retract"
     timed = bool(options.sources)
     operators = tuple(
-        replace(node, forget=word, timed=timed) if _forgets(node) else node
+        replace(node, forget=word, timed=timed) if _forgets(node, latest) else node
         for node in flow.operators
     )
     if not any(node.forget for node in operators):
@@ -63,10 +64,14 @@ def timed_flow(
     return replace(flow, operators=operators)
 
 
-def _forgets(node: AggregateNode) -> bool:
+def _forgets(node: AggregateNode, latest: Collection[int]) -> bool:
     """Whether groups of an operator are forgotten: the ones above it follow by its changes."""
-    fed = any(isinstance(branch.origin, OperatorOrigin) for branch in node.inputs)
-    return bool(node.key_types) and not node.events and not fed
+    fed = any(
+        isinstance(b.origin, OperatorOrigin) and b.origin.operator not in latest
+        for b in node.inputs
+    )
+    kept = node.latest or node.session
+    return bool(node.key_types) and not (node.events or fed or kept)
 
 
 def _check_watermark(flow: Flow, sources: tuple[EventSource, ...], policy: EmitPolicy) -> None:

@@ -1,0 +1,193 @@
+"""One step of an upsert operator: of the rows of a key the newest counts, and takes the place of the one before it.
+
+A row of weight 1 sets the row of its key, one of weight -1 takes it away. What comes out are exact changes, so everything
+above sees retractions of the very rows that were emitted. The same rows once more change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from substrait_agg.operator.emission import ALL, Emission, pending_schema
+from substrait_agg.operator.groups import Touched, gather
+from substrait_agg.operator.latest_spec import THERE, LatestSpec
+from substrait_agg.operator.leaving import closed_schema
+from substrait_agg.operator.names import POSITION, WEIGHT
+from substrait_agg.operator.spec import OperatorSpec
+from substrait_agg.operator.step import State, StepResult
+from substrait_agg.state.keys import before, encode, sort_order
+from substrait_agg.state.rows import Indices, Mask, as_mask, rows_equal, take, whole
+from substrait_agg.state.tree import Found
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """One row per key, or none.
+
+    Attributes:
+        there: which keys have one.
+        values: its columns; null where there is none.
+        order: what orders it; also of keys whose row was taken away.
+    """
+
+    there: Mask
+    values: list[pa.Array]
+    order: list[pa.Array]
+
+
+def latest_step(
+    spec: OperatorSpec, slice_: pa.Table, state: State, emission: Emission = ALL
+) -> StepResult:
+    """Put the newest row of each key of a slice in the place of the one that is stored.
+
+    Args:
+        spec: an operator with `OperatorSpec.latest`.
+        slice_: ``hash``, ``k*``, ``x*`` (the row, then what orders it), ``__weight`` (1 or -1) and ``__at``; all rows
+            that a key has in the batch.
+        state: the operator's state before this batch.
+        emission: says nothing here: every change is emitted, because operators above wait for themselves.
+    """
+    slice_ = slice_.combine_chunks()
+    groups = gather(spec, slice_)
+    latest = _latest(spec)
+    rows = newest_rows(latest, slice_, groups)
+    came = _arrived(latest, slice_, rows)
+    found = state.tree.lookup(groups.hashes, groups.keys)
+    old = _stored(latest, found, groups.count)
+    known = np.zeros(groups.count, np.bool_)
+    known[found.positions] = True
+    counts = ~(known & _older(latest, came, old, known))
+    now = _merged(came, old, counts)
+    same = old.there & now.there & rows_equal(old.values, now.values, groups.count)
+    # What was emitted is what has to be retracted, to the last bit of a value inside a list.
+    kept = _Rows(now.there, _chosen(same, old.values, now.values), now.order)
+    return StepResult(
+        _to_store(spec, groups, kept, counts, changed=(old.there | now.there) & ~same),
+        (),
+        _changes(spec, groups, old, now, same),
+        groups.count,
+        pending_schema(spec.keys).empty_table(),
+        closed_schema(spec).empty_table(),
+    )
+
+
+def _latest(spec: OperatorSpec) -> LatestSpec:
+    if spec.latest is None:
+        raise TypeError("not an upsert operator")
+    return spec.latest
+
+
+def newest_rows(latest: LatestSpec, slice_: pa.Table, groups: Touched) -> Indices:
+    """Per group the row of the slice that counts: the last by order, of equal ones the last to arrive."""
+    arrival = slice_.column(POSITION).to_numpy()
+    if not latest.order:
+        order = np.lexsort((arrival, groups.of_row))
+    else:
+        arrived = np.argsort(arrival, kind="stable")
+        keys = encode(_order_of(latest, slice_), latest.order).take(arrived)
+        within, _ = sort_order([groups.of_row[arrived]], keys)
+        order = arrived[within]
+    owners = groups.of_row[order]
+    return np.asarray(order[np.flatnonzero(np.diff(owners, append=-1))])
+
+
+def _order_of(latest: LatestSpec, slice_: pa.Table) -> list[pa.Array]:
+    columns = zip(latest.order_columns, latest.order, strict=True)
+    return [whole(slice_, name).cast(component.type) for name, component in columns]
+
+
+def _arrived(latest: LatestSpec, slice_: pa.Table, rows: Indices) -> _Rows:
+    there = slice_.column(WEIGHT).to_numpy()[rows] > 0
+    values = [
+        # What a deletion says of the row besides its key is of no account.
+        _where(there, column.cast(type_))
+        for type_, column in zip(
+            latest.values,
+            take([whole(slice_, f"x{i}") for i in range(len(latest.values))], rows),
+            strict=True,
+        )
+    ]
+    return _Rows(there, values, take(_order_of(latest, slice_), rows))
+
+
+def _where(there: Mask, column: pa.Array) -> pa.Array:
+    if there.all():
+        return column
+    return column.take(pa.array(np.arange(len(there)), mask=~there))
+
+
+def _stored(latest: LatestSpec, found: Found, count: int) -> _Rows:
+    """What the tree holds of `count` keys."""
+    at = np.full(count, -1, np.int64)
+    at[found.positions] = np.arange(len(found.positions))
+    index = pa.array(at, mask=at < 0)
+    rows = found.rows.combine_chunks()
+    there = np.zeros(count, np.bool_)
+    if len(found.positions):
+        there[found.positions] = as_mask(whole(rows, THERE))
+    return _Rows(
+        there,
+        [whole(rows, f"v{i}").take(index) for i in range(len(latest.values))],
+        [whole(rows, f"o{i}").take(index) for i in range(len(latest.order))],
+    )
+
+
+def _older(latest: LatestSpec, came: _Rows, old: _Rows, known: Mask) -> Mask:
+    """Which of the rows that came are older than what is known of their key; equally old ones are not."""
+    result = np.zeros(len(known), np.bool_)
+    at = np.flatnonzero(known)
+    if not latest.order or not len(at):
+        return result
+    left, right = (encode(take(rows.order, at), latest.order) for rows in (came, old))
+    every = np.arange(len(at))
+    result[at] = before(left, every, right, every)
+    return result
+
+
+def _merged(came: _Rows, old: _Rows, counts: Mask) -> _Rows:
+    return _Rows(
+        np.where(counts, came.there, old.there),
+        _chosen(counts, came.values, old.values),
+        _chosen(counts, came.order, old.order),
+    )
+
+
+def _chosen(mask: Mask, these: Sequence[pa.Array], others: Sequence[pa.Array]) -> list[pa.Array]:
+    """Row by row those of `these` where the mask holds, else those of `others`."""
+    if mask.all():
+        return list(these)
+    index = pa.array(np.where(mask, 0, len(mask)) + np.arange(len(mask)))
+    return [pa.concat_arrays([a, b]).take(index) for a, b in zip(these, others, strict=True)]
+
+
+def _to_store(
+    spec: OperatorSpec, groups: Touched, rows: _Rows, counts: Mask, *, changed: Mask
+) -> pa.Table:
+    """The rows of the tree that are not what they were.
+
+    A key without a row is dead, unless rows come by an order: then what is stored tells those that are too old.
+    """
+    ordered = bool(_latest(spec).order)
+    dead = ~rows.there & (not ordered)
+    columns = [
+        pa.array(groups.hashes), pa.array(dead), *groups.keys, pa.array(rows.there), *rows.values, *rows.order,
+    ]  # fmt: skip
+    table = pa.Table.from_arrays(columns, schema=spec.layout.schema)
+    written = changed | (counts & ordered)
+    return table if written.all() else table.filter(pa.array(written))
+
+
+def _changes(spec: OperatorSpec, groups: Touched, old: _Rows, now: _Rows, same: Mask) -> pa.Table:
+    gone, come = np.flatnonzero(old.there & ~same), np.flatnonzero(now.there & ~same)
+    schema = spec.output.append(pa.field(WEIGHT, pa.int64()))
+    parts = []
+    for rows, at, weight in ((old, gone, -1), (now, come, 1)):
+        weights: npt.NDArray[np.int64] = np.full(len(at), weight, np.int64)
+        columns = [*take(groups.keys, at), *take(rows.values, at), pa.array(weights)]
+        parts.append(pa.Table.from_arrays(columns, schema=schema))
+    return pa.concat_tables(parts)

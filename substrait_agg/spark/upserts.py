@@ -1,0 +1,110 @@
+"""Rows that are upserts: in what order they come, and what must not be null in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from substrait_agg.errors import InputRefused
+from substrait_agg.flow.graph import Keyed, TableOrigin
+from substrait_agg.flow.upserts import ENVELOPE_FIELDS, Upserts
+from substrait_agg.operator.names import WEIGHT
+from substrait_agg.spark.columns import required_paths
+from substrait_agg.spark.files import look_up
+from substrait_agg.spark.schema import column_name, to_spark
+from substrait_agg.spark.specs import SourceSpec, Table, as_spec
+
+PREIMAGES = ("update_preimage", "-U")
+"""Operations that say what a row was: of a row with a key, the state knows that."""
+
+IN_ORDER = frozenset({"kafka"})
+"""Formats besides files whose rows come in an order: all events of a key in one partition, which is read in order."""
+
+
+def upserts_in(sources: Mapping[Table, object]) -> Upserts:
+    """The upserts that SPECs declare, by table; a DataFrame declares none."""
+    specs = {t: as_spec(s) for t, s in sources.items() if isinstance(s, (str, SourceSpec))}
+    return {table: spec.upsert for table, spec in specs.items() if spec.upsert is not None}
+
+
+def order_column(place: int) -> str:
+    """Name of the column of an envelope field, among those that events are read as."""
+    return f"__order{place}"
+
+
+def checked_order(spark: SparkSession, spec: SourceSpec, table: str) -> SourceSpec:
+    """The specification, if it is certain which of two rows of a key came later.
+
+    Spark packs the files of a batch by their size, so rows of several files come in no order. One file is split, if at
+    all, in pieces that are read in order.
+
+    Raises:
+        InputRefused: ORDER_UNKNOWN.
+    """
+    if spec.upsert is None or spec.upsert.order or spec.format in IN_ORDER:
+        return spec
+    if not spec.is_files:
+        raise _unknown(spec, table, f"the format {spec.format} does not promise an order", "")
+    newest_first = [v for k, v in spec.options if k.lower() == "latestfirst"]
+    if newest_first and newest_first[-1].lower() != "false":
+        raise _unknown(spec, table, "latestFirst takes the newest files first", "")
+    place = look_up(spark, spec.location)
+    if spec.batch_files == 1 or (place is not None and place.only_file):
+        return replace(spec, batch_files=1)
+    raise _unknown(
+        spec, table, "rows of several files in one batch come in no order", "batch-files=1, or "
+    )
+
+
+def _unknown(spec: SourceSpec, table: str, reason: str, other: str) -> InputRefused:
+    return InputRefused(
+        "ORDER_UNKNOWN",
+        f"which row of a key is the newest is not known in the source of {table} ({spec.redacted()}): {reason}",
+        help=f"add {other}order=COLUMN, a column that grows with every change of a row",
+    )
+
+
+def without_preimages(frame: DataFrame, operation: Column) -> DataFrame:
+    """The rows that say what a row is now, or that it is gone."""
+    return frame.where(~F.coalesce(operation.isin(*PREIMAGES), F.lit(False)))
+
+
+def order_types(keyed: Keyed) -> list[tuple[str, str]]:
+    """Per envelope field that is read its column and its Spark type."""
+    return [
+        (order_column(i), to_spark(ENVELOPE_FIELDS[path]).simpleString())
+        for i, path in enumerate(keyed.paths)
+    ]
+
+
+Fault = tuple[Column, str]
+"""When a row is at fault, and the text of the error."""
+
+
+def null_faults(origin: TableOrigin, table: str) -> list[Fault]:
+    """What must not be null in the rows of a source, with the error of each."""
+    keyed = origin.keyed
+    faults = [] if keyed is None else _keyed_faults(origin, keyed, table)
+    # A deletion has no row besides its key.
+    counts = F.lit(True) if keyed is None else F.col(WEIGHT) > 0
+    for i, (name, type_) in enumerate(zip(origin.names, origin.types, strict=True)):
+        for place, is_null in required_paths(F.col(column_name(i)), type_, name):
+            text = f"[NULL_IN_REQUIRED_COLUMN] column {place} of table {table} is null, and the plan says it never is"
+            faults.append((is_null if keyed is None else counts & is_null, text))
+    return faults
+
+
+def _keyed_faults(origin: TableOrigin, keyed: Keyed, table: str) -> list[Fault]:
+    names = (*origin.names, *keyed.paths)
+    texts: tuple[tuple[Sequence[int], Callable[[str], str]], ...] = (
+        (keyed.keys, lambda n: f"[KEY_IS_NULL] column {n} of table {table}, part of its key, is null"),
+        (keyed.order, lambda n: f"[ORDER_IS_NULL] {n} of table {table}, which orders the rows of a key, is null"),
+    )  # fmt: skip
+    return [
+        (F.col(column_name(place)).isNull(), text(names[place]))
+        for places, text in texts
+        for place in places
+    ]
