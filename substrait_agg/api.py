@@ -236,6 +236,8 @@ def run(
     master: str | None = None,
     early_retraction: str = "carry",
     progress: Callable[[Any], None] | None = None,
+    metrics: str | Path | None = None,
+    listener: Any = None,
     spark_log: IO[bytes] | None = None,
 ) -> Run:
     """Start maintaining the plan over its sources, or continue where the checkpoint is.
@@ -260,7 +262,11 @@ def run(
         early_retraction: what a retraction does that comes before its insertion. ``carry``: it counts at once, and a
             weight below zero is not shown; ``refuse``: the batch fails with EARLY_RETRACTION; ``quarantine``: it is kept aside
             until the insertion comes (`View.quarantined`). A checkpoint keeps its policy.
-        progress: called with `Run.progress` after every batch.
+        progress: called with `Run.progress` after every batch, before the next one begins.
+        metrics: file for the metrics after every version: replaced as Prometheus text where its name ends in ``.prom``, else a
+            line of JSON is appended. A file that cannot be written later on does not end the run.
+        listener: a `RunListener`, or any object with some of its methods: told of the start, of every version, of
+            idleness and of the end, from a thread of its own. What it raises is logged, and the run goes on.
         spark_log: binary file, with a file number, for what a Spark started here prints. None: stderr.
 
     Returns:
@@ -295,6 +301,8 @@ def run(
         early_retraction=policy,
         emit=emission,
         progress=progress,
+        metrics=metrics,
+        listener=listener,
         spark_log=spark_log,
     )
 

@@ -107,6 +107,9 @@ _ALL: tuple[ErrorCode, ...] = (
         ("OUTPUT_NOT_A_FOLDER", "the output needs a folder, this is a file", "give the path of a folder"),
         ("OUTPUT_DAMAGED", "the output is shorter than what was written to it", "put the file back as it was, or give another location"),
         ("OUTPUT_RECORD_DAMAGED", "the record of how far an output was written is damaged", "remove it together with the output; both are written anew"),
+        ("METRICS_NOT_WRITABLE", "the file of --metrics cannot be written", "give the path of a file in a folder that exists"),
+        ("METRICS_NOT_WRITTEN", "a warning: the metrics of a version could not be written; the run goes on", "see the reason in the message"),
+        ("LISTENER_FAILED", "a warning: a method of a run's listener raised an exception; the run goes on", "correct the listener"),
     ),
     *_of(
         "checkpoint",

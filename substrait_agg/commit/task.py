@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from substrait_agg.commit.buckets import Buckets
 from substrait_agg.commit.change_writer import ChangeWriter
+from substrait_agg.commit.counters import TaskCounters
 from substrait_agg.commit.files import LocalFiles
 from substrait_agg.commit.ranges import sort_hash
 from substrait_agg.commit.snapshot import ChangeFile
@@ -25,7 +26,7 @@ from substrait_agg.operator.emission import ALL, Emission, due, most_due, pendin
 from substrait_agg.operator.names import POSITION, ROWS, WEIGHT
 from substrait_agg.operator.spec import OperatorSpec, TreeSpec
 from substrait_agg.operator.split import split_rows
-from substrait_agg.operator.step import State, StepResult, step
+from substrait_agg.operator.step import State, step
 from substrait_agg.state.entries import Entries
 from substrait_agg.state.merging import MergeSpan, after_merges, budget_for, spans_to_merge
 from substrait_agg.state.ordered import OrderedTree
@@ -136,9 +137,7 @@ class _Task:
         self._pending = self._pending_writer()
         self._entries = [self._tree_writer(i) for i in range(len(plan.spec.trees))]
         self._keys_given = 0
-        self._counters = dict.fromkeys(
-            ("input_rows", "partial_rows", "touched", "retracted", "inserted", "quarantined"), 0
-        )
+        self._counters = TaskCounters()
 
     def _name(self, tree: str) -> str:
         # Unique to the attempt: a failed or duplicate attempt can never overwrite what a snapshot names.
@@ -192,30 +191,26 @@ class _Task:
                 stack, final=plan.final,
             )  # fmt: skip
             for slice_ in self._slices(batches, stack):
-                result = step(plan.spec, slice_, state, plan.emission)
-                self._count(result)
-                self._rows.write(result.rows)
-                for writer, rows in zip(self._entries, result.trees, strict=True):
-                    writer.write(rows)
-                self._pending.write(result.pending)
-                changes.write(result.changes)
-            change_files = changes.close()
+                with self._counters.timed("fold_us"):
+                    result = step(plan.spec, slice_, state, plan.emission)
+                self._counters.stepped(result)
+                with self._counters.timed("write_us"):
+                    self._rows.write(result.rows)
+                    for writer, rows in zip(self._entries, result.trees, strict=True):
+                        writer.write(rows)
+                    self._pending.write(result.pending)
+                    changes.write(result.changes)
+            with self._counters.timed("write_us"):
+                change_files = changes.close()
         return TaskResult(
             plan.low,
             plan.high,
-            group=self._merged(self._rows.close(), plan.group, self._merge),
-            pending=self._still_pending(self._pending.close()),
+            group=self._merged(self._counters.closed(self._rows), plan.group, self._merge),
+            pending=self._still_pending(self._counters.closed(self._pending)),
             changes=change_files,
-            counters=self._counters,
+            counters=dict(self._counters),
             trees=tuple(self._merged_tree(i, w) for i, w in enumerate(self._entries)),
         )
-
-    def _count(self, result: StepResult) -> None:
-        weights = result.changes.column(WEIGHT).to_numpy()
-        self._counters["touched"] += result.touched
-        self._counters["quarantined"] += result.kept_aside
-        self._counters["retracted"] += int((weights < 0).sum())
-        self._counters["inserted"] += int((weights > 0).sum())
 
     def _slices(self, batches: Iterable[pa.RecordBatch], stack: ExitStack) -> Iterator[pa.Table]:
         held: list[pa.RecordBatch] = []
@@ -275,7 +270,10 @@ class _Task:
         # Pending keys and seeds join the slice as rows that add nothing.
         plan = self._plan
         parts = [table] if table is not None and table.num_rows else []
-        parts += [rows for rows in due(self._held, plan.emission, low, high) if rows.num_rows]
+        for rows in due(self._held, plan.emission, low, high):
+            parts += [rows] if rows.num_rows else []
+            if plan.emission.all:  # then a step does not ask which groups waited
+                self._counters["waiting"] -= rows.num_rows
         seeds = [(h, index) for h, index in plan.seeds if low <= h <= high]
         if seeds:
             parts.append(_seed_rows(seeds, plan.spec))
@@ -296,7 +294,10 @@ class _Task:
             return before
         files = (self._in_range(new), *before)
         spans = spans_to_merge(files, plan.low, plan.high, budget_for(new.rows))
-        after = after_merges(files, [(span, merge(span)) for span in spans])
+        with self._counters.timed("merge_us"):
+            merged = [(span, merge(span)) for span in spans]
+        self._counters.merged(run for _, run in merged)
+        after = after_merges(files, merged)
         if all(file.name != new.name for file in after):
             self._state.delete(new.name)
         return after
@@ -317,7 +318,7 @@ class _Task:
             return merged.close()
 
         before = self._plan.trees[ordinal] if self._plan.trees else ()
-        return self._merged(writer.close(), before, merge)
+        return self._merged(self._counters.closed(writer), before, merge)
 
     def _in_range(self, run: RunFile) -> RunFile:
         low, high = self._plan.low, self._plan.high

@@ -70,6 +70,16 @@ class Waiting:
     since: Int64s
     fired: Mask
 
+    @property
+    def emitted(self) -> int:
+        """How many groups are emitted."""
+        return int(np.count_nonzero(self.fired))
+
+    @property
+    def more(self) -> int:
+        """How many groups wait that did not before, less those that do not wait any more."""
+        return int(np.count_nonzero(~self.fired)) - int(np.count_nonzero(self.known))
+
 
 def pending_schema(keys: Sequence[pa.DataType]) -> pa.Schema:
     """Columns of the pending tree: ``hash``, ``dead``, keys, ``rows`` and ``since``."""

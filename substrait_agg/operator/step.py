@@ -29,7 +29,7 @@ from substrait_agg.operator.groups import (
     gather,
     ordered_by_chain,
 )
-from substrait_agg.operator.guard import Admitted, admit, watch
+from substrait_agg.operator.guard import Admitted, admit, early_retractions, watch
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.operator.stored import Old, restore, stored_rows
@@ -59,6 +59,9 @@ class StepResult:
         touched: groups touched.
         pending: rows to add to the pending tree (`operator.emission`).
         kept_aside: how many rows more than before wait, in quarantine, for their insertion.
+        early: retractions that came before their insertion (`operator.guard.early_retractions`).
+        emitted: groups emitted.
+        waiting: how many groups more than before wait to be emitted.
     """
 
     rows: pa.Table
@@ -67,6 +70,9 @@ class StepResult:
     touched: int
     pending: pa.Table
     kept_aside: int = 0
+    early: int = 0
+    emitted: int = 0
+    waiting: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +129,9 @@ def step(
         groups.count,
         pending_rows(groups, folded.held),
         folded.kept_aside,
+        folded.early,
+        folded.held.emitted,
+        folded.held.more,
     )
 
 
@@ -139,6 +148,7 @@ class _Folded:
     held: Waiting
     stale: Mask
     kept_aside: int
+    early: int
 
     def to_show(self, spec: OperatorSpec, shown: Mask, state: State) -> Groups:
         """What the measures of the groups that are shown are computed from."""
@@ -189,7 +199,8 @@ def _fold(spec: OperatorSpec, slice_: pa.Table, state: State, emission: Emission
     aside = rows_in.kept_aside
     if spec.multiset:
         aside = watch(spec, groups.keys, old.state.weight(), now.weight())
-    return _Folded(groups, chains, old, now, deltas, ends, held, stale, aside)
+    early = rows_in.early + early_retractions(spec, old.state, now)
+    return _Folded(groups, chains, old, now, deltas, ends, held, stale, aside, early)
 
 
 def _tree_deltas(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
@@ -13,6 +13,8 @@ from substrait_agg.commit.snapshot import ChangeFile, OperatorState, Snapshot
 from substrait_agg.commit.store import KEEP_VERSIONS, Checkpoint
 from substrait_agg.errors import StateRefused
 from substrait_agg.flow.graph import AggregateNode, Flow, OperatorOrigin, shown_operators
+from substrait_agg.metrics import Progress
+from substrait_agg.metrics.tally import Tally, at_start, counted
 from substrait_agg.operator.emission import ALL, Emission, oldest, pending_schema
 from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.spec import OperatorSpec, operator_spec
@@ -22,31 +24,6 @@ from substrait_agg.spark.seeds import seeds
 from substrait_agg.state.tree import Tree
 
 FIRST_BATCH = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a run is.
-
-    Attributes:
-        version: newest committed version, -1 before the first.
-        batches: batches committed by this run.
-        input_rows: rows that reached the operators in this run.
-        groups_touched: groups touched in this run.
-        changes: rows of changes written in this run.
-        rows_per_second: input rows of the last batch by its duration.
-        batch_seconds: duration of the last batch, from its rows to its commit.
-        quarantined: rows that wait for their insertion at that version.
-    """
-
-    version: int = -1
-    batches: int = 0
-    input_rows: int = 0
-    groups_touched: int = 0
-    changes: int = 0
-    rows_per_second: float = 0.0
-    batch_seconds: float = 0.0
-    quarantined: int = 0
 
 
 class Batches:
@@ -80,9 +57,8 @@ class Batches:
         self._specs: list[OperatorSpec] = [operator_spec(node) for node in flow.operators]
         self._care = [Care() for _ in flow.operators]
         self._last = checkpoint.latest()
-        self.progress = Progress(
-            version=self._last.version if self._last else -1, quarantined=_waiting(self._last)
-        )
+        self._tally = Tally()
+        self.progress = at_start(self._last, flow.fingerprint, str(checkpoint.folder))
         if self._last is not None:
             checkpoint.sweep(self._last)
 
@@ -132,8 +108,8 @@ class Batches:
         """
         # What is there before the stream begins is all there is of it.
         emission = ALL if self._last is None else self._policy.at(self.clock())
-        started = time.monotonic()
-        self._commit(self._computed(spark, frames, emission), query, batch, started)
+        self._tally = Tally()
+        self._commit(self._computed(spark, frames, emission), query, batch)
 
     def emit_waiting(self, spark: SparkSession, *, all: bool) -> None:
         """Emit groups that wait, without new rows: all of them, or those whose time has come; a version if there are any.
@@ -147,10 +123,10 @@ class Batches:
             return
         now = self.clock()
         emission = replace(ALL, now=now) if all else self._policy.at(now)
-        started = time.monotonic()
+        self._tally = Tally()
         results = self._computed(spark, {}, emission)
         if any(task.counters.get("touched") for result in results for task in result.tasks):
-            self._commit(results, last.query, last.batch, started)
+            self._commit(results, last.query, last.batch)
 
     def due(self) -> int | None:
         """The instant from which on `emit_waiting` finds groups that are due; None where it would not find any."""
@@ -170,19 +146,21 @@ class Batches:
         results: list[JobResult] = []
         for node in self._flow.operators:
             rules = emission if node.id in self._shown else ALL
-            result = self._run_operator(spark, node, frames, results, version, rules)
+            with self._tally.job(node.id):
+                result = self._run_operator(spark, node, frames, results, version, rules)
+            self._tally.ran(node.id, (task.counters for task in result.tasks))
             self._care[node.id] = result.care
             results.append(result)
         return results
 
-    def _commit(
-        self, results: list[JobResult], query: str | None, batch: int, started: float
-    ) -> None:
+    def _commit(self, results: list[JobResult], query: str | None, batch: int) -> None:
         snapshot = self._snapshot(results, self._next, query, batch)
-        self._checkpoint.publish(snapshot)
+        with self._tally.phase("commit"):
+            self._checkpoint.publish(snapshot)
         self._last = snapshot
-        self._tidy(results, snapshot)
-        self._note(results, snapshot, time.monotonic() - started)
+        with self._tally.phase("sweep"):
+            self._tidy(results, snapshot)
+        self._note(snapshot)
 
     def _run_operator(
         self,
@@ -234,7 +212,7 @@ class Batches:
             batch=batch,
             operators=tuple(result.state for result in results),
             changes=tuple(_changes(results[-1:])),
-            counters=_counters(results, _waiting(self._last)),
+            counters=counted(_counters(results), self._last),
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )
 
@@ -245,19 +223,8 @@ class Batches:
         if snapshot.version % KEEP_VERSIONS == 0:
             self._checkpoint.sweep(snapshot)
 
-    def _note(self, results: list[JobResult], snapshot: Snapshot, seconds: float) -> None:
-        counters = snapshot.counters
-        before = self.progress
-        self.progress = Progress(
-            version=snapshot.version,
-            batches=before.batches + 1,
-            input_rows=before.input_rows + counters["input_rows"],
-            groups_touched=before.groups_touched + counters["touched"],
-            changes=before.changes + sum(change.rows for change in snapshot.changes),
-            rows_per_second=counters["input_rows"] / max(seconds, 1e-9),
-            batch_seconds=seconds,
-            quarantined=_waiting(snapshot),
-        )
+    def _note(self, snapshot: Snapshot) -> None:
+        self.progress = self._tally.after(self.progress, snapshot)
         self._committed(self.progress)
 
 
@@ -265,19 +232,5 @@ def _changes(results: list[JobResult]) -> list[ChangeFile]:
     return [change for result in results for task in result.tasks for change in task.changes]
 
 
-def _waiting(snapshot: Snapshot | None) -> int:
-    """Rows that wait for their insertion at a version."""
-    return snapshot.counters.get("quarantined", 0) if snapshot is not None else 0
-
-
-def _counters(results: list[JobResult], waiting: int) -> dict[str, int]:
-    """What all tasks did; `waiting` rows were in quarantine before."""
-    totals = dict.fromkeys(
-        ("input_rows", "partial_rows", "touched", "retracted", "inserted", "quarantined"), 0
-    )
-    totals["quarantined"] = waiting
-    for result in results:
-        for task in result.tasks:
-            for name, count in task.counters.items():
-                totals[name] += count
-    return totals
+def _counters(results: list[JobResult]) -> Iterator[Mapping[str, int]]:
+    return (task.counters for result in results for task in result.tasks)

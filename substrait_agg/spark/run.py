@@ -26,11 +26,13 @@ from substrait_agg.flow import lower
 from substrait_agg.flow.explain import row_names
 from substrait_agg.flow.graph import AggregateNode, Flow
 from substrait_agg.functions.accumulators import EarlyRetraction
+from substrait_agg.metrics import Progress
+from substrait_agg.metrics.observers import Observers
 from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.plan.arrow import arrow_schema
 from substrait_agg.plan.types import BOOL
 from substrait_agg.spark.alarm import Alarm
-from substrait_agg.spark.batches import FIRST_BATCH, Batches, Progress
+from substrait_agg.spark.batches import FIRST_BATCH, Batches
 from substrait_agg.spark.inputs import Inputs, Source, open_inputs, table_origins, untagged
 from substrait_agg.spark.planned import check_planned_files, forget_unplanned
 from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed, reason_of
@@ -58,6 +60,8 @@ def run(
     early_retraction: EarlyRetraction = "carry",
     emit: EmitPolicy = EVERY_BATCH,
     progress: Callable[[Progress], None] | None = None,
+    metrics: str | Path | None = None,
+    listener: Any = None,
     spark_log: IO[bytes] | None = None,
 ) -> Run:
     """Start or continue a run of a bound plan, with the options of `substrait_agg.run`.
@@ -84,6 +88,7 @@ def run(
     settings = _Settings(session, conf)
     with ExitStack() as undone:
         undone.callback(settings.restore)
+        observers = undone.enter_context(Observers(metrics, listener))
         try:
             inputs = open_inputs(session, flow, chosen)
             count = partitions or _cores(session)
@@ -92,7 +97,7 @@ def run(
             since = _version(store)
             delivery = Delivery(sinks, checkpoint=store.folder, since=since, on_changes=on_changes)
             undone.callback(delivery.close)
-            options = Options(count, until, emit, progress)
+            options = Options(count, until, emit, progress, observers)
             started = Run(session, flow, inputs, store, delivery, options, settings)
         except SPARK_ERRORS as error:
             raise _not_started(error) from error
@@ -116,6 +121,7 @@ class Options:
     until: str
     emit: EmitPolicy
     progress: Callable[[Progress], None] | None
+    observers: Observers
 
 
 class Run:
@@ -142,6 +148,7 @@ class Run:
         self._endless = options.until != "done"
         self._emit = options.emit
         self._progress = options.progress
+        self._observers = options.observers
         self._settings = settings
         self._conf = {**SESSION_CONF, PARTITIONS: str(options.partitions), ARROW_ROWS: HANDED_OVER}
         self._error: Exception | None = None
@@ -151,6 +158,7 @@ class Run:
         # A batch goes on in a thread of its own for a moment after its query was stopped.
         self._working = threading.RLock()
         self._batches = Batches(flow, store, options.partitions, self._committed, options.emit)
+        self._observers.begin(lambda: self.progress, self._is_busy)
         if self._batches.last is None:
             self._batches.run(spark, inputs.first, None, FIRST_BATCH)
         else:
@@ -239,6 +247,7 @@ class Run:
     def _committed(self, progress: Progress) -> None:
         if self._progress is not None:
             self._progress(progress)
+        self._observers.committed(self.progress)
         self._delivery.deliver(View(self._store), show=self._endless, progress=progress)
 
     def wait(self) -> None:
@@ -254,17 +263,25 @@ class Run:
         waiting.start()
         waiting.join()
         if failure:
-            self._end()
+            self._end(failure[0])
             self._fail(failure[0])
         self._finish()
 
-    def _end(self) -> None:
+    def _end(self, error: BaseException) -> None:
         """Leave everything as it is."""
         self._stopped = True
         self._alarm.stop()
         with self._working:
             self._settings.restore()
             self._delivery.close()
+            self._observers.end(error)
+
+    def _is_busy(self) -> bool:
+        """Whether a batch is under way."""
+        free = self._working.acquire(blocking=False)
+        if free:
+            self._working.release()
+        return not free
 
     def _fail(self, failure: BaseException) -> NoReturn:
         # Spark tells of a failed batch in its own words; the batch itself knows better.
@@ -298,6 +315,7 @@ class Run:
                 self._finished = True
                 self._delivery.finish(View(self._store))
                 self._delivery.close()
+                self._observers.end()
 
 
 class _Settings:
