@@ -40,7 +40,7 @@ class Screen(Sink):
     live = True
 
     def __init__(self, stdout: TextIO, frame: Frame) -> None:
-        self._stdout = stdout
+        self._stdout = self.stream = stdout
         self._frame = frame
         self._progress: Any = None
         self._view: Table = None

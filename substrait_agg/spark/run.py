@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
@@ -18,6 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from substrait_agg.bind.bound import BoundPlan
 from substrait_agg.changes import Delivery, check_outputs
+from substrait_agg.changes.courier import STOP_SECONDS, Couriers, check_free
 from substrait_agg.commit.ranges import check_partitions
 from substrait_agg.commit.store import Checkpoint, Guarded, PlanDocument, ViewColumn, ViewSort
 from substrait_agg.commit.view import View
@@ -28,6 +29,7 @@ from substrait_agg.flow.graph import AggregateNode, Flow
 from substrait_agg.functions.accumulators import EarlyRetraction
 from substrait_agg.metrics import Progress
 from substrait_agg.metrics.observers import Observers
+from substrait_agg.notices import notice
 from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.plan.arrow import arrow_schema
 from substrait_agg.plan.types import BOOL
@@ -83,6 +85,7 @@ def run(
     _check_query(store)
     sinks = tuple(outputs)
     check_outputs(sinks, store.folder)
+    check_free(store.folder)
     given = next((s for s in chosen.values() if isinstance(s, DataFrame)), None)
     session = given.sparkSession if given else get_session(master, conf, spark, spark_log)
     settings = _Settings(session, conf)
@@ -95,10 +98,14 @@ def run(
             settings.put(PARTITIONS, str(count))
             store.create(document)
             since = _version(store)
-            delivery = Delivery(sinks, checkpoint=store.folder, since=since, on_changes=on_changes)
-            undone.callback(delivery.close)
+            delivery = Delivery(
+                sinks, checkpoint=store.folder, since=since, on_changes=on_changes, spark=session
+            )
+            endless = until != "done"
+            couriers = Couriers(delivery, lambda: View(store), show=endless)
+            undone.callback(couriers.end, with_view=False, patience=STOP_SECONDS)
             options = Options(count, until, emit, progress, observers)
-            started = Run(session, flow, inputs, store, delivery, options, settings)
+            started = Run(session, flow, inputs, store, couriers, options, settings)
         except SPARK_ERRORS as error:
             raise _not_started(error) from error
         undone.pop_all()
@@ -137,14 +144,13 @@ class Run:
         flow: Flow,
         inputs: Inputs,
         store: Checkpoint,
-        delivery: Delivery,
+        couriers: Couriers,
         options: Options,
         settings: _Settings,
     ) -> None:
         self._spark = spark
         self._store = store
         self._inputs = inputs
-        self._delivery = delivery
         self._endless = options.until != "done"
         self._emit = options.emit
         self._progress = options.progress
@@ -155,6 +161,9 @@ class Run:
         self._finished = False
         self._stopped = False
         self._first = True
+        self._query: StreamingQuery | None = None
+        self._couriers = couriers
+        couriers.begin(self._unread)
         # A batch goes on in a thread of its own for a moment after its query was stopped.
         self._working = threading.RLock()
         self._batches = Batches(flow, store, options.partitions, self._committed, options.emit)
@@ -162,8 +171,7 @@ class Run:
         if self._batches.last is None:
             self._batches.run(spark, inputs.first, None, FIRST_BATCH)
         else:
-            self._delivery.deliver(View(store), show=self._endless)
-        self._query: StreamingQuery | None = None
+            self._couriers.wake(self.progress)
         self._alarm = Alarm(self._emit_due, self._batches.clock)
         # What an earlier run left waiting may be due long since.
         due = self._batches.due() if self._endless else None
@@ -174,7 +182,8 @@ class Run:
     @property
     def progress(self) -> Progress:
         """How far the run is."""
-        return self._batches.progress
+        made = self._batches.progress
+        return replace(made, sinks=self._couriers.progress(made.version))
 
     @property
     def query(self) -> StreamingQuery | None:
@@ -247,8 +256,8 @@ class Run:
     def _committed(self, progress: Progress) -> None:
         if self._progress is not None:
             self._progress(progress)
+        self._couriers.wake(progress)
         self._observers.committed(self.progress)
-        self._delivery.deliver(View(self._store), show=self._endless, progress=progress)
 
     def wait(self) -> None:
         """Wait until the run ends, and deliver the view.
@@ -265,16 +274,37 @@ class Run:
         if failure:
             self._end(failure[0])
             self._fail(failure[0])
-        self._finish()
+        if self._stopped:
+            self._finish(STOP_SECONDS)
+            return
+        self._finish(None)
+        self._check_delivered()
 
     def _end(self, error: BaseException) -> None:
-        """Leave everything as it is."""
+        """Leave everything as it is, but for committed versions that outputs have not had yet."""
         self._stopped = True
         self._alarm.stop()
         with self._working:
-            self._settings.restore()
-            self._delivery.close()
-            self._observers.end(error)
+            self._finished = True
+        self._let_go(with_view=False, patience=STOP_SECONDS, error=error)
+
+    def _check_delivered(self) -> None:
+        """Raise what an output failed with; the others are notes of it."""
+        if self._couriers.broken is not None:
+            raise self._couriers.broken
+        first, *others = self._couriers.undelivered() or (None,)
+        if first is None:
+            return
+        for other in others:
+            first.add_note(str(other))
+        raise first
+
+    def _unread(self, error: BaseException) -> None:
+        """Nobody reads an output any more: that is the end of the run."""
+        self._error = self._error or _as_exception(error)
+        # Nothing runs yet, or nothing any more.
+        if self._query is not None and not self._finished:
+            self._query.stop()
 
     def _is_busy(self) -> bool:
         """Whether a batch is under way."""
@@ -300,22 +330,35 @@ class Run:
             failure.append(error)
 
     def stop(self) -> None:
-        """Stop: a batch that is not committed yet is given up; running again continues with it."""
+        """Stop: a batch that is not committed yet is given up; running again continues with it.
+
+        Outputs have ten seconds to take what is committed. What they have not taken by then is delivered by the next run.
+        """
         self._stopped = True
         self._alarm.stop()
         if self._query is not None:
             self._query.stop()
-        self._finish()
+        self._finish(STOP_SECONDS)
+        for error in self._couriers.undelivered():
+            notice(error.code, error.message, help=error.help)
 
-    def _finish(self) -> None:
+    def _finish(self, patience: float | None) -> None:
         self._alarm.stop()
         with self._working:
-            self._settings.restore()
-            if not self._finished:
-                self._finished = True
-                self._delivery.finish(View(self._store))
-                self._delivery.close()
-                self._observers.end()
+            self._finished = True
+        self._let_go(with_view=True, patience=patience)
+
+    def _let_go(
+        self, *, with_view: bool, patience: float | None, error: BaseException | None = None
+    ) -> None:
+        self._couriers.end(with_view=with_view, patience=patience)
+        self._settings.restore()
+        failed = error or self._couriers.broken or next(iter(self._couriers.undelivered()), None)
+        self._observers.end(failed)
+
+
+def _as_exception(error: BaseException) -> Exception:
+    return error if isinstance(error, Exception) else RuntimeError(repr(error))
 
 
 class _Settings:
