@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         register_measure,
         unregister_measure,
     )
+    from substrait_agg.metrics.listener import RunListener
     from substrait_agg.plan.types import Type
 
 __version__ = "0.1.0"
@@ -46,6 +47,7 @@ __all__ = [
     "Problem",
     "Report",
     "RunFailed",
+    "RunListener",
     "StateRefused",
     "SubstraitAggError",
     "Type",
@@ -72,6 +74,7 @@ _LATER = {
         ),
         _MEASURES,
     ),
+    "RunListener": "substrait_agg.metrics.listener",
     "Type": "substrait_agg.plan.types",
 }
 """Names that are imported when they are first used: they need more than most programs do."""

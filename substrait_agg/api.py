@@ -238,6 +238,8 @@ def run(
     watermark: Mapping[str, str] | None = None,
     ttl: str | None = None,
     progress: Callable[[Any], None] | None = None,
+    metrics: str | Path | None = None,
+    listener: Any = None,
     spark_log: IO[bytes] | None = None,
 ) -> Run:
     """Start maintaining the plan over its sources, or continue where the checkpoint is.
@@ -269,7 +271,11 @@ def run(
             value of a column, the least counts). Rows of groups that it has passed are late and are dropped.
         ttl: forget groups without rows for so long, in event time, in processing time without a watermark; ``1h``
             retracts their rows, ``1h:keep`` leaves them in the view.
-        progress: called with `Run.progress` after every batch.
+        progress: called with `Run.progress` after every batch, before the next one begins.
+        metrics: file for the metrics after every version: replaced as Prometheus text where its name ends in ``.prom``, else a
+            line of JSON is appended. A file that cannot be written later on does not end the run.
+        listener: a `RunListener`, or any object with some of its methods: told of the start, of every version, of
+            idleness and of the end, from a thread of its own. What it raises is logged, and the run goes on.
         spark_log: binary file, with a file number, for what a Spark started here prints. None: stderr.
 
     Returns:
@@ -308,6 +314,8 @@ def run(
         watermark=watermark,
         ttl=remembered,
         progress=progress,
+        metrics=metrics,
+        listener=listener,
         spark_log=spark_log,
     )
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
-from typing import Any, TextIO
+from typing import TextIO
+
+from substrait_agg.metrics.brief import progress_line
+from substrait_agg.metrics.progress import Progress
 
 CLEAR_LINE = "\r\x1b[K"
 
@@ -22,10 +26,12 @@ class Meter:
         self._open = False
         self._lock = threading.Lock()
 
-    def show(self, progress: Any) -> None:
+    def show(self, progress: Progress) -> None:
         """Show the state of the run."""
         with self._lock:
-            text = describe(progress)
+            text = progress_line(progress)
+            if self._live:  # a line that wraps could not be rewritten
+                text = text[: max(1, shutil.get_terminal_size().columns - 1)]
             self._stream.write(f"{CLEAR_LINE}{text}" if self._live else f"{text}\n")
             self._stream.flush()
             self._open = self._live
@@ -37,13 +43,3 @@ class Meter:
                 self._stream.write("\n")
                 self._stream.flush()
                 self._open = False
-
-
-def describe(progress: Any) -> str:
-    """One line: version, rows read, groups touched, changes written, rows per second, rows in quarantine if any."""
-    waiting = f", {progress.quarantined:,} rows in quarantine" if progress.quarantined else ""
-    return (
-        f"version {progress.version}: {progress.input_rows:,} rows, "
-        f"{progress.groups_touched:,} groups touched, {progress.changes:,} changes, "
-        f"{progress.rows_per_second:,.0f} rows/s{waiting}"
-    )

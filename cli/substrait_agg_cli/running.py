@@ -12,6 +12,7 @@ import click
 import substrait_agg
 from substrait_agg.errors import UsageError
 from substrait_agg.problems import Mode
+from substrait_agg_cli.notices import notices_shown
 from substrait_agg_cli.plan_files import read_plan
 from substrait_agg_cli.plans import mode_option
 from substrait_agg_cli.progress import Meter
@@ -100,6 +101,12 @@ Examples:
     help="What a retraction before its insertion does. carry: count below zero, unseen; refuse: fail the batch;"
     " quarantine: wait aside (view --quarantined). A checkpoint keeps its policy.",
 )
+@click.option(
+    "--metrics",
+    metavar="FILE",
+    help="Metrics after every version: Prometheus text that is replaced where FILE ends in .prom, else JSON lines"
+    " that are appended; - is stdout.",
+)
 @mode_option
 @click.option("--master", metavar="URL", help="Spark master; default: all cores of this machine.")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark configuration.")
@@ -140,8 +147,8 @@ def run(
     if checked.bound is not None:
         show_warnings(checked.problems, plan)
     meter = Meter(sys.stderr, live=sys.stderr.isatty())
-    progress = progress and not any(map(draws, sinks))
-    with spark_log(debug=debug_wanted()) as log:
+    drawn = any(map(draws, sinks))
+    with spark_log(debug=debug_wanted()) as log, notices_shown(meter, later=drawn):
         started = substrait_agg.run(
             loaded,
             tables,
@@ -150,7 +157,7 @@ def run(
             watermark=times,
             until=every or "done",
             mode=mode,
-            progress=meter.show if progress else None,
+            progress=meter.show if progress and not drawn else None,
             spark_log=log,
             **options,
         )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from substrait_agg.changes.delivery import Delivery
 from substrait_agg.changes.encode import change_lines, csv_lines, row_lines, table_lines
 from substrait_agg.changes.event_lines import debezium_lines, spark_cdc_lines
 from substrait_agg.changes.outputs import (
     OUTPUTS,
-    Delivery,
     OutputSpec,
     check_outputs,
     parse_output,

@@ -1,4 +1,4 @@
-"""The table of output kinds, and delivery from committed versions."""
+"""The table of output kinds."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
 from typing import Literal as OneOf
+from typing import TextIO
 
 from substrait_agg.changes.files import Record
 from substrait_agg.changes.sinks import (
@@ -17,17 +16,14 @@ from substrait_agg.changes.sinks import (
     VIEW_ENCODERS,
     AppendText,
     BatchText,
-    Callback,
     ChangesParquet,
     LiveText,
+    Place,
     Sink,
     StreamText,
     ViewParquet,
 )
 from substrait_agg.errors import UsageError
-
-if TYPE_CHECKING:
-    from substrait_agg.commit import View
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +33,8 @@ class OutputSpec:
     kind: str
     location: Path | None
 
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where outputs are opened: the checkpoint that keeps their records, and the stream called stdout."""
-
-    checkpoint: Path
-    stdout: TextIO
+    def __str__(self) -> str:
+        return self.kind if self.location is None else f"{self.kind}={self.location}"
 
 
 def _nothing(_spec: OutputSpec, _place: Place) -> None:
@@ -198,87 +189,17 @@ def _shared(spec: OutputSpec, other: str) -> UsageError:
     return UsageError("OPTION_CONFLICT", message, help=help, path=str(spec.location))
 
 
-class Delivery:
-    """Brings sinks up to date with a view, each from where it is; only committed versions are delivered.
-
-    Args:
-        outputs: KIND[=LOCATION] texts, `OutputSpec` or `Sink` objects.
-        checkpoint: the folder of the view.
-        since: the version that the checkpoint had when the run began, None for a new one: sinks that keep no
-            position start after it.
-        on_changes: called with (changes, version) like a sink, at least once per version.
-        stdout: the stream for outputs without a location.
+def open_output(output: str | OutputSpec | Sink, place: Place) -> tuple[str, Sink]:
+    """The name of an output, and its sink, which has begun.
 
     Raises:
-        UsageError: an output is not known, or holds something else.
-        StateRefused: an output or its record is damaged.
+        UsageError: it is not known, or holds something else.
+        StateRefused: the output or its record is damaged.
     """
-
-    def __init__(
-        self,
-        outputs: Iterable[str | OutputSpec | Sink],
-        *,
-        checkpoint: str | Path,
-        since: int | None = None,
-        on_changes: Callable[[Any, int], None] | None = None,
-        stdout: TextIO | None = None,
-    ) -> None:
-        place = Place(Path(checkpoint), stdout or sys.stdout)
-        sinks = [_open(output, place) for output in outputs]
-        if on_changes is not None:
-            record = Record(place.checkpoint / "outputs" / "on-changes.json", "on_changes")
-            sinks.append(Callback(on_changes, record, since))
-        # What is there when a run begins is shown at once.
-        self._begun = False
-        self._positions: dict[Sink, int | None] = {
-            sink: sink.position if sink.keeps_position else since for sink in sinks
-        }
-
-    def deliver(self, view: View, *, show: bool = False, progress: Any = None) -> None:
-        """Deliver every version of `view` that a sink has not had.
-
-        Args:
-            view: a view opened after the versions were committed.
-            show: also hand the view to the sinks that show every version (a run without an end).
-            progress: how far the run is, for the sinks that tell it.
-        """
-        changes = lru_cache(maxsize=1)(view.changes)
-        moved, self._begun = not self._begun, True
-        for version in view.versions():
-            for sink, position in self._positions.items():
-                if position is not None and version <= position:
-                    continue
-                if sink.takes_changes:
-                    sink.deliver(changes(since=position, until=version), version)
-                self._positions[sink] = version
-                moved = True
-        if moved:
-            for sink in self._positions:
-                if progress is not None:
-                    sink.note(progress)
-            showing = (s for s in self._positions if s.live or (show and s.shows_every_version))
-            self._finish(view, tuple(showing))
-
-    def finish(self, view: View) -> None:
-        """Deliver what is left, then hand every sink the view."""
-        self.deliver(view)
-        self._finish(view, tuple(self._positions))
-
-    def close(self) -> None:
-        """Let go of the files of all sinks."""
-        for sink in self._positions:
-            sink.close()
-
-    def _finish(self, view: View, sinks: tuple[Sink, ...]) -> None:
-        readers = [s for s in sinks if s.takes_view]
-        if readers:
-            table = view.to_arrow()
-            for sink in readers:
-                sink.finish(table, view.version)
-
-
-def _open(output: str | OutputSpec | Sink, place: Place) -> Sink:
     if isinstance(output, Sink):
-        return output
-    spec = parse_output(output) if isinstance(output, str) else output
-    return OUTPUTS[spec.kind].open(spec, place)
+        sink, name = output, output.name or type(output).__name__
+    else:
+        spec = parse_output(output) if isinstance(output, str) else output
+        sink, name = OUTPUTS[spec.kind].open(spec, place), str(spec)
+    sink.begin(place)
+    return name, sink

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from substrait_agg.changes.encode import cell_texts, csv_lines, is_number, visible
 from substrait_agg.changes.sinks import Sink
+from substrait_agg.metrics.brief import status_line
 
 Table = Any
 """A `pyarrow.Table`."""
@@ -39,7 +40,7 @@ class Screen(Sink):
     live = True
 
     def __init__(self, stdout: TextIO, frame: Frame) -> None:
-        self._stdout = stdout
+        self._stdout = self.stream = stdout
         self._frame = frame
         self._progress: Any = None
         self._view: Table = None
@@ -80,7 +81,7 @@ class Screen(Sink):
         return drawn
 
     def _drawn(self, console: Console) -> RenderableType:
-        head = Text(_status(self._version, self._progress), style="bold", no_wrap=True)
+        head = Text(status_line(self._version, self._progress), style="bold", no_wrap=True)
         head.overflow = "ellipsis"
         frame, left_out = self._fitting(console.width, max(1, console.height - 3))
         foot = Text(left_out, style="dim", no_wrap=True, overflow="ellipsis")
@@ -93,16 +94,6 @@ class Screen(Sink):
         if made is None or made[0] != wanted:
             made = self._made = wanted, self._frame(self._view, cells, lines)
         return made[1]
-
-
-def _status(version: int, progress: Any) -> str:
-    """One line: version, rows read, changes, rows per second."""
-    if progress is None:
-        return f"version {version}"
-    return (
-        f"version {version} | {progress.input_rows:,} rows, {progress.changes:,} changes"
-        f" | {progress.rows_per_second:,.0f} rows/s"
-    )
 
 
 Frame = Callable[[Table, int, int], "tuple[RenderableType, str]"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -24,25 +25,57 @@ Encoder = Callable[[Table], Iterator[str]]
 VERSION_KEY = b"substrait_agg.version"
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an output begins.
+
+    Attributes:
+        checkpoint: the folder that keeps its record.
+        stdout: the stream called stdout.
+        spark: the session of the run, None where there is none.
+    """
+
+    checkpoint: Path
+    stdout: TextIO
+    spark: Any = None
+
+
 class Sink:
     """One output; this one writes nothing, then the checkpoint is the result.
 
-    Versions come in order, each once per run.
+    A run calls `begin` from the thread that starts it, everything else from one thread of the sink's own, which runs beside
+    the batches: a slow sink holds up nothing but itself. Versions come in order. What a method raises is told once, and the
+    sink is called again with the same version after a while, and a last time when the run ends; so after an
+    exception nothing of that version should be there, or it does not matter when it comes twice.
 
     Attributes:
+        name: what it is called in messages and metrics; empty: by its class.
+        stream: the stream that it writes to, where other sinks may write as well: they share a thread.
         takes_changes: whether `deliver` is to be called.
         takes_view: whether `finish` is to be called.
         keeps_position: the output remembers over runs how far it got; otherwise it starts with the first
             version that the run commits.
         shows_every_version: a run without an end calls `finish` after every version.
         live: every run does.
+        each_version: of several versions that have come meanwhile it is shown each, unless they are too many, instead of
+            the newest alone.
     """
 
+    name = ""
+    stream: TextIO | None = None
     takes_changes = False
     takes_view = False
     keeps_position = False
     shows_every_version = False
     live = False
+    each_version = False
+
+    def begin(self, place: Place) -> None:
+        """Prepare, before `position` is asked for and before the run reads anything.
+
+        Raises:
+            UsageError, StateRefused: the run cannot start with it.
+        """
 
     @property
     def position(self) -> int | None:
@@ -104,6 +137,7 @@ class BatchText(Sink):
     def __init__(self, encode: Encoder, target: TextIO | Path) -> None:
         self._encode = encode
         self._target = target
+        self.stream = None if isinstance(target, Path) else target
 
     def finish(self, view: Table, version: int) -> None:
         """Write the view."""
@@ -116,10 +150,12 @@ class LiveText(Sink):
     takes_view = True
     shows_every_version = True
     live = True
+    each_version = True
 
     def __init__(self, encode: Encoder, target: TextIO | Path) -> None:
         self._encode = encode
         self._target = target
+        self.stream = None if isinstance(target, Path) else target
         self._shown: int | None = None
 
     def finish(self, view: Table, version: int) -> None:
@@ -140,6 +176,7 @@ class StreamText(Sink):
     def __init__(self, encode: Encoder, target: TextIO, *, owned: bool = False) -> None:
         self._encode = encode
         self._target = target
+        self.stream = target
         self._owned = owned
 
     def deliver(self, changes: Table, version: int) -> None:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from substrait_agg.commit.buckets import Buckets
 from substrait_agg.commit.change_writer import ChangeWriter
+from substrait_agg.commit.counters import TaskCounters
 from substrait_agg.commit.files import LocalFiles
 from substrait_agg.commit.ranges import sort_hash
 from substrait_agg.commit.snapshot import ChangeFile
@@ -131,6 +132,9 @@ def run_task(plan: TaskPlan, batches: Iterable[pa.RecordBatch]) -> TaskResult:
         )
 
 
+Step = Callable[[OperatorSpec, pa.Table, State, Emission], StepResult]
+
+
 class _Task:
     def __init__(self, plan: TaskPlan) -> None:
         self._plan = plan
@@ -147,9 +151,7 @@ class _Task:
         self._closed = self._closed_writer()
         self._entries = [self._tree_writer(i) for i in range(len(plan.spec.trees))]
         self._keys_given = 0
-        self._counters = dict.fromkeys(
-            ("input_rows", "partial_rows", "touched", "retracted", "inserted", "quarantined"), 0
-        )
+        self._counters = TaskCounters()
 
     def _name(self, tree: str) -> str:
         # Unique to the attempt: a failed or duplicate attempt can never overwrite what a snapshot names.
@@ -214,29 +216,33 @@ class _Task:
                 stack, final=plan.final,
             )  # fmt: skip
             for slice_ in self._slices(batches, stack):
-                changes.write(self._take_up(take(plan.spec, slice_, state, plan.emission)))
+                changes.write(self._take_up(take, slice_, state))
             for rows in self._finished(state):
-                self._take_up(drop_rows(plan.spec, rows, state))
-            change_files = changes.close()
+                changes.write(self._take_up(drop_rows, rows, state))
+            with self._counters.timed("write_us"):
+                change_files = changes.close()
         return TaskResult(
             plan.low,
             plan.high,
-            group=self._merged(self._rows.close(), plan.group, self._merge),
-            pending=self._still_pending(self._pending.close()),
+            group=self._merged(self._counters.closed(self._rows), plan.group, self._merge),
+            pending=self._still_pending(self._counters.closed(self._pending)),
             changes=change_files,
-            counters=self._counters,
+            counters=dict(self._counters),
             trees=tuple(self._merged_tree(i, w) for i, w in enumerate(self._entries)),
             closed=self._merged(self._closed.close(), plan.closed, self._merge_closed),
         )
 
-    def _take_up(self, result: StepResult) -> pa.Table:
-        """Write what a step made; returns its changes."""
-        self._count(result)
-        self._rows.write(result.rows)
-        for writer, rows in zip(self._entries, result.trees, strict=True):
-            writer.write(rows)
-        self._pending.write(result.pending)
-        self._closed.write(result.closed)
+    def _take_up(self, take: Step, slice_: pa.Table, state: State) -> pa.Table:
+        """Let a step take up a slice and write what it made; returns its changes."""
+        with self._counters.timed("fold_us"):
+            result = take(self._plan.spec, slice_, state, self._plan.emission)
+        self._counters.stepped(result)
+        with self._counters.timed("write_us"):
+            self._rows.write(result.rows)
+            for writer, rows in zip(self._entries, result.trees, strict=True):
+                writer.write(rows)
+            self._pending.write(result.pending)
+            self._closed.write(result.closed)
         return result.changes
 
     def _finished(self, state: State) -> Iterator[pa.Table]:
@@ -245,13 +251,6 @@ class _Task:
         watermark = plan.emission.watermark
         if plan.spec.session and watermark is not None and not self._counters["partial_rows"]:
             yield from finished_rows(plan.spec, state, watermark, plan.low, plan.high)
-
-    def _count(self, result: StepResult) -> None:
-        weights = result.changes.column(WEIGHT).to_numpy()
-        self._counters["touched"] += result.touched
-        self._counters["quarantined"] += result.kept_aside
-        self._counters["retracted"] += int((weights < 0).sum())
-        self._counters["inserted"] += int((weights > 0).sum())
 
     def _slices(self, batches: Iterable[pa.RecordBatch], stack: ExitStack) -> Iterator[pa.Table]:
         held: list[pa.RecordBatch] = []
@@ -314,7 +313,10 @@ class _Task:
         # Pending keys and seeds join the slice as rows that add nothing.
         plan = self._plan
         parts = [table] if table is not None and table.num_rows else []
-        parts += [rows for rows in due(self._held, plan.emission, low, high) if rows.num_rows]
+        for rows in due(self._held, plan.emission, low, high):
+            parts += [rows] if rows.num_rows else []
+            if plan.emission.all:  # then a step does not ask which groups waited
+                self._counters["waiting"] -= rows.num_rows
         leave = to_look_at(plan.spec, self._tree, plan.emission, low, high)
         parts += [rows for rows in leave if rows.num_rows]
         seeds = [(h, index) for h, index in plan.seeds if low <= h <= high]
@@ -337,7 +339,10 @@ class _Task:
             return before
         files = (self._in_range(new), *before)
         spans = spans_to_merge(files, plan.low, plan.high, budget_for(new.rows))
-        after = after_merges(files, [(span, merge(span)) for span in spans])
+        with self._counters.timed("merge_us"):
+            merged = [(span, merge(span)) for span in spans]
+        self._counters.merged(run for _, run in merged)
+        after = after_merges(files, merged)
         if all(file.name != new.name for file in after):
             self._state.delete(new.name)
         return after
@@ -358,7 +363,7 @@ class _Task:
             return merged.close()
 
         before = self._plan.trees[ordinal] if self._plan.trees else ()
-        return self._merged(writer.close(), before, merge)
+        return self._merged(self._counters.closed(writer), before, merge)
 
     def _in_range(self, run: RunFile) -> RunFile:
         low, high = self._plan.low, self._plan.high

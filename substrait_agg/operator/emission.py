@@ -104,6 +104,17 @@ class Waiting:
         """With more groups that are emitted."""
         return replace(self, fired=self.fired | fired)
 
+    @property
+    def emitted(self) -> int:
+        """How many groups are emitted."""
+        return int(np.count_nonzero(self.fired))
+
+    @property
+    def more(self) -> int:
+        """How many groups wait that did not before, less those that do not wait any more."""
+        waits = int(np.count_nonzero(self.touched & ~self.fired))
+        return waits - int(np.count_nonzero(self.known))
+
 
 def pending_schema(keys: Sequence[pa.DataType]) -> pa.Schema:
     """Columns of the pending tree: ``hash``, ``dead``, keys, ``rows`` and ``since``."""

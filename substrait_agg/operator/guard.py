@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from substrait_agg.errors import RunFailed
 from substrait_agg.operator.arrivals import positions
+from substrait_agg.operator.finalize import GroupState
 from substrait_agg.operator.groups import Chains, RowGroups, Touched
 from substrait_agg.operator.names import LAST_POSITION, POSITION, WEIGHT
 from substrait_agg.operator.spec import OperatorSpec
@@ -38,6 +39,7 @@ class Admitted:
         groups: the same, the other way round.
         delta: what the slice changes in the tree of whole rows, where there is one.
         kept_aside: how many rows more than before wait for their insertion.
+        early: how many rows had to be kept aside.
     """
 
     rows: pa.Table
@@ -45,6 +47,7 @@ class Admitted:
     groups: RowGroups
     delta: Delta | None = None
     kept_aside: int = 0
+    early: int = 0
 
 
 def admit(
@@ -78,11 +81,30 @@ def admit(
     batch = pa.RecordBatch.from_pydict({**columns, WEIGHT: weights[moved]})
     rows = pa.Table.from_batches([split_rows(batch, spec)])
     waiting = _below(delta.new) - _below(delta.old)
-    return Admitted(rows, of_row, RowGroups.of(of_row, groups.count), delta, waiting)
+    aside = _set_aside(delta.old, delta.new)
+    return Admitted(rows, of_row, RowGroups.of(of_row, groups.count), delta, waiting, aside)
 
 
 def _below(weights: Int64s) -> int:
     return -int(np.minimum(weights, 0).sum())
+
+
+def _set_aside(old: Int64s, new: Int64s) -> int:
+    """How many rows went below zero; those that came back from there are not set against them."""
+    return int(np.maximum(np.minimum(old, 0) - np.minimum(new, 0), 0).sum())
+
+
+def early_retractions(spec: OperatorSpec, old: GroupState, new: GroupState) -> int:
+    """Retractions that came before their insertion, told by the weights of groups before and after a slice.
+
+    Where they are carried, the groups whose total weight fell below zero; in the quarantine of a multiset, the rows that
+    are kept there. Other operators tell them by their rows (`admit`).
+    """
+    if spec.weight == "one":
+        return 0
+    if spec.early == "carry":
+        return int(np.count_nonzero((new.weight() < 0) & (old.weight() >= 0)))
+    return _set_aside(old.weight(), new.weight()) if spec.multiset else 0
 
 
 def watch(spec: OperatorSpec, keys: Sequence[pa.Array], old: Int64s, new: Int64s) -> int:

@@ -59,7 +59,9 @@ def session_step(
     return _result(spec, folded, _changes(spec, _session(spec), folded))
 
 
-def drop_rows(spec: OperatorSpec, slice_: pa.Table, state: State) -> StepResult:
+def drop_rows(
+    spec: OperatorSpec, slice_: pa.Table, state: State, _emission: Emission = ALL
+) -> StepResult:
     """Take rows out of the tree without a word: those of sessions that are finished (`finished_rows`)."""
     folded = fold(spec, slice_.combine_chunks(), state, ALL)
     return _result(spec, folded, _table(spec, [], _Moves.none(), []))

@@ -29,7 +29,7 @@ from substrait_agg.operator.groups import (
     gather,
     ordered_by_chain,
 )
-from substrait_agg.operator.guard import Admitted, admit, watch
+from substrait_agg.operator.guard import Admitted, admit, early_retractions, watch
 from substrait_agg.operator.leaving import (
     Leaving,
     closed_rows,
@@ -70,6 +70,9 @@ class StepResult:
         pending: rows to add to the pending tree (`operator.emission`).
         closed: rows to add to the tree of closed groups (`operator.leaving`).
         kept_aside: how many rows more than before wait, in quarantine, for their insertion.
+        early: retractions that came before their insertion (`operator.guard.early_retractions`).
+        emitted: groups emitted.
+        waiting: how many groups more than before wait to be emitted.
     """
 
     rows: pa.Table
@@ -79,6 +82,9 @@ class StepResult:
     pending: pa.Table
     closed: pa.Table
     kept_aside: int = 0
+    early: int = 0
+    emitted: int = 0
+    waiting: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +137,9 @@ def step(
         pending_rows(groups, folded.held),
         closed_rows(spec, groups, out, folded.back, shown, values),
         folded.kept_aside - freed_aside,
+        folded.early,
+        folded.held.emitted,
+        folded.held.more,
     )
 
 
@@ -195,6 +204,7 @@ class Folded:
     time: Int64s | None
     stale: Mask
     kept_aside: int
+    early: int
 
     def to_show(self, spec: OperatorSpec, shown: Mask, state: State) -> Groups:
         """What the measures of the groups that are shown are computed from."""
@@ -247,7 +257,10 @@ def fold(spec: OperatorSpec, slice_: pa.Table, state: State, emission: Emission)
     aside = rows_in.kept_aside
     if spec.multiset:
         aside = watch(spec, groups.keys, old.state.weight(), now.weight())
-    return Folded(groups, chains, old, now, deltas, ends, held, out, back, time, stale, aside)
+    early = rows_in.early + early_retractions(spec, old.state, now)
+    return Folded(
+        groups, chains, old, now, deltas, ends, held, out, back, time, stale, aside, early
+    )
 
 
 def _tree_deltas(

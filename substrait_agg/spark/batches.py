@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import reduce
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from substrait_agg.commit.snapshot import ChangeFile, OperatorState, Snapshot
 from substrait_agg.commit.store import KEEP_VERSIONS, Checkpoint
 from substrait_agg.errors import StateRefused
 from substrait_agg.flow.graph import AggregateNode, Flow, OperatorOrigin, shown_operators
+from substrait_agg.metrics import Progress
+from substrait_agg.metrics.tally import Tally, at_start, counted
 from substrait_agg.operator.emission import ALL, Emission, oldest, pending_schema
 from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.spec import OperatorSpec, operator_spec
-from substrait_agg.operator.watermarks import Heard
-from substrait_agg.spark.event_state import EventOptions, EventState
+from substrait_agg.spark.event_state import BatchTimes, EventOptions, EventState, Moved
 from substrait_agg.spark.inputs import Frames, operator_changes
 from substrait_agg.spark.job import Care, Job, JobResult, run_job
 from substrait_agg.spark.late import Lateness, Part
@@ -25,54 +27,6 @@ from substrait_agg.spark.seeds import seeds
 from substrait_agg.state.tree import Tree
 
 FIRST_BATCH = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a run is.
-
-    Attributes:
-        version: newest committed version, -1 before the first.
-        batches: batches committed by this run.
-        input_rows: rows that reached the operators in this run.
-        groups_touched: groups touched in this run.
-        changes: rows of changes written in this run.
-        rows_per_second: input rows of the last batch by its duration.
-        batch_seconds: duration of the last batch, from its rows to its commit.
-        quarantined: rows that wait for their insertion at that version.
-    """
-
-    version: int = -1
-    batches: int = 0
-    input_rows: int = 0
-    groups_touched: int = 0
-    changes: int = 0
-    rows_per_second: float = 0.0
-    batch_seconds: float = 0.0
-    quarantined: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class BatchTimes:
-    """What is known of the time of a batch.
-
-    Attributes:
-        instant: when it was planned, microseconds since 1970: the same however often it is computed.
-        heard: gives the event times of each source with a watermark, once the batch has been read.
-        late: gives how many of its rows were late.
-    """
-
-    instant: int
-    heard: Callable[[], Sequence[Heard]]
-    late: Callable[[], int]
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """How far event time is after a version, and how many of its rows were late."""
-
-    state: EventState
-    late: int = 0
 
 
 class Batches:
@@ -112,9 +66,8 @@ class Batches:
         self._lateness: list[Lateness] = []
         self._parts: list[Part] = []
         self._whole = True
-        self.progress = Progress(
-            version=self._last.version if self._last else -1, quarantined=_waiting(self._last)
-        )
+        self._tally = Tally()
+        self.progress = at_start(self._last, flow.fingerprint, str(checkpoint.folder))
         if self._last is not None:
             checkpoint.sweep(self._last)
 
@@ -179,14 +132,14 @@ class Batches:
         now = self.clock()
         instant = now if times is None else times.instant
         emission = ALL if self._last is None else self._policy.at(now)
-        started = time.monotonic()
+        self._tally = Tally()
         results = self._computed(spark, frames, self._rules(replace(emission, instant=instant)))
         before = self.event_state
         after = before if times is None else before.after(times.heard(), instant)
         between = self._parts
         results = self._settled(spark, results, before, after, now)
         late = 0 if times is None else times.late() + sum(part.late() for part in between)
-        self._commit(results, query, batch, started, Moved(after, late))
+        self._commit(results, query, batch, Moved(after, late))
 
     def advance(self, spark: SparkSession) -> None:
         """Let time pass without rows: sources fall idle, groups are forgotten; a version if that moves anything.
@@ -201,13 +154,13 @@ class Batches:
         after = before.after((), now)
         if (after.watermark, after.idle) == (before.watermark, before.idle):
             return
-        started = time.monotonic()
+        self._tally = Tally()
         none = [
             JobResult((), state, care)
             for state, care in zip(last.operators, self._care, strict=True)
         ]
         results = self._settled(spark, none, before, after, now)
-        self._commit(results, last.query, last.batch, started, Moved(after))
+        self._commit(results, last.query, last.batch, Moved(after))
 
     def _settled(
         self,
@@ -252,10 +205,10 @@ class Batches:
             return
         now = self.clock()
         emission = replace(ALL, now=now) if all else self._policy.at(now)
-        started = time.monotonic()
+        self._tally = Tally()
         results = self._computed(spark, {}, self._rules(emission))
         if any(task.counters.get("touched") for result in results for task in result.tasks):
-            self._commit(results, last.query, last.batch, started, Moved(self.event_state))
+            self._commit(results, last.query, last.batch, Moved(self.event_state))
 
     def due(self) -> int | None:
         """The instant from which on `emit_waiting` finds groups that are due; None where it would not find any."""
@@ -295,20 +248,24 @@ class Batches:
         self._parts = []
         for node in self._flow.operators:
             job = self._job(node, rules[node.id], passed)
-            result = self._run_operator(spark, job, frames, results)
+            with self._tally.job(node.id):
+                result = self._run_operator(spark, job, frames, results)
+            self._tally.ran(node.id, (task.counters for task in result.tasks))
             if passed is None:
                 self._care[node.id] = result.care
             results.append(result)
         return results
 
     def _commit(
-        self, results: list[JobResult], query: str | None, batch: int, started: float, moved: Moved
+        self, results: list[JobResult], query: str | None, batch: int, moved: Moved
     ) -> None:
         snapshot = self._snapshot(results, self._next, query, batch, moved)
-        self._checkpoint.publish(snapshot)
+        with self._tally.phase("commit"):
+            self._checkpoint.publish(snapshot)
         self._last = snapshot
-        self._tidy(results, snapshot)
-        self._note(results, snapshot, time.monotonic() - started)
+        with self._tally.phase("sweep"):
+            self._tidy(results, snapshot)
+        self._note(snapshot)
 
     def _run_operator(
         self,
@@ -329,9 +286,7 @@ class Batches:
                     part = operator_changes(spark, below, node, branch, paths, late)
                     self._parts.append(part)
                     inputs.append(part.prepared)
-        frame = None
-        for part in inputs:
-            frame = part if frame is None else frame.unionAll(part)
+        frame = reduce(DataFrame.unionAll, inputs) if inputs else None
         if job.version == 0 and not job.again:
             job = replace(job, seeds=seeds(spark, job.spec))
         return run_job(spark, job, frame, self._care[node.id])
@@ -359,7 +314,6 @@ class Batches:
     def _snapshot(
         self, results: list[JobResult], version: int, query: str | None, batch: int, moved: Moved
     ) -> Snapshot:
-        counters = _counters(results, _waiting(self._last))
         return Snapshot(
             version=version,
             plan=self._flow.fingerprint,
@@ -367,7 +321,7 @@ class Batches:
             batch=batch,
             operators=tuple(result.state for result in results),
             changes=tuple(_changes(results[-1:])),
-            counters={**counters, "late": moved.late},
+            counters={**counted(_counters(results), self._last), "late": moved.late},
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
             watermark=moved.state.watermark,
             sources=moved.state.sources,
@@ -381,19 +335,8 @@ class Batches:
         if snapshot.version % KEEP_VERSIONS == 0:
             self._checkpoint.sweep(snapshot)
 
-    def _note(self, results: list[JobResult], snapshot: Snapshot, seconds: float) -> None:
-        counters = snapshot.counters
-        before = self.progress
-        self.progress = Progress(
-            version=snapshot.version,
-            batches=before.batches + 1,
-            input_rows=before.input_rows + counters["input_rows"],
-            groups_touched=before.groups_touched + counters["touched"],
-            changes=before.changes + sum(change.rows for change in snapshot.changes),
-            rows_per_second=counters["input_rows"] / max(seconds, 1e-9),
-            batch_seconds=seconds,
-            quarantined=_waiting(snapshot),
-        )
+    def _note(self, snapshot: Snapshot) -> None:
+        self.progress = self._tally.after(self.progress, snapshot)
         self._committed(self.progress)
 
 
@@ -401,19 +344,5 @@ def _changes(results: list[JobResult]) -> list[ChangeFile]:
     return [change for result in results for task in result.tasks for change in task.changes]
 
 
-def _waiting(snapshot: Snapshot | None) -> int:
-    """Rows that wait for their insertion at a version."""
-    return snapshot.counters.get("quarantined", 0) if snapshot is not None else 0
-
-
-def _counters(results: list[JobResult], waiting: int) -> dict[str, int]:
-    """What all tasks did; `waiting` rows were in quarantine before."""
-    totals = dict.fromkeys(
-        ("input_rows", "partial_rows", "touched", "retracted", "inserted", "quarantined"), 0
-    )
-    totals["quarantined"] = waiting
-    for result in results:
-        for task in result.tasks:
-            for name, count in task.counters.items():
-                totals[name] += count
-    return totals
+def _counters(results: list[JobResult]) -> Iterator[Mapping[str, int]]:
+    return (task.counters for result in results for task in result.tasks)

@@ -135,10 +135,10 @@ class EventInputs:
             for i, name in enumerate(origin.names)
         ]
         fields = 0 if origin.keyed is None else len(origin.keyed.paths)
-        for i in range(fields):
-            chosen.append(
-                F.col(column_name(len(names) + i)).alias(column_name(len(origin.names) + i))
-            )
+        chosen += [
+            F.col(column_name(len(names) + i)).alias(column_name(len(origin.names) + i))
+            for i in range(fields)
+        ]
         if self._opened[origin.table].weight != "one":
             chosen.append(F.col(WEIGHT))
         event = self._events.get(origin.table)

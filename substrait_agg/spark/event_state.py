@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from substrait_agg.commit.snapshot import Snapshot
@@ -135,3 +135,26 @@ class EventState:
             instant=now,
             watermark=ended,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTimes:
+    """What is known of the time of a batch.
+
+    Attributes:
+        instant: when it was planned, microseconds since 1970: the same however often it is computed.
+        heard: gives the event times of each source with a watermark, once the batch has been read.
+        late: gives how many of its rows were late.
+    """
+
+    instant: int
+    heard: Callable[[], Sequence[Heard]]
+    late: Callable[[], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """How far event time is after a version, and how many of its rows were late."""
+
+    state: EventState
+    late: int = 0

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 
 from substrait_agg.flow.graph import Flow
-from substrait_agg.spark.batches import BatchTimes
 from substrait_agg.spark.event_inputs import EventInputs
 from substrait_agg.spark.event_sources import EventSource, Table
-from substrait_agg.spark.event_state import EventState
+from substrait_agg.spark.event_state import BatchTimes, EventState
 from substrait_agg.spark.inputs import Frames, Source, open_inputs, untagged
 
 

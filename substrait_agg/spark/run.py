@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
@@ -18,6 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from substrait_agg.bind.bound import BoundPlan
 from substrait_agg.changes import Delivery, check_outputs
+from substrait_agg.changes.courier import STOP_SECONDS, Couriers, check_free
 from substrait_agg.commit.ranges import check_partitions
 from substrait_agg.commit.store import Checkpoint, Guarded, PlanDocument, ViewColumn, ViewSort
 from substrait_agg.commit.view import View
@@ -27,12 +28,15 @@ from substrait_agg.flow.explain import row_names
 from substrait_agg.flow.graph import AggregateNode, Flow
 from substrait_agg.flow.upserts import upserts_of
 from substrait_agg.functions.accumulators import EarlyRetraction
+from substrait_agg.metrics import Progress
+from substrait_agg.metrics.observers import Observers
+from substrait_agg.notices import notice
 from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.watermarks import Ttl
 from substrait_agg.plan.arrow import arrow_schema
 from substrait_agg.plan.types import BOOL
 from substrait_agg.spark.alarm import Alarm
-from substrait_agg.spark.batches import FIRST_BATCH, Batches, Progress
+from substrait_agg.spark.batches import FIRST_BATCH, Batches
 from substrait_agg.spark.event_state import EventOptions
 from substrait_agg.spark.feed import Feed, open_feed
 from substrait_agg.spark.inputs import Source, table_origins
@@ -66,6 +70,8 @@ def run(
     watermark: Mapping[str, str] | None = None,
     ttl: Ttl | None = None,
     progress: Callable[[Progress], None] | None = None,
+    metrics: str | Path | None = None,
+    listener: Any = None,
     spark_log: IO[bytes] | None = None,
 ) -> Run:
     """Start or continue a run of a bound plan, with the options of `substrait_agg.run`.
@@ -89,21 +95,27 @@ def run(
     _check_query(store)
     sinks = tuple(outputs)
     check_outputs(sinks, store.folder)
+    check_free(store.folder)
     given = next((s for s in chosen.values() if isinstance(s, DataFrame)), None)
     session = given.sparkSession if given else get_session(master, conf, spark, spark_log)
     settings = _Settings(session, conf)
     with ExitStack() as undone:
         undone.callback(settings.restore)
+        observers = undone.enter_context(Observers(metrics, listener))
         try:
             feed = open_feed(session, flow, chosen, events.sources)
             count = partitions or _cores(session)
             settings.put(PARTITIONS, str(count))
             store.create(document)
             since = _version(store)
-            delivery = Delivery(sinks, checkpoint=store.folder, since=since, on_changes=on_changes)
-            undone.callback(delivery.close)
-            options = Options(count, until, emit, events, progress)
-            started = Run(session, flow, feed, store, delivery, options, settings)
+            delivery = Delivery(
+                sinks, checkpoint=store.folder, since=since, on_changes=on_changes, spark=session
+            )
+            endless = until != "done"
+            couriers = Couriers(delivery, lambda: View(store), show=endless)
+            undone.callback(couriers.end, with_view=False, patience=STOP_SECONDS)
+            options = Options(count, until, emit, events, progress, observers)
+            started = Run(session, flow, feed, store, couriers, options, settings)
         except SPARK_ERRORS as error:
             raise _not_started(error) from error
         undone.pop_all()
@@ -135,6 +147,7 @@ class Options:
     emit: EmitPolicy
     events: EventOptions
     progress: Callable[[Progress], None] | None
+    observers: Observers
 
 
 class Run:
@@ -150,33 +163,36 @@ class Run:
         flow: Flow,
         feed: Feed,
         store: Checkpoint,
-        delivery: Delivery,
+        couriers: Couriers,
         options: Options,
         settings: _Settings,
     ) -> None:
         self._spark = spark
         self._store = store
         self._feed = feed
-        self._delivery = delivery
         self._endless = options.until != "done"
         self._emit = options.emit
         self._progress = options.progress
+        self._observers = options.observers
         self._settings = settings
         self._conf = {**SESSION_CONF, PARTITIONS: str(options.partitions), ARROW_ROWS: HANDED_OVER}
         self._error: Exception | None = None
         self._finished = False
         self._stopped = False
         self._first = True
+        self._query: StreamingQuery | None = None
+        self._couriers = couriers
+        couriers.begin(self._unread)
         # A batch goes on in a thread of its own for a moment after its query was stopped.
         self._working = threading.RLock()
         self._batches = Batches(
             flow, store, options.partitions, self._committed, options.emit, options.events
         )
+        self._observers.begin(lambda: self.progress, self._is_busy)
         if self._batches.last is None:
             self._batches.run(spark, feed.first, None, FIRST_BATCH)
         else:
-            self._delivery.deliver(View(store), show=self._endless)
-        self._query: StreamingQuery | None = None
+            self._couriers.wake(self.progress)
         self._alarm = Alarm(self._emit_due, self._batches.clock)
         # What an earlier run left waiting may be due long since.
         due = self._batches.due() if self._endless else None
@@ -187,7 +203,8 @@ class Run:
     @property
     def progress(self) -> Progress:
         """How far the run is."""
-        return self._batches.progress
+        made = self._batches.progress
+        return replace(made, sinks=self._couriers.progress(made.version))
 
     @property
     def query(self) -> StreamingQuery | None:
@@ -259,7 +276,8 @@ class Run:
     def _committed(self, progress: Progress) -> None:
         if self._progress is not None:
             self._progress(progress)
-        self._delivery.deliver(View(self._store), show=self._endless, progress=progress)
+        self._couriers.wake(progress)
+        self._observers.committed(self.progress)
 
     def wait(self) -> None:
         """Wait until the run ends, and deliver the view.
@@ -274,17 +292,46 @@ class Run:
         waiting.start()
         waiting.join()
         if failure:
-            self._end()
+            self._end(failure[0])
             self._fail(failure[0])
-        self._finish()
+        if self._stopped:
+            self._finish(STOP_SECONDS)
+            return
+        self._finish(None)
+        self._check_delivered()
 
-    def _end(self) -> None:
-        """Leave everything as it is."""
+    def _end(self, error: BaseException) -> None:
+        """Leave everything as it is, but for committed versions that outputs have not had yet."""
         self._stopped = True
         self._alarm.stop()
         with self._working:
-            self._settings.restore()
-            self._delivery.close()
+            self._finished = True
+        self._let_go(with_view=False, patience=STOP_SECONDS, error=error)
+
+    def _check_delivered(self) -> None:
+        """Raise what an output failed with; the others are notes of it."""
+        if self._couriers.broken is not None:
+            raise self._couriers.broken
+        first, *others = self._couriers.undelivered() or (None,)
+        if first is None:
+            return
+        for other in others:
+            first.add_note(str(other))
+        raise first
+
+    def _unread(self, error: BaseException) -> None:
+        """Nobody reads an output any more: that is the end of the run."""
+        self._error = self._error or _as_exception(error)
+        # Nothing runs yet, or nothing any more.
+        if self._query is not None and not self._finished:
+            self._query.stop()
+
+    def _is_busy(self) -> bool:
+        """Whether a batch is under way."""
+        free = self._working.acquire(blocking=False)
+        if free:
+            self._working.release()
+        return not free
 
     def _fail(self, failure: BaseException) -> NoReturn:
         # Spark tells of a failed batch in its own words; the batch itself knows better.
@@ -303,21 +350,35 @@ class Run:
             failure.append(error)
 
     def stop(self) -> None:
-        """Stop: a batch that is not committed yet is given up; running again continues with it."""
+        """Stop: a batch that is not committed yet is given up; running again continues with it.
+
+        Outputs have ten seconds to take what is committed. What they have not taken by then is delivered by the next run.
+        """
         self._stopped = True
         self._alarm.stop()
         if self._query is not None:
             self._query.stop()
-        self._finish()
+        self._finish(STOP_SECONDS)
+        for error in self._couriers.undelivered():
+            notice(error.code, error.message, help=error.help)
 
-    def _finish(self) -> None:
+    def _finish(self, patience: float | None) -> None:
         self._alarm.stop()
         with self._working:
-            self._settings.restore()
-            if not self._finished:
-                self._finished = True
-                self._delivery.finish(View(self._store))
-                self._delivery.close()
+            self._finished = True
+        self._let_go(with_view=True, patience=patience)
+
+    def _let_go(
+        self, *, with_view: bool, patience: float | None, error: BaseException | None = None
+    ) -> None:
+        self._couriers.end(with_view=with_view, patience=patience)
+        self._settings.restore()
+        failed = error or self._couriers.broken or next(iter(self._couriers.undelivered()), None)
+        self._observers.end(failed)
+
+
+def _as_exception(error: BaseException) -> Exception:
+    return error if isinstance(error, Exception) else RuntimeError(repr(error))
 
 
 class _Settings:

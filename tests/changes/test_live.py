@@ -16,6 +16,7 @@ from rich.console import Console, Group
 
 from substrait_agg.changes import Delivery
 from substrait_agg.changes.screen import FRAMES, Screen, fitted
+from substrait_agg.metrics import Progress
 
 ALTERNATE_SCREEN, MAIN_SCREEN = "\x1b[?1049h", "\x1b[?1049l"
 
@@ -37,13 +38,7 @@ class Counted:
         return pa.table({"n": pa.array(range(version or self.version), pa.int64())})
 
 
-@dataclass
-class Told:
-    """Progress as a run tells it."""
-
-    input_rows: int = 1_234_567
-    changes: int = 9
-    rows_per_second: float = 2_000.4
+TOLD = Progress(input_rows=1_234_567, changes=9, rows_per_second=2_000.4, watermark=1_500_000)
 
 
 class Terminal(io.StringIO):
@@ -58,7 +53,7 @@ def shown(output: str, stdout: io.StringIO, tmp_path: Path, versions: tuple[int,
     with closing(delivery):
         for version in versions:
             view: Any = Counted(version)
-            delivery.deliver(view, progress=Told())
+            delivery.deliver(view, progress=TOLD)
         delivery.finish(view)
     return stdout.getvalue()
 

@@ -14,19 +14,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from substrait_agg.errors import InputRefused, RunFailed
+from substrait_agg.metrics import Progress
+from substrait_agg.metrics.brief import progress_line
 from substrait_agg_cli.main import main
-from substrait_agg_cli.progress import Meter, describe
+from substrait_agg_cli.progress import Meter
 
-
-@dataclass(frozen=True)
-class Progress:
-    version: int = 4
-    batches: int = 5
-    input_rows: int = 12_345
-    groups_touched: int = 67
-    rows_per_second: float = 8_901.2
-    changes: int = 23
-    quarantined: int = 0
+PROGRESS = Progress(
+    version=4, batches=5, input_rows=12_345, groups_touched=67, rows_per_second=8_901.2, changes=23
+)
 
 
 @dataclass
@@ -35,7 +30,7 @@ class FakeRun:
 
     waiting: Callable[[], None] = lambda: None
     stopped: bool = False
-    progress: Progress = field(default_factory=Progress)
+    progress: Progress = PROGRESS
 
     def wait(self) -> None:
         self.waiting()
@@ -107,8 +102,8 @@ def test_the_policy_for_early_retractions_is_passed_on(
 
 
 def test_the_progress_tells_of_rows_in_quarantine() -> None:
-    assert describe(Progress(quarantined=1_200)).endswith(" rows/s, 1,200 rows in quarantine")
-    assert "quarantine" not in describe(Progress())
+    assert progress_line(Progress(quarantined=1_200)).endswith(" rows/s, 1,200 rows in quarantine")
+    assert "quarantine" not in progress_line(Progress())
 
 
 @pytest.mark.parametrize(

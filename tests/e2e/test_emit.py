@@ -175,12 +175,14 @@ def test_a_failure_of_the_alarm_ends_the_run_though_a_batch_has_come(
     """Spark's query ends only when its batch does, and the batch waits for the alarm: neither may wait for the other."""
     write(tmp_path / "in", BATCHES[:1])
 
-    def broken(_changes: Any, _version: int) -> None:
+    def broken(progress: Any) -> None:
+        if not progress.changes:
+            return
         write(tmp_path / "in", BATCHES[1:2], 1)
         time.sleep(2)
         raise ValueError("full")
 
-    started = maintain(spark, counting(), tmp_path, "delay:500ms", until="100ms", on_changes=broken)
+    started = maintain(spark, counting(), tmp_path, "delay:500ms", until="100ms", progress=broken)
     failed: list[BaseException] = []
 
     def wait() -> None:

@@ -16,7 +16,7 @@ PACKAGE = ROOT / "substrait_agg"
 
 LAYERS = (
     {"problem_kinds", "error_codes", "durations", "published"},
-    {"errors", "problems"},
+    {"errors", "problems", "notices"},
     {"plan"},
     {"functions"},
     {"bind"},
@@ -24,6 +24,7 @@ LAYERS = (
     {"report"},
     {"operator", "state"},
     {"commit"},
+    {"metrics"},
     {"changes"},
     {"spark"},
     {"api"},

@@ -1,0 +1,55 @@
+"""Warnings of a run on stderr, in the form of errors."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from substrait_agg.notices import LOGGER, Notice
+from substrait_agg_cli.progress import Meter
+from substrait_agg_cli.terminal import show
+
+
+class _Shown(logging.Handler):
+    """Shows notices at once, or keeps them until the terminal is free."""
+
+    def __init__(self, meter: Meter, *, later: bool) -> None:
+        super().__init__()
+        self._meter = meter
+        self._later = later
+        self._kept: list[Notice] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show or keep what a record says."""
+        told = record.msg
+        if not isinstance(told, Notice):
+            told = Notice(record.levelname, record.getMessage())
+        if self._later:
+            self._kept.append(told)
+        else:
+            self._show(told)
+
+    def _show(self, told: Notice) -> None:
+        self._meter.end()
+        show("warning", told.code, told.path, told.message, told.help)
+
+    def show_kept(self) -> None:
+        """Show what was kept."""
+        while self._kept:
+            self._show(self._kept.pop(0))
+
+
+@contextmanager
+def notices_shown(meter: Meter, *, later: bool) -> Iterator[None]:
+    """Show the notices of a block on stderr; with `later`, at its end: something is drawn on the terminal until then."""
+    handler = _Shown(meter, later=later)
+    before = LOGGER.propagate
+    LOGGER.addHandler(handler)
+    LOGGER.propagate = False
+    try:
+        yield
+    finally:
+        LOGGER.removeHandler(handler)
+        LOGGER.propagate = before
+        handler.show_kept()

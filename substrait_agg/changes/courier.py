@@ -1,0 +1,284 @@
+"""Delivery in the background: a slow or failing output holds up neither the batches nor the other outputs.
+
+Nothing is handed over but the number of the newest version: what is to be delivered is read from the checkpoint, so nothing
+is held in memory and nothing is lost, however far an output is behind.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from substrait_agg.changes.delivery import Delivery
+from substrait_agg.changes.posts import Post
+from substrait_agg.errors import RunFailed, UsageError
+from substrait_agg.metrics.progress import SinkProgress
+from substrait_agg.notices import notice
+
+if TYPE_CHECKING:
+    from substrait_agg.commit import View
+
+STOP_SECONDS = 10.0
+"""How long the end of a run that was stopped, or that failed, waits for outputs."""
+
+JOIN_SECONDS = 0.5
+
+_LEFT: dict[Path, list[threading.Thread]] = {}
+"""Threads that a run could not wait for, by checkpoint: they may still be writing."""
+
+
+class Courier:
+    """A thread that keeps some outputs up to date: one, or those that write to the same stream.
+
+    Args:
+        posts: the outputs.
+        open_view: gives the view; called from the thread.
+        show: whether the run has no end.
+        fatal: called with what ends the run: nobody reads an output any more.
+    """
+
+    def __init__(
+        self,
+        posts: Sequence[Post],
+        open_view: Callable[[], View],
+        *,
+        show: bool,
+        fatal: Callable[[BaseException], None],
+    ) -> None:
+        self.posts = tuple(posts)
+        self.broken: BaseException | None = None
+        self._open_view = open_view
+        self._view: View | None = None
+        self._show = show
+        self._fatal = fatal
+        self._progress: Any = None
+        self._woken = self._ending = self._hurried = False
+        self._with_view = False
+        self._changed = threading.Condition()
+        name = f"output {self.posts[0].name}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    @property
+    def thread(self) -> threading.Thread:
+        """The thread, which has ended when all is delivered."""
+        return self._thread
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def wake(self, progress: Any) -> None:
+        """Another version was committed."""
+        with self._changed:
+            self._progress = progress
+            self._woken = True
+            self._changed.notify()
+
+    def end(self, *, with_view: bool) -> None:
+        """Deliver what is left, then end; with `with_view`, the run has come to its end and outputs are handed the view."""
+        with self._changed:
+            if not self._ending:
+                self._with_view = with_view
+            self._ending = True
+            self._changed.notify()
+
+    def hurry(self) -> None:
+        """End after the version that is being delivered; nobody waits for it."""
+        self._hurried = True
+
+    def join(self, deadline: float | None) -> None:
+        """Wait until all is delivered, until a deadline on the monotonic clock, or until somebody says `hurry`."""
+        while self._thread.is_alive() and not self._hurried:
+            left = JOIN_SECONDS if deadline is None else deadline - time.monotonic()
+            if left <= 0:
+                return
+            self._thread.join(min(left, JOIN_SECONDS))
+
+    def _run(self) -> None:
+        try:
+            while self._awaited():
+                self._round(last=False)
+            if not self._hurried:
+                self._round(last=True)
+        except BaseException as error:  # noqa: BLE001 - it ends the run
+            self.broken = error
+            self._fatal(error)
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        for post in self.posts:
+            try:
+                post.close()
+            except BrokenPipeError as error:
+                self.broken = self.broken or error
+
+    def _awaited(self) -> bool:
+        """Wait for something to do; False: the run ends."""
+        with self._changed:
+            while not self._woken and not self._ending:
+                waits = [post.wait_for() for post in self.posts if post.error is not None]
+                known = [wait for wait in waits if wait is not None]
+                if known and not min(known):
+                    break
+                self._changed.wait(min(known, default=None))
+            self._woken = False
+            return not self._ending
+
+    def _round(self, *, last: bool) -> None:
+        for post in self.posts:
+            wait = post.wait_for()
+            # The end of a run is the last chance, whatever the time.
+            if wait is None or (wait and not last):
+                continue
+            if post.attempt(partial(self._work, post, last=last)):
+                self._tell(post)
+
+    def _work(self, post: Post, *, last: bool) -> None:
+        if self._view is None:
+            self._view = self._open_view()
+        if last and self._with_view:
+            post.finish(self._view, self._progress, lambda: self._hurried)
+        else:
+            post.catch_up(
+                self._view,
+                show=self._show,
+                progress=self._progress,
+                stopping=lambda: self._hurried,
+            )
+
+    def _tell(self, post: Post) -> None:
+        after = f"after version {post.version}" if post.version >= 0 else "at the first version"
+        help = (
+            "it is corrected by hand or left out"
+            if post.stuck
+            else "it is tried again; nothing is lost"
+        )
+        notice(
+            "OUTPUT_FAILING",
+            f"output {post.name} failed {after}: {reason(post.error)}",
+            help=f"the run and its other outputs go on; {help}",
+        )
+
+
+class Couriers:
+    """Delivers to all outputs of a run in the background.
+
+    Args:
+        delivery: the outputs, which nobody else uses from now on.
+        open_view: gives the view.
+        show: whether the run has no end.
+    """
+
+    def __init__(
+        self,
+        delivery: Delivery,
+        open_view: Callable[[], View],
+        *,
+        show: bool,
+    ) -> None:
+        self._delivery = delivery
+        self._folder = delivery.place.checkpoint.absolute()
+        groups: dict[object, list[Post]] = {}
+        for post in delivery.posts:
+            groups.setdefault(id(post.sink.stream or post), []).append(post)
+        self._couriers = [
+            Courier(posts, open_view, show=show, fatal=self._is_fatal) for posts in groups.values()
+        ]
+        self._fatal: Callable[[BaseException], None] = lambda _error: None
+        self._started = False
+        self._newest = -1
+
+    def begin(self, fatal: Callable[[BaseException], None]) -> None:
+        """The run begins; `fatal` is called, from another thread, with what ends it."""
+        self._fatal = fatal
+
+    def _is_fatal(self, error: BaseException) -> None:
+        self._fatal(error)
+
+    def wake(self, progress: Any) -> None:
+        """A version was committed, or is there when the run begins."""
+        self._newest = progress.version
+        for courier in self._couriers:
+            courier.wake(progress)
+            if not self._started:
+                courier.start()
+        self._started = True
+
+    def progress(self, newest: int) -> tuple[SinkProgress, ...]:
+        """How far every output is."""
+        return self._delivery.progress(newest)
+
+    def end(self, *, with_view: bool, patience: float | None = None) -> None:
+        """Deliver what is left and end; may be called again, and from another thread.
+
+        Args:
+            with_view: the run has come to its end, and outputs are handed the view.
+            patience: seconds to wait at most; what is left then is delivered by the next run.
+        """
+        if not self._started:
+            self._delivery.close()
+            return
+        for courier in self._couriers:
+            courier.end(with_view=with_view)
+        deadline = None if patience is None else time.monotonic() + patience
+        for courier in self._couriers:
+            courier.join(deadline)
+        for courier in self._couriers:
+            if courier.thread.is_alive():
+                courier.hurry()
+                _LEFT.setdefault(self._folder, []).append(courier.thread)
+
+    def undelivered(self) -> list[RunFailed]:
+        """What to say of every output that failed or was not waited for, after `end`."""
+        return [
+            self._undelivered(post, busy=courier.thread.is_alive())
+            for courier in self._couriers
+            for post in courier.posts
+            if post.error is not None or (self._started and courier.thread.is_alive())
+        ]
+
+    @property
+    def broken(self) -> BaseException | None:
+        """What ended a courier before its time."""
+        return next((c.broken for c in self._couriers if c.broken is not None), None)
+
+    def _undelivered(self, post: Post, *, busy: bool) -> RunFailed:
+        place = f"version {post.version} of {self._newest}" if post.version >= 0 else "nothing yet"
+        why = reason(post.error) if post.error is not None else "it is still busy"
+        error = RunFailed(
+            "OUTPUT_NOT_DELIVERED",
+            f"output {post.name} has {place}: {why}",
+            help="everything is committed; running again with the same arguments delivers the rest",
+        )
+        error.__cause__ = None if busy else post.error
+        return error
+
+
+def reason(error: BaseException | None) -> str:
+    """An exception in a line; those of Spark have pages."""
+    lines = str(error).strip().splitlines()
+    said = lines[0] if lines else ""
+    known = getattr(error, "code", None)
+    return said if known else f"{type(error).__name__}: {said}".removesuffix(": ")
+
+
+def check_free(checkpoint: str | Path) -> None:
+    """Refuse outputs that an earlier run of this process could not wait for, while they are being written.
+
+    Raises:
+        UsageError: OUTPUT_BUSY.
+    """
+    folder = Path(checkpoint).absolute()
+    threads = [thread for thread in _LEFT.pop(folder, []) if thread.is_alive()]
+    if not threads:
+        return
+    _LEFT[folder] = threads
+    names = ", ".join(thread.name for thread in threads)
+    message = f"a run that was stopped is still writing: {names}"
+    help = "wait until that is done, or go on in a new process"
+    raise UsageError("OUTPUT_BUSY", message, help=help, path=str(folder))

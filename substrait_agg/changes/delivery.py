@@ -1,0 +1,88 @@
+"""Delivery to all outputs of a run."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from substrait_agg.changes.files import Record
+from substrait_agg.changes.outputs import OutputSpec, open_output
+from substrait_agg.changes.posts import Post
+from substrait_agg.changes.sinks import Callback, Place, Sink
+from substrait_agg.metrics.progress import SinkProgress
+
+if TYPE_CHECKING:
+    from substrait_agg.commit import View
+
+
+class Delivery:
+    """Brings sinks up to date with a view, each from where it is; only committed versions are delivered.
+
+    Its own methods deliver in the thread that calls them and raise what a sink raises; `changes.courier.Couriers` deliver
+    in threads of their own.
+
+    Args:
+        outputs: KIND[=LOCATION] texts, `OutputSpec` or `Sink` objects.
+        checkpoint: the folder of the view.
+        since: the version that the checkpoint had when the run began, None for a new one: sinks that keep no
+            position start after it.
+        on_changes: called with (changes, version) like a sink, at least once per version.
+        stdout: the stream for outputs without a location.
+        spark: the session of the run, for sinks that need one.
+
+    Raises:
+        UsageError: an output is not known, or holds something else.
+        StateRefused: an output or its record is damaged.
+    """
+
+    def __init__(
+        self,
+        outputs: Iterable[str | OutputSpec | Sink],
+        *,
+        checkpoint: str | Path,
+        since: int | None = None,
+        on_changes: Callable[[Any, int], None] | None = None,
+        stdout: TextIO | None = None,
+        spark: Any = None,
+    ) -> None:
+        self.place = Place(Path(checkpoint), stdout or sys.stdout, spark)
+        sinks = [open_output(output, self.place) for output in outputs]
+        if on_changes is not None:
+            record = Record(self.place.checkpoint / "outputs" / "on-changes.json", "on_changes")
+            sinks.append(("on_changes", Callback(on_changes, record, since)))
+        seen: Counter[str] = Counter()
+        posts = []
+        for name, sink in sinks:
+            seen[name] += 1
+            number = f"#{seen[name]}" if seen[name] > 1 else ""
+            posts.append(Post(sink, f"{name}{number}", since))
+        self.posts = tuple(posts)
+
+    def deliver(self, view: View, *, show: bool = False, progress: Any = None) -> None:
+        """Deliver every version of `view` that a sink has not had.
+
+        Args:
+            view: a view opened after the versions were committed.
+            show: also hand the view to the sinks that show every version (a run without an end).
+            progress: how far the run is, for the sinks that tell it.
+        """
+        for post in self.posts:
+            post.catch_up(view, show=show, progress=progress)
+
+    def finish(self, view: View) -> None:
+        """Deliver what is left, then hand every sink the view."""
+        self.deliver(view)
+        for post in self.posts:
+            post.finish(view)
+
+    def progress(self, newest: int) -> tuple[SinkProgress, ...]:
+        """How far every sink is, where the newest version is `newest`."""
+        return tuple(post.progress(newest) for post in self.posts)
+
+    def close(self) -> None:
+        """Let go of the files of all sinks."""
+        for post in self.posts:
+            post.sink.close()

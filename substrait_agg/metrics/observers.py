@@ -1,0 +1,74 @@
+"""Who is told how a run goes: a file of metrics and a listener."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from substrait_agg.metrics.files import MetricsFile
+from substrait_agg.metrics.listener import Announcer
+from substrait_agg.metrics.progress import Progress
+
+
+class Observers:
+    """What is told of a run; none of it can end the run.
+
+    As a context it ends what it began if the block fails.
+
+    Args:
+        metrics: path of the file of metrics, or None.
+        listener: an object with methods of `metrics.listener.RunListener`, or None.
+
+    Raises:
+        UsageError: METRICS_NOT_WRITABLE.
+    """
+
+    def __init__(self, metrics: str | Path | None = None, listener: Any = None) -> None:
+        self._file = None if metrics is None else MetricsFile(metrics)
+        self._listener = listener
+        self._announcer: Announcer | None = None
+        self._progress: Callable[[], Progress] | None = None
+
+    def begin(self, progress: Callable[[], Progress], busy: Callable[[], bool]) -> None:
+        """The run begins.
+
+        Args:
+            progress: gives how far it is.
+            busy: whether a batch is under way.
+        """
+        self._progress = progress
+        if self._listener is not None:
+            self._announcer = Announcer(self._listener, progress, busy, str(uuid.uuid4()))
+            self._announcer.started()
+
+    def committed(self, progress: Progress) -> None:
+        """A version was committed."""
+        if self._file is not None:
+            self._file.committed(progress)
+        if self._announcer is not None:
+            self._announcer.committed(progress)
+
+    def end(self, error: BaseException | None = None) -> None:
+        """The run has ended, by itself or by `error`; further calls do nothing."""
+        file, self._file = self._file, None
+        announcer, self._announcer = self._announcer, None
+        progress = Progress() if self._progress is None else self._progress()
+        if file is not None:
+            file.close(progress)
+        if announcer is not None:
+            announcer.terminated(progress, error)
+
+    def __enter__(self) -> Observers:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            self.end(error)

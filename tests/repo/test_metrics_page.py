@@ -1,0 +1,12 @@
+"""The page of metrics is what the table says."""
+
+from __future__ import annotations
+
+from tests.tools.write_metrics_page import PAGE, written
+
+
+def test_the_page_is_what_the_table_says() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    same = written(page) == page
+    assert same, "write it anew: python tests/tools/write_metrics_page.py"
+    assert "| `substrait_agg_version` |" in page

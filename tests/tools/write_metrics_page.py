@@ -1,0 +1,20 @@
+"""Write the generated part of docs/metrics.md anew: ``python tests/tools/write_metrics_page.py``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from substrait_agg.metrics.page import metrics_markdown
+
+PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+MADE = re.compile(r"(<!-- metrics: [^\n]* -->\n).*(<!-- end of metrics -->)", re.DOTALL)
+
+
+def written(page: str) -> str:
+    """The page with the table as it is now."""
+    return MADE.sub(lambda marks: f"{marks[1]}\n{metrics_markdown()}\n{marks[2]}", page)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
