@@ -248,7 +248,8 @@ def fold(spec: OperatorSpec, slice_: pa.Table, state: State, emission: Emission)
     held = waiting(slice_, groups, state.pending, emission)
     time = newest_times(slice_, groups, old, emission.instant)
     held, out = leaving(spec, groups, held, time, emission)
-    stale = _waited(slice_, groups, held) if spec.trees else np.zeros(groups.count, np.bool_)
+    # Of what was kept of a group that comes back, nothing holds for its new rows.
+    stale = _waited(slice_, groups, held) | back if spec.trees else back
     rows_in = admit(spec, slice_, groups, chains, state.open_tree)
     deltas = _tree_deltas(spec, rows_in, groups, chains, state)
     sums = add_rows(spec, rows_in.rows, rows_in.groups)
