@@ -15,11 +15,19 @@ import pytest
 
 from tests.e2e.files import write_in_order
 from tests.e2e.rows import Bag
-from tests.e2e.running import check_versions, maintain
+from tests.e2e.running import Views, check_versions, maintain
 from tests.windowed import (
+    COUNT,
+    MAX,
+    SUM,
+    Windows,
+    aggregate,
+    column,
     compound,
     grouped,
     interval,
+    projected,
+    time_type,
 )
 
 if TYPE_CHECKING:
@@ -189,13 +197,12 @@ def in_sessions(rows: Counter[Row], gap: int, *, by_team: bool = True) -> Groups
     groups: Groups = {}
     for team in {row[0] for row in rows} if by_team else {None}:
         mine = {r: w for r, w in rows.items() if w and (r[0] == team or not by_team)}
-        times = sorted({r[1] for r in mine if r[1] is not None})
         spans: list[list[int]] = []
-        for time in times:
-            if spans and time - spans[-1][1] < gap:
-                spans[-1][1] = time
+        for at in sorted({r[1] for r in mine if r[1] is not None}):
+            if spans and at - spans[-1][1] < gap:
+                spans[-1][1] = at
             else:
-                spans.append([time, time])
+                spans.append([at, at])
         for (_, time, n), weight in mine.items():
             window = next(
                 ((a, b + gap) for a, b in spans if time is not None and a <= time <= b), None
@@ -233,7 +240,7 @@ def test_sessions_go_on_after_a_stop_with_other_partitions(
     plan = grouped("session", interval(7))
     batches = drawn(4, batches=6)
     source = {"goals": f"parquet:{tmp_path / 'in'}?weight=w&batch-files=1"}
-    views = {}
+    views: Views = {}
     for part, partitions in enumerate((1, 4)):
         write_in_order(tmp_path / "in", [rows_of(b) for b in batches[3 * part :][:3]], 3 * part)
         views |= maintain(spark, plan, source, tmp_path / "ckpt", partitions=partitions)
@@ -290,7 +297,7 @@ def test_windows_of_coarse_and_zoned_times_are_those_of_utc(
         groups = in_windows(rows, tumbling(86_400 * SECOND, 3_600 * SECOND))
         return counted(groups, lambda w: None if w is None else instant(w[0], zoned=zoned))
 
-    before = spark.conf.get("spark.sql.session.timeZone")
+    before = str(spark.conf.get("spark.sql.session.timeZone"))
     spark.conf.set("spark.sql.session.timeZone", "America/St_Johns")
     try:
         run(spark, tmp_path, plan, whole, wanted, zone="UTC" if zoned else None)
@@ -306,7 +313,7 @@ def test_a_plan_of_datafusion_with_a_function_of_its_own(
     from datafusion.substrait import Serde
 
     context = datafusion.SessionContext()
-    context.register_record_batches("goals", [rows_of([]).to_batches()])
+    context.register_record_batches("goals", [rows_of([(("a", 0, 1), 1)]).to_batches()])
     time, span = pa.timestamp("us"), pa.month_day_nano_interval()
     context.register_udf(
         datafusion.udf(lambda t, _: t, [time, span], time, "immutable", name="tumble_end")
