@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+import substrait_agg as sa
 from tests.e2e.files import write_in_order
 from tests.e2e.rows import Bag
 from tests.e2e.running import Views, check_versions, maintain
@@ -327,3 +328,71 @@ def test_a_plan_of_datafusion_with_a_function_of_its_own(
         spark, tmp_path, plan, drawn(7, batches=3),
         lambda rows: counted(in_windows(rows, tumbling(MINUTE)), end),
     )  # fmt: skip
+
+
+def early(seed: int, batches: int) -> list[list[Change]]:
+    """Batches in which rows are retracted before they are inserted."""
+    pick = random.Random(seed)
+    made = []
+    for _ in range(batches):
+        rows: list[Row] = [
+            (pick.choice(("a", "b")), pick.randrange(-100, 100) * SECOND, pick.choice((1, 2)))
+            for _ in range(20)
+        ]
+        made.append([(row, pick.choice((1, 1, -1))) for row in rows])
+    return made
+
+
+def quarantined(
+    spark: SparkSession,
+    folder: Path,
+    plan: str,
+    batches: Sequence[Sequence[Change]],
+    wanted: Callable[[Counter[Row]], Bag],
+) -> pa.Table:
+    """Check every version against the rows of weight above zero; the rows that wait in the end."""
+    write_in_order(folder / "in", [rows_of(b) for b in batches])
+    source = {"goals": f"parquet:{folder / 'in'}?weight=w&batch-files=1"}
+    place = folder / "checkpoint"
+    views = maintain(spark, plan, source, place, partitions=2, early_retraction="quarantine")
+    check_versions(place, views, [wanted(rows) for rows in sums(batches)])
+    return sa.open_view(place).quarantined()
+
+
+def test_early_retractions_of_sessions_wait_for_their_insertion(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def wanted(rows: Counter[Row]) -> Bag:
+        return counted(in_sessions(+rows, 7 * SECOND), struct)
+
+    batches = early(8, 4)
+    plan = grouped("session", interval(7))
+    waiting = quarantined(spark, tmp_path, plan, batches, wanted)
+    below = {row: w for row, w in sums(batches)[-1].items() if w < 0}
+    assert waiting.column_names == ["team", "t", "n", "__weight"]
+    listed = zip(*(column.to_pylist() for column in waiting.columns), strict=True)
+    assert sorted(listed) == sorted((t, instant(at or 0), n, w) for (t, at, n), w in below.items())
+
+
+def test_early_retractions_under_hopping_windows_in_grouping_sets(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Rows with the same team, number and windows are one row, in every set."""
+    windows = Windows()
+    hop = windows.call("hop", interval(60), interval(25))
+    relation = aggregate(windows.read(), [column(0), hop], [COUNT], [[0, 1], [0]])
+    plan = windows.plan(relation, "team", "w", "start", "end", "c", "i")
+    spans = hopping(MINUTE, 25 * SECOND)
+
+    def wanted(rows: Counter[Row]) -> Bag:
+        same: Counter[Any] = Counter()
+        for (team, time, n), weight in rows.items():
+            same[team, tuple(spans(time or 0)), n] += weight
+        found: Counter[Any] = Counter()
+        for (team, held, _), weight in (+same).items():
+            found[team, None, 1] += weight
+            for window in held:
+                found[team, window, 0] += weight
+        return Counter((team, struct(w), n, index) for (team, w, index), n in found.items())
+
+    quarantined(spark, tmp_path, plan, early(9, 3), wanted)
