@@ -87,7 +87,7 @@ class Customers:
 
     def change(self) -> list[Any]:
         """One change: a new row, other values, another key, or a deletion with its tombstone."""
-        kind = self.random.choice("ccuuudddk") if self.rows else "c"
+        kind = self.random.choice("ccccuuuuddkk") if self.rows else "c"
         known = self.random.choice(sorted(self.rows)) if self.rows else 0
         if kind == "u":
             self.rows[known] = self.draw(known)
