@@ -159,6 +159,18 @@ def test_rows_in_no_certain_order_are_refused_before_any_is_read(
     assert told in refused.value.help
 
 
+def test_files_of_one_instant_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark takes them in the order in which the file system lists them, which is none."""
+    write(tmp_path / "in", [(1, 1)], [(1, 2)], [(1, 3)])
+    age(tmp_path / "in" / "part-2.parquet", 0)
+    with pytest.raises(InputRefused, match=r"part-0\.parquet and .*part-2\.parquet") as refused:
+        open_source(spark, f"parquet:{tmp_path / 'in'}?key=id&batch-files=1", ORDERS)
+    assert refused.value.code == "ORDER_UNKNOWN"
+    assert "touch" in refused.value.help
+    opened = open_source(spark, f"parquet:{tmp_path / 'in'}?key=id&batch-files=1&order=x", ORDERS)
+    assert len(collected(opened.frame)) == 3
+
+
 @pytest.mark.parametrize("spec", ["{}?key=id&batch-files=1", "{}?key=id&order=x", "{}/part-0.parquet?key=id"])  # fmt: skip
 def test_one_file_at_a_time_or_an_order_will_do(
     spec: str, spark: SparkSession, tmp_path: Path
