@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
@@ -39,6 +40,7 @@ from substrait_agg.spark.inputs import Inputs, Source, open_inputs, table_origin
 from substrait_agg.spark.planned import check_planned_files, forget_unplanned
 from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed, reason_of
 from substrait_agg.spark.session import SESSION_CONF, get_session, prepare
+from substrait_agg.spark.sinks import check_writers, frame_of, open_writer
 from substrait_agg.spark.sources import check_sources, weight_kind
 
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -93,13 +95,21 @@ def run(
         undone.callback(settings.restore)
         observers = undone.enter_context(Observers(metrics, listener))
         try:
+            # Where the caller has one, its catalogs and what is registered in it are there for outputs.
+            outer = spark or session
+            check_writers(outer, sinks)
             inputs = open_inputs(session, flow, chosen)
             count = partitions or _cores(session)
             settings.put(PARTITIONS, str(count))
             store.create(document)
             since = _version(store)
             delivery = Delivery(
-                sinks, checkpoint=store.folder, since=since, on_changes=on_changes, spark=session
+                sinks,
+                checkpoint=store.folder,
+                since=since,
+                on_changes=on_changes,
+                frame=partial(frame_of, outer),
+                writer=open_writer,
             )
             endless = until != "done"
             couriers = Couriers(delivery, lambda: View(store), show=endless)
