@@ -117,6 +117,8 @@ _ALL: tuple[ErrorCode, ...] = (
         ("OUTPUT_RECORD_DAMAGED", "the record of how far an output was written is damaged", "remove it together with the output; both are written anew"),
         ("OUTPUT_FAILING", "a warning: an output could not take a version; it is tried again, and everything else goes on", "see the reason in the message"),
         ("OUTPUT_NOT_DELIVERED", "the run has ended, and an output has not had every version; all of them are committed", "run again with the same arguments: delivery goes on where it stood"),
+        ("OUTPUT_FORMAT_UNKNOWN", "Spark does not know the format of an output", "correct the name, or add the package that has it"),
+        ("OUTPUT_NOT_WRITTEN", "Spark could not write a version to an output", "correct the target; delivery goes on from there"),
         ("OUTPUT_BUSY", "a run of this process was stopped while an output was being written, which is still going on", "wait, or go on in a new process"),
         ("METRICS_NOT_WRITABLE", "the file of --metrics cannot be written", "give the path of a file in a folder that exists"),
         ("METRICS_NOT_WRITTEN", "a warning: the metrics of a version could not be written; the run goes on", "see the reason in the message"),

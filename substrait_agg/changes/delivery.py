@@ -12,6 +12,7 @@ from substrait_agg.changes.files import Record
 from substrait_agg.changes.outputs import OutputSpec, open_output
 from substrait_agg.changes.posts import Post
 from substrait_agg.changes.sinks import Callback, Place, Sink
+from substrait_agg.changes.targets import SparkTarget
 from substrait_agg.metrics.progress import SinkProgress
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ class Delivery:
             position start after it.
         on_changes: called with (changes, version) like a sink, at least once per version.
         stdout: the stream for outputs without a location.
-        spark: the session of the run, for sinks that need one.
+        frame: makes a Spark DataFrame of a table, for sinks that need one.
+        writer: opens outputs that Spark writes.
 
     Raises:
         UsageError: an output is not known, or holds something else.
@@ -46,9 +48,10 @@ class Delivery:
         since: int | None = None,
         on_changes: Callable[[Any, int], None] | None = None,
         stdout: TextIO | None = None,
-        spark: Any = None,
+        frame: Callable[[Any], Any] | None = None,
+        writer: Callable[[SparkTarget, Place], Sink] | None = None,
     ) -> None:
-        self.place = Place(Path(checkpoint), stdout or sys.stdout, spark)
+        self.place = Place(Path(checkpoint), stdout or sys.stdout, frame, writer)
         sinks = [open_output(output, self.place) for output in outputs]
         if on_changes is not None:
             record = Record(self.place.checkpoint / "outputs" / "on-changes.json", "on_changes")

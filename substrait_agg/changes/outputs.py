@@ -23,17 +23,21 @@ from substrait_agg.changes.sinks import (
     StreamText,
     ViewParquet,
 )
+from substrait_agg.changes.targets import SparkTarget, parse_target
 from substrait_agg.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
 class OutputSpec:
-    """One ``KIND[=LOCATION]``: a row of `OUTPUTS` and where it goes (None: stdout, or nowhere)."""
+    """One ``KIND[=LOCATION]``: a row of `OUTPUTS` and where it goes (None: stdout, or nowhere, or to `target`)."""
 
     kind: str
     location: Path | None
+    target: SparkTarget | None = None
 
     def __str__(self) -> str:
+        if self.target is not None:
+            return f"{self.kind}={self.target}"
         return self.kind if self.location is None else f"{self.kind}={self.location}"
 
 
@@ -45,7 +49,7 @@ def _nothing(_spec: OutputSpec, _place: Place) -> None:
 class OutputKind:
     """A row of the table: whether it has a location, how it is opened, and what is checked before that."""
 
-    location: OneOf["none", "optional", "required"]
+    location: OneOf["none", "optional", "required", "target"]
     open: Callable[[OutputSpec, Place], Sink]
     check: Callable[[OutputSpec, Place], object] = _nothing
 
@@ -112,6 +116,12 @@ def _view_parquet(spec: OutputSpec, _place: Place) -> Sink:
     return ViewParquet(_folder(spec))
 
 
+def _spark(spec: OutputSpec, place: Place) -> Sink:
+    if place.writer is None or spec.target is None:
+        raise TypeError("an output of Spark needs a run")
+    return place.writer(spec.target, place)
+
+
 def _none(_spec: OutputSpec, _place: Place) -> Sink:
     return Sink()
 
@@ -134,6 +144,7 @@ OUTPUTS: dict[str, OutputKind] = {
     "debezium-json": OutputKind("optional", _stream_text, _check_stream_text),
     "changes-parquet": OutputKind("required", _changes_parquet, _check_changes_parquet),
     "view-parquet": OutputKind("required", _view_parquet, lambda spec, _: _folder(spec)),
+    "spark": OutputKind("target", _spark),
     "none": OutputKind("none", _none),
 }
 
@@ -142,13 +153,15 @@ def parse_output(text: str) -> OutputSpec:
     """Read ``KIND[=LOCATION]``; ``-`` is stdout.
 
     Raises:
-        UsageError: an unknown kind, a location too many or missing.
+        UsageError: an unknown kind, a location too many or missing, a target that cannot be read.
     """
     kind, given, location = text.partition("=")
     if kind not in OUTPUTS:
         message = f"output {kind!r} is not known"
         raise UsageError("OPTION_INVALID", message, help=_kinds_help(), path="--output")
     rule = OUTPUTS[kind].location
+    if rule == "target":
+        return OutputSpec(kind, None, parse_target(location))
     if rule == "required" and location in ("", "-"):
         message = f"output {kind} needs a folder"
         raise UsageError("OPTION_INVALID", message, help=f"write {kind}=DIR", path="--output")

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from substrait_agg.changes.encode import change_lines, csv_lines, table_lines
 from substrait_agg.changes.event_lines import debezium_lines
 from substrait_agg.changes.files import Record
+from substrait_agg.changes.targets import SparkTarget
 from substrait_agg.errors import StateRefused, UsageError
 from substrait_agg.published import published, sync_folder, write_text
 
@@ -32,12 +33,14 @@ class Place:
     Attributes:
         checkpoint: the folder that keeps its record.
         stdout: the stream called stdout.
-        spark: the session of the run, None where there is none.
+        frame: makes a Spark DataFrame of a table, None where there is no Spark.
+        writer: opens an output that Spark writes.
     """
 
     checkpoint: Path
     stdout: TextIO
-    spark: Any = None
+    frame: Callable[[Table], Any] | None = None
+    writer: Callable[[SparkTarget, Place], Sink] | None = None
 
 
 class Sink:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
@@ -43,6 +44,7 @@ from substrait_agg.spark.inputs import Source, table_origins
 from substrait_agg.spark.planned import check_planned_files, forget_unplanned, planned_at
 from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed, reason_of
 from substrait_agg.spark.session import SESSION_CONF, get_session, prepare
+from substrait_agg.spark.sinks import check_writers, frame_of, open_writer
 from substrait_agg.spark.sources import check_sources, weight_kind
 from substrait_agg.spark.timing import event_options, timed_flow
 from substrait_agg.spark.upserts import upserts_in
@@ -103,13 +105,21 @@ def run(
         undone.callback(settings.restore)
         observers = undone.enter_context(Observers(metrics, listener))
         try:
+            # Where the caller has one, its catalogs and what is registered in it are there for outputs.
+            outer = spark or session
+            check_writers(outer, sinks)
             feed = open_feed(session, flow, chosen, events.sources)
             count = partitions or _cores(session)
             settings.put(PARTITIONS, str(count))
             store.create(document)
             since = _version(store)
             delivery = Delivery(
-                sinks, checkpoint=store.folder, since=since, on_changes=on_changes, spark=session
+                sinks,
+                checkpoint=store.folder,
+                since=since,
+                on_changes=on_changes,
+                frame=partial(frame_of, outer),
+                writer=open_writer,
             )
             endless = until != "done"
             couriers = Couriers(delivery, lambda: View(store), show=endless)
