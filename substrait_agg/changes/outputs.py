@@ -17,6 +17,7 @@ from substrait_agg.changes.sinks import (
     AppendText,
     BatchText,
     ChangesParquet,
+    LateParquet,
     LiveText,
     Place,
     Sink,
@@ -112,6 +113,16 @@ def _changes_parquet(spec: OutputSpec, place: Place) -> Sink:
     return ChangesParquet(folder, Record.of(place.checkpoint, spec.kind, folder))
 
 
+def _check_late_parquet(spec: OutputSpec, place: Place) -> None:
+    folder = _folder(spec)
+    LateParquet.check(folder, Record.of(place.checkpoint, spec.kind, folder))
+
+
+def _late_parquet(spec: OutputSpec, place: Place) -> Sink:
+    folder = _folder(spec)
+    return LateParquet(folder, Record.of(place.checkpoint, spec.kind, folder))
+
+
 def _view_parquet(spec: OutputSpec, _place: Place) -> Sink:
     return ViewParquet(_folder(spec))
 
@@ -143,6 +154,7 @@ OUTPUTS: dict[str, OutputKind] = {
     "stream-json": OutputKind("optional", _stream_text, _check_stream_text),
     "debezium-json": OutputKind("optional", _stream_text, _check_stream_text),
     "changes-parquet": OutputKind("required", _changes_parquet, _check_changes_parquet),
+    "late-parquet": OutputKind("required", _late_parquet, _check_late_parquet),
     "view-parquet": OutputKind("required", _view_parquet, lambda spec, _: _folder(spec)),
     "spark": OutputKind("target", _spark),
     "none": OutputKind("none", _none),
@@ -194,6 +206,18 @@ def check_outputs(outputs: Iterable[str | OutputSpec | Sink], checkpoint: str | 
             if place_taken in taken:
                 raise _shared(spec, taken[place_taken])
             taken[place_taken] = spec.kind
+
+
+def keeps_late(output: str | OutputSpec | Sink) -> bool:
+    """Whether an output takes the rows that are late.
+
+    Raises:
+        UsageError: as `parse_output`.
+    """
+    if isinstance(output, Sink):
+        return output.takes_late
+    spec = parse_output(output) if isinstance(output, str) else output
+    return spec.kind == "late-parquet"
 
 
 def _shared(spec: OutputSpec, other: str) -> UsageError:

@@ -117,6 +117,8 @@ class Post:
                 continue
             if self.sink.takes_changes:
                 self.sink.deliver(view.changes(since=self._position, until=version), version)
+            if self.sink.takes_late:
+                self.sink.deliver_late(view.late(since=self._position, until=version), version)
             self._position = version
             self._delivered += 1
             if stopping():

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
+from urllib.parse import quote
 
 import pyarrow.parquet as pq
 
@@ -55,6 +56,7 @@ class Sink:
         name: what it is called in messages and metrics; empty: by its class.
         stream: the stream that it writes to, where other sinks may write as well: they share a thread.
         takes_changes: whether `deliver` is to be called.
+        takes_late: whether `deliver_late` is to be called.
         takes_view: whether `finish` is to be called.
         keeps_position: the output remembers over runs how far it got; otherwise it starts with the first
             version that the run commits.
@@ -67,6 +69,7 @@ class Sink:
     name = ""
     stream: TextIO | None = None
     takes_changes = False
+    takes_late = False
     takes_view = False
     keeps_position = False
     shows_every_version = False
@@ -87,6 +90,9 @@ class Sink:
 
     def deliver(self, changes: Table, version: int) -> None:
         """Take the changes of `version`."""
+
+    def deliver_late(self, late: Mapping[str, Table], version: int) -> None:
+        """Take the rows that were late in `version`, by table (`View.late`)."""
 
     def finish(self, view: Table, version: int) -> None:
         """Take the view as it is at `version`: the run ends here, or goes on if `shows_every_version`."""
@@ -290,6 +296,58 @@ class ChangesParquet(Sink):
         if changes.num_rows and not path.exists():
             write_parquet(changes, path, version)
         self._record.write(version)
+
+
+class LateParquet(Sink):
+    """A folder per table with one Parquet file per version that left rows of it out, named by its version."""
+
+    takes_late = True
+    keeps_position = True
+
+    def __init__(self, folder: Path, record: Record) -> None:
+        known = self.check(folder, record)
+        if known is None:
+            record.write(None)
+        folder.mkdir(parents=True, exist_ok=True)
+        for draft in folder.glob("*/.late-*.tmp"):
+            draft.unlink(missing_ok=True)
+        self._folder = folder
+        self._record = record
+        self._position = known[0] if known else None
+
+    @staticmethod
+    def check(folder: Path, record: Record) -> tuple[int | None, int] | None:
+        """What the record says, None without one; nothing is written.
+
+        Raises:
+            UsageError: OUTPUT_EXISTS.
+            StateRefused: OUTPUT_RECORD_DAMAGED.
+        """
+        known = record.read()
+        if known is None and any(folder.glob("*/late-*.parquet")):
+            raise _taken(folder)
+        return known
+
+    @property
+    def position(self) -> int | None:
+        """The last version whose files are in the folder."""
+        return self._position
+
+    def deliver_late(self, late: Mapping[str, Table], version: int) -> None:
+        """Publish the files of `version`, but for those that a killed run has already published."""
+        for table, rows in late.items():
+            folder = self._folder / _folder_name(table)
+            folder.mkdir(exist_ok=True)
+            path = folder / f"late-{version:020d}.parquet"
+            if not path.exists():
+                write_parquet(rows, path, version)
+        self._record.write(version)
+
+
+def _folder_name(table: str) -> str:
+    """The name of a table as that of a folder, whatever letters it has."""
+    name = quote(table, safe=" ")
+    return name if name.strip(".") else name.replace(".", "%2E")
 
 
 class ViewParquet(Sink):

@@ -281,6 +281,7 @@ class Checkpoint:
             if name not in named and version is not None and version <= newest.version:
                 self.state.delete(name)
         changes = {change.name for snapshot in snapshots.values() for change in snapshot.changes}
+        changes |= {late.file.name for snapshot in snapshots.values() for late in snapshot.late}
         for name in self.changes.names():
             if name not in changes and _version_of(name) in snapshots:
                 self.changes.delete(name)

@@ -135,6 +135,26 @@ class View:
         later = np.lexsort([table.column(WEIGHT).to_numpy() > 0, table.column(VERSION).to_numpy()])
         return table.take(pa.array(later)).replace_schema_metadata(self._origin(snapshots))
 
+    def late(self, since: int | None = None, until: int | None = None) -> dict[str, pa.Table]:
+        """Rows that were late in the versions after `since` up to `until` (all when None), where runs keep them.
+
+        Returns:
+            By table the columns that the plan reads of it, ``__version`` (the one that left the row out) and
+            ``__weight`` (int64). A row that was late for several aggregates is there once for each.
+
+        Raises:
+            StateRefused: STATE_DAMAGED.
+        """
+        tables: dict[str, list[pa.Table]] = {}
+        for version in self.versions():
+            if (since is None or version > since) and (until is None or version <= until):
+                for late in self._checkpoint.snapshot(version).late:
+                    tables.setdefault(late.table, []).append(self._read(late.file))
+        return {
+            table: pa.concat_tables(parts, promote_options="default")
+            for table, parts in tables.items()
+        }
+
     def _origin(self, snapshots: list[Snapshot]) -> dict[bytes, bytes]:
         place = {c.source: i for i, c in reversed(tuple(enumerate(self._document.columns)))}
         keys = [place.get(f"k{i}") for i in range(self._document.keys)]

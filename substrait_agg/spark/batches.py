@@ -10,7 +10,7 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 
-from substrait_agg.commit.snapshot import ChangeFile, OperatorState, Snapshot
+from substrait_agg.commit.snapshot import ChangeFile, LateFile, OperatorState, Snapshot
 from substrait_agg.commit.store import KEEP_VERSIONS, Checkpoint
 from substrait_agg.errors import StateRefused
 from substrait_agg.flow.graph import AggregateNode, Flow, OperatorOrigin, shown_operators
@@ -19,10 +19,12 @@ from substrait_agg.metrics.tally import Tally, at_start, counted
 from substrait_agg.operator.emission import ALL, Emission, oldest, pending_schema
 from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.spec import OperatorSpec, operator_spec
+from substrait_agg.operator.watermarks import END
 from substrait_agg.spark.event_state import BatchTimes, EventOptions, EventState, Moved
 from substrait_agg.spark.inputs import Frames, operator_changes
 from substrait_agg.spark.job import Care, Job, JobResult, run_job
 from substrait_agg.spark.late import Lateness, Part
+from substrait_agg.spark.late_files import write_late
 from substrait_agg.spark.seeds import seeds
 from substrait_agg.state.tree import Tree
 
@@ -66,6 +68,7 @@ class Batches:
         self._lateness: list[Lateness] = []
         self._parts: list[Part] = []
         self._whole = True
+        self._ended = False
         self._tally = Tally()
         self.progress = at_start(self._last, flow.fingerprint, str(checkpoint.folder))
         if self._last is not None:
@@ -136,10 +139,13 @@ class Batches:
         results = self._computed(spark, frames, self._rules(replace(emission, instant=instant)))
         before = self.event_state
         after = before if times is None else before.after(times.heard(), instant)
-        between = self._parts
+        parts = [p for p in (*(times.parts if times else ()), *self._parts) if p.late()]
         results = self._settled(spark, results, before, after, now)
-        late = 0 if times is None else times.late() + sum(part.late() for part in between)
-        self._commit(results, query, batch, Moved(after, late))
+        files: tuple[LateFile, ...] = ()
+        if self._events.keep_late and parts:
+            files = write_late(parts, self._checkpoint.changes, self._next)
+        late = sum(part.late() for part in parts)
+        self._commit(results, query, batch, Moved(after, late, files))
 
     def advance(self, spark: SparkSession) -> None:
         """Let time pass without rows: sources fall idle, groups are forgotten; a version if that moves anything.
@@ -209,6 +215,22 @@ class Batches:
         results = self._computed(spark, {}, self._rules(emission))
         if any(task.counters.get("touched") for result in results for task in result.tasks):
             self._commit(results, last.query, last.batch, Moved(self.event_state))
+
+    def end(self, spark: SparkSession) -> None:
+        """The input has come to its end, and so has all waiting: no row is expected any more.
+
+        The watermark that is committed stays where it is: a run that goes on finds new rows no later than they are.
+
+        Raises:
+            RunFailed: nothing was committed.
+            CommitConflict: another run committed this version.
+        """
+        self._ended = bool(self._events.sources)
+        self.emit_waiting(spark, all=True)
+        self.progress = self._at_end(self.progress)
+
+    def _at_end(self, progress: Progress) -> Progress:
+        return replace(progress, watermark=END) if self._ended else progress
 
     def due(self) -> int | None:
         """The instant from which on `emit_waiting` finds groups that are due; None where it would not find any."""
@@ -326,6 +348,7 @@ class Batches:
             watermark=moved.state.watermark,
             sources=moved.state.sources,
             idle=moved.state.idle,
+            late=moved.files,
         )
 
     def _tidy(self, results: list[JobResult], snapshot: Snapshot) -> None:
@@ -336,7 +359,7 @@ class Batches:
             self._checkpoint.sweep(snapshot)
 
     def _note(self, snapshot: Snapshot) -> None:
-        self.progress = self._tally.after(self.progress, snapshot)
+        self.progress = self._at_end(self._tally.after(self.progress, snapshot))
         self._committed(self.progress)
 
 

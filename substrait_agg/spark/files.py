@@ -82,7 +82,8 @@ def look_up(spark: SparkSession, location: str) -> Place | None:
     if not statuses:
         return None
     found = sorted(f for status in statuses for f in _files_below(system, status))
-    files, modified = (tuple(f[i] for f in found) for i in (0, 1))
+    files = tuple(name for name, _ in found)
+    modified = tuple(instant for _, instant in found)
     single = len(statuses) == 1 and not statuses[0].isDirectory() and not (_GLOB & set(location))
     if single:
         only = statuses[0].getPath()
