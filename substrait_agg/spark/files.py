@@ -82,7 +82,7 @@ def look_up(spark: SparkSession, location: str) -> Place | None:
     if not statuses:
         return None
     found = sorted(f for status in statuses for f in _files_below(system, status))
-    files, modified = (tuple(f[i] for f in found) for i in (0, 1))
+    files, modified = tuple(f for f, _ in found), tuple(at for _, at in found)
     single = len(statuses) == 1 and not statuses[0].isDirectory() and not (_GLOB & set(location))
     if single:
         only = statuses[0].getPath()
