@@ -246,7 +246,8 @@ def run(
 
     Args:
         plan: a `Plan` or anything that `load` takes.
-        sources: per table of the plan a SPEC (``parquet:data/li?batch-files=1``) or a DataFrame.
+        sources: per table of the plan a SPEC (``parquet:data/li?batch-files=1``) or a DataFrame. With ``key=COLUMN`` in a
+            SPEC a row replaces the one with its key, so that events need not say what a row was.
         checkpoint: folder of state, offsets and versions; it is also the view.
         spark: the session to use; without one, a local session is made.
         emit: when the changes of a group are emitted: ``batch``, after every micro-batch that touches it; ``watermark``, when

@@ -44,7 +44,8 @@ Examples:
     multiple=True,
     metavar="NAME=SPEC",
     help="One per table of the plan. SPEC is [FORMAT:]LOCATION[?key=value&...]. Keys weight=COLUMN,"
-    " op=COLUMN or cdc=debezium say how changes are marked; batch-files=N limits the files of one batch.",
+    " op=COLUMN or cdc=debezium say how changes are marked; key=COLUMN[,COLUMN] is the primary key of a table whose"
+    " rows replace one another, order=COLUMN what tells the newer one; batch-files=N limits the files of one batch.",
 )
 @click.option(
     "--checkpoint",

@@ -44,7 +44,6 @@ ENVELOPE_FIELDS: dict[str, Type] = {
     "source.commit_lsn": _TEXT,
     "source.change_lsn": _TEXT,
     "source.event_serial_no": _NUMBER,
-    "source.ord": _NUMBER,
     "transaction.total_order": _NUMBER,
     "transaction.data_collection_order": _NUMBER,
 }

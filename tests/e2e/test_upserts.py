@@ -248,6 +248,37 @@ def test_a_csv_file_of_rows_that_replace_one_another(spark: SparkSession, tmp_pa
     check_versions(tmp_path / "checkpoint", views, bags)
 
 
+def test_a_table_with_a_key_beside_one_of_changes(spark: SparkSession, tmp_path: Path) -> None:
+    """Both stream into one plan, which reads the keyed table twice: each row goes where it belongs, in its order."""
+    build = Builder()
+    items = read("items", {"id": "i64!", "x": "i64"})
+    other = read("other", {"id": "i64!", "x": "i64"})
+    measures = [
+        build.measure("count", output="i64!"),
+        build.measure("sum", (column(1), "i64"), output="i64"),
+    ]
+    twice = aggregate(union_all(items, other, items), [], measures)
+    changed = [([1, 1, 2], [5, 6, 7]), ([2, 3], [1, 1])]
+    weighted = [([9, 9], [100, 10], [3, -1]), ([9], [100], [-2])]
+    write_in_order(tmp_path / "items", [pa.table({"id": i, "x": x}) for i, x in changed])
+    write_in_order(
+        tmp_path / "other", [pa.table({"id": i, "x": x, "w": w}) for i, x, w in weighted]
+    )
+    sources = {
+        "items": f"parquet:{tmp_path / 'items'}?key=id&batch-files=1",
+        "other": f"parquet:{tmp_path / 'other'}?weight=w&batch-files=1",
+    }
+    options = {"early_retraction": "quarantine"}
+    views = maintain(
+        spark, build.plan(twice, "n", "total"), sources, tmp_path / "checkpoint", **options
+    )
+    # The row of 10 waits for its insertion.
+    bags: list[Bag] = [Counter({(0, None): 1}), Counter({(7, 326): 1}), Counter({(7, 116): 1})]
+    check_versions(tmp_path / "checkpoint", views, bags)
+    waiting = sa.open_view(tmp_path / "checkpoint").quarantined()
+    assert waiting.to_pylist() == [{"x": 10, "__weight": -1}]
+
+
 def test_values_of_every_type_pass_through_unchanged(spark: SparkSession, tmp_path: Path) -> None:
     """The rows are kept in Arrow and handed on in Parquet: no type is lost or rounded on the way."""
     types = {

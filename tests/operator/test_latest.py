@@ -173,12 +173,13 @@ def frozen(value: Any) -> Any:
 
 def made(
     folder: Path, keys: tuple[pa.DataType, ...], row: tuple[pa.DataType, ...],
-    order: tuple[pa.DataType, ...] = (), spread: int = 2**32, **sizes: int,
+    order: tuple[pa.DataType, ...] = (), spread: int = 2**32, page_rows: int = 100, slice_rows: int = 1000,
 ) -> World:  # fmt: skip
     latest = LatestSpec(row, tuple(map(Component, order)))
     spec = OperatorSpec(
         keys=keys, accumulators=(), measures=(), weight="sign", multiset=False, is_global=False,
-        latest=latest, **sizes,
+        latest=latest, page_rows=page_rows,
+        slice_rows=slice_rows,
     )  # fmt: skip
     return World(spec, folder, spread)
 
