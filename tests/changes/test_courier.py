@@ -18,6 +18,7 @@ import pytest
 
 from substrait_agg.changes import Delivery, Sink, posts
 from substrait_agg.changes.courier import Couriers, check_free
+from substrait_agg.changes.shared_view import SharedView
 from substrait_agg.errors import StateRefused, UsageError
 from substrait_agg.metrics import Progress
 from substrait_agg.notices import Notice
@@ -103,7 +104,7 @@ class Rig:
 def rig(tmp_path: Path, *outputs: Any, show: bool = False, **options: Any) -> Iterator[Rig]:
     delivery = Delivery(outputs, checkpoint=tmp_path / "ckpt", **options)
     view = GrowingView()
-    made = Rig(view, Couriers(delivery, lambda: cast("Any", view), show=show))
+    made = Rig(view, Couriers(delivery, lambda: view, show=show))
     made.couriers.begin(made.fatal.append)
     yield made
     made.couriers.end(with_view=False, patience=0.0)
@@ -284,6 +285,16 @@ def test_a_display_that_is_far_behind_is_not_stopped_by_states_that_are_gone(
     assert behind.shown == [0, 3, 3]
 
 
+def test_a_view_that_cannot_be_written_is_told_as_such(tmp_path: Path) -> None:
+    broken = Shown(before=failing_at(0, 1000))
+    broken.live = broken.shows_every_version = False
+    with rig(tmp_path, broken) as run:
+        run.commit(0)
+        run.couriers.end(with_view=True)
+        (told,) = run.couriers.undelivered()
+    assert told.message == "output Shown did not take the view of version 0: OSError: no space"
+
+
 def test_a_view_file_of_an_endless_run_ends_with_the_newest(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
@@ -314,6 +325,25 @@ def test_a_closed_pipe_ends_the_run(tmp_path: Path) -> None:
         until(lambda: run.fatal)
         run.couriers.end(with_view=True)
         assert isinstance(run.couriers.broken, BrokenPipeError)
+
+
+def test_outputs_at_the_same_version_read_it_once() -> None:
+    """Unless nobody holds it any more: what was read does not stay in memory."""
+    reads: list[int | None] = []
+
+    @dataclass
+    class Counted(GrowingView):
+        def changes(self, since: int | None = None, until: int | None = None) -> Any:
+            reads.append(until)
+            return super().changes(since, until)
+
+    view = SharedView(lambda: Counted(newest=3))
+    held = view.changes(since=1, until=2)
+    assert view.changes(since=1, until=2) is held
+    assert reads == [2]
+    del held
+    view.changes(since=1, until=2)
+    assert reads == [2, 2]
 
 
 def test_on_changes_is_called_by_one_thread_in_order(tmp_path: Path) -> None:
