@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,8 +17,9 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from substrait_agg.changes import Delivery, Sink, posts
+from substrait_agg.changes import Delivery, Sink, posts, sinks
 from substrait_agg.changes.courier import Couriers, check_free
+from substrait_agg.changes.files import Record
 from substrait_agg.changes.shared_view import SharedView
 from substrait_agg.errors import StateRefused, UsageError
 from substrait_agg.metrics import Progress
@@ -252,6 +254,48 @@ def test_an_output_goes_on_where_an_earlier_run_left_it(tmp_path: Path) -> None:
         run.couriers.end(with_view=True)
     lines = [json.loads(line) for line in location.read_text().splitlines()]
     assert [line["version"] for line in lines] == list(range(7))
+
+
+@pytest.mark.parametrize("moment", ["write", "sync", "record"])
+def test_a_file_has_a_version_once_though_its_first_attempts_failed(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a failed attempt left in the file is cut off before the next."""
+    location = tmp_path / "out.jsonl"
+    left = [3]
+
+    def failing(call: Callable[..., Any]) -> Callable[..., Any]:
+        def fails(*arguments: Any) -> Any:
+            if left[0]:
+                left[0] -= 1
+                raise OSError("no space")
+            return call(*arguments)
+
+        return fails
+
+    encode = sinks.CHANGE_ENCODERS["stream-json"]
+
+    def half(changes: Any) -> Iterator[str]:
+        yield "x" * 3 * sinks.PIECE if left[0] else ""
+        failing(lambda: None)()
+        yield from encode(changes)
+
+    with rig(tmp_path, f"stream-json={location}") as run:
+        run.commit(1)
+        until(lambda: not run.couriers.progress(1)[0].lag)
+        (post,) = run.couriers._delivery.posts
+        if moment == "write":
+            monkeypatch.setattr(post.sink, "_encode", half)
+        elif moment == "sync":
+            monkeypatch.setattr(os, "fsync", failing(os.fsync))
+        else:
+            monkeypatch.setattr(Record, "write", failing(Record.write))
+        run.commit(4)
+        until(lambda: not run.couriers.progress(4)[0].lag)
+        assert run.couriers.progress(4)[0].failures == 3
+        run.couriers.end(with_view=True)
+    lines = [json.loads(line) for line in location.read_text().splitlines()]
+    assert [line["version"] for line in lines] == list(range(5))
 
 
 def test_a_fast_display_shows_every_version_and_a_slow_one_the_newest(tmp_path: Path) -> None:
