@@ -86,7 +86,9 @@ Examples:
     multiple=True,
     metavar="KIND[=LOCATION]",
     help="May be repeated; default batch-table. At the end batch-table, batch-csv; after every version live-table,"
-    " live-csv, stream-json, debezium-json (stdout or a file), changes-parquet=DIR, view-parquet=DIR; none.",
+    " live-csv, stream-json, debezium-json (stdout or a file), changes-parquet=DIR, view-parquet=DIR,"
+    " spark=FORMAT:LOCATION[?key=value] (changes, appended by Spark); none. A slow or failing output holds up nothing"
+    " else and is tried again; what it has not had when the run ends, the next run delivers.",
 )
 @click.option(
     "--partitions",
@@ -112,7 +114,9 @@ Examples:
 @click.option("--master", metavar="URL", help="Spark master; default: all cores of this machine.")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark configuration.")
 @click.option(
-    "--progress/--no-progress", default=True, help="Rows, groups touched and speed on stderr."
+    "--progress/--no-progress",
+    default=True,
+    help="Rows, groups touched, speed and watermark on stderr.",
 )
 @debug_option
 def run(

@@ -6,17 +6,14 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from substrait_agg.changes.files import Record
 from substrait_agg.changes.outputs import OutputSpec, open_output
-from substrait_agg.changes.posts import Post
+from substrait_agg.changes.posts import Post, Readable
 from substrait_agg.changes.sinks import Callback, Place, Sink
 from substrait_agg.changes.targets import SparkTarget
 from substrait_agg.metrics.progress import SinkProgress
-
-if TYPE_CHECKING:
-    from substrait_agg.commit import View
 
 
 class Delivery:
@@ -64,7 +61,7 @@ class Delivery:
             posts.append(Post(sink, f"{name}{number}", since))
         self.posts = tuple(posts)
 
-    def deliver(self, view: View, *, show: bool = False, progress: Any = None) -> None:
+    def deliver(self, view: Readable, *, show: bool = False, progress: Any = None) -> None:
         """Deliver every version of `view` that a sink has not had.
 
         Args:
@@ -75,7 +72,7 @@ class Delivery:
         for post in self.posts:
             post.catch_up(view, show=show, progress=progress)
 
-    def finish(self, view: View) -> None:
+    def finish(self, view: Readable) -> None:
         """Deliver what is left, then hand every sink the view."""
         self.deliver(view)
         for post in self.posts:

@@ -187,8 +187,12 @@ def _kinds_help() -> str:
     return f"one of {', '.join(OUTPUTS)}"
 
 
-def check_outputs(outputs: Iterable[str | OutputSpec | Sink], checkpoint: str | Path) -> None:
-    """Check that outputs can be opened, before anything is written.
+def check_outputs(
+    outputs: Iterable[str | OutputSpec | Sink],
+    checkpoint: str | Path,
+    metrics: str | Path | None = None,
+) -> None:
+    """Check that outputs can be opened, before anything is written; `metrics` is a file that is none of theirs.
 
     Raises:
         UsageError: OPTION_INVALID, OPTION_CONFLICT, OUTPUT_EXISTS, OUTPUT_NOT_A_FILE, OUTPUT_NOT_A_FOLDER.
@@ -196,6 +200,8 @@ def check_outputs(outputs: Iterable[str | OutputSpec | Sink], checkpoint: str | 
     """
     place = Place(Path(checkpoint), sys.stdout)
     taken: dict[Path, str] = {}
+    if metrics is not None and not _is_device(Path(metrics)):
+        taken[Path(metrics).resolve()] = "metrics"
     for output in outputs:
         if isinstance(output, Sink):
             continue
@@ -221,7 +227,7 @@ def keeps_late(output: str | OutputSpec | Sink) -> bool:
 
 
 def _shared(spec: OutputSpec, other: str) -> UsageError:
-    message = f"outputs {other} and {spec.kind} would overwrite each other"
+    message = f"{other} and {spec.kind} would overwrite each other"
     help = "give each output a location of its own"
     return UsageError("OPTION_CONFLICT", message, help=help, path=str(spec.location))
 

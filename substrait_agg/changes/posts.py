@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from substrait_agg.changes.sinks import Sink
 from substrait_agg.errors import StateRefused, UsageError
 from substrait_agg.metrics.progress import SinkProgress
-
-if TYPE_CHECKING:
-    from substrait_agg.commit import View
 
 MOST_SHOWN = 5
 """A sink that shows every version and is further behind shows the newest: the state of old ones is not kept for ever."""
 
 FIRST_RETRY, LONGEST_RETRY = 0.5, 60.0
 """Seconds until a sink that failed is tried again; twice as long after every failure that follows."""
+
+
+class Readable(Protocol):
+    """What outputs read of `substrait_agg.commit.View`."""
+
+    @property
+    def version(self) -> int:
+        """The newest version."""
+
+    def versions(self) -> list[int]:
+        """All committed versions, ascending."""
+
+    def to_arrow(self, version: int | None = None) -> Any:
+        """The rows of a version, or of the newest."""
+
+    def changes(self, since: int | None = None, until: int | None = None) -> Any:
+        """Changes of the versions after `since` up to `until`."""
 
 
 def _never() -> bool:
@@ -98,7 +112,7 @@ class Post:
 
     def catch_up(
         self,
-        view: View,
+        view: Readable,
         *,
         show: bool = False,
         progress: Any = None,
@@ -127,7 +141,7 @@ class Post:
             self._show(view, progress)
 
     def finish(
-        self, view: View, progress: Any = None, stopping: Callable[[], bool] = _never
+        self, view: Readable, progress: Any = None, stopping: Callable[[], bool] = _never
     ) -> None:
         """Deliver what is left, then hand over the view."""
         self.catch_up(view, progress=progress, stopping=stopping)
@@ -148,7 +162,7 @@ class Post:
             self._failures += 1
             self.error = self.error or error
 
-    def _show(self, view: View, progress: Any) -> None:
+    def _show(self, view: Readable, progress: Any) -> None:
         newest = view.version
         versions = [v for v in view.versions() if v > self._shown]
         if not self.sink.each_version or len(versions) > MOST_SHOWN:
@@ -162,7 +176,7 @@ class Post:
             self._show_version(view, version, newest)
         self._begun = True
 
-    def _show_version(self, view: View, version: int, newest: int) -> None:
+    def _show_version(self, view: Readable, version: int, newest: int) -> None:
         try:
             table = view.to_arrow(version)
         except StateRefused:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from typing import Any, TextIO
 from urllib.parse import quote
@@ -23,6 +24,9 @@ Table = Any
 
 Encoder = Callable[[Table], Iterator[str]]
 """A table as pieces of text."""
+
+PIECE = 1 << 20
+"""Characters that are written at once."""
 
 VERSION_KEY = b"substrait_agg.version"
 
@@ -201,7 +205,7 @@ class StreamText(Sink):
 class AppendText(Sink):
     """Changes as lines of text at the end of a file, every version exactly once.
 
-    The record holds the size of the file after the last version that is surely in it; what a killed run
+    The record holds the size of the file after the last version that is surely in it; what a killed run or a failed attempt
     left behind that point is cut off and written again.
     """
 
@@ -216,7 +220,9 @@ class AppendText(Sink):
         path.parent.mkdir(parents=True, exist_ok=True)
         if known is None:
             record.write(None)
-        self._file = path.open("ab")
+        # What a full disk did not take must not wait in a buffer for the next attempt.
+        self._file = path.open("ab", buffering=0)
+        self._end = end
         self._file.truncate(end)
         sync_folder(path.parent)
 
@@ -243,15 +249,38 @@ class AppendText(Sink):
 
     def deliver(self, changes: Table, version: int) -> None:
         """Append the changes durably, then move the record."""
-        for text in self._encode(changes):
-            self._file.write(text.encode())
-        self._file.flush()
+        self._file.truncate(self._end)
+        size = 0
+        for piece in _pieces(self._encode(changes)):
+            _write_all(self._file, piece)
+            size += len(piece)
         os.fsync(self._file.fileno())
-        self._record.write(version, self._file.tell())
+        self._record.write(version, self._end + size)
+        self._end += size
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def _write_all(file: FileIO, content: bytes) -> None:
+    # Without a buffer, a write may take less than it is given.
+    written = 0
+    while written < len(content):
+        written += file.write(content[written:])
+
+
+def _pieces(texts: Iterator[str]) -> Iterator[bytes]:
+    """Texts as bytes, in pieces that are worth a write."""
+    held: list[str] = []
+    length = 0
+    for text in texts:
+        held.append(text)
+        length += len(text)
+        if length > PIECE:
+            yield "".join(held).encode()
+            held, length = [], 0
+    yield "".join(held).encode()
 
 
 class ChangesParquet(Sink):

@@ -91,14 +91,15 @@ def run(
     document = plan_document(flow, events)
     store.check(document)
     _check_query(store)
-    check_outputs(sinks, store.folder)
+    check_outputs(sinks, store.folder, metrics)
     check_free(store.folder)
+    observers = Observers(metrics, listener)
     given = next((s for s in chosen.values() if isinstance(s, DataFrame)), None)
     session = given.sparkSession if given else get_session(master, conf, spark, spark_log)
     settings = Settings(session, conf)
     with ExitStack() as undone:
         undone.callback(settings.restore)
-        observers = undone.enter_context(Observers(metrics, listener))
+        undone.enter_context(observers)
         try:
             # Where the caller has one, its catalogs and what is registered in it are there for outputs.
             outer = spark or session
@@ -280,7 +281,7 @@ class Run:
 
     def _committed(self, progress: Progress) -> None:
         if self._progress is not None:
-            self._progress(progress)
+            self._progress(self.progress)
         self._couriers.wake(progress)
         self._observers.committed(self.progress)
 
