@@ -15,6 +15,7 @@ from substrait_agg.commit.store import KEEP_VERSIONS, Checkpoint
 from substrait_agg.errors import StateRefused
 from substrait_agg.flow.graph import AggregateNode, Flow, OperatorOrigin, shown_operators
 from substrait_agg.metrics import Progress
+from substrait_agg.metrics.progress import END_OF_INPUT
 from substrait_agg.metrics.tally import Tally, at_start, counted
 from substrait_agg.operator.emission import ALL, Emission, oldest, pending_schema
 from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
@@ -66,6 +67,7 @@ class Batches:
         self._lateness: list[Lateness] = []
         self._parts: list[Part] = []
         self._whole = True
+        self._ended = False
         self._tally = Tally()
         self.progress = at_start(self._last, flow.fingerprint, str(checkpoint.folder))
         if self._last is not None:
@@ -210,6 +212,22 @@ class Batches:
         if any(task.counters.get("touched") for result in results for task in result.tasks):
             self._commit(results, last.query, last.batch, Moved(self.event_state))
 
+    def end(self, spark: SparkSession) -> None:
+        """The bounded input has come to its end: everything that waits is emitted, and no row is expected any more.
+
+        The committed watermark stays where it is, so that a run which goes on with newer rows does not take them for late.
+
+        Raises:
+            RunFailed: nothing was committed.
+            CommitConflict: another run committed this version.
+        """
+        self._ended = bool(self._events.sources)
+        self.emit_waiting(spark, all=True)
+        self.progress = self._reached(self.progress)
+
+    def _reached(self, progress: Progress) -> Progress:
+        return replace(progress, watermark=END_OF_INPUT) if self._ended else progress
+
     def due(self) -> int | None:
         """The instant from which on `emit_waiting` finds groups that are due; None where it would not find any."""
         moves = self.event_state.due(self.clock())
@@ -336,7 +354,7 @@ class Batches:
             self._checkpoint.sweep(snapshot)
 
     def _note(self, snapshot: Snapshot) -> None:
-        self.progress = self._tally.after(self.progress, snapshot)
+        self.progress = self._reached(self._tally.after(self.progress, snapshot))
         self._committed(self.progress)
 
 

@@ -271,7 +271,8 @@ class Run:
         with self._working:
             if not self._stopped:
                 prepare(self._spark, self._conf)
-                self._batches.emit_waiting(self._spark, all=True)
+                self._batches.end(self._spark)
+                self._couriers.wake(self.progress)
 
     def _committed(self, progress: Progress) -> None:
         if self._progress is not None:
