@@ -13,9 +13,6 @@ from dataclasses import dataclass, replace
 from substrait_agg.durations import microseconds
 from substrait_agg.errors import UsageError
 
-END = (1 << 63) - 1
-"""The watermark once a bounded input has come to its end: no row is expected any more."""
-
 MOST_EVENTS = 10_000
 """Greatest number of event times that a percentile is taken of; they are kept in every snapshot."""
 

@@ -15,11 +15,11 @@ from substrait_agg.commit.store import KEEP_VERSIONS, Checkpoint
 from substrait_agg.errors import StateRefused
 from substrait_agg.flow.graph import AggregateNode, Flow, OperatorOrigin, shown_operators
 from substrait_agg.metrics import Progress
+from substrait_agg.metrics.progress import END_OF_INPUT
 from substrait_agg.metrics.tally import Tally, at_start, counted
 from substrait_agg.operator.emission import ALL, Emission, oldest, pending_schema
 from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.spec import OperatorSpec, operator_spec
-from substrait_agg.operator.watermarks import END
 from substrait_agg.spark.event_state import BatchTimes, EventOptions, EventState, Moved
 from substrait_agg.spark.inputs import Frames, operator_changes
 from substrait_agg.spark.job import Care, Job, JobResult, run_job
@@ -230,7 +230,7 @@ class Batches:
         self.progress = self._at_end(self.progress)
 
     def _at_end(self, progress: Progress) -> Progress:
-        return replace(progress, watermark=END) if self._ended else progress
+        return replace(progress, watermark=END_OF_INPUT) if self._ended else progress
 
     def due(self) -> int | None:
         """The instant from which on `emit_waiting` finds groups that are due; None where it would not find any."""

@@ -278,6 +278,7 @@ class Run:
             if not self._stopped:
                 prepare(self._spark, self._conf)
                 self._batches.end(self._spark)
+                self._couriers.wake(self.progress)
 
     def _committed(self, progress: Progress) -> None:
         if self._progress is not None:

@@ -180,3 +180,10 @@ def projected(source: Json, width: int, *expressions: Json) -> Json:
 def union_all(*sources: Json) -> Json:
     """All rows of all sources."""
     return {"set": {"op": "SET_OP_UNION_ALL", "inputs": list(sources)}}
+
+
+def ordered(source: Json, *keys: tuple[Json, bool]) -> Json:
+    """Rows in order of some expressions, each with whether it falls."""
+    ways = ("SORT_DIRECTION_ASC_NULLS_LAST", "SORT_DIRECTION_DESC_NULLS_LAST")
+    sorts = [{"expr": key, "direction": ways[falls]} for key, falls in keys]
+    return {"sort": {"input": source, "sorts": sorts}}
