@@ -33,6 +33,9 @@ class Readable(Protocol):
     def changes(self, since: int | None = None, until: int | None = None) -> Any:
         """Changes of the versions after `since` up to `until`."""
 
+    def late(self, since: int | None = None, until: int | None = None) -> Any:
+        """Rows that were late in those versions, by table."""
+
 
 def _never() -> bool:
     return False
