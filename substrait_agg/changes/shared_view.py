@@ -41,6 +41,10 @@ class SharedView:
         """The rows of a version."""
         return self._view.to_arrow(version)
 
+    def late(self, since: int | None = None, until: int | None = None) -> Any:
+        """Rows that were late in those versions, by table."""
+        return self._view.late(since, until)
+
     def changes(self, since: int | None = None, until: int | None = None) -> Any:
         """Changes of the versions after `since` up to `until`; the same table as long as somebody holds it."""
         with self._reading:

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from substrait_agg.changes import Delivery, Sink, posts, sinks
@@ -45,6 +47,12 @@ class GrowingView:
         versions = list(range(0 if since is None else since + 1, last + 1))
         extra = {"__version": pa.array(versions), "__weight": pa.array([1] * len(versions))}
         return pa.table({"n": pa.array(versions, pa.int64()), **extra})
+
+    def late(self, since: int | None = None, until: int | None = None) -> Any:
+        """Versions 3, 7, 11 and so on leave out the row that is their number."""
+        rows = self.changes(since, until)
+        kept = rows.filter(pc.equal(pc.bit_wise_and(rows.column("n"), 3), 3))
+        return {"s.t": kept} if kept.num_rows else {}
 
     def to_arrow(self, version: int | None = None) -> Any:
         if version in self.swept:
@@ -340,14 +348,26 @@ def test_a_view_that_cannot_be_written_is_told_as_such(tmp_path: Path) -> None:
 
 
 def test_a_view_file_of_an_endless_run_ends_with_the_newest(tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
-
     with rig(tmp_path, f"view-parquet={tmp_path / 'v'}", show=True) as run:
         run.commit(0)
         until((tmp_path / "v" / "view.parquet").exists)
         run.commit(20)
         run.couriers.end(with_view=True)
     assert pq.read_table(tmp_path / "v").column("n").to_pylist() == [20]
+
+
+def test_late_rows_go_to_a_folder_per_table(tmp_path: Path) -> None:
+    """A file per version that left rows out; who continues writes none of them again."""
+    folder = tmp_path / "late"
+    for newest in (4, 8):
+        with rig(tmp_path, f"late-parquet={folder}") as run:
+            run.commit(newest)
+            run.couriers.end(with_view=True)
+    files = sorted(folder.rglob("*.parquet"))
+    assert [f.relative_to(folder).as_posix() for f in files] == [
+        f"s.t/late-{version:020d}.parquet" for version in (3, 7)
+    ]
+    assert [pq.read_table(f).column("n").to_pylist() for f in files] == [[3], [7]]
 
 
 def test_outputs_on_one_stream_do_not_mix(tmp_path: Path) -> None:
