@@ -86,8 +86,8 @@ Examples:
     multiple=True,
     metavar="KIND[=LOCATION]",
     help="May be repeated; default batch-table. At the end batch-table, batch-csv; after every version live-table,"
-    " live-csv, stream-json, debezium-json (stdout or a file), changes-parquet=DIR, view-parquet=DIR,"
-    " spark=FORMAT:LOCATION[?key=value] (changes, appended by Spark); none. A slow or failing output holds up nothing"
+    " live-csv, stream-json, debezium-json (stdout or a file), changes-parquet=DIR, late-parquet=DIR"
+    " (rows that the watermark left out), view-parquet=DIR, spark=FORMAT:LOCATION[?key=value] (changes, appended by Spark); none. A slow or failing output holds up nothing"
     " else and is tried again; what it has not had when the run ends, the next run delivers.",
 )
 @click.option(
