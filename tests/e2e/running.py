@@ -20,10 +20,15 @@ Views = dict[int, Bag]
 
 
 def maintain(
-    spark: SparkSession, plan: Any, sources: dict[str, Any], checkpoint: Path, **options: Any
+    spark: SparkSession,
+    plan: Any,
+    sources: dict[str, Any],
+    checkpoint: Path,
+    views: Views | None = None,
+    **options: Any,
 ) -> Views:
-    """Run to the end; the view of every version that the run committed."""
-    views: Views = {}
+    """Run to the end; the view of every version that the run committed, also in `views` should it fail."""
+    views = {} if views is None else views
 
     def keep(progress: Any) -> None:
         views[progress.version] = bag(sa.open_view(checkpoint).to_arrow(progress.version))

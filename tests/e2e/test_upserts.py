@@ -22,7 +22,7 @@ import substrait_agg as sa
 from tests.e2e.files import age, write_in_order
 from tests.e2e.plans import Builder, aggregate, column, read, union_all
 from tests.e2e.rows import Bag, bag
-from tests.e2e.running import check_versions, maintain
+from tests.e2e.running import Views, check_versions, maintain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -138,7 +138,7 @@ def write(folder: Path, files: Sequence[Sequence[Any]], start: int = 0) -> None:
 
 
 def test_events_without_rows_before_go_round(spark: SparkSession, tmp_path: Path) -> None:
-    """In, aggregated, stopped, continued over other partitions, out as events, replayed: equal at every version."""
+    """In, aggregated, failed, stopped, continued over other partitions, out as events, replayed: equal at every version."""
     table = Customers(5)
     files, bags = [], [wanted({})]
     for _ in range(6):
@@ -146,9 +146,14 @@ def test_events_without_rows_before_go_round(spark: SparkSession, tmp_path: Path
         bags.append(wanted(table.rows))
     out, checkpoint = tmp_path / "out.json", tmp_path / "checkpoint"
     source = {"customers": f"json:{tmp_path / 'in'}?cdc=debezium&key=id&batch-files=1"}
-    options = {"outputs": [f"debezium-json={out}"]}
+    options: dict[str, Any] = {"outputs": [f"debezium-json={out}"]}
+    write(tmp_path / "in", [*files[:2], [*files[2], {"op": "u"}]])
+    views: Views = {}
+    with pytest.raises(sa.RunFailed, match="ROW_AFTER_MISSING"):
+        maintain(spark, by_region(), source, checkpoint, partitions=2, views=views, **options)
+    assert sorted(views) == [0, 1, 2], "nothing of the batch that failed is committed"
     write(tmp_path / "in", files[:3])
-    views = maintain(spark, by_region(), source, checkpoint, partitions=2, **options)
+    views |= maintain(spark, by_region(), source, checkpoint, partitions=2, **options)
     write(tmp_path / "in", files[3:], 3)
     views |= maintain(spark, by_region(), source, checkpoint, partitions=4, **options)
     check_versions(checkpoint, views, bags)
