@@ -20,15 +20,10 @@ Views = dict[int, Bag]
 
 
 def maintain(
-    spark: SparkSession,
-    plan: Any,
-    sources: dict[str, Any],
-    checkpoint: Path,
-    views: Views | None = None,
-    **options: Any,
+    spark: SparkSession, plan: Any, sources: dict[str, Any], checkpoint: Path, **options: Any
 ) -> Views:
-    """Run to the end; the view of every version that the run committed, also in `views` should it fail."""
-    views = {} if views is None else views
+    """Run to the end; the view of every version that the run committed."""
+    views: Views = {}
 
     def keep(progress: Any) -> None:
         views[progress.version] = bag(sa.open_view(checkpoint).to_arrow(progress.version))

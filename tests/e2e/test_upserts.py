@@ -22,7 +22,7 @@ import substrait_agg as sa
 from tests.e2e.files import age, write_in_order
 from tests.e2e.plans import Builder, aggregate, column, read, union_all
 from tests.e2e.rows import Bag, bag
-from tests.e2e.running import Views, check_versions, maintain
+from tests.e2e.running import check_versions, maintain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -148,9 +148,13 @@ def test_events_without_rows_before_go_round(spark: SparkSession, tmp_path: Path
     source = {"customers": f"json:{tmp_path / 'in'}?cdc=debezium&key=id&batch-files=1"}
     options: dict[str, Any] = {"outputs": [f"debezium-json={out}"]}
     write(tmp_path / "in", [*files[:2], [*files[2], {"op": "u"}]])
-    views: Views = {}
+    failing = sa.run(
+        by_region(), source, checkpoint=checkpoint, spark=spark, partitions=2, **options
+    )
     with pytest.raises(sa.RunFailed, match="ROW_AFTER_MISSING"):
-        maintain(spark, by_region(), source, checkpoint, partitions=2, views=views, **options)
+        failing.wait()
+    view = sa.open_view(checkpoint)
+    views = {version: bag(view.to_arrow(version)) for version in view.versions()}
     assert sorted(views) == [0, 1, 2], "nothing of the batch that failed is committed"
     write(tmp_path / "in", files[:3])
     views |= maintain(spark, by_region(), source, checkpoint, partitions=2, **options)
