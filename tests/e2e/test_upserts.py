@@ -138,7 +138,7 @@ def write(folder: Path, files: Sequence[Sequence[Any]], start: int = 0) -> None:
 
 
 def test_events_without_rows_before_go_round(spark: SparkSession, tmp_path: Path) -> None:
-    """In, aggregated, stopped, continued over other partitions, out as events, replayed: equal at every version."""
+    """In, aggregated, failed, stopped, continued over other partitions, out as events, replayed: equal at every version."""
     table = Customers(5)
     files, bags = [], [wanted({})]
     for _ in range(6):
@@ -146,9 +146,18 @@ def test_events_without_rows_before_go_round(spark: SparkSession, tmp_path: Path
         bags.append(wanted(table.rows))
     out, checkpoint = tmp_path / "out.json", tmp_path / "checkpoint"
     source = {"customers": f"json:{tmp_path / 'in'}?cdc=debezium&key=id&batch-files=1"}
-    options = {"outputs": [f"debezium-json={out}"]}
+    options: dict[str, Any] = {"outputs": [f"debezium-json={out}"]}
+    write(tmp_path / "in", [*files[:2], [*files[2], {"op": "u"}]])
+    failing = sa.run(
+        by_region(), source, checkpoint=checkpoint, spark=spark, partitions=2, **options
+    )
+    with pytest.raises(sa.RunFailed, match="ROW_AFTER_MISSING"):
+        failing.wait()
+    view = sa.open_view(checkpoint)
+    views = {version: bag(view.to_arrow(version)) for version in view.versions()}
+    assert sorted(views) == [0, 1, 2], "nothing of the batch that failed is committed"
     write(tmp_path / "in", files[:3])
-    views = maintain(spark, by_region(), source, checkpoint, partitions=2, **options)
+    views |= maintain(spark, by_region(), source, checkpoint, partitions=2, **options)
     write(tmp_path / "in", files[3:], 3)
     views |= maintain(spark, by_region(), source, checkpoint, partitions=4, **options)
     check_versions(checkpoint, views, bags)

@@ -6,6 +6,7 @@ replica identity: updates have no row before, deletes the key alone.
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -297,6 +298,20 @@ def test_events_that_leave_something_open_fail_the_batch(
             tmp_path / "in",
             [event("c", None, ANNE), given],
             CUSTOMERS,
+            "cdc=debezium&key=id",
+        )
+
+
+def test_bytes_that_did_not_change_fail_the_batch_too(spark: SparkSession, tmp_path: Path) -> None:
+    """The word that stands for them comes in base64 then."""
+    table = TableOrigin(("t",), ("id", "photo"), (Type("i64"), Type("binary")), Keyed((0,)))
+    photo = base64.b64encode(b"__debezium_unavailable_value").decode()
+    with pytest.raises(Exception, match=r"\[VALUE_UNAVAILABLE\]"):
+        rows(
+            spark,
+            tmp_path / "in",
+            [event("u", None, {"id": 1, "photo": photo})],
+            table,
             "cdc=debezium&key=id",
         )
 
