@@ -243,7 +243,9 @@ class _Task:
             for writer, rows in zip(self._entries, result.trees, strict=True):
                 writer.write(rows)
             self._pending.write(result.pending)
-            self._closed.write(result.closed)
+            # Nobody reads the rows of closed groups below the view, but for groups that may come back.
+            if self._plan.final or self._plan.spec.forget == "keep":
+                self._closed.write(result.closed)
         return result.changes
 
     def _finished(self, state: State) -> Iterator[pa.Table]:

@@ -200,11 +200,17 @@ class Run:
         else:
             self._couriers.wake(self.progress)
         self._alarm = Alarm(self._emit_due, self._batches.clock)
-        # What an earlier run left waiting may be due long since.
-        due = self._batches.due() if self._endless else None
+        # What an earlier run left waiting may be due long since; a batch that it had planned comes before that.
+        due = self._batches.due() if self._endless and not self._is_planned() else None
         if feed.stream is not None:
             self._query = self._start(options.until)
         self._alarm.set(due)
+
+    def _is_planned(self) -> bool:
+        """Whether Spark has planned a batch that is not committed."""
+        last = self._batches.last
+        following = last.batch + 1 if last is not None and last.query is not None else 0
+        return planned_at(Path(self._store.spark_folder), following) is not None
 
     @property
     def progress(self) -> Progress:
@@ -244,15 +250,17 @@ class Run:
         if self._batches.seen(query, batch):
             return
         prepare(session, self._conf)
-        if self._first:
+        first, self._first = self._first, False
+        if first:
             check_planned_files(session, self._store.spark_folder, batch)
-            self._first = False
         since = self._batches.clock()
         planned = planned_at(Path(self._store.spark_folder), batch)
         instant = since if planned is None else planned
         with self._feed.batch(frame, self._batches.event_state, instant) as rows:
             self._batches.run(session, rows.frames, query, batch, rows.times)
-        if self._endless:
+        if self._endless and first:
+            self._alarm.set(self._batches.due())
+        elif self._endless:
             self._alarm.set(self._emit.due(since) if self._batches.waits else None)
             self._alarm.set(self._batches.event_state.due(since))
 
