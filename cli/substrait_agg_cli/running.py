@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterable
@@ -176,6 +177,12 @@ def draws(output: Any) -> bool:
     return output.kind in LIVE_OUTPUTS and output.location is None and can_draw(sys.stdout)
 
 
+def leave(status: int) -> NoReturn:
+    """End the process though a thread is stuck in an output, which may well be stdout: flushing it would wait for ever."""
+    sys.stderr.flush()
+    os._exit(status)
+
+
 class Terminated(KeyboardInterrupt):
     """SIGTERM: what service managers send instead of Ctrl-C."""
 
@@ -198,8 +205,10 @@ def wait(started: Any, meter: Meter) -> None:
         told = f"version {version} is committed" if version >= 0 else "nothing is committed yet"
         message = f"stopped by the user; {told}"
         show("error", "INTERRUPTED", "", message, "the same command continues from there")
-        terminated = isinstance(interrupt, Terminated)
-        click.get_current_context().exit(TERMINATED if terminated else INTERRUPTED)
+        status = TERMINATED if isinstance(interrupt, Terminated) else INTERRUPTED
+        if started.busy_outputs:
+            leave(status)
+        click.get_current_context().exit(status)
     finally:
         meter.end()
         signal.signal(signal.SIGTERM, before)

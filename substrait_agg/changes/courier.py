@@ -239,6 +239,11 @@ class Couriers:
         ]
 
     @property
+    def busy(self) -> tuple[str, ...]:
+        """The outputs that are still being written, or have not begun to end."""
+        return tuple(post.name for c in self._couriers if c.thread.is_alive() for post in c.posts)
+
+    @property
     def broken(self) -> BaseException | None:
         """What ended a courier before its time."""
         return next((c.broken for c in self._couriers if c.broken is not None), None)
@@ -253,10 +258,18 @@ class Couriers:
         error = RunFailed(
             "OUTPUT_NOT_DELIVERED",
             f"output {post.name} {place}: {why}",
-            help="everything is committed; running again with the same arguments delivers the rest",
+            help=f"everything is committed; {_rest(post)}",
         )
         error.__cause__ = None if busy else post.error
         return error
+
+
+def _rest(post: Post) -> str:
+    """How the rest comes to its reader."""
+    if post.sink.takes_changes and not post.sink.keeps_position:
+        since = f" --since {post.version}" if post.version >= 0 else ""
+        return f"this output keeps no position: substrait-agg changes DIR{since} prints the rest"
+    return "running again with the same arguments delivers the rest"
 
 
 def reason(error: BaseException | None) -> str:

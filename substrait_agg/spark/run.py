@@ -219,6 +219,11 @@ class Run:
         return replace(made, sinks=self._couriers.progress(made.version))
 
     @property
+    def busy_outputs(self) -> tuple[str, ...]:
+        """After `stop`: the outputs that took too long to be waited for, and are still being written."""
+        return self._couriers.busy
+
+    @property
     def query(self) -> StreamingQuery | None:
         """Spark's streaming query, None where nothing streams."""
         return self._query

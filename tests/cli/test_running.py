@@ -32,6 +32,7 @@ class FakeRun:
 
     waiting: Callable[[], None] = lambda: None
     stopped: bool = False
+    busy_outputs: tuple[str, ...] = ()
     progress: Progress = PROGRESS
 
     def wait(self) -> None:
