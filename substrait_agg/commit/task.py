@@ -243,10 +243,14 @@ class _Task:
             for writer, rows in zip(self._entries, result.trees, strict=True):
                 writer.write(rows)
             self._pending.write(result.pending)
-            # Nobody reads the rows of closed groups below the view, but for groups that may come back.
-            if self._plan.final or self._plan.spec.forget == "keep":
+            if self._keeps_closed:
                 self._closed.write(result.closed)
         return result.changes
+
+    @property
+    def _keeps_closed(self) -> bool:
+        """Whether anybody reads closed groups: the view does, and groups that can come back."""
+        return self._plan.final or self._plan.spec.forget == "keep"
 
     def _finished(self, state: State) -> Iterator[pa.Table]:
         """Rows of finished sessions; only a pass without rows sees the whole state."""

@@ -83,9 +83,9 @@ def _below(node: AggregateNode, limit: Limit, columns: Sequence[Column]) -> Colu
 
 
 def _still(node: AggregateNode, limit: Limit) -> Callable[[Column], Column]:
-    """Whether a hopping window is not closed yet."""
+    """Whether a hopping window is not closed yet; the null window of rows without a time never is."""
     type_ = node.types[limit.key].children[1]
-    return lambda window: micros(window["f1"], type_) >= limit.value
+    return lambda window: F.coalesce(micros(window["f1"], type_) >= limit.value, F.lit(True))
 
 
 @dataclass(frozen=True, slots=True)

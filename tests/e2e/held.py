@@ -1,0 +1,67 @@
+"""What a checkpoint holds of every operator, counted row by row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from substrait_agg.commit.snapshot import OperatorState, Snapshot
+from substrait_agg.commit.store import Checkpoint
+from substrait_agg.state.run import RunFile, open_run
+from substrait_agg.state.storage import Storage
+
+
+@dataclass(frozen=True)
+class Held:
+    """The live rows of an operator: groups, entries of each ordered tree (weights other than 0), waiting and closed groups."""
+
+    groups: int
+    entries: tuple[int, ...]
+    pending: int
+    closed: int
+
+
+def snapshot(checkpoint: Path) -> Snapshot:
+    """The newest version."""
+    last = Checkpoint(checkpoint).latest()
+    assert last is not None
+    return last
+
+
+def held(checkpoint: Path) -> list[Held]:
+    """What the newest version holds, per operator."""
+    storage = Checkpoint(checkpoint).state
+    return [_of(storage, state) for state in snapshot(checkpoint).operators]
+
+
+def _of(storage: Storage, state: OperatorState) -> Held:
+    return Held(
+        _alive(storage, state.group),
+        tuple(_entries(storage, runs) for runs in state.trees),
+        _alive(storage, state.pending),
+        _alive(storage, state.closed),
+    )
+
+
+def _rows(storage: Storage, runs: tuple[RunFile, ...]) -> list[dict[str, object]]:
+    """The rows of all runs, newest run first."""
+    parts = [open_run(storage, run).rows_between(run.low, run.high) for run in runs]
+    return [row for part in parts for row in part.to_pylist()]
+
+
+def _alive(storage: Storage, runs: tuple[RunFile, ...]) -> int:
+    """Keys whose newest row is not dead."""
+    seen: dict[str, bool] = {}
+    for row in _rows(storage, runs):
+        key = repr([(n, v) for n, v in row.items() if n.startswith("k") or n == "hash"])
+        seen.setdefault(key, bool(row["dead"]))
+    return sum(not dead for dead in seen.values())
+
+
+def _entries(storage: Storage, runs: tuple[RunFile, ...]) -> int:
+    """Entries whose weights in all runs add up to something."""
+    sums: dict[str, int] = {}
+    for row in _rows(storage, runs):
+        key = repr([(n, v) for n, v in row.items() if n not in ("weight", "cum")])
+        sums[key] = sums.get(key, 0) + int(str(row["weight"]))
+    return sum(total != 0 for total in sums.values())
