@@ -58,6 +58,7 @@ class Post:
         self._position = sink.position if sink.keeps_position else since
         self._shown = -1 if since is None else since
         self._begun = False
+        self._follows = False
         self._streak = 0
         self._retry_at = 0.0
         self._delivered = self._failures = 0
@@ -65,7 +66,9 @@ class Post:
 
     @property
     def version(self) -> int:
-        """The last version that it has had, -1 before the first."""
+        """The last version that it has had, or was shown where it follows the view; -1 before the first."""
+        if self._follows:
+            return self._shown
         return -1 if self._position is None else self._position
 
     @property
@@ -129,6 +132,10 @@ class Post:
             progress: how far the run is, for sinks that tell it.
             stopping: asked between versions whether to stop.
         """
+        shown = self.sink.takes_view and (
+            self.sink.live or (show and self.sink.shows_every_version)
+        )
+        self._follows = shown and not self.sink.takes_changes
         for version in view.versions():
             if self._position is not None and version <= self._position:
                 continue
@@ -140,7 +147,7 @@ class Post:
             self._delivered += 1
             if stopping():
                 return
-        if self.sink.takes_view and (self.sink.live or (show and self.sink.shows_every_version)):
+        if shown:
             self._show(view, progress)
 
     def finish(
@@ -149,7 +156,9 @@ class Post:
         """Deliver what is left, then hand over the view."""
         self.catch_up(view, progress=progress, stopping=stopping)
         if self.sink.takes_view and not stopping():
-            self.sink.finish(view.to_arrow(), view.version)
+            version = view.version
+            self.sink.finish(view.to_arrow(version), version)
+            self._shown = max(self._shown, version)
 
     def close(self) -> None:
         """Let go of the sink's files; what that fails with is kept, unless something else went wrong before.

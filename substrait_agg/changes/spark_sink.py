@@ -46,17 +46,24 @@ class SparkSink(Sink):
         self._frame = place.frame
 
     @property
+    def record(self) -> Record:
+        """Where the position is kept; known once the sink has begun."""
+        if self._record is None:
+            raise TypeError("the sink has not begun")
+        return self._record
+
+    @property
     def position(self) -> int | None:
         """The last version for which the function has returned."""
         return self._position
 
     def deliver(self, changes: Any, version: int) -> None:
         """Call with the changes of a version, if it has some."""
-        if self._frame is None or self._record is None:
-            raise TypeError("the sink has not begun")
+        if self._frame is None:
+            raise TypeError("the sink has nothing to make DataFrames with")
         if changes.num_rows:
             self._take(self._frame, changes, version)
-        self._record.write(version)
+        self.record.write(version)
 
     def _take(self, frame: Callable[[Any], Any], changes: Any, version: int) -> None:
         self._write(frame(changes), version)

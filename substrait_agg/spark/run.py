@@ -215,8 +215,7 @@ class Run:
     @property
     def progress(self) -> Progress:
         """How far the run is."""
-        made = self._batches.progress
-        return replace(made, sinks=self._couriers.progress(made.version))
+        return self._with_outputs(self._batches.progress)
 
     @property
     def busy_outputs(self) -> tuple[str, ...]:
@@ -293,11 +292,15 @@ class Run:
                 self._batches.end(self._spark)
                 self._couriers.wake(self.progress)
 
+    def _with_outputs(self, progress: Progress) -> Progress:
+        return replace(progress, sinks=self._couriers.progress(progress.version))
+
     def _committed(self, progress: Progress) -> None:
+        told = self._with_outputs(progress)
         if self._progress is not None:
-            self._progress(self.progress)
-        self._couriers.wake(progress)
-        self._observers.committed(self.progress)
+            self._progress(told)
+        self._couriers.wake(told)
+        self._observers.committed(told)
 
     def wait(self) -> None:
         """Wait until the run ends, and deliver the view.
