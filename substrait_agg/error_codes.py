@@ -96,7 +96,7 @@ _ALL: tuple[ErrorCode, ...] = (
         ("ROW_AFTER_MISSING", "a change event that brings a row has none", "correct the event"),
         ("KEY_IS_NULL", "a row of a source with key= has a null in its key", "correct the row, or name other key columns"),
         ("ORDER_IS_NULL", "a row of a source with order= has no value there, or none that it can be ordered by", "correct the row, or order by something that every row has"),
-        ("VALUE_UNAVAILABLE", "an update event leaves out a large value that did not change", "have the database write whole rows (PostgreSQL: REPLICA IDENTITY FULL)"),
+        ("VALUE_UNAVAILABLE", "an update event leaves out a large value that did not change, and no event before it is known to have told it", "leave order= out, begin with a snapshot, or have the database write whole rows (PostgreSQL: REPLICA IDENTITY FULL)"),
         ("WEIGHT_OVERFLOW", "the weights of a value or of a group add up to more than a state can hold", "check the weight column of the source"),
         ("EARLY_RETRACTION", "rows were deleted that had not been inserted, and the run refuses that", "correct the source, or begin a checkpoint with --early-retraction carry or quarantine"),
         ("CAST_INVALID", "a cast of the plan fails for a value", "correct the value, or let the cast return null on failure"),
