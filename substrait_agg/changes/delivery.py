@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -49,17 +50,17 @@ class Delivery:
         writer: Callable[[SparkTarget, Place], Sink] | None = None,
     ) -> None:
         self.place = Place(Path(checkpoint), stdout or sys.stdout, frame, writer)
-        sinks = [open_output(output, self.place) for output in outputs]
-        if on_changes is not None:
-            record = Record(self.place.checkpoint / "outputs" / "on-changes.json", "on_changes")
-            sinks.append(("on_changes", Callback(on_changes, record, since)))
-        seen: Counter[str] = Counter()
-        posts = []
-        for name, sink in sinks:
-            seen[name] += 1
-            number = f"#{seen[name]}" if seen[name] > 1 else ""
-            posts.append(Post(sink, f"{name}{number}", since))
-        self.posts = tuple(posts)
+        with ExitStack() as opened:
+            sinks: list[tuple[str, Sink]] = []
+            for output in outputs:
+                name, sink = open_output(output, self.place)
+                opened.callback(sink.close)
+                sinks.append((name, sink))
+            if on_changes is not None:
+                record = Record(self.place.checkpoint / "outputs" / "on-changes.json", "on_changes")
+                sinks.append(("on_changes", Callback(on_changes, record, since)))
+            self.posts = _posts(sinks, since)
+            opened.pop_all()
 
     def deliver(self, view: Readable, *, show: bool = False, progress: Any = None) -> None:
         """Deliver every version of `view` that a sink has not had.
@@ -86,3 +87,13 @@ class Delivery:
         """Let go of the files of all sinks."""
         for post in self.posts:
             post.sink.close()
+
+
+def _posts(sinks: Iterable[tuple[str, Sink]], since: int | None) -> tuple[Post, ...]:
+    seen: Counter[str] = Counter()
+    posts = []
+    for name, sink in sinks:
+        seen[name] += 1
+        number = f"#{seen[name]}" if seen[name] > 1 else ""
+        posts.append(Post(sink, f"{name}{number}", since))
+    return tuple(posts)

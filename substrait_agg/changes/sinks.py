@@ -223,8 +223,12 @@ class AppendText(Sink):
         # What a full disk did not take must not wait in a buffer for the next attempt.
         self._file = path.open("ab", buffering=0)
         self._end = end
-        self._file.truncate(end)
-        sync_folder(path.parent)
+        try:
+            self._file.truncate(end)
+            sync_folder(path.parent)
+        except OSError:
+            self._file.close()
+            raise
 
     @staticmethod
     def check(path: Path, record: Record) -> tuple[int | None, int] | None:
