@@ -329,6 +329,8 @@ def _as_json(document: PlanDocument) -> dict[str, Any]:
         "operators": document.operators,
         "early": list(document.early),
         "guarded": [[g.operator, g.tree, g.keys, g.types] for g in document.guarded],
+        "watermarks": list(document.watermarks),
+        "forget": document.forget,
         "upserts": list(document.upserts),
     }
 

@@ -84,12 +84,13 @@ class Table:
 
     def write(self, folder: Path, first: int = 0, last: int | None = None) -> str:
         """Write the files from `first` up to `last`; the SPEC that reads them one per batch."""
-        tables = [_file(batch) for batch in self.batches[first:last]]
+        tables = [file_of(batch) for batch in self.batches[first:last]]
         write_in_order(folder / self.name, tables, first)
         return f"parquet:{folder / self.name}?op=op&batch-files=1"
 
 
-def _file(changes: Sequence[Change]) -> pa.Table:
+def file_of(changes: Sequence[Change]) -> pa.Table:
+    """The content of a file: columns ``team``, ``t``, ``n`` and ``op``."""
     times = [None if t is None else t * SECOND for (_, t, _), _ in changes]
     return pa.table(
         {
