@@ -27,6 +27,7 @@ from tests.e2e.event_model import (
     hopping,
     in_sessions,
     in_windows,
+    instant,
     measured,
     struct,
     tumbling,
