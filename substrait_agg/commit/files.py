@@ -94,6 +94,23 @@ class LocalFiles:
         _sync(self._folder)
         return True
 
+    def replace(self, name: str, content: bytes) -> None:
+        """Write `name` anew as a whole: readers find the old content or the new one."""
+        draft = self._folder / f"draft-{uuid.uuid4().hex}"
+        try:
+            with draft.open("xb") as sink:
+                sink.write(content)
+                sink.flush()
+                os.fsync(sink.fileno())
+            draft.replace(self.path(name))
+        finally:
+            draft.unlink(missing_ok=True)
+        _sync(self._folder)
+
+    def size(self, name: str) -> int:
+        """Bytes of a file."""
+        return self.path(name).stat().st_size
+
     def names(self) -> list[str]:
         """Names of all files, sorted; empty when the folder is not there."""
         try:

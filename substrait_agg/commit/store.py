@@ -7,12 +7,22 @@ files), ``spark/`` (Spark's own offsets and commits).
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.retention import (
+    DEFAULT,
+    KEEP_VERSIONS,
+    KEPT,
+    Kept,
+    Retention,
+    state_files,
+    sweep,
+)
+from substrait_agg.commit.settings import SETTINGS, Settings
+from substrait_agg.commit.shapes import OperatorShape
 from substrait_agg.commit.snapshot import (
     FORMAT,
     Snapshot,
@@ -22,9 +32,18 @@ from substrait_agg.commit.snapshot import (
 )
 from substrait_agg.errors import CommitConflict, StateRefused
 
+__all__ = [
+    "KEEP_VERSIONS",
+    "PLAN",
+    "Checkpoint",
+    "Guarded",
+    "PlanDocument",
+    "ViewColumn",
+    "ViewSort",
+    "state_files",
+]
+
 PLAN = "plan.json"
-KEEP_VERSIONS = 10
-"""Versions whose state is kept, the newest included; change files are kept for all versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +97,7 @@ class PlanDocument:
         watermarks: the columns that have a watermark, ``TABLE.COLUMN``.
         forget: what becomes of the rows shown of idle groups; empty where none are forgotten.
         upserts: of each source of upserts its table, key and order.
+        shapes: per operator what the columns of its state mean; empty in checkpoints that do not tell.
     """
 
     plan: str
@@ -92,6 +112,7 @@ class PlanDocument:
     watermarks: tuple[str, ...] = ()
     forget: str = ""
     upserts: tuple[str, ...] = ()
+    shapes: tuple[OperatorShape, ...] = ()
 
 
 class Checkpoint:
@@ -266,39 +287,34 @@ class Checkpoint:
             path=str(self.folder),
         )
 
-    def sweep(self, newest: Snapshot) -> None:
-        """Delete what failed attempts left behind, and state that only versions before the newest `KEEP_VERSIONS` name.
+    def sweep(self, newest: Snapshot, retention: Retention = DEFAULT) -> None:
+        """Delete what failed attempts left behind, and state of versions that are not to be kept (`retention.sweep`)."""
+        sweep(self, newest, retention)
 
-        Files of versions after the newest are left alone: somebody may be making it.
+    def kept(self) -> Kept:
+        """What of old versions is still there.
+
+        Raises:
+            StateRefused: STATE_DAMAGED.
         """
-        # Sweeps come every KEEP_VERSIONS versions, so twice as many leave no attempt out.
-        recent = [v for v in self.versions() if v > newest.version - 2 * KEEP_VERSIONS]
-        snapshots = {version: self.snapshot(version) for version in recent}
-        kept = [s for v, s in snapshots.items() if v > newest.version - KEEP_VERSIONS]
-        named = {file for snapshot in kept for file in state_files(snapshot)}
-        for name in self.state.names():
-            version = _version_of(name)
-            if name not in named and version is not None and version <= newest.version:
-                self.state.delete(name)
-        changes = {change.name for snapshot in snapshots.values() for change in snapshot.changes}
-        changes |= {late.file.name for snapshot in snapshots.values() for late in snapshot.late}
-        for name in self.changes.names():
-            if name not in changes and _version_of(name) in snapshots:
-                self.changes.delete(name)
+        return Kept.of(self._root.read(KEPT)) if self._root.exists(KEPT) else Kept()
 
+    def keep(self, kept: Kept) -> None:
+        """Note what of old versions is still there; before the rest is deleted."""
+        self._root.replace(KEPT, kept.to_bytes())
 
-def state_files(snapshot: Snapshot) -> set[str]:
-    """Names of the runs that a version needs."""
-    return {file.name for operator in snapshot.operators for file in operator.runs}
+    def settings(self) -> Settings:
+        """What is set for the next runs.
 
+        Raises:
+            StateRefused: STATE_DAMAGED.
+        """
+        there = self._root.exists(SETTINGS)
+        return Settings.of(self._root.read(SETTINGS)) if there else Settings()
 
-_VERSIONED = re.compile(r"(?:[a-z]+\d*-\d+-)?(\d{12})-")
-
-
-def _version_of(name: str) -> int | None:
-    """The version for which a run or a change file was written, None of a file that is not ours."""
-    found = _VERSIONED.match(name)
-    return int(found.group(1)) if found else None
+    def set(self, settings: Settings) -> None:
+        """Set something for the next runs."""
+        self._root.replace(SETTINGS, settings.to_bytes())
 
 
 def _listed(given: str | tuple[str, ...]) -> str:
@@ -332,6 +348,7 @@ def _as_json(document: PlanDocument) -> dict[str, Any]:
         "watermarks": list(document.watermarks),
         "forget": document.forget,
         "upserts": list(document.upserts),
+        "shapes": [shape.to_dict() for shape in document.shapes],
     }
 
 
@@ -351,4 +368,5 @@ def _document(body: dict[str, Any]) -> PlanDocument:
         watermarks=tuple(str(label) for label in body.get("watermarks", ())),
         forget=str(body.get("forget", "")),
         upserts=tuple(str(text) for text in body.get("upserts", ())),
+        shapes=tuple(OperatorShape.of(shape) for shape in body.get("shapes", ())),
     )

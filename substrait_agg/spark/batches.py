@@ -10,8 +10,9 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 
+from substrait_agg.commit.retention import DEFAULT, Retention
 from substrait_agg.commit.snapshot import ChangeFile, LateFile, OperatorState, Snapshot
-from substrait_agg.commit.store import KEEP_VERSIONS, Checkpoint
+from substrait_agg.commit.store import Checkpoint
 from substrait_agg.errors import StateRefused
 from substrait_agg.flow.graph import AggregateNode, Flow, OperatorOrigin, shown_operators
 from substrait_agg.metrics import Progress
@@ -42,6 +43,7 @@ class Batches:
         policy: when the groups that the view shows are emitted.
         events: the sources with a watermark, and for how long groups are remembered.
         clock: gives the instant, in microseconds since 1970.
+        retention: which versions keep their state.
     """
 
     def __init__(
@@ -53,12 +55,14 @@ class Batches:
         policy: EmitPolicy = EVERY_BATCH,
         events: EventOptions = EventOptions(),  # noqa: B008 - it is frozen
         clock: Callable[[], int] = lambda: time.time_ns() // 1000,
+        retention: Retention = DEFAULT,
     ) -> None:
         self._flow = flow
         self._checkpoint = checkpoint
         self._partitions = partitions
         self._committed = committed
         self._policy = policy
+        self._retention = retention
         self.clock = clock
         self._shown = shown_operators(flow)
         self._specs: list[OperatorSpec] = [operator_spec(node) for node in flow.operators]
@@ -72,7 +76,7 @@ class Batches:
         self._tally = Tally()
         self.progress = at_start(self._last, flow.fingerprint, str(checkpoint.folder))
         if self._last is not None:
-            checkpoint.sweep(self._last)
+            checkpoint.sweep(self._last, retention)
 
     @property
     def last(self) -> Snapshot | None:
@@ -355,8 +359,8 @@ class Batches:
         # Changes between operators have served; everything else that no kept version names goes now and then.
         for change in _changes(results[:-1]):
             self._checkpoint.changes.delete(change.name)
-        if snapshot.version % KEEP_VERSIONS == 0:
-            self._checkpoint.sweep(snapshot)
+        if self._retention.due(snapshot.version):
+            self._checkpoint.sweep(snapshot, self._retention)
 
     def _note(self, snapshot: Snapshot) -> None:
         self.progress = self._at_end(self._tally.after(self.progress, snapshot))
