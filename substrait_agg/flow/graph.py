@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal as OneOf
 
 from substrait_agg.bind.bound import BoundMeasure, Call, Expr, SortKey
@@ -34,7 +34,12 @@ class Keyed:
     def behind(self, before: int, now: int) -> Keyed:
         """The same of a table of which more columns are read: `now` of them, and not `before`."""
         order = tuple(o + now - before if o >= before else o for o in self.order)
-        return Keyed(self.keys, order, self.paths)
+        return replace(self, order=order)
+
+    @property
+    def extra(self) -> int:
+        """How many columns are read behind those of the table."""
+        return len(self.paths) + len(self.partial)
 
 
 @dataclass(frozen=True, slots=True)

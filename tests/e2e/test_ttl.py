@@ -91,7 +91,7 @@ class Memory:
         step = self.after * SECOND // 8
         reached = now // step * step - self.after * SECOND
         self.idle = reached if self.idle is None else max(self.idle, reached)
-        for key in [k for k, time in self.newest.items() if time <= self.idle]:
+        for key in [k for k, newest in self.newest.items() if newest <= self.idle]:
             count = self.groups.pop(key)
             del self.newest[key]
             if self.keep and count > 0:
