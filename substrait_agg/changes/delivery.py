@@ -13,6 +13,7 @@ from substrait_agg.changes.outputs import OutputSpec, open_output
 from substrait_agg.changes.posts import Post, Readable
 from substrait_agg.changes.sinks import Callback, Place, Sink
 from substrait_agg.changes.targets import SparkTarget
+from substrait_agg.commit.fence import OPEN, Fence
 from substrait_agg.metrics.progress import SinkProgress
 
 
@@ -31,6 +32,7 @@ class Delivery:
         stdout: the stream for outputs without a location.
         frame: makes a Spark DataFrame of a table, for sinks that need one.
         writer: opens outputs that Spark writes.
+        fence: tells whether this run still owns the checkpoint.
 
     Raises:
         UsageError: an output is not known, or holds something else.
@@ -47,18 +49,21 @@ class Delivery:
         stdout: TextIO | None = None,
         frame: Callable[[Any], Any] | None = None,
         writer: Callable[[SparkTarget, Place], Sink] | None = None,
+        fence: Fence = OPEN,
     ) -> None:
-        self.place = Place(Path(checkpoint), stdout or sys.stdout, frame, writer)
+        self.place = Place(Path(checkpoint), stdout or sys.stdout, frame, writer, fence)
         sinks = [open_output(output, self.place) for output in outputs]
         if on_changes is not None:
-            record = Record(self.place.checkpoint / "outputs" / "on-changes.json", "on_changes")
+            record = Record(
+                self.place.checkpoint / "outputs" / "on-changes.json", "on_changes", fence
+            )
             sinks.append(("on_changes", Callback(on_changes, record, since)))
         seen: Counter[str] = Counter()
         posts = []
         for name, sink in sinks:
             seen[name] += 1
             number = f"#{seen[name]}" if seen[name] > 1 else ""
-            posts.append(Post(sink, f"{name}{number}", since))
+            posts.append(Post(sink, f"{name}{number}", since, fence))
         self.posts = tuple(posts)
 
     def deliver(self, view: Readable, *, show: bool = False, progress: Any = None) -> None:
