@@ -140,7 +140,12 @@ _ALL: tuple[ErrorCode, ...] = (
         ("STATE_FORMAT_UNKNOWN", "a file of the checkpoint was written by a release with another format", "use that release, or begin a new checkpoint"),
         ("OFFSETS_LOST", "Spark's own offsets are missing, or belong to another query", "restore the whole folder from one copy, or begin a new checkpoint"),
         ("OFFSETS_DIFFER", "Spark goes on with another batch than the checkpoint", "restore the whole folder from one copy"),
-        ("COMMIT_CONFLICT", "another run committed the next version of this checkpoint first", "let one run at a time use it; this one changed nothing"),
+        ("COMMIT_CONFLICT", "another run committed the next version of this checkpoint first, or has taken the checkpoint over", "let one run at a time use it; this one changed nothing"),
+        ("CHECKPOINT_BUSY", "another run holds the checkpoint and is not getting on, perhaps because it is suspended", "end that run, then run again; nothing was changed"),
+        ("CHECKPOINT_NOT_WRITTEN", "the system refused to write a file of the checkpoint", "see to the space and the permissions of the folder, then run again; nothing is lost"),
+        ("CHECKPOINT_NOT_SWEPT", "a warning: files that are not needed any more could not be removed; the run goes on", "see the reason in the message; they are removed later"),
+        ("COMMIT_UNKNOWN", "the system failed in a way that does not tell whether a version was committed", "see to the disk, then run again: it goes on from what is there"),
+        ("STATE_NOT_SHARED", "the driver does not find what a task wrote", "give a checkpoint folder that all machines of the cluster reach by the same path"),
     ),
     *_of(
         "run",

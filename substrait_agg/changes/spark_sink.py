@@ -37,12 +37,11 @@ class SparkSink(Sink):
         """Take what makes DataFrames, and read how far an earlier run got."""
         digest = hashlib.sha256(f"spark {self._identity}".encode()).hexdigest()[:16]
         self._record = Record(
-            place.checkpoint / "outputs" / f"{digest}.json", f"spark={self._identity}"
+            place.checkpoint / "outputs" / f"{digest}.json", f"spark={self._identity}", place.fence
         )
         known = self._record.read()
-        if known is None:
-            self._record.write(None)
         self._position = known[0] if known else None
+        self._record.take_over(self._position)
         self._frame = place.frame
 
     @property
