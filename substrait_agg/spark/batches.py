@@ -221,8 +221,7 @@ class Batches:
         ]
         if not any(rule.settles for rule in rules):
             return results
-        states = [result.state for result in results]
-        passed = self._computed(spark, {}, rules, states)
+        passed = self._computed(spark, {}, rules, results)
         return [first.then(second) for first, second in zip(results, passed, strict=True)]
 
     def _rules(self, emission: Emission) -> list[Emission]:
@@ -287,7 +286,7 @@ class Batches:
         spark: SparkSession,
         frames: Frames,
         rules: Sequence[Emission],
-        passed: Sequence[OperatorState] | None = None,
+        passed: Sequence[JobResult] | None = None,
     ) -> list[JobResult]:
         """Run all operators.
 
@@ -295,7 +294,7 @@ class Batches:
             spark: session in which the jobs run.
             frames: prepared rows by operator id.
             rules: per operator, which groups are emitted.
-            passed: per operator its state after the first pass of this version; None in the first pass.
+            passed: per operator what the first pass of this version did; None in the first pass.
         """
         results: list[JobResult] = []
         self._lateness = self.event_state.lateness(self._flow)
@@ -346,7 +345,7 @@ class Batches:
         return run_job(spark, job, frame, self._care[node.id])
 
     def _job(
-        self, node: AggregateNode, emission: Emission, passed: Sequence[OperatorState] | None
+        self, node: AggregateNode, emission: Emission, passed: Sequence[JobResult] | None
     ) -> Job:
         before = self._last.operators[node.id] if self._last is not None else OperatorState()
         final = node.id == len(self._flow.operators) - 1
@@ -357,12 +356,13 @@ class Batches:
             spec=self._specs[node.id],
             checkpoint=str(self._checkpoint.folder),
             partitions=self._partitions,
-            state=before if passed is None else passed[node.id],
+            state=before if passed is None else passed[node.id].state,
             version=self._next,
             emission=emission,
             columns=columns,
             final=final,
             again=passed is not None,
+            earlier=passed[node.id].tasks if passed is not None and final else (),
         )
 
     def _snapshot(

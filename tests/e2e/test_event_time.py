@@ -10,11 +10,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
 from tests.e2e import plans
 from tests.e2e.event_model import (
+    EPOCH,
     SECOND,
     Groups,
     Rule,
@@ -32,6 +34,7 @@ from tests.e2e.event_model import (
     struct,
     tumbling,
 )
+from tests.e2e.files import write_in_order
 from tests.e2e.held import Held, held, snapshot
 from tests.e2e.killing import Command
 from tests.e2e.rows import Bag, bag, running_sums
@@ -47,11 +50,18 @@ pytestmark = pytest.mark.spark
 MEASURES = (COUNT, SUM, MAX)
 
 
-def plan_of(name: str, *durations: Any, tables: Sequence[str] = ("goals",)) -> str:
-    """Count, sum and maximum per team and window over one table, or over all rows of several."""
+def plan_of(
+    name: str, *durations: Any, tables: Sequence[str] = ("goals",), numbers: Sequence[int] = ()
+) -> str:
+    """Count, sum and maximum per team and window over one table, or over all rows of several, of those with some numbers."""
     windows = Windows()
     reads = [windows.read(table) for table in tables]
     source = reads[0] if len(reads) == 1 else plans.union_all(*reads)
+    if numbers:
+        options = [plans.literal("i64", n) for n in numbers]
+        source = plans.filtered(
+            source, {"singularOrList": {"value": column(2), "options": options}}
+        )
     relation = aggregate(source, [column(0), windows.call(name, *durations)], MEASURES)
     parts = () if name.startswith("tumble_") else ("start", "end")
     return windows.plan(relation, "team", "w", *parts, "c", "s", "m")
@@ -145,14 +155,15 @@ def check_freed(found: Held, told: Told, *, waits: int | None = None) -> None:
 
 
 def test_two_sources_have_watermarks_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
-    """The least of them counts, one by percentile, and a third table has no say; every version is as recomputed."""
+    """The least of them counts, one is by percentile; they rise with all rows, though the plan drops some before it counts."""
     tables = [
         Table("goals", drawn(5, rows=20), Rule(behind=5)),
         Table("more", drawn(6, rows=20, speed=50), Rule(percent=10, events=15)),
     ]
-    told = in_windows(tables, tumbling(60, 7))
+    told = in_windows(tables, tumbling(60, 7), lambda row: row[2] in (1, 2))
     assert told.late[-1] > 5
-    plan = plan_of("tumble_end", interval(60), interval(7), tables=("goals", "more"))
+    names = [table.name for table in tables]
+    plan = plan_of("tumble_end", interval(60), interval(7), tables=names, numbers=(1, 2))
     seen = maintained(spark, tmp_path, plan, tables, emit="batch")
     check_every_batch(tmp_path, seen, told, end)
     check_freed(held(tmp_path / "checkpoint")[-1], told)
@@ -240,6 +251,28 @@ def test_rows_that_do_not_stream_are_never_late(spark: SparkSession, tmp_path: P
             window = None if at is None else next(tumbling(60, 7)(at))
             groups.setdefault((team, window), Counter())[n] += 1
     check_every_batch(tmp_path, seen, told, end)
+
+
+def test_dates_are_event_times(spark: SparkSession, tmp_path: Path) -> None:
+    """A key that is the event time itself: a day is over when the watermark is at a later one."""
+    days = [[1, 2], [1, 4], [2, 3], [9]]
+    write_in_order(tmp_path / "visits", [pa.table({"day": pa.array(d, pa.date32())}) for d in days])
+    build = plans.Builder()
+    source = plans.read("visits", {"day": "date"})
+    counts = plans.aggregate(source, [column(0)], [build.measure("count", output="i64!")])
+    run = sa.run(
+        build.plan(counts, "day", "visits"),
+        {"visits": f"parquet:{tmp_path / 'visits'}?batch-files=1"},
+        checkpoint=tmp_path / "checkpoint",
+        spark=spark,
+        emit="watermark",
+        watermark={"visits.day": "max-diff:1d"},
+    )
+    run.wait()
+    shown = [{(row[0] - EPOCH.date()).days: row[1] for row in rows} for rows in views(tmp_path)]
+    early, later = {1: 2, 2: 1}, {1: 2, 2: 1, 3: 1, 4: 1}
+    assert shown == [{}, {}, early, early, later, {**later, 9: 1}]
+    assert run.progress.late_rows == 1
 
 
 # --- triggers -------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
@@ -15,7 +16,6 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.commit.store import Checkpoint
-from substrait_agg.spark import run as running
 from tests.e2e.event_model import SECOND, Change, Row, Rule, Table, drawn, watermarks
 from tests.e2e.held import held
 from tests.e2e.rows import Bag, bag, running_sums
@@ -91,7 +91,7 @@ class Memory:
         step = self.after * SECOND // 8
         reached = now // step * step - self.after * SECOND
         self.idle = reached if self.idle is None else max(self.idle, reached)
-        for key in [k for k, newest in self.newest.items() if newest <= self.idle]:
+        for key in [k for k, at in self.newest.items() if at <= self.idle]:
             count = self.groups.pop(key)
             del self.newest[key]
             if self.keep and count > 0:
@@ -210,7 +210,9 @@ def test_forgotten_by_the_clock(word: str, spark: SparkSession, tmp_path: Path) 
         memory.pass_to(instant)
         wanted.append(memory.shown())
     GOALS.write(tmp_path)
-    with patch.object(running, "planned_at", lambda _, batch: NOON + batch * 25 * SECOND):
+    # The package has a function of the module's name.
+    module = import_module("substrait_agg.spark.run")
+    with patch.object(module, "planned_at", lambda _, batch: NOON + batch * 25 * SECOND):
         start(spark, tmp_path, by_team_and_number(), ttl=f"60s{word}").wait()
     found = views(tmp_path)
     for version, rows in enumerate(wanted):
