@@ -138,6 +138,16 @@ class Checkpoint:
         self.fence: Fence = OPEN
 
     @property
+    def root(self) -> LocalFiles:
+        """The documents of the checkpoint."""
+        return self._root
+
+    @property
+    def snapshots(self) -> LocalFiles:
+        """The versions."""
+        return self._snapshots
+
+    @property
     def spark_folder(self) -> str:
         """Where Spark keeps the offsets and commits of its streaming query."""
         return str(self.folder / "spark")
