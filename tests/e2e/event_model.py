@@ -221,31 +221,24 @@ def in_windows(
 
 
 def in_sessions(tables: Sequence[Table], gap: int) -> Told:
-    """Rows in sessions; a row is late where a session of its own would have ended, and an ended session takes no row."""
+    """Rows in sessions; a row is late where it is before the watermark."""
     told = Told(watermarks(tables))
     rows: Counter[Row] = Counter()
-    ended: Groups = {}
     told.at(0, {}, 0)
     for version in range(1, len(told.watermarks)):
         late, before = 0, told.watermarks[version - 1]
         for row, weight in _changes(tables, version):
-            own = None if row[1] is None else (row[1], row[1] + gap)
-            if passed(own, before):
+            if row[1] is not None and before is not None and row[1] < before:
                 late += 1
             else:
                 rows[row] += weight
-        groups, of_row = sessions(rows, gap)
-        told.at(version, {**ended, **groups}, late)
-        reached = told.watermarks[version]
-        ended |= {key: n for key, n in groups.items() if passed(key[1], reached)}
-        rows = Counter({r: w for r, w in rows.items() if w > 0 and not passed(of_row[r], reached)})
+        told.at(version, sessions(rows, gap), late)
     return told
 
 
-def sessions(rows: Counter[Row], gap: int) -> tuple[Groups, dict[Row, Window]]:
-    """The sessions of rows that are there, and in which each row is."""
+def sessions(rows: Counter[Row], gap: int) -> Groups:
+    """The sessions of rows that are there."""
     groups: Groups = {}
-    of_row: dict[Row, Window] = {}
     teams = {row[0] for row in rows}
     for team in teams:
         here = [row for row, weight in rows.items() if row[0] == team and weight > 0]
@@ -258,9 +251,8 @@ def sessions(rows: Counter[Row], gap: int) -> tuple[Groups, dict[Row, Window]]:
                 later = min((s for s in starts if s > start), default=None)
                 end = max(t for t in times if later is None or t < later) + gap
                 window = (start, end)
-            of_row[row] = window
             groups.setdefault((team, window), Counter())[row[2]] += rows[row]
-    return groups, of_row
+    return groups
 
 
 def _changes(tables: Sequence[Table], version: int) -> Iterator[Change]:
