@@ -18,6 +18,7 @@ from tests.e2e import plans
 from tests.e2e.event_model import (
     EPOCH,
     SECOND,
+    Change,
     Groups,
     Rule,
     Table,
@@ -273,6 +274,28 @@ def test_dates_are_event_times(spark: SparkSession, tmp_path: Path) -> None:
     early, later = {1: 2, 2: 1}, {1: 2, 2: 1, 3: 1, 4: 1}
     assert shown == [{}, {}, early, early, later, {**later, 9: 1}]
     assert run.progress.late_rows == 1
+
+
+@pytest.mark.parametrize("name", ["tumble_end", "session"])
+def test_what_waits_for_its_insertion_goes_with_its_window(
+    name: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    """A deletion in quarantine whose window closes waits no longer, and is no longer told of."""
+    batches: list[list[Change]] = [
+        [(("a", 10, 5), -1), (("a", 11, 1), 1), (("b", 12, 3), -1)],
+        [(("b", 12, 3), 1), (("c", 95, 4), -1)],
+        [(("a", 100, 1), 1)],
+    ]
+    table = Table("goals", batches, Rule(behind=0))
+    seen = maintained(
+        spark, tmp_path, plan_of(name, interval(60)), [table], early_retraction="quarantine"
+    )  # fmt: skip
+    assert [p.quarantined for p in seen] == [0, 2, 1, 1]
+    view = sa.open_view(tmp_path / "checkpoint")
+    assert view.quarantined().num_rows == 1
+    shown = {(row[0], *row[2:]) for row in views(tmp_path)[-1]}
+    assert shown == {("a", 1, 1, 1)}
+    assert len(view.to_arrow()) == 2
 
 
 # --- triggers -------------------------------------------------------------------------------------
