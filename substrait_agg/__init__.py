@@ -23,6 +23,7 @@ from substrait_agg.problems import Problem
 from substrait_agg.report.report import Report
 
 if TYPE_CHECKING:
+    from substrait_agg.changes.spark_sink import SparkSink
     from substrait_agg.functions.user import (
         AdditiveMeasure,
         GroupedValues,
@@ -48,6 +49,7 @@ __all__ = [
     "Report",
     "RunFailed",
     "RunListener",
+    "SparkSink",
     "StateRefused",
     "SubstraitAggError",
     "Type",
@@ -75,6 +77,7 @@ _LATER = {
         _MEASURES,
     ),
     "RunListener": "substrait_agg.metrics.listener",
+    "SparkSink": "substrait_agg.changes.spark_sink",
     "Type": "substrait_agg.plan.types",
 }
 """Names that are imported when they are first used: they need more than most programs do."""

@@ -246,7 +246,8 @@ def run(
 
     Args:
         plan: a `Plan` or anything that `load` takes.
-        sources: per table of the plan a SPEC (``parquet:data/li?batch-files=1``) or a DataFrame.
+        sources: per table of the plan a SPEC (``parquet:data/li?batch-files=1``) or a DataFrame. With ``key=COLUMN`` in a
+            SPEC a row replaces the one with its key, so that events need not say what a row was.
         checkpoint: folder of state, offsets and versions; it is also the view.
         spark: the session to use; without one, a local session is made.
         emit: when the changes of a group are emitted: ``batch``, after every micro-batch that touches it; ``watermark``, when
@@ -254,12 +255,14 @@ def run(
             clock; ``end``, at the end of the input; several joined by commas: whichever comes first. At the end of a
             bounded input everything is emitted.
         on_changes: called with (changes as `pyarrow.Table`, version) for every version that changed anything; the
-            table has the view's columns, then ``__version`` and ``__weight``. A version counts as delivered when the
-            function returns: after a kill it may come once more, it is never left out.
+            table has the view's columns, then ``__version`` and ``__weight``. It is called from a thread of its own, never twice
+            at a time, in order of versions. A version counts as delivered when the function returns: if it raises, or the
+            run is killed, that version comes once more; none is left out.
         until: ``done`` stops after what is there now; an interval such as ``5s`` goes on, one batch each.
         partitions: of the state, a power of two; may be another one in every run. None: one per core.
         mode: ``lenient`` or ``strict``, as in `validate`.
-        outputs: KIND[=LOCATION] texts or `substrait_agg.changes.Sink` objects, delivered from committed versions.
+        outputs: KIND[=LOCATION] texts, `SparkSink` or other `substrait_agg.changes.Sink` objects, delivered from committed
+            versions beside the batches: one that is slow or fails holds up neither them nor the others.
         conf: Spark configuration for a session made here.
         master: Spark master for a session made here.
         early_retraction: what a retraction does that comes before its insertion. ``carry``: it counts at once, and a

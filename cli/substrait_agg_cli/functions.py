@@ -15,7 +15,9 @@ from substrait_agg_cli.terminal import debug_option
 
 Kind = OneOf["aggregate", "scalar", "all"]
 KINDS: tuple[Kind, ...] = ("aggregate", "scalar", "all")
-FORMATS = ("text", "json", "markdown", "dialect")
+FORMATS = ("text", "json", "markdown", "dialect", "yaml")
+OF_ALL = ("dialect", "yaml")
+"""Formats that always list everything."""
 
 EPILOG = """\b
 Examples:
@@ -24,6 +26,7 @@ Examples:
   substrait-agg functions string_agg
   substrait-agg functions --format json | jq '.aggregate_functions[].name'
   substrait-agg functions --format dialect > substrait-agg.dialect.yaml
+  substrait-agg functions --format yaml > functions_windows.yaml
 """
 
 
@@ -35,7 +38,7 @@ Examples:
     default="text",
     show_default=True,
     help="text: tables for the terminal; json: everything, for programs; markdown: the tables of docs/functions.md; "
-    "dialect: a Substrait dialect file (YAML).",
+    "dialect: a Substrait dialect file (YAML); yaml: the Substrait extension file of this program's own functions, windows over time.",
 )
 @click.option(
     "--kind",
@@ -56,6 +59,8 @@ def functions(name: str | None, format: str, kind: Kind) -> None:
     _check(name, format, kind)
     if format == "dialect":
         click.echo(_dialect(), nl=False)
+    elif format == "yaml":
+        click.echo(_extension(), nl=False)
     elif format == "json":
         click.echo(_json(name, kind))
     elif name is not None:
@@ -70,18 +75,18 @@ def _check(name: str | None, format: str, kind: Kind) -> None:
     Raises:
         UsageError: OPTION_CONFLICT says which.
     """
-    whole = format == "dialect" and (name is not None or kind != "all")
+    whole = format in OF_ALL and (name is not None or kind != "all")
     if whole or (name is not None and (format == "markdown" or kind != "all")):
         given = " and ".join(
             text
             for text, here in (
                 ("NAME", name is not None),
                 (f"--kind {kind}", kind != "all"),
-                (f"--format {format}", format in ("markdown", "dialect")),
+                (f"--format {format}", format in ("markdown", *OF_ALL)),
             )
             if here
         )
-        help = "NAME goes with --format text or json; a dialect always lists everything"
+        help = "NAME goes with --format text or json; dialect and yaml always list everything"
         raise UsageError("OPTION_CONFLICT", f"{given} do not go together", help=help)
 
 
@@ -125,6 +130,12 @@ def _tables(format: str, kind: Kind) -> str:
         *(sections.scalar_sections() if kind != "aggregate" else ()),
     )
     return tables.markdown(listed) if format == "markdown" else tables.text(listed, _width())
+
+
+def _extension() -> str:
+    from substrait_agg.functions.windows import windows_text
+
+    return windows_text()
 
 
 def _dialect() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterable
@@ -44,7 +45,8 @@ Examples:
     multiple=True,
     metavar="NAME=SPEC",
     help="One per table of the plan. SPEC is [FORMAT:]LOCATION[?key=value&...]. Keys weight=COLUMN,"
-    " op=COLUMN or cdc=debezium say how changes are marked; batch-files=N limits the files of one batch.",
+    " op=COLUMN or cdc=debezium say how changes are marked; key=COLUMN[,COLUMN] is the primary key of a table whose"
+    " rows replace one another, order=COLUMN what tells the newer one; batch-files=N limits the files of one batch.",
 )
 @click.option(
     "--checkpoint",
@@ -85,7 +87,9 @@ Examples:
     multiple=True,
     metavar="KIND[=LOCATION]",
     help="May be repeated; default batch-table. At the end batch-table, batch-csv; after every version live-table,"
-    " live-csv, stream-json, debezium-json (stdout or a file), changes-parquet=DIR, view-parquet=DIR; none.",
+    " live-csv, stream-json, debezium-json (stdout or a file), changes-parquet=DIR, late-parquet=DIR"
+    " (rows that the watermark left out), view-parquet=DIR, spark=FORMAT:LOCATION[?key=value] (changes, appended by Spark); none. A slow or failing output holds up nothing"
+    " else and is tried again; what it has not had when the run ends, the next run delivers.",
 )
 @click.option(
     "--partitions",
@@ -111,7 +115,9 @@ Examples:
 @click.option("--master", metavar="URL", help="Spark master; default: all cores of this machine.")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark configuration.")
 @click.option(
-    "--progress/--no-progress", default=True, help="Rows, groups touched and speed on stderr."
+    "--progress/--no-progress",
+    default=True,
+    help="Rows, groups touched, speed and watermark on stderr.",
 )
 @debug_option
 def run(
@@ -171,6 +177,12 @@ def draws(output: Any) -> bool:
     return output.kind in LIVE_OUTPUTS and output.location is None and can_draw(sys.stdout)
 
 
+def leave(status: int) -> NoReturn:
+    """End the process though a thread is stuck in an output, which may well be stdout: flushing it would wait for ever."""
+    sys.stderr.flush()
+    os._exit(status)
+
+
 class Terminated(KeyboardInterrupt):
     """SIGTERM: what service managers send instead of Ctrl-C."""
 
@@ -193,8 +205,10 @@ def wait(started: Any, meter: Meter) -> None:
         told = f"version {version} is committed" if version >= 0 else "nothing is committed yet"
         message = f"stopped by the user; {told}"
         show("error", "INTERRUPTED", "", message, "the same command continues from there")
-        terminated = isinstance(interrupt, Terminated)
-        click.get_current_context().exit(TERMINATED if terminated else INTERRUPTED)
+        status = TERMINATED if isinstance(interrupt, Terminated) else INTERRUPTED
+        if started.busy_outputs:
+            leave(status)
+        click.get_current_context().exit(status)
     finally:
         meter.end()
         signal.signal(signal.SIGTERM, before)

@@ -139,7 +139,7 @@ def _clock(ticks: int, digits: int) -> list[str]:
 
 def _amount(number: int | Decimal, unit: str) -> str:
     written = f"{number:f}" if isinstance(number, Decimal) else str(number)
-    return f"{written} {unit.removesuffix('S') if number == 1 else unit}"
+    return f"{written} {unit.removesuffix('S') if abs(number) == 1 else unit}"
 
 
 def _day(days: int) -> str:

@@ -146,7 +146,7 @@ def settle_windows(
         measures: as bound; None for what has problems.
         context: knows the windows of the plan; those that stand where they may are struck off.
     """
-    if not context.windows:
+    if not context.windows and not context.moved:
         return source, keys
     for written in node.grouping_expressions:
         if written.path in context.windows and context.windows[written.path] in keys:

@@ -9,6 +9,7 @@ from substrait_agg.changes.outputs import (
     OUTPUTS,
     OutputSpec,
     check_outputs,
+    keeps_late,
     parse_output,
 )
 from substrait_agg.changes.sinks import Sink, write_parquet, write_parquet_to
@@ -22,6 +23,7 @@ __all__ = [
     "check_outputs",
     "csv_lines",
     "debezium_lines",
+    "keeps_late",
     "parse_output",
     "row_lines",
     "spark_cdc_lines",

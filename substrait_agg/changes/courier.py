@@ -11,16 +11,14 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from substrait_agg.changes.delivery import Delivery
-from substrait_agg.changes.posts import Post
+from substrait_agg.changes.posts import Post, Readable
+from substrait_agg.changes.shared_view import SharedView
 from substrait_agg.errors import RunFailed, UsageError
 from substrait_agg.metrics.progress import SinkProgress
 from substrait_agg.notices import notice
-
-if TYPE_CHECKING:
-    from substrait_agg.commit import View
 
 STOP_SECONDS = 10.0
 """How long the end of a run that was stopped, or that failed, waits for outputs."""
@@ -36,7 +34,7 @@ class Courier:
 
     Args:
         posts: the outputs.
-        open_view: gives the view; called from the thread.
+        view: the view.
         show: whether the run has no end.
         fatal: called with what ends the run: nobody reads an output any more.
     """
@@ -44,15 +42,14 @@ class Courier:
     def __init__(
         self,
         posts: Sequence[Post],
-        open_view: Callable[[], View],
+        view: Readable,
         *,
         show: bool,
         fatal: Callable[[BaseException], None],
     ) -> None:
         self.posts = tuple(posts)
         self.broken: BaseException | None = None
-        self._open_view = open_view
-        self._view: View | None = None
+        self._view = view
         self._show = show
         self._fatal = fatal
         self._progress: Any = None
@@ -139,8 +136,6 @@ class Courier:
                 self._tell(post)
 
     def _work(self, post: Post, *, last: bool) -> None:
-        if self._view is None:
-            self._view = self._open_view()
         if last and self._with_view:
             post.finish(self._view, self._progress, lambda: self._hurried)
         else:
@@ -170,14 +165,14 @@ class Couriers:
 
     Args:
         delivery: the outputs, which nobody else uses from now on.
-        open_view: gives the view.
+        open_view: gives the view, once there is one.
         show: whether the run has no end.
     """
 
     def __init__(
         self,
         delivery: Delivery,
-        open_view: Callable[[], View],
+        open_view: Callable[[], Readable],
         *,
         show: bool,
     ) -> None:
@@ -186,8 +181,9 @@ class Couriers:
         groups: dict[object, list[Post]] = {}
         for post in delivery.posts:
             groups.setdefault(id(post.sink.stream or post), []).append(post)
+        view = SharedView(open_view)
         self._couriers = [
-            Courier(posts, open_view, show=show, fatal=self._is_fatal) for posts in groups.values()
+            Courier(posts, view, show=show, fatal=self._is_fatal) for posts in groups.values()
         ]
         self._fatal: Callable[[BaseException], None] = lambda _error: None
         self._started = False
@@ -243,20 +239,37 @@ class Couriers:
         ]
 
     @property
+    def busy(self) -> tuple[str, ...]:
+        """The outputs that are still being written, or have not begun to end."""
+        return tuple(post.name for c in self._couriers if c.thread.is_alive() for post in c.posts)
+
+    @property
     def broken(self) -> BaseException | None:
         """What ended a courier before its time."""
         return next((c.broken for c in self._couriers if c.broken is not None), None)
 
     def _undelivered(self, post: Post, *, busy: bool) -> RunFailed:
-        place = f"version {post.version} of {self._newest}" if post.version >= 0 else "nothing yet"
+        place = f"has version {post.version} of {self._newest}"
+        if post.version == self._newest:
+            place = f"did not take the view of version {self._newest}"
+        elif post.version < 0:
+            place = "has nothing yet"
         why = reason(post.error) if post.error is not None else "it is still busy"
         error = RunFailed(
             "OUTPUT_NOT_DELIVERED",
-            f"output {post.name} has {place}: {why}",
-            help="everything is committed; running again with the same arguments delivers the rest",
+            f"output {post.name} {place}: {why}",
+            help=f"everything is committed; {_rest(post)}",
         )
         error.__cause__ = None if busy else post.error
         return error
+
+
+def _rest(post: Post) -> str:
+    """How the rest comes to its reader."""
+    if post.sink.takes_changes and not post.sink.keeps_position:
+        since = f" --since {post.version}" if post.version >= 0 else ""
+        return f"this output keeps no position: substrait-agg changes DIR{since} prints the rest"
+    return "running again with the same arguments delivers the rest"
 
 
 def reason(error: BaseException | None) -> str:

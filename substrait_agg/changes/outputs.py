@@ -17,24 +17,33 @@ from substrait_agg.changes.sinks import (
     AppendText,
     BatchText,
     ChangesParquet,
+    LateParquet,
     LiveText,
     Place,
     Sink,
     StreamText,
     ViewParquet,
 )
+from substrait_agg.changes.targets import SparkTarget, parse_target
 from substrait_agg.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
 class OutputSpec:
-    """One ``KIND[=LOCATION]``: a row of `OUTPUTS` and where it goes (None: stdout, or nowhere)."""
+    """One ``KIND[=LOCATION]``: a row of `OUTPUTS` and where it goes (None: stdout, or nowhere, or to `target`)."""
 
     kind: str
     location: Path | None
+    target: SparkTarget | None = None
 
     def __str__(self) -> str:
+        if self.target is not None:
+            return f"{self.kind}={self.target}"
         return self.kind if self.location is None else f"{self.kind}={self.location}"
+
+
+def _record(spec: OutputSpec, location: Path, place: Place) -> Record:
+    return Record.of(place.checkpoint, spec.kind, location, place.fence)
 
 
 def _nothing(_spec: OutputSpec, _place: Place) -> None:
@@ -45,13 +54,13 @@ def _nothing(_spec: OutputSpec, _place: Place) -> None:
 class OutputKind:
     """A row of the table: whether it has a location, how it is opened, and what is checked before that."""
 
-    location: OneOf["none", "optional", "required"]
+    location: OneOf["none", "optional", "required", "target"]
     open: Callable[[OutputSpec, Place], Sink]
     check: Callable[[OutputSpec, Place], object] = _nothing
 
 
 def _batch_text(spec: OutputSpec, place: Place) -> Sink:
-    return BatchText(VIEW_ENCODERS[spec.kind], spec.location or place.stdout)
+    return BatchText(VIEW_ENCODERS[spec.kind], spec.location or place.stdout, place.fence.held)
 
 
 def _live_text(spec: OutputSpec, place: Place) -> Sink:
@@ -60,7 +69,7 @@ def _live_text(spec: OutputSpec, place: Place) -> Sink:
         from substrait_agg.changes.screen import FRAMES, Screen
 
         return Screen(place.stdout, FRAMES[spec.kind])
-    return LiveText(VIEW_ENCODERS[spec.kind], spec.location or place.stdout)
+    return LiveText(VIEW_ENCODERS[spec.kind], spec.location or place.stdout, place.fence.held)
 
 
 def can_draw(stream: TextIO) -> bool:
@@ -77,14 +86,14 @@ def _stream_text(spec: OutputSpec, place: Place) -> Sink:
     if _is_device(spec.location):
         # It takes the lines as they come; it has no end to cut off.
         return StreamText(encode, spec.location.open("w"), owned=True)
-    return AppendText(encode, spec.location, Record.of(place.checkpoint, spec.kind, spec.location))
+    return AppendText(encode, spec.location, _record(spec, spec.location, place))
 
 
 def _check_stream_text(spec: OutputSpec, place: Place) -> None:
     _check_text(spec, place)
     if spec.location is None or _is_device(spec.location):
         return
-    AppendText.check(spec.location, Record.of(place.checkpoint, spec.kind, spec.location))
+    AppendText.check(spec.location, _record(spec, spec.location, place))
 
 
 def _is_device(path: Path) -> bool:
@@ -93,7 +102,7 @@ def _is_device(path: Path) -> bool:
 
 def _check_changes_parquet(spec: OutputSpec, place: Place) -> None:
     folder = _folder(spec)
-    ChangesParquet.check(folder, Record.of(place.checkpoint, spec.kind, folder))
+    ChangesParquet.check(folder, _record(spec, folder, place))
 
 
 def _check_text(spec: OutputSpec, _place: Place) -> None:
@@ -105,11 +114,27 @@ def _check_text(spec: OutputSpec, _place: Place) -> None:
 
 def _changes_parquet(spec: OutputSpec, place: Place) -> Sink:
     folder = _folder(spec)
-    return ChangesParquet(folder, Record.of(place.checkpoint, spec.kind, folder))
+    return ChangesParquet(folder, _record(spec, folder, place))
 
 
-def _view_parquet(spec: OutputSpec, _place: Place) -> Sink:
-    return ViewParquet(_folder(spec))
+def _check_late_parquet(spec: OutputSpec, place: Place) -> None:
+    folder = _folder(spec)
+    LateParquet.check(folder, _record(spec, folder, place))
+
+
+def _late_parquet(spec: OutputSpec, place: Place) -> Sink:
+    folder = _folder(spec)
+    return LateParquet(folder, _record(spec, folder, place))
+
+
+def _view_parquet(spec: OutputSpec, place: Place) -> Sink:
+    return ViewParquet(_folder(spec), place.fence.held)
+
+
+def _spark(spec: OutputSpec, place: Place) -> Sink:
+    if place.writer is None or spec.target is None:
+        raise TypeError("an output of Spark needs a run")
+    return place.writer(spec.target, place)
 
 
 def _none(_spec: OutputSpec, _place: Place) -> Sink:
@@ -133,7 +158,9 @@ OUTPUTS: dict[str, OutputKind] = {
     "stream-json": OutputKind("optional", _stream_text, _check_stream_text),
     "debezium-json": OutputKind("optional", _stream_text, _check_stream_text),
     "changes-parquet": OutputKind("required", _changes_parquet, _check_changes_parquet),
+    "late-parquet": OutputKind("required", _late_parquet, _check_late_parquet),
     "view-parquet": OutputKind("required", _view_parquet, lambda spec, _: _folder(spec)),
+    "spark": OutputKind("target", _spark),
     "none": OutputKind("none", _none),
 }
 
@@ -142,13 +169,15 @@ def parse_output(text: str) -> OutputSpec:
     """Read ``KIND[=LOCATION]``; ``-`` is stdout.
 
     Raises:
-        UsageError: an unknown kind, a location too many or missing.
+        UsageError: an unknown kind, a location too many or missing, a target that cannot be read.
     """
     kind, given, location = text.partition("=")
     if kind not in OUTPUTS:
         message = f"output {kind!r} is not known"
         raise UsageError("OPTION_INVALID", message, help=_kinds_help(), path="--output")
     rule = OUTPUTS[kind].location
+    if rule == "target":
+        return OutputSpec(kind, None, parse_target(location))
     if rule == "required" and location in ("", "-"):
         message = f"output {kind} needs a folder"
         raise UsageError("OPTION_INVALID", message, help=f"write {kind}=DIR", path="--output")
@@ -162,8 +191,12 @@ def _kinds_help() -> str:
     return f"one of {', '.join(OUTPUTS)}"
 
 
-def check_outputs(outputs: Iterable[str | OutputSpec | Sink], checkpoint: str | Path) -> None:
-    """Check that outputs can be opened, before anything is written.
+def check_outputs(
+    outputs: Iterable[str | OutputSpec | Sink],
+    checkpoint: str | Path,
+    metrics: str | Path | None = None,
+) -> None:
+    """Check that outputs can be opened, before anything is written; `metrics` is a file that is none of theirs.
 
     Raises:
         UsageError: OPTION_INVALID, OPTION_CONFLICT, OUTPUT_EXISTS, OUTPUT_NOT_A_FILE, OUTPUT_NOT_A_FOLDER.
@@ -171,6 +204,8 @@ def check_outputs(outputs: Iterable[str | OutputSpec | Sink], checkpoint: str | 
     """
     place = Place(Path(checkpoint), sys.stdout)
     taken: dict[Path, str] = {}
+    if metrics is not None and not _is_device(Path(metrics)):
+        taken[Path(metrics).resolve()] = "metrics"
     for output in outputs:
         if isinstance(output, Sink):
             continue
@@ -183,8 +218,20 @@ def check_outputs(outputs: Iterable[str | OutputSpec | Sink], checkpoint: str | 
             taken[place_taken] = spec.kind
 
 
+def keeps_late(output: str | OutputSpec | Sink) -> bool:
+    """Whether an output takes the rows that are late.
+
+    Raises:
+        UsageError: as `parse_output`.
+    """
+    if isinstance(output, Sink):
+        return output.takes_late
+    spec = parse_output(output) if isinstance(output, str) else output
+    return spec.kind == "late-parquet"
+
+
 def _shared(spec: OutputSpec, other: str) -> UsageError:
-    message = f"outputs {other} and {spec.kind} would overwrite each other"
+    message = f"{other} and {spec.kind} would overwrite each other"
     help = "give each output a location of its own"
     return UsageError("OPTION_CONFLICT", message, help=help, path=str(spec.location))
 

@@ -4,20 +4,38 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from substrait_agg.changes.sinks import Sink
-from substrait_agg.errors import StateRefused, UsageError
+from substrait_agg.commit.fence import OPEN, Fence
+from substrait_agg.errors import CommitConflict, StateRefused, UsageError
 from substrait_agg.metrics.progress import SinkProgress
-
-if TYPE_CHECKING:
-    from substrait_agg.commit import View
 
 MOST_SHOWN = 5
 """A sink that shows every version and is further behind shows the newest: the state of old ones is not kept for ever."""
 
 FIRST_RETRY, LONGEST_RETRY = 0.5, 60.0
 """Seconds until a sink that failed is tried again; twice as long after every failure that follows."""
+
+
+class Readable(Protocol):
+    """What outputs read of `substrait_agg.commit.View`."""
+
+    @property
+    def version(self) -> int:
+        """The newest version."""
+
+    def versions(self) -> list[int]:
+        """All committed versions, ascending."""
+
+    def to_arrow(self, version: int | None = None) -> Any:
+        """The rows of a version, or of the newest."""
+
+    def changes(self, since: int | None = None, until: int | None = None) -> Any:
+        """Changes of the versions after `since` up to `until`."""
+
+    def late(self, since: int | None = None, until: int | None = None) -> Any:
+        """Rows that were late in those versions, by table."""
 
 
 def _never() -> bool:
@@ -32,15 +50,18 @@ class Post:
         name: what it is called in messages and metrics.
         since: the version that the checkpoint had when the run began, None for a new one: a sink that keeps no position
             starts after it.
+        fence: tells whether this run still owns the checkpoint.
     """
 
-    def __init__(self, sink: Sink, name: str, since: int | None) -> None:
+    def __init__(self, sink: Sink, name: str, since: int | None, fence: Fence = OPEN) -> None:
         self.sink = sink
+        self._fence = fence
         self.name = name
         self.error: Exception | None = None
         self._position = sink.position if sink.keeps_position else since
         self._shown = -1 if since is None else since
         self._begun = False
+        self._follows = False
         self._streak = 0
         self._retry_at = 0.0
         self._delivered = self._failures = 0
@@ -48,7 +69,9 @@ class Post:
 
     @property
     def version(self) -> int:
-        """The last version that it has had, -1 before the first."""
+        """The last version that it has had, or was shown where it follows the view; -1 before the first."""
+        if self._follows:
+            return self._shown
         return -1 if self._position is None else self._position
 
     @property
@@ -77,11 +100,12 @@ class Post:
 
         Raises:
             BrokenPipeError: nobody reads the output any more.
+            CommitConflict: another run has taken over, and the output is its.
         """
         began = time.monotonic()
         try:
             work()
-        except BrokenPipeError:
+        except (BrokenPipeError, CommitConflict):
             raise
         except Exception as error:  # noqa: BLE001 - whatever a sink raises, the others go on
             self.error = error
@@ -98,7 +122,7 @@ class Post:
 
     def catch_up(
         self,
-        view: View,
+        view: Readable,
         *,
         show: bool = False,
         progress: Any = None,
@@ -112,25 +136,35 @@ class Post:
             progress: how far the run is, for sinks that tell it.
             stopping: asked between versions whether to stop.
         """
+        shown = self.sink.takes_view and (
+            self.sink.live or (show and self.sink.shows_every_version)
+        )
+        self._follows = shown and not self.sink.takes_changes
         for version in view.versions():
             if self._position is not None and version <= self._position:
                 continue
+            self._fence.check()
             if self.sink.takes_changes:
                 self.sink.deliver(view.changes(since=self._position, until=version), version)
+            if self.sink.takes_late:
+                self.sink.deliver_late(view.late(since=self._position, until=version), version)
             self._position = version
             self._delivered += 1
             if stopping():
                 return
-        if self.sink.takes_view and (self.sink.live or (show and self.sink.shows_every_version)):
+        if shown:
             self._show(view, progress)
 
     def finish(
-        self, view: View, progress: Any = None, stopping: Callable[[], bool] = _never
+        self, view: Readable, progress: Any = None, stopping: Callable[[], bool] = _never
     ) -> None:
         """Deliver what is left, then hand over the view."""
         self.catch_up(view, progress=progress, stopping=stopping)
         if self.sink.takes_view and not stopping():
-            self.sink.finish(view.to_arrow(), view.version)
+            self._fence.check()
+            version = view.version
+            self.sink.finish(view.to_arrow(version), version)
+            self._shown = max(self._shown, version)
 
     def close(self) -> None:
         """Let go of the sink's files; what that fails with is kept, unless something else went wrong before.
@@ -146,7 +180,7 @@ class Post:
             self._failures += 1
             self.error = self.error or error
 
-    def _show(self, view: View, progress: Any) -> None:
+    def _show(self, view: Readable, progress: Any) -> None:
         newest = view.version
         versions = [v for v in view.versions() if v > self._shown]
         if not self.sink.each_version or len(versions) > MOST_SHOWN:
@@ -160,13 +194,15 @@ class Post:
             self._show_version(view, version, newest)
         self._begun = True
 
-    def _show_version(self, view: View, version: int, newest: int) -> None:
+    def _show_version(self, view: Readable, version: int, newest: int) -> None:
         try:
             table = view.to_arrow(version)
         except StateRefused:
             # Its state was swept meanwhile; a newer version shows it all.
+            self._fence.check()
             if version == newest == view.version:
                 raise
         else:
+            self._fence.check()
             self.sink.finish(table, version)
         self._shown = version

@@ -26,6 +26,14 @@ class ChangeFile:
 
 
 @dataclass(frozen=True, slots=True)
+class LateFile:
+    """A file of late rows of a table: its columns that the plan reads, ``__version``, ``__weight``."""
+
+    table: str
+    file: ChangeFile
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorState:
     """Live runs of one operator, newest first for every key: the group tree, the pending tree, the ordered trees.
 
@@ -65,6 +73,8 @@ class Snapshot:
         watermark: no row with an earlier event time is expected, in microseconds since 1970; None: nothing is known.
         sources: how far each source with a watermark is, in the order of the plan document.
         idle: groups whose newest event time is not after this have been forgotten; None: none have.
+        late: files of the rows that were late in this version, where they are kept.
+        attempt: what only this attempt to commit the version has; empty before that.
     """
 
     version: int
@@ -78,6 +88,8 @@ class Snapshot:
     watermark: int | None = None
     sources: tuple[SourceTime, ...] = ()
     idle: int | None = None
+    late: tuple[LateFile, ...] = ()
+    attempt: str = ""
 
     def to_bytes(self) -> bytes:
         """JSON with a checksum over its content."""
@@ -124,7 +136,9 @@ def _from_body(body: dict[str, Any]) -> Snapshot:
     )
     changes = tuple(ChangeFile(**change) for change in body["changes"])
     sources = tuple(_source(source) for source in body["sources"])
-    return replace(Snapshot(**body), operators=operators, changes=changes, sources=sources)
+    late = tuple(LateFile(str(f["table"]), ChangeFile(**f["file"])) for f in body["late"])
+    made = replace(Snapshot(**body), operators=operators, changes=changes)
+    return replace(made, sources=sources, late=late)
 
 
 def _source(body: dict[str, Any]) -> SourceTime:

@@ -1,18 +1,32 @@
 """A checkpoint folder: its plan document, its versions, publishing the next one, sweeping what no version names.
 
 Layout: ``plan.json`` (what is computed), ``snapshots/<version>.json`` (the commits), ``state/`` (runs), ``changes/`` (change
-files), ``spark/`` (Spark's own offsets and commits).
+files), ``spark/`` (Spark's own offsets and commits), ``outputs/`` (how far each output got), ``owners/`` (which run goes on).
 """
 
 from __future__ import annotations
 
 import json
-import re
-from dataclasses import dataclass
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.fence import OPEN, Fence, claim
+from substrait_agg.commit.files import DRAFT, LocalFiles
+from substrait_agg.commit.publishing import committed_by_another, settle, sweep_drafts, writing
+from substrait_agg.commit.retention import (
+    DEFAULT,
+    KEEP_VERSIONS,
+    KEPT,
+    Kept,
+    Retention,
+    state_files,
+    sweep,
+)
+from substrait_agg.commit.settings import SETTINGS, Settings
+from substrait_agg.commit.shapes import OperatorShape
 from substrait_agg.commit.snapshot import (
     FORMAT,
     Snapshot,
@@ -20,11 +34,22 @@ from substrait_agg.commit.snapshot import (
     parse_snapshot,
     snapshot_name,
 )
+from substrait_agg.disk import disk
 from substrait_agg.errors import CommitConflict, StateRefused
+from substrait_agg.notices import notice
+
+__all__ = [
+    "KEEP_VERSIONS",
+    "PLAN",
+    "Checkpoint",
+    "Guarded",
+    "PlanDocument",
+    "ViewColumn",
+    "ViewSort",
+    "state_files",
+]
 
 PLAN = "plan.json"
-KEEP_VERSIONS = 10
-"""Versions whose state is kept, the newest included; change files are kept for all versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +103,7 @@ class PlanDocument:
         watermarks: the columns that have a watermark, ``TABLE.COLUMN``.
         forget: what becomes of the rows shown of idle groups; empty where none are forgotten.
         upserts: of each source of upserts its table, key and order.
+        shapes: per operator what the columns of its state mean; empty in checkpoints that do not tell.
     """
 
     plan: str
@@ -92,6 +118,7 @@ class PlanDocument:
     watermarks: tuple[str, ...] = ()
     forget: str = ""
     upserts: tuple[str, ...] = ()
+    shapes: tuple[OperatorShape, ...] = ()
 
 
 class Checkpoint:
@@ -107,6 +134,18 @@ class Checkpoint:
         self._snapshots = LocalFiles(self.folder / "snapshots")
         self.state = LocalFiles(self.folder / "state")
         self.changes = LocalFiles(self.folder / "changes")
+        self._owners = LocalFiles(self.folder / "owners")
+        self.fence: Fence = OPEN
+
+    @property
+    def root(self) -> LocalFiles:
+        """The documents of the checkpoint."""
+        return self._root
+
+    @property
+    def snapshots(self) -> LocalFiles:
+        """The versions."""
+        return self._snapshots
 
     @property
     def spark_folder(self) -> str:
@@ -127,7 +166,8 @@ class Checkpoint:
             return
         if self.folder.exists() and not self.folder.is_dir():
             raise self._not_a_checkpoint("this is not a folder")
-        if self.folder.is_dir() and any(self.folder.iterdir()):
+        names = disk().names(self.folder, folders=True)
+        if not all(name.startswith(DRAFT) for name in names):
             raise self._not_a_checkpoint("this folder is not empty and holds no checkpoint")
 
     def create(self, document: PlanDocument) -> None:
@@ -138,11 +178,25 @@ class Checkpoint:
                 when the folder was made for something else.
         """
         self.check_usable()
-        for files in (self._root, self._snapshots, self.state, self.changes):
-            files.make()
         body = {"format": FORMAT, "plan": _as_json(document)}
-        if not self._root.publish(PLAN, json.dumps(body, indent=1).encode()):
-            self._check_same(document)
+        with writing(self.folder, "the checkpoint"):
+            # The document comes first: a folder with anything else and without it is not ours.
+            self._root.make()
+            if not self.exists():
+                self._root.publish(PLAN, json.dumps(body, indent=1).encode())
+            for files in (self._snapshots, self.state, self.changes, self._owners):
+                files.make()
+        self._check_same(document)
+
+    def claim(self) -> None:
+        """Take the checkpoint over from whoever has claimed it before: that run stops with a conflict and harms nothing.
+
+        Raises:
+            CommitConflict: CHECKPOINT_BUSY.
+            RunFailed: CHECKPOINT_NOT_WRITTEN.
+        """
+        with writing(self.folder, "its claim"):
+            self.fence = claim(self._owners)
 
     def check(self, document: PlanDocument) -> None:
         """As `create`, without writing anything."""
@@ -254,50 +308,84 @@ class Checkpoint:
         """Commit: before this returns nothing has happened, afterwards everything has.
 
         Raises:
-            CommitConflict: another driver published this version.
+            CommitConflict: another driver published this version, or has taken over.
+            RunFailed: STATE_NOT_SHARED, CHECKPOINT_NOT_WRITTEN: nothing was committed. COMMIT_UNKNOWN: the next run finds out.
         """
-        content = snapshot.to_bytes()
-        if self._snapshots.publish(snapshot_name(snapshot.version), content):
-            return
-        raise CommitConflict(
-            "COMMIT_CONFLICT",
-            f"version {snapshot.version} of this checkpoint was committed by another run",
-            help="let one run at a time use a checkpoint; this one has stopped and changed nothing",
-            path=str(self.folder),
-        )
+        # What tells this attempt from every other, should its outcome have to be found out.
+        content = replace(snapshot, attempt=uuid.uuid4().hex).to_bytes()
+        self.fence.check()
+        with writing(self.folder, f"version {snapshot.version}"):
+            settle(
+                self.state, (run for o in snapshot.operators for run in o.runs), snapshot.version
+            )
+            late = (late.file for late in snapshot.late)
+            settle(self.changes, (*snapshot.changes, *late), snapshot.version)
+            published = self._snapshots.publish(snapshot_name(snapshot.version), content)
+        if not published:
+            raise committed_by_another(self.folder, snapshot.version)
 
-    def sweep(self, newest: Snapshot) -> None:
-        """Delete what failed attempts left behind, and state that only versions before the newest `KEEP_VERSIONS` name.
+    def conflict(self, version: int) -> CommitConflict | None:
+        """What has to be said where making `version` failed because another run has gone on; None where none has."""
+        try:
+            self.fence.check()
+            there = self._snapshots.exists(snapshot_name(version))
+        except CommitConflict as error:
+            return error
+        except OSError:
+            return None
+        return committed_by_another(self.folder, version) if there else None
 
-        Files of versions after the newest are left alone: somebody may be making it.
-        """
-        # Sweeps come every KEEP_VERSIONS versions, so twice as many leave no attempt out.
-        recent = [v for v in self.versions() if v > newest.version - 2 * KEEP_VERSIONS]
-        snapshots = {version: self.snapshot(version) for version in recent}
-        kept = [s for v, s in snapshots.items() if v > newest.version - KEEP_VERSIONS]
-        named = {file for snapshot in kept for file in state_files(snapshot)}
-        for name in self.state.names():
-            version = _version_of(name)
-            if name not in named and version is not None and version <= newest.version:
-                self.state.delete(name)
-        changes = {change.name for snapshot in snapshots.values() for change in snapshot.changes}
-        for name in self.changes.names():
-            if name not in changes and _version_of(name) in snapshots:
+    def tidy(
+        self,
+        newest: Snapshot,
+        served: Iterable[str] = (),
+        *,
+        sweep: bool,
+        retention: Retention = DEFAULT,
+    ) -> None:
+        """Delete change files that have `served`, and `sweep`. What cannot be deleted stays, with a warning."""
+        try:
+            for name in served:
                 self.changes.delete(name)
+            if sweep:
+                self.sweep(newest, retention)
+        except OSError as error:
+            notice(
+                "CHECKPOINT_NOT_SWEPT",
+                f"files that are not needed any more could not be removed: {error}",
+                help="the run goes on; they are removed later",
+                path=str(self.folder),
+            )
 
+    def sweep(self, newest: Snapshot, retention: Retention = DEFAULT) -> None:
+        """Delete what failed attempts left behind, and state of versions that are not to be kept (`retention.sweep`)."""
+        sweep(self, newest, retention)
+        sweep_drafts(self.fence, (self._root, self._snapshots))
 
-def state_files(snapshot: Snapshot) -> set[str]:
-    """Names of the runs that a version needs."""
-    return {file.name for operator in snapshot.operators for file in operator.runs}
+    def kept(self) -> Kept:
+        """What of old versions is still there.
 
+        Raises:
+            StateRefused: STATE_DAMAGED.
+        """
+        return Kept.of(self._root.read(KEPT)) if self._root.exists(KEPT) else Kept()
 
-_VERSIONED = re.compile(r"(?:[a-z]+\d*-\d+-)?(\d{12})-")
+    def keep(self, kept: Kept) -> None:
+        """Note what of old versions is still there; before the rest is deleted."""
+        self._root.replace(KEPT, kept.to_bytes())
 
+    def settings(self) -> Settings:
+        """What is set for the next runs.
 
-def _version_of(name: str) -> int | None:
-    """The version for which a run or a change file was written, None of a file that is not ours."""
-    found = _VERSIONED.match(name)
-    return int(found.group(1)) if found else None
+        Raises:
+            StateRefused: STATE_DAMAGED.
+        """
+        there = self._root.exists(SETTINGS)
+        return Settings.of(self._root.read(SETTINGS)) if there else Settings()
+
+    def set(self, settings: Settings) -> None:
+        """Set something for the next runs."""
+        self._root.replace(SETTINGS, settings.to_bytes())
 
 
 def _listed(given: str | tuple[str, ...]) -> str:
@@ -331,6 +419,7 @@ def _as_json(document: PlanDocument) -> dict[str, Any]:
         "watermarks": list(document.watermarks),
         "forget": document.forget,
         "upserts": list(document.upserts),
+        "shapes": [shape.to_dict() for shape in document.shapes],
     }
 
 
@@ -350,4 +439,5 @@ def _document(body: dict[str, Any]) -> PlanDocument:
         watermarks=tuple(str(label) for label in body.get("watermarks", ())),
         forget=str(body.get("forget", "")),
         upserts=tuple(str(text) for text in body.get("upserts", ())),
+        shapes=tuple(OperatorShape.of(shape) for shape in body.get("shapes", ())),
     )

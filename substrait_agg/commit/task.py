@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -20,15 +20,16 @@ from substrait_agg.commit.counters import TaskCounters
 from substrait_agg.commit.files import LocalFiles
 from substrait_agg.commit.passes import write_joined
 from substrait_agg.commit.ranges import sort_hash
+from substrait_agg.commit.slices import complete, seed_rows, with_key_types
 from substrait_agg.commit.snapshot import ChangeFile
 from substrait_agg.errors import RunFailed
 from substrait_agg.operator.delta import decimal_overflow
 from substrait_agg.operator.emission import ALL, Emission, due, most_due, pending_schema
 from substrait_agg.operator.latest import latest_step
 from substrait_agg.operator.leaving import closed_schema, most_leaving, to_look_at
-from substrait_agg.operator.names import POSITION, ROWS, WEIGHT
+from substrait_agg.operator.names import ROWS
 from substrait_agg.operator.session import drop_rows, finished_rows, session_step
-from substrait_agg.operator.spec import OperatorSpec, TreeSpec
+from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.operator.split import split_rows
 from substrait_agg.operator.step import State, StepResult, step
 from substrait_agg.state.entries import Entries
@@ -317,13 +318,13 @@ class _Task:
                 plan.spec.guard < 0 and plan.spec.latest is None
             ):  # else only the rows that count are split
                 rows = split_rows(rows, plan.spec)
-            return self._counting(_with_key_types(rows, plan.spec), np.ones(len(hashes), np.int64))
+            return self._counting(with_key_types(rows, plan.spec), np.ones(len(hashes), np.int64))
         counted = batch.column(ROWS if plan.spec.weight != "one" else "w_0")
         self._counters["input_rows"] += pc.sum(counted).as_py() or 0
         checked = self._hashed(batch, hashes)
         if decimal_overflow(checked, plan.spec):
             raise _Retry(misplaced=False, overflow=True)
-        return self._counting(_with_key_types(checked, plan.spec), counted)
+        return self._counting(with_key_types(checked, plan.spec), counted)
 
     def _counting(self, batch: pa.RecordBatch, rows: Any) -> pa.RecordBatch:
         """The delta rows with the input rows that each stands for, where that decides what is emitted."""
@@ -348,12 +349,12 @@ class _Task:
         parts += [rows for rows in leave if rows.num_rows]
         seeds = [(h, index) for h, index in plan.seeds if low <= h <= high]
         if seeds:
-            parts.append(_seed_rows(seeds, plan.spec))
+            parts.append(seed_rows(seeds, plan.spec))
         if parts:
             whole = pa.concat_tables(parts, promote_options="default")
             if not plan.emission.all and ROWS not in whole.column_names:
                 whole = whole.append_column(ROWS, pa.nulls(whole.num_rows, pa.int64()))
-            yield _complete(whole, plan.spec) if plan.spec.latest is None else whole
+            yield complete(whole, plan.spec) if plan.spec.latest is None else whole
 
     def _merged(
         self,
@@ -413,59 +414,3 @@ class _Task:
         writer = self._pending_writer()
         tree.merge(writer, bottom=span.bottom, low=span.low, high=span.high)
         return writer.close()
-
-
-def _with_key_types(batch: pa.RecordBatch, spec: OperatorSpec) -> pa.RecordBatch:
-    for i, wanted in enumerate(spec.keys):
-        ordinal = batch.schema.get_field_index(f"k{i}")
-        column = batch.column(ordinal)
-        if column.type != wanted:
-            batch = batch.set_column(ordinal, f"k{i}", column.cast(wanted))
-    return batch
-
-
-def _seed_rows(seeds: Sequence[tuple[int, int]], spec: OperatorSpec) -> pa.Table:
-    """The rows of groups that are always shown: keys are null but for the set index."""
-    columns = {"hash": pa.array([h for h, _ in seeds], pa.uint64())}
-    for i, type_ in enumerate(spec.keys):
-        columns[f"k{i}"] = pa.nulls(len(seeds), type_)
-    if spec.keys:
-        columns[f"k{len(spec.keys) - 1}"] = pa.array([i for _, i in seeds], spec.keys[-1])
-    return pa.table(columns)
-
-
-def _complete(table: pa.Table, spec: OperatorSpec) -> pa.Table:
-    """The table with every column that a step reads; those missing add nothing."""
-    wanted = ["w_0"]
-    for i, accumulator in enumerate(spec.accumulators):
-        if accumulator.tree >= 0:
-            continue
-        wanted += [f"b{i}"] if accumulator.floating else []
-        if not any(n == f"a{i}" or n.startswith(f"a{i}_") for n in table.column_names):
-            wanted += (
-                [f"a{i}_0_0", f"a{i}_1_0", f"a{i}_2_0"]
-                if accumulator.kind == "decimal"
-                else [f"a{i}_0"]
-            )
-    for name in wanted:
-        if name not in table.column_names:
-            table = table.append_column(name, pa.nulls(table.num_rows, pa.int64()))
-    if spec.trees and WEIGHT not in table.column_names:
-        table = table.append_column(WEIGHT, pa.nulls(table.num_rows, pa.int64()))
-        if spec.by_arrival:
-            table = table.append_column(POSITION, pa.nulls(table.num_rows, pa.int64()))
-        for tree in spec.trees:
-            if tree.follows is None:
-                table = _with_arguments(table, tree)
-    return table
-
-
-def _with_arguments(table: pa.Table, tree: TreeSpec) -> pa.Table:
-    for argument, component in zip(tree.arguments, tree.layout.components, strict=True):
-        if f"x{argument}" not in table.column_names:
-            type_ = pa.list_(component.type) if tree.elements else component.type
-            table = table.append_column(f"x{argument}", pa.nulls(table.num_rows, type_))
-    if tree.present >= 0 and f"x{tree.present}" not in table.column_names:
-        nulls = pa.nulls(table.num_rows, pa.bool_())
-        table = table.append_column(f"x{tree.present}", nulls)
-    return table

@@ -16,7 +16,7 @@ from substrait_agg.commit.change_writer import VERSION
 from substrait_agg.commit.origin import Origin
 from substrait_agg.commit.quarantine import side_by_side, waiting_rows
 from substrait_agg.commit.snapshot import ChangeFile, OperatorState, Snapshot, damaged
-from substrait_agg.commit.store import KEEP_VERSIONS, Checkpoint, ViewSort
+from substrait_agg.commit.store import Checkpoint, ViewSort
 from substrait_agg.errors import StateRefused
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.state.rows import nested_bytes
@@ -78,6 +78,14 @@ class View:
         snapshot = self._snapshot(version)
         if snapshot is None:
             return self._schema.empty_table()
+        try:
+            return self._rows_at(snapshot)
+        except StateRefused:
+            # A run beside this reader may have swept the version meanwhile.
+            self._check_kept(snapshot.version)
+            raise
+
+    def _rows_at(self, snapshot: Snapshot) -> pa.Table:
         state = snapshot.operators[-1]
         rows = [
             self._shown(part) for files in (state.group, state.closed) for part in self._rows(files)
@@ -94,15 +102,19 @@ class View:
         if version is None:
             return self._checkpoint.latest()
         snapshot = self._checkpoint.snapshot(version)
-        if version <= self.version - KEEP_VERSIONS:
-            raise StateRefused(
-                "VERSION_EXPIRED",
-                f"the state of version {version} is no longer kept"
-                f" (the newest {KEEP_VERSIONS} versions are)",
-                help="add up the changes of the versions up to it instead",
-                path=str(self._checkpoint.folder),
-            )
+        self._check_kept(version)
         return snapshot
+
+    def _check_kept(self, version: int) -> None:
+        first = self._checkpoint.kept().state_from
+        if version >= first:
+            return
+        raise StateRefused(
+            "VERSION_EXPIRED",
+            f"the state of version {version} is no longer kept (that of version {first} and newer ones is)",
+            help="add up the changes of the versions up to it instead; --keep-versions of run keeps more",
+            path=str(self._checkpoint.folder),
+        )
 
     def _shown(self, rows: pa.Table) -> pa.Table:
         weights = rows.column("shown").to_numpy()
@@ -118,9 +130,10 @@ class View:
             schema's metadata says which columns are the key of a row (`commit.origin`).
 
         Raises:
-            StateRefused: VERSION_UNKNOWN, STATE_DAMAGED.
+            StateRefused: VERSION_UNKNOWN, CHANGES_EXPIRED, STATE_DAMAGED.
         """
         known = self.versions()
+        self._check_changes(known, since)
         for wanted in (since, until):
             if wanted is not None and wanted not in known and wanted != -1:
                 self._checkpoint.snapshot(wanted)
@@ -134,6 +147,38 @@ class View:
         table = pa.concat_tables([schema.empty_table(), *(_named(p, schema) for p in parts)])
         later = np.lexsort([table.column(WEIGHT).to_numpy() > 0, table.column(VERSION).to_numpy()])
         return table.take(pa.array(later)).replace_schema_metadata(self._origin(snapshots))
+
+    def _check_changes(self, known: list[int], since: int | None) -> None:
+        """Refuse to leave out changes that were vacuumed: the rest would not add up to the view."""
+        first = known[0] if known else 0
+        if first == 0 or (since is not None and since >= first - 1):
+            return
+        raise StateRefused(
+            "CHANGES_EXPIRED",
+            f"the changes of versions before {first} are no longer kept",
+            help=f"ask for those after version {first - 1}, or later; the view itself is whole",
+            path=str(self._checkpoint.folder),
+        )
+
+    def late(self, since: int | None = None, until: int | None = None) -> dict[str, pa.Table]:
+        """Rows that were late in the versions after `since` up to `until` (all when None), where runs keep them.
+
+        Returns:
+            By table the columns that the plan reads of it, ``__version`` (the one that left the row out) and
+            ``__weight`` (int64). A row that was late for several aggregates is there once for each.
+
+        Raises:
+            StateRefused: STATE_DAMAGED.
+        """
+        tables: dict[str, list[pa.Table]] = {}
+        for version in self.versions():
+            if (since is None or version > since) and (until is None or version <= until):
+                for late in self._checkpoint.snapshot(version).late:
+                    tables.setdefault(late.table, []).append(self._read(late.file))
+        return {
+            table: pa.concat_tables(parts, promote_options="default")
+            for table, parts in tables.items()
+        }
 
     def _origin(self, snapshots: list[Snapshot]) -> dict[bytes, bytes]:
         place = {c.source: i for i, c in reversed(tuple(enumerate(self._document.columns)))}

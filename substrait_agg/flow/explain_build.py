@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from substrait_agg.bind.bound import BoundMeasure
 from substrait_agg.flow.explain_groups import groups_of
@@ -57,7 +58,10 @@ def build(flow: Flow) -> ExplainedPlan:
     operators: list[Operator] = []
     last = shown_operators(flow)
     for node in flow.operators:
-        below = [o.groups for o in operators]
+        # Those that tell sessions give as many rows as they get, not one per group.
+        below = [
+            replace(o.groups, bound=None) if o.kind == "sessions" else o.groups for o in operators
+        ]
         operators.append(_operator(node, names, below, by_policy=node.id in last))
     view = _view(flow, names[-1].output)
     return ExplainedPlan(flow.fingerprint, view, tuple(operators), tuple(after(view)))
@@ -113,6 +117,8 @@ def _operator(
 def _kind(node: AggregateNode) -> OperatorKind:
     if node.multiset:
         return "rows of the view"
+    if node.session:
+        return "sessions"
     return "aggregate" if node.measures else "distinct rows"
 
 

@@ -94,6 +94,7 @@ def names_of(flow: Flow) -> tuple[NodeNames, ...]:
         outputs = [n.output for n in made]
         inputs = input_names(node, outputs)
         found = [_named(key, inputs, f"op{node.id}.k{i}") for i, key in enumerate(node.keys)]
+        found += _told(node, inputs)
         found += [
             short(call_text(m, inputs), f"op{node.id}.m{i}") for i, m in enumerate(node.measures)
         ]
@@ -102,6 +103,15 @@ def names_of(flow: Flow) -> tuple[NodeNames, ...]:
             found += [say(value, inputs) for value, _ in kept if value is not None]
         made.append(NodeNames(inputs, (*found, *(["grouping set"] if node.sets else []))))
     return tuple(made)
+
+
+def _told(node: AggregateNode, inputs: Names) -> list[str]:
+    """Names of what an operator that tells sessions gives behind its keys: the session, and what goes on with each row."""
+    if node.session is None:
+        return []
+    values = [value for value, _ in node.arguments[1:] if value is not None]
+    calls = (node.session.call, *values)
+    return [_named(e, inputs, f"op{node.id}.v{i}") for i, e in enumerate(calls)]
 
 
 def input_names(node: AggregateNode, outputs: Sequence[Names]) -> Names:

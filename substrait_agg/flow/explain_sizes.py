@@ -50,8 +50,9 @@ def group_size(node: AggregateNode, names: Sequence[str]) -> Size:
     fixed = sum(a.digits for a in node.accumulators if not a.floating) + COUNT_DIGITS
     bits = HASH_BITS + DEAD_BITS + SHOWN_BITS + fixed * DIGIT_BITS
     bits += sum(POWER_BITS + OFFSET_BITS for a in node.accumulators if a.floating)
-    bits += sum(map(type_bits, node.types)) + (CHAIN_BITS if node.trees else 0)
-    varies = [n for n, t in zip(names, node.types, strict=True) if not is_fixed(t)]
+    stored = node.key_types if node.session else node.types
+    bits += sum(map(type_bits, stored)) + (CHAIN_BITS if node.trees else 0)
+    varies = [n for n, t in zip(names, stored, strict=not node.session) if not is_fixed(t)]
     varies += [f"digits of a{i}" for i, a in enumerate(node.accumulators) if a.floating]
     for ordinal, side in _ends(node):
         types = component_types(node, node.trees[ordinal])

@@ -147,6 +147,8 @@ def _component(component: TreeComponent, node: AggregateNode, names: Names, *, n
 def _use(ordinal: int, node: AggregateNode, readers: tuple[int, ...]) -> str:
     if readers:
         return measures_text(readers)
+    if node.session:
+        return "to tell sessions" + (" and early retractions" if ordinal == node.guard else "")
     if ordinal == node.guard:
         return "to tell early retractions"
     if node.trees[ordinal].follows is not None:

@@ -36,6 +36,7 @@ EARLY: dict[str, str] = {
 
 REPLACE = "retract the row last emitted, insert the new one, where they differ"
 BY_POLICY = f"for the groups that the emission policy lets through, by default all: {REPLACE}"
+SESSIONS = "retract the rows of sessions whose bounds moved, insert them with the new ones; pass the other rows on"
 ADJUST = "insert or retract each row as often as its number has changed"
 
 
@@ -97,8 +98,14 @@ def _words(node: AggregateNode, keys: tuple[Key, ...], *, by_policy: bool) -> Ma
         "saved": "touched groups and changed values as new sorted runs"
         if node.trees
         else "the touched groups as a new sorted run",
-        "emit": ADJUST if node.multiset else BY_POLICY if by_policy else REPLACE,
+        "emit": _emitted(node, by_policy=by_policy),
     }
+
+
+def _emitted(node: AggregateNode, *, by_policy: bool) -> str:
+    if node.session:
+        return SESSIONS
+    return ADJUST if node.multiset else BY_POLICY if by_policy else REPLACE
 
 
 def after(view: View) -> Iterator[RunStep]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
-OperatorKind = OneOf["aggregate", "distinct rows", "rows of the view"]
+OperatorKind = OneOf["aggregate", "distinct rows", "rows of the view", "sessions"]
 InputKind = OneOf["table", "rows", "operator"]
 Place = OneOf["spark", "operator", "driver", "reader"]
 """Where a step runs: as Spark expressions; in the Python task of a hash range; on the driver; in whatever reads the view."""

@@ -30,6 +30,7 @@ from substrait_agg.flow.graph import (
     RowsOrigin,
     TableOrigin,
 )
+from substrait_agg.flow.hopping import row_keys
 from substrait_agg.flow.measures import share
 from substrait_agg.flow.sessions import is_session, moved_measure, over, over_sessions, session_node
 from substrait_agg.flow.upserts import Upserts, with_upserts
@@ -94,7 +95,9 @@ class _Lowering:
         weight = "any" if early == "quarantine" else weight
         keys = tuple(renumber(k, places) for k in relation.keys)
         several = len(relation.sets) > 1
-        shared = share(moved, weight, guarded=early != "carry", keys=keys if several else ())
+        shared = share(
+            moved, weight, guarded=early != "carry", keys=row_keys(keys) if several else ()
+        )
         node = AggregateNode(
             id=len(self.operators),
             inputs=inputs,

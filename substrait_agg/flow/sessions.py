@@ -85,8 +85,7 @@ def session_node(
         accumulators=tree_counters(0),
         reads=(),
         types=(*(k.type for k in others), call.type, *(c.type for c in columns)),
-        # What is finished is taken out as rows of weight below zero.
-        weight="any" if early == "quarantine" or weight == "any" else "sign",
+        weight="any" if early == "quarantine" else weight,
         multiset=False,
         path=relation.path,
         early=early,

@@ -91,10 +91,14 @@ class _Appended:
     """A line of JSON per version, each in one piece; a line that a kill or a full disk cut off is ended first."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._torn = path.is_file() and _is_torn(path)
         self._file: FileIO | None = None
-        if str(path) != STDOUT:
+        if path.exists():
             self._file = path.open("ab", buffering=0)
+        elif str(path) != STDOUT:
+            # Nothing is left behind by a run that does not start.
+            _check_folder(path)
         self._before: Progress | None = None
 
     def write(self, progress: Progress, *, version: bool) -> None:
@@ -103,10 +107,12 @@ class _Appended:
             return
         before, self._before = self._before, progress
         line = metrics_line(progress, before)
-        if self._file is None:
+        if str(self._path) == STDOUT:
             sys.stdout.write(line)
             sys.stdout.flush()
             return
+        if self._file is None:
+            self._file = self._path.open("ab", buffering=0)
         content = (("\n" if self._torn else "") + line).encode()
         written = self._file.write(content)
         self._torn = written != len(content)
@@ -126,6 +132,13 @@ def _is_torn(path: Path) -> bool:
         return file.read(1) not in (b"", b"\n")
 
 
+def _check_folder(path: Path) -> None:
+    """Raise what making a file there would."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(handle)
+    Path(name).unlink()
+
+
 class _Replaced:
     """Prometheus text; a reader sees the old file or the new one, never a part."""
 
@@ -134,9 +147,7 @@ class _Replaced:
         if path.is_dir():
             raise IsADirectoryError(None, "is a directory", str(path))
         # What is there stays until the first version is committed.
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        os.close(handle)
-        Path(name).unlink()
+        _check_folder(path)
 
     def write(self, progress: Progress, *, version: bool) -> None:
         """Replace the file; it need not survive a loss of power, so nothing is waited for."""

@@ -11,7 +11,7 @@ Under ``quarantine`` a row counts only as often as its weight is above zero, so 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -252,7 +252,10 @@ def _taken_out(spec: OperatorSpec, state: State, entries: Entries, rows: Indices
     payload = take(entries.payload, rows)
     columns |= {f"x{i}": p for i, p in enumerate(payload)}
     batch = pa.RecordBatch.from_pydict({**columns, WEIGHT: -entries.weights[rows]})
-    return pa.Table.from_batches([split_rows(batch, spec) if spec.guard < 0 else batch])
+    if spec.guard < 0:
+        # Weights below zero come here also where all that comes in is inserted.
+        batch = split_rows(batch, replace(spec, weight="sign"))
+    return pa.Table.from_batches([batch])
 
 
 def _keys_of(

@@ -117,6 +117,7 @@ def stored_rows(
     columns = [
         pa.array(groups.hashes), pa.array(dead), *groups.keys, fixed, *floats, pa.array(shown), *values,
         *([pa.array(chains)] if spec.trees else []), *(p for end in ends for p in end.payload),
-        *([] if time is None else [pa.array(time)]),
+        # A group of which nothing is left is not remembered, whether or not a merge has dropped its row.
+        *([] if time is None else [pa.array(np.where(dead, NEVER, time))]),
     ]  # fmt: skip
     return pa.Table.from_arrays(columns, schema=spec.layout.schema)

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import reduce
+from typing import Concatenate, ParamSpec
 
 from pyspark.sql import DataFrame, SparkSession
 
-from substrait_agg.commit.snapshot import ChangeFile, OperatorState, Snapshot
-from substrait_agg.commit.store import KEEP_VERSIONS, Checkpoint
-from substrait_agg.errors import StateRefused
+from substrait_agg.commit.retention import DEFAULT, Retention
+from substrait_agg.commit.snapshot import ChangeFile, LateFile, OperatorState, Snapshot
+from substrait_agg.commit.store import Checkpoint
+from substrait_agg.errors import CommitConflict, StateRefused
 from substrait_agg.flow.graph import AggregateNode, Flow, OperatorOrigin, shown_operators
 from substrait_agg.metrics import Progress
 from substrait_agg.metrics.progress import END_OF_INPUT
@@ -24,10 +26,31 @@ from substrait_agg.spark.event_state import BatchTimes, EventOptions, EventState
 from substrait_agg.spark.inputs import Frames, operator_changes
 from substrait_agg.spark.job import Care, Job, JobResult, run_job
 from substrait_agg.spark.late import Lateness, Part
+from substrait_agg.spark.late_files import write_late
 from substrait_agg.spark.seeds import seeds
 from substrait_agg.state.tree import Tree
 
 FIRST_BATCH = -1
+
+P = ParamSpec("P")
+
+
+def _alone(
+    method: Callable[Concatenate[Batches, P], None],
+) -> Callable[Concatenate[Batches, P], None]:
+    """What fails because another run has gone on and swept away what this one needs is a conflict, not damage."""
+
+    def checked(self: Batches, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            method(self, *args, **kwargs)
+        except Exception as error:
+            conflict = self.conflict()
+            if conflict is None or isinstance(error, CommitConflict):
+                raise
+            raise conflict from error
+
+    checked.__doc__ = method.__doc__
+    return checked
 
 
 class Batches:
@@ -41,6 +64,7 @@ class Batches:
         policy: when the groups that the view shows are emitted.
         events: the sources with a watermark, and for how long groups are remembered.
         clock: gives the instant, in microseconds since 1970.
+        retention: which versions keep their state.
     """
 
     def __init__(
@@ -52,12 +76,14 @@ class Batches:
         policy: EmitPolicy = EVERY_BATCH,
         events: EventOptions = EventOptions(),  # noqa: B008 - it is frozen
         clock: Callable[[], int] = lambda: time.time_ns() // 1000,
+        retention: Retention = DEFAULT,
     ) -> None:
         self._flow = flow
         self._checkpoint = checkpoint
         self._partitions = partitions
         self._committed = committed
         self._policy = policy
+        self._retention = retention
         self.clock = clock
         self._shown = shown_operators(flow)
         self._specs: list[OperatorSpec] = [operator_spec(node) for node in flow.operators]
@@ -71,7 +97,7 @@ class Batches:
         self._tally = Tally()
         self.progress = at_start(self._last, flow.fingerprint, str(checkpoint.folder))
         if self._last is not None:
-            checkpoint.sweep(self._last)
+            checkpoint.tidy(self._last, sweep=True, retention=retention)
 
     @property
     def last(self) -> Snapshot | None:
@@ -81,6 +107,10 @@ class Batches:
     @property
     def _next(self) -> int:
         return self._last.version + 1 if self._last is not None else 0
+
+    def conflict(self) -> CommitConflict | None:
+        """Why the next version cannot be made: another run has gone on; None where none has."""
+        return self._checkpoint.conflict(self._next)
 
     @property
     def waits(self) -> bool:
@@ -109,6 +139,7 @@ class Batches:
         """How far event time is at the newest version."""
         return EventState.at(self._events, self._last)
 
+    @_alone
     def run(
         self,
         spark: SparkSession,
@@ -138,11 +169,15 @@ class Batches:
         results = self._computed(spark, frames, self._rules(replace(emission, instant=instant)))
         before = self.event_state
         after = before if times is None else before.after(times.heard(), instant)
-        between = self._parts
+        parts = [p for p in (*(times.parts if times else ()), *self._parts) if p.late()]
         results = self._settled(spark, results, before, after, now)
-        late = 0 if times is None else times.late() + sum(part.late() for part in between)
-        self._commit(results, query, batch, Moved(after, late))
+        files: tuple[LateFile, ...] = ()
+        if self._events.keep_late and parts:
+            files = write_late(parts, self._checkpoint.changes, self._next)
+        late = sum(part.late() for part in parts)
+        self._commit(results, query, batch, Moved(after, late, files))
 
+    @_alone
     def advance(self, spark: SparkSession) -> None:
         """Let time pass without rows: sources fall idle, groups are forgotten; a version if that moves anything.
 
@@ -194,6 +229,7 @@ class Batches:
         all_ = replace(ALL, now=emission.now, instant=emission.instant)
         return [emission if node.id in self._shown else all_ for node in self._flow.operators]
 
+    @_alone
     def emit_waiting(self, spark: SparkSession, *, all: bool) -> None:
         """Emit groups that wait, without new rows: all of them, or those whose time has come; a version if there are any.
 
@@ -212,9 +248,9 @@ class Batches:
             self._commit(results, last.query, last.batch, Moved(self.event_state))
 
     def end(self, spark: SparkSession) -> None:
-        """The bounded input has come to its end: everything that waits is emitted, and no row is expected any more.
+        """The input has come to its end, and so has all waiting: no row is expected any more.
 
-        The committed watermark stays where it is, so that a run which goes on with newer rows does not take them for late.
+        The watermark that is committed stays where it is: a run that goes on finds new rows no later than they are.
 
         Raises:
             RunFailed: nothing was committed.
@@ -222,9 +258,9 @@ class Batches:
         """
         self._ended = bool(self._events.sources)
         self.emit_waiting(spark, all=True)
-        self.progress = self._reached(self.progress)
+        self.progress = self._at_end(self.progress)
 
-    def _reached(self, progress: Progress) -> Progress:
+    def _at_end(self, progress: Progress) -> Progress:
         return replace(progress, watermark=END_OF_INPUT) if self._ended else progress
 
     def due(self) -> int | None:
@@ -344,17 +380,17 @@ class Batches:
             watermark=moved.state.watermark,
             sources=moved.state.sources,
             idle=moved.state.idle,
+            late=moved.files,
         )
 
     def _tidy(self, results: list[JobResult], snapshot: Snapshot) -> None:
         # Changes between operators have served; everything else that no kept version names goes now and then.
-        for change in _changes(results[:-1]):
-            self._checkpoint.changes.delete(change.name)
-        if snapshot.version % KEEP_VERSIONS == 0:
-            self._checkpoint.sweep(snapshot)
+        served = (change.name for change in _changes(results[:-1]))
+        due = self._retention.due(snapshot.version)
+        self._checkpoint.tidy(snapshot, served, sweep=due, retention=self._retention)
 
     def _note(self, snapshot: Snapshot) -> None:
-        self.progress = self._reached(self._tally.after(self.progress, snapshot))
+        self.progress = self._at_end(self._tally.after(self.progress, snapshot))
         self._committed(self.progress)
 
 

@@ -21,7 +21,7 @@ from substrait_agg.spark.branches import apply_steps, prepare
 from substrait_agg.spark.event_sources import EventSource, Table
 from substrait_agg.spark.heard import EventTimes
 from substrait_agg.spark.inputs import Frames, Source, table_origins, tagged, untagged, written_rows
-from substrait_agg.spark.late import Lateness, Part, micros
+from substrait_agg.spark.late import Lateness, Origin, Part, micros
 from substrait_agg.spark.schema import column_name
 from substrait_agg.spark.sources import open_source
 
@@ -33,13 +33,13 @@ class BatchRows:
     Attributes:
         frames: prepared rows by operator id, without those that are late.
         heard: gives the event times of each source with a watermark.
-        late: gives how many rows were late.
+        parts: the same rows by branch, which know how many of them were late.
         kept: what was kept of the batch, to be let go of; None where nothing was.
     """
 
     frames: Frames
     heard: Callable[[], tuple[Heard, ...]]
-    late: Callable[[], int]
+    parts: tuple[Part, ...]
     kept: DataFrame | None = None
 
 
@@ -116,16 +116,20 @@ class EventInputs:
         split = untagged(times.rows, range(len(self._streaming)))
         tables = {table: split[i] for i, table in enumerate(self._streaming)}
         parts = [
-            Part(node, branch, self._of_branch(tables[origin.table], origin), lateness[node.id])
+            Part(
+                node,
+                branch,
+                self._of_branch(tables[origin.table], origin),
+                lateness[node.id],
+                Origin(".".join(origin.table), origin.names),
+            )
             for node, branch, origin in uses
         ]
         frames: dict[int, DataFrame] = {}
         for part in parts:
             held = frames.get(part.node.id)
             frames[part.node.id] = part.prepared if held is None else held.unionAll(part.prepared)
-        return BatchRows(
-            frames, times.heard, lambda: sum(p.late() for p in parts), rows if shared else None
-        )
+        return BatchRows(frames, times.heard, tuple(parts), rows if shared else None)
 
     def _of_branch(self, frame: DataFrame, origin: TableOrigin) -> DataFrame:
         """The columns of a table that a branch reads, in its order, and those that travel."""
@@ -134,7 +138,7 @@ class EventInputs:
             F.col(column_name(names.index(name))).alias(column_name(i))
             for i, name in enumerate(origin.names)
         ]
-        fields = 0 if origin.keyed is None else len(origin.keyed.paths)
+        fields = 0 if origin.keyed is None else origin.keyed.extra
         chosen += [
             F.col(column_name(len(names) + i)).alias(column_name(len(origin.names) + i))
             for i in range(fields)

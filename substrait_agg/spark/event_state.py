@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from substrait_agg.commit.snapshot import Snapshot
+from substrait_agg.commit.snapshot import LateFile, Snapshot
 from substrait_agg.flow.graph import AggregateNode, Flow
 from substrait_agg.operator.completeness import Limit
 from substrait_agg.operator.emission import Emission
@@ -20,15 +20,22 @@ from substrait_agg.operator.watermarks import (
     watermark_of,
 )
 from substrait_agg.spark.event_sources import EventSource
-from substrait_agg.spark.late import Lateness
+from substrait_agg.spark.late import Lateness, Part
 
 
 @dataclass(frozen=True, slots=True)
 class EventOptions:
-    """The sources with a watermark, and for how long groups are remembered."""
+    """What a run was told about time.
+
+    Attributes:
+        sources: the sources with a watermark.
+        ttl: for how long groups are remembered; None: for ever.
+        keep_late: late rows are kept beside the changes.
+    """
 
     sources: tuple[EventSource, ...] = ()
     ttl: Ttl | None = None
+    keep_late: bool = False
 
     @property
     def rules(self) -> tuple[WatermarkRule, ...]:
@@ -145,17 +152,18 @@ class BatchTimes:
     Attributes:
         instant: when it was planned, microseconds since 1970: the same however often it is computed.
         heard: gives the event times of each source with a watermark, once the batch has been read.
-        late: gives how many of its rows were late.
+        parts: its rows by branch, which know how many of them were late.
     """
 
     instant: int
-    heard: Callable[[], Sequence[Heard]]
-    late: Callable[[], int]
+    heard: Callable[[], Sequence[Heard]] = tuple
+    parts: tuple[Part, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """How far event time is after a version, and how many of its rows were late."""
+    """How far event time is after a version, how many of its rows were late, and where they are kept."""
 
     state: EventState
     late: int = 0
+    files: tuple[LateFile, ...] = ()

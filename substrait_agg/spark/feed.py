@@ -42,7 +42,7 @@ class PlainFeed:
         shared = len(self._operators) > 1
         rows = frame.persist() if shared else frame
         try:
-            yield Batch(untagged(rows, self._operators), BatchTimes(instant, tuple, lambda: 0))
+            yield Batch(untagged(rows, self._operators), BatchTimes(instant))
         finally:
             if shared:
                 rows.unpersist()
@@ -68,7 +68,7 @@ class EventFeed:
         """The rows of a micro-batch, without those that are late after the version before."""
         rows = self._inputs.batch(frame, self._flow, state.lateness(self._flow))
         try:
-            yield Batch(rows.frames, BatchTimes(instant, rows.heard, rows.late))
+            yield Batch(rows.frames, BatchTimes(instant, rows.heard, rows.parts))
         finally:
             if rows.kept is not None:
                 rows.kept.unpersist()

@@ -18,12 +18,15 @@ class Place:
         path: folder or glob to stream from.
         only_file: glob for the name of the one file that is meant, empty for all.
         files: data files there now, in order of path.
+        load_paths: what a reader that is no stream loads.
+        modified: when each of the files was modified, in milliseconds since 1970.
     """
 
     path: str
     only_file: str
     files: tuple[str, ...]
     load_paths: list[str]
+    modified: tuple[int, ...] = ()
 
     @property
     def first_file(self) -> list[str]:
@@ -42,17 +45,21 @@ def _is_data(path: Any, root_parts: int) -> bool:
     return not any(p.startswith(".") or (p.startswith("_") and "=" not in p) for p in parts)
 
 
-def _files_below(system: Any, status: Any) -> list[str]:
+def _files_below(system: Any, status: Any) -> list[tuple[str, int]]:
     path = status.getPath()
     if not status.isDirectory():
-        return [str(path.toString())] if status.getLen() > 0 else []
+        return [_file(status)] if status.getLen() > 0 else []
     depth = len(str(path.toUri().getPath()).rstrip("/").split("/"))
     found, listing = [], system.listFiles(path, True)
     while listing.hasNext():
         entry = listing.next()
         if entry.getLen() > 0 and _is_data(entry.getPath(), depth):
-            found.append(str(entry.getPath().toString()))
+            found.append(_file(entry))
     return found
+
+
+def _file(status: Any) -> tuple[str, int]:
+    return str(status.getPath().toString()), int(status.getModificationTime())
 
 
 def exists(spark: SparkSession, uri: str) -> bool:
@@ -74,11 +81,17 @@ def look_up(spark: SparkSession, location: str) -> Place | None:
     statuses = list(system.globStatus(path) or [])
     if not statuses:
         return None
-    files = tuple(sorted(f for status in statuses for f in _files_below(system, status)))
+    found = sorted(f for status in statuses for f in _files_below(system, status))
+    files = tuple(name for name, _ in found)
+    modified = tuple(instant for _, instant in found)
     single = len(statuses) == 1 and not statuses[0].isDirectory() and not (_GLOB & set(location))
     if single:
         only = statuses[0].getPath()
         return Place(
-            str(only.getParent().toString()), escaped(str(only.getName())), files, [location]
+            str(only.getParent().toString()),
+            escaped(str(only.getName())),
+            files,
+            [location],
+            modified,
         )
-    return Place(location, "", files, [location])
+    return Place(location, "", files, [location], modified)

@@ -17,12 +17,13 @@ from substrait_agg.flow.graph import (
     RowsOrigin,
     TableOrigin,
 )
+from substrait_agg.flow.upserts import output_names
 from substrait_agg.operator.names import TIME, WEIGHT
 from substrait_agg.spark.branches import apply_steps, prepare
 from substrait_agg.spark.columns import all_nullable
 from substrait_agg.spark.expressions import to_column
 from substrait_agg.spark.files import escaped
-from substrait_agg.spark.late import Lateness, Part, micros
+from substrait_agg.spark.late import Lateness, Origin, Part, micros
 from substrait_agg.spark.literals import literal
 from substrait_agg.spark.schema import column_name
 from substrait_agg.spark.sources import SourceFrame, open_source
@@ -170,4 +171,8 @@ def operator_changes(
     if below.time is not None:
         time = micros(F.col(column_name(below.time)), below.types[below.time])
         frame = frame.withColumn(TIME, time)
-    return Part(node, branch, frame, lateness if below.latest else Lateness())
+    if not below.latest:
+        return Part(node, branch, frame, Lateness())
+    origin = below.inputs[0].origin
+    table = ".".join(origin.table) if isinstance(origin, TableOrigin) else ""
+    return Part(node, branch, frame, lateness, Origin(table, tuple(output_names(below))))

@@ -10,10 +10,18 @@ from pyspark.sql import functions as F
 
 from substrait_agg.flow.graph import AggregateNode, Branch
 from substrait_agg.operator.completeness import Limit
-from substrait_agg.operator.names import TIME
+from substrait_agg.operator.names import TIME, WEIGHT
 from substrait_agg.plan.types import Type
-from substrait_agg.spark.branches import apply_steps, columns_of, hop_windows, is_hop, prepare
+from substrait_agg.spark.branches import (
+    ORIGINAL,
+    apply_steps,
+    columns_of,
+    hop_windows,
+    is_hop,
+    prepare,
+)
 from substrait_agg.spark.expressions import to_column
+from substrait_agg.spark.schema import column_name
 
 _COUNT = "late"
 _DAY = 86_400_000_000
@@ -80,6 +88,14 @@ def _still(node: AggregateNode, limit: Limit) -> Callable[[Column], Column]:
     return lambda window: F.coalesce(micros(window["f1"], type_) >= limit.value, F.lit(True))
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A table by name, and the names of the columns ``c0``, ``c1``, ... of its rows."""
+
+    table: str
+    names: tuple[str, ...]
+
+
 class Part:
     """The rows of one branch in one batch, without those that are late.
 
@@ -88,26 +104,46 @@ class Part:
         branch: the way there.
         frame: the columns of the branch's origin, and those that travel.
         lateness: what is late for the operator.
+        origin: the table whose rows these are.
 
     Attributes:
+        table: name of the table.
         prepared: the rows for the operator.
     """
 
     def __init__(
-        self, node: AggregateNode, branch: Branch, frame: DataFrame, lateness: Lateness
+        self,
+        node: AggregateNode,
+        branch: Branch,
+        frame: DataFrame,
+        lateness: Lateness,
+        origin: Origin | None = None,
     ) -> None:
         self.node = node
-        self.branch = branch
+        self.table = origin.table if origin else ""
+        self._branch, self._frame, self._origin = branch, frame, origin
+        self._lateness = lateness
         stepped = apply_steps(frame, branch.steps)
         self._observed: Observation | None = None
-        self._is_late = _late(node, stepped, lateness)
-        if self._is_late is not None:
+        is_late = _late(node, stepped, lateness)
+        if is_late is not None:
             self._observed = Observation()
-            stepped = stepped.observe(self._observed, F.count_if(self._is_late).alias(_COUNT))
-            stepped = stepped.where(~self._is_late)
+            stepped = stepped.observe(self._observed, F.count_if(is_late).alias(_COUNT))
+            stepped = stepped.where(~is_late)
         hops = {m.key: _still(node, m) for m in lateness.limits if is_hop(node.keys[m.key])}
         self.prepared = prepare(stepped, node, hops)
 
     def late(self) -> int:
         """How many rows were late, once the rows have been read."""
         return 0 if self._observed is None else int(self._observed.get[_COUNT])
+
+    def late_rows(self) -> DataFrame:
+        """The late rows as the source gave them, and their weights."""
+        names = self._origin.names if self._origin else ()
+        row = F.struct(*(F.col(column_name(i)).alias(f"s{i}") for i in range(len(names))))
+        stepped = apply_steps(self._frame.withColumn(ORIGINAL, row), self._branch.steps)
+        is_late = _late(self.node, stepped, self._lateness)
+        late = stepped.where(F.lit(False) if is_late is None else is_late)
+        weight = F.col(WEIGHT) if WEIGHT in late.columns else F.lit(1).cast("bigint")
+        columns = (F.col(ORIGINAL)[f"s{i}"].alias(name) for i, name in enumerate(names))
+        return late.select(*columns, weight.alias(WEIGHT))

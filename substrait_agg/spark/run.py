@@ -2,52 +2,49 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-import pyarrow as pa
-from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from substrait_agg.bind.bound import BoundPlan
-from substrait_agg.changes import Delivery, check_outputs
+from substrait_agg.changes import Delivery, check_outputs, keeps_late
 from substrait_agg.changes.courier import STOP_SECONDS, Couriers, check_free
 from substrait_agg.commit.ranges import check_partitions
-from substrait_agg.commit.store import Checkpoint, Guarded, PlanDocument, ViewColumn, ViewSort
+from substrait_agg.commit.store import Checkpoint
 from substrait_agg.commit.view import View
-from substrait_agg.errors import RunFailed, StateRefused, SubstraitAggError
+from substrait_agg.disk import disk
+from substrait_agg.errors import CommitConflict, RunFailed, StateRefused
 from substrait_agg.flow import lower
-from substrait_agg.flow.explain import row_names
-from substrait_agg.flow.graph import AggregateNode, Flow
-from substrait_agg.flow.upserts import upserts_of
+from substrait_agg.flow.graph import Flow
 from substrait_agg.functions.accumulators import EarlyRetraction
 from substrait_agg.metrics import Progress
 from substrait_agg.metrics.observers import Observers
 from substrait_agg.notices import notice
 from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.watermarks import Ttl
-from substrait_agg.plan.arrow import arrow_schema
-from substrait_agg.plan.types import BOOL
 from substrait_agg.spark.alarm import Alarm
 from substrait_agg.spark.batches import FIRST_BATCH, Batches
+from substrait_agg.spark.document import plan_document
 from substrait_agg.spark.event_state import EventOptions
 from substrait_agg.spark.feed import Feed, open_feed
 from substrait_agg.spark.inputs import Source, table_origins
 from substrait_agg.spark.planned import check_planned_files, forget_unplanned, planned_at
 from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed, reason_of
 from substrait_agg.spark.session import SESSION_CONF, get_session, prepare
+from substrait_agg.spark.settings import PARTITIONS, Settings
+from substrait_agg.spark.sinks import check_writers, frame_of, open_writer
 from substrait_agg.spark.sources import check_sources, weight_kind
 from substrait_agg.spark.timing import event_options, timed_flow
 from substrait_agg.spark.upserts import upserts_in
 
-PARTITIONS = "spark.sql.shuffle.partitions"
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 HANDED_OVER = "65536"
 """Rows per Arrow batch between Spark and the tasks; Spark's own 10,000 costs more calls than it saves memory."""
@@ -86,30 +83,42 @@ def run(
         check_partitions(partitions)
     chosen = check_sources(sources, table_origins(lower(plan)))
     weights = {table: weight_kind(source) for table, source in chosen.items()}
-    events = event_options(plan, watermark or {}, ttl)
+    sinks = tuple(outputs)
+    keep_late = any(map(keeps_late, sinks))
+    events = event_options(plan, watermark or {}, ttl, keep_late=keep_late)
     lowered = lower(plan, weights, early_retraction, upserts_in(chosen))
     flow = timed_flow(lowered, chosen, events, emit)
     store = Checkpoint(checkpoint)
     document = plan_document(flow, events)
     store.check(document)
     _check_query(store)
-    sinks = tuple(outputs)
-    check_outputs(sinks, store.folder)
+    check_outputs(sinks, store.folder, metrics)
     check_free(store.folder)
+    observers = Observers(metrics, listener)
     given = next((s for s in chosen.values() if isinstance(s, DataFrame)), None)
     session = given.sparkSession if given else get_session(master, conf, spark, spark_log)
-    settings = _Settings(session, conf)
+    settings = Settings(session, conf)
     with ExitStack() as undone:
         undone.callback(settings.restore)
-        observers = undone.enter_context(Observers(metrics, listener))
+        undone.enter_context(observers)
         try:
+            # Where the caller has one, its catalogs and what is registered in it are there for outputs.
+            outer = spark or session
+            check_writers(outer, sinks)
             feed = open_feed(session, flow, chosen, events.sources)
             count = partitions or _cores(session)
             settings.put(PARTITIONS, str(count))
             store.create(document)
+            store.claim()
             since = _version(store)
             delivery = Delivery(
-                sinks, checkpoint=store.folder, since=since, on_changes=on_changes, spark=session
+                sinks,
+                checkpoint=store.folder,
+                since=since,
+                on_changes=on_changes,
+                frame=partial(frame_of, outer),
+                writer=open_writer,
+                fence=store.fence,
             )
             endless = until != "done"
             couriers = Couriers(delivery, lambda: View(store), show=endless)
@@ -165,7 +174,7 @@ class Run:
         store: Checkpoint,
         couriers: Couriers,
         options: Options,
-        settings: _Settings,
+        settings: Settings,
     ) -> None:
         self._spark = spark
         self._store = store
@@ -194,17 +203,27 @@ class Run:
         else:
             self._couriers.wake(self.progress)
         self._alarm = Alarm(self._emit_due, self._batches.clock)
-        # What an earlier run left waiting may be due long since.
-        due = self._batches.due() if self._endless else None
+        # What an earlier run left waiting may be due long since; a batch that it had planned comes before that.
+        due = self._batches.due() if self._endless and not self._is_planned() else None
         if feed.stream is not None:
             self._query = self._start(options.until)
         self._alarm.set(due)
 
+    def _is_planned(self) -> bool:
+        """Whether Spark has planned a batch that is not committed."""
+        last = self._batches.last
+        following = last.batch + 1 if last is not None and last.query is not None else 0
+        return planned_at(Path(self._store.spark_folder), following) is not None
+
     @property
     def progress(self) -> Progress:
         """How far the run is."""
-        made = self._batches.progress
-        return replace(made, sinks=self._couriers.progress(made.version))
+        return self._with_outputs(self._batches.progress)
+
+    @property
+    def busy_outputs(self) -> tuple[str, ...]:
+        """After `stop`: the outputs that took too long to be waited for, and are still being written."""
+        return self._couriers.busy
 
     @property
     def query(self) -> StreamingQuery | None:
@@ -214,7 +233,8 @@ class Run:
     def _start(self, until: str) -> StreamingQuery:
         if self._feed.stream is None:
             raise TypeError("nothing streams")
-        forget_unplanned(Path(self._store.spark_folder))
+        with self._store.fence.held():  # what a newer run has just noted is not left over
+            forget_unplanned(Path(self._store.spark_folder))
         writer = self._feed.stream.writeStream.option(
             "checkpointLocation", self._store.spark_folder
         ).foreachBatch(self._batch)
@@ -238,15 +258,17 @@ class Run:
         if self._batches.seen(query, batch):
             return
         prepare(session, self._conf)
-        if self._first:
+        first, self._first = self._first, False
+        if first:
             check_planned_files(session, self._store.spark_folder, batch)
-            self._first = False
         since = self._batches.clock()
         planned = planned_at(Path(self._store.spark_folder), batch)
         instant = since if planned is None else planned
         with self._feed.batch(frame, self._batches.event_state, instant) as rows:
             self._batches.run(session, rows.frames, query, batch, rows.times)
-        if self._endless:
+        if self._endless and first:
+            self._alarm.set(self._batches.due())
+        elif self._endless:
             self._alarm.set(self._emit.due(since) if self._batches.waits else None)
             self._alarm.set(self._batches.event_state.due(since))
 
@@ -274,11 +296,15 @@ class Run:
                 self._batches.end(self._spark)
                 self._couriers.wake(self.progress)
 
+    def _with_outputs(self, progress: Progress) -> Progress:
+        return replace(progress, sinks=self._couriers.progress(progress.version))
+
     def _committed(self, progress: Progress) -> None:
+        told = self._with_outputs(progress)
         if self._progress is not None:
-            self._progress(progress)
-        self._couriers.wake(progress)
-        self._observers.committed(self.progress)
+            self._progress(told)
+        self._couriers.wake(told)
+        self._observers.committed(told)
 
     def wait(self) -> None:
         """Wait until the run ends, and deliver the view.
@@ -337,6 +363,10 @@ class Run:
     def _fail(self, failure: BaseException) -> NoReturn:
         # Spark tells of a failed batch in its own words; the batch itself knows better.
         error = self._error or failure
+        conflict = None if isinstance(error, CommitConflict) else self._batches.conflict()
+        if conflict is not None:
+            # Spark's logs are another run's as well: that is what it stumbled on.
+            raise conflict from failure
         raise (batch_failed(error) if isinstance(error, SPARK_ERRORS) else error) from failure
 
     def _await(self, failure: list[BaseException]) -> None:
@@ -382,72 +412,6 @@ def _as_exception(error: BaseException) -> Exception:
     return error if isinstance(error, Exception) else RuntimeError(repr(error))
 
 
-class _Settings:
-    """SQL settings of a session for the time of a run; those of a caller's session come back afterwards."""
-
-    def __init__(self, session: SparkSession, conf: Mapping[str, str] | None) -> None:
-        self._session = session
-        names = [*SESSION_CONF, *(conf or {}), PARTITIONS]
-        self._before = {name: session.conf.get(name, None) for name in names}
-        try:
-            prepare(session, conf)
-        except SubstraitAggError:
-            self.restore()
-            raise
-
-    def put(self, name: str, value: str) -> None:
-        self._session.conf.set(name, value)
-
-    def restore(self) -> None:
-        # A Spark that is gone has no settings any more.
-        with suppress(Py4JError):
-            self._restore()
-
-    def _restore(self) -> None:
-        for name, value in self._before.items():
-            if not self._session.conf.isModifiable(name):
-                continue
-            if value is None:
-                self._session.conf.unset(name)
-            else:
-                self._session.conf.set(name, value)
-
-
-def plan_document(flow: Flow, events: EventOptions = EventOptions()) -> PlanDocument:  # noqa: B008 - it is frozen
-    """What a checkpoint records of a flow."""
-    last = flow.operators[-1]
-    columns = tuple(
-        ViewColumn(last.columns[o], name) for o, name in zip(flow.output, flow.names, strict=True)
-    )
-    return PlanDocument(
-        plan=flow.fingerprint,
-        layout=tuple(node.weight for node in flow.operators),
-        columns=columns,
-        types=_types(arrow_schema(flow.names, flow.types)),
-        sorts=tuple(ViewSort(s.ordinal, s.descending, s.nulls_first) for s in flow.sorts),
-        keys=len(last.key_types),
-        operators=len(flow.operators),
-        early=tuple(node.early for node in flow.operators),
-        guarded=tuple(
-            _guarded(flow, node) for node in flow.operators if node.early == "quarantine"
-        ),
-        watermarks=tuple(source.label for source in events.sources),
-        forget=next((node.forget for node in flow.operators if node.forget), ""),
-        upserts=upserts_of(flow),
-    )
-
-
-def _types(schema: pa.Schema) -> str:
-    return base64.b64encode(schema.serialize().to_pybytes()).decode()
-
-
-def _guarded(flow: Flow, node: AggregateNode) -> Guarded:
-    values = [BOOL if value is None else value.type for value, _ in node.arguments]
-    types = [t.as_nullable() for t in (*node.key_types, *values)]
-    schema = arrow_schema(row_names(flow, node), types)
-    return Guarded(node.id, node.guard, len(node.key_types), _types(schema))
-
-
 def _version(store: Checkpoint) -> int | None:
     versions = store.versions()
     return versions[-1] if versions else None
@@ -467,7 +431,7 @@ def _check_query(store: Checkpoint) -> None:
         return
     path = Path(store.spark_folder) / "metadata"
     try:
-        found = json.loads(path.read_text()).get("id")
+        found = json.loads(disk().read(path)).get("id")
     except (OSError, ValueError, AttributeError):
         found = None
     if found != last.query:

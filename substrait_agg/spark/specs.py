@@ -16,6 +16,7 @@ from substrait_agg.errors import InputRefused, UsageError
 from substrait_agg.flow.graph import TableOrigin
 from substrait_agg.flow.upserts import ENVELOPE_FIELDS, Upsert
 from substrait_agg.functions.accumulators import WeightKind
+from substrait_agg.redaction import redacted_options, redacted_place
 
 ChangeKind = OneOf["none", "weight", "op", "debezium"]
 """How rows say what they do: every row is inserted; a weight column; an operation column; an envelope."""
@@ -45,9 +46,6 @@ ENCODINGS: dict[str, tuple[str, ...]] = {
 }
 """How change events can write timestamps and times of day, and decimals."""
 
-REDACTED = "*****"
-_SECRET = re.compile(r"secret|passw|pwd|token|credential|access[._-]?key|account[._-]?key|api[._-]?key|jaas|sas", re.I)  # fmt: skip
-_USER_INFO = re.compile(r"(//[^/@:]*):[^/@]*@")
 _FORMAT = re.compile(r"([A-Za-z][A-Za-z0-9_.+-]*):(?!//)(.*)", re.S)
 
 
@@ -95,8 +93,8 @@ class SourceSpec:
             pairs += [(word, ",".join(columns)) for word, columns in named if columns]
         if self.batch_files is not None:
             pairs.append(("batch-files", str(self.batch_files)))
-        shown = "&".join(f"{k}={REDACTED if _SECRET.search(k) else v}" for k, v in pairs)
-        place = _USER_INFO.sub(rf"\1:{REDACTED}@", self.location)
+        shown = redacted_options(pairs)
+        place = redacted_place(self.location)
         return f"{self.format}:{place}" + (f"?{shown}" if shown else "")
 
     def __str__(self) -> str:
@@ -109,7 +107,7 @@ def _bad(code: str, text: str, message: str, help: str) -> UsageError:
 
 def _without_secrets(text: str) -> str:
     """The text of a SPEC up to its options, which may hold passwords."""
-    return _USER_INFO.sub(rf"\1:{REDACTED}@", text.partition("?")[0])
+    return redacted_place(text.partition("?")[0])
 
 
 def _split_format(place: str) -> tuple[str, str]:
@@ -194,7 +192,8 @@ def _upsert(pairs: dict[str, str], change: ChangeKind, text: str) -> Upsert | No
             "SPEC_OPTION_BAD", text, f"order={','.join(unknown)} is no field of change events that orders them",
             f"write one of {', '.join(ENVELOPE_FIELDS)}, or several joined by commas",
         )  # fmt: skip
-    return Upsert(keys, order, envelope=change == "debezium" and bool(order))
+    events = change == "debezium"
+    return Upsert(keys, order, envelope=events and bool(order), partial=events and not order)
 
 
 def _listed(pairs: dict[str, str], word: str, text: str) -> tuple[str, ...]:

@@ -24,13 +24,23 @@ from substrait_agg.spark.event_state import EventOptions
 from substrait_agg.spark.inputs import Source
 
 
-def event_options(plan: BoundPlan, watermarks: Mapping[str, str], ttl: Ttl | None) -> EventOptions:
-    """The sources with a watermark, and for how long groups are remembered.
+def event_options(
+    plan: BoundPlan, watermarks: Mapping[str, str], ttl: Ttl | None, *, keep_late: bool
+) -> EventOptions:
+    """What a run was told about time.
 
     Raises:
-        UsageError: OPTION_INVALID, WATERMARK_COLUMN.
+        UsageError: OPTION_INVALID, WATERMARK_COLUMN; OPTION_CONFLICT where late rows are to be kept and none can be.
     """
-    return EventOptions(event_sources(plan, watermarks), ttl)
+    sources = event_sources(plan, watermarks)
+    if keep_late and not sources:
+        raise UsageError(
+            "OPTION_CONFLICT",
+            "late rows are to be kept, and without a watermark no row is late",
+            help="give --watermark TABLE.COLUMN=max-diff:5s, or leave out the output late-parquet",
+            path="--output",
+        )
+    return EventOptions(sources, ttl, keep_late)
 
 
 def timed_flow(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -13,7 +14,7 @@ from substrait_agg.flow.graph import Keyed, TableOrigin
 from substrait_agg.flow.upserts import ENVELOPE_FIELDS, Upserts
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.spark.columns import required_paths
-from substrait_agg.spark.files import look_up
+from substrait_agg.spark.files import Place, look_up
 from substrait_agg.spark.schema import column_name, to_spark
 from substrait_agg.spark.specs import SourceSpec, Table, as_spec
 
@@ -35,6 +36,17 @@ def order_column(place: int) -> str:
     return f"__order{place}"
 
 
+def unchanged_column(place: int) -> str:
+    """Name of the column that says that a value was left out, among those that events are read as."""
+    return f"__unchanged{place}"
+
+
+def further_columns(keyed: Keyed) -> list[str]:
+    """The columns that are read behind those of the table."""
+    order = [order_column(i) for i in range(len(keyed.paths))]
+    return [*order, *(unchanged_column(i) for i in range(len(keyed.partial)))]
+
+
 def checked_order(spark: SparkSession, spec: SourceSpec, table: str) -> SourceSpec:
     """The specification, if it is certain which of two rows of a key came later.
 
@@ -47,23 +59,38 @@ def checked_order(spark: SparkSession, spec: SourceSpec, table: str) -> SourceSp
     if spec.upsert is None or spec.upsert.order or spec.format in IN_ORDER:
         return spec
     if not spec.is_files:
-        raise _unknown(spec, table, f"the format {spec.format} does not promise an order", "")
+        raise _unknown(spec, table, f"the format {spec.format} does not promise an order")
     newest_first = [v for k, v in spec.options if k.lower() == "latestfirst"]
     if newest_first and newest_first[-1].lower() != "false":
-        raise _unknown(spec, table, "latestFirst takes the newest files first", "")
+        raise _unknown(spec, table, "latestFirst takes the newest files first")
     place = look_up(spark, spec.location)
-    if spec.batch_files == 1 or (place is not None and place.only_file):
+    if place is not None and place.only_file:
         return replace(spec, batch_files=1)
-    raise _unknown(
-        spec, table, "rows of several files in one batch come in no order", "batch-files=1, or "
-    )
+    if spec.batch_files != 1:
+        reason = "rows of several files in one batch come in no order"
+        raise _unknown(spec, table, reason, "batch-files=1, or ")
+    _check_times(spec, table, place)
+    return spec
 
 
-def _unknown(spec: SourceSpec, table: str, reason: str, other: str) -> InputRefused:
+def _check_times(spec: SourceSpec, table: str, place: Place | None) -> None:
+    """Refuse files that were modified in the same millisecond: Spark takes those as the file system happens to list them."""
+    files = sorted(zip(place.modified, place.files, strict=True)) if place is not None else []
+    for (before, one), (after, other) in pairwise(files):
+        if before == after:
+            reason = f"{one} and {other} were modified in the same millisecond"
+            raise _unknown(
+                spec, table, reason, "", "; or give every file a time of its own (touch)"
+            )
+
+
+def _unknown(
+    spec: SourceSpec, table: str, reason: str, instead: str = "", besides: str = ""
+) -> InputRefused:
     return InputRefused(
         "ORDER_UNKNOWN",
         f"which row of a key is the newest is not known in the source of {table} ({spec.redacted()}): {reason}",
-        help=f"add {other}order=COLUMN, a column that grows with every change of a row",
+        help=f"add {instead}order=COLUMN, what grows with every change of a row{besides}",
     )
 
 

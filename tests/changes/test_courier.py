@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,10 +15,14 @@ from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
-from substrait_agg.changes import Delivery, Sink, posts
+from substrait_agg.changes import Delivery, Sink, posts, sinks
 from substrait_agg.changes.courier import Couriers, check_free
+from substrait_agg.changes.files import Record
+from substrait_agg.changes.shared_view import SharedView
 from substrait_agg.errors import StateRefused, UsageError
 from substrait_agg.metrics import Progress
 from substrait_agg.notices import Notice
@@ -42,6 +47,12 @@ class GrowingView:
         versions = list(range(0 if since is None else since + 1, last + 1))
         extra = {"__version": pa.array(versions), "__weight": pa.array([1] * len(versions))}
         return pa.table({"n": pa.array(versions, pa.int64()), **extra})
+
+    def late(self, since: int | None = None, until: int | None = None) -> Any:
+        """Versions 3, 7, 11 and so on leave out the row that is their number."""
+        rows = self.changes(since, until)
+        kept = rows.filter(pc.equal(pc.bit_wise_and(rows.column("n"), 3), 3))
+        return {"s.t": kept} if kept.num_rows else {}
 
     def to_arrow(self, version: int | None = None) -> Any:
         if version in self.swept:
@@ -103,7 +114,7 @@ class Rig:
 def rig(tmp_path: Path, *outputs: Any, show: bool = False, **options: Any) -> Iterator[Rig]:
     delivery = Delivery(outputs, checkpoint=tmp_path / "ckpt", **options)
     view = GrowingView()
-    made = Rig(view, Couriers(delivery, lambda: cast("Any", view), show=show))
+    made = Rig(view, Couriers(delivery, lambda: view, show=show))
     made.couriers.begin(made.fatal.append)
     yield made
     made.couriers.end(with_view=False, patience=0.0)
@@ -253,6 +264,48 @@ def test_an_output_goes_on_where_an_earlier_run_left_it(tmp_path: Path) -> None:
     assert [line["version"] for line in lines] == list(range(7))
 
 
+@pytest.mark.parametrize("moment", ["write", "sync", "record"])
+def test_a_file_has_a_version_once_though_its_first_attempts_failed(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a failed attempt left in the file is cut off before the next."""
+    location = tmp_path / "out.jsonl"
+    left = [3]
+
+    def failing(call: Callable[..., Any]) -> Callable[..., Any]:
+        def fails(*arguments: Any) -> Any:
+            if left[0]:
+                left[0] -= 1
+                raise OSError("no space")
+            return call(*arguments)
+
+        return fails
+
+    encode = sinks.CHANGE_ENCODERS["stream-json"]
+
+    def half(changes: Any) -> Iterator[str]:
+        yield "x" * 3 * sinks.PIECE if left[0] else ""
+        failing(lambda: None)()
+        yield from encode(changes)
+
+    with rig(tmp_path, f"stream-json={location}") as run:
+        run.commit(1)
+        until(lambda: not run.couriers.progress(1)[0].lag)
+        (post,) = run.couriers._delivery.posts
+        if moment == "write":
+            monkeypatch.setattr(post.sink, "_encode", half)
+        elif moment == "sync":
+            monkeypatch.setattr(os, "fsync", failing(os.fsync))
+        else:
+            monkeypatch.setattr(Record, "write", failing(Record.write))
+        run.commit(4)
+        until(lambda: not run.couriers.progress(4)[0].lag)
+        assert run.couriers.progress(4)[0].failures == 3
+        run.couriers.end(with_view=True)
+    lines = [json.loads(line) for line in location.read_text().splitlines()]
+    assert [line["version"] for line in lines] == list(range(5))
+
+
 def test_a_fast_display_shows_every_version_and_a_slow_one_the_newest(tmp_path: Path) -> None:
     gate = threading.Event()
     fast, latest = Shown(), Shown(each_version=False, before=lambda _v: cast("None", gate.wait(20)))
@@ -284,15 +337,49 @@ def test_a_display_that_is_far_behind_is_not_stopped_by_states_that_are_gone(
     assert behind.shown == [0, 3, 3]
 
 
-def test_a_view_file_of_an_endless_run_ends_with_the_newest(tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
+def test_a_view_that_cannot_be_written_is_told_as_such(tmp_path: Path) -> None:
+    broken = Shown(before=failing_at(0, 1000))
+    broken.live = broken.shows_every_version = False
+    with rig(tmp_path, broken) as run:
+        run.commit(0)
+        run.couriers.end(with_view=True)
+        (told,) = run.couriers.undelivered()
+    assert told.message == "output Shown did not take the view of version 0: OSError: no space"
 
+
+def test_a_display_that_fails_is_behind(tmp_path: Path) -> None:
+    """It has nothing to deliver, so its lag is that of what it shows."""
+    broken = Shown(before=failing_at(2, 1000))
+    with rig(tmp_path, broken) as run:
+        run.commit(1)
+        until(lambda: broken.shown == [0, 1])
+        run.commit(3)
+        until(lambda: run.couriers.progress(3)[0].failures)
+        (progress,) = run.couriers.progress(3)
+        assert (progress.version, progress.lag) == (1, 2)
+
+
+def test_a_view_file_of_an_endless_run_ends_with_the_newest(tmp_path: Path) -> None:
     with rig(tmp_path, f"view-parquet={tmp_path / 'v'}", show=True) as run:
         run.commit(0)
         until((tmp_path / "v" / "view.parquet").exists)
         run.commit(20)
         run.couriers.end(with_view=True)
     assert pq.read_table(tmp_path / "v").column("n").to_pylist() == [20]
+
+
+def test_late_rows_go_to_a_folder_per_table(tmp_path: Path) -> None:
+    """A file per version that left rows out; who continues writes none of them again."""
+    folder = tmp_path / "late"
+    for newest in (4, 8):
+        with rig(tmp_path, f"late-parquet={folder}") as run:
+            run.commit(newest)
+            run.couriers.end(with_view=True)
+    files = sorted(folder.rglob("*.parquet"))
+    assert [f.relative_to(folder).as_posix() for f in files] == [
+        f"s.t/late-{version:020d}.parquet" for version in (3, 7)
+    ]
+    assert [pq.read_table(f).column("n").to_pylist() for f in files] == [[3], [7]]
 
 
 def test_outputs_on_one_stream_do_not_mix(tmp_path: Path) -> None:
@@ -314,6 +401,25 @@ def test_a_closed_pipe_ends_the_run(tmp_path: Path) -> None:
         until(lambda: run.fatal)
         run.couriers.end(with_view=True)
         assert isinstance(run.couriers.broken, BrokenPipeError)
+
+
+def test_outputs_at_the_same_version_read_it_once() -> None:
+    """Unless nobody holds it any more: what was read does not stay in memory."""
+    reads: list[int | None] = []
+
+    @dataclass
+    class Counted(GrowingView):
+        def changes(self, since: int | None = None, until: int | None = None) -> Any:
+            reads.append(until)
+            return super().changes(since, until)
+
+    view = SharedView(lambda: Counted(newest=3))
+    held = view.changes(since=1, until=2)
+    assert view.changes(since=1, until=2) is held
+    assert reads == [2]
+    del held
+    view.changes(since=1, until=2)
+    assert reads == [2, 2]
 
 
 def test_on_changes_is_called_by_one_thread_in_order(tmp_path: Path) -> None:

@@ -275,6 +275,12 @@ def test_two_outputs_in_one_file_are_refused(tmp_path: Path) -> None:
     check_outputs([f"stream-json={tmp_path}/out", "stream-json", "batch-table"], tmp_path / "ckpt")
 
 
+def test_metrics_in_the_file_of_an_output_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as refused:
+        check_outputs([f"stream-json={tmp_path}/out"], tmp_path / "ckpt", tmp_path / "out")
+    assert refused.value.code == "OPTION_CONFLICT"
+
+
 def test_a_file_where_a_folder_is_needed_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError) as refused:

@@ -46,6 +46,55 @@ def committed(folder: Path) -> int:
         return -1
 
 
+def test_a_reader_that_does_not_read_holds_up_neither_the_commits_nor_the_end(
+    good_plan: Path, tmp_path: Path
+) -> None:
+    """stdout is a pipe that is full: versions are committed, SIGTERM ends the run, and one whose reader is gone ends itself."""
+    (tmp_path / "t").mkdir()
+    for i in range(3):
+        keys = pa.array(range(i * 20_000, (i + 1) * 20_000), pa.int64())
+        pq.write_table(pa.table({"k": keys}), tmp_path / "t" / f"{i}.parquet")
+    options = ("--every", "100ms", "--output", "stream-json", "--no-progress")
+    process = start(good_plan, tmp_path, *options)
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while committed(tmp_path) < 3:
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 143
+        assert process.stderr is not None
+        told = process.stderr.read().splitlines()
+    finally:
+        stop(process)
+    assert told[0] == (
+        "warning[OUTPUT_NOT_DELIVERED]: output stream-json has version 0 of 3: it is still busy"
+    )
+    assert "substrait-agg changes DIR --since 0 prints the rest" in told[1]
+    assert "error[INTERRUPTED]: stopped by the user; version 3 is committed" in told
+    keys = pa.array(range(50_000), pa.int64())
+    pq.write_table(pa.table({"k": keys}), tmp_path / "t" / "3.parquet")
+    process = start(good_plan, tmp_path, *options)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith('{"version"')
+        process.stdout.close()
+        assert process.wait(timeout=PATIENCE) == 141
+    finally:
+        stop(process)
+
+
+def stop(process: subprocess.Popen[str]) -> None:
+    """End a process whatever has become of it, with all that it started."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+
+
 def test_ctrl_c_ends_an_endless_run_cleanly_and_the_next_run_goes_on(
     good_plan: Path, tmp_path: Path
 ) -> None:

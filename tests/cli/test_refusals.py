@@ -169,6 +169,7 @@ def test_a_batch_that_fails_is_one_readable_line(
         ("stream-json={folder}/file", "OUTPUT_EXISTS"),
         ("stream-json={folder}", "OUTPUT_NOT_A_FILE"),
         ("batch-csv={folder}", "OUTPUT_NOT_A_FILE"),
+        ("spark=nosuch:{folder}/place", "OUTPUT_FORMAT_UNKNOWN"),
     ],
 )
 def test_an_output_that_cannot_be_written_changes_nothing(
@@ -185,6 +186,20 @@ def test_an_output_that_cannot_be_written_changes_nothing(
     assert result.exit_code == 2
     assert contents(tmp_path) == before
     assert not (tmp_path / "ck").exists()
+
+
+def test_metrics_that_cannot_be_written_change_nothing(
+    good_plan: Path, rows: Path, tmp_path: Path
+) -> None:
+    before = contents(tmp_path)
+    for name in ("no/folder/m.prom", "no/folder/m.jsonl"):
+        result = run(
+            good_plan, f"parquet:{rows}", tmp_path / "ck", "--metrics", tmp_path / name,
+            "--output", f"stream-json={tmp_path / 'new'}",
+        )  # fmt: skip
+        is_one_message(result, "METRICS_NOT_WRITABLE")
+        assert result.exit_code == 2
+    assert contents(tmp_path) == before
 
 
 def test_a_setting_that_spark_does_not_take_is_one_message(

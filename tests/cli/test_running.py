@@ -16,7 +16,9 @@ from click.testing import CliRunner, Result
 from substrait_agg.errors import InputRefused, RunFailed
 from substrait_agg.metrics import Progress
 from substrait_agg.metrics.brief import progress_line
+from substrait_agg.notices import LOGGER, notice
 from substrait_agg_cli.main import main
+from substrait_agg_cli.notices import notices_shown
 from substrait_agg_cli.progress import Meter
 
 PROGRESS = Progress(
@@ -30,6 +32,7 @@ class FakeRun:
 
     waiting: Callable[[], None] = lambda: None
     stopped: bool = False
+    busy_outputs: tuple[str, ...] = ()
     progress: Progress = PROGRESS
 
     def wait(self) -> None:
@@ -73,7 +76,8 @@ def test_options_reach_the_run(good_plan: Path, engine: Engine) -> None:
     result = call(
         good_plan, "--source", "t=csv:in/?a=b=c", "--checkpoint", "ck", "--every", "5s",
         "--partitions", 3, "--master", "local[2]", "--conf", "a.b=c=d", "--output", "stream-json",
-        "--output", "view-parquet=v",
+        "--output", "view-parquet=v", "--emit", "watermark,count:2", "--ttl", "1h:keep",
+        "--watermark", "t.k=max-diff:5s", "--watermark", "u.k=percentile:20:5:1,idle:1m",
     )  # fmt: skip
     assert result.exit_code == 0, result.stderr
     (found,) = engine.calls
@@ -82,6 +86,9 @@ def test_options_reach_the_run(good_plan: Path, engine: Engine) -> None:
     assert (found["partitions"], found["master"]) == (3, "local[2]")
     assert found["conf"] == {"a.b": "c=d"}
     assert [output.kind for output in found["outputs"]] == ["stream-json", "view-parquet"]
+    assert (found["emit"].watermark, found["emit"].rows) == (True, 2)
+    assert found["watermark"] == {"t.k": "max-diff:5s", "u.k": "percentile:20:5:1,idle:1m"}
+    assert (found["ttl"].after, found["ttl"].keep) == (3_600_000_000, True)
     assert found["plan"].names == ("k", "n")
 
 
@@ -109,23 +116,10 @@ def test_the_progress_tells_of_rows_in_quarantine() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        ["--emit", "watermark"],
-        ["--watermark", "t.k=max-diff:5s"],
-        ["--ttl", "1h"],
-    ],
-)
-def test_what_is_not_supported_is_said_so(
-    wrong: list[str], good_plan: Path, engine: Engine
-) -> None:
-    result = call(good_plan, "--checkpoint", "ck", *wrong)
-    assert (result.exit_code, result.stdout, engine.calls) == (2, "", [])
-    assert result.stderr.startswith("error[OPTION_NOT_SUPPORTED] at ")
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
         ["--every", "soon"],
+        ["--emit", "watermarks"],
+        ["--ttl", "for ever"],
+        ["--watermark", "t.k"],
         ["--every", "5s", "--until", "done"],
         ["--source", "t"],
         ["--source", "t=a", "--source", "t=b"],
@@ -144,6 +138,43 @@ def test_a_wrong_call_is_status_2_and_starts_nothing(
     assert (result.exit_code, result.stdout, engine.calls) == (2, "", [])
     assert result.stderr.startswith(("error[OPTION_INVALID] at ", "error[USAGE]: "))
     assert "\nhelp: " in result.stderr
+
+
+def test_metrics_are_passed_on(good_plan: Path, engine: Engine) -> None:
+    call(good_plan, "--checkpoint", "ck", "--metrics", "m.prom")
+    (found,) = engine.calls
+    assert found["metrics"] == "m.prom"
+
+
+def test_warnings_of_a_run_are_lines_on_stderr(good_plan: Path, engine: Engine) -> None:
+    """In the form of errors, each on a line of its own, and no failure of the command."""
+
+    def warned() -> None:
+        notice("OUTPUT_FAILING", "output x failed", help="it is tried again", path="here")
+
+    engine.run.waiting = warned
+    result = call(good_plan, "--checkpoint", "ck")
+    assert result.exit_code == 0
+    assert result.stderr.splitlines()[-2:] == [
+        "warning[OUTPUT_FAILING] at here: output x failed",
+        "help: it is tried again",
+    ]
+    assert not LOGGER.handlers
+
+
+def test_a_warning_waits_until_the_terminal_is_free(capsys: pytest.CaptureFixture[str]) -> None:
+    with notices_shown(Meter(io.StringIO(), live=False), later=True):
+        notice("OUTPUT_FAILING", "output x failed")
+        assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err == "warning[OUTPUT_FAILING]: output x failed\n"
+
+
+def test_a_line_of_progress_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that wraps could not be rewritten in place."""
+    monkeypatch.setenv("COLUMNS", "30")
+    stream = io.StringIO()
+    Meter(stream, live=True).show(Progress(input_rows=10**12))
+    assert len(stream.getvalue().removeprefix("\r\x1b[K")) == 29
 
 
 def test_the_checkpoint_is_needed(good_plan: Path) -> None:

@@ -14,7 +14,7 @@ from substrait_agg.flow import lower
 from substrait_agg.flow.graph import Flow
 from substrait_agg.spark.batches import FIRST_BATCH, Batches
 from substrait_agg.spark.branches import apply_steps, prepare
-from substrait_agg.spark.run import plan_document
+from substrait_agg.spark.document import plan_document
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

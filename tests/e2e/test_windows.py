@@ -13,13 +13,22 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+import substrait_agg as sa
 from tests.e2e.files import write_in_order
 from tests.e2e.rows import Bag
-from tests.e2e.running import check_versions, maintain
+from tests.e2e.running import Views, check_versions, maintain
 from tests.windowed import (
+    COUNT,
+    MAX,
+    SUM,
+    Windows,
+    aggregate,
+    column,
     compound,
     grouped,
     interval,
+    projected,
+    time_type,
 )
 
 if TYPE_CHECKING:
@@ -182,3 +191,208 @@ CASES: dict[str, tuple[str, Callable[[int], Iterator[Window]], Any]] = {
 def test_every_version_of_a_window(name: str, spark: SparkSession, tmp_path: Path) -> None:
     plan, windows, shown = CASES[name]
     run(spark, tmp_path, plan, drawn(1), lambda rows: counted(in_windows(rows, windows), shown))
+
+
+def in_sessions(rows: Counter[Row], gap: int, *, by_team: bool = True) -> Groups:
+    """The numbers per team (or of all) and session; no row is retracted early here."""
+    groups: Groups = {}
+    for team in {row[0] for row in rows} if by_team else {None}:
+        mine = {r: w for r, w in rows.items() if w and (r[0] == team or not by_team)}
+        spans: list[list[int]] = []
+        for at in sorted({r[1] for r in mine if r[1] is not None}):
+            if spans and at - spans[-1][1] < gap:
+                spans[-1][1] = at
+            else:
+                spans.append([at, at])
+        for (_, time, n), weight in mine.items():
+            window = next(
+                ((a, b + gap) for a, b in spans if time is not None and a <= time <= b), None
+            )
+            key = (team, window) if by_team else (window,)
+            groups.setdefault(key, Counter())[n] += weight
+    return groups
+
+
+def test_every_version_of_sessions(spark: SparkSession, tmp_path: Path) -> None:
+    plan = grouped("session", interval(7))
+    batches = drawn(2, batches=7)
+    run(spark, tmp_path, plan, batches, lambda r: counted(in_sessions(r, 7 * SECOND), struct))
+
+
+def test_sessions_of_all_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """Without another grouping expression there is one group; the plan computes the session in a projection below."""
+    windows = Windows(time_type("precisionTimestampTz"))
+    below = projected(windows.read(), column(2), windows.call("session", compound(5)))
+    total = {**SUM, "measure": {**SUM["measure"], "arguments": [{"value": column(0)}]}}
+    plan = windows.plan(
+        aggregate(below, [column(1)], [COUNT, total]), "w", "start", "end", "c", "s"
+    )
+
+    def wanted(rows: Counter[Row]) -> Bag:
+        groups = in_sessions(rows, 5 * SECOND, by_team=False)
+        return counted(groups, lambda window: struct(window, zoned=True))
+
+    run(spark, tmp_path, plan, drawn(3, batches=4), wanted, zone="UTC")
+
+
+def test_sessions_go_on_after_a_stop_with_other_partitions(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    plan = grouped("session", interval(7))
+    batches = drawn(4, batches=6)
+    source = {"goals": f"parquet:{tmp_path / 'in'}?weight=w&batch-files=1"}
+    views: Views = {}
+    for part, partitions in enumerate((1, 4)):
+        write_in_order(tmp_path / "in", [rows_of(b) for b in batches[3 * part :][:3]], 3 * part)
+        views |= maintain(spark, plan, source, tmp_path / "ckpt", partitions=partitions)
+    wanted = [counted(in_sessions(r, 7 * SECOND), struct) for r in sums(batches)]
+    check_versions(tmp_path / "ckpt", views, wanted)
+
+
+def test_hopping_windows_in_grouping_sets(spark: SparkSession, tmp_path: Path) -> None:
+    """In a set that leaves the window out a row counts once, whatever number of windows it is in."""
+    windows = Windows()
+    hop = windows.call("hop", interval(60), interval(20))
+    sets = [[0, 1], [1], [0], []]
+    relation = aggregate(windows.read(), [column(0), hop], [COUNT, MAX], sets)
+    plan = windows.plan(relation, "team", "w", "start", "end", "c", "m", "i")
+
+    def wanted(rows: Counter[Row]) -> Bag:
+        found: Counter[Any] = Counter()
+        best: dict[Any, list[int]] = {}
+        for (team, time, n), weight in rows.items():
+            spans: list[Window] = [None] if time is None else [*hopping(MINUTE, 20 * SECOND)(time)]
+            keys = [
+                *((team, w, 0) for w in spans), *((None, w, 1) for w in spans),
+                (team, None, 2), (None, None, 3),
+            ]  # fmt: skip
+            for key in keys:
+                found[key] += weight
+                best.setdefault(key, []).extend([n] if n is not None and weight > 0 else [])
+        rows_: Bag = Counter()
+        for (team, window, index), weight in found.items():
+            if weight > 0 or index == 3:
+                values = best[team, window, index]
+                rows_[team, struct(window), weight, max(values, default=None), index] += 1
+        return rows_ or Counter({(None, None, 0, None, 3): 1})
+
+    run(spark, tmp_path, plan, drawn(5, batches=3, rows=25), wanted)
+
+
+@pytest.mark.parametrize("kind", ["precisionTimestampTz", "precisionTimestamp"])
+def test_windows_of_coarse_and_zoned_times_are_those_of_utc(
+    kind: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    """The session of the caller has another zone, and midnight there is another instant."""
+    zoned = kind.endswith("Tz")
+    windows = Windows(time_type(kind, 0))
+    day = windows.call("tumble_start", interval(days=1), interval(3600))
+    plan = windows.plan(aggregate(windows.read(), [column(0), day]), "team", "w", "c", "s")
+    batches = drawn(6, batches=2, spread=10**6)
+    whole = [
+        [((team, time and time // SECOND * SECOND, n), w) for (team, time, n), w in batch]
+        for batch in batches
+    ]
+
+    def wanted(rows: Counter[Row]) -> Bag:
+        groups = in_windows(rows, tumbling(86_400 * SECOND, 3_600 * SECOND))
+        return counted(groups, lambda w: None if w is None else instant(w[0], zoned=zoned))
+
+    before = str(spark.conf.get("spark.sql.session.timeZone"))
+    spark.conf.set("spark.sql.session.timeZone", "America/St_Johns")
+    try:
+        run(spark, tmp_path, plan, whole, wanted, zone="UTC" if zoned else None)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+
+
+def test_a_plan_of_datafusion_with_a_function_of_its_own(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """DataFusion calls what is registered with it by a bare name, and writes durations as compound intervals."""
+    import datafusion
+    from datafusion.substrait import Serde
+
+    context = datafusion.SessionContext()
+    context.register_record_batches("goals", [rows_of([(("a", 0, 1), 1)]).to_batches()])
+    time, span = pa.timestamp("us"), pa.month_day_nano_interval()
+    context.register_udf(
+        datafusion.udf(lambda t, _: t, [time, span], time, "immutable", name="tumble_end")
+    )
+    sql = """
+        SELECT team, tumble_end(t, INTERVAL '1 minute') AS minute, count(*) AS goals, sum(n) AS sum
+        FROM goals GROUP BY team, tumble_end(t, INTERVAL '1 minute')
+    """
+    plan = Serde.serialize_bytes(sql, context)
+    run(
+        spark, tmp_path, plan, drawn(7, batches=3),
+        lambda rows: counted(in_windows(rows, tumbling(MINUTE)), end),
+    )  # fmt: skip
+
+
+def early(seed: int, batches: int) -> list[list[Change]]:
+    """Batches in which rows are retracted before they are inserted."""
+    pick = random.Random(seed)
+    made = []
+    for _ in range(batches):
+        rows: list[Row] = [
+            (pick.choice(("a", "b")), pick.randrange(-100, 100) * SECOND, pick.choice((1, 2)))
+            for _ in range(20)
+        ]
+        made.append([(row, pick.choice((1, 1, -1))) for row in rows])
+    return made
+
+
+def quarantined(
+    spark: SparkSession,
+    folder: Path,
+    plan: str,
+    batches: Sequence[Sequence[Change]],
+    wanted: Callable[[Counter[Row]], Bag],
+) -> pa.Table:
+    """Check every version against the rows of weight above zero; the rows that wait in the end."""
+    write_in_order(folder / "in", [rows_of(b) for b in batches])
+    source = {"goals": f"parquet:{folder / 'in'}?weight=w&batch-files=1"}
+    place = folder / "checkpoint"
+    views = maintain(spark, plan, source, place, partitions=2, early_retraction="quarantine")
+    check_versions(place, views, [wanted(rows) for rows in sums(batches)])
+    return sa.open_view(place).quarantined()
+
+
+def test_early_retractions_of_sessions_wait_for_their_insertion(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def wanted(rows: Counter[Row]) -> Bag:
+        return counted(in_sessions(+rows, 7 * SECOND), struct)
+
+    batches = early(8, 4)
+    plan = grouped("session", interval(7))
+    waiting = quarantined(spark, tmp_path, plan, batches, wanted)
+    below = {row: w for row, w in sums(batches)[-1].items() if w < 0}
+    assert waiting.column_names == ["team", "t", "n", "__weight"]
+    listed = zip(*(column.to_pylist() for column in waiting.columns), strict=True)
+    assert sorted(listed) == sorted((t, instant(at or 0), n, w) for (t, at, n), w in below.items())
+
+
+def test_early_retractions_under_hopping_windows_in_grouping_sets(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Rows with the same team and windows are one row, in every set: nothing else of them is read."""
+    windows = Windows()
+    hop = windows.call("hop", interval(60), interval(25))
+    relation = aggregate(windows.read(), [column(0), hop], [COUNT], [[0, 1], [0]])
+    plan = windows.plan(relation, "team", "w", "start", "end", "c", "i")
+    spans = hopping(MINUTE, 25 * SECOND)
+
+    def wanted(rows: Counter[Row]) -> Bag:
+        same: Counter[Any] = Counter()
+        for (team, time, _), weight in rows.items():
+            same[team, tuple(spans(time or 0))] += weight
+        found: Counter[Any] = Counter()
+        for (team, held), weight in (+same).items():
+            found[team, None, 1] += weight
+            for window in held:
+                found[team, window, 0] += weight
+        return Counter((team, struct(w), n, index) for (team, w, index), n in found.items())
+
+    quarantined(spark, tmp_path, plan, early(9, 3), wanted)

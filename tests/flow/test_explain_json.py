@@ -58,7 +58,7 @@ INPUT = {
 }
 OPERATOR = {
     "id": NUMBER,
-    "kind": {"aggregate", "distinct rows", "rows of the view"},
+    "kind": {"aggregate", "distinct rows", "rows of the view", "sessions"},
     "path": TEXT,
     "keys": [{"name": TEXT, "expression": TEXT, "type": TEXT, "nullable": FLAG}],
     "sets": [{"index": NUMBER, "keys": TEXTS, "always_shown": FLAG}],

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from substrait_agg.bind.show import show
 from substrait_agg.errors import InputRefused
 from substrait_agg.flow import lower
 from substrait_agg.flow.explain import row_names
 from substrait_agg.flow.graph import (
     Flow,
+    Latest,
     OperatorOrigin,
     ProjectStep,
     TableOrigin,
@@ -16,6 +18,7 @@ from substrait_agg.flow.graph import (
 )
 from substrait_agg.flow.upserts import Upsert, upserts_of
 from substrait_agg.functions.accumulators import EarlyRetraction
+from substrait_agg.operator.spec import operator_spec
 from substrait_agg.plan.model import Relation, Union
 from substrait_agg.plan.types import FP64, I64, STRING
 from tests.bind.build import ROOT, aggregate, bound, col, measure, read
@@ -49,7 +52,7 @@ def test_the_key_and_the_order_are_read_though_the_plan_does_not_use_them() -> N
     assert branch.origin == OperatorOrigin(0, keeper.types)
     (step,) = branch.steps
     assert isinstance(step, ProjectStep)
-    assert [e.ordinal for e in step.expressions] == [2, 3]  # type: ignore[attr-defined]
+    assert [show(e) for e in step.expressions] == ["#2", "#3"]
 
 
 def test_a_table_that_is_read_twice_has_one_operator_with_the_columns_of_both() -> None:
@@ -79,6 +82,23 @@ def test_fields_of_the_envelope_are_read_behind_the_columns() -> None:
     assert [v.type.kind for v, _ in keeper.arguments if v] == ["string", "i64"]
 
 
+def test_texts_of_events_may_be_left_out() -> None:
+    """Those that are not in the key: each has a column behind all others that says so."""
+    root = aggregate(read(), (col("name"),), (measure("sum", col("big")),))
+    flow = flow_of(root, "k", "s", upsert=Upsert(("must",), partial=True))
+    origin, keeper = origin_of(flow), flow.operators[0]
+    assert origin.names == ("must", "name", "big")
+    assert origin.keyed is not None
+    assert origin.keyed.partial == (1,)
+    assert keeper.latest == Latest(2, (0,), ("column name of t",))
+    assert [show(v) for v, _ in keeper.arguments if v] == ["#1", "#2", "#3"]
+    latest = operator_spec(keeper).latest
+    assert latest is not None
+    assert (latest.order, latest.partial_columns) == ((), ("x2",))
+    keyed = flow_of(root, "k", "s", upsert=Upsert(("name",), partial=True)).operators[0].latest
+    assert keyed == Latest(1)
+
+
 def test_a_plan_that_counts_rows_reads_the_key() -> None:
     flow = flow_of(aggregate(read(), (), (COUNT,)), "n", upsert=Upsert(("must",)))
     assert origin_of(flow).names == ("must",)
@@ -103,7 +123,7 @@ def test_other_tables_of_the_plan_are_guarded_as_before() -> None:
 
 def test_the_groups_that_a_view_shows_are_never_the_rows_of_a_table() -> None:
     """A plan that only reads rows shows its own operator, which then waits as the emission says."""
-    assert shown_operators(flow_of(read(), *read().names, upsert=Upsert(("must",)))) == {1}  # type: ignore[attr-defined]
+    assert shown_operators(flow_of(read(), *read().names, upsert=Upsert(("must",)))) == {1}
 
 
 def test_what_was_declared_is_told_for_the_checkpoint() -> None:

@@ -138,6 +138,8 @@ def test_lines_are_appended_and_a_torn_one_is_ended(tmp_path: Path) -> None:
         file.committed(replace(FULL, version=version))
         assert path.read_text().endswith("}\n"), "a line is there as soon as it is written"
         file.close(FULL)
+    assert MetricsFile(tmp_path / "new.jsonl")
+    assert not (tmp_path / "new.jsonl").exists(), "a run that does not start leaves nothing behind"
     _, *lines = path.read_text().splitlines()
     assert [json.loads(line)["metrics"]["version"] for line in lines] == [4, 5]
 
@@ -164,6 +166,7 @@ def test_a_file_that_cannot_be_written_is_refused_at_the_start(name: str, tmp_pa
     (tmp_path / "d.prom").mkdir()
     with pytest.raises(UsageError) as refused:
         MetricsFile(tmp_path / name)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["d.jsonl", "d.prom"]
     assert (refused.value.code, refused.value.path) == (
         "METRICS_NOT_WRITABLE",
         str(tmp_path / name),

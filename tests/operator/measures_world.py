@@ -22,7 +22,8 @@ from substrait_agg.commit.task import TaskPlan, TaskResult, run_task
 from substrait_agg.flow.graph import AggregateNode
 from substrait_agg.operator import moments, ranked, ranks, values
 from substrait_agg.operator.emission import ALL, NONE, Emission, pending_schema
-from substrait_agg.operator.names import POSITION, WEIGHT
+from substrait_agg.operator.leaving import closed_schema
+from substrait_agg.operator.names import POSITION, TIME, WEIGHT
 from substrait_agg.operator.spec import OperatorSpec, TreeSpec, operator_spec
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import BOOL, Type
@@ -31,6 +32,7 @@ from substrait_agg.state.entries import TreeLayout
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.run import RunFile
 from substrait_agg.state.tree import Tree
+from tests.operator.measures_columns import NAMES
 from tests.operator.measures_reference import (
     Row,
     Values,
@@ -53,6 +55,7 @@ class Version:
     group: Runs = ()
     pending: Runs = ()
     trees: tuple[Runs, ...] = ()
+    closed: Runs = ()
 
 
 class World:
@@ -88,14 +91,18 @@ class World:
         *,
         emit: bool = True,
         emission: Emission | None = None,
+        again: bool = False,
     ) -> None:
-        """Run one batch over all partitions; without an `emission`, `emit` says whether everything is emitted or nothing."""
+        """Run one batch over all partitions; without an `emission`, `emit` says whether everything is emitted or nothing.
+
+        With `again` it is the second pass of a version, without rows.
+        """
         rules = emission or (ALL if emit else NONE)
-        number = self.now.number + 1
+        number = self.now.number + (not again)
         rows = [replace(row, batch=number, place=i) for i, row in enumerate(rows)]
         self.rows += rows
         partitions = 1 if self.spec.is_global else partitions
-        results = [self._task(p, partitions, rows, rules) for p in range(partitions)]
+        results = [self._task(p, partitions, rows, rules, number) for p in range(partitions)]
         assert not any(r.misplaced or r.decimal_overflow for r in results)
         self.now = Version(
             number,
@@ -104,14 +111,16 @@ class World:
             tuple(
                 tuple(f for r in results for f in r.trees[i]) for i in range(len(self.spec.trees))
             ),
+            tuple(f for r in results for f in r.closed),
         )
         for change in (c for r in results for c in r.changes):
             self._apply(pq.read_table(self.folder / "changes" / change.name))
         self.results = results
 
-    def _task(self, p: int, partitions: int, rows: Sequence[Row], emission: Emission) -> TaskResult:
+    def _task(
+        self, p: int, partitions: int, rows: Sequence[Row], emission: Emission, number: int
+    ) -> TaskResult:
         low, high = partition_range(p, partitions)
-        number = self.now.number + 1
         plan = TaskPlan(
             checkpoint=str(self.folder),
             operator=0,
@@ -121,6 +130,8 @@ class World:
             group=clip(self.now.group, low, high),
             pending=clip(self.now.pending, low, high),
             trees=tuple(clip(tree, low, high) for tree in self.now.trees),
+            closed=clip(self.now.closed, low, high),
+            again=number == self.now.number,
             version=number,
             emission=emission,
             columns=tuple((n, n) for n in self.spec.output.names),
@@ -187,6 +198,10 @@ class World:
             columns[POSITION] = pa.array([row.place for _, row in pairs], pa.int64())
         if self.spec.weight != "one":
             columns[WEIGHT] = pa.array([row.weight for _, row in pairs], pa.int64())
+        if self.node.timed:
+            times = [row.values[NAMES.index("stamp")] for _, row in pairs]
+            micros = pa.array(times, pa.timestamp("us")).cast(pa.int64())
+            columns[TIME] = micros.fill_null(1 << 62)  # as the exchange does it
         return pa.RecordBatch.from_pydict(columns)
 
     def _apply(self, changes: pa.Table) -> None:
@@ -203,12 +218,10 @@ class World:
     # --- what is there ---------------------------------------------------------------------------
 
     def view(self) -> Shown:
-        """The rows shown, from the group tree: key -> values of the measures."""
-        files = LocalFiles(self.folder / "state")
-        tree = Tree(files, self.now.group, self.spec.layout.schema, len(self.spec.keys))
+        """The rows shown, of open and of closed groups: key -> values of the measures."""
         keys = len(self.spec.keys)
         shown: Shown = {}
-        for part in tree.scan():
+        for part in (*self._scan(self.now.group, self.spec.layout.schema), *self.closed()):
             values = _tuples(part.select(self.spec.output.names))
             for row, weight in zip(values, part.column("shown").to_pylist(), strict=True):
                 assert weight in (0, 1)
@@ -216,6 +229,14 @@ class World:
                     assert row[:keys] not in shown, "a group is there twice"
                     shown[row[:keys]] = row[keys:]
         return shown
+
+    def _scan(self, runs: Runs, schema: pa.Schema) -> Iterator[pa.Table]:
+        files = LocalFiles(self.folder / "state")
+        return Tree(files, runs, schema, len(self.spec.keys)).scan()
+
+    def closed(self) -> Iterator[pa.Table]:
+        """The rows of closed groups."""
+        return self._scan(self.now.closed, closed_schema(self.spec))
 
     def pending(self) -> Tree:
         """The tree of the groups that wait."""
@@ -243,9 +264,13 @@ class World:
 
     def groups_kept(self) -> int:
         """Groups in the group tree, shown or not."""
-        files = LocalFiles(self.folder / "state")
-        tree = Tree(files, self.now.group, self.spec.layout.schema, len(self.spec.keys))
-        return sum(part.num_rows for part in tree.scan())
+        return sum(part.num_rows for part in self._scan(self.now.group, self.spec.layout.schema))
+
+    def open_groups(self) -> set[Values]:
+        """The keys of the groups in the group tree, shown or not."""
+        keys = [f"k{i}" for i in range(len(self.spec.keys))]
+        parts = self._scan(self.now.group, self.spec.layout.schema)
+        return {key for part in parts for key in _tuples(part.select(keys))}
 
     def entries_kept(self) -> int:
         """Entries in all ordered trees with a weight other than 0."""

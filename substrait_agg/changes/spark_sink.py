@@ -1,0 +1,68 @@
+"""A sink that hands the changes of every version to a function as a DataFrame. It loads no Spark itself."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+from substrait_agg.changes.files import Record
+from substrait_agg.changes.sinks import Place, Sink
+
+
+class SparkSink(Sink):
+    """Calls a function with the changes of every version as a DataFrame, such as one that writes them.
+
+    At least once for every version that changed anything, in order, from a thread beside the batches: a version counts as
+    delivered when the function returns, and comes again if it raises or the run is killed before that was noted. Write so that
+    a repetition does no harm: by ``__version``, which is the same in every row of the frame.
+
+    Args:
+        write: called with (DataFrame, version); the frame has the view's columns, ``__version`` and ``__weight``.
+        name: under which the position is kept in the checkpoint; sinks of one run need different ones.
+    """
+
+    takes_changes = True
+    keeps_position = True
+
+    def __init__(self, write: Callable[[Any, int], None], name: str = "spark-sink") -> None:
+        self.name = name
+        self._write = write
+        self._identity = f"function {name}"
+        self._frame: Callable[[Any], Any] | None = None
+        self._record: Record | None = None
+        self._position: int | None = None
+
+    def begin(self, place: Place) -> None:
+        """Take what makes DataFrames, and read how far an earlier run got."""
+        digest = hashlib.sha256(f"spark {self._identity}".encode()).hexdigest()[:16]
+        self._record = Record(
+            place.checkpoint / "outputs" / f"{digest}.json", f"spark={self._identity}", place.fence
+        )
+        known = self._record.read()
+        self._position = known[0] if known else None
+        self._record.take_over(self._position)
+        self._frame = place.frame
+
+    @property
+    def record(self) -> Record:
+        """Where the position is kept; known once the sink has begun."""
+        if self._record is None:
+            raise TypeError("the sink has not begun")
+        return self._record
+
+    @property
+    def position(self) -> int | None:
+        """The last version for which the function has returned."""
+        return self._position
+
+    def deliver(self, changes: Any, version: int) -> None:
+        """Call with the changes of a version, if it has some."""
+        if self._frame is None:
+            raise TypeError("the sink has nothing to make DataFrames with")
+        if changes.num_rows:
+            self._take(self._frame, changes, version)
+        self.record.write(version)
+
+    def _take(self, frame: Callable[[Any], Any], changes: Any, version: int) -> None:
+        self._write(frame(changes), version)

@@ -1,0 +1,76 @@
+"""Where Spark writes changes to: ``FORMAT:LOCATION[?key=value&...]`` as text, parsed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from urllib.parse import unquote
+
+from substrait_agg.errors import UsageError
+from substrait_agg.redaction import redacted_options, redacted_place
+
+_FORMAT = re.compile(r"([A-Za-z][A-Za-z0-9_.+-]*):(?!//)(.*)", re.S)
+_HELP = "write spark=FORMAT:LOCATION?key=value, such as spark=parquet:out/ or spark=kafka:topic?kafka.bootstrap.servers=..."
+
+TABLE, KAFKA, DELTA = "table", "kafka", "delta"
+NEEDS_LOCATION = frozenset({"parquet", "orc", "json", "csv", "avro", "text", "xml", DELTA, TABLE})
+"""Formats that are written to a path or a table; others may do without."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkTarget:
+    """What a DataFrameWriter is told.
+
+    Attributes:
+        format: Spark's name of the format, or ``table``.
+        location: path, table or topic; may be empty for formats that need none.
+        options: further options, as written.
+    """
+
+    format: str
+    location: str = field(repr=False)
+    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    @property
+    def identity(self) -> str:
+        """What stays the same when options such as a password change."""
+        return redacted_place(f"{self.format}:{self.location}")
+
+    def __str__(self) -> str:
+        shown = redacted_options(self.options)
+        return self.identity + (f"?{shown}" if shown else "")
+
+
+def parse_target(text: str) -> SparkTarget:
+    """Read ``FORMAT:LOCATION[?key=value&...]``; keys and values are percent-decoded.
+
+    Raises:
+        UsageError: OPTION_INVALID; messages do not quote options.
+    """
+    place, _, query = text.partition("?")
+    found = _FORMAT.fullmatch(place)
+    if found is None:
+        raise _bad(f"{redacted_place(place)!r} names no format", _HELP)
+    name, location = found.groups()
+    format_ = name if "." in name else name.lower()
+    if format_ in NEEDS_LOCATION and not location:
+        raise _bad(f"format {format_} needs a location", f"write spark={format_}:LOCATION")
+    return SparkTarget(format_, location, _pairs(query))
+
+
+def _pairs(query: str) -> tuple[tuple[str, str], ...]:
+    pairs: dict[str, str] = {}
+    for number, part in enumerate(query.split("&") if query else (), 1):
+        raw_key, equals, raw_value = part.partition("=")
+        key = unquote(raw_key)
+        if not key or not equals:
+            help = "write ?key=value&key=value, with & and = in values as %26 and %3D"
+            raise _bad(f"option {number} is not key=value", help)
+        if key in pairs:
+            raise _bad(f"option {key} is given twice", "give it once")
+        pairs[key] = unquote(raw_value)
+    return tuple(pairs.items())
+
+
+def _bad(message: str, help: str) -> UsageError:
+    return UsageError("OPTION_INVALID", f"output spark: {message}", help=help, path="--output")

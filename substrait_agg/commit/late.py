@@ -1,0 +1,67 @@
+"""Files of late rows: the rows that a version left out, as their source gave them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from substrait_agg.commit.change_writer import VERSION
+from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.snapshot import ChangeFile
+
+
+class LateWriter:
+    """Writes one file; nothing is created before the first row.
+
+    Args:
+        files: the folder.
+        name: of the file.
+        names: of the columns, the last of them ``__weight``.
+        version: the version that leaves the rows out.
+
+    Attributes:
+        file: what was written, once closed; None without rows.
+    """
+
+    def __init__(self, files: LocalFiles, name: str, names: Sequence[str], version: int) -> None:
+        self.file: ChangeFile | None = None
+        self._files = files
+        self._name = name
+        self._names = [*names[:-1], VERSION, names[-1]]
+        self._version = version
+        self._stack = ExitStack()
+        self._writer: pq.ParquetWriter | None = None
+        self._rows = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows: the table's columns, then the weight."""
+        if not batch.num_rows:
+            return
+        version = pa.array(np.full(batch.num_rows, self._version, np.int64))
+        columns = [*batch.columns[:-1], version, batch.columns[-1]]
+        table = pa.Table.from_arrays(columns, names=self._names)
+        if self._writer is None:
+            sink = self._stack.enter_context(self._files.create(self._name))
+            self._writer = self._stack.enter_context(pq.ParquetWriter(sink, table.schema))
+        self._writer.write_table(table)
+        self._rows += batch.num_rows
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+        if kind is None and self._writer is not None:
+            size, crc = self._files.checksum(self._name)
+            self.file = ChangeFile(self._name, self._rows, size, crc)

@@ -1,0 +1,62 @@
+"""What a checkpoint records of a flow."""
+
+from __future__ import annotations
+
+import base64
+
+import pyarrow as pa
+
+from substrait_agg.commit.shapes import NumberShape, OperatorShape, TreeShape
+from substrait_agg.commit.store import Guarded, PlanDocument, ViewColumn, ViewSort
+from substrait_agg.flow.explain import row_names
+from substrait_agg.flow.graph import AggregateNode, Flow
+from substrait_agg.flow.shapes import kept_by
+from substrait_agg.flow.upserts import upserts_of
+from substrait_agg.plan.arrow import arrow_schema
+from substrait_agg.plan.types import BOOL
+from substrait_agg.spark.event_state import EventOptions
+
+
+def plan_document(flow: Flow, events: EventOptions = EventOptions()) -> PlanDocument:  # noqa: B008 - it is frozen
+    """What a checkpoint records of a flow."""
+    last = flow.operators[-1]
+    columns = tuple(
+        ViewColumn(last.columns[o], name) for o, name in zip(flow.output, flow.names, strict=True)
+    )
+    return PlanDocument(
+        plan=flow.fingerprint,
+        layout=tuple(node.weight for node in flow.operators),
+        columns=columns,
+        types=_types(arrow_schema(flow.names, flow.types)),
+        sorts=tuple(ViewSort(s.ordinal, s.descending, s.nulls_first) for s in flow.sorts),
+        keys=len(last.key_types),
+        operators=len(flow.operators),
+        early=tuple(node.early for node in flow.operators),
+        guarded=tuple(
+            _guarded(flow, node) for node in flow.operators if node.early == "quarantine"
+        ),
+        watermarks=tuple(source.label for source in events.sources),
+        forget=next((node.forget for node in flow.operators if node.forget), ""),
+        upserts=upserts_of(flow),
+        shapes=tuple(
+            OperatorShape(
+                kept.kind,
+                kept.keys,
+                kept.values,
+                tuple(NumberShape(n.what, n.kind, n.digits, n.scale, n.tree) for n in kept.numbers),
+                tuple(TreeShape(what, values) for what, values in kept.trees),
+            )
+            for kept in kept_by(flow)
+        ),
+    )
+
+
+def _types(schema: pa.Schema) -> str:
+    return base64.b64encode(schema.serialize().to_pybytes()).decode()
+
+
+def _guarded(flow: Flow, node: AggregateNode) -> Guarded:
+    values = [BOOL if value is None else value.type for value, _ in node.arguments]
+    types = [t.as_nullable() for t in (*node.key_types, *values)]
+    schema = arrow_schema(row_names(flow, node), types)
+    return Guarded(node.id, node.guard, len(node.key_types), _types(schema))

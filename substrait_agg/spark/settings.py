@@ -1,0 +1,47 @@
+"""SQL settings of a session for the time of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from substrait_agg.errors import SubstraitAggError
+from substrait_agg.spark.session import SESSION_CONF, prepare
+
+PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+class Settings:
+    """SQL settings of a session for the time of a run; those of a caller's session come back afterwards."""
+
+    def __init__(self, session: SparkSession, conf: Mapping[str, str] | None) -> None:
+        self._session = session
+        names = [*SESSION_CONF, *(conf or {}), PARTITIONS]
+        self._before = {name: session.conf.get(name, None) for name in names}
+        try:
+            prepare(session, conf)
+        except SubstraitAggError:
+            self.restore()
+            raise
+
+    def put(self, name: str, value: str) -> None:
+        """Set one."""
+        self._session.conf.set(name, value)
+
+    def restore(self) -> None:
+        """Put back what the session had before."""
+        # A Spark that is gone has no settings any more.
+        with suppress(Py4JError):
+            self._restore()
+
+    def _restore(self) -> None:
+        for name, value in self._before.items():
+            if not self._session.conf.isModifiable(name):
+                continue
+            if value is None:
+                self._session.conf.unset(name)
+            else:
+                self._session.conf.set(name, value)
