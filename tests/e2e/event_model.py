@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -160,19 +161,24 @@ class Told:
 
     Attributes:
         groups: the groups with their numbers.
-        late: how many rows were late up to then.
+        dropped: per table the rows that were late in it.
         watermarks: where the watermark stands.
     """
 
     watermarks: list[int | None]
     groups: list[Groups] = field(default_factory=list)
-    late: list[int] = field(default_factory=list)
+    dropped: list[dict[str, list[Change]]] = field(default_factory=list)
 
-    def at(self, version: int, groups: Groups, late: int) -> None:
+    @property
+    def late(self) -> list[int]:
+        """How many rows were late up to every version."""
+        return list(accumulate(sum(map(len, rows.values())) for rows in self.dropped))
+
+    def at(self, version: int, groups: Groups, dropped: dict[str, list[Change]]) -> None:
         """Remember a version."""
         assert version == len(self.groups)
         self.groups.append({key: Counter(numbers) for key, numbers in groups.items()})
-        self.late.append(late + (self.late[-1] if self.late else 0))
+        self.dropped.append(dropped)
 
     def complete(self, version: int) -> Groups:
         """The groups that the watermark has passed by a version."""
@@ -204,16 +210,18 @@ def in_windows(
     """Rows that count, in windows; one is late where all its windows were passed by the watermark of the version before."""
     told = Told(watermarks(tables))
     groups: Groups = {}
-    told.at(0, groups, 0)
+    told.at(0, groups, {})
     for version in range(1, len(told.watermarks)):
-        late, reached = 0, told.watermarks[version - 1]
-        for row, weight in _changes(tables, version):
+        late: dict[str, list[Change]] = {}
+        reached = told.watermarks[version - 1]
+        for table, row, weight in _changes(tables, version):
             if not counts(row):
                 continue
             team, time, n = row
             all_: list[Window] = [None] if time is None else list(windows(time))
             still = [window for window in all_ if not passed(window, reached)]
-            late += bool(all_) and not still
+            if all_ and not still:
+                late.setdefault(table, []).append((row, weight))
             for window in still:
                 groups.setdefault((team, window), Counter())[n] += weight
         told.at(version, groups, late)
@@ -224,12 +232,13 @@ def in_sessions(tables: Sequence[Table], gap: int) -> Told:
     """Rows in sessions; a row is late where it is before the watermark."""
     told = Told(watermarks(tables))
     rows: Counter[Row] = Counter()
-    told.at(0, {}, 0)
+    told.at(0, {}, {})
     for version in range(1, len(told.watermarks)):
-        late, before = 0, told.watermarks[version - 1]
-        for row, weight in _changes(tables, version):
+        late: dict[str, list[Change]] = {}
+        before = told.watermarks[version - 1]
+        for table, row, weight in _changes(tables, version):
             if row[1] is not None and before is not None and row[1] < before:
-                late += 1
+                late.setdefault(table, []).append((row, weight))
             else:
                 rows[row] += weight
         told.at(version, sessions(rows, gap), late)
@@ -255,9 +264,11 @@ def sessions(rows: Counter[Row], gap: int) -> Groups:
     return groups
 
 
-def _changes(tables: Sequence[Table], version: int) -> Iterator[Change]:
+def _changes(tables: Sequence[Table], version: int) -> Iterator[tuple[str, Row, int]]:
+    """The changes of a version with the names of their tables."""
     for table in tables:
-        yield from (table.batches[version - 1] if version <= len(table.batches) else ())
+        if version <= len(table.batches):
+            yield from ((table.name, row, weight) for row, weight in table.batches[version - 1])
 
 
 def hopping(size: int, slide: int, offset: int = 0) -> Callable[[int], Iterator[tuple[int, int]]]:

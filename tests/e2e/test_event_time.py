@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import substrait_agg as sa
@@ -18,6 +19,7 @@ from tests.e2e import plans
 from tests.e2e.event_model import (
     EPOCH,
     SECOND,
+    Change,
     Groups,
     Rule,
     Table,
@@ -112,6 +114,21 @@ def check_clock(seen: Sequence[Progress], told: Told) -> None:
     assert {p.late_rows for p in seen[versions:]} <= {told.late[-1]}
 
 
+def check_kept_aside(folder: Path, told: Told) -> None:
+    """The files of late rows hold what was dropped, with the version that dropped it, each row once."""
+    found: Counter[tuple[Any, ...]] = Counter()
+    for file in (folder / "late").rglob("*.parquet"):
+        found.update((file.parent.name, *row.values()) for row in pq.read_table(file).to_pylist())
+    wanted: Counter[tuple[Any, ...]] = Counter()
+    for version, tables in enumerate(told.dropped):
+        for table, rows in tables.items():
+            wanted.update(
+                (table, team, None if t is None else instant(t), n, version, weight)
+                for (team, t, n), weight in rows
+            )
+    assert found == wanted
+
+
 def check_every_batch(
     folder: Path, seen: Sequence[Progress], told: Told, shown: Callable[[Window], Any]
 ) -> None:
@@ -164,8 +181,10 @@ def test_two_sources_have_watermarks_of_their_own(spark: SparkSession, tmp_path:
     assert told.late[-1] > 5
     names = [table.name for table in tables]
     plan = plan_of("tumble_end", interval(60), interval(7), tables=names, numbers=(1, 2))
-    seen = maintained(spark, tmp_path, plan, tables, emit="batch")
+    late = f"late-parquet={tmp_path / 'late'}"
+    seen = maintained(spark, tmp_path, plan, tables, emit="batch", outputs=[late])
     check_every_batch(tmp_path, seen, told, end)
+    check_kept_aside(tmp_path, told)
     check_freed(held(tmp_path / "checkpoint")[-1], told)
 
 
@@ -275,6 +294,55 @@ def test_dates_are_event_times(spark: SparkSession, tmp_path: Path) -> None:
     assert run.progress.late_rows == 1
 
 
+def test_grouping_sets_close_together(spark: SparkSession, tmp_path: Path) -> None:
+    """Per team and window, and per window: both sets have the key of event time, and a late row is one late row."""
+    windows = Windows()
+    keys = [column(0), windows.call("tumble_end", interval(60), interval(7))]
+    relation = aggregate(windows.read(), keys, MEASURES, sets=[[0, 1], [1]])
+    plan = windows.plan(relation, "team", "w", "c", "s", "m", "set")
+    told = in_windows([DISORDERLY], tumbling(60, 7))
+    seen = maintained(spark, tmp_path, plan, [DISORDERLY], emit="watermark")
+    check_clock(seen, told)
+
+    def in_sets(groups: Groups) -> Bag:
+        whole: Groups = {}
+        for (_, window), numbers in groups.items():
+            whole.setdefault((None, window), Counter()).update(numbers)
+        parts = enumerate((groups, whole))
+        return Counter(
+            {(*row, i): n for i, part in parts for row, n in measured(part, end).items()}
+        )
+
+    *before, last = views(tmp_path)
+    assert before == [in_sets(told.complete(v)) for v in range(len(before))]
+    assert last == in_sets(told.groups[-1])
+    still = told.open(len(told.groups) - 1)
+    (stored,) = held(tmp_path / "checkpoint")
+    assert stored.groups == len(still) + len({window for _, window in still})
+
+
+@pytest.mark.parametrize("name", ["tumble_end", "session"])
+def test_what_waits_for_its_insertion_goes_with_its_window(
+    name: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    """A deletion in quarantine whose window closes waits no longer, and is no longer told of."""
+    batches: list[list[Change]] = [
+        [(("a", 10, 5), -1), (("a", 11, 1), 1), (("b", 12, 3), -1)],
+        [(("b", 12, 3), 1), (("c", 95, 4), -1)],
+        [(("a", 100, 1), 1)],
+    ]
+    table = Table("goals", batches, Rule(behind=0))
+    seen = maintained(
+        spark, tmp_path, plan_of(name, interval(60)), [table], early_retraction="quarantine"
+    )  # fmt: skip
+    assert [p.quarantined for p in seen] == [0, 2, 1, 1]
+    view = sa.open_view(tmp_path / "checkpoint")
+    assert view.quarantined().num_rows == 1
+    shown = {(row[0], *row[2:]) for row in views(tmp_path)[-1]}
+    assert shown == {("a", 1, 1, 1)}
+    assert len(view.to_arrow()) == 2
+
+
 # --- triggers -------------------------------------------------------------------------------------
 
 IN_TIME = Table("goals", drawn(11, batches=4), Rule(behind=200))
@@ -364,6 +432,7 @@ def killed(folder: Path, seed: int, kills: Sequence[int]) -> None:
     )
     arguments = [str(folder / "plan.json"), "--emit", "watermark", "--no-progress"]
     arguments += ["--master", "local[2]", "--output", f"stream-json={folder / 'out.jsonl'}"]
+    arguments += ["--output", f"late-parquet={folder / 'late'}"]
     for table in tables:
         arguments += ["--source", f"{table.name}={table.write(folder)}"]
         arguments += ["--watermark", f"{table.name}.t={table.rule.text if table.rule else ''}"]
@@ -374,6 +443,7 @@ def killed(folder: Path, seed: int, kills: Sequence[int]) -> None:
     told = in_windows(tables, tumbling(60, 7))
     assert told.late[-1] > 0
     check_each_emitted_once(folder, told, end)
+    check_kept_aside(folder, told)
     check_freed(held(folder / "checkpoint")[-1], told, waits=0)
     lines = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
     assert len(lines) == sa.open_view(folder / "checkpoint").changes().num_rows
