@@ -35,6 +35,7 @@ from substrait_agg.errors import CommitConflict, StateRefused
 __all__ = [
     "KEEP_VERSIONS",
     "PLAN",
+    "ROLLBACK",
     "Checkpoint",
     "Guarded",
     "PlanDocument",
@@ -44,6 +45,8 @@ __all__ = [
 ]
 
 PLAN = "plan.json"
+ROLLBACK = "rollback.json"
+"""What a rollback is about to do, while it does it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +163,20 @@ class Checkpoint:
             raise self._not_a_checkpoint("this is not a folder")
         if self.folder.is_dir() and any(self.folder.iterdir()):
             raise self._not_a_checkpoint("this folder is not empty and holds no checkpoint")
+
+    def check_runnable(self) -> None:
+        """Refuse a checkpoint in the middle of a rollback.
+
+        Raises:
+            StateRefused: ROLLBACK_UNFINISHED.
+        """
+        if self._root.exists(ROLLBACK):
+            raise StateRefused(
+                "ROLLBACK_UNFINISHED",
+                "a rollback was begun and not finished",
+                help="run the same state rollback again: it goes on where it was",
+                path=str(self.folder),
+            )
 
     def create(self, document: PlanDocument) -> None:
         """Create the folder with its plan document, or check that the one there is the same.

@@ -48,7 +48,9 @@ def kept_by(flow: Flow) -> tuple[Kept, ...]:
 
 def _kept_by(flow: Flow) -> tuple[Kept, ...]:
     names = names_of(flow)
-    return tuple(_kept(node, names[node.id].inputs, names[node.id].output) for node in flow.operators)
+    return tuple(
+        _kept(node, names[node.id].inputs, names[node.id].output) for node in flow.operators
+    )
 
 
 def _kept(node: AggregateNode, inputs: Names, output: Names) -> Kept:

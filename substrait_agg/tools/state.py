@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.errors import StateRefused
+from substrait_agg.tools.findings import Verdict
 from substrait_agg.tools.listing import Listing, listing
 from substrait_agg.tools.showing import Showing
 from substrait_agg.tools.trees import GROUP, chosen_operator, chosen_tree, shape_of, trees_of
-from substrait_agg.tools.verify import Verdict, verify
+from substrait_agg.tools.verify import verify
 
 if TYPE_CHECKING:
     import pyarrow as pa
