@@ -297,10 +297,9 @@ def run(
         RunFailed: Spark could not start, or the first version could not be computed.
     """
     trigger = _trigger(until)
+    from substrait_agg.commit.retention import parse_retention
     from substrait_agg.operator.policy import parse_emit
     from substrait_agg.operator.watermarks import parse_ttl
-
-    from substrait_agg.commit.retention import parse_retention
 
     retention = parse_retention(keep_versions, keep_for)
     emission = parse_emit(emit)

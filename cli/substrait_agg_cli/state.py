@@ -35,6 +35,16 @@ format_option = click.option(
 )
 
 
+dry_run_option = click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
+
+OUTPUT_WAYS = {
+    "cut text": "its lines of later versions are cut off",
+    "delete files": "its files of later versions are deleted",
+    "deliver again": "it keeps what it has had, and gets the versions that are made then on top",
+    "stuck": "it takes no version twice",
+}
+
+
 @click.group(epilog=EPILOG)
 @debug_option
 def state() -> None:
@@ -196,3 +206,123 @@ def verify(directory: str, format: str) -> None:
         click.echo(f"{result}: looked at {checked}")
     if not verdict.ok:
         click.get_current_context().exit(FAILURE)
+
+
+@state.command(
+    epilog="Examples: substrait-agg state rollback ckpt --to 41 --dry-run; substrait-agg state rollback ckpt --to 41 --force"
+)
+@click.argument("directory", metavar="DIR")
+@click.option(
+    "--to",
+    "to",
+    type=click.IntRange(min=0),
+    required=True,
+    metavar="N",
+    help="The newest version afterwards.",
+)
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Also where outputs have had later versions: text and files of changes are cut back to N; other outputs keep what"
+    " they have had, and get the versions that are made then on top.",
+)
+@dry_run_option
+@format_option
+@debug_option
+def rollback(directory: str, to: int, *, force: bool, dry_run: bool, format: str) -> None:
+    """Go back to version N: everything behind it goes, and the next run reads its input again.
+
+    N is a version whose state is kept (state ls). Refused while a run is going on. One that was killed is finished by running
+    it again; no run begins before.
+    """
+    done = _opened(directory).rollback(to, force=force, dry_run=dry_run)
+    if format == "json":
+        _json({**done.to_json(), "dry_run": dry_run})
+        return
+    would = "would go" if dry_run else "went"
+    click.echo(
+        f"{would} back from version {done.newest} to {done.to}; Spark goes on behind batch {done.batch}"
+    )
+    for output in done.outputs:
+        click.echo(f"output {visible(output.output)}: {OUTPUT_WAYS[output.way]}")
+
+
+@state.command(epilog="Examples: substrait-agg state rescale ckpt --partitions 16")
+@click.argument("directory", metavar="DIR")
+@click.option(
+    "--partitions",
+    type=click.IntRange(min=0),
+    required=True,
+    metavar="N",
+    help="A power of two; 0: one per core, as it is without a setting.",
+)
+@format_option
+@debug_option
+def rescale(directory: str, partitions: int, format: str) -> None:
+    """Set the number of state partitions for runs that are not given --partitions.
+
+    Only the number is written: any number of partitions reads the same files. A run that is going on keeps its own.
+    """
+    before = _opened(directory).rescale(partitions or None)
+    if format == "json":
+        _json({"partitions": partitions or None, "before": before})
+        return
+    words = {None: "one per core"}
+    after = words.get(partitions or None, str(partitions))
+    click.echo(f"partitions of the next runs: {after} (before: {words.get(before, before)})")
+
+
+@state.command(
+    epilog="Examples: substrait-agg state vacuum ckpt --dry-run; substrait-agg state vacuum ckpt --keep 3 --older-than 7d"
+)
+@click.argument("directory", metavar="DIR")
+@click.option(
+    "--keep",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="The newest N versions keep their state; default 10.",
+)
+@click.option(
+    "--older-than",
+    metavar="INTERVAL",
+    help="Only state of versions that are older than this goes, such as 12h or 7d.",
+)
+@click.option(
+    "--changes",
+    is_flag=True,
+    help="Also delete the changes of versions that do not keep their state, as far as all outputs have had them.",
+)
+@dry_run_option
+@format_option
+@debug_option
+def vacuum(
+    directory: str,
+    keep: int | None,
+    older_than: str | None,
+    *,
+    changes: bool,
+    dry_run: bool,
+    format: str,
+) -> None:
+    """Delete state of old versions, and what killed runs left behind; never a file that a kept version needs.
+
+    Refused while a run is going on. Runs do the same by themselves, with --keep-versions and --keep-for; changes they keep.
+    """
+    from substrait_agg_cli.state_tables import size
+
+    done = _opened(directory).vacuum(
+        keep=keep, older_than=older_than, changes=changes, dry_run=dry_run
+    )
+    if format == "json":
+        _json(done.to_json())
+        return
+    would = "would delete" if dry_run else "deleted"
+    parts = (f"{name} {count} files {size(done.bytes[name])}" for name, count in done.files.items())
+    click.echo(f"{would}: {', '.join(parts)}")
+    click.echo(
+        f"state is kept from version {done.state_from}, changes from version {done.changes_from}"
+    )
+    if done.held_by:
+        click.echo(
+            f"changes are held by output {visible(done.held_by)}, which has not had them yet"
+        )

@@ -324,7 +324,10 @@ class Checkpoint:
         Raises:
             StateRefused: STATE_DAMAGED.
         """
-        return Kept.of(self._root.read(KEPT)) if self._root.exists(KEPT) else Kept()
+        if self._root.exists(KEPT):
+            return Kept.of(self._root.read(KEPT))
+        first = min(self.versions(), default=0)
+        return Kept(first, first)
 
     def keep(self, kept: Kept) -> None:
         """Note what of old versions is still there; before the rest is deleted."""
