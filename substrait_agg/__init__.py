@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from substrait_agg.api import Plan, explain, load, open_view, run, validate
+from substrait_agg.api import Plan, explain, load, open_state, open_view, run, validate
 from substrait_agg.errors import (
     CommitConflict,
     InputRefused,
@@ -57,6 +57,7 @@ __all__ = [
     "__version__",
     "explain",
     "load",
+    "open_state",
     "open_view",
     "register_measure",
     "run",

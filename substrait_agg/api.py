@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from substrait_agg.functions.accumulators import EarlyRetraction
     from substrait_agg.plan.model import DecodedPlan
     from substrait_agg.spark import Run
+    from substrait_agg.tools.state import State
 
 PlanSource = Any
 """A path (`str` or `Path`), the plan as `bytes`, as JSON text (`str`), or a protobuf ``Plan`` message."""
@@ -241,6 +242,8 @@ def run(
     metrics: str | Path | None = None,
     listener: Any = None,
     spark_log: IO[bytes] | None = None,
+    keep_versions: int | None = None,
+    keep_for: str | None = None,
 ) -> Run:
     """Start maintaining the plan over its sources, or continue where the checkpoint is.
 
@@ -280,6 +283,8 @@ def run(
         listener: a `RunListener`, or any object with some of its methods: told of the start, of every version, of
             idleness and of the end, from a thread of its own. What it raises is logged, and the run goes on.
         spark_log: binary file, with a file number, for what a Spark started here prints. None: stderr.
+        keep_versions: how many of the newest versions keep their state, so that they can be read and gone back to; 10 where None.
+        keep_for: versions younger than this (``12h``, ``7d``) keep it as well. Changes are kept for all versions.
 
     Returns:
         A handle with ``wait()``, ``stop()`` and ``progress``.
@@ -292,9 +297,11 @@ def run(
         RunFailed: Spark could not start, or the first version could not be computed.
     """
     trigger = _trigger(until)
+    from substrait_agg.commit.retention import parse_retention
     from substrait_agg.operator.policy import parse_emit
     from substrait_agg.operator.watermarks import parse_ttl
 
+    retention = parse_retention(keep_versions, keep_for)
     emission = parse_emit(emit)
     remembered = None if ttl is None else parse_ttl(ttl)
     policy = _policy(early_retraction)
@@ -320,6 +327,7 @@ def run(
         metrics=metrics,
         listener=listener,
         spark_log=spark_log,
+        retention=retention,
     )
 
 
@@ -354,3 +362,14 @@ def open_view(checkpoint: str | Path) -> View:
     from substrait_agg.commit import open_view as open_committed
 
     return open_committed(checkpoint)
+
+
+def open_state(checkpoint: str | Path) -> State:
+    """The state kept in a checkpoint folder: list it, show groups, verify it, go back, set what is kept; needs no Spark.
+
+    Raises:
+        StateRefused: the folder is no checkpoint.
+    """
+    from substrait_agg.tools.state import open_state as open_kept
+
+    return open_kept(checkpoint)

@@ -10,6 +10,7 @@ from substrait_agg_cli.plans import explain
 from substrait_agg_cli.problems import problems
 from substrait_agg_cli.reading import changes, view
 from substrait_agg_cli.running import run
+from substrait_agg_cli.state import state
 from substrait_agg_cli.terminal import Command, debug_option
 from substrait_agg_cli.validating import validate
 
@@ -35,7 +36,7 @@ def main() -> None:
     """
 
 
-for command in (validate, explain, problems, functions, run, view, changes):
+for command in (validate, explain, problems, functions, run, view, changes, state):
     main.add_command(command)
 
 if __name__ == "__main__":

@@ -95,7 +95,18 @@ Examples:
     "--partitions",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Of the state: a power of two; default one per core.",
+    help="Of the state: a power of two; default what state rescale has set, else one per core.",
+)
+@click.option(
+    "--keep-versions",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="The newest N versions keep their state, to be read (view --version) and gone back to (state rollback); default 10.",
+)
+@click.option(
+    "--keep-for",
+    metavar="INTERVAL",
+    help="Versions younger than this keep their state as well, such as 12h or 7d.",
 )
 @click.option(
     "--early-retraction",

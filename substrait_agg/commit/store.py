@@ -41,6 +41,7 @@ from substrait_agg.notices import notice
 __all__ = [
     "KEEP_VERSIONS",
     "PLAN",
+    "ROLLBACK",
     "Checkpoint",
     "Guarded",
     "PlanDocument",
@@ -50,6 +51,8 @@ __all__ = [
 ]
 
 PLAN = "plan.json"
+ROLLBACK = "rollback.json"
+"""What a rollback is about to do, while it does it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +172,20 @@ class Checkpoint:
         names = disk().names(self.folder, folders=True)
         if not all(name.startswith(DRAFT) for name in names):
             raise self._not_a_checkpoint("this folder is not empty and holds no checkpoint")
+
+    def check_runnable(self) -> None:
+        """Refuse a checkpoint in the middle of a rollback.
+
+        Raises:
+            StateRefused: ROLLBACK_UNFINISHED.
+        """
+        if self._root.exists(ROLLBACK):
+            raise StateRefused(
+                "ROLLBACK_UNFINISHED",
+                "a rollback was begun and not finished",
+                help="run the same state rollback again: it goes on where it was",
+                path=str(self.folder),
+            )
 
     def create(self, document: PlanDocument) -> None:
         """Create the folder with its plan document, or check that the one there is the same.
@@ -368,7 +385,10 @@ class Checkpoint:
         Raises:
             StateRefused: STATE_DAMAGED.
         """
-        return Kept.of(self._root.read(KEPT)) if self._root.exists(KEPT) else Kept()
+        if self._root.exists(KEPT):
+            return Kept.of(self._root.read(KEPT))
+        first = min(self.versions(), default=0)
+        return Kept(first, first)
 
     def keep(self, kept: Kept) -> None:
         """Note what of old versions is still there; before the rest is deleted."""

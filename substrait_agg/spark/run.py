@@ -17,7 +17,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from substrait_agg.bind.bound import BoundPlan
 from substrait_agg.changes import Delivery, check_outputs, keeps_late
 from substrait_agg.changes.courier import STOP_SECONDS, Couriers, check_free
+from substrait_agg.commit.locking import Lock, lock_for_run
 from substrait_agg.commit.ranges import check_partitions
+from substrait_agg.commit.retention import DEFAULT, Retention
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.commit.view import View
 from substrait_agg.disk import disk
@@ -70,6 +72,7 @@ def run(
     metrics: str | Path | None = None,
     listener: Any = None,
     spark_log: IO[bytes] | None = None,
+    retention: Retention = DEFAULT,
 ) -> Run:
     """Start or continue a run of a bound plan, with the options of `substrait_agg.run`.
 
@@ -106,10 +109,13 @@ def run(
             outer = spark or session
             check_writers(outer, sinks)
             feed = open_feed(session, flow, chosen, events.sources)
-            count = partitions or _cores(session)
-            settings.put(PARTITIONS, str(count))
             store.create(document)
+            lock = lock_for_run(store.folder)
+            undone.callback(lock.release)
+            store.check_runnable()
             store.claim()
+            count = partitions or store.settings().partitions or _cores(session)
+            settings.put(PARTITIONS, str(count))
             since = _version(store)
             delivery = Delivery(
                 sinks,
@@ -123,7 +129,7 @@ def run(
             endless = until != "done"
             couriers = Couriers(delivery, lambda: View(store), show=endless)
             undone.callback(couriers.end, with_view=False, patience=STOP_SECONDS)
-            options = Options(count, until, emit, events, progress, observers)
+            options = Options(count, until, emit, events, progress, observers, lock, retention)
             started = Run(session, flow, feed, store, couriers, options, settings)
         except SPARK_ERRORS as error:
             raise _not_started(error) from error
@@ -149,6 +155,8 @@ class Options:
         emit: when values are emitted.
         events: the sources with a watermark, and for how long groups are remembered.
         progress: who is told of it.
+        lock: says that the checkpoint is in use.
+        retention: which versions keep their state.
     """
 
     partitions: int
@@ -157,6 +165,8 @@ class Options:
     events: EventOptions
     progress: Callable[[Progress], None] | None
     observers: Observers
+    lock: Lock
+    retention: Retention
 
 
 class Run:
@@ -194,9 +204,11 @@ class Run:
         couriers.begin(self._unread)
         # A batch goes on in a thread of its own for a moment after its query was stopped.
         self._working = threading.RLock()
+        self._lock = options.lock
         self._batches = Batches(
-            flow, store, options.partitions, self._committed, options.emit, options.events
-        )
+            flow, store, options.partitions, self._committed, options.emit, options.events,
+            retention=options.retention,
+        )  # fmt: skip
         self._observers.begin(lambda: self.progress, self._is_busy)
         if self._batches.last is None:
             self._batches.run(spark, feed.first, None, FIRST_BATCH)
@@ -403,6 +415,7 @@ class Run:
         self, *, with_view: bool, patience: float | None, error: BaseException | None = None
     ) -> None:
         self._couriers.end(with_view=with_view, patience=patience)
+        self._lock.release()
         self._settings.restore()
         failed = error or self._couriers.broken or next(iter(self._couriers.undelivered()), None)
         self._observers.end(failed)

@@ -17,7 +17,7 @@ COPY = "restore the checkpoint folder from a copy, roll back to a version before
 """What to do about damage that nothing else can undo."""
 
 CAUGHT = (
-    SubstraitAggError, OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError,
+    OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError,
     RecursionError, MemoryError, pa.ArrowException,
 )  # fmt: skip
 """What reading damaged content may raise."""
@@ -65,10 +65,10 @@ class Findings:
         """Make a fault of whatever a check raises: damaged content may break any reader."""
         try:
             yield
+        except SubstraitAggError as error:
+            self.fault(error.code, path, error.message)
         except CAUGHT as error:
-            known = isinstance(error, SubstraitAggError)
-            reason = error.message if isinstance(error, SubstraitAggError) else repr(error)
-            self.fault(error.code if known else code, path, reason)  # type: ignore[attr-defined]
+            self.fault(code, path, repr(error))
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self._found.values())

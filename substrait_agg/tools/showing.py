@@ -95,10 +95,11 @@ class Showing:
         columns = key_columns(schema)
         types = [schema.field(name).type for name in columns]
         wanted = wanted_values(key, self._key_names(columns), types)
-        hashes: list[np.ndarray[Any, Any]] = []
         # The keys alone are read of all groups; the rest only where it is asked for.
-        for part in tree.scan(columns=[]):
-            hashes.append(part.column("hash").to_numpy()[_has(part, columns, wanted)])
+        hashes = [
+            part.column("hash").to_numpy()[_has(part, columns, wanted)]
+            for part in tree.scan(columns=[])
+        ]
         for found in np.unique(np.concatenate(hashes)).tolist() if hashes else ():
             for part in tree.scan(found, found):
                 yield part.filter(pa.array(_has(part, columns, wanted)))
@@ -234,5 +235,3 @@ def _of_groups(
 
 def _integers(values: Sequence[int]) -> pa.Array:
     return pa.array(values, pa.int64())
-
-

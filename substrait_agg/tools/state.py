@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from substrait_agg.commit.ranges import check_partitions
+from substrait_agg.commit.retention import parse_retention
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.errors import StateRefused
+from substrait_agg.tools.findings import Verdict
 from substrait_agg.tools.listing import Listing, listing
+from substrait_agg.tools.rollback import Rollback, rollback
 from substrait_agg.tools.showing import Showing
 from substrait_agg.tools.trees import GROUP, chosen_operator, chosen_tree, shape_of, trees_of
-from substrait_agg.tools.verify import Verdict, verify
+from substrait_agg.tools.vacuum import Vacuumed, vacuum
+from substrait_agg.tools.verify import verify
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -116,6 +122,59 @@ class State:
                 path=str(self._checkpoint.folder),
             )
         return snapshot
+
+    def rollback(self, to: int, *, force: bool = False, dry_run: bool = False) -> Rollback:
+        """Go back to version `to`: afterwards it is the newest, and runs read its input again from there.
+
+        Args:
+            to: a version whose state is kept.
+            force: also where outputs have had later versions (`tools.rollback`).
+            dry_run: only tell what would be done.
+
+        Raises:
+            StateRefused: why it is not possible; nothing has been changed then.
+        """
+        return rollback(self._checkpoint, to, force=force, dry_run=dry_run)
+
+    def rescale(self, partitions: int | None) -> int | None:
+        """Set the number of state partitions for runs that are told none; None: one per core. Returns what was set before.
+
+        Nothing is rewritten: any number of partitions reads the same runs. A run that is going on keeps its own.
+
+        Raises:
+            UsageError: PARTITIONS_INVALID.
+            StateRefused: NOT_A_CHECKPOINT.
+        """
+        if partitions is not None:
+            check_partitions(partitions)
+        self._checkpoint.document()
+        before = self._checkpoint.settings()
+        self._checkpoint.set(replace(before, partitions=partitions))
+        return before.partitions
+
+    def vacuum(
+        self,
+        *,
+        keep: int | None = None,
+        older_than: str | None = None,
+        changes: bool = False,
+        dry_run: bool = False,
+    ) -> Vacuumed:
+        """Delete the state of versions that are neither among the newest `keep` nor younger than `older_than`, and leftovers.
+
+        Args:
+            keep: versions that keep their state whatever their age; 10 where None.
+            older_than: an age such as ``12h`` or ``7d``; None: age does not count.
+            changes: also delete snapshots and changes of versions that do not keep their state, as far as all outputs have had
+                them.
+            dry_run: only tell what would be deleted.
+
+        Raises:
+            UsageError: OPTION_INVALID.
+            StateRefused: CHECKPOINT_BUSY, CHECKPOINT_NOT_LOCKED, ROLLBACK_UNFINISHED, STATE_DAMAGED.
+        """
+        retention = parse_retention(keep, older_than)
+        return vacuum(self._checkpoint, retention, changes=changes, dry_run=dry_run)
 
     def verify(self) -> Verdict:
         """Look through everything: checksums, order, counters, the view against its changes."""

@@ -8,14 +8,11 @@ from pathlib import Path
 from substrait_agg.commit.locking import LOCK
 from substrait_agg.commit.retention import KEPT, version_of
 from substrait_agg.commit.settings import SETTINGS
-from substrait_agg.commit.store import PLAN, Checkpoint
+from substrait_agg.commit.store import PLAN, ROLLBACK, Checkpoint
 from substrait_agg.tools.findings import Findings
 
-INTENT = "rollback.json"
-"""What a rollback is about to do, while it does it."""
-
 _KNOWN: dict[str, re.Pattern[str]] = {
-    "": re.compile("|".join(map(re.escape, (PLAN, KEPT, SETTINGS, LOCK, INTENT)))),
+    "": re.compile("|".join(map(re.escape, (PLAN, KEPT, SETTINGS, LOCK, ROLLBACK)))),
     "snapshots": re.compile(r"\d{20}\.json"),
     "state": re.compile(r"(group|pending|closed|tree\d+)-\d+-\d{12}-[0-9a-f]{32}\.arrow"),
     "changes": re.compile(r"\d{12}-(\d+|late)-[0-9a-f]{32}\.parquet"),
@@ -42,9 +39,9 @@ def drafts(checkpoint: Checkpoint) -> list[Path]:
 def note_strangers(checkpoint: Checkpoint, found: Findings) -> None:
     """Note every file that is not one of a checkpoint, or that is not whole."""
     left = {path.relative_to(checkpoint.folder).as_posix() for path in drafts(checkpoint)}
-    for path in sorted(left):
+    for draft in sorted(left):
         help = "nothing to do; state vacuum deletes it"
-        found.note("FILE_LEFT_OVER", path, "it was never finished", help)
+        found.note("FILE_LEFT_OVER", draft, "it was never finished", help)
     for folder, known in _KNOWN.items():
         base = checkpoint.folder / folder
         for path in sorted(base.iterdir()) if base.is_dir() else ():
@@ -56,6 +53,6 @@ def note_strangers(checkpoint: Checkpoint, found: Findings) -> None:
                 continue
             help = "it is not used; move it away if you know where it comes from"
             found.note("FILE_UNKNOWN", name, "this is no file of a checkpoint", help)
-    if (checkpoint.folder / INTENT).exists():
+    if (checkpoint.folder / ROLLBACK).exists():
         help = "run the same state rollback again: it goes on where it was"
-        found.fault("ROLLBACK_UNFINISHED", INTENT, "a rollback was begun and not finished", help)
+        found.fault("ROLLBACK_UNFINISHED", ROLLBACK, "a rollback was begun and not finished", help)

@@ -71,9 +71,10 @@ class _Verification:
         return Verdict(str(self._checkpoint.folder), tuple(ordered), dict(self._checked))
 
     def _document(self) -> PlanDocument | None:
+        document: list[PlanDocument | None] = [None]
         with self._found.caught("STATE_DAMAGED", PLAN):
-            return self._checkpoint.document()
-        return None
+            document.append(self._checkpoint.document())
+        return document[-1]
 
     def _snapshots(self, kept: Kept) -> list[Snapshot]:
         """All versions that can be read."""
@@ -100,10 +101,14 @@ class _Verification:
         for snapshot in snapshots:
             path = f"snapshots/{snapshot_name(snapshot.version)}"
             if document is not None and snapshot.plan != document.plan:
-                message = f"it is of plan {snapshot.plan[:12]}, the checkpoint of {document.plan[:12]}"
+                message = (
+                    f"it is of plan {snapshot.plan[:12]}, the checkpoint of {document.plan[:12]}"
+                )
                 self._found.fault("CHAIN_BROKEN", path, message)
             if document is not None and len(snapshot.operators) != document.operators:
-                message = f"it has {len(snapshot.operators)} operators, the plan {document.operators}"
+                message = (
+                    f"it has {len(snapshot.operators)} operators, the plan {document.operators}"
+                )
                 self._found.fault("CHAIN_BROKEN", path, message)
         for before, after in pairwise(snapshots):
             path = f"snapshots/{snapshot_name(after.version)}"
@@ -144,7 +149,11 @@ class _Verification:
             size, crc = storage.checksum(file.name)
             if (size, crc) == (file.bytes, file.crc):
                 return True
-            what = f"{size} bytes instead of {file.bytes}" if size != file.bytes else "another checksum"
+            what = (
+                f"{size} bytes instead of {file.bytes}"
+                if size != file.bytes
+                else "another checksum"
+            )
             self._found.fault("FILE_DAMAGED", path, f"it has {what}")
         return False
 
@@ -200,9 +209,10 @@ class _Verification:
                 ("changes", unneeded_changes(self._checkpoint, everything, newest)),
             ):
                 for name in names:
-                    self._found.note("FILE_LEFT_OVER", f"{folder}/{name}", "no version names it", help)
+                    self._found.note(
+                        "FILE_LEFT_OVER", f"{folder}/{name}", "no version names it", help
+                    )
 
 
 def _rank(finding: Finding) -> tuple[bool, str, str]:
     return finding.level != "error", finding.path, finding.code
-

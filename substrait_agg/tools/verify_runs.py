@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,9 @@ ENTRIES = ("hash", "chain")
 """Columns that a run of groups, or of entries, begins with."""
 
 
-def check_run(storage: LocalFiles, file: RunFile, path: str, found: Findings, *, ordered: bool) -> int:
+def check_run(
+    storage: LocalFiles, file: RunFile, path: str, found: Findings, *, ordered: bool
+) -> int:
     """Look through a run whose checksum is right; returns its rows.
 
     Args:
@@ -40,7 +43,7 @@ def check_run(storage: LocalFiles, file: RunFile, path: str, found: Findings, *,
             found.fault("RUN_DAMAGED", path, message)
             return 0
         pages = [reader.get_batch(i) for i in range(reader.num_record_batches)]
-    rows = sum(page.num_rows for page in pages)
+    rows: int = sum(page.num_rows for page in pages)
     if rows != file.rows:
         message = f"it has {rows} rows, the snapshot says {file.rows}"
         found.fault("RUN_METADATA_WRONG", path, message)
@@ -125,7 +128,7 @@ def check_ranges(runs: tuple[RunFile, ...], path: str, found: Findings, most: in
         told = {(part.rows, part.bytes, part.crc) for part in parts}
         if len(told) > 1:
             found.fault("RUN_METADATA_WRONG", path, f"{name} is named with different sizes")
-        if any(b.low <= a.high for a, b in zip(ordered, ordered[1:], strict=False)):
+        if any(b.low <= a.high for a, b in pairwise(ordered)):
             found.fault("RANGES_OVERLAP", path, f"{name} is live twice for the same hashes")
 
 

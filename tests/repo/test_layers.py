@@ -26,6 +26,7 @@ LAYERS = (
     {"commit"},
     {"metrics"},
     {"changes"},
+    {"tools"},
     {"spark"},
     {"api"},
 )

@@ -1,0 +1,100 @@
+"""What the state commands tell, as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from substrait_agg.report.visible import visible
+
+if TYPE_CHECKING:
+    from substrait_agg.tools.listing import Listing
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def size(count: int) -> str:
+    """Bytes for people."""
+    value, unit = float(count), 0
+    while value >= 1024 and unit < len(_UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{count} B" if not unit else f"{value:.1f} {_UNITS[unit]}"
+
+
+def instant(micros: int | None) -> str:
+    """An event time for people."""
+    if micros is None:
+        return "-"
+    try:
+        return datetime.fromtimestamp(micros / 1e6, UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, ValueError, OSError):
+        return str(micros)
+
+
+def aligned(heads: Sequence[str], rows: Iterable[Sequence[Any]], numbers: int = 0) -> Iterator[str]:
+    """Lines of a table; the last `numbers` columns are set to the right."""
+    texts = [[visible(str(cell)) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(heads, *texts, strict=True)]
+    first = len(heads) - numbers
+
+    def line(cells: Sequence[str]) -> str:
+        padded = [
+            cell.rjust(width) if i >= first else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        ]
+        return " | ".join(padded).rstrip()
+
+    yield line(heads)
+    yield "-+-".join("-" * width for width in widths)
+    yield from map(line, texts)
+
+
+def listed(found: Listing) -> Iterator[str]:
+    """The lines of ``state ls``."""
+    use = "in use" if found.in_use else "not in use"
+    per = "one per core" if found.partitions is None else found.partitions
+    yield f"{visible(found.checkpoint)} ({use}; plan {visible(found.plan[:12])}; partitions of the next runs: {per})"
+    parts = (f"{name} {found.files[name]} files {size(found.bytes[name])}" for name in found.files)
+    yield ", ".join(parts)
+    yield ""
+    yield from _versions(found)
+    yield ""
+    yield from _trees(found)
+
+
+def _versions(found: Listing) -> Iterator[str]:
+    heads = (
+        "version",
+        "committed",
+        "watermark",
+        "state",
+        "batch",
+        "rows in",
+        "changes",
+        "late",
+        "written",
+        "in all",
+    )
+    rows = [
+        (
+            v.version, v.created or "-", instant(v.watermark), "kept" if v.kept else "-",
+            "-" if v.batch < 0 else v.batch, v.rows_in, v.changes, v.late, size(v.written), size(v.bytes),
+        )
+        for v in found.versions
+    ]  # fmt: skip
+    yield from aligned(heads, rows, 6)
+    if found.total > len(found.versions):
+        yield f"({found.total} versions; --limit shows more)"
+
+
+def _trees(found: Listing) -> Iterator[str]:
+    heads = ("operator", "kind", "tree", "holds", "files", "runs", "ranges", "rows", "bytes")
+    rows = [
+        (
+            t.operator, t.kind, t.tree, t.what, t.files, t.runs,
+            len({(r.low, r.high) for r in t.ranges}), t.rows, size(t.bytes),
+        )
+        for t in found.trees
+    ]  # fmt: skip
+    yield from aligned(heads, rows, 5)

@@ -1,0 +1,178 @@
+"""Going back to a version: everything behind it goes, and its input is read again.
+
+What is to be done is written down first (``rollback.json``). From then on no run begins until it is done, and doing it again from the
+beginning does no harm: a rollback that was killed is finished by running it again.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from substrait_agg.commit.locking import lock_for_tool
+from substrait_agg.commit.retention import change_files, state_files, version_of
+from substrait_agg.commit.snapshot import Snapshot, damaged, snapshot_name
+from substrait_agg.commit.store import ROLLBACK, Checkpoint
+from substrait_agg.commit.view import View
+from substrait_agg.errors import StateRefused
+from substrait_agg.tools.sink_cut import Ahead, cut_output, losses
+from substrait_agg.tools.spark_cut import cut_behind
+from substrait_agg.tools.spark_logs import query_id
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """What a rollback does.
+
+    Attributes:
+        to: the version that is the newest afterwards.
+        newest: the version that was the newest before.
+        batch: the micro-batch with which Spark's logs end afterwards; -1: input is read from its beginning.
+        outputs: those that have had later versions, and what becomes of each.
+    """
+
+    to: int
+    newest: int
+    batch: int
+    outputs: tuple[Ahead, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+    @staticmethod
+    def of(content: bytes) -> Rollback:
+        """From `to_json`.
+
+        Raises:
+            StateRefused: STATE_DAMAGED.
+        """
+        try:
+            body = json.loads(content)
+            outputs = tuple(Ahead(**output) for output in body["outputs"])
+            return Rollback(int(body["to"]), int(body["newest"]), int(body["batch"]), outputs)
+        except (ValueError, TypeError, KeyError) as error:
+            raise damaged(ROLLBACK, str(error)) from error
+
+
+def rollback(
+    checkpoint: Checkpoint, to: int, *, force: bool = False, dry_run: bool = False
+) -> Rollback:
+    """Go back to version `to`.
+
+    Args:
+        checkpoint: which.
+        to: a version whose state is kept; the newest forgets what Spark has planned and not done.
+        force: also where outputs have had later versions: text and files of changes are cut back to `to`, other outputs keep
+            what they have had, and are given the versions that are made then on top.
+        dry_run: only tell what would be done.
+
+    Raises:
+        StateRefused: CHECKPOINT_BUSY, CHECKPOINT_NOT_LOCKED, VERSION_UNKNOWN, VERSION_EXPIRED, STATE_DAMAGED, OFFSETS_LOST, OUTPUT_AHEAD,
+            OUTPUT_DAMAGED, OUTPUT_RECORD_DAMAGED, ROLLBACK_UNFINISHED; nothing has been changed then.
+    """
+    with lock_for_tool(checkpoint.folder):
+        if checkpoint.root.exists(ROLLBACK):
+            plan = _begun(checkpoint, to)
+        else:
+            plan = _planned(checkpoint, to, force=force)
+            if dry_run:
+                return plan
+            checkpoint.root.replace(ROLLBACK, json.dumps(plan.to_json()).encode())
+        if not dry_run:
+            _apply(checkpoint, plan)
+        return plan
+
+
+def _begun(checkpoint: Checkpoint, to: int) -> Rollback:
+    plan = Rollback.of(checkpoint.root.read(ROLLBACK))
+    if plan.to == to:
+        return plan
+    raise StateRefused(
+        "ROLLBACK_UNFINISHED",
+        f"a rollback to version {plan.to} was begun and not finished",
+        help=f"finish it with --to {plan.to} first",
+        path=str(checkpoint.folder),
+    )
+
+
+def _planned(checkpoint: Checkpoint, to: int, *, force: bool) -> Rollback:
+    target, newest = checkpoint.snapshot(to), checkpoint.latest()
+    if newest is None:
+        raise TypeError("a version without a newest one")
+    _check_state(checkpoint, target)
+    batch = target.batch if target.query is not None else -1
+    _check_spark(checkpoint, newest, batch)
+    outputs = losses(checkpoint.folder, to, View(checkpoint)) if newest.version > to else []
+    refused = outputs if not force else [o for o in outputs if o.way == "stuck"]
+    if refused:
+        raise _outputs_ahead(refused, to, force=force)
+    return Rollback(to, newest.version, batch, tuple(outputs))
+
+
+def _check_state(checkpoint: Checkpoint, target: Snapshot) -> None:
+    """The version to go back to has everything, and it is as it was written."""
+    first = checkpoint.kept().state_from
+    if target.version < first:
+        raise StateRefused(
+            "VERSION_EXPIRED",
+            f"the state of version {target.version} is no longer kept (that of version {first} and newer ones is)",
+            help="name one of those; --keep-versions and --keep-for of run keep more",
+            path=str(checkpoint.folder),
+        )
+    runs = {run.name: run for operator in target.operators for run in operator.runs}
+    for run in runs.values():
+        try:
+            whole = checkpoint.state.checksum(run.name) == (run.bytes, run.crc)
+        except OSError as error:
+            raise damaged(run.name, str(error)) from error
+        if not whole:
+            raise damaged(run.name, "its size or checksum is not what the snapshot names")
+
+
+def _check_spark(checkpoint: Checkpoint, newest: Snapshot, batch: int) -> None:
+    """Spark's logs belong to the versions, and reach back to the batch."""
+    folder = Path(checkpoint.spark_folder)
+    if newest.query is not None and query_id(folder) != newest.query:
+        raise StateRefused(
+            "OFFSETS_LOST",
+            "Spark's own offsets are missing from the checkpoint, or belong to another query",
+            help="restore the checkpoint folder as a whole from one copy, or begin a new one",
+            path=str(folder),
+        )
+    if newest.query is not None:
+        cut_behind(folder, batch)
+
+
+def _outputs_ahead(refused: list[Ahead], to: int, *, force: bool) -> StateRefused:
+    names = "; ".join(f"{o.output} (version {o.version})" for o in refused)
+    if force:
+        help = "such a table takes no version twice: restore it as it was at that version, and remove its record in outputs/"
+    else:
+        help = "with --force, text and files of changes are cut back, and other outputs are given the new versions on top"
+    message = f"outputs have had versions behind {to}: {names}"
+    return StateRefused("OUTPUT_AHEAD", message, help=help, path=refused[0].output)
+
+
+def _apply(checkpoint: Checkpoint, plan: Rollback) -> None:
+    for output in plan.outputs:
+        cut_output(checkpoint.folder, output, plan.to)
+    cut_behind(Path(checkpoint.spark_folder), plan.batch).apply()
+    kept = checkpoint.kept()
+    checkpoint.keep(replace(kept, swept=min(kept.swept, plan.to)))
+    # The newest first: whatever is left is a version with all that came before it.
+    for version in reversed(checkpoint.versions()):
+        if version > plan.to:
+            checkpoint.snapshots.delete(snapshot_name(version))
+    target = checkpoint.snapshot(plan.to)
+    for storage, named in (
+        (checkpoint.state, state_files(target)),
+        (checkpoint.changes, change_files(target)),
+    ):
+        for name in storage.names():
+            written = version_of(name)
+            if written is not None and written > plan.to and name not in named:
+                storage.delete(name)
+    checkpoint.root.delete(ROLLBACK)
