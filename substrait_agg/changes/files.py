@@ -57,12 +57,18 @@ class Record:
         Raises:
             StateRefused: the record is damaged or of a format not known here.
         """
-        epochs = self._epochs()
-        if not epochs:
-            return None
-        path = self._file(epochs[-1])
+        while epochs := self._epochs():
+            path = self._file(epochs[-1])
+            try:
+                return self._parsed(disk().read(path), path)
+            except FileNotFoundError:
+                continue  # a newer run has just taken over
+        return None
+
+    @staticmethod
+    def _parsed(content: bytes, path: Path) -> tuple[int | None, int]:
         try:
-            found: dict[str, Any] = json.loads(disk().read(path))
+            found: dict[str, Any] = json.loads(content)
             if found["format"] == RECORD_FORMAT:
                 return found["version"], int(found["bytes"])
         except (ValueError, KeyError, TypeError):

@@ -128,7 +128,7 @@ def _late_parquet(spec: OutputSpec, place: Place) -> Sink:
 
 
 def _view_parquet(spec: OutputSpec, place: Place) -> Sink:
-    return ViewParquet(_folder(spec), place.fence.held)
+    return ViewParquet(_folder(spec), place.fence)
 
 
 def _spark(spec: OutputSpec, place: Place) -> Sink:

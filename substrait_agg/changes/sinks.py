@@ -405,10 +405,11 @@ class ViewParquet(Sink):
     takes_view = True
     shows_every_version = True
 
-    def __init__(self, folder: Path, guard: Guard = nullcontext) -> None:
+    def __init__(self, folder: Path, fence: Fence = OPEN) -> None:
         disk().make(folder)
+        _remove_drafts(folder, ".view.", fence)
         self._path = folder / "view.parquet"
-        self._guard = guard
+        self._guard = fence.held
 
     def finish(self, view: Table, version: int) -> None:
         """Replace the file."""
