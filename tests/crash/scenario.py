@@ -25,6 +25,7 @@ import substrait_agg as sa
 from substrait_agg.bind.bound import Column
 from substrait_agg.changes import Delivery, check_outputs
 from substrait_agg.commit.ranges import sort_hash
+from substrait_agg.commit.retention import Retention
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.commit.task import MURMUR, OTHER, TaskPlan, TaskResult, run_task
 from substrait_agg.commit.view import View
@@ -203,8 +204,6 @@ def without_spark() -> Iterator[None]:
         stack.enter_context(patch("substrait_agg.spark.batches.operator_changes", _changes_of))
         # What a loss of power would lose is not what is looked at, and waiting for disks takes most of the time.
         stack.enter_context(patch("os.fsync", lambda _descriptor: None))
-        for module in ("commit.store", "commit.view", "spark.batches"):
-            stack.enter_context(patch(f"substrait_agg.{module}.KEEP_VERSIONS", KEPT))
         yield
 
 
@@ -268,7 +267,13 @@ def run(world: World, until: int = BATCHES, name: str = "a", pause: Any = None) 
 def _batches(world: World, store: Checkpoint, delivery: Delivery, until: int, pause: Any) -> None:
     instants = iter(range(1, 1000))
     batches = Batches(
-        flow(), store, PARTITIONS, lambda _: None, EmitPolicy(rows=6), clock=lambda: next(instants)
+        flow(),
+        store,
+        PARTITIONS,
+        lambda _: None,
+        EmitPolicy(rows=6),
+        clock=lambda: next(instants),
+        retention=Retention(KEPT),
     )
     spark: Any = None
     if batches.last is None:

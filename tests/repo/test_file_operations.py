@@ -24,6 +24,13 @@ EXCEPTIONS = {
     "functions/windows.py": "reads what is part of the package",
     "functions/signatures.py": "reads what is part of the package",
     "spark/session.py": "looks for Java",
+    "spark/sinks.py": "looks at the folder that Spark writes an output to",
+    "commit/locking.py": "a lock of the operating system, which says nothing when its process is gone",
+    "tools/sink_cut.py": "a state command, alone with the checkpoint; begun and not finished, it goes on where it was",
+    "tools/spark_cut.py": "the same",
+    "tools/spark_logs.py": "the same, and reads logs that Spark writes",
+    "tools/strangers.py": "lists what is none of a checkpoint",
+    "tools/vacuum.py": "a state command, alone with the checkpoint; what it has not deleted, the next one does",
 }
 """Modules that do, and why that is no crash point of a checkpoint."""
 
