@@ -358,6 +358,7 @@ class Checkpoint:
         served: Iterable[str] = (),
         *,
         sweep: bool,
+        whole: bool = False,
         retention: Retention = DEFAULT,
     ) -> None:
         """Delete change files that have `served`, and `sweep`. What cannot be deleted stays, with a warning."""
@@ -365,7 +366,7 @@ class Checkpoint:
             for name in served:
                 self.changes.delete(name)
             if sweep:
-                self.sweep(newest, retention)
+                self.sweep(newest, retention, whole=whole)
         except OSError as error:
             notice(
                 "CHECKPOINT_NOT_SWEPT",
@@ -374,9 +375,11 @@ class Checkpoint:
                 path=str(self.folder),
             )
 
-    def sweep(self, newest: Snapshot, retention: Retention = DEFAULT) -> None:
+    def sweep(
+        self, newest: Snapshot, retention: Retention = DEFAULT, *, whole: bool = False
+    ) -> None:
         """Delete what failed attempts left behind, and state of versions that are not to be kept (`retention.sweep`)."""
-        sweep(self, newest, retention)
+        sweep(self, newest, retention, whole=whole)
         sweep_drafts(self.fence, (self._root, self._snapshots))
 
     def kept(self) -> Kept:

@@ -97,7 +97,7 @@ class Batches:
         self._tally = Tally()
         self.progress = at_start(self._last, flow.fingerprint, str(checkpoint.folder))
         if self._last is not None:
-            checkpoint.tidy(self._last, sweep=True, retention=retention)
+            checkpoint.tidy(self._last, sweep=True, whole=True, retention=retention)
 
     @property
     def last(self) -> Snapshot | None:

@@ -31,7 +31,9 @@ WRITES = {"create", "write"}
 NAMES: tuple[tuple[str, str], ...] = (
     (r"checkpoint", "the checkpoint"),
     (r"checkpoint/plan\.json", "plan.json"),
-    (r"checkpoint/draft-\w+", "the draft of plan.json"),
+    (r"checkpoint/kept\.json", "kept.json"),
+    (r"checkpoint/settings\.json", "settings.json"),
+    (r"checkpoint/draft-\w+", "the draft of plan.json or kept.json"),
     (r"checkpoint/snapshots/draft-\w+", "the draft of a snapshot"),
     (r"checkpoint/snapshots/\d+\.json", "a snapshot"),
     (r"checkpoint/state/group-.*", "a run of groups"),
