@@ -343,6 +343,61 @@ def test_what_waits_for_its_insertion_goes_with_its_window(
     assert len(view.to_arrow()) == 2
 
 
+WINDOWS: dict[str, tuple[Any, Callable[[Sequence[Table]], Told], Callable[[Window], Any]]] = {
+    "tumble_end": ((interval(45),), lambda tables: in_windows(tables, tumbling(45)), end),
+    "tumble": (
+        (interval(60), interval(-7)), lambda tables: in_windows(tables, tumbling(60, -7)), struct,
+    ),
+    "hop": (
+        (interval(50), interval(20), interval(7)),
+        lambda tables: in_windows(tables, hopping(50, 20, 7)),
+        struct,
+    ),
+    "session": ((interval(20),), lambda tables: in_sessions(tables, 20), struct),
+}  # fmt: skip
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("name", WINDOWS)
+def test_random_streams(name: str, seed: int, spark: SparkSession, tmp_path: Path) -> None:
+    """Any window over one or two tables, by any rule, in any disorder, stopped once; every version against the model."""
+    pick = random.Random(f"{name} {seed}")
+    durations, model, shown = WINDOWS[name]
+    tables = [
+        Table(
+            table,
+            drawn(
+                pick.randrange(10**6), rows=pick.randrange(3, 30), speed=pick.choice((10, 60, 300)),
+                disorder=pick.choice((1, 60, 400)),
+            ),
+            pick.choice((
+                Rule(behind=0), Rule(behind=30), Rule(behind=10, by_team=True),
+                Rule(percent=0, events=3), Rule(percent=40, events=25),
+            )),
+        )
+        for table in ("goals", "more")[: pick.choice((1, 2))]
+    ]  # fmt: skip
+    emit, stop = pick.choice(("batch", "watermark")), pick.randrange(1, 5)
+    told = model(tables)
+    for table in tables:
+        table.write(tmp_path)
+    plan = plan_of(name, *durations, tables=[table.name for table in tables])
+    late = f"late-parquet={tmp_path / 'late'}"
+    started = start(spark, tmp_path, plan, tables, emit=emit, outputs=[late], until="100ms")
+    reached(started, lambda p: p.version >= stop)
+    started.stop()
+    start(spark, tmp_path, plan, tables, emit=emit, outputs=[late]).wait()
+    check_kept_aside(tmp_path, told)
+    found = views(tmp_path)
+    for version, groups in enumerate(told.groups):
+        now = groups if emit == "batch" else told.complete(version)
+        assert found[version] == measured(now, shown), version
+    assert found[-1] == measured(told.groups[-1], shown)
+    grouped = held(tmp_path / "checkpoint")[-1]
+    assert grouped.groups == len(told.open(len(told.groups) - 1))
+
+
 # --- triggers -------------------------------------------------------------------------------------
 
 IN_TIME = Table("goals", drawn(11, batches=4), Rule(behind=200))
