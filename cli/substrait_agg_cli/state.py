@@ -267,9 +267,9 @@ def rescale(directory: str, partitions: int, format: str) -> None:
     if format == "json":
         _json({"partitions": partitions or None, "before": before})
         return
-    words = {None: "one per core"}
+    words: dict[int | None, str] = {None: "one per core"}
     after = words.get(partitions or None, str(partitions))
-    click.echo(f"partitions of the next runs: {after} (before: {words.get(before, before)})")
+    click.echo(f"partitions of the next runs: {after} (before: {words.get(before, str(before))})")
 
 
 @state.command(
