@@ -43,7 +43,8 @@ def wanted_values(
             raise _invalid(f"there is no key column {unknown[0]!r}: {', '.join(names) or 'none'}")
         given = {list(names).index(name): value for name, value in key.items()}
     else:
-        values = key if isinstance(key, list | tuple) and len(names) != 1 else [key]
+        nested = len(names) == 1 and pa.types.is_nested(types[0])
+        values = key if isinstance(key, list | tuple) and not nested else [key]
         if len(values) != len(names):
             raise _invalid(f"a key of this operator has {len(names)} columns: {', '.join(names)}")
         given = dict(enumerate(values))

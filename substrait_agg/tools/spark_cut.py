@@ -7,9 +7,7 @@ that are not in the log any more are found again, and other sources go on from t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
-from math import gcd
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +22,6 @@ from substrait_agg.tools.spark_logs import (
     read_offsets,
     source_logs,
 )
-
-INTERVAL = 10
-"""Every so many entries Spark writes a compacted one, unless it was told otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +68,11 @@ def _cut_behind(folder: Path, batch: int) -> Cut:
     for source, log in source_logs(folder):
         end = offsets.log_entry(source)
         entries = _entries(log)
-        if end is None or not any(map(_lists_files, entries.values())):
+        if end is None or not any(_lists_files(entry.path) for entry in entries):
             continue
-        write += _rebuilt(log, entries, end)
-        delete += [path for number, path in sorted(entries.items()) if number > end]
+        written, unneeded = _rebuilt(log, entries, end)
+        write += written
+        delete += [entry.path for entry in entries if entry.number > end] + unneeded
     # Commits before offsets: a batch that is done and not planned would be an error to Spark.
     for name in ("commits", "offsets"):
         later = [n for n in batches(folder / name) if n > batch]
@@ -84,14 +80,19 @@ def _cut_behind(folder: Path, batch: int) -> Cut:
     return Cut(tuple(write), tuple(delete))
 
 
-def _entries(log: Path) -> dict[float, Path]:
-    """Entries by number; compacted ones behind those of the same number."""
-    found: dict[float, Path] = {}
-    for path in log.iterdir():
-        number = entry_number(path)
-        if number is not None:
-            found[number + (0.5 if path.name.endswith(".compact") else 0)] = path
-    return {int(n) if path.suffix != ".compact" else n: path for n, path in found.items()}
+@dataclass(frozen=True, slots=True, order=True)
+class _Entry:
+    """An entry of a source's log; a compacted one has all files up to its number."""
+
+    number: int
+    compact: bool
+    path: Path
+
+
+def _entries(log: Path) -> list[_Entry]:
+    """Entries in order of their numbers."""
+    found = [(entry_number(path), path) for path in log.iterdir()]
+    return sorted(_Entry(n, p.suffix == ".compact", p) for n, p in found if n is not None)
 
 
 def _lists_files(path: Path) -> bool:
@@ -101,24 +102,33 @@ def _lists_files(path: Path) -> bool:
         return False
 
 
-def _rebuilt(log: Path, entries: dict[float, Path], end: int) -> Iterator[tuple[Path, str]]:
-    """Entries that Spark reads to know the files up to `end`, as far as they are not there any more."""
-    compacted = sorted(int(n) for n, path in entries.items() if path.suffix == ".compact")
-    interval = gcd(*(n + 1 for n in compacted)) if compacted else INTERVAL
-    base = (end + 1) // interval * interval - 1
-    wanted = [(base, log / f"{base}.compact")] if base >= 0 else []
-    wanted += [(n, log / str(n)) for n in range(base + 1, end + 1)]
-    missing = [(n, path) for n, path in wanted if not path.is_file()]
-    if not missing:
-        return
-    later = [n for n in compacted if n > end]
+def _rebuilt(
+    log: Path, entries: list[_Entry], end: int
+) -> tuple[list[tuple[Path, str]], list[Path]]:
+    """What to write and what to delete so that Spark finds all files up to `end`, where entries are not there any more.
+
+    Spark begins to read at the last compacted entry. How often there is one it works out of the last two, or of the only one,
+    for which any number will do. So where entries are missing, one compacted entry takes the place of all.
+    """
+    compacted = [e for e in entries if e.compact and e.number <= end]
+    base = compacted[-1].number if compacted else -1
+    there = {e.number for e in entries if not e.compact}
+    if there >= set(range(base + 1, end + 1)):
+        return [], [] if _regular(compacted) else [e.path for e in compacted[:-1]]
+    later = [e for e in entries if e.compact and e.number > end]
     if not later:
-        raise _lost(log, f"entry {missing[0][1].name} of a source's log of files is missing")
-    head, whole = read_entries(log / f"{later[0]}.compact")
-    for number, path in missing:
-        up_to = [e for e in whole if int(e["batchId"]) <= number]
-        chosen = up_to if number == base else [e for e in up_to if int(e["batchId"]) == number]
-        yield path, _text(head, chosen)
+        raise _lost(log, f"entries of a source's log of files are missing between {base} and {end}")
+    head, whole = read_entries(later[0].path)
+    chosen = [e for e in whole if int(e["batchId"]) <= end]
+    return [(log / f"{end}.compact", _text(head, chosen))], [e.path for e in compacted]
+
+
+def _regular(compacted: list[_Entry]) -> bool:
+    """Whether Spark finds the last of these by the distance of the last two."""
+    if len(compacted) < 2:
+        return True
+    before, last = (entry.number for entry in compacted[-2:])
+    return (last + 1) % (last - before) == 0
 
 
 def _text(head: str, entries: list[dict[str, Any]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -76,9 +77,32 @@ class Made:
             counters={"input_rows": sum(r.counters["input_rows"] for r in results), **self._levels},
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )
+        if batch >= 0:
+            note_batch(self.folder / "spark", batch)
         self.checkpoint.publish(snapshot)
         if self._retention.due(snapshot.version):
             self.checkpoint.sweep(snapshot, self._retention)
+
+
+def note_batch(folder: Path, batch: int, files: int = 1) -> None:
+    """What Spark's logs say of a batch of new files; all batches before had as many."""
+    for name in ("offsets", "commits", "sources/0"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    (folder / "metadata").write_text(json.dumps({"id": QUERY}))
+    metadata = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": {}})
+    offset = json.dumps({"logOffset": batch})
+    (folder / "offsets" / str(batch)).write_text(f"v1\n{metadata}\n{offset}")
+    (folder / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+    compact = batch % 10 == 9
+    entries = [
+        {"path": f"file:/in/{b}-{f}.parquet", "timestamp": b, "batchId": b}
+        for b in range(0 if compact else batch, batch + 1)
+        for f in range(files)
+    ]
+    name = f"{batch}.compact" if compact else str(batch)
+    log = folder / "sources" / "0" / name
+    log.write_text("\n".join(["v1", *map(json.dumps, entries)]))
+    log.with_name(f".{name}.crc").write_bytes(b"crc")
 
 
 def some_rows(random: Random, count: int, groups: int = 12) -> list[Row]:

@@ -1,0 +1,312 @@
+"""Going back: the version asked for is the newest, Spark's logs and the outputs end there, and a kill in between is no matter."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+import substrait_agg as sa
+from substrait_agg.changes import Delivery
+from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.locking import lock_for_run
+from substrait_agg.commit.store import Checkpoint
+from substrait_agg.errors import StateRefused
+from substrait_agg.tools import rollback as rolling
+from tests.checkpoint.made import Made, filled, note_batch, some_rows
+from tests.e2e.rows import bag
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of 24 versions, of which 15 keep their state."""
+    return filled(tmp_path_factory.mktemp("whole") / "ckpt", 24).folder
+
+
+@pytest.fixture
+def folder(whole: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(whole, tmp_path / "ckpt"))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file but the lock."""
+    return {
+        p.relative_to(folder).as_posix(): p.read_bytes()
+        for p in folder.rglob("*")
+        if p.is_file() and p.name != "lock"
+    }
+
+
+def seen_files(folder: Path, batch: int) -> list[str]:
+    """The files that Spark knows after a batch, read as Spark reads its log: the last compacted entry and those behind it."""
+    log = folder / "spark" / "sources" / "0"
+    names = {p.name for p in log.iterdir() if not p.name.startswith(".")}
+    assert max(int(n.removesuffix(".compact")) for n in names) == batch
+    interval = _interval(sorted(int(n.removesuffix(".compact")) for n in names if "." in n))
+    base = (batch + 1) // interval * interval - 1
+    wanted = [f"{base}.compact"] if base >= 0 else []
+    wanted += [str(n) for n in range(base + 1, batch + 1)]
+    return [line for name in wanted for line in (log / name).read_text().splitlines()[1:]]
+
+
+def _interval(compacted: list[int]) -> int:
+    """How Spark works out how often entries are compacted."""
+    if len(compacted) >= 2:
+        return compacted[-1] - compacted[-2]
+    if not compacted:
+        return 10
+    count = compacted[0] + 1
+    if count <= 10 or count // 2 <= 10:
+        return count
+    return next(d for d in range(10, count + 1) if not count % d)
+
+
+@pytest.mark.parametrize("to", [24, 23, 20, 19, 12, 11])
+def test_everything_ends_at_the_version(folder: Path, to: int) -> None:
+    """View, changes, Spark's batches and files; nothing is at fault, and nothing is left over."""
+    view = sa.open_view(folder)
+    wanted, changes = bag(view.to_arrow(to)), view.changes(until=to)
+    done = sa.open_state(folder).rollback(to)
+    assert (done.to, done.newest, done.batch) == (to, 24, to - 1)
+    view = sa.open_view(folder)
+    assert view.version == to
+    assert bag(view.to_arrow()) == wanted
+    assert view.changes() == changes
+    verdict = sa.open_state(folder).verify()
+    assert verdict.findings == ()
+    for name in ("offsets", "commits"):
+        numbers = {int(p.name) for p in (folder / "spark" / name).iterdir()}
+        assert max(numbers) == to - 1
+    assert len(seen_files(folder, to - 1)) == to
+
+
+@pytest.mark.parametrize("kept", [("19.compact",), ("9.compact", "19.compact")])
+@pytest.mark.parametrize("to", [11, 14, 19, 20, 22])
+def test_entries_that_spark_has_deleted_are_made_again(
+    folder: Path, kept: tuple[str, ...], to: int
+) -> None:
+    """After a compaction the older entries go; the compacted one holds what they said."""
+    log = folder / "spark" / "sources" / "0"
+    for path in log.iterdir():
+        if path.name.lstrip(".").removesuffix(".crc") not in (*kept, "20", "21", "22", "23"):
+            path.unlink()
+    sa.open_state(folder).rollback(to)
+    lines = [json.loads(line)["batchId"] for line in seen_files(folder, to - 1)]
+    assert lines == list(range(to))
+    assert not (log / f".{to - 1}.compact.crc").exists() or to == 20
+
+
+def test_batches_that_spark_forgot_are_refused(folder: Path) -> None:
+    """It keeps the newest hundred; nothing is changed."""
+    for name in ("offsets", "commits"):
+        (folder / "spark" / name / "14").unlink()
+    before = contents(folder)
+    with pytest.raises(StateRefused) as refused:
+        sa.open_state(folder).rollback(15)
+    assert refused.value.code == "OFFSETS_LOST"
+    assert contents(folder) == before
+
+
+def test_a_version_whose_state_is_gone_is_refused(folder: Path) -> None:
+    """And one whose state is damaged."""
+    with pytest.raises(StateRefused) as refused:
+        sa.open_state(folder).rollback(3)
+    assert refused.value.code == "VERSION_EXPIRED"
+    run = Checkpoint(folder).snapshot(15).operators[0].runs[0]
+    (folder / "state" / run.name).write_bytes(b"x")
+    with pytest.raises(StateRefused) as refused:
+        sa.open_state(folder).rollback(15)
+    assert refused.value.code == "STATE_DAMAGED"
+    assert sa.open_view(folder).version == 24
+
+
+def test_back_to_the_first_version_reads_everything_again(tmp_path: Path) -> None:
+    """Spark keeps nothing but the id of the query, and what other sources noted for themselves when they began."""
+    made = filled(tmp_path / "ckpt", 3)
+    kafka = made.folder / "spark" / "sources" / "1" / "0"
+    kafka.parent.mkdir()
+    kafka.write_text('v1\n{"topic":{"0":17}}')
+    sa.open_state(made.folder).rollback(0)
+    left = [p for p in (made.folder / "spark").rglob("*") if p.is_file()]
+    assert {p.name for p in left} == {"metadata", "0"}
+    assert kafka.exists()
+    assert sa.open_view(made.folder).to_arrow().num_rows == 0
+    assert sa.open_state(made.folder).verify().findings == ()
+
+
+def test_a_planned_batch_is_forgotten(folder: Path) -> None:
+    """Going back to the newest version lets Spark plan the batch that follows anew."""
+    note_batch(folder / "spark", 24)
+    (folder / "spark" / "commits" / "24").unlink()
+    sa.open_state(folder).rollback(24)
+    assert not (folder / "spark" / "offsets" / "24").exists()
+    assert len(seen_files(folder, 23)) == 24
+
+
+def test_versions_made_again_are_as_if_nothing_had_been(folder: Path, tmp_path: Path) -> None:
+    """The same batches after going back give the same view and the same changes."""
+    made = Made(tmp_path / "other")
+    random = Random(1)
+    batches = [some_rows(random, 10) for _ in range(5)]
+    states = []
+    for rows in batches:
+        made.batch(rows)
+        states.append((made.world.now, dict(made.world.log)))
+    view = sa.open_view(made.folder)
+    wanted, changes = view.to_arrow(), view.changes()
+    sa.open_state(made.folder).rollback(2)
+    made.world.now = states[1][0]
+    made.world.log.clear()
+    made.world.log.update(states[1][1])
+    for rows in batches[2:]:
+        made.batch(rows)
+    view = sa.open_view(made.folder)
+    assert bag(view.to_arrow()) == bag(wanted)
+    assert bag(view.changes()) == bag(changes)
+    assert sa.open_state(made.folder).verify().findings == ()
+
+
+def _deliver(folder: Path, out: Path, called: list[int]) -> None:
+    out.mkdir(exist_ok=True)
+    outputs = [
+        f"stream-json={out / 'lines.jsonl'}",
+        f"debezium-json={out / 'events.jsonl'}",
+        f"changes-parquet={out / 'files'}",
+    ]
+    delivery = Delivery(
+        outputs, checkpoint=folder, on_changes=lambda _, version: called.append(version)
+    )
+    delivery.deliver(sa.open_view(folder))
+    delivery.close()
+
+
+def test_outputs_that_are_ahead_are_named_and_refused(folder: Path, tmp_path: Path) -> None:
+    """All of them; nothing is changed."""
+    _deliver(folder, tmp_path / "out", [])
+    before = contents(folder)
+    with pytest.raises(StateRefused) as refused:
+        sa.open_state(folder).rollback(20)
+    assert refused.value.code == "OUTPUT_AHEAD"
+    for name in ("lines.jsonl", "events.jsonl", "files", "on_changes"):
+        assert name in refused.value.message
+    assert contents(folder) == before
+
+
+def test_outputs_are_cut_back_exactly(folder: Path, whole: Path, tmp_path: Path) -> None:
+    """With force, files are what they were when the version was the newest; a callback is called again."""
+    called: list[int] = []
+    out = tmp_path / "out"
+    _deliver(folder, out, called)
+    until = Path(shutil.copytree(whole, tmp_path / "until"))
+    sa.open_state(until).rollback(20)
+    _deliver(until, tmp_path / "wanted", [])
+    dry = sa.open_state(folder).rollback(20, force=True, dry_run=True)
+    assert {o.way for o in dry.outputs} == {"cut text", "delete files", "deliver again"}
+    assert sa.open_view(folder).version == 24
+    sa.open_state(folder).rollback(20, force=True)
+    for wanted in (tmp_path / "wanted").rglob("*"):
+        found = out / wanted.relative_to(tmp_path / "wanted")
+        assert wanted.is_dir() or wanted.read_bytes() == found.read_bytes(), wanted.name
+    files = {p.name for p in out.rglob("*")}
+    assert files == {p.name for p in (tmp_path / "wanted").rglob("*")}
+    assert sa.open_state(folder).rollback(20).outputs == ()
+
+
+def test_a_text_that_somebody_changed_is_not_cut(folder: Path, tmp_path: Path) -> None:
+    """Its end is not what was written to it."""
+    _deliver(folder, tmp_path / "out", [])
+    lines = tmp_path / "out" / "lines.jsonl"
+    lines.write_bytes(lines.read_bytes()[:-3] + b"xx\n")
+    with pytest.raises(StateRefused) as refused:
+        sa.open_state(folder).rollback(20, force=True)
+    assert refused.value.code == "OUTPUT_DAMAGED"
+
+
+class Killed(BaseException):
+    """What a kill does to a process, as far as the files are concerned."""
+
+
+def _killed_at(step: int) -> Any:
+    """Patches under which the process dies at a change of a file."""
+    left = [step]
+
+    def counted(original: Any) -> Any:
+        def work(*arguments: Any, **options: Any) -> Any:
+            left[0] -= 1
+            if left[0] < 0:
+                raise Killed
+            return original(*arguments, **options)
+
+        return work
+
+    return [
+        patch.object(LocalFiles, "delete", counted(LocalFiles.delete)),
+        patch.object(LocalFiles, "replace", counted(LocalFiles.replace)),
+        patch.object(Path, "unlink", counted(Path.unlink)),
+        patch.object(rolling, "cut_output", counted(rolling.cut_output)),
+    ]
+
+
+def test_a_rollback_that_is_killed_is_finished_by_running_it_again(
+    folder: Path, tmp_path: Path
+) -> None:
+    """At every single change of a file: nothing begins in between, and the end is the same."""
+    _deliver(folder, tmp_path / "out", [])
+    log = folder / "spark" / "sources" / "0"
+    for number in range(10, 19):
+        (log / str(number)).unlink()
+    out, saved = tmp_path / "out", Path(shutil.copytree(tmp_path / "out", tmp_path / "saved"))
+    undisturbed = Path(shutil.copytree(folder, tmp_path / "undisturbed"))
+    sa.open_state(undisturbed).rollback(16, force=True)
+    wanted, delivered = contents(undisturbed), contents(out)
+    random, step = Random(2), 0
+    while True:
+        copy = Path(shutil.copytree(folder, tmp_path / f"copy-{step}"))
+        shutil.rmtree(out)
+        shutil.copytree(saved, out)
+        patches = _killed_at(step)
+        for one in patches:
+            one.start()
+        try:
+            sa.open_state(copy).rollback(16, force=True)
+            died = False
+        except Killed:
+            died = True
+        finally:
+            for one in patches:
+                one.stop()
+        if died and (copy / "rollback.json").exists():
+            with pytest.raises(StateRefused) as refused:
+                Checkpoint(copy).check_runnable()
+            assert refused.value.code == "ROLLBACK_UNFINISHED"
+            with pytest.raises(StateRefused):
+                sa.open_state(copy).rollback(17, force=True)
+        sa.open_state(copy).rollback(16, force=True)
+        found = contents(copy)
+        drafts = {name for name in found if "draft-" in name or name.endswith(".tmp")}
+        assert {n: c for n, c in found.items() if n not in drafts} == wanted, step
+        assert contents(out) == delivered
+        shutil.rmtree(copy)
+        if not died:
+            break
+        step += random.choice((1, 3, 7))
+    assert step > 40
+
+
+def test_a_rollback_beside_a_run_is_refused(folder: Path) -> None:
+    """Nothing is changed; when the run has ended, it goes."""
+    lock = lock_for_run(folder)
+    for work in (lambda s: s.rollback(20), lambda s: s.vacuum(keep=1)):
+        with pytest.raises(StateRefused) as refused:
+            work(sa.open_state(folder))
+        assert refused.value.code == "CHECKPOINT_BUSY"
+    assert sa.open_state(folder).ls().in_use
+    assert sa.open_state(folder).verify().ok
+    lock.release()
+    sa.open_state(folder).rollback(20)

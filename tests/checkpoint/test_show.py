@@ -1,0 +1,163 @@
+"""Listing and showing: what a checkpoint says of its groups is what was put in, exactly."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import substrait_agg as sa
+from substrait_agg.errors import StateRefused, UsageError
+from substrait_agg.operator.emission import NONE
+from substrait_agg.tools.keys import matching, wanted_values
+from tests.checkpoint.made import Made, filled
+from tests.operator.measures_build import gone, measure, row
+
+
+def test_the_list_names_every_version_and_tree(tmp_path: Path) -> None:
+    """Rows in, bytes, which state is kept, what the trees hold."""
+    found = sa.open_state(filled(tmp_path / "ckpt", 13).folder).ls(limit=4)
+    assert [v.version for v in found.versions] == [10, 11, 12, 13]
+    assert found.total == 14
+    assert found.state_from == 1
+    assert not found.in_use
+    assert all(v.kept and v.rows_in and v.bytes for v in found.versions)
+    assert [t.tree for t in found.trees] == ["group", "tree0", "tree1", "tree2", "tree3"]
+    assert all(t.rows and t.files and t.ranges and t.runs for t in found.trees)
+    assert json.dumps(found.to_json())
+
+
+def test_old_state_is_listed_as_gone(tmp_path: Path) -> None:
+    """Its versions are still there, with their changes."""
+    found = sa.open_state(filled(tmp_path / "ckpt", 25).folder).ls(limit=None)
+    kept = {v.version for v in found.versions if v.kept}
+    assert kept == set(range(11, 26))
+    assert found.files["changes"] >= 25
+    assert {v.version for v in found.versions if v.written} >= set(range(1, 26))
+
+
+def test_totals_are_exact(tmp_path: Path) -> None:
+    """Of integers, decimals and floats, also where the value shown is rounded; specials are told."""
+    made = Made(
+        tmp_path / "ckpt",
+        (measure("sum", "long"), measure("avg", "cents"), measure("sum", "double")),
+    )
+    cent = Decimal("0.01")
+    made.batch(
+        [
+            row(k0=1, long=2**62, cents=cent, double=1e17),
+            row(k0=1, long=2**62, cents=cent, double=0.1),
+            row(k0=1, long=2**62, cents=cent, double=-1e17),
+            row(k0=2, double=float("nan")),
+            row(k0=2, double=1.5),
+            row(k0=3, double=5e-324),
+        ]
+    )
+    groups = sa.open_state(made.folder).show("group")["group"].to_pylist()
+    by_key = {group["#0"]: group for group in groups}
+    one, two, three = by_key[1], by_key[2], by_key[3]
+    assert one["weight"] == 3
+    totals = {name: value for name, value in one.items() if name.startswith("sum of")}
+    assert str(3 * 2**62) in totals.values()
+    assert "0.03" in totals.values()
+    assert str(Decimal(0.1)) in totals.values()  # noqa: RUF032 - what a float holds exactly
+    assert "NaN" in {value for name, value in two.items() if name.startswith("sum of")}
+    assert "~5e-324" in {value for name, value in three.items() if name.startswith("sum of")}
+
+
+def test_a_group_is_found_by_its_key(tmp_path: Path) -> None:
+    """With everything there is of it, and as it was at an older version."""
+    made = Made(tmp_path / "ckpt")
+    first = row(k0=7, long=5, text="a")
+    made.batch([first, row(k0=8, long=1)])
+    made.batch([*gone(first), row(k0=7, long=6, text="b"), row(k0=7, long=9, text="b")])
+    state = sa.open_state(made.folder)
+    found = state.show(key={"#0": 7})
+    assert found["group"].num_rows == 1
+    assert found["group"].column("weight").to_pylist() == [2]
+    assert found["tree0"].to_pylist() == [
+        {"#0": 7, "#3": 6, "weight": 1},
+        {"#0": 7, "#3": 9, "weight": 1},
+    ]
+    before = state.show(key=[7], version=1)
+    assert before["tree0"].to_pylist() == [{"#0": 7, "#3": 5, "weight": 1}]
+    assert state.show(key=7)["group"] == found["group"]
+    assert state.show(key=99)["group"].num_rows == 0
+
+
+def test_a_group_that_waits_says_so(tmp_path: Path) -> None:
+    """Rows since the last emission, and the row last emitted stays."""
+    made = Made(tmp_path / "ckpt")
+    made.batch([row(k0=1, long=1)])
+    made.batch([row(k0=1, long=2), row(k0=1, long=3)], emission=NONE)
+    found = sa.open_state(made.folder).show(key=1)
+    (group,) = found["group"].to_pylist()
+    assert group["waiting rows"] == 2
+    assert group["weight"] == 3
+    assert group["count(*)"] == 1
+    assert found["pending"].column("waiting rows").to_pylist() == [2]
+
+
+def test_entries_come_with_their_groups(tmp_path: Path) -> None:
+    """Also where groups share a hash."""
+    made = filled(tmp_path / "ckpt", 3)
+    whole = sa.open_state(made.folder).show("tree0", limit=None)["tree0"]
+    assert whole.num_rows > 20
+    weights = dict.fromkeys(whole.column("#0").to_pylist(), 0)
+    for entry in whole.to_pylist():
+        weights[entry["#0"]] += entry["weight"]
+    groups = sa.open_state(made.folder).show("group", limit=None)["group"].to_pylist()
+    assert weights == {g["#0"]: int(g["count of #3"]) for g in groups if int(g["count of #3"])}
+    assert sa.open_state(made.folder).show("tree0", limit=2)["tree0"].num_rows == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"tree": "tree9"}, "TREE_UNKNOWN"),
+        ({"operator": 3}, "OPERATOR_UNKNOWN"),
+        ({"key": {"other": 1}}, "KEY_INVALID"),
+        ({"key": [1, 2]}, "KEY_INVALID"),
+        ({"key": "x"}, "KEY_INVALID"),
+        ({"version": 99}, "VERSION_UNKNOWN"),
+        ({"version": 2}, "VERSION_EXPIRED"),
+    ],
+)
+def test_what_is_not_there_is_refused(
+    tmp_path: Path, options: dict[str, object], code: str
+) -> None:
+    """By name, before anything is shown."""
+    state = sa.open_state(filled(tmp_path / "ckpt", 21).folder)
+    with pytest.raises((UsageError, StateRefused)) as refused:
+        state.show(**options)  # type: ignore[arg-type]
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "stored"),
+    [
+        (pa.int64(), 7, 7),
+        (pa.string(), "a", "a"),
+        (pa.bool_(), True, True),
+        (pa.decimal128(10, 2), "1.50", Decimal("1.50")),
+        (pa.float64(), "NaN", float("nan")),
+        (pa.date32(), "2026-01-31", dt.date(2026, 1, 31)),
+        (pa.timestamp("us"), "2026-01-31T01:02:03.5", dt.datetime(2026, 1, 31, 1, 2, 3, 500000)),
+        (pa.timestamp("us", "UTC"), "2026-01-31T00:00:00Z", dt.datetime(2026, 1, 31, tzinfo=dt.UTC)),
+        (pa.binary(), "YWI=", b"ab"),
+        (pa.list_(pa.int64()), [1, 2], [1, 2]),
+        (pa.struct([("a", pa.date32())]), {"a": "2026-01-31"}, {"a": dt.date(2026, 1, 31)}),
+        (pa.string(), None, None),
+    ],
+)  # fmt: skip
+def test_keys_are_written_as_outputs_write_them(
+    type_: pa.DataType, value: object, stored: object
+) -> None:
+    """Of every type, null included."""
+    column = pa.array([stored, None, stored], type_)
+    wanted = wanted_values({"k": value}, ["k"], [type_])
+    assert matching([column], wanted, 3).tolist() == [True, value is None, True]

@@ -1,0 +1,254 @@
+"""Verifying: a whole checkpoint has no fault, and whatever is done to one of its files is named."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zlib
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import substrait_agg as sa
+from substrait_agg.commit.snapshot import Snapshot, snapshot_name
+from substrait_agg.commit.store import Checkpoint
+from substrait_agg.operator.emission import NONE
+from substrait_agg.state.run import RunFile
+from tests.checkpoint.made import filled, some_rows
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint that nobody changes."""
+    return filled(tmp_path_factory.mktemp("whole") / "ckpt").folder
+
+
+@pytest.fixture
+def folder(whole: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(whole, tmp_path / "ckpt"))
+
+
+def faults(folder: Path) -> dict[str, set[str]]:
+    """Codes by file."""
+    found: dict[str, set[str]] = {}
+    for finding in sa.open_state(folder).verify().errors:
+        assert finding.message
+        assert finding.help
+        found.setdefault(finding.path, set()).add(finding.code)
+    return found
+
+
+def rewritten(folder: Path, version: int, change: Any) -> None:
+    """Publish a changed version in the place of one, with a checksum that is right."""
+    checkpoint = Checkpoint(folder)
+    made: Snapshot = change(checkpoint.snapshot(version))
+    (folder / "snapshots" / snapshot_name(version)).write_bytes(made.to_bytes())
+
+
+def test_a_whole_checkpoint_has_no_fault(whole: Path) -> None:
+    """Neither with one partition nor after merges over four; everything was looked at."""
+    verdict = sa.open_state(whole).verify()
+    assert verdict.ok
+    assert not verdict.findings
+    assert verdict.checked["versions"] == 7
+    assert all(verdict.checked.values())
+
+
+def test_a_checkpoint_whose_groups_wait_has_no_fault(tmp_path: Path) -> None:
+    """Changes lag behind the state then, and the view with them."""
+    made = filled(tmp_path / "ckpt", 2)
+    made.batch(some_rows(Random(5), 10), emission=NONE)
+    verdict = sa.open_state(made.folder).verify()
+    assert verdict.findings == ()
+
+
+def test_any_flipped_byte_is_named(folder: Path) -> None:
+    """Of every file that versions name, and of the versions themselves."""
+    random = Random(3)
+    files = [p for name in ("state", "changes", "snapshots") for p in (folder / name).iterdir()]
+    for path in random.sample(files, 25):
+        content = path.read_bytes()
+        place = random.randrange(len(content))
+        flipped = bytearray(content)
+        flipped[place] ^= 1 << random.randrange(8)
+        path.write_bytes(bytes(flipped))
+        name = path.relative_to(folder).as_posix()
+        assert name in faults(folder), (name, place)
+        path.write_bytes(content)
+    assert not faults(folder)
+
+
+@pytest.mark.parametrize("kind", ["state", "changes", "snapshots"])
+def test_a_lost_or_cut_file_is_named(folder: Path, kind: str) -> None:
+    """Missing, cut off, empty."""
+    named = {run.name for run in Checkpoint(folder).snapshot(6).operators[0].runs}
+    files = sorted(p for p in (folder / kind).iterdir() if kind != "state" or p.name in named)
+    path = files[1]
+    content, name = path.read_bytes(), path.relative_to(folder).as_posix()
+    path.unlink()
+    wanted = {"VERSION_MISSING"} if kind == "snapshots" else {"FILE_MISSING"}
+    assert faults(folder)[name] == wanted
+    for left in (content[: len(content) // 2], b""):
+        path.write_bytes(left)
+        assert name in faults(folder)
+
+
+def test_swapped_files_are_named(folder: Path) -> None:
+    """Two runs, two change files, two versions."""
+    for kind in ("changes", "snapshots"):
+        one, other = sorted((folder / kind).iterdir())[-2:]
+        contents = one.read_bytes(), other.read_bytes()
+        one.write_bytes(contents[1])
+        other.write_bytes(contents[0])
+        names = {p.relative_to(folder).as_posix() for p in (one, other)}
+        assert names <= faults(folder).keys()
+        one.write_bytes(contents[0])
+        other.write_bytes(contents[1])
+    assert not faults(folder)
+
+
+@pytest.mark.parametrize("name", ["plan.json", "kept.json", "settings.json"])
+def test_a_damaged_document_is_named(folder: Path, name: str) -> None:
+    """The rest is still looked at."""
+    (folder / name).write_text("{")
+    assert name in faults(folder)
+
+
+def test_a_version_that_tells_wrong_ranges_is_named(folder: Path) -> None:
+    """Though its checksum is right: a run that counts twice, and one that is live for no hash."""
+
+    def changed(run: RunFile, *others: RunFile) -> Any:
+        def change(snapshot: Snapshot) -> Snapshot:
+            state = snapshot.operators[0]
+            group = (run, *others, *state.group[1:])
+            return replace(snapshot, operators=(replace(state, group=group),))
+
+        return change
+
+    first = Checkpoint(folder).snapshot(6).operators[0].group[0]
+    path = f"snapshots/{snapshot_name(6)}"
+    for made, code in (
+        (changed(first, first), "RANGES_OVERLAP"),
+        (changed(replace(first, low=first.high, high=first.low)), "RUN_METADATA_WRONG"),
+        (changed(replace(first, rows=0)), "RUN_METADATA_WRONG"),
+    ):
+        content = (folder / path).read_bytes()
+        rewritten(folder, 6, made)
+        assert code in faults(folder)[path]
+        (folder / path).write_bytes(content)
+
+
+def _rerun(folder: Path, tree: str, change: Any) -> str:
+    """Write the newest run of a tree anew with other rows, and name it in the newest version with its new checksum."""
+    checkpoint = Checkpoint(folder)
+    state = checkpoint.snapshot(6).operators[0]
+    run = state.group[0] if tree == "group" else state.trees[0][0]
+    with pa.ipc.open_file(pa.memory_map(str(folder / "state" / run.name))) as reader:
+        rows = reader.read_all()
+    rows = change(rows)
+    path = folder / "state" / run.name
+    path.unlink()
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    content = path.read_bytes()
+    told = {"bytes": len(content), "crc": zlib.crc32(content), "rows": rows.num_rows}
+
+    def renamed(runs: tuple[RunFile, ...]) -> tuple[RunFile, ...]:
+        return tuple(replace(r, **told) if r.name == run.name else r for r in runs)
+
+    made = replace(
+        state, group=renamed(state.group), trees=tuple(renamed(tree) for tree in state.trees)
+    )
+    rewritten(folder, 6, lambda snapshot: replace(snapshot, operators=(made,)))
+    return f"state/{run.name}"
+
+
+def _with(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    return rows.set_column(rows.schema.get_field_index(name), rows.schema.field(name), values)
+
+
+@pytest.mark.parametrize(
+    ("tree", "change", "code"),
+    [
+        ("group", lambda r: r.take(list(range(r.num_rows))[::-1]), "RUN_ORDER_WRONG"),
+        ("group", lambda r: pa.concat_tables([r.slice(0, 1), r]), "KEY_REPEATED"),
+        ("tree", lambda r: r.take(list(range(r.num_rows))[::-1]), "RUN_ORDER_WRONG"),
+        ("tree", lambda r: pa.concat_tables([r.slice(0, 1), r]), "RUN_ORDER_WRONG"),
+        ("tree", lambda r: _with(r, "cum", pa.array([7] * r.num_rows)), "RUNNING_SUM_WRONG"),
+        ("tree", lambda r: r.rename_columns(["x", *r.column_names[1:]]), "RUN_DAMAGED"),
+    ],
+)
+def test_a_run_with_wrong_content_is_named(folder: Path, tree: str, change: Any, code: str) -> None:
+    """Though its checksum is right."""
+    path = _rerun(folder, tree, change)
+    assert code in faults(folder).get(path, set())
+
+
+def test_a_tree_that_lost_entries_is_found_by_their_counters(folder: Path) -> None:
+    """Every file is right in itself, but groups count more entries than there are."""
+    rewritten(
+        folder,
+        6,
+        lambda s: replace(s, operators=(replace(s.operators[0], trees=((), *s.operators[0].trees[1:])),)),
+    )  # fmt: skip
+    assert faults(folder)[f"snapshots/{snapshot_name(6)}"] == {"COUNTS_DIFFER"}
+
+
+def test_a_view_that_is_not_the_sum_of_its_changes_is_found(folder: Path) -> None:
+    """A version leaves out one of its change files."""
+    rewritten(folder, 6, lambda s: replace(s, changes=s.changes[1:]))
+    assert faults(folder)[f"snapshots/{snapshot_name(6)}"] == {"VIEW_DIFFERS"}
+
+
+def test_a_counter_that_is_wrong_is_found(folder: Path) -> None:
+    """More groups are said to wait than do."""
+    rewritten(folder, 6, lambda s: replace(s, counters={**s.counters, "waiting": 3}))
+    assert faults(folder)[f"snapshots/{snapshot_name(6)}"] == {"COUNTS_DIFFER"}
+
+
+def test_a_broken_chain_is_found(folder: Path) -> None:
+    """Another plan, another query, a batch that is left out."""
+    for change in ({"plan": "0" * 64}, {"query": "another"}, {"batch": 99}):
+        content = (folder / "snapshots" / snapshot_name(3)).read_bytes()
+        rewritten(folder, 3, lambda s, change=change: replace(s, **change))
+        found = faults(folder)
+        assert any("CHAIN_BROKEN" in codes for codes in found.values()), change
+        (folder / "snapshots" / snapshot_name(3)).write_bytes(content)
+
+
+def test_lost_and_foreign_logs_of_spark_are_found(folder: Path) -> None:
+    """The offsets of the newest batch, then the whole folder."""
+    (folder / "spark" / "offsets" / "5").unlink()
+    assert faults(folder)["spark/offsets/5"] == {"OFFSETS_LOST"}
+    shutil.rmtree(folder / "spark")
+    assert faults(folder)["spark/metadata"] == {"OFFSETS_LOST"}
+
+
+def test_spark_running_ahead_is_found(folder: Path) -> None:
+    """As when only the other folders were put back from a copy."""
+    for name in ("offsets", "commits"):
+        shutil.copy(folder / "spark" / name / "5", folder / "spark" / name / "6")
+    assert faults(folder) == {"spark/offsets": {"OFFSETS_DIFFER"}}
+
+
+def test_strange_files_are_notes(folder: Path) -> None:
+    """They harm nothing, and are named."""
+    (folder / "notes.txt").write_text("x")
+    (folder / "state" / "mine.arrow").write_text("x")
+    left = f"group-0-{3:012d}-{'0' * 32}.arrow"
+    (folder / "state" / left).write_text("x")
+    (folder / f"draft-{'0' * 32}").write_text("x")
+    verdict = sa.open_state(folder).verify()
+    assert verdict.ok
+    assert {(f.path, f.code) for f in verdict.findings} == {
+        ("notes.txt", "FILE_UNKNOWN"),
+        ("state/mine.arrow", "FILE_UNKNOWN"),
+        (f"state/{left}", "FILE_LEFT_OVER"),
+        (f"draft-{'0' * 32}", "FILE_LEFT_OVER"),
+    }
+    assert json.dumps(verdict.to_json())
