@@ -179,7 +179,7 @@ class Batches:
 
     @_alone
     def advance(self, spark: SparkSession) -> None:
-        """Let time pass without rows: sources fall idle, groups are forgotten; a version if that moves anything.
+        """Let time pass without rows: sources fall idle, groups are forgotten; a version if that changes anything.
 
         Raises:
             RunFailed: nothing was committed.
@@ -197,7 +197,10 @@ class Batches:
             for state, care in zip(last.operators, self._care, strict=True)
         ]
         results = self._settled(spark, none, before, after, now)
-        self._commit(results, last.query, last.batch, Moved(after))
+        changed = tuple(result.state for result in results) != last.operators
+        # A bound that passes nothing is worked out anew at any time: an idle run makes no versions.
+        if changed or after.watermark != before.watermark:
+            self._commit(results, last.query, last.batch, Moved(after))
 
     def _settled(
         self,
@@ -381,6 +384,7 @@ class Batches:
             sources=moved.state.sources,
             idle=moved.state.idle,
             late=moved.files,
+            twice=_twice(results[-1]),
         )
 
     def _tidy(self, results: list[JobResult], snapshot: Snapshot) -> None:
@@ -396,6 +400,12 @@ class Batches:
 
 def _changes(results: list[JobResult]) -> list[ChangeFile]:
     return [change for result in results for task in result.tasks for change in task.changes]
+
+
+def _twice(result: JobResult) -> bool:
+    """Whether both passes of a version have changes of one range, and so perhaps of one group."""
+    ranges = [task.low for task in result.tasks if task.changes]
+    return len(set(ranges)) < len(ranges)
 
 
 def _counters(results: list[JobResult]) -> Iterator[Mapping[str, int]]:
