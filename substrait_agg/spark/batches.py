@@ -387,7 +387,7 @@ class Batches:
             sources=moved.state.sources,
             idle=moved.state.idle,
             late=moved.files,
-            twice=_twice(results[-1]),
+            twice=results[-1].twice,
         )
 
     def _tidy(self, results: list[JobResult], snapshot: Snapshot) -> None:
@@ -403,12 +403,6 @@ class Batches:
 
 def _changes(results: list[JobResult]) -> list[ChangeFile]:
     return [change for result in results for task in result.tasks for change in task.changes]
-
-
-def _twice(result: JobResult) -> bool:
-    """Whether both passes of a version have changes of one range, and so perhaps of one group."""
-    ranges = [task.low for task in result.tasks if task.changes]
-    return len(set(ranges)) < len(ranges)
 
 
 def _counters(results: list[JobResult]) -> Iterator[Mapping[str, int]]:
