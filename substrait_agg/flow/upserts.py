@@ -66,12 +66,14 @@ class Upsert:
         order: what orders the rows of one key, most important first; empty: the order in which they arrive.
         envelope: `order` names fields of the envelope of change events instead of columns.
         partial: rows may leave large values out that did not change.
+        kept: columns that are kept of a row whether or not the plan reads them.
     """
 
     keys: tuple[str, ...]
     order: tuple[str, ...] = ()
     envelope: bool = False
     partial: bool = False
+    kept: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         order = f"&order={','.join(self.order)}" if self.order else ""
@@ -131,7 +133,7 @@ def _origin(flow: Flow, table: Table, upsert: Upsert, reads: Sequence[TableOrigi
     order = () if upsert.envelope else _found(upsert.order, "order", types, table)
     origins = [b.origin for b in _branches(flow) if isinstance(b.origin, TableOrigin)]
     used = [name for o in origins if o.table == table for name in o.names]
-    names = tuple(dict.fromkeys((*keys, *order, *used)))
+    names = tuple(dict.fromkeys((*keys, *order, *used, *upsert.kept)))
     paths = upsert.order if upsert.envelope else ()
     place = {name: i for i, name in enumerate(names)}
     ordinals = tuple(place[name] for name in order) or tuple(

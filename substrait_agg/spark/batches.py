@@ -179,7 +179,7 @@ class Batches:
 
     @_alone
     def advance(self, spark: SparkSession) -> None:
-        """Let time pass without rows: sources fall idle, groups are forgotten; a version if that moves anything.
+        """Let time pass without rows: sources fall idle, groups are forgotten; a version if that changes anything.
 
         Raises:
             RunFailed: nothing was committed.
@@ -197,7 +197,10 @@ class Batches:
             for state, care in zip(last.operators, self._care, strict=True)
         ]
         results = self._settled(spark, none, before, after, now)
-        self._commit(results, last.query, last.batch, Moved(after))
+        changed = tuple(result.state for result in results) != last.operators
+        # A bound that passes nothing is worked out anew at any time: an idle run makes no versions.
+        if changed or after.watermark != before.watermark:
+            self._commit(results, last.query, last.batch, Moved(after))
 
     def _settled(
         self,
@@ -219,6 +222,9 @@ class Batches:
             )
             for node in self._flow.operators
         ]
+        if not self._policy.finishes and rules[-1:] and len(rules) - 1 not in self._shown:
+            # What the rows above were made from waits, and takes them back when it is emitted.
+            rules[-1] = replace(rules[-1], limits=())
         if not any(rule.settles for rule in rules):
             return results
         passed = self._computed(spark, {}, rules, results)
@@ -381,6 +387,7 @@ class Batches:
             sources=moved.state.sources,
             idle=moved.state.idle,
             late=moved.files,
+            twice=results[-1].twice,
         )
 
     def _tidy(self, results: list[JobResult], snapshot: Snapshot) -> None:

@@ -44,7 +44,7 @@ from substrait_agg.spark.session import SESSION_CONF, get_session, prepare
 from substrait_agg.spark.settings import PARTITIONS, Settings
 from substrait_agg.spark.sinks import check_writers, frame_of, open_writer
 from substrait_agg.spark.sources import check_sources, weight_kind
-from substrait_agg.spark.timing import event_options, timed_flow
+from substrait_agg.spark.timing import event_options, timed_flow, with_times
 from substrait_agg.spark.upserts import upserts_in
 
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -89,7 +89,8 @@ def run(
     sinks = tuple(outputs)
     keep_late = any(map(keeps_late, sinks))
     events = event_options(plan, watermark or {}, ttl, keep_late=keep_late)
-    lowered = lower(plan, weights, early_retraction, upserts_in(chosen))
+    upserts = with_times(upserts_in(chosen), events)
+    lowered = lower(plan, weights, early_retraction, upserts)
     flow = timed_flow(lowered, chosen, events, emit)
     store = Checkpoint(checkpoint)
     document = plan_document(flow, events)
