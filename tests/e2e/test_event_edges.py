@@ -21,7 +21,7 @@ from substrait_agg.spark.document import plan_document
 from substrait_agg.spark.event_state import BatchTimes, EventOptions
 from substrait_agg.spark.timing import timed_flow
 from tests.e2e import plans
-from tests.e2e.event_model import EPOCH, SECOND, Change, Table, instant
+from tests.e2e.event_model import SECOND, Change, Table, instant
 from tests.e2e.files import write_in_order
 from tests.windowed import COUNT, SUM, Windows, aggregate, column, interval
 
@@ -113,30 +113,6 @@ def test_rows_above_a_group_that_waits_are_not_closed(spark: SparkSession, tmp_p
     shown = Counter(tuple(row.values()) for row in view.to_arrow().to_pylist())
     at = [instant(second) for second in (10, 110, 210)]
     assert shown == Counter([("a", at[0], 3), *(("b", end, 1) for end in at)])
-
-
-def test_a_session_that_is_cut_short_counts_among_those_that_ended_before(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """Sessions of all teams are counted by window. One of them has ended when a deletion makes another the same window."""
-    windows = Windows()
-    keys = [column(0), windows.call("session", interval(10))]
-    counted = aggregate(aggregate(windows.read(), keys, (COUNT,)), [column(1)], (COUNT,))
-    sources = files(
-        tmp_path,
-        [(("a", 0, 1), 1), (("a", 8, 1), 1), (("b", 0, 1), 1), (("c", 12, 1), 1)],
-        [(("a", 8, 1), -1)],
-        [(("c", 40, 1), 1)],
-    )
-    sa.run(
-        windows.plan(counted, "w", "start", "end", "sessions"), sources, spark=spark,
-        checkpoint=tmp_path / "checkpoint", watermark={"goals.t": "max-diff:0s"},
-    ).wait()  # fmt: skip
-    shown = sa.open_view(tmp_path / "checkpoint").to_arrow().to_pylist()
-    assert {(w["f1"] - EPOCH).seconds: n for w, n in (row.values() for row in shown)} == {
-        10: 2, 22: 1, 50: 1,
-    }  # fmt: skip
-    assert len(shown) == 3
 
 
 def test_a_table_that_is_read_once_has_no_watermark(spark: SparkSession, tmp_path: Path) -> None:
