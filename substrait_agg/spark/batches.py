@@ -222,7 +222,7 @@ class Batches:
             )
             for node in self._flow.operators
         ]
-        if not self._policy.finishes and rules[-1:] and len(rules) - 1 not in self._shown:
+        if not self._policy.finishes and len(rules) - 1 not in self._shown:
             # What the rows above were made from waits, and takes them back when it is emitted.
             rules[-1] = replace(rules[-1], limits=())
         if not any(rule.settles for rule in rules):
