@@ -74,7 +74,6 @@ class Snapshot:
         sources: how far each source with a watermark is, in the order of the plan document.
         idle: groups whose newest event time is not after this have been forgotten; None: none have.
         late: files of the rows that were late in this version, where they are kept.
-        twice: both passes of the version changed the view, so that a row may have come in one and gone in the other.
         attempt: what only this attempt to commit the version has; empty before that.
     """
 
@@ -90,7 +89,6 @@ class Snapshot:
     sources: tuple[SourceTime, ...] = ()
     idle: int | None = None
     late: tuple[LateFile, ...] = ()
-    twice: bool = False
     attempt: str = ""
 
     def to_bytes(self) -> bytes:

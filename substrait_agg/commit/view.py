@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from substrait_agg.commit.change_writer import VERSION
-from substrait_agg.commit.consolidated import consolidated
 from substrait_agg.commit.origin import Origin
 from substrait_agg.commit.quarantine import side_by_side, waiting_rows
 from substrait_agg.commit.snapshot import ChangeFile, OperatorState, Snapshot, damaged
@@ -142,7 +141,7 @@ class View:
             v for v in known if (since is None or v > since) and (until is None or v <= until)
         ]
         snapshots = [self._checkpoint.snapshot(version) for version in chosen]
-        parts = [part for snapshot in snapshots for part in self._changes_of(snapshot)]
+        parts = [self._read(change) for snapshot in snapshots for change in snapshot.changes]
         extra = [pa.field(VERSION, pa.int64()), pa.field(WEIGHT, pa.int64())]
         schema = pa.schema([*self._schema, *extra])
         table = pa.concat_tables([schema.empty_table(), *(_named(p, schema) for p in parts)])
@@ -160,10 +159,6 @@ class View:
             help=f"ask for those after version {first - 1}, or later; the view itself is whole",
             path=str(self._checkpoint.folder),
         )
-
-    def _changes_of(self, snapshot: Snapshot) -> list[pa.Table]:
-        parts = [self._read(change) for change in snapshot.changes]
-        return [consolidated(parts)] if snapshot.twice else parts
 
     def late(self, since: int | None = None, until: int | None = None) -> dict[str, pa.Table]:
         """Rows that were late in the versions after `since` up to `until` (all when None), where runs keep them.

@@ -387,7 +387,6 @@ class Batches:
             sources=moved.state.sources,
             idle=moved.state.idle,
             late=moved.files,
-            twice=results[-1].twice,
         )
 
     def _tidy(self, results: list[JobResult], snapshot: Snapshot) -> None:
