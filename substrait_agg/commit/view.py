@@ -135,7 +135,7 @@ class View:
         known = self.versions()
         self._check_changes(known, since)
         for wanted in (since, until):
-            if wanted is not None and wanted not in known and wanted != -1:
+            if wanted is not None and wanted not in known and wanted != _before(known):
                 self._checkpoint.snapshot(wanted)
         chosen = [
             v for v in known if (since is None or v > since) and (until is None or v <= until)
@@ -227,6 +227,11 @@ class View:
     def to_spark(self, spark: SparkSession, version: int | None = None) -> DataFrame:
         """The rows of a version as a DataFrame."""
         return spark.createDataFrame(self.to_arrow(version))
+
+
+def _before(versions: list[int]) -> int:
+    """The version before the first that is known; -1 before all."""
+    return versions[0] - 1 if versions else -1
 
 
 def _schema(text: str) -> pa.Schema:
