@@ -141,7 +141,8 @@ class Checkpoint:
         if self.folder.exists() and not self.folder.is_dir():
             raise self._not_a_checkpoint("this is not a folder")
         names = disk().names(self.folder, folders=True)
-        if not all(name.startswith(DRAFT) for name in names):
+        # Another run may have made it meanwhile.
+        if not all(name.startswith(DRAFT) for name in names) and not self.exists():
             raise self._not_a_checkpoint("this folder is not empty and holds no checkpoint")
 
     def create(self, document: PlanDocument) -> None:

@@ -81,6 +81,11 @@ class Case:
     strike: Strike
     begins: bool
 
+    @property
+    def is_error(self) -> bool:
+        """Whether the run meets an error, and is neither killed nor asleep."""
+        return self.strike.mode.startswith(("fails", "done"))
+
     def __str__(self) -> str:
         point = self.strike.point
         run = "first" if self.begins else "second"
