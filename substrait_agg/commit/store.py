@@ -19,6 +19,7 @@ from substrait_agg.commit.publishing import (
     committed_by_another,
     settle,
     sweep_drafts,
+    tidying,
     version_of,
     writing,
 )
@@ -31,7 +32,6 @@ from substrait_agg.commit.snapshot import (
 )
 from substrait_agg.disk import disk
 from substrait_agg.errors import CommitConflict, StateRefused
-from substrait_agg.notices import notice
 
 PLAN = "plan.json"
 KEEP_VERSIONS = 10
@@ -312,18 +312,11 @@ class Checkpoint:
 
     def tidy(self, newest: Snapshot, served: Iterable[str] = (), *, sweep: bool) -> None:
         """Delete change files that have `served`, and `sweep`. What cannot be deleted stays, with a warning."""
-        try:
+        with tidying(self.folder):
             for name in served:
                 self.changes.delete(name)
             if sweep:
                 self.sweep(newest)
-        except OSError as error:
-            notice(
-                "CHECKPOINT_NOT_SWEPT",
-                f"files that are not needed any more could not be removed: {error}",
-                help="the run goes on; they are removed later",
-                path=str(self.folder),
-            )
 
     def sweep(self, newest: Snapshot) -> None:
         """Delete what failed attempts left behind, and state that only versions before the newest `KEEP_VERSIONS` name.
