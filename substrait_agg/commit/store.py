@@ -288,8 +288,8 @@ class Checkpoint:
         """
         # What tells this attempt from every other, should its outcome have to be found out.
         content = replace(snapshot, attempt=uuid.uuid4().hex).to_bytes()
-        self.fence.check()
         with writing(self.folder, f"version {snapshot.version}"):
+            self.fence.check()
             settle(
                 self.state, (run for o in snapshot.operators for run in o.runs), snapshot.version
             )

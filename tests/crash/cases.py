@@ -137,7 +137,8 @@ def run_case(case: Case, whole: Undisturbed) -> tuple[str, ...]:
     sleeps = case.strike.mode.startswith("sleeps")
     codes = _asleep(world, double) if sleeps else _again_and_again(world, double)
     assert double.struck, "nothing was disturbed"
-    assert ending(world) == whole.ending
+    if sleeps:  # before anybody could repair it
+        assert ending(world) == whole.ending
     check_calls(world, whole.ending, one_by_one=not sleeps)
     check_left(world)
     assert ending(world) == whole.ending

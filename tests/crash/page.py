@@ -38,6 +38,7 @@ KILLED: tuple[tuple[str, str], ...] = (
     ("the draft of view-parquet", "the old file stays until the next run replaces it"),
     ("the file of view-parquet", "readers see the old file or the new one"),
     ("Spark's", "the next run takes back what Spark noted and has not planned"),
+    ("a checksum", "the next run takes back what Spark noted and has not planned"),
     ("spark/", "the next run takes back what Spark noted and has not planned"),
     ("the folder", "the next run makes it where it is missing"),
     ("the checkpoint", "the next run makes it where it is missing"),

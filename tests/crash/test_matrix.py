@@ -12,6 +12,7 @@ import pytest
 
 from substrait_agg.disk import Disk
 from tests.crash.cases import Undisturbed, cases, run_case, undisturbed
+from tests.crash.double import READS
 from tests.crash.page import NOTHING, PAGE, markdown, table_of
 from tests.crash.scenario import without_spark
 
@@ -63,7 +64,7 @@ def test_every_function_whose_operation_goes_wrong_leaves_no_trace(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("operation", [o for o in OPERATIONS if o not in READS])
 def test_every_call_that_goes_wrong_leaves_no_trace(whole: Undisturbed, operation: str) -> None:
-    """The same for each single call."""
+    """The same for each single call of what changes anything."""
     check_all(whole, operation, every_caller=True, every_call=True)
