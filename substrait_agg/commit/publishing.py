@@ -11,6 +11,7 @@ from substrait_agg.commit.fence import OPEN, Fence
 from substrait_agg.commit.files import DRAFT, LocalFiles, OutcomeUnknown
 from substrait_agg.commit.snapshot import ChangeFile
 from substrait_agg.errors import CommitConflict, RunFailed
+from substrait_agg.notices import notice
 from substrait_agg.state.run import RunFile
 
 _VERSIONED = re.compile(r"(?:[a-z]+\d*-\d+-)?(\d{12})-")
@@ -81,6 +82,20 @@ def writing(folder: Path, what: str) -> Iterator[None]:
             help="see to the space and the permissions of the folder, then run again; nothing is lost",
             path=str(folder),
         ) from error
+
+
+@contextmanager
+def tidying(folder: Path) -> Iterator[None]:
+    """Warn where a block cannot remove what is not needed any more: it stays until the next one."""
+    try:
+        yield
+    except OSError as error:
+        notice(
+            "CHECKPOINT_NOT_SWEPT",
+            f"files that are not needed any more could not be removed: {error}",
+            help="the run goes on; they are removed later",
+            path=str(folder),
+        )
 
 
 def committed_by_another(folder: Path, version: int) -> CommitConflict:

@@ -15,7 +15,13 @@ from typing import Any
 
 from substrait_agg.commit.fence import OPEN, Fence, claim
 from substrait_agg.commit.files import DRAFT, LocalFiles
-from substrait_agg.commit.publishing import committed_by_another, settle, sweep_drafts, writing
+from substrait_agg.commit.publishing import (
+    committed_by_another,
+    settle,
+    sweep_drafts,
+    tidying,
+    writing,
+)
 from substrait_agg.commit.retention import (
     DEFAULT,
     KEEP_VERSIONS,
@@ -36,7 +42,6 @@ from substrait_agg.commit.snapshot import (
 )
 from substrait_agg.disk import disk
 from substrait_agg.errors import CommitConflict, StateRefused
-from substrait_agg.notices import notice
 
 __all__ = [
     "KEEP_VERSIONS",
@@ -170,7 +175,8 @@ class Checkpoint:
         if self.folder.exists() and not self.folder.is_dir():
             raise self._not_a_checkpoint("this is not a folder")
         names = disk().names(self.folder, folders=True)
-        if not all(name.startswith(DRAFT) for name in names):
+        # Another run may have made it meanwhile.
+        if not all(name.startswith(DRAFT) for name in names) and not self.exists():
             raise self._not_a_checkpoint("this folder is not empty and holds no checkpoint")
 
     def check_runnable(self) -> None:
@@ -330,8 +336,8 @@ class Checkpoint:
         """
         # What tells this attempt from every other, should its outcome have to be found out.
         content = replace(snapshot, attempt=uuid.uuid4().hex).to_bytes()
-        self.fence.check()
         with writing(self.folder, f"version {snapshot.version}"):
+            self.fence.check()
             settle(
                 self.state, (run for o in snapshot.operators for run in o.runs), snapshot.version
             )
@@ -362,18 +368,11 @@ class Checkpoint:
         retention: Retention = DEFAULT,
     ) -> None:
         """Delete change files that have `served`, and `sweep`. What cannot be deleted stays, with a warning."""
-        try:
+        with tidying(self.folder):
             for name in served:
                 self.changes.delete(name)
             if sweep:
                 self.sweep(newest, retention, whole=whole)
-        except OSError as error:
-            notice(
-                "CHECKPOINT_NOT_SWEPT",
-                f"files that are not needed any more could not be removed: {error}",
-                help="the run goes on; they are removed later",
-                path=str(self.folder),
-            )
 
     def sweep(
         self, newest: Snapshot, retention: Retention = DEFAULT, *, whole: bool = False
