@@ -6,13 +6,25 @@ files), ``spark/`` (Spark's own offsets and commits).
 
 from __future__ import annotations
 
-import json
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.differences import check_same
+from substrait_agg.commit.document import (
+    PLAN,
+    Guarded,
+    PlanDocument,
+    ViewColumn,
+    ViewSort,
+    document_bytes,
+    new_identity,
+    parse_document,
+)
+from substrait_agg.commit.files import LocalFiles, is_draft
+from substrait_agg.commit.sealed import seal, unseal
 from substrait_agg.commit.snapshot import (
     FORMAT,
     Snapshot,
@@ -22,76 +34,18 @@ from substrait_agg.commit.snapshot import (
 )
 from substrait_agg.errors import CommitConflict, StateRefused
 
-PLAN = "plan.json"
+__all__ = [
+    "KEEP_VERSIONS",
+    "Checkpoint",
+    "Guarded",
+    "PlanDocument",
+    "ViewColumn",
+    "ViewSort",
+    "state_files",
+]
+
 KEEP_VERSIONS = 10
 """Versions whose state is kept, the newest included; change files are kept for all versions."""
-
-
-@dataclass(frozen=True, slots=True)
-class ViewColumn:
-    """A column of the view: the operator's column and the name shown."""
-
-    source: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class ViewSort:
-    """A key of the order in which the view is shown."""
-
-    ordinal: int
-    descending: bool
-    nulls_first: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Guarded:
-    """Where an operator keeps the rows that wait for their insertion.
-
-    Attributes:
-        operator: its id.
-        tree: ordinal of its tree of whole rows; -1 where its groups are the rows.
-        keys: number of key columns.
-        types: Arrow schema of the keys and of the values that it reads of a row, serialised, base64.
-    """
-
-    operator: int
-    tree: int
-    keys: int
-    types: str
-
-
-@dataclass(frozen=True, slots=True)
-class PlanDocument:
-    """What a checkpoint computes: written once, before its first version.
-
-    Attributes:
-        plan: fingerprint of the plan.
-        layout: per operator what its state layout depends on besides the plan: the kind of its weights.
-        columns: columns of the view.
-        types: Arrow schema of the view, serialised, base64.
-        sorts: order in which the view is shown.
-        keys: number of key columns of the last operator.
-        operators: number of operators.
-        early: per operator what becomes of retractions that come before their insertion.
-        guarded: the operators that keep such rows aside.
-        watermarks: the columns that have a watermark, ``TABLE.COLUMN``.
-        forget: what becomes of the rows shown of idle groups; empty where none are forgotten.
-        upserts: of each source of upserts its table, key and order.
-    """
-
-    plan: str
-    layout: tuple[str, ...]
-    columns: tuple[ViewColumn, ...]
-    types: str
-    sorts: tuple[ViewSort, ...]
-    keys: int
-    operators: int
-    early: tuple[str, ...] = ()
-    guarded: tuple[Guarded, ...] = ()
-    watermarks: tuple[str, ...] = ()
-    forget: str = ""
-    upserts: tuple[str, ...] = ()
 
 
 class Checkpoint:
@@ -107,6 +61,8 @@ class Checkpoint:
         self._snapshots = LocalFiles(self.folder / "snapshots")
         self.state = LocalFiles(self.folder / "state")
         self.changes = LocalFiles(self.folder / "changes")
+        self._outputs = LocalFiles(self.folder / "outputs")
+        self._spark = LocalFiles(self.folder / "spark")
 
     @property
     def spark_folder(self) -> str:
@@ -121,13 +77,15 @@ class Checkpoint:
         """Refuse a folder that is something else.
 
         Raises:
-            StateRefused: NOT_A_CHECKPOINT when it has content but no plan document.
+            StateRefused: NOT_A_CHECKPOINT when it has content but no plan document; STATE_DAMAGED when it has versions.
         """
         if self.exists():
             return
         if self.folder.exists() and not self.folder.is_dir():
             raise self._not_a_checkpoint("this is not a folder")
-        if self.folder.is_dir() and any(self.folder.iterdir()):
+        if self._snapshots.names():
+            raise damaged(PLAN, "it is missing, and there are versions")
+        if self.folder.is_dir() and any(not is_draft(p.name) for p in self.folder.iterdir()):
             raise self._not_a_checkpoint("this folder is not empty and holds no checkpoint")
 
     def create(self, document: PlanDocument) -> None:
@@ -138,10 +96,12 @@ class Checkpoint:
                 when the folder was made for something else.
         """
         self.check_usable()
-        for files in (self._root, self._snapshots, self.state, self.changes):
+        # The document comes first: folders without one would be no checkpoint, should the run be killed here.
+        self._root.make()
+        theirs = not self._root.publish(PLAN, document_bytes(document, new_identity()))
+        for files in (self._snapshots, self.state, self.changes, self._outputs, self._spark):
             files.make()
-        body = {"format": FORMAT, "plan": _as_json(document)}
-        if not self._root.publish(PLAN, json.dumps(body, indent=1).encode()):
+        if theirs:
             self._check_same(document)
 
     def check(self, document: PlanDocument) -> None:
@@ -151,65 +111,30 @@ class Checkpoint:
             self._check_same(document)
 
     def _check_same(self, document: PlanDocument) -> None:
-        there = self.document()
-        if there.plan != document.plan:
-            raise StateRefused(
-                "PLAN_DIFFERS",
-                f"the checkpoint was made for another plan ({there.plan[:12]}, not {document.plan[:12]})",
-                help="use a checkpoint folder of its own for each plan",
-                path=str(self.folder),
-            )
-        if there.upserts != document.upserts:
-            raise StateRefused(
-                "KEYS_DIFFER",
-                f"the checkpoint was made for {_keys(there)}, not for {_keys(document)}",
-                help="give the same key= and order= of the sources as before, or a new --checkpoint",
-                path=str(self.folder),
-            )
-        self._check_time(there, document)
-        # The policy has a say in the layout, and no meaning where nothing is retracted.
-        if there.early != document.early and _retracting(there) == _retracting(document):
-            raise StateRefused(
-                "EARLY_RETRACTION_DIFFERS",
-                f"the checkpoint was made to {_policy(there)} early retractions, not to {_policy(document)} them",
-                help="give the same --early-retraction as before, or a new --checkpoint",
-                path=str(self.folder),
-            )
-        if there.layout != document.layout:
-            raise StateRefused(
-                "WEIGHTS_DIFFER",
-                f"the checkpoint was made for sources with weights {', '.join(there.layout)},"
-                f" not {', '.join(document.layout)}",
-                help="give the same weight= or op= keys as before, or a new --checkpoint",
-                path=str(self.folder),
-            )
-
-    def _check_time(self, there: PlanDocument, document: PlanDocument) -> None:
-        """Groups that are closed or forgotten cannot be opened again, nor the time be told of groups that kept none."""
-        for code, option, before, now in (
-            ("WATERMARK_DIFFERS", "--watermark", there.watermarks, document.watermarks),
-            ("TTL_DIFFERS", "--ttl", there.forget, document.forget),
-        ):
-            if before != now:
-                raise StateRefused(
-                    code,
-                    f"the checkpoint was made with {option} of {_listed(before)}, not of {_listed(now)}",
-                    help=f"give {option} as before (durations may change), or a new --checkpoint",
-                    path=str(self.folder),
-                )
+        check_same(self.document(), document, str(self.folder))
 
     def document(self) -> PlanDocument:
         """The plan document.
 
         Raises:
-            StateRefused: NOT_A_CHECKPOINT, STATE_DAMAGED.
+            StateRefused: NOT_A_CHECKPOINT, STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
         """
+        return self._identified()[1]
+
+    @cached_property
+    def identity(self) -> str:
+        """The id of the checkpoint: given when it is begun, and in every document that belongs to it.
+
+        Raises:
+            StateRefused: as `document`.
+        """
+        return self._identified()[0]
+
+    def _identified(self) -> tuple[str, PlanDocument]:
+        self.check_usable()
         if not self.exists():
             raise self._not_a_checkpoint("this is not a checkpoint folder")
-        try:
-            return _document(json.loads(self._root.read(PLAN))["plan"])
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise damaged(PLAN, str(error)) from error
+        return parse_document(self._root.read(PLAN))
 
     def _not_a_checkpoint(self, reason: str) -> StateRefused:
         return StateRefused(
@@ -220,20 +145,50 @@ class Checkpoint:
         )
 
     def versions(self) -> list[int]:
-        """All committed versions, ascending."""
-        names = (name.removesuffix(".json") for name in self._snapshots.names())
-        return sorted(int(name) for name in names if name.isdigit())
+        """All committed versions that are kept, ascending and without gaps.
+
+        Raises:
+            StateRefused: STATE_DAMAGED where one is missing in between, or the oldest.
+        """
+        names = self._snapshots.names()
+        found = {int(n[:20]) for n in names if _SNAPSHOT.fullmatch(n)}
+        floor = max((int(n[6:26]) for n in names if _FLOOR.fullmatch(n)), default=0)
+        found = {version for version in found if version >= floor}
+        for version in range(floor, max(found, default=-1)):
+            if version not in found:
+                raise damaged(f"snapshots/{snapshot_name(version)}", "it is missing")
+        return sorted(found)
+
+    def forget_before(self, version: int) -> None:
+        """Let go of all versions before one; their files may be deleted when this returns.
+
+        Without this note, a version that is missing is damage.
+        """
+        content = seal({"floor": version}, format=FORMAT, checkpoint=self.identity)
+        self._snapshots.publish(f"floor-{snapshot_name(version)}", content)
 
     def latest(self) -> Snapshot | None:
         """The newest version, None before the first commit."""
+        # In this order: a batch that Spark has noted down was committed before.
+        noted = self._noted()
         versions = self.versions()
-        return self.snapshot(versions[-1]) if versions else None
+        newest = self.snapshot(versions[-1]) if versions else None
+        if noted is not None and noted > (-1 if newest is None else newest.batch):
+            missing = snapshot_name(0 if newest is None else newest.version + 1)
+            reason = f"it is missing: Spark has noted its batch {noted} as done"
+            raise damaged(f"snapshots/{missing}", reason)
+        return newest
+
+    def _noted(self) -> int | None:
+        """The newest batch that Spark has noted as done."""
+        names = LocalFiles(self.folder / "spark" / "commits").names()
+        return max((int(n) for n in names if n.isascii() and n.isdigit()), default=None)
 
     def snapshot(self, version: int) -> Snapshot:
         """A version.
 
         Raises:
-            StateRefused: VERSION_UNKNOWN, STATE_DAMAGED.
+            StateRefused: VERSION_UNKNOWN, STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
         """
         name = snapshot_name(version)
         if version < 0 or not self._snapshots.exists(name):
@@ -245,10 +200,29 @@ class Checkpoint:
                 help="name one of those",
                 path=str(self.folder),
             )
-        snapshot = parse_snapshot(self._snapshots.read(name), name)
+        shown = f"snapshots/{name}"
+        snapshot = parse_snapshot(self._snapshots.read(name), shown, self.identity)
         if snapshot.version != version:
-            raise damaged(name, f"it holds version {snapshot.version}")
+            raise damaged(shown, f"it holds version {snapshot.version}")
+        before = self._checksum_of(version - 1)
+        if before not in (None, snapshot.parent):
+            raise damaged(shown, f"it was not made after the version {version - 1} that is here")
         return snapshot
+
+    def snapshots(self, versions: Sequence[int]) -> list[Snapshot]:
+        """Several versions. Raises as `snapshot`."""
+        return [self.snapshot(version) for version in versions]
+
+    def _checksum_of(self, version: int) -> int | None:
+        """The checksum of a version's document; None where it is not there, or damaged, which is for its readers to say."""
+        name = snapshot_name(version)
+        if version < 0 or not self._snapshots.exists(name):
+            return None
+        try:
+            opened = unseal(self._snapshots.read(name), name, format=FORMAT)
+        except StateRefused:
+            return None
+        return opened.crc
 
     def publish(self, snapshot: Snapshot) -> None:
         """Commit: before this returns nothing has happened, afterwards everything has.
@@ -256,7 +230,8 @@ class Checkpoint:
         Raises:
             CommitConflict: another driver published this version.
         """
-        content = snapshot.to_bytes()
+        before = self._checksum_of(snapshot.version - 1) or 0
+        content = replace(snapshot, parent=before).to_bytes(self.identity)
         if self._snapshots.publish(snapshot_name(snapshot.version), content):
             return
         raise CommitConflict(
@@ -292,6 +267,8 @@ def state_files(snapshot: Snapshot) -> set[str]:
     return {file.name for operator in snapshot.operators for file in operator.runs}
 
 
+_SNAPSHOT = re.compile(r"[0-9]{20}\.json")
+_FLOOR = re.compile(r"floor-[0-9]{20}\.json")
 _VERSIONED = re.compile(r"(?:[a-z]+\d*-\d+-)?(\d{12})-")
 
 
@@ -299,54 +276,3 @@ def _version_of(name: str) -> int | None:
     """The version for which a run or a change file was written, None of a file that is not ours."""
     found = _VERSIONED.match(name)
     return int(found.group(1)) if found else None
-
-
-def _listed(given: str | tuple[str, ...]) -> str:
-    return (given if isinstance(given, str) else ", ".join(given)) or "nothing"
-
-
-def _retracting(document: PlanDocument) -> tuple[bool, ...]:
-    """Which operators take rows away."""
-    return tuple(kind != "one" for kind in document.layout)
-
-
-def _keys(document: PlanDocument) -> str:
-    return f"the keys {'; '.join(document.upserts)}" if document.upserts else "sources without keys"
-
-
-def _policy(document: PlanDocument) -> str:
-    return next((word for word in document.early if word != "carry"), "carry")
-
-
-def _as_json(document: PlanDocument) -> dict[str, Any]:
-    return {
-        "plan": document.plan,
-        "layout": list(document.layout),
-        "columns": [[c.source, c.name] for c in document.columns],
-        "types": document.types,
-        "sorts": [[s.ordinal, s.descending, s.nulls_first] for s in document.sorts],
-        "keys": document.keys,
-        "operators": document.operators,
-        "early": list(document.early),
-        "guarded": [[g.operator, g.tree, g.keys, g.types] for g in document.guarded],
-        "upserts": list(document.upserts),
-    }
-
-
-def _document(body: dict[str, Any]) -> PlanDocument:
-    return PlanDocument(
-        plan=str(body["plan"]),
-        layout=tuple(str(kind) for kind in body["layout"]),
-        columns=tuple(ViewColumn(str(s), str(n)) for s, n in body["columns"]),
-        types=str(body["types"]),
-        sorts=tuple(ViewSort(int(o), bool(d), bool(n)) for o, d, n in body["sorts"]),
-        keys=int(body["keys"]),
-        operators=int(body["operators"]),
-        early=tuple(str(word) for word in body.get("early", ["carry"] * int(body["operators"]))),
-        guarded=tuple(
-            Guarded(int(o), int(t), int(k), str(s)) for o, t, k, s in body.get("guarded", ())
-        ),
-        watermarks=tuple(str(label) for label in body.get("watermarks", ())),
-        forget=str(body.get("forget", "")),
-        upserts=tuple(str(text) for text in body.get("upserts", ())),
-    )
