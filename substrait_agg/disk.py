@@ -6,8 +6,10 @@ so), so that tests can put another `Disk` in its place and let any of these oper
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -17,6 +19,8 @@ from typing import TypeVar
 Opened = TypeVar("Opened")
 
 POLL_SECONDS = 0.05
+PRIVATE, PRIVATE_FILE = 0o700, 0o600
+"""Modes of folders and files that are for their owner only."""
 
 
 class Disk:
@@ -71,9 +75,17 @@ class Disk:
         """Size of a file in bytes."""
         return path.stat().st_size
 
+    def stat(self, path: Path) -> os.stat_result:
+        """What is at a path itself, which may be a link."""
+        return path.lstat()
+
     def read(self, path: Path) -> bytes:
-        """All bytes of a file."""
-        return path.read_bytes()
+        """All bytes of a plain file; a link is none."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as source:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(errno.EINVAL, "not a plain file", str(path))
+            return source.read()
 
     def map(self, path: Path, opened: Callable[[Path], Opened]) -> Opened:
         """A file to read, which `opened` opens."""
@@ -108,14 +120,27 @@ class Disk:
         """Whether nobody else is in such a block with the same file; the lock ends with the block or with the process.
 
         Args:
-            path: the file, made where it is missing.
+            path: the file, made where it is missing; not a link.
             patience: seconds to wait for another to leave.
         """
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(path, flags, PRIVATE_FILE)
         try:
             yield _lock(descriptor, patience)
         finally:
             os.close(descriptor)
+
+
+def private_file(path: Path) -> int:
+    """A descriptor of a file that was not there, for its owner only, whatever the umask; for `Disk.create` to be given.
+
+    Raises:
+        FileExistsError: something is there, if only a link that leads nowhere.
+    """
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, PRIVATE_FILE)
+    os.fchmod(descriptor, PRIVATE_FILE)
+    return descriptor
 
 
 def _lock(descriptor: int, patience: float) -> bool:

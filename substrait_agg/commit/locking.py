@@ -15,6 +15,7 @@ import socket
 from datetime import UTC, datetime
 from pathlib import Path
 
+from substrait_agg.disk import PRIVATE_FILE
 from substrait_agg.errors import StateRefused
 
 LOCK = "lock"
@@ -112,7 +113,7 @@ def is_in_use(folder: Path) -> bool:
 
 
 def _open(folder: Path) -> int:
-    return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, PRIVATE_FILE)
 
 
 def _sign(handle: int) -> None:

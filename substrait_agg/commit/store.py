@@ -1,20 +1,32 @@
 """A checkpoint folder: its plan document, its versions, publishing the next one, sweeping what no version names.
 
 Layout: ``plan.json`` (what is computed), ``snapshots/<version>.json`` (the commits), ``state/`` (runs), ``changes/`` (change
-files), ``spark/`` (Spark's own offsets and commits), ``outputs/`` (how far each output got), ``owners/`` (which run goes on).
+files), ``spark/`` (Spark's own offsets and commits), ``outputs/`` (how far each output got), ``owners/`` (which run goes on),
+``kept.json`` (what of old versions is still there), ``settings.json`` (what is set for the next runs).
 """
 
 from __future__ import annotations
 
-import json
+import re
 import uuid
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
+from substrait_agg.commit.differences import check_same
+from substrait_agg.commit.document import (
+    PLAN,
+    Guarded,
+    PlanDocument,
+    ViewColumn,
+    ViewSort,
+    document_bytes,
+    new_identity,
+    parse_document,
+)
 from substrait_agg.commit.fence import OPEN, Fence, claim
-from substrait_agg.commit.files import DRAFT, LocalFiles
+from substrait_agg.commit.files import LocalFiles, is_draft, is_unread
 from substrait_agg.commit.publishing import committed_by_another, settle, sweep_drafts, writing
 from substrait_agg.commit.retention import (
     DEFAULT,
@@ -25,15 +37,9 @@ from substrait_agg.commit.retention import (
     state_files,
     sweep,
 )
+from substrait_agg.commit.sealed import damaged, unseal
 from substrait_agg.commit.settings import SETTINGS, Settings
-from substrait_agg.commit.shapes import OperatorShape
-from substrait_agg.commit.snapshot import (
-    FORMAT,
-    Snapshot,
-    damaged,
-    parse_snapshot,
-    snapshot_name,
-)
+from substrait_agg.commit.snapshot import FORMAT, Snapshot, parse_snapshot, snapshot_name
 from substrait_agg.disk import disk
 from substrait_agg.errors import CommitConflict, StateRefused
 from substrait_agg.notices import notice
@@ -49,77 +55,6 @@ __all__ = [
     "state_files",
 ]
 
-PLAN = "plan.json"
-
-
-@dataclass(frozen=True, slots=True)
-class ViewColumn:
-    """A column of the view: the operator's column and the name shown."""
-
-    source: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class ViewSort:
-    """A key of the order in which the view is shown."""
-
-    ordinal: int
-    descending: bool
-    nulls_first: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Guarded:
-    """Where an operator keeps the rows that wait for their insertion.
-
-    Attributes:
-        operator: its id.
-        tree: ordinal of its tree of whole rows; -1 where its groups are the rows.
-        keys: number of key columns.
-        types: Arrow schema of the keys and of the values that it reads of a row, serialised, base64.
-    """
-
-    operator: int
-    tree: int
-    keys: int
-    types: str
-
-
-@dataclass(frozen=True, slots=True)
-class PlanDocument:
-    """What a checkpoint computes: written once, before its first version.
-
-    Attributes:
-        plan: fingerprint of the plan.
-        layout: per operator what its state layout depends on besides the plan: the kind of its weights.
-        columns: columns of the view.
-        types: Arrow schema of the view, serialised, base64.
-        sorts: order in which the view is shown.
-        keys: number of key columns of the last operator.
-        operators: number of operators.
-        early: per operator what becomes of retractions that come before their insertion.
-        guarded: the operators that keep such rows aside.
-        watermarks: the columns that have a watermark, ``TABLE.COLUMN``.
-        forget: what becomes of the rows shown of idle groups; empty where none are forgotten.
-        upserts: of each source of upserts its table, key and order.
-        shapes: per operator what the columns of its state mean; empty in checkpoints that do not tell.
-    """
-
-    plan: str
-    layout: tuple[str, ...]
-    columns: tuple[ViewColumn, ...]
-    types: str
-    sorts: tuple[ViewSort, ...]
-    keys: int
-    operators: int
-    early: tuple[str, ...] = ()
-    guarded: tuple[Guarded, ...] = ()
-    watermarks: tuple[str, ...] = ()
-    forget: str = ""
-    upserts: tuple[str, ...] = ()
-    shapes: tuple[OperatorShape, ...] = ()
-
 
 class Checkpoint:
     """One checkpoint folder.
@@ -134,6 +69,8 @@ class Checkpoint:
         self._snapshots = LocalFiles(self.folder / "snapshots")
         self.state = LocalFiles(self.folder / "state")
         self.changes = LocalFiles(self.folder / "changes")
+        self._outputs = LocalFiles(self.folder / "outputs")
+        self._spark = LocalFiles(self.folder / "spark")
         self._owners = LocalFiles(self.folder / "owners")
         self.fence: Fence = OPEN
 
@@ -160,14 +97,15 @@ class Checkpoint:
         """Refuse a folder that is something else.
 
         Raises:
-            StateRefused: NOT_A_CHECKPOINT when it has content but no plan document.
+            StateRefused: NOT_A_CHECKPOINT when it has content but no plan document; STATE_DAMAGED when it has versions.
         """
         if self.exists():
             return
         if self.folder.exists() and not self.folder.is_dir():
             raise self._not_a_checkpoint("this is not a folder")
-        names = disk().names(self.folder, folders=True)
-        if not all(name.startswith(DRAFT) for name in names):
+        if self._snapshots.names():
+            raise damaged(PLAN, "it is missing, and there are versions")
+        if not all(map(is_draft, disk().names(self.folder, folders=True))):
             raise self._not_a_checkpoint("this folder is not empty and holds no checkpoint")
 
     def create(self, document: PlanDocument) -> None:
@@ -176,15 +114,18 @@ class Checkpoint:
         Raises:
             StateRefused: PLAN_DIFFERS, KEYS_DIFFER, WEIGHTS_DIFFER, EARLY_RETRACTION_DIFFERS, WATERMARK_DIFFERS or TTL_DIFFERS
                 when the folder was made for something else.
+            RunFailed: CHECKPOINT_NOT_WRITTEN, COMMIT_UNKNOWN.
         """
         self.check_usable()
-        body = {"format": FORMAT, "plan": _as_json(document)}
         with writing(self.folder, "the checkpoint"):
             # The document comes first: a folder with anything else and without it is not ours.
             self._root.make()
             if not self.exists():
-                self._root.publish(PLAN, json.dumps(body, indent=1).encode())
-            for files in (self._snapshots, self.state, self.changes, self._owners):
+                # Its id is what only this attempt has.
+                self._root.publish(PLAN, document_bytes(document, new_identity()))
+            for files in (
+                self._snapshots, self.state, self.changes, self._outputs, self._spark, self._owners,
+            ):  # fmt: skip
                 files.make()
         self._check_same(document)
 
@@ -196,7 +137,7 @@ class Checkpoint:
             RunFailed: CHECKPOINT_NOT_WRITTEN.
         """
         with writing(self.folder, "its claim"):
-            self.fence = claim(self._owners)
+            self.fence = claim(self._owners, self.identity)
 
     def check(self, document: PlanDocument) -> None:
         """As `create`, without writing anything."""
@@ -205,65 +146,37 @@ class Checkpoint:
             self._check_same(document)
 
     def _check_same(self, document: PlanDocument) -> None:
-        there = self.document()
-        if there.plan != document.plan:
-            raise StateRefused(
-                "PLAN_DIFFERS",
-                f"the checkpoint was made for another plan ({there.plan[:12]}, not {document.plan[:12]})",
-                help="use a checkpoint folder of its own for each plan",
-                path=str(self.folder),
-            )
-        if there.upserts != document.upserts:
-            raise StateRefused(
-                "KEYS_DIFFER",
-                f"the checkpoint was made for {_keys(there)}, not for {_keys(document)}",
-                help="give the same key= and order= of the sources as before, or a new --checkpoint",
-                path=str(self.folder),
-            )
-        self._check_time(there, document)
-        # The policy has a say in the layout, and no meaning where nothing is retracted.
-        if there.early != document.early and _retracting(there) == _retracting(document):
-            raise StateRefused(
-                "EARLY_RETRACTION_DIFFERS",
-                f"the checkpoint was made to {_policy(there)} early retractions, not to {_policy(document)} them",
-                help="give the same --early-retraction as before, or a new --checkpoint",
-                path=str(self.folder),
-            )
-        if there.layout != document.layout:
-            raise StateRefused(
-                "WEIGHTS_DIFFER",
-                f"the checkpoint was made for sources with weights {', '.join(there.layout)},"
-                f" not {', '.join(document.layout)}",
-                help="give the same weight= or op= keys as before, or a new --checkpoint",
-                path=str(self.folder),
-            )
-
-    def _check_time(self, there: PlanDocument, document: PlanDocument) -> None:
-        """Groups that are closed or forgotten cannot be opened again, nor the time be told of groups that kept none."""
-        for code, option, before, now in (
-            ("WATERMARK_DIFFERS", "--watermark", there.watermarks, document.watermarks),
-            ("TTL_DIFFERS", "--ttl", there.forget, document.forget),
-        ):
-            if before != now:
-                raise StateRefused(
-                    code,
-                    f"the checkpoint was made with {option} of {_listed(before)}, not of {_listed(now)}",
-                    help=f"give {option} as before (durations may change), or a new --checkpoint",
-                    path=str(self.folder),
-                )
+        check_same(self.document(), document, str(self.folder))
 
     def document(self) -> PlanDocument:
         """The plan document.
 
         Raises:
-            StateRefused: NOT_A_CHECKPOINT, STATE_DAMAGED.
+            StateRefused: NOT_A_CHECKPOINT, STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
         """
+        return self._identified()[1]
+
+    @cached_property
+    def identity(self) -> str:
+        """The id of the checkpoint: given when it is begun, and in every document that belongs to it.
+
+        Raises:
+            StateRefused: as `document`.
+        """
+        return self._identified()[0]
+
+    def _identified(self) -> tuple[str, PlanDocument]:
+        self.check_usable()
         if not self.exists():
             raise self._not_a_checkpoint("this is not a checkpoint folder")
+        return parse_document(self._root.read(PLAN))
+
+    def _owner(self) -> str | None:
+        """The id, None where it cannot be told: that is for readers of the plan document to say."""
         try:
-            return _document(json.loads(self._root.read(PLAN))["plan"])
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise damaged(PLAN, str(error)) from error
+            return self.identity
+        except StateRefused:
+            return None
 
     def _not_a_checkpoint(self, reason: str) -> StateRefused:
         return StateRefused(
@@ -273,21 +186,51 @@ class Checkpoint:
             path=str(self.folder),
         )
 
+    def listed(self) -> list[int]:
+        """Versions whose documents are there, ascending; no matter whether any is missing, or damaged."""
+        return sorted(int(n[:20]) for n in self._snapshots.names() if _SNAPSHOT.fullmatch(n))
+
     def versions(self) -> list[int]:
-        """All committed versions, ascending."""
-        names = (name.removesuffix(".json") for name in self._snapshots.names())
-        return sorted(int(name) for name in names if name.isdigit())
+        """All committed versions whose changes are kept, ascending and without gaps.
+
+        Raises:
+            StateRefused: STATE_DAMAGED where one is missing in between, or the oldest.
+        """
+        # In this order: what is vacuumed meanwhile has been noted before.
+        listed = self.listed()
+        first = self.kept().changes_from
+        found = [version for version in listed if version >= first]
+        for wanted, version in enumerate(found, start=first):
+            if wanted != version:
+                raise damaged(f"snapshots/{snapshot_name(wanted)}", "it is missing")
+        return found
 
     def latest(self) -> Snapshot | None:
-        """The newest version, None before the first commit."""
+        """The newest version, None before the first commit.
+
+        Raises:
+            StateRefused: STATE_DAMAGED also where Spark has noted a batch that no version has.
+        """
+        # In this order: a batch that Spark has noted down was committed before.
+        noted = self._noted()
         versions = self.versions()
-        return self.snapshot(versions[-1]) if versions else None
+        newest = self.snapshot(versions[-1]) if versions else None
+        if noted is not None and noted > (-1 if newest is None else newest.batch):
+            missing = snapshot_name(0 if newest is None else newest.version + 1)
+            reason = f"it is missing: Spark has noted its batch {noted} as done"
+            raise damaged(f"snapshots/{missing}", reason)
+        return newest
+
+    def _noted(self) -> int | None:
+        """The newest batch that Spark has noted as done."""
+        names = LocalFiles(self.folder / "spark" / "commits").names()
+        return max((int(n) for n in names if n.isascii() and n.isdigit()), default=None)
 
     def snapshot(self, version: int) -> Snapshot:
         """A version.
 
         Raises:
-            StateRefused: VERSION_UNKNOWN, STATE_DAMAGED.
+            StateRefused: VERSION_UNKNOWN, STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
         """
         name = snapshot_name(version)
         if version < 0 or not self._snapshots.exists(name):
@@ -299,10 +242,39 @@ class Checkpoint:
                 help="name one of those",
                 path=str(self.folder),
             )
-        snapshot = parse_snapshot(self._snapshots.read(name), name)
+        shown = f"snapshots/{name}"
+        snapshot = parse_snapshot(self._snapshots.read(name), shown, self._owner())
         if snapshot.version != version:
-            raise damaged(name, f"it holds version {snapshot.version}")
+            raise damaged(shown, f"it holds version {snapshot.version}")
+        if self._known_checksum(version - 1) not in (None, snapshot.parent):
+            raise damaged(shown, f"it was not made after the version {version - 1} that is here")
         return snapshot
+
+    def several(self, versions: Sequence[int]) -> list[Snapshot]:
+        """Several versions. Raises as `snapshot`."""
+        return [self.snapshot(version) for version in versions]
+
+    def _known_checksum(self, version: int) -> int | None:
+        """The checksum of a version's document; None where it is not there, or damaged, which is for its readers to say."""
+        try:
+            return self._checksum_of(version)
+        except StateRefused:
+            return None
+
+    def _checksum_of(self, version: int) -> int | None:
+        """The checksum of a version's document; None where it is not there.
+
+        Raises:
+            StateRefused: STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
+        """
+        name = snapshot_name(version)
+        if version < 0 or not self._snapshots.exists(name):
+            return None
+        shown = f"snapshots/{name}"
+        opened = unseal(self._snapshots.read(name), shown, format=FORMAT, checkpoint=self._owner())
+        if opened.body.get("version") != version:
+            raise damaged(shown, f"it holds version {opened.body.get('version')}")
+        return opened.crc
 
     def publish(self, snapshot: Snapshot) -> None:
         """Commit: before this returns nothing has happened, afterwards everything has.
@@ -310,9 +282,13 @@ class Checkpoint:
         Raises:
             CommitConflict: another driver published this version, or has taken over.
             RunFailed: STATE_NOT_SHARED, CHECKPOINT_NOT_WRITTEN: nothing was committed. COMMIT_UNKNOWN: the next run finds out.
+            StateRefused: STATE_DAMAGED where the version before cannot be read; nothing was committed.
         """
-        # What tells this attempt from every other, should its outcome have to be found out.
-        content = replace(snapshot, attempt=uuid.uuid4().hex).to_bytes()
+        # The attempt is what tells this one from every other, should its outcome have to be found out; the parent is what
+        # tells versions of this history from those of another copy of the folder.
+        before = self._checksum_of(snapshot.version - 1) or 0
+        made = replace(snapshot, attempt=uuid.uuid4().hex, parent=before)
+        content = made.to_bytes(self.identity)
         self.fence.check()
         with writing(self.folder, f"version {snapshot.version}"):
             settle(
@@ -349,7 +325,9 @@ class Checkpoint:
                 self.changes.delete(name)
             if sweep:
                 self.sweep(newest, retention)
-        except OSError as error:
+        except (OSError, StateRefused) as error:
+            if isinstance(error, StateRefused) and not is_unread(error):
+                raise
             notice(
                 "CHECKPOINT_NOT_SWEPT",
                 f"files that are not needed any more could not be removed: {error}",
@@ -366,78 +344,29 @@ class Checkpoint:
         """What of old versions is still there.
 
         Raises:
-            StateRefused: STATE_DAMAGED.
+            StateRefused: STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
         """
-        return Kept.of(self._root.read(KEPT)) if self._root.exists(KEPT) else Kept()
+        if not self._root.exists(KEPT):
+            return Kept()
+        return Kept.of(self._root.read(KEPT), self._owner())
 
     def keep(self, kept: Kept) -> None:
         """Note what of old versions is still there; before the rest is deleted."""
-        self._root.replace(KEPT, kept.to_bytes())
+        self._root.replace(KEPT, kept.to_bytes(self.identity))
 
     def settings(self) -> Settings:
         """What is set for the next runs.
 
         Raises:
-            StateRefused: STATE_DAMAGED.
+            StateRefused: STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
         """
-        there = self._root.exists(SETTINGS)
-        return Settings.of(self._root.read(SETTINGS)) if there else Settings()
+        if not self._root.exists(SETTINGS):
+            return Settings()
+        return Settings.of(self._root.read(SETTINGS), self._owner())
 
     def set(self, settings: Settings) -> None:
         """Set something for the next runs."""
-        self._root.replace(SETTINGS, settings.to_bytes())
+        self._root.replace(SETTINGS, settings.to_bytes(self.identity))
 
 
-def _listed(given: str | tuple[str, ...]) -> str:
-    return (given if isinstance(given, str) else ", ".join(given)) or "nothing"
-
-
-def _retracting(document: PlanDocument) -> tuple[bool, ...]:
-    """Which operators take rows away."""
-    return tuple(kind != "one" for kind in document.layout)
-
-
-def _keys(document: PlanDocument) -> str:
-    return f"the keys {'; '.join(document.upserts)}" if document.upserts else "sources without keys"
-
-
-def _policy(document: PlanDocument) -> str:
-    return next((word for word in document.early if word != "carry"), "carry")
-
-
-def _as_json(document: PlanDocument) -> dict[str, Any]:
-    return {
-        "plan": document.plan,
-        "layout": list(document.layout),
-        "columns": [[c.source, c.name] for c in document.columns],
-        "types": document.types,
-        "sorts": [[s.ordinal, s.descending, s.nulls_first] for s in document.sorts],
-        "keys": document.keys,
-        "operators": document.operators,
-        "early": list(document.early),
-        "guarded": [[g.operator, g.tree, g.keys, g.types] for g in document.guarded],
-        "watermarks": list(document.watermarks),
-        "forget": document.forget,
-        "upserts": list(document.upserts),
-        "shapes": [shape.to_dict() for shape in document.shapes],
-    }
-
-
-def _document(body: dict[str, Any]) -> PlanDocument:
-    return PlanDocument(
-        plan=str(body["plan"]),
-        layout=tuple(str(kind) for kind in body["layout"]),
-        columns=tuple(ViewColumn(str(s), str(n)) for s, n in body["columns"]),
-        types=str(body["types"]),
-        sorts=tuple(ViewSort(int(o), bool(d), bool(n)) for o, d, n in body["sorts"]),
-        keys=int(body["keys"]),
-        operators=int(body["operators"]),
-        early=tuple(str(word) for word in body.get("early", ["carry"] * int(body["operators"]))),
-        guarded=tuple(
-            Guarded(int(o), int(t), int(k), str(s)) for o, t, k, s in body.get("guarded", ())
-        ),
-        watermarks=tuple(str(label) for label in body.get("watermarks", ())),
-        forget=str(body.get("forget", "")),
-        upserts=tuple(str(text) for text in body.get("upserts", ())),
-        shapes=tuple(OperatorShape.of(shape) for shape in body.get("shapes", ())),
-    )
+_SNAPSHOT = re.compile(r"[0-9]{20}\.json")

@@ -62,8 +62,8 @@ class View:
     @property
     def version(self) -> int:
         """The newest version, -1 before the first commit."""
-        versions = self.versions()
-        return versions[-1] if versions else -1
+        newest = self._checkpoint.latest()
+        return -1 if newest is None else newest.version
 
     def versions(self) -> list[int]:
         """All committed versions, ascending; the state of the newest ones is kept."""
@@ -132,6 +132,7 @@ class View:
         Raises:
             StateRefused: VERSION_UNKNOWN, CHANGES_EXPIRED, STATE_DAMAGED.
         """
+        self._checkpoint.latest()  # a newest version that is missing is found there
         known = self.versions()
         self._check_changes(known, since)
         for wanted in (since, until):
@@ -140,7 +141,7 @@ class View:
         chosen = [
             v for v in known if (since is None or v > since) and (until is None or v <= until)
         ]
-        snapshots = [self._checkpoint.snapshot(version) for version in chosen]
+        snapshots = self._checkpoint.several(chosen)
         parts = [self._read(change) for snapshot in snapshots for change in snapshot.changes]
         extra = [pa.field(VERSION, pa.int64()), pa.field(WEIGHT, pa.int64())]
         schema = pa.schema([*self._schema, *extra])
@@ -171,6 +172,7 @@ class View:
             StateRefused: STATE_DAMAGED.
         """
         tables: dict[str, list[pa.Table]] = {}
+        self._checkpoint.latest()
         for version in self.versions():
             if (since is None or version > since) and (until is None or version <= until):
                 for late in self._checkpoint.snapshot(version).late:
@@ -216,13 +218,16 @@ class View:
         return side_by_side(tables)
 
     def _read(self, change: ChangeFile) -> pa.Table:
-        files = self._checkpoint.changes
+        files, shown = self._checkpoint.changes, f"changes/{change.name}"
+        if files.checksum(change.name) != (change.bytes, change.crc):
+            raise damaged(shown, "its size or checksum is not what the snapshot names")
         try:
-            if files.checksum(change.name) != (change.bytes, change.crc):
-                raise damaged(change.name, "its size or checksum is not what the snapshot names")
-            return pq.read_table(files.map(change.name))
-        except OSError as error:
-            raise damaged(change.name, str(error)) from error
+            with pq.ParquetFile(files.map(change.name)) as file:
+                if file.metadata.num_rows != change.rows:
+                    raise damaged(shown, "it has not the rows that the snapshot names")
+                return file.read()
+        except (OSError, pa.ArrowException) as error:
+            raise damaged(shown, str(error)) from error
 
     def to_spark(self, spark: SparkSession, version: int | None = None) -> DataFrame:
         """The rows of a version as a DataFrame."""

@@ -31,10 +31,10 @@ def verify(checkpoint: Checkpoint) -> Verdict:
         StateRefused: NOT_A_CHECKPOINT. Damage is in the verdict instead.
     """
     for _ in range(3):
-        before = checkpoint.versions()
+        before = checkpoint.listed()
         verdict = _Verification(checkpoint).verdict()
         # What a run swept or committed meanwhile may look like damage: look again.
-        if verdict.ok or checkpoint.versions() == before:
+        if verdict.ok or checkpoint.listed() == before:
             break
     return verdict
 
@@ -77,7 +77,7 @@ class _Verification:
 
     def _snapshots(self, kept: Kept) -> list[Snapshot]:
         """All versions that can be read."""
-        known = self._checkpoint.versions()
+        known = self._checkpoint.listed()
         read = []
         for version in known:
             path = f"snapshots/{snapshot_name(version)}"
