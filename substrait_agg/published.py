@@ -11,25 +11,26 @@ from typing import IO, TextIO
 
 
 @contextmanager
-def published(path: Path) -> Iterator[IO[bytes]]:
+def published(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
     """A file to write that takes its place at `path`, durably, when the block ends without an exception.
 
     Until then it has a name that starts with a dot, which Spark and Arrow leave out when they read a folder.
-    A pipe or a device at `path` is written to as it is.
+    A pipe or a device at `path` is written to as it is. With `private`, the file and a folder made for it are for their
+    owner only, whatever the umask.
     """
     if path.exists() and not path.is_file():
         with path.open("wb") as file:
             yield file
         return
     path = path.resolve()
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700 if private else 0o777)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        Path(name).chmod(0o666 & ~_umask())
+        Path(name).chmod(0o600 if private else 0o666 & ~_umask())
         Path(name).replace(path)
         sync_folder(path.parent)
     except BaseException:

@@ -222,7 +222,7 @@ class Checkpoint:
             opened = unseal(self._snapshots.read(name), name, format=FORMAT)
         except StateRefused:
             return None
-        return opened.crc
+        return opened.crc if opened.body.get("version") == version else None
 
     def publish(self, snapshot: Snapshot) -> None:
         """Commit: before this returns nothing has happened, afterwards everything has.

@@ -12,6 +12,7 @@ from substrait_agg.flow.graph import AggregateNode, Flow
 from substrait_agg.flow.upserts import upserts_of
 from substrait_agg.plan.arrow import arrow_schema
 from substrait_agg.plan.types import BOOL
+from substrait_agg.spark.described import described
 from substrait_agg.spark.event_state import EventOptions
 
 
@@ -36,6 +37,7 @@ def plan_document(flow: Flow, events: EventOptions = EventOptions()) -> PlanDocu
         watermarks=tuple(source.label for source in events.sources),
         forget=next((node.forget for node in flow.operators if node.forget), ""),
         upserts=upserts_of(flow),
+        described=described(flow),
     )
 
 
