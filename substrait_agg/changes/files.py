@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from substrait_agg.commit.fence import OPEN, Fence
+from substrait_agg.commit.files import LocalFiles
 from substrait_agg.commit.sealed import seal, unseal
 from substrait_agg.commit.store import Checkpoint
+from substrait_agg.disk import disk
 from substrait_agg.errors import StateRefused
 from substrait_agg.published import published
 
@@ -18,22 +22,35 @@ RECORD_FORMAT = 2
 class Record:
     """How far one output of one checkpoint got.
 
-    It lies in the checkpoint, under ``outputs/``, so a new checkpoint knows nothing of an old one's files.
+    It lies in the checkpoint, under ``outputs/``, so a new checkpoint knows nothing of an old one's files. Every run writes a
+    file of its own, ``NAME.EPOCH.json``, and the one of the newest run counts: what a run still writes that slept while
+    another one took over is not read by anybody.
 
     Attributes:
-        path: file of the record.
+        path: file of the record, without the number of the run.
         output: the output as text, for people who look into the file.
+        fence: the run that writes.
     """
 
     path: Path
     output: str
+    fence: Fence = OPEN
 
     @classmethod
-    def of(cls, checkpoint: Path, kind: str, location: Path) -> Record:
+    def of(cls, checkpoint: Path, kind: str, location: Path, fence: Fence = OPEN) -> Record:
         """The record of output `kind` at `location`, whether it has been written yet or not."""
         output = f"{kind}={location.absolute()}"
         digest = hashlib.sha256(output.encode()).hexdigest()[:16]
-        return cls(checkpoint / "outputs" / f"{digest}.json", output)
+        return cls(checkpoint / "outputs" / f"{digest}.json", output, fence)
+
+    def _file(self, epoch: int) -> Path:
+        return self.path.with_suffix(f".{epoch}.json") if epoch else self.path
+
+    def _epochs(self) -> list[int]:
+        """The runs that have written a record, oldest first; 0 is one without a number."""
+        named = re.compile(re.escape(self.path.stem) + r"(?:\.(\d+))?\.json")
+        found = map(named.fullmatch, disk().names(self.path.parent, folders=True))
+        return sorted(int(name.group(1) or 0) for name in found if name)
 
     def read(self) -> tuple[int | None, int] | None:
         """Last version delivered (None before the first) and size in bytes; None without a record.
@@ -42,28 +59,26 @@ class Record:
             StateRefused: OUTPUT_RECORD_DAMAGED; OUTPUT_AHEAD where the output has had versions that are not there;
                 STATE_FORMAT_UNKNOWN.
         """
-        if not self.path.exists() and not self.path.is_symlink():
+        epochs = self._epochs()
+        if not epochs:
             return None
-        owner = self._owner()
+        path, owner = self._file(epochs[-1]), self._owner()
         try:
-            if self.path.is_symlink() or not self.path.is_file():
-                raise self._damaged("it is not a plain file")
-            body = unseal(
-                self.path.read_bytes(), self.path.name, format=RECORD_FORMAT, checkpoint=owner
-            ).body
+            content = LocalFiles(path.parent).read(path.name)
+            body = unseal(content, path.name, format=RECORD_FORMAT, checkpoint=owner).body
             version = None if body["version"] is None else int(body["version"])
-            found = version, int(body["bytes"])
-            if body["output"] != self.output:
-                raise self._damaged("it is that of another output")
+            size, output = int(body["bytes"]), str(body["output"])
         except StateRefused as error:
             if error.code != "STATE_DAMAGED":
                 raise
-            raise self._damaged(error.message.partition(": ")[2]) from error
+            raise self._damaged(path, error.message.partition(": ")[2]) from error
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise self._damaged(f"it cannot be read ({error})") from error
+            raise self._damaged(path, f"it cannot be read ({error})") from error
+        if output != self.output:
+            raise self._damaged(path, "it is that of another output")
         if owner:
-            self._check_reached(version)
-        return found
+            self._check_reached(path, version)
+        return version, size
 
     @property
     def _store(self) -> Checkpoint:
@@ -78,29 +93,39 @@ class Record:
                 raise
             return ""
 
-    def _check_reached(self, version: int | None) -> None:
+    def _check_reached(self, path: Path, version: int | None) -> None:
         newest = max(self._store.versions(), default=-1)
-        if version is None:
+        if version is None or version <= newest:
             return
-        if version > newest:
-            raise StateRefused(
-                "OUTPUT_AHEAD",
-                f"the output {self.output} has had version {version}, and the newest one here is {newest}",
-                help="restore the newest copy of the checkpoint folder as a whole, or remove this record together with the"
-                " output; it is then written anew",
-                path=str(self.path),
-            )
+        raise StateRefused(
+            "OUTPUT_AHEAD",
+            f"the output {self.output} has had version {version}, and the newest one here is {newest}",
+            help="restore the newest copy of the checkpoint folder as a whole, or remove this record together with the"
+            " output; it is then written anew",
+            path=str(path),
+        )
 
-    def _damaged(self, reason: str) -> StateRefused:
+    def _damaged(self, path: Path, reason: str) -> StateRefused:
         return StateRefused(
             "OUTPUT_RECORD_DAMAGED",
             f"the record of the output {self.output} is damaged: {reason}",
             help="remove it together with the output; it is then written anew",
-            path=str(self.path),
+            path=str(path),
         )
 
     def write(self, version: int | None, size: int = 0) -> None:
         """Publish the position: everything up to `version` is in the output, which has `size` bytes."""
         record = {"output": self.output, "version": version, "bytes": size}
-        with published(self.path, private=True) as file:
+        with published(self._file(self.fence.epoch), private=True) as file:
             file.write(seal(record, format=RECORD_FORMAT, checkpoint=self._owner()))
+
+    def take_over(self, version: int | None, size: int = 0) -> None:
+        """Begin with what an earlier run has recorded, or with nothing, under the number of this run."""
+        with self.fence.held():
+            self.write(version, size)
+            for epoch in self._epochs():
+                if epoch < self.fence.epoch:
+                    disk().remove(self._file(epoch))
+            for name in disk().names(self.path.parent):
+                if name.startswith(f".{self.path.stem}.") and name.endswith(".tmp"):
+                    disk().remove(self.path.parent / name)

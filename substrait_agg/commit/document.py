@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from substrait_agg.commit.sealed import damaged, seal, unseal
+from substrait_agg.commit.shapes import OperatorShape
 
 PLAN = "plan.json"
 PLAN_FORMAT = 4
@@ -81,6 +82,7 @@ class PlanDocument:
         watermarks: the columns that have a watermark, ``TABLE.COLUMN``.
         forget: what becomes of the rows shown of idle groups; empty where none are forgotten.
         upserts: of each source of upserts its table, key and order.
+        shapes: per operator what the columns of its state mean.
         described: the operators, for people.
     """
 
@@ -96,6 +98,7 @@ class PlanDocument:
     watermarks: tuple[str, ...] = ()
     forget: str = ""
     upserts: tuple[str, ...] = ()
+    shapes: tuple[OperatorShape, ...] = ()
     described: tuple[Described, ...] = ()
 
 
@@ -137,6 +140,7 @@ _FIELDS: dict[str, Callable[[Any], Any]] = {
     "guarded": lambda item: Guarded(**item),
     "watermarks": str,
     "upserts": str,
+    "shapes": OperatorShape.of,
     "described": _described,
 }
 """Attributes that hold several -> how one of them is made of JSON."""

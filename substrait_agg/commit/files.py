@@ -1,33 +1,40 @@
-"""The one place that touches the file system for a checkpoint: create, map, publish, list, delete."""
+"""The files of a checkpoint folder by name: create, map, publish, list, delete."""
 
 from __future__ import annotations
 
-import os
+import errno
 import re
 import stat
 import uuid
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import pyarrow as pa
 
 from substrait_agg.commit.sealed import damaged
+from substrait_agg.disk import disk
+from substrait_agg.published import PRIVATE, new_private
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 _CHUNK = 1 << 24
-PRIVATE, PRIVATE_FILE = 0o700, 0o600
-"""Modes of folders and files of a checkpoint, whatever the umask: they hold rows of the sources."""
+DRAFT = "draft-"
 
-_DRAFT = "draft-"
+
+class OutcomeUnknown(Exception):
+    """A publication failed in a way that does not tell whether it happened; `there` where the name is known to be."""
+
+    def __init__(self, name: str, error: OSError, *, there: bool) -> None:
+        super().__init__(f"{name}: {error}")
+        self.there = there
 
 
 class LocalFiles:
     """Immutable plain files in one local folder; implements `state.storage.Storage`.
 
     The folder may be a link, which somebody has put there on purpose. A file that is a link, a pipe or anything else was not
-    written here and is damage.
+    written here and is not read.
 
     Durability: a file is flushed to disk before its name is used anywhere, and the folder before a publication counts.
     """
@@ -41,15 +48,9 @@ class LocalFiles:
         return str(self._folder)
 
     def make(self) -> None:
-        """Create the folder, for its owner only, if it is not there. One that is there stays as it is.
-
-        Raises:
-            StateRefused: STATE_DAMAGED where something else is in its place.
-        """
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
-        except FileExistsError as error:
-            raise damaged(self._folder.name, "it is not a folder") from error
+        """Create the folder, readable by its owner only, if it is not there; its name is durable."""
+        disk().make(self._folder, PRIVATE)
+        disk().sync(self._folder.parent)
 
     def path(self, name: str) -> Path:
         """The path of a file; names come from snapshots, so anything but a plain file name is refused."""
@@ -59,53 +60,39 @@ class LocalFiles:
 
     @contextmanager
     def create(self, name: str) -> Iterator[pa.NativeFile]:
-        """A new file to write; flushed to disk when the context ends without an exception."""
-        path = self.path(name)
-        os.close(_new(path))
-        with pa.OSFile(str(path), "wb") as sink:
+        """A new file to write; flushed to disk when the context ends without an exception.
+
+        Its name in the folder is durable after `sync` only, which the commit calls once for all files.
+        """
+        with disk().create(self.path(name), _to_write) as sink:
             yield sink
-        _sync(path)
 
     def map(self, name: str) -> pa.NativeFile:
         """The file, memory mapped.
 
         Raises:
-            StateRefused: STATE_DAMAGED where there is no such file, or it cannot be read.
+            OSError: there is none, or it is no plain file.
         """
         self.stamp(name)
-        with self._reading(name):
-            return pa.memory_map(str(self.path(name)), "r")
+        return disk().map(self.path(name), _mapped)
 
     def read(self, name: str) -> bytes:
         """All bytes of a file. Raises as `map`."""
         self.stamp(name)
-        with self._reading(name):
-            return self.path(name).read_bytes()
+        return disk().read(self.path(name))
 
     def stamp(self, name: str) -> tuple[int, ...]:
         """What changes when a file is written to, cut or replaced, as far as the file system tells. Raises as `map`."""
-        with self._reading(name):
-            found = self.path(name).lstat()
+        path = self.path(name)
+        found = disk().status(path)
         if not stat.S_ISREG(found.st_mode):
-            raise damaged(self._shown(name), "it is not a plain file")
+            raise OSError(errno.EINVAL, "it is not a plain file", str(path))
         return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
-    @contextmanager
-    def _reading(self, name: str) -> Iterator[None]:
-        try:
-            yield
-        except FileNotFoundError as error:
-            raise damaged(self._shown(name), "it is missing") from error
-        except OSError as error:
-            raise damaged(self._shown(name), f"it cannot be read ({error})") from error
-
-    def _shown(self, name: str) -> str:
-        return f"{self._folder.name}/{name}"
-
     def checksum(self, name: str) -> tuple[int, int]:
-        """Size in bytes and CRC-32 of a file. Raises as `map`."""
+        """Size in bytes and CRC-32 of a file."""
         size, crc = 0, 0
-        with self.map(name) as source, self._reading(name):
+        with self.map(name) as source:
             while chunk := source.read_buffer(_CHUNK):
                 crc = zlib.crc32(chunk, crc)
                 size += chunk.size
@@ -114,56 +101,91 @@ class LocalFiles:
     def publish(self, name: str, content: bytes) -> bool:
         """Create `name` with `content` all at once, only if it does not exist; False when it does.
 
-        The content is complete on disk before the name appears: a link either is there or is not.
+        The content is complete on disk before the name appears: a link either is there or is not. Where linking fails,
+        what is there is read: the same content is ours, because no two attempts write the same. So content has to hold
+        something that only this attempt has. Nothing is ever taken back.
+
+        Raises:
+            OSError: nothing was published.
+            OutcomeUnknown: it may have been, or is not durable.
         """
-        target = self.path(name)
-        draft = self._folder / f"{_DRAFT}{uuid.uuid4().hex}"
+        draft = self._folder / f"{DRAFT}{uuid.uuid4().hex}"
         try:
-            with os.fdopen(_new(draft), "wb") as sink:
+            with disk().create(draft, new_private) as sink:
                 sink.write(content)
-                sink.flush()
-                os.fsync(sink.fileno())
-            try:
-                os.link(draft, target)
-            except FileExistsError:
+            if not self._linked(draft, name, content):
                 return False
         finally:
-            draft.unlink(missing_ok=True)
-        _sync(self._folder)
+            # A draft that stays harms nobody and is swept.
+            with suppress(OSError):
+                disk().remove(draft)
+        try:
+            self.sync()
+        except OSError as error:
+            raise OutcomeUnknown(name, error, there=True) from error
         return True
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Write `name` anew as a whole: readers find the old content or the new one."""
+        draft = self._folder / f"{DRAFT}{uuid.uuid4().hex}"
+        try:
+            with disk().create(draft, new_private) as sink:
+                sink.write(content)
+            disk().replace(draft, self.path(name))
+        finally:
+            with suppress(OSError):
+                disk().remove(draft)
+        self.sync()
+
+    def _linked(self, draft: Path, name: str, content: bytes) -> bool:
+        try:
+            disk().link(draft, self.path(name))
+        except OSError as error:
+            # Also a FileExistsError may be told of our own link: a network file system sends a request twice.
+            return self._is_there(name, content, error)
+        return True
+
+    def _is_there(self, name: str, content: bytes, error: OSError) -> bool:
+        try:
+            return self.read(name) == content
+        except FileNotFoundError:
+            raise error from None
+        except OSError as unread:
+            raise OutcomeUnknown(name, unread, there=False) from error
+
+    def sync(self) -> None:
+        """Make the names of all files durable."""
+        disk().sync(self._folder)
 
     def names(self) -> list[str]:
         """All names, sorted, also of what is no plain file; empty when the folder is not there."""
-        try:
-            return sorted(entry.name for entry in os.scandir(self._folder))
-        except (FileNotFoundError, NotADirectoryError):
-            return []
+        return disk().names(self._folder, folders=True)
 
     def exists(self, name: str) -> bool:
-        """Whether there is something of this name."""
-        return os.path.lexists(self.path(name))
+        """Whether a file of this name is there."""
+        return disk().exists(self.path(name))
+
+    def size(self, name: str) -> int:
+        """Size of a file in bytes.
+
+        Raises:
+            FileNotFoundError: there is none.
+        """
+        return disk().size(self.path(name))
 
     def delete(self, name: str) -> None:
-        """Remove a file if it is there; a folder of this name is not ours and stays."""
-        with suppress(FileNotFoundError, IsADirectoryError):
-            self.path(name).unlink()
+        """Remove a file if it is there."""
+        disk().remove(self.path(name))
+
+    def lock(self, name: str, patience: float) -> AbstractContextManager[bool]:
+        """Whether nobody else is in such a block with this file, after `patience` seconds at most."""
+        return disk().locked(self.path(name), patience)
 
 
-def is_draft(name: str) -> bool:
-    """Whether this is the name of a file that was to be published when its process was killed."""
-    return name.startswith(_DRAFT)
+def _to_write(path: Path) -> pa.NativeFile:
+    new_private(path).close()
+    return pa.OSFile(str(path), "wb")
 
 
-def _new(path: Path) -> int:
-    """A handle of a file that was not there, readable by its owner only."""
-    handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, PRIVATE_FILE)
-    os.fchmod(handle, PRIVATE_FILE)
-    return handle
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _mapped(path: Path) -> pa.NativeFile:
+    return pa.memory_map(str(path), "r")

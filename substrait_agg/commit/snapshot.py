@@ -103,6 +103,7 @@ class Snapshot:
         late: files of the rows that were late in this version, where they are kept.
         logs: Spark's own logs that tell what has been read, as they were in this version.
         inputs: where each table was read from.
+        attempt: what only this attempt to commit the version has; empty before that.
         parent: checksum of the document of the version before; 0 for the first. `Checkpoint.publish` knows it.
     """
 
@@ -121,6 +122,7 @@ class Snapshot:
     logs: tuple[LogFile, ...] = ()
     inputs: tuple[InputPlace, ...] = ()
     parent: int = 0
+    attempt: str = ""
 
     def to_bytes(self, checkpoint: str = "") -> bytes:
         """JSON with a checksum over its content and the id of its checkpoint."""

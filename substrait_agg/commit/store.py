@@ -1,13 +1,14 @@
 """A checkpoint folder: its plan document, its versions, publishing the next one, sweeping what no version names.
 
 Layout: ``plan.json`` (what is computed), ``snapshots/<version>.json`` (the commits), ``state/`` (runs), ``changes/`` (change
-files), ``spark/`` (Spark's own offsets and commits).
+files), ``spark/`` (Spark's own offsets and commits), ``outputs/`` (how far each output got), ``owners/`` (which run goes on).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import uuid
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -23,19 +24,33 @@ from substrait_agg.commit.document import (
     new_identity,
     parse_document,
 )
-from substrait_agg.commit.files import LocalFiles, is_draft
-from substrait_agg.commit.sealed import seal, unseal
+from substrait_agg.commit.fence import OPEN, Fence, claim
+from substrait_agg.commit.files import DRAFT, LocalFiles
+from substrait_agg.commit.publishing import committed_by_another, settle, sweep_drafts, writing
+from substrait_agg.commit.retention import (
+    DEFAULT,
+    KEEP_VERSIONS,
+    KEPT,
+    Kept,
+    Retention,
+    state_files,
+    sweep,
+)
+from substrait_agg.commit.sealed import damaged, unseal
+from substrait_agg.commit.settings import SETTINGS, Settings
 from substrait_agg.commit.snapshot import (
     FORMAT,
     Snapshot,
-    damaged,
     parse_snapshot,
     snapshot_name,
 )
+from substrait_agg.disk import disk
 from substrait_agg.errors import CommitConflict, StateRefused
+from substrait_agg.notices import notice
 
 __all__ = [
     "KEEP_VERSIONS",
+    "PLAN",
     "Checkpoint",
     "Guarded",
     "PlanDocument",
@@ -44,8 +59,7 @@ __all__ = [
     "state_files",
 ]
 
-KEEP_VERSIONS = 10
-"""Versions whose state is kept, the newest included; change files are kept for all versions."""
+_SNAPSHOT = re.compile(r"[0-9]{20}\.json")
 
 
 class Checkpoint:
@@ -61,8 +75,20 @@ class Checkpoint:
         self._snapshots = LocalFiles(self.folder / "snapshots")
         self.state = LocalFiles(self.folder / "state")
         self.changes = LocalFiles(self.folder / "changes")
+        self._owners = LocalFiles(self.folder / "owners")
         self._outputs = LocalFiles(self.folder / "outputs")
         self._spark = LocalFiles(self.folder / "spark")
+        self.fence: Fence = OPEN
+
+    @property
+    def root(self) -> LocalFiles:
+        """The documents of the checkpoint."""
+        return self._root
+
+    @property
+    def snapshots(self) -> LocalFiles:
+        """The versions."""
+        return self._snapshots
 
     @property
     def spark_folder(self) -> str:
@@ -85,7 +111,8 @@ class Checkpoint:
             raise self._not_a_checkpoint("this is not a folder")
         if self._snapshots.names():
             raise damaged(PLAN, "it is missing, and there are versions")
-        if self.folder.is_dir() and any(not is_draft(p.name) for p in self.folder.iterdir()):
+        names = disk().names(self.folder, folders=True)
+        if not all(name.startswith(DRAFT) for name in names):
             raise self._not_a_checkpoint("this folder is not empty and holds no checkpoint")
 
     def create(self, document: PlanDocument) -> None:
@@ -96,13 +123,31 @@ class Checkpoint:
                 when the folder was made for something else.
         """
         self.check_usable()
-        # The document comes first: folders without one would be no checkpoint, should the run be killed here.
-        self._root.make()
-        theirs = not self._root.publish(PLAN, document_bytes(document, new_identity()))
-        for files in (self._snapshots, self.state, self.changes, self._outputs, self._spark):
-            files.make()
-        if theirs:
-            self._check_same(document)
+        with writing(self.folder, "the checkpoint"):
+            # The document comes first: a folder with anything else and without it is not ours.
+            self._root.make()
+            if not self.exists():
+                self._root.publish(PLAN, document_bytes(document, new_identity()))
+            for files in (
+                self._snapshots,
+                self.state,
+                self.changes,
+                self._owners,
+                self._outputs,
+                self._spark,
+            ):
+                files.make()
+        self._check_same(document)
+
+    def claim(self) -> None:
+        """Take the checkpoint over from whoever has claimed it before: that run stops with a conflict and harms nothing.
+
+        Raises:
+            CommitConflict: CHECKPOINT_BUSY.
+            RunFailed: CHECKPOINT_NOT_WRITTEN.
+        """
+        with writing(self.folder, "its claim"):
+            self.fence = claim(self._owners)
 
     def check(self, document: PlanDocument) -> None:
         """As `create`, without writing anything."""
@@ -134,7 +179,7 @@ class Checkpoint:
         self.check_usable()
         if not self.exists():
             raise self._not_a_checkpoint("this is not a checkpoint folder")
-        return parse_document(self._root.read(PLAN))
+        return parse_document(self._read(self._root, PLAN, PLAN))
 
     def _not_a_checkpoint(self, reason: str) -> StateRefused:
         return StateRefused(
@@ -144,45 +189,53 @@ class Checkpoint:
             path=str(self.folder),
         )
 
+    @staticmethod
+    def _read(files: LocalFiles, name: str, shown: str) -> bytes:
+        try:
+            return files.read(name)
+        except FileNotFoundError as error:
+            raise damaged(shown, "it is missing") from error
+        except OSError as error:
+            raise damaged(shown, f"it cannot be read ({error})") from error
+
     def versions(self) -> list[int]:
-        """All committed versions that are kept, ascending and without gaps.
+        """All committed versions, ascending; also what is left where some are missing (`check_versions`)."""
+        return [int(name[:20]) for name in self._snapshots.names() if _SNAPSHOT.fullmatch(name)]
+
+    def check_versions(self) -> list[int]:
+        """All committed versions that are kept, ascending and without a gap.
 
         Raises:
-            StateRefused: STATE_DAMAGED where one is missing in between, or the oldest.
+            StateRefused: STATE_DAMAGED where one is missing: in between, the oldest, or one whose batch Spark has noted.
         """
-        names = self._snapshots.names()
-        found = {int(n[:20]) for n in names if _SNAPSHOT.fullmatch(n)}
-        floor = max((int(n[6:26]) for n in names if _FLOOR.fullmatch(n)), default=0)
-        found = {version for version in found if version >= floor}
-        for version in range(floor, max(found, default=-1)):
-            if version not in found:
-                raise damaged(f"snapshots/{snapshot_name(version)}", "it is missing")
-        return sorted(found)
-
-    def forget_before(self, version: int) -> None:
-        """Let go of all versions before one; their files may be deleted when this returns.
-
-        Without this note, a version that is missing is damage.
-        """
-        content = seal({"floor": version}, format=FORMAT, checkpoint=self.identity)
-        self._snapshots.publish(f"floor-{snapshot_name(version)}", content)
-
-    def latest(self) -> Snapshot | None:
-        """The newest version, None before the first commit."""
-        # In this order: a batch that Spark has noted down was committed before.
+        # In this order: a batch that Spark has noted down was committed before, and what is kept is noted before the rest goes.
         noted = self._noted()
-        versions = self.versions()
-        newest = self.snapshot(versions[-1]) if versions else None
-        if noted is not None and noted > (-1 if newest is None else newest.batch):
-            missing = snapshot_name(0 if newest is None else newest.version + 1)
-            reason = f"it is missing: Spark has noted its batch {noted} as done"
-            raise damaged(f"snapshots/{missing}", reason)
-        return newest
+        found = self.versions()
+        first = self.kept().changes_from
+        for version in range(first, max(found, default=-1)):
+            if version not in found:
+                raise damaged(_shown(version), "it is missing")
+        if noted is not None:
+            newest = self.snapshot(found[-1]) if found else None
+            if noted > (-1 if newest is None else newest.batch):
+                missing = 0 if newest is None else newest.version + 1
+                reason = f"it is missing: Spark has noted its batch {noted} as done"
+                raise damaged(_shown(missing), reason)
+        return found
 
     def _noted(self) -> int | None:
         """The newest batch that Spark has noted as done."""
         names = LocalFiles(self.folder / "spark" / "commits").names()
         return max((int(n) for n in names if n.isascii() and n.isdigit()), default=None)
+
+    def latest(self) -> Snapshot | None:
+        """The newest version, None before the first commit.
+
+        Raises:
+            StateRefused: as `check_versions` and `snapshot`.
+        """
+        versions = self.check_versions()
+        return self.snapshot(versions[-1]) if versions else None
 
     def snapshot(self, version: int) -> Snapshot:
         """A version.
@@ -190,9 +243,9 @@ class Checkpoint:
         Raises:
             StateRefused: VERSION_UNKNOWN, STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
         """
-        name = snapshot_name(version)
+        name, shown = snapshot_name(version), _shown(version)
         if version < 0 or not self._snapshots.exists(name):
-            known = self.versions()
+            known = self.check_versions()
             span = f"{known[0]} to {known[-1]}" if known else "none yet"
             raise StateRefused(
                 "VERSION_UNKNOWN",
@@ -200,8 +253,8 @@ class Checkpoint:
                 help="name one of those",
                 path=str(self.folder),
             )
-        shown = f"snapshots/{name}"
-        snapshot = parse_snapshot(self._snapshots.read(name), shown, self.identity)
+        content = self._read(self._snapshots, name, shown)
+        snapshot = parse_snapshot(content, shown, self.identity)
         if snapshot.version != version:
             raise damaged(shown, f"it holds version {snapshot.version}")
         before = self._checksum_of(version - 1)
@@ -209,17 +262,13 @@ class Checkpoint:
             raise damaged(shown, f"it was not made after the version {version - 1} that is here")
         return snapshot
 
-    def snapshots(self, versions: Sequence[int]) -> list[Snapshot]:
-        """Several versions. Raises as `snapshot`."""
-        return [self.snapshot(version) for version in versions]
-
     def _checksum_of(self, version: int) -> int | None:
         """The checksum of a version's document; None where it is not there, or damaged, which is for its readers to say."""
         name = snapshot_name(version)
         if version < 0 or not self._snapshots.exists(name):
             return None
         try:
-            opened = unseal(self._snapshots.read(name), name, format=FORMAT)
+            opened = unseal(self._read(self._snapshots, name, name), name, format=FORMAT)
         except StateRefused:
             return None
         return opened.crc if opened.body.get("version") == version else None
@@ -228,51 +277,89 @@ class Checkpoint:
         """Commit: before this returns nothing has happened, afterwards everything has.
 
         Raises:
-            CommitConflict: another driver published this version.
+            CommitConflict: another driver published this version, or has taken over.
+            RunFailed: STATE_NOT_SHARED, CHECKPOINT_NOT_WRITTEN: nothing was committed. COMMIT_UNKNOWN: the next run finds out.
         """
-        before = self._checksum_of(snapshot.version - 1) or 0
-        content = replace(snapshot, parent=before).to_bytes(self.identity)
-        if self._snapshots.publish(snapshot_name(snapshot.version), content):
-            return
-        raise CommitConflict(
-            "COMMIT_CONFLICT",
-            f"version {snapshot.version} of this checkpoint was committed by another run",
-            help="let one run at a time use a checkpoint; this one has stopped and changed nothing",
-            path=str(self.folder),
-        )
+        # What tells this attempt from every other, should its outcome have to be found out.
+        attempt, before = uuid.uuid4().hex, self._checksum_of(snapshot.version - 1) or 0
+        content = replace(snapshot, attempt=attempt, parent=before).to_bytes(self.identity)
+        self.fence.check()
+        with writing(self.folder, f"version {snapshot.version}"):
+            settle(
+                self.state, (run for o in snapshot.operators for run in o.runs), snapshot.version
+            )
+            late = (late.file for late in snapshot.late)
+            settle(self.changes, (*snapshot.changes, *late), snapshot.version)
+            published = self._snapshots.publish(snapshot_name(snapshot.version), content)
+        if not published:
+            raise committed_by_another(self.folder, snapshot.version)
 
-    def sweep(self, newest: Snapshot) -> None:
-        """Delete what failed attempts left behind, and state that only versions before the newest `KEEP_VERSIONS` name.
+    def conflict(self, version: int) -> CommitConflict | None:
+        """What has to be said where making `version` failed because another run has gone on; None where none has."""
+        try:
+            self.fence.check()
+            there = self._snapshots.exists(snapshot_name(version))
+        except CommitConflict as error:
+            return error
+        except OSError:
+            return None
+        return committed_by_another(self.folder, version) if there else None
 
-        Files of versions after the newest are left alone: somebody may be making it.
-        """
-        # Sweeps come every KEEP_VERSIONS versions, so twice as many leave no attempt out.
-        recent = [v for v in self.versions() if v > newest.version - 2 * KEEP_VERSIONS]
-        snapshots = {version: self.snapshot(version) for version in recent}
-        kept = [s for v, s in snapshots.items() if v > newest.version - KEEP_VERSIONS]
-        named = {file for snapshot in kept for file in state_files(snapshot)}
-        for name in self.state.names():
-            version = _version_of(name)
-            if name not in named and version is not None and version <= newest.version:
-                self.state.delete(name)
-        changes = {change.name for snapshot in snapshots.values() for change in snapshot.changes}
-        changes |= {late.file.name for snapshot in snapshots.values() for late in snapshot.late}
-        for name in self.changes.names():
-            if name not in changes and _version_of(name) in snapshots:
+    def tidy(
+        self,
+        newest: Snapshot,
+        served: Iterable[str] = (),
+        *,
+        sweep: bool,
+        retention: Retention = DEFAULT,
+    ) -> None:
+        """Delete change files that have `served`, and `sweep`. What cannot be deleted stays, with a warning."""
+        try:
+            for name in served:
                 self.changes.delete(name)
+            if sweep:
+                self.sweep(newest, retention)
+        except OSError as error:
+            notice(
+                "CHECKPOINT_NOT_SWEPT",
+                f"files that are not needed any more could not be removed: {error}",
+                help="the run goes on; they are removed later",
+                path=str(self.folder),
+            )
+
+    def sweep(self, newest: Snapshot, retention: Retention = DEFAULT) -> None:
+        """Delete what failed attempts left behind, and state of versions that are not to be kept (`retention.sweep`)."""
+        sweep(self, newest, retention)
+        sweep_drafts(self.fence, (self._root, self._snapshots))
+
+    def kept(self) -> Kept:
+        """What of old versions is still there.
+
+        Raises:
+            StateRefused: STATE_DAMAGED.
+        """
+        if not self._root.exists(KEPT):
+            return Kept()
+        return Kept.of(self._read(self._root, KEPT, KEPT), self.identity)
+
+    def keep(self, kept: Kept) -> None:
+        """Note what of old versions is still there; before the rest is deleted."""
+        self._root.replace(KEPT, kept.to_bytes(self.identity))
+
+    def settings(self) -> Settings:
+        """What is set for the next runs.
+
+        Raises:
+            StateRefused: STATE_DAMAGED.
+        """
+        if not self._root.exists(SETTINGS):
+            return Settings()
+        return Settings.of(self._read(self._root, SETTINGS, SETTINGS), self.identity)
+
+    def set(self, settings: Settings) -> None:
+        """Set something for the next runs."""
+        self._root.replace(SETTINGS, settings.to_bytes(self.identity))
 
 
-def state_files(snapshot: Snapshot) -> set[str]:
-    """Names of the runs that a version needs."""
-    return {file.name for operator in snapshot.operators for file in operator.runs}
-
-
-_SNAPSHOT = re.compile(r"[0-9]{20}\.json")
-_FLOOR = re.compile(r"floor-[0-9]{20}\.json")
-_VERSIONED = re.compile(r"(?:[a-z]+\d*-\d+-)?(\d{12})-")
-
-
-def _version_of(name: str) -> int | None:
-    """The version for which a run or a change file was written, None of a file that is not ours."""
-    found = _VERSIONED.match(name)
-    return int(found.group(1)) if found else None
+def _shown(version: int) -> str:
+    return f"snapshots/{snapshot_name(version)}"

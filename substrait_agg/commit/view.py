@@ -16,7 +16,7 @@ from substrait_agg.commit.change_writer import VERSION
 from substrait_agg.commit.origin import Origin
 from substrait_agg.commit.quarantine import side_by_side, waiting_rows
 from substrait_agg.commit.snapshot import ChangeFile, OperatorState, Snapshot, damaged
-from substrait_agg.commit.store import KEEP_VERSIONS, Checkpoint, ViewSort
+from substrait_agg.commit.store import Checkpoint, ViewSort
 from substrait_agg.errors import StateRefused
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.state.rows import nested_bytes
@@ -67,7 +67,7 @@ class View:
 
     def versions(self) -> list[int]:
         """All committed versions, ascending; the state of the newest ones is kept."""
-        return self._checkpoint.versions()
+        return self._checkpoint.check_versions()
 
     def to_arrow(self, version: int | None = None) -> pa.Table:
         """The rows of a version (the newest when None), in the order that the plan gives.
@@ -78,6 +78,14 @@ class View:
         snapshot = self._snapshot(version)
         if snapshot is None:
             return self._schema.empty_table()
+        try:
+            return self._rows_at(snapshot)
+        except StateRefused:
+            # A run beside this reader may have swept the version meanwhile.
+            self._check_kept(snapshot.version)
+            raise
+
+    def _rows_at(self, snapshot: Snapshot) -> pa.Table:
         state = snapshot.operators[-1]
         rows = [
             self._shown(part) for files in (state.group, state.closed) for part in self._rows(files)
@@ -94,15 +102,19 @@ class View:
         if version is None:
             return self._checkpoint.latest()
         snapshot = self._checkpoint.snapshot(version)
-        if version <= self.versions()[-1] - KEEP_VERSIONS:
-            raise StateRefused(
-                "VERSION_EXPIRED",
-                f"the state of version {version} is no longer kept"
-                f" (the newest {KEEP_VERSIONS} versions are)",
-                help="add up the changes of the versions up to it instead",
-                path=str(self._checkpoint.folder),
-            )
+        self._check_kept(version)
         return snapshot
+
+    def _check_kept(self, version: int) -> None:
+        first = self._checkpoint.kept().state_from
+        if version >= first:
+            return
+        raise StateRefused(
+            "VERSION_EXPIRED",
+            f"the state of version {version} is no longer kept (that of version {first} and newer ones is)",
+            help="add up the changes of the versions up to it instead; --keep-versions of run keeps more",
+            path=str(self._checkpoint.folder),
+        )
 
     def _shown(self, rows: pa.Table) -> pa.Table:
         weights = rows.column("shown").to_numpy()
@@ -118,23 +130,35 @@ class View:
             schema's metadata says which columns are the key of a row (`commit.origin`).
 
         Raises:
-            StateRefused: VERSION_UNKNOWN, STATE_DAMAGED.
+            StateRefused: VERSION_UNKNOWN, CHANGES_EXPIRED, STATE_DAMAGED.
         """
-        self._checkpoint.latest()  # a newest version that is missing is found there
         known = self.versions()
+        self._check_changes(known, since)
         for wanted in (since, until):
             if wanted is not None and wanted not in known and wanted != -1:
                 self._checkpoint.snapshot(wanted)
         chosen = [
             v for v in known if (since is None or v > since) and (until is None or v <= until)
         ]
-        snapshots = self._checkpoint.snapshots(chosen)
+        snapshots = [self._checkpoint.snapshot(version) for version in chosen]
         parts = [self._read(change) for snapshot in snapshots for change in snapshot.changes]
         extra = [pa.field(VERSION, pa.int64()), pa.field(WEIGHT, pa.int64())]
         schema = pa.schema([*self._schema, *extra])
         table = pa.concat_tables([schema.empty_table(), *(_named(p, schema) for p in parts)])
         later = np.lexsort([table.column(WEIGHT).to_numpy() > 0, table.column(VERSION).to_numpy()])
         return table.take(pa.array(later)).replace_schema_metadata(self._origin(snapshots))
+
+    def _check_changes(self, known: list[int], since: int | None) -> None:
+        """Refuse to leave out changes that were vacuumed: the rest would not add up to the view."""
+        first = known[0] if known else 0
+        if first == 0 or (since is not None and since >= first - 1):
+            return
+        raise StateRefused(
+            "CHANGES_EXPIRED",
+            f"the changes of versions before {first} are no longer kept",
+            help=f"ask for those after version {first - 1}, or later; the view itself is whole",
+            path=str(self._checkpoint.folder),
+        )
 
     def late(self, since: int | None = None, until: int | None = None) -> dict[str, pa.Table]:
         """Rows that were late in the versions after `since` up to `until` (all when None), where runs keep them.
@@ -147,7 +171,6 @@ class View:
             StateRefused: STATE_DAMAGED.
         """
         tables: dict[str, list[pa.Table]] = {}
-        self._checkpoint.latest()
         for version in self.versions():
             if (since is None or version > since) and (until is None or version <= until):
                 for late in self._checkpoint.snapshot(version).late:
@@ -194,9 +217,9 @@ class View:
 
     def _read(self, change: ChangeFile) -> pa.Table:
         files, shown = self._checkpoint.changes, f"changes/{change.name}"
-        if files.checksum(change.name) != (change.bytes, change.crc):
-            raise damaged(shown, "its size or checksum is not what the snapshot names")
         try:
+            if files.checksum(change.name) != (change.bytes, change.crc):
+                raise damaged(shown, "its size or checksum is not what the snapshot names")
             with pq.ParquetFile(files.map(change.name)) as file:
                 if file.metadata.num_rows != change.rows:
                     raise damaged(shown, "it has not the rows that the snapshot names")

@@ -6,9 +6,11 @@ import base64
 
 import pyarrow as pa
 
+from substrait_agg.commit.shapes import NumberShape, OperatorShape, TreeShape
 from substrait_agg.commit.store import Guarded, PlanDocument, ViewColumn, ViewSort
 from substrait_agg.flow.explain import row_names
 from substrait_agg.flow.graph import AggregateNode, Flow
+from substrait_agg.flow.shapes import kept_by
 from substrait_agg.flow.upserts import upserts_of
 from substrait_agg.plan.arrow import arrow_schema
 from substrait_agg.plan.types import BOOL
@@ -37,6 +39,16 @@ def plan_document(flow: Flow, events: EventOptions = EventOptions()) -> PlanDocu
         watermarks=tuple(source.label for source in events.sources),
         forget=next((node.forget for node in flow.operators if node.forget), ""),
         upserts=upserts_of(flow),
+        shapes=tuple(
+            OperatorShape(
+                kept.kind,
+                kept.keys,
+                kept.values,
+                tuple(NumberShape(n.what, n.kind, n.digits, n.scale, n.tree) for n in kept.numbers),
+                tuple(TreeShape(what, values) for what, values in kept.trees),
+            )
+            for kept in kept_by(flow)
+        ),
         described=described(flow),
     )
 

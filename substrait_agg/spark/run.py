@@ -20,7 +20,8 @@ from substrait_agg.changes.courier import STOP_SECONDS, Couriers, check_free
 from substrait_agg.commit.ranges import check_partitions
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.commit.view import View
-from substrait_agg.errors import RunFailed, StateRefused
+from substrait_agg.disk import disk
+from substrait_agg.errors import CommitConflict, RunFailed, StateRefused
 from substrait_agg.flow import lower
 from substrait_agg.flow.graph import Flow
 from substrait_agg.functions.accumulators import EarlyRetraction
@@ -108,6 +109,7 @@ def run(
             count = partitions or _cores(session)
             settings.put(PARTITIONS, str(count))
             store.create(document)
+            store.claim()
             since = _version(store)
             delivery = Delivery(
                 sinks,
@@ -116,6 +118,7 @@ def run(
                 on_changes=on_changes,
                 frame=partial(frame_of, outer),
                 writer=open_writer,
+                fence=store.fence,
             )
             endless = until != "done"
             couriers = Couriers(delivery, lambda: View(store), show=endless)
@@ -215,8 +218,7 @@ class Run:
     @property
     def progress(self) -> Progress:
         """How far the run is."""
-        made = self._batches.progress
-        return replace(made, sinks=self._couriers.progress(made.version))
+        return self._with_outputs(self._batches.progress)
 
     @property
     def busy_outputs(self) -> tuple[str, ...]:
@@ -231,7 +233,8 @@ class Run:
     def _start(self, until: str) -> StreamingQuery:
         if self._feed.stream is None:
             raise TypeError("nothing streams")
-        forget_unplanned(Path(self._store.spark_folder))
+        with self._store.fence.held():  # what a newer run has just noted is not left over
+            forget_unplanned(Path(self._store.spark_folder))
         writer = self._feed.stream.writeStream.option(
             "checkpointLocation", self._store.spark_folder
         ).foreachBatch(self._batch)
@@ -293,11 +296,15 @@ class Run:
                 self._batches.end(self._spark)
                 self._couriers.wake(self.progress)
 
+    def _with_outputs(self, progress: Progress) -> Progress:
+        return replace(progress, sinks=self._couriers.progress(progress.version))
+
     def _committed(self, progress: Progress) -> None:
+        told = self._with_outputs(progress)
         if self._progress is not None:
-            self._progress(self.progress)
-        self._couriers.wake(progress)
-        self._observers.committed(self.progress)
+            self._progress(told)
+        self._couriers.wake(told)
+        self._observers.committed(told)
 
     def wait(self) -> None:
         """Wait until the run ends, and deliver the view.
@@ -356,6 +363,10 @@ class Run:
     def _fail(self, failure: BaseException) -> NoReturn:
         # Spark tells of a failed batch in its own words; the batch itself knows better.
         error = self._error or failure
+        conflict = None if isinstance(error, CommitConflict) else self._batches.conflict()
+        if conflict is not None:
+            # Spark's logs are another run's as well: that is what it stumbled on.
+            raise conflict from failure
         raise (batch_failed(error) if isinstance(error, SPARK_ERRORS) else error) from failure
 
     def _await(self, failure: list[BaseException]) -> None:
@@ -420,7 +431,7 @@ def _check_query(store: Checkpoint) -> None:
         return
     path = Path(store.spark_folder) / "metadata"
     try:
-        found = json.loads(path.read_text()).get("id")
+        found = json.loads(disk().read(path)).get("id")
     except (OSError, ValueError, AttributeError):
         found = None
     if found != last.query:

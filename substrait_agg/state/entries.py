@@ -47,6 +47,16 @@ class TreeLayout:
         object.__setattr__(self, "form", form)
         object.__setattr__(self, "schema", pa.schema(fields))
 
+    @staticmethod
+    def of_run(schema: pa.Schema) -> TreeLayout:
+        """The layout of a run that is there, for reading and merging; it does not say how keys are made of values."""
+        values = [f for f in schema if f.name.startswith("p")]
+        layout = TreeLayout(tuple(Component(f.type, nullable=True) for f in values))
+        words = sum(f.name.startswith("w") and f.name != "weight" for f in schema)
+        object.__setattr__(layout, "form", KeyForm(words, "rest" in schema.names))
+        object.__setattr__(layout, "schema", schema)
+        return layout
+
     def empty_columns(self) -> list[pa.Array]:
         """Value columns without rows."""
         return [pa.array([], c.type) for c in self.components]

@@ -18,6 +18,8 @@ from substrait_agg.changes.files import Record
 from substrait_agg.commit import Checkpoint, open_view
 from substrait_agg.commit.document import Guarded, PlanDocument, ViewColumn
 from substrait_agg.commit.late import LateWriter
+from substrait_agg.commit.retention import Kept
+from substrait_agg.commit.settings import Settings
 from substrait_agg.commit.snapshot import LateFile, OperatorState, Snapshot
 from substrait_agg.operator.completeness import Limit
 from substrait_agg.operator.policy import EmitPolicy
@@ -151,6 +153,8 @@ def made(folder: Path, seed: int = 1) -> Rich:
         for number in range(VERSIONS):
             rich.go_on(random, number)
     rich.record.write(VERSIONS - 1, 100)
+    rich.store.keep(Kept())
+    rich.store.set(Settings(4))
     return rich
 
 
@@ -173,6 +177,7 @@ def questions(rich: Rich) -> dict[str, Any]:
         "some changes": lambda: bag(open_view(rich.folder).changes(1, 3)),
         "late": lambda: {t: bag(rows) for t, rows in open_view(rich.folder).late().items()},
         "record": rich.record.read,
+        "settings": rich.store.settings,
         "go on": lambda: went_on(rich),
     }
     for version in (*range(VERSIONS), None):

@@ -84,12 +84,13 @@ class Table:
 
     def write(self, folder: Path, first: int = 0, last: int | None = None) -> str:
         """Write the files from `first` up to `last`; the SPEC that reads them one per batch."""
-        tables = [_file(batch) for batch in self.batches[first:last]]
+        tables = [file_of(batch) for batch in self.batches[first:last]]
         write_in_order(folder / self.name, tables, first)
         return f"parquet:{folder / self.name}?op=op&batch-files=1"
 
 
-def _file(changes: Sequence[Change]) -> pa.Table:
+def file_of(changes: Sequence[Change]) -> pa.Table:
+    """The content of a file: columns ``team``, ``t``, ``n`` and ``op``."""
     times = [None if t is None else t * SECOND for (_, t, _), _ in changes]
     return pa.table(
         {
@@ -196,15 +197,20 @@ def passed(window: Window, watermark: int | None) -> bool:
 
 
 def in_windows(
-    tables: Sequence[Table], windows: Callable[[int], Iterator[tuple[int, int]]]
+    tables: Sequence[Table],
+    windows: Callable[[int], Iterator[tuple[int, int]]],
+    counts: Callable[[Row], bool] = lambda _: True,
 ) -> Told:
-    """Rows in windows; a row is late where all its windows were passed by the watermark of the version before."""
+    """Rows that count, in windows; one is late where all its windows were passed by the watermark of the version before."""
     told = Told(watermarks(tables))
     groups: Groups = {}
     told.at(0, groups, 0)
     for version in range(1, len(told.watermarks)):
         late, reached = 0, told.watermarks[version - 1]
-        for (team, time, n), weight in _changes(tables, version):
+        for row, weight in _changes(tables, version):
+            if not counts(row):
+                continue
+            team, time, n = row
             all_: list[Window] = [None] if time is None else list(windows(time))
             still = [window for window in all_ if not passed(window, reached)]
             late += bool(all_) and not still

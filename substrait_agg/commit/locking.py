@@ -1,0 +1,140 @@
+"""Who uses a checkpoint: runs hold a shared lock on one file in it, tools that change it an exclusive one.
+
+It is a lock of the operating system (``flock``), so it ends with its process however that ends, and a file that was left
+behind means nothing. It keeps runs and tools apart, not runs from each other: of two runs, the commit lets one go on. Over the network it
+holds as far as the file system takes it there (NFS from version 4 on does); between machines that do not share one, it does not.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import socket
+from datetime import UTC, datetime
+from pathlib import Path
+
+from substrait_agg.errors import StateRefused
+
+LOCK = "lock"
+_BUSY = (errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN)
+
+_held: set[int] = set()
+
+
+def _let_go_in_child() -> None:
+    # A child of the process has the lock, too, and would hold it on when its parent is gone.
+    for handle in _held:
+        os.close(handle)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_let_go_in_child)
+
+
+class Lock:
+    """A lock that is held until `release`, or until the process ends."""
+
+    def __init__(self, handle: int | None) -> None:
+        self._handle = handle
+
+    def release(self) -> None:
+        """Let go; once is enough."""
+        handle, self._handle = self._handle, None
+        if handle is not None and handle in _held:
+            _held.discard(handle)
+            os.close(handle)
+
+    def __enter__(self) -> Lock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def lock_for_run(folder: Path) -> Lock:
+    """The lock of a run; where the file system knows no locks, the run goes on without.
+
+    Raises:
+        StateRefused: CHECKPOINT_BUSY while a tool changes the checkpoint.
+    """
+    handle = _open(folder)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        if error.errno in _BUSY:
+            raise _busy(folder, "a state command is changing this checkpoint") from error
+        return Lock(None)
+    _held.add(handle)
+    _sign(handle)
+    return Lock(handle)
+
+
+def lock_for_tool(folder: Path) -> Lock:
+    """The lock of a tool that changes the checkpoint: there is no run, and none begins.
+
+    Raises:
+        StateRefused: CHECKPOINT_BUSY while there is a run; CHECKPOINT_NOT_LOCKED where that cannot be told.
+    """
+    handle = _open(folder)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        signed = _signed(handle)
+        os.close(handle)
+        if error.errno in _BUSY:
+            raise _busy(folder, f"this checkpoint is in use{signed}") from error
+        raise StateRefused(
+            "CHECKPOINT_NOT_LOCKED",
+            f"the file system cannot tell whether a run is going on: {error.strerror}",
+            help="stop every run and copy the checkpoint to a file system with locks, or mount it with locks",
+            path=str(folder),
+        ) from error
+    _held.add(handle)
+    return Lock(handle)
+
+
+def is_in_use(folder: Path) -> bool:
+    """Whether a run or a tool holds the lock; nothing is written, and nobody is kept waiting."""
+    try:
+        handle = os.open(folder / LOCK, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno in _BUSY
+    finally:
+        os.close(handle)
+    return False
+
+
+def _open(folder: Path) -> int:
+    return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+
+
+def _sign(handle: int) -> None:
+    """Leave word of who holds the lock, for messages alone."""
+    since = datetime.now(UTC).isoformat(timespec="seconds")
+    told = {"process": os.getpid(), "host": socket.gethostname(), "since": since}
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, json.dumps(told).encode(), 0)
+
+
+def _signed(handle: int) -> str:
+    try:
+        told = json.loads(os.pread(handle, 4096, 0))
+        return f" by process {told['process']} on {told['host']}, since {told['since']}"
+    except (ValueError, KeyError, TypeError, OSError):
+        return ""
+
+
+def _busy(folder: Path, message: str) -> StateRefused:
+    return StateRefused(
+        "CHECKPOINT_BUSY",
+        message,
+        help="wait until it has ended, or stop it",
+        path=str(folder),
+    )

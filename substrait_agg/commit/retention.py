@@ -1,0 +1,200 @@
+"""Which versions keep their state, and sweeping what no kept version names.
+
+A run is named by the versions from the one it was written for up to the one before it was merged away, without a gap. So whether a
+file is needed follows from its name and one snapshot: that of the version it was written for, or of the first version whose
+state is kept, whichever is later. A sweep notes first what it expires (``kept.json``) and deletes then: killed in between, the next
+sweep finds the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from substrait_agg.commit.sealed import damaged, seal, unseal
+from substrait_agg.commit.snapshot import Snapshot
+from substrait_agg.durations import microseconds
+from substrait_agg.errors import UsageError
+
+if TYPE_CHECKING:
+    from substrait_agg.commit.store import Checkpoint
+
+KEPT = "kept.json"
+KEPT_FORMAT = 1
+KEEP_VERSIONS = 10
+"""Versions whose state is kept where nobody says anything else, the newest included."""
+SWEEP_EVERY = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """Which versions keep their state: the newest ones by number, and those younger than an age.
+
+    Attributes:
+        versions: at least one.
+        age: microseconds; None: age does not count.
+    """
+
+    versions: int = KEEP_VERSIONS
+    age: int | None = None
+
+    def due(self, version: int) -> bool:
+        """Whether a sweep comes after this version: often enough that not twice as many are kept."""
+        return version % max(1, min(SWEEP_EVERY, self.versions)) == 0
+
+
+DEFAULT = Retention()
+
+
+def parse_retention(versions: int | None, age: str | None) -> Retention:
+    """What ``--keep-versions`` and ``--keep-for`` say.
+
+    Raises:
+        UsageError: OPTION_INVALID.
+    """
+    if versions is not None and versions < 1:
+        message = f"{versions} versions cannot be kept: the newest is always there"
+        raise UsageError("OPTION_INVALID", message, help="give 1 or more", path="--keep-versions")
+    duration = None if age is None else microseconds(age)
+    if age is not None and duration is None:
+        message = f"{age!r} is no duration"
+        help = "write 30m, 12h or 7d"
+        raise UsageError("OPTION_INVALID", message, help=help, path="--keep-for")
+    return Retention(KEEP_VERSIONS if versions is None else versions, duration)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a checkpoint still has.
+
+    Attributes:
+        state_from: the first version whose state is kept.
+        changes_from: the first version whose changes and snapshot are kept.
+        swept: files written for versions up to this one have been looked at.
+    """
+
+    state_from: int = 0
+    changes_from: int = 0
+    swept: int = -1
+
+    def to_bytes(self, checkpoint: str) -> bytes:
+        """As a sealed document."""
+        return seal(asdict(self), format=KEPT_FORMAT, checkpoint=checkpoint)
+
+    @staticmethod
+    def of(content: bytes, checkpoint: str) -> Kept:
+        """From `to_bytes`.
+
+        Raises:
+            StateRefused: STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
+        """
+        body = unseal(content, KEPT, format=KEPT_FORMAT, checkpoint=checkpoint).body
+        try:
+            return Kept(**{name: int(value) for name, value in body.items()})
+        except (ValueError, TypeError) as error:
+            raise damaged(KEPT, f"it cannot be read ({error})") from error
+
+
+def expire(checkpoint: Checkpoint, newest: Snapshot, retention: Retention) -> Kept:
+    """What is kept once a retention has been applied; nothing is written.
+
+    Raises:
+        StateRefused: STATE_DAMAGED.
+    """
+    kept = checkpoint.kept()
+    first = max(kept.state_from, newest.version - retention.versions + 1)
+    if retention.age is not None:
+        oldest = datetime.now(UTC) - timedelta(microseconds=retention.age)
+        young = (v for v in range(kept.state_from, first) if _made(checkpoint, v) >= oldest)
+        first = next(young, first)
+    return replace(kept, state_from=first)
+
+
+def _made(checkpoint: Checkpoint, version: int) -> datetime:
+    made = datetime.fromisoformat(checkpoint.snapshot(version).created)
+    return made if made.tzinfo else made.replace(tzinfo=UTC)
+
+
+def sweep(checkpoint: Checkpoint, newest: Snapshot, retention: Retention = DEFAULT) -> None:
+    """Expire versions, then delete what no kept version names.
+
+    Files of versions after the newest are left alone: somebody may be making it.
+
+    Raises:
+        StateRefused: STATE_DAMAGED.
+    """
+    before = checkpoint.kept()
+    kept = expire(checkpoint, newest, retention)
+    if kept.state_from == before.state_from and before.swept >= newest.version:
+        return
+    checkpoint.keep(replace(kept, swept=newest.version))
+    for name in unneeded_state(checkpoint, kept, newest.version):
+        checkpoint.state.delete(name)
+    for name in unneeded_changes(checkpoint, kept, newest.version):
+        checkpoint.changes.delete(name)
+
+
+def unneeded_state(checkpoint: Checkpoint, kept: Kept, newest: int) -> Iterator[str]:
+    """Files of the state that no kept version up to `newest` names; those written for a later version are left out.
+
+    Args:
+        checkpoint: where they are.
+        kept: what is kept; files of versions that were swept and are kept are not looked at again.
+        newest: the newest version.
+
+    Raises:
+        StateRefused: STATE_DAMAGED.
+    """
+
+    @lru_cache(maxsize=2)
+    def named(version: int) -> set[str]:
+        return state_files(checkpoint.snapshot(version))
+
+    for version, name in _by_version(checkpoint.state.names()):
+        first = max(version, kept.state_from)
+        if version > newest or kept.state_from <= version <= kept.swept:
+            continue
+        if name not in named(first):
+            yield name
+
+
+def unneeded_changes(checkpoint: Checkpoint, kept: Kept, newest: int) -> Iterator[str]:
+    """The same for change files and files of late rows, which only the version they were written for names."""
+
+    @lru_cache(maxsize=2)
+    def named(version: int) -> set[str]:
+        return change_files(checkpoint.snapshot(version))
+
+    for version, name in _by_version(checkpoint.changes.names()):
+        if version > newest or kept.changes_from <= version <= kept.swept:
+            continue
+        if version < kept.changes_from or name not in named(version):
+            yield name
+
+
+def _by_version(names: list[str]) -> list[tuple[int, str]]:
+    found = ((version_of(name), name) for name in names)
+    return sorted((version, name) for version, name in found if version is not None)
+
+
+def state_files(snapshot: Snapshot) -> set[str]:
+    """Names of the runs that a version needs."""
+    return {file.name for operator in snapshot.operators for file in operator.runs}
+
+
+def change_files(snapshot: Snapshot) -> set[str]:
+    """Names of the change files and of the files of late rows of a version."""
+    return {change.name for change in snapshot.changes} | {late.file.name for late in snapshot.late}
+
+
+_VERSIONED = re.compile(r"(?:[a-z]+\d*-\d+-)?(\d{12})-")
+
+
+def version_of(name: str) -> int | None:
+    """The version for which a run or a change file was written, None of a file that is not ours."""
+    found = _VERSIONED.match(name)
+    return int(found.group(1)) if found else None

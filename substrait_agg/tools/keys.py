@@ -1,0 +1,107 @@
+"""A group named by its key: JSON as the outputs write it, and the rows that have it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from substrait_agg.errors import UsageError
+from substrait_agg.state.rows import Mask, equal
+
+
+def parse_key(text: str) -> Any:
+    """What ``--key`` says: an object by name of column, a list in order, or the one value.
+
+    Raises:
+        UsageError: KEY_INVALID.
+    """
+    try:
+        return json.loads(text, parse_float=Decimal)
+    except ValueError as error:
+        raise _invalid(f"{text!r} is not JSON: {error}") from error
+
+
+def wanted_values(
+    key: Any, names: Sequence[str], types: Sequence[pa.DataType]
+) -> dict[int, pa.Array]:
+    """By ordinal of the key column the value that is asked for; columns that are not named may have any.
+
+    Raises:
+        UsageError: KEY_INVALID.
+    """
+    if isinstance(key, Mapping) and not (len(names) == 1 and names[0] not in key):
+        unknown = [name for name in key if name not in names]
+        if unknown:
+            raise _invalid(f"there is no key column {unknown[0]!r}: {', '.join(names) or 'none'}")
+        given = {list(names).index(name): value for name, value in key.items()}
+    else:
+        values = key if isinstance(key, list | tuple) and len(names) != 1 else [key]
+        if len(values) != len(names):
+            raise _invalid(f"a key of this operator has {len(names)} columns: {', '.join(names)}")
+        given = dict(enumerate(values))
+    return {i: _array(value, types[i], names[i]) for i, value in given.items()}
+
+
+def matching(columns: Sequence[pa.Array], wanted: Mapping[int, pa.Array], rows: int) -> Mask:
+    """Which rows have the key."""
+    found = np.ones(rows, np.bool_)
+    for ordinal, value in wanted.items():
+        found &= equal(columns[ordinal], value.take(pa.array(np.zeros(rows, np.int64))))
+    return found
+
+
+def _array(value: Any, type_: pa.DataType, name: str) -> pa.Array:
+    try:
+        return pa.array([_python(value, type_)], type_)
+    except (ValueError, TypeError, ArithmeticError, KeyError, pa.ArrowException) as error:
+        raise _invalid(f"{value!r} is no value of key column {name} ({type_}): {error}") from error
+
+
+def _python(value: Any, type_: pa.DataType) -> Any:
+    """A JSON value as the Python value that Arrow takes for a type."""
+    if value is None:
+        return None
+    if pa.types.is_struct(type_):
+        return {field.name: _python(value[field.name], field.type) for field in type_}
+    if pa.types.is_map(type_):
+        return [
+            (_python(e["key"], type_.key_type), _python(e["value"], type_.item_type)) for e in value
+        ]
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        return [_python(element, type_.value_type) for element in value]
+    convert = next((made for test, made in _CONVERT if test(type_)), None)
+    return value if convert is None else convert(value)
+
+
+def _is_binary(type_: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_binary(type_)
+        or pa.types.is_large_binary(type_)
+        or pa.types.is_fixed_size_binary(type_)
+    )
+
+
+def _float(value: Any) -> float:
+    return float(value)
+
+
+_CONVERT: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], Any]], ...] = (
+    (pa.types.is_decimal, lambda value: Decimal(str(value))),
+    (pa.types.is_floating, _float),
+    (pa.types.is_date, date.fromisoformat),
+    (pa.types.is_timestamp, datetime.fromisoformat),
+    (pa.types.is_time, time.fromisoformat),
+    (_is_binary, lambda value: base64.b64decode(value, validate=True)),
+)
+
+
+def _invalid(message: str) -> UsageError:
+    help = """write {"column": value, ...}, with values as the outputs write them; state show without --key shows some"""
+    return UsageError("KEY_INVALID", message, help=help, path="--key")

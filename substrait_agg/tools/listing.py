@@ -1,0 +1,219 @@
+"""What a checkpoint holds: its versions, and what each tree of the newest has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.locking import is_in_use
+from substrait_agg.commit.retention import version_of
+from substrait_agg.commit.snapshot import Snapshot
+from substrait_agg.commit.store import Checkpoint, PlanDocument
+from substrait_agg.state.run import RunFile
+from substrait_agg.tools.trees import TreeRuns, all_trees, described, shape_of
+
+
+@dataclass(frozen=True, slots=True)
+class VersionLine:
+    """A version.
+
+    Attributes:
+        version: its number.
+        created: when it was committed, ISO 8601 UTC.
+        batch: Spark's micro-batch, -1 for none.
+        rows_in: input rows of its batch, over all operators that read tables.
+        groups: groups that it touched.
+        changes: rows of its change files.
+        late: rows that it left out.
+        watermark: microseconds since 1970, None for none.
+        kept: whether its state is kept.
+        written: bytes of the files written for it that are still there.
+        bytes: of all files that it names, of its changes and of its state where that is kept.
+    """
+
+    version: int
+    created: str
+    batch: int
+    rows_in: int
+    groups: int
+    changes: int
+    late: int
+    watermark: int | None
+    kept: bool
+    written: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RangeLine:
+    """A run as far as it is live: file, hashes from and to (16 hexadecimal digits), rows of the whole file."""
+
+    file: str
+    low: str
+    high: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class TreeLine:
+    """A tree of the newest version.
+
+    Attributes:
+        operator: ordinal.
+        kind: what the operator is.
+        tree: name.
+        what: it holds.
+        files: how many.
+        rows: in them; what is merged already and still in older files counts too.
+        bytes: of them.
+        runs: how many a lookup passes at most.
+        ranges: the runs, newest first, with the hashes for which they are live.
+    """
+
+    operator: int
+    kind: str
+    tree: str
+    what: str
+    files: int
+    rows: int
+    bytes: int
+    runs: int
+    ranges: tuple[RangeLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What `ls` tells.
+
+    Attributes:
+        checkpoint: the folder.
+        plan: fingerprint.
+        in_use: whether a run, or a tool that changes it, is at work.
+        partitions: set for the next runs, None for one per core.
+        state_from: the first version whose state is kept.
+        changes_from: the first version whose changes are kept.
+        files: number of files by folder.
+        bytes: of them, by folder.
+        total: number of versions.
+        versions: the newest ones, ascending.
+        trees: of the newest version.
+    """
+
+    checkpoint: str
+    plan: str
+    in_use: bool
+    partitions: int | None
+    state_from: int
+    changes_from: int
+    files: dict[str, int]
+    bytes: dict[str, int]
+    total: int
+    versions: tuple[VersionLine, ...]
+    trees: tuple[TreeLine, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+
+def listing(checkpoint: Checkpoint, limit: int | None) -> Listing:
+    """List a checkpoint.
+
+    Args:
+        checkpoint: the folder.
+        limit: how many of the newest versions; None for all.
+
+    Raises:
+        StateRefused: NOT_A_CHECKPOINT, STATE_DAMAGED.
+    """
+    document, kept = checkpoint.document(), checkpoint.kept()
+    known = checkpoint.versions()
+    snapshots = [checkpoint.snapshot(v) for v in (known if limit is None else known[-limit:])]
+    sizes = {
+        "state": _sizes(checkpoint.state),
+        "changes": _sizes(checkpoint.changes),
+        "snapshots": _sizes(checkpoint.snapshots),
+    }
+    written: Counter[int] = Counter()
+    for name, size in (*sizes["state"].items(), *sizes["changes"].items()):
+        written[-1 if (of := version_of(name)) is None else of] += size
+    trees = all_trees(snapshots[-1]) if snapshots else ()
+    return Listing(
+        checkpoint=str(checkpoint.folder),
+        plan=document.plan,
+        in_use=is_in_use(checkpoint.folder),
+        partitions=checkpoint.settings().partitions,
+        state_from=kept.state_from,
+        changes_from=known[0] if known else 0,
+        files={folder: len(found) for folder, found in sizes.items()},
+        bytes={folder: sum(found.values()) for folder, found in sizes.items()},
+        total=len(known),
+        versions=tuple(
+            _version(s, written[s.version], kept=s.version >= kept.state_from) for s in snapshots
+        ),
+        trees=tuple(_tree(tree, document) for tree in trees if tree.runs),
+    )
+
+
+def _sizes(files: LocalFiles) -> dict[str, int]:
+    found = {}
+    for name in files.names():
+        try:
+            found[name] = files.size(name)
+        except FileNotFoundError:  # swept since it was listed
+            continue
+    return found
+
+
+def _version(snapshot: Snapshot, written: int, *, kept: bool) -> VersionLine:
+    counters = snapshot.counters
+    named = {run.name: run.bytes for operator in snapshot.operators for run in operator.runs}
+    changes = [*snapshot.changes, *(late.file for late in snapshot.late)]
+    return VersionLine(
+        version=snapshot.version,
+        created=snapshot.created,
+        batch=snapshot.batch,
+        rows_in=counters.get("input_rows", 0),
+        groups=counters.get("touched", 0),
+        changes=sum(change.rows for change in snapshot.changes),
+        late=counters.get("late", 0),
+        watermark=snapshot.watermark,
+        kept=kept,
+        written=written,
+        bytes=sum(c.bytes for c in changes) + (sum(named.values()) if kept else 0),
+    )
+
+
+def _tree(tree: TreeRuns, document: PlanDocument) -> TreeLine:
+    shape = shape_of(document, tree.operator)
+    files = {run.name: run for run in tree.runs}
+    return TreeLine(
+        operator=tree.operator,
+        kind="operator" if shape is None else shape.kind,
+        tree=tree.name,
+        what=described(shape, tree.name),
+        files=len(files),
+        rows=sum(run.rows for run in files.values()),
+        bytes=sum(run.bytes for run in files.values()),
+        runs=deepest(tree.runs),
+        ranges=tuple(
+            RangeLine(run.name, f"{run.low:016x}", f"{run.high:016x}", run.rows)
+            for run in tree.runs
+        ),
+    )
+
+
+def deepest(runs: Iterable[RunFile]) -> int:
+    """How many runs are live for one hash at most."""
+    steps: Counter[int] = Counter()
+    for run in runs:
+        steps[run.low] += 1
+        steps[run.high + 1] -= 1
+    most = here = 0
+    for place in sorted(steps):
+        here += steps[place]
+        most = max(most, here)
+    return most

@@ -1,0 +1,93 @@
+"""The exact numbers of groups as text, for the few groups that are shown."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+
+from substrait_agg.commit.shapes import NumberShape
+from substrait_agg.functions.accumulators import COUNT_DIGITS, DIGIT_BITS
+from substrait_agg.functions.exact import Digits
+from substrait_agg.operator.delta import split_registers, unpack_fixed, unpack_floats
+
+LONGEST = 60
+"""Digits up to which a binary fraction is written out; a longer one is rounded and marked by ``~``."""
+
+_SPECIALS = ("NaN", "Infinity", "-Infinity")
+
+
+def weights(rows: pa.Table) -> list[int]:
+    """The total weight of each group; rows as in the group tree, with a column ``fixed``."""
+    return _integers(_fixed(rows)[:COUNT_DIGITS])
+
+
+def numbers(rows: pa.Table, shapes: tuple[NumberShape, ...]) -> list[list[str]]:
+    """Per accumulator its value in every group, exactly.
+
+    Args:
+        rows: of a group tree.
+        shapes: the accumulators; those whose columns are not there are left out.
+    """
+    fixed = _fixed(rows)
+    start, found = COUNT_DIGITS, []
+    for ordinal, shape in enumerate(shapes):
+        if shape.digits:
+            whole = _integers(fixed[start : start + shape.digits])
+            found.append([_scaled(value, shape.scale) for value in whole])
+            start += shape.digits
+        else:
+            found.append(_floats(rows, ordinal))
+    return found
+
+
+def _fixed(rows: pa.Table) -> Digits:
+    column = rows.column("fixed").combine_chunks()
+    if not len(column):
+        return np.zeros((column.type.byte_width // 4, 0), np.int64)
+    return unpack_fixed(column)
+
+
+def _integers(digits: Digits) -> list[int]:
+    return [_whole(column) for column in digits.T.tolist()]
+
+
+def _whole(digits: list[int]) -> int:
+    return sum(digit << DIGIT_BITS * place for place, digit in enumerate(digits))
+
+
+def _scaled(value: int, scale: int) -> str:
+    if not scale:
+        return str(value)
+    text = str(abs(value)).rjust(scale + 1, "0")
+    return f"{'-' if value < 0 else ''}{text[:-scale]}.{text[-scale:]}"
+
+
+def _floats(rows: pa.Table, ordinal: int) -> list[str]:
+    if not rows.num_rows:
+        return []
+    positions, lists = (rows.column(f"{c}{ordinal}").combine_chunks() for c in "pf")
+    finite, specials = split_registers(unpack_floats(positions, lists))
+    wholes = _integers(finite.digits)
+    unit = Fraction(2) ** (DIGIT_BITS * finite.base)
+    texts = []
+    for row, whole in enumerate(wholes):
+        counted = [name for name, n in zip(_SPECIALS, specials, strict=True) if n[row]]
+        texts.append(" and ".join([*counted, _binary(whole * unit)][: len(counted) or 1]))
+    return texts
+
+
+def _binary(value: Fraction) -> str:
+    """A binary fraction in decimal: exact where that is not too long."""
+    places = value.denominator.bit_length() - 1
+    if places <= LONGEST:
+        return _trimmed(_scaled(value.numerator * 5**places, places))
+    try:
+        return f"~{float(value)!r}"
+    except OverflowError:
+        return f"~2^{(abs(value.numerator) // value.denominator).bit_length() - 1}"
+
+
+def _trimmed(text: str) -> str:
+    return text.rstrip("0").rstrip(".") if "." in text else text

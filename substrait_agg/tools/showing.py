@@ -1,0 +1,236 @@
+"""Groups and entries of a version, as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from substrait_agg.changes.encode import unique_names
+from substrait_agg.commit.shapes import OperatorShape
+from substrait_agg.commit.snapshot import OperatorState
+from substrait_agg.state.entries import TreeLayout
+from substrait_agg.state.ordered import OrderedTree
+from substrait_agg.state.run import RunFile, open_run
+from substrait_agg.state.storage import Storage
+from substrait_agg.state.tree import Tree, dead_rows
+from substrait_agg.tools import numbers
+from substrait_agg.tools.keys import matching, wanted_values
+from substrait_agg.tools.trees import (
+    CLOSED,
+    GROUP,
+    PENDING,
+    component_columns,
+    component_names,
+    key_columns,
+    named,
+    numbers_of,
+    value_columns,
+)
+
+MICROSECONDS = pa.timestamp("us", "UTC")
+
+
+class Showing:
+    """What an operator has at a version.
+
+    Args:
+        storage: where the runs are.
+        state: the operator's runs.
+        shape: what its columns mean, None where that is not known.
+        limit: rows of a table at most, None for all.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        state: OperatorState,
+        shape: OperatorShape | None,
+        limit: int | None,
+    ) -> None:
+        self._storage = storage
+        self._state = state
+        self._shape = shape
+        self._limit = limit
+
+    def table(self, name: str, key: Any = None, *, any_key: bool = True) -> pa.Table:
+        """A tree as a table: keys, then what is kept.
+
+        Args:
+            name: of the tree.
+            key: of the groups wanted, as JSON values.
+            any_key: whether all groups are wanted.
+
+        Raises:
+            StateRefused: STATE_DAMAGED.
+            UsageError: KEY_INVALID.
+        """
+        if name not in (GROUP, PENDING, CLOSED):
+            return self._entries(name, key, any_key=any_key)
+        rows = self._rows(name, key, any_key=any_key)
+        made = {GROUP: self._groups, PENDING: self._pending, CLOSED: self._closed}[name](rows)
+        names = unique_names([column for column, _ in made])
+        return pa.table(dict(zip(names, (values for _, values in made), strict=True)))
+
+    def _runs(self, name: str) -> tuple[RunFile, ...]:
+        runs = {GROUP: self._state.group, PENDING: self._state.pending, CLOSED: self._state.closed}
+        return runs[name] if name in runs else self._state.trees[int(name.removeprefix("tree"))]
+
+    def _tree(self, runs: Sequence[RunFile]) -> tuple[Tree, pa.Schema]:
+        schema = open_run(self._storage, runs[0]).schema
+        return Tree(self._storage, runs, schema, len(key_columns(schema))), schema
+
+    def _rows(self, name: str, key: Any, *, any_key: bool) -> pa.Table:
+        """Live rows, as stored."""
+        runs = self._runs(name)
+        if not runs:
+            return pa.table({"hash": pa.array([], pa.uint64())})
+        tree, schema = self._tree(runs)
+        parts = _first(tree.scan(), self._limit) if any_key else self._of_key(tree, schema, key)
+        return pa.concat_tables([schema.empty_table(), *parts]).combine_chunks()
+
+    def _of_key(self, tree: Tree, schema: pa.Schema, key: Any) -> Iterator[pa.Table]:
+        columns = key_columns(schema)
+        types = [schema.field(name).type for name in columns]
+        wanted = wanted_values(key, self._key_names(columns), types)
+        hashes: list[np.ndarray[Any, Any]] = []
+        # The keys alone are read of all groups; the rest only where it is asked for.
+        for part in tree.scan(columns=[]):
+            hashes.append(part.column("hash").to_numpy()[_has(part, columns, wanted)])
+        for found in np.unique(np.concatenate(hashes)).tolist() if hashes else ():
+            for part in tree.scan(found, found):
+                yield part.filter(pa.array(_has(part, columns, wanted)))
+
+    def _key_names(self, columns: Sequence[str]) -> list[str]:
+        return named(columns, None if self._shape is None else self._shape.keys)
+
+    def _keys(self, rows: pa.Table) -> list[tuple[str, Any]]:
+        columns = key_columns(rows.schema)
+        return [
+            (name, rows.column(column))
+            for column, name in zip(columns, self._key_names(columns), strict=True)
+        ]
+
+    def _values(self, rows: pa.Table) -> list[tuple[str, Any]]:
+        columns = value_columns(rows.schema)
+        names = named(columns, None if self._shape is None else self._shape.values)
+        return [(name, rows.column(column)) for column, name in zip(columns, names, strict=True)]
+
+    def _groups(self, rows: pa.Table) -> list[tuple[str, Any]]:
+        made = self._keys(rows)
+        if "fixed" in rows.column_names:
+            made.append(("weight", _integers(numbers.weights(rows))))
+            shapes = numbers_of(self._shape)
+            for shape, texts in zip(shapes, numbers.numbers(rows, shapes), strict=True):
+                made.append((shape.what, pa.array(texts, pa.string())))
+        for column, name in (("there", "there"), ("shown", "shown")):
+            made += [(name, rows.column(column))] if column in rows.column_names else []
+        made += self._values(rows)
+        ends = [n for n in rows.column_names if n.startswith("e") and "_" in n]
+        made += [(f"end {name[1:]}", rows.column(name)) for name in ends]
+        if "time" in rows.column_names:
+            made.append(("newest event time", rows.column("time").cast(MICROSECONDS)))
+        return made + self._waiting(rows)
+
+    def _waiting(self, rows: pa.Table) -> list[tuple[str, Any]]:
+        """What groups wait with, where any of the operator does."""
+        if not self._state.pending or not rows.num_rows:
+            return []
+        tree, schema = self._tree(self._state.pending)
+        keys = [rows.column(name).combine_chunks() for name in key_columns(schema)]
+        found = tree.lookup(rows.column("hash").to_numpy(), keys)
+        held = ~dead_rows(found.rows)
+        index = np.zeros(rows.num_rows, np.int64)
+        missing = np.ones(rows.num_rows, np.bool_)
+        index[found.positions[held]] = np.flatnonzero(held)
+        missing[found.positions[held]] = False
+        chosen = pa.array(index, mask=missing)
+        waits = found.rows.column("rows").combine_chunks().take(chosen)
+        since = found.rows.column("since").combine_chunks().take(chosen)
+        return [("waiting rows", waits), ("waiting since", since.cast(MICROSECONDS))]
+
+    def _pending(self, rows: pa.Table) -> list[tuple[str, Any]]:
+        made = self._keys(rows)
+        if "rows" in rows.column_names:
+            since = rows.column("since").cast(MICROSECONDS)
+            made += [("waiting rows", rows.column("rows")), ("waiting since", since)]
+        return made
+
+    def _closed(self, rows: pa.Table) -> list[tuple[str, Any]]:
+        made = self._keys(rows)
+        made += [("shown", rows.column("shown"))] if "shown" in rows.column_names else []
+        return made + self._values(rows)
+
+    def _entries(self, name: str, key: Any, *, any_key: bool) -> pa.Table:
+        """Entries, each with the key of its group, in order of group and value."""
+        runs = self._runs(name)
+        if not runs:
+            return pa.table({"weight": pa.array([], pa.int64())})
+        schema = open_run(self._storage, runs[0]).schema
+        tree = OrderedTree(self._storage, runs, TreeLayout.of_run(schema))
+        if any_key:
+            rows = pa.concat_tables([schema.empty_table(), *_first(tree.scan(), self._limit)])
+        else:
+            groups = self._rows(GROUP, key, any_key=False)
+            rows = _of_groups(tree, schema, groups, self._limit)
+        groups = self._groups_of(rows)
+        columns = component_columns(schema)
+        names = named(columns, component_names(self._shape, name))
+        made = [*self._keys(groups), *zip(names, map(rows.column, columns), strict=True)]
+        made.append(("weight", rows.column("weight")))
+        titles = unique_names([title for title, _ in made])
+        return pa.table(dict(zip(titles, (values for _, values in made), strict=True)))
+
+    def _groups_of(self, entries: pa.Table) -> pa.Table:
+        """The key columns of the group of each entry; null where there is no such group."""
+        hashes, chains = (entries.column(n).to_numpy() for n in ("hash", "chain"))
+        tree, schema = self._tree(self._state.group)
+        keys = key_columns(schema)
+        parts = [
+            part.select([*keys, "hash", "chain"])
+            for found in np.unique(hashes).tolist()
+            for part in tree.scan(found, found)
+        ]
+        empty = schema.empty_table().select([*keys, "hash", "chain"])
+        groups = pa.concat_tables([empty, *parts]).combine_chunks()
+        label = {
+            pair: i
+            for i, pair in enumerate(
+                zip(*(groups.column(n).to_pylist() for n in ("hash", "chain")), strict=True)
+            )
+        }
+        pairs = zip(hashes.tolist(), chains.tolist(), strict=True)
+        return groups.select(keys).take(pa.array([label.get(pair) for pair in pairs], pa.int64()))
+
+
+def _first(parts: Iterator[pa.Table], limit: int | None) -> Iterator[pa.Table]:
+    """The first rows of a scan."""
+    left = limit
+    for part in parts:
+        yield part if left is None else part.slice(0, left)
+        if left is not None:
+            left -= min(left, part.num_rows)
+            if not left:
+                return
+
+
+def _has(part: pa.Table, columns: Sequence[str], wanted: Any) -> Any:
+    keys = [part.column(name).combine_chunks() for name in columns]
+    return matching(keys, wanted, part.num_rows)
+
+
+def _of_groups(
+    tree: OrderedTree, schema: pa.Schema, groups: pa.Table, limit: int | None
+) -> pa.Table:
+    if not groups.num_rows:
+        return schema.empty_table()
+    ordered = groups.sort_by([("hash", "ascending"), ("chain", "ascending")])
+    found = tree.entries(*(ordered.column(n).to_numpy() for n in ("hash", "chain")))
+    rows = found.to_table(TreeLayout.of_run(schema))
+    return rows if limit is None else rows.slice(0, limit)
+
+
+def _integers(values: Sequence[int]) -> pa.Array:
+    return pa.array(values, pa.int64())

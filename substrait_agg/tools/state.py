@@ -1,0 +1,122 @@
+"""The state of a checkpoint, opened for looking at it, checking it and changing what it keeps. No Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from substrait_agg.commit.store import Checkpoint
+from substrait_agg.errors import StateRefused
+from substrait_agg.tools.listing import Listing, listing
+from substrait_agg.tools.showing import Showing
+from substrait_agg.tools.trees import GROUP, chosen_operator, chosen_tree, shape_of, trees_of
+from substrait_agg.tools.verify import Verdict, verify
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from substrait_agg.commit.snapshot import Snapshot
+
+ANY: Any = object()
+"""No key in particular."""
+
+LIMIT = 20
+"""Versions, groups or entries that are shown where nobody says how many."""
+
+
+def open_state(checkpoint: str | Path) -> State:
+    """The state kept in a checkpoint folder.
+
+    Raises:
+        StateRefused: NOT_A_CHECKPOINT.
+    """
+    opened = Checkpoint(checkpoint)
+    if not opened.exists() and not opened.versions():
+        opened.document()
+    return State(opened)
+
+
+class State:
+    """Access to the state of a checkpoint.
+
+    `ls`, `show` and `verify` may be used while a run goes on; the others are refused then.
+    """
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._checkpoint = checkpoint
+
+    def ls(self, limit: int | None = LIMIT) -> Listing:
+        """Versions (the newest `limit`, None for all), and what the trees of the newest hold.
+
+        Raises:
+            StateRefused: STATE_DAMAGED.
+        """
+        return listing(self._checkpoint, limit)
+
+    def show(
+        self,
+        tree: str | None = None,
+        *,
+        key: Any = ANY,
+        operator: int | None = None,
+        version: int | None = None,
+        limit: int | None = LIMIT,
+    ) -> dict[str, pa.Table]:
+        """Groups, or entries of ordered trees.
+
+        Args:
+            tree: ``group``, ``pending``, ``closed``, ``tree0``, ``tree1``, ...; None: the groups, and of a group that is named
+                by its key everything there is.
+            key: of the groups wanted: a value, a list of values, or a mapping by name of column, with values as JSON outputs
+                write them. Not given: any.
+            operator: ordinal; the last where None.
+            version: the newest where None.
+            limit: rows at most, None for all.
+
+        Returns:
+            A table by name of tree.
+
+        Raises:
+            StateRefused: VERSION_UNKNOWN, VERSION_EXPIRED, STATE_DAMAGED.
+            UsageError: OPERATOR_UNKNOWN, TREE_UNKNOWN, KEY_INVALID.
+        """
+        snapshot = self.at(version)
+        ordinal = chosen_operator(snapshot, operator)
+        state, any_key = snapshot.operators[ordinal], key is ANY
+        shape = shape_of(self._checkpoint.document(), ordinal)
+        showing = Showing(self._checkpoint.state, state, shape, limit)
+        names = [GROUP] if tree is None else [chosen_tree(state, tree).name]
+        if tree is None and not any_key:
+            names = [found.name for found in trees_of(ordinal, state) if found.runs]
+        try:
+            return {name: showing.table(name, key, any_key=any_key) for name in names}
+        except StateRefused:
+            # A run beside this reader may have swept the version meanwhile.
+            self.at(snapshot.version)
+            raise
+
+    def at(self, version: int | None = None) -> Snapshot:
+        """A version whose state is kept, the newest where None.
+
+        Raises:
+            StateRefused: VERSION_UNKNOWN, VERSION_EXPIRED, STATE_DAMAGED.
+        """
+        if version is None:
+            newest = self._checkpoint.latest()
+            if newest is not None:
+                return newest
+            version = 0
+        snapshot = self._checkpoint.snapshot(version)
+        first = self._checkpoint.kept().state_from
+        if version < first:
+            raise StateRefused(
+                "VERSION_EXPIRED",
+                f"the state of version {version} is no longer kept (that of version {first} and newer ones is)",
+                help="name one of those; --keep-versions and --keep-for of run keep more",
+                path=str(self._checkpoint.folder),
+            )
+        return snapshot
+
+    def verify(self) -> Verdict:
+        """Look through everything: checksums, order, counters, the view against its changes."""
+        return verify(self._checkpoint)

@@ -1,0 +1,143 @@
+"""The trees of a version by name, and what their columns are called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from substrait_agg.commit.shapes import NumberShape, OperatorShape, TreeShape
+from substrait_agg.commit.snapshot import OperatorState, Snapshot
+from substrait_agg.commit.store import PlanDocument
+from substrait_agg.errors import UsageError
+from substrait_agg.state.run import RunFile
+
+GROUP, PENDING, CLOSED = "group", "pending", "closed"
+_ORDERED = re.compile(r"tree(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class TreeRuns:
+    """A tree of a version: of which operator, its name (``group``, ``pending``, ``tree0``, ..., ``closed``), its runs."""
+
+    operator: int
+    name: str
+    runs: tuple[RunFile, ...]
+
+    @property
+    def ordered(self) -> bool:
+        """Whether it holds entries, not groups."""
+        return _ORDERED.fullmatch(self.name) is not None
+
+
+def trees_of(ordinal: int, state: OperatorState) -> Iterator[TreeRuns]:
+    """The trees of an operator, those without runs too."""
+    yield TreeRuns(ordinal, GROUP, state.group)
+    yield TreeRuns(ordinal, PENDING, state.pending)
+    yield from (TreeRuns(ordinal, f"tree{i}", runs) for i, runs in enumerate(state.trees))
+    yield TreeRuns(ordinal, CLOSED, state.closed)
+
+
+def all_trees(snapshot: Snapshot) -> Iterator[TreeRuns]:
+    """The trees of all operators of a version."""
+    for ordinal, state in enumerate(snapshot.operators):
+        yield from trees_of(ordinal, state)
+
+
+def chosen_operator(snapshot: Snapshot, operator: int | None) -> int:
+    """The operator asked for; the last where none is.
+
+    Raises:
+        UsageError: OPERATOR_UNKNOWN.
+    """
+    count = len(snapshot.operators)
+    if operator is None:
+        return count - 1
+    if 0 <= operator < count:
+        return operator
+    raise UsageError(
+        "OPERATOR_UNKNOWN",
+        f"there is no operator {operator}",
+        help=f"the operators are 0 to {count - 1}; state ls shows them",
+        path="--operator",
+    )
+
+
+def chosen_tree(state: OperatorState, name: str) -> TreeRuns:
+    """The tree of an operator by its name.
+
+    Raises:
+        UsageError: TREE_UNKNOWN.
+    """
+    known = {tree.name: tree for tree in trees_of(0, state)}
+    if name in known:
+        return known[name]
+    raise UsageError(
+        "TREE_UNKNOWN",
+        f"this operator has no tree {name!r}",
+        help=f"one of {', '.join(known)}",
+        path="--tree",
+    )
+
+
+def shape_of(document: PlanDocument, operator: int) -> OperatorShape | None:
+    """What is known of an operator's columns."""
+    return document.shapes[operator] if operator < len(document.shapes) else None
+
+
+def key_columns(schema: pa.Schema) -> list[str]:
+    """The key columns of a run of groups."""
+    return _numbered(schema, "k")
+
+
+def value_columns(schema: pa.Schema) -> list[str]:
+    """The columns of a run of groups that are shown behind the keys."""
+    return _numbered(schema, "v")
+
+
+def component_columns(schema: pa.Schema) -> list[str]:
+    """The columns of a run of entries that hold values."""
+    return _numbered(schema, "p")
+
+
+def _numbered(schema: pa.Schema, letter: str) -> list[str]:
+    return [name for name in schema.names if re.fullmatch(f"{letter}\\d+", name)]
+
+
+def named(columns: Sequence[str], names: Sequence[str] | None) -> list[str]:
+    """What columns are called: by the plan where it is known, else as they are."""
+    if names is None or len(names) != len(columns):
+        return list(columns)
+    return list(names)
+
+
+def described(shape: OperatorShape | None, name: str) -> str:
+    """What a tree holds, in words."""
+    words = {
+        GROUP: "groups",
+        PENDING: "groups that wait to be emitted",
+        CLOSED: "groups that are closed",
+    }
+    found = _ORDERED.fullmatch(name)
+    if found is None:
+        return words[name]
+    tree = _tree_shape(shape, int(found[1]))
+    return "entries" if tree is None else tree.what
+
+
+def _tree_shape(shape: OperatorShape | None, ordinal: int) -> TreeShape | None:
+    return shape.trees[ordinal] if shape is not None and ordinal < len(shape.trees) else None
+
+
+def component_names(shape: OperatorShape | None, name: str) -> tuple[str, ...] | None:
+    """What the values of an ordered tree are called."""
+    found = _ORDERED.fullmatch(name)
+    tree = None if found is None else _tree_shape(shape, int(found[1]))
+    return None if tree is None else tree.values
+
+
+def numbers_of(shape: OperatorShape | None) -> tuple[NumberShape, ...]:
+    """The accumulators of an operator, as far as they are known."""
+    return () if shape is None else shape.numbers

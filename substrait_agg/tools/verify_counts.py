@@ -1,0 +1,127 @@
+"""Do the trees of a version agree with each other and with its counters?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from substrait_agg.commit.shapes import NumberShape, OperatorShape
+from substrait_agg.commit.snapshot import OperatorState, Snapshot
+from substrait_agg.functions.accumulators import COUNT_DIGITS, DIGIT_BITS
+from substrait_agg.operator.delta import unpack_fixed
+from substrait_agg.state.entries import TreeLayout
+from substrait_agg.state.ordered import OrderedTree
+from substrait_agg.state.run import RunFile, open_run
+from substrait_agg.state.storage import Storage
+from substrait_agg.state.tree import Tree
+from substrait_agg.tools.findings import Findings
+from substrait_agg.tools.trees import key_columns
+
+Int64s = npt.NDArray[np.int64]
+
+
+def check_operator(
+    storage: Storage, state: OperatorState, shape: OperatorShape | None, path: str, found: Findings
+) -> int:
+    """Compare the trees of an operator; returns how many groups wait.
+
+    Args:
+        storage: where the runs are, all of them right in themselves.
+        state: the runs.
+        shape: what the accumulators are, None where that is not known.
+        path: of the snapshot.
+        found: takes what is wrong.
+    """
+    waiting = _check_pending(storage, state, path, found)
+    for number, tree in _tree_counters(shape):
+        if tree < len(state.trees):
+            _check_entries(storage, state, tree, number, path, found)
+    return waiting
+
+
+def _tree(storage: Storage, runs: Sequence[RunFile]) -> Tree:
+    schema = open_run(storage, runs[0]).schema
+    return Tree(storage, runs, schema, len(key_columns(schema)))
+
+
+def _check_pending(storage: Storage, state: OperatorState, path: str, found: Findings) -> int:
+    if not state.pending:
+        return 0
+    waiting = missing = 0
+    groups = _tree(storage, state.group) if state.group else None
+    for part in _tree(storage, state.pending).scan():
+        waiting += part.num_rows
+        keys = [part.column(name).combine_chunks() for name in key_columns(part.schema)]
+        there = 0
+        if groups is not None and part.num_rows:
+            there = len(groups.lookup(part.column("hash").to_numpy(), keys).positions)
+        missing += part.num_rows - there
+    if missing:
+        message = f"{missing} groups wait to be emitted and are in no run of the group tree"
+        found.fault("COUNTS_DIFFER", path, message)
+    return waiting
+
+
+def _tree_counters(shape: OperatorShape | None) -> list[tuple[tuple[int, NumberShape], int]]:
+    """Where the counters of entries stand among the digits, and the tree they count."""
+    counters, start = [], COUNT_DIGITS
+    for number in () if shape is None else shape.numbers:
+        if number.kind in ("live", "entries") and number.tree >= 0:
+            counters.append(((start, number), number.tree))
+        start += number.digits
+    return counters
+
+
+def _check_entries(
+    storage: Storage,
+    state: OperatorState,
+    tree: int,
+    counter: tuple[int, NumberShape],
+    path: str,
+    found: Findings,
+) -> None:
+    """Every group has as many entries in a tree as its counter says."""
+    start, number = counter
+    counted = [_label([], [], [])]
+    for part in _tree(storage, state.group).scan() if state.group else ():
+        digits = unpack_fixed(part.column("fixed").combine_chunks())[start : start + 2]
+        totals = digits[0] + (digits[1] << DIGIT_BITS)
+        some = totals != 0
+        hashes, chains = (part.column(n).to_numpy()[some] for n in ("hash", "chain"))
+        counted.append(_label(hashes, chains, totals[some]))
+    there = [_label([], [], [])]
+    runs = state.trees[tree]
+    if runs:
+        layout = TreeLayout.of_run(open_run(storage, runs[0]).schema)
+        for part in OrderedTree(storage, runs, layout).scan():
+            live = part.column("weight").to_numpy() > 0
+            keep = live if number.kind == "live" else np.ones(len(live), np.bool_)
+            hashes, chains = (part.column(n).to_numpy()[keep] for n in ("hash", "chain"))
+            there.append(_label(hashes, chains, -np.ones(len(hashes), np.int64)))
+    both = pa.concat_tables([*counted, *there])
+    sums = both.group_by(["hash", "chain"]).aggregate([("count", "sum")])
+    wrong = int(np.count_nonzero(sums.column("count_sum").to_numpy()))
+    if wrong:
+        message = f"{wrong} groups have another number of {number.what} than they count"
+        found.fault("COUNTS_DIFFER", path, message)
+
+
+def _label(hashes: object, chains: object, counts: object) -> pa.Table:
+    columns = [
+        pa.array(hashes, pa.uint64()),
+        pa.array(chains, pa.uint16()),
+        pa.array(counts, pa.int64()),
+    ]
+    return pa.table(columns, ["hash", "chain", "count"])
+
+
+def check_levels(snapshot: Snapshot, levels: dict[str, int], path: str, found: Findings) -> None:
+    """Compare counters that are levels with what the trees hold."""
+    for name, level in levels.items():
+        told = snapshot.counters.get(name, level)
+        if told != level:
+            message = f"its counter {name} says {told}, its state holds {level}"
+            found.fault("COUNTS_DIFFER", path, message)

@@ -1,0 +1,107 @@
+"""Checkpoints without Spark: the operator's own tasks write the files, and every batch is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from substrait_agg.bind.bound import BoundMeasure
+from substrait_agg.commit.retention import DEFAULT, Retention
+from substrait_agg.commit.snapshot import OperatorState, Snapshot
+from substrait_agg.commit.store import Checkpoint
+from substrait_agg.flow.graph import Flow
+from substrait_agg.operator.emission import Emission
+from substrait_agg.spark.document import plan_document
+from tests.operator.measures_build import EVERYTHING, gone, row
+from tests.operator.measures_draw import node_of
+from tests.operator.measures_reference import Row
+from tests.operator.measures_world import World
+
+QUERY = "11111111-2222-3333-4444-555555555555"
+
+
+class Made:
+    """A checkpoint that is made batch by batch.
+
+    Args:
+        folder: of the checkpoint.
+        measures: of its one operator.
+        retention: which versions keep their state.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        measures: Sequence[BoundMeasure] = EVERYTHING,
+        retention: Retention = DEFAULT,
+        keys: tuple[str, ...] = ("k0",),
+    ) -> None:
+        node = replace(node_of(keys, tuple(measures), "sign", ()), id=0)
+        names = tuple(f"c{i}" for i in range(len(node.types)))
+        flow = Flow((node,), tuple(range(len(names))), names, node.types, (), "f" * 64)
+        self.folder = folder
+        self.checkpoint = Checkpoint(folder)
+        self.checkpoint.create(plan_document(flow))
+        self.world = World(node, folder)
+        self._retention = retention
+        self._levels = {"waiting": 0, "quarantined": 0}
+        self.commit(-1)
+
+    def batch(
+        self, rows: Sequence[Row], partitions: int = 1, emission: Emission | None = None
+    ) -> None:
+        """Compute a batch and commit it."""
+        last = self.checkpoint.latest()
+        assert last is not None
+        self.world.batch(rows, partitions, emission=emission)
+        for level in self._levels:
+            self._levels[level] += sum(r.counters[level] for r in self.world.results)
+        self.commit(last.batch + 1)
+
+    def commit(self, batch: int) -> None:
+        """Publish what the operator has; its first version has nothing."""
+        now, results = self.world.now, self.world.results
+        state = OperatorState(now.group, now.pending, now.trees, now.closed)
+        snapshot = Snapshot(
+            version=now.number,
+            plan="f" * 64,
+            query=None if batch < 0 else QUERY,
+            batch=batch,
+            operators=(state,),
+            changes=tuple(change for result in results for change in result.changes),
+            counters={"input_rows": sum(r.counters["input_rows"] for r in results), **self._levels},
+            created=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        )
+        self.checkpoint.publish(snapshot)
+        if self._retention.due(snapshot.version):
+            self.checkpoint.sweep(snapshot, self._retention)
+
+
+def some_rows(random: Random, count: int, groups: int = 12) -> list[Row]:
+    """Random insertions."""
+    return [
+        row(
+            k0=random.randrange(groups),
+            long=random.randrange(-50, 50),
+            text=random.choice("abcdefgh"),
+            double=random.choice((0.5, 0.25, -3.0)),
+        )
+        for _ in range(count)
+    ]
+
+
+def filled(folder: Path, versions: int = 6, seed: int = 1, **options: Any) -> Made:
+    """A checkpoint of some versions, with insertions and deletions, in one partition and in four."""
+    made, random = Made(folder, **options), Random(seed)
+    there: list[Row] = []
+    for version in range(1, versions + 1):
+        random.shuffle(there)
+        doomed = [there.pop() for _ in range(len(there) // 4)]
+        new = some_rows(random, 20)
+        there += new
+        made.batch([*gone(*doomed), *new], 4 if version % 3 == 0 else 1)
+    return made
