@@ -6,10 +6,8 @@ so), so that tests can put another `Disk` in its place and let any of these oper
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
-import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -19,8 +17,6 @@ from typing import TypeVar
 Opened = TypeVar("Opened")
 
 POLL_SECONDS = 0.05
-PRIVATE, PRIVATE_FILE = 0o700, 0o600
-"""Modes of folders and files that are for their owner only."""
 
 
 class Disk:
@@ -71,21 +67,17 @@ class Disk:
         """Whether there is something at a path."""
         return path.exists()
 
+    def status(self, path: Path) -> os.stat_result:
+        """What the system knows of what is at a path: of a link itself, not of where it leads."""
+        return path.lstat()
+
     def size(self, path: Path) -> int:
         """Size of a file in bytes."""
         return path.stat().st_size
 
-    def stat(self, path: Path) -> os.stat_result:
-        """What is at a path itself, which may be a link."""
-        return path.lstat()
-
     def read(self, path: Path) -> bytes:
-        """All bytes of a plain file; a link is none."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as source:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise OSError(errno.EINVAL, "not a plain file", str(path))
-            return source.read()
+        """All bytes of a file."""
+        return path.read_bytes()
 
     def map(self, path: Path, opened: Callable[[Path], Opened]) -> Opened:
         """A file to read, which `opened` opens."""
@@ -120,27 +112,14 @@ class Disk:
         """Whether nobody else is in such a block with the same file; the lock ends with the block or with the process.
 
         Args:
-            path: the file, made where it is missing; not a link.
+            path: the file, made where it is missing.
             patience: seconds to wait for another to leave.
         """
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        descriptor = os.open(path, flags, PRIVATE_FILE)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             yield _lock(descriptor, patience)
         finally:
             os.close(descriptor)
-
-
-def private_file(path: Path) -> int:
-    """A descriptor of a file that was not there, for its owner only, whatever the umask; for `Disk.create` to be given.
-
-    Raises:
-        FileExistsError: something is there, if only a link that leads nowhere.
-    """
-    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(path, flags, PRIVATE_FILE)
-    os.fchmod(descriptor, PRIVATE_FILE)
-    return descriptor
 
 
 def _lock(descriptor: int, patience: float) -> bool:

@@ -82,7 +82,7 @@ class PlanDocument:
         watermarks: the columns that have a watermark, ``TABLE.COLUMN``.
         forget: what becomes of the rows shown of idle groups; empty where none are forgotten.
         upserts: of each source of upserts its table, key and order.
-        shapes: per operator what the columns of its state mean; empty where nobody tells.
+        shapes: per operator what the columns of its state mean.
         described: the operators, for people.
     """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import errno
 import re
 import stat
 import uuid
@@ -10,13 +10,12 @@ import zlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import IO
 
 import pyarrow as pa
 
 from substrait_agg.commit.sealed import damaged
-from substrait_agg.disk import PRIVATE, disk, private_file
-from substrait_agg.errors import StateRefused
+from substrait_agg.disk import disk
+from substrait_agg.published import PRIVATE, new_private
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 _CHUNK = 1 << 24
@@ -34,8 +33,8 @@ class OutcomeUnknown(Exception):
 class LocalFiles:
     """Immutable plain files in one local folder; implements `state.storage.Storage`.
 
-    Folder and files are for their owner only, whatever the umask: they hold rows of the sources. The folder may be a link,
-    which somebody has put there on purpose. A file that is a link, a pipe or anything else was not written here and is damage.
+    The folder may be a link, which somebody has put there on purpose. A file that is a link, a pipe or anything else was not
+    written here and is not read.
 
     Durability: a file is flushed to disk before its name is used anywhere, and the folder before a publication counts.
     """
@@ -49,15 +48,8 @@ class LocalFiles:
         return str(self._folder)
 
     def make(self) -> None:
-        """Create the folder, if it is not there; its name is durable. One that is there stays as it is.
-
-        Raises:
-            StateRefused: STATE_DAMAGED where something else is in its place.
-        """
-        try:
-            disk().make(self._folder, PRIVATE)
-        except FileExistsError as error:
-            raise damaged(self._folder.name, "it is not a folder") from error
+        """Create the folder, readable by its owner only, if it is not there; its name is durable."""
+        disk().make(self._folder, PRIVATE)
         disk().sync(self._folder.parent)
 
     def path(self, name: str) -> Path:
@@ -79,42 +71,28 @@ class LocalFiles:
         """The file, memory mapped.
 
         Raises:
-            StateRefused: STATE_DAMAGED where there is no such file, or it cannot be read.
+            OSError: there is none, or it is no plain file.
         """
         self.stamp(name)
-        with self._reading(name):
-            return disk().map(self.path(name), _mapped)
+        return disk().map(self.path(name), _mapped)
 
     def read(self, name: str) -> bytes:
         """All bytes of a file. Raises as `map`."""
         self.stamp(name)
-        with self._reading(name):
-            return disk().read(self.path(name))
+        return disk().read(self.path(name))
 
     def stamp(self, name: str) -> tuple[int, ...]:
         """What changes when a file is written to, cut or replaced, as far as the file system tells. Raises as `map`."""
-        with self._reading(name):
-            found = disk().stat(self.path(name))
+        path = self.path(name)
+        found = disk().status(path)
         if not stat.S_ISREG(found.st_mode):
-            raise damaged(self._shown(name), "it is not a plain file")
+            raise OSError(errno.EINVAL, "it is not a plain file", str(path))
         return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
-    @contextmanager
-    def _reading(self, name: str) -> Iterator[None]:
-        try:
-            yield
-        except FileNotFoundError as error:
-            raise damaged(self._shown(name), "it is missing") from error
-        except OSError as error:
-            raise damaged(self._shown(name), f"it cannot be read ({error})") from error
-
-    def _shown(self, name: str) -> str:
-        return f"{self._folder.name}/{name}"
-
     def checksum(self, name: str) -> tuple[int, int]:
-        """Size in bytes and CRC-32 of a file. Raises as `map`."""
+        """Size in bytes and CRC-32 of a file."""
         size, crc = 0, 0
-        with self.map(name) as source, self._reading(name):
+        with self.map(name) as source:
             while chunk := source.read_buffer(_CHUNK):
                 crc = zlib.crc32(chunk, crc)
                 size += chunk.size
@@ -133,7 +111,7 @@ class LocalFiles:
         """
         draft = self._folder / f"{DRAFT}{uuid.uuid4().hex}"
         try:
-            with disk().create(draft, _new) as sink:
+            with disk().create(draft, new_private) as sink:
                 sink.write(content)
             if not self._linked(draft, name, content):
                 return False
@@ -151,7 +129,7 @@ class LocalFiles:
         """Write `name` anew as a whole: readers find the old content or the new one."""
         draft = self._folder / f"{DRAFT}{uuid.uuid4().hex}"
         try:
-            with disk().create(draft, _new) as sink:
+            with disk().create(draft, new_private) as sink:
                 sink.write(content)
             disk().replace(draft, self.path(name))
         finally:
@@ -169,7 +147,7 @@ class LocalFiles:
 
     def _is_there(self, name: str, content: bytes, error: OSError) -> bool:
         try:
-            return disk().read(self.path(name)) == content
+            return self.read(name) == content
         except FileNotFoundError:
             raise error from None
         except OSError as unread:
@@ -184,12 +162,8 @@ class LocalFiles:
         return disk().names(self._folder, folders=True)
 
     def exists(self, name: str) -> bool:
-        """Whether there is something of this name."""
-        try:
-            disk().stat(self.path(name))
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        return True
+        """Whether a file of this name is there."""
+        return disk().exists(self.path(name))
 
     def size(self, name: str) -> int:
         """Size of a file in bytes.
@@ -200,34 +174,18 @@ class LocalFiles:
         return disk().size(self.path(name))
 
     def delete(self, name: str) -> None:
-        """Remove a file if it is there; a folder of this name is not ours and stays."""
-        with suppress(IsADirectoryError):
-            disk().remove(self.path(name))
+        """Remove a file if it is there."""
+        disk().remove(self.path(name))
 
     def lock(self, name: str, patience: float) -> AbstractContextManager[bool]:
         """Whether nobody else is in such a block with this file, after `patience` seconds at most."""
         return disk().locked(self.path(name), patience)
 
 
-def is_draft(name: str) -> bool:
-    """Whether this is the name of a file that was to be published when its process was killed."""
-    return name.startswith(DRAFT)
-
-
-def is_unread(error: StateRefused) -> bool:
-    """Whether an error says that a file could not be read, which is there: for now only, for all that is known."""
-    cause = error.__cause__
-    return isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError)
-
-
 def _to_write(path: Path) -> pa.NativeFile:
-    os.close(private_file(path))
+    new_private(path).close()
     return pa.OSFile(str(path), "wb")
 
 
 def _mapped(path: Path) -> pa.NativeFile:
     return pa.memory_map(str(path), "r")
-
-
-def _new(path: Path) -> IO[bytes]:
-    return os.fdopen(private_file(path), "wb")

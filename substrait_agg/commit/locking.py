@@ -15,7 +15,6 @@ import socket
 from datetime import UTC, datetime
 from pathlib import Path
 
-from substrait_agg.disk import PRIVATE_FILE
 from substrait_agg.errors import StateRefused
 
 LOCK = "lock"
@@ -113,7 +112,7 @@ def is_in_use(folder: Path) -> bool:
 
 
 def _open(folder: Path) -> int:
-    return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, PRIVATE_FILE)
+    return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
 
 
 def _sign(handle: int) -> None:

@@ -38,9 +38,7 @@ def seal(body: Mapping[str, Any], *, format: int, checkpoint: str) -> bytes:
     return _dump({**whole, "crc": zlib.crc32(_dump(whole))})
 
 
-def unseal(
-    content: bytes, name: str, *, format: int, checkpoint: str | None = None, without: str = ""
-) -> Opened:
+def unseal(content: bytes, name: str, *, format: int, checkpoint: str | None = None) -> Opened:
     """What `seal` was given.
 
     Args:
@@ -48,12 +46,10 @@ def unseal(
         name: of the file, for messages.
         format: the one that is known here.
         checkpoint: the id that the document must have; None for any.
-        without: of a document that may be removed, what comes of that; for the message that it is damaged.
 
     Raises:
         StateRefused: STATE_DAMAGED (also where it belongs to another checkpoint), STATE_FORMAT_UNKNOWN.
     """
-    hint = f"; {without}" if without else ""
     try:
         body = json.loads(content)
         crc = body.pop("crc")
@@ -63,13 +59,13 @@ def unseal(
         other = found > format or (whole and found != format)
         owner = str(body.pop("checkpoint", ""))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise damaged(name, f"it cannot be read ({error}){hint}") from error
+        raise damaged(name, f"it cannot be read ({error})") from error
     if other:
         raise unknown_format(name)
     if not whole:
-        raise damaged(name, f"its checksum does not match its content{hint}")
+        raise damaged(name, "its checksum does not match its content")
     if checkpoint is not None and owner != checkpoint:
-        raise damaged(name, f"it belongs to another checkpoint{hint}")
+        raise damaged(name, "it belongs to another checkpoint")
     return Opened(body, owner, crc)
 
 

@@ -8,7 +8,6 @@ from substrait_agg.commit.sealed import damaged, seal, unseal
 
 SETTINGS = "settings.json"
 SETTINGS_FORMAT = 1
-_WITHOUT = "without it, runs take one partition per core"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,21 +21,20 @@ class Settings:
     partitions: int | None = None
 
     def to_bytes(self, checkpoint: str) -> bytes:
-        """The file, of the checkpoint with this id."""
+        """As a sealed document."""
         return seal(asdict(self), format=SETTINGS_FORMAT, checkpoint=checkpoint)
 
     @staticmethod
-    def of(content: bytes, checkpoint: str | None) -> Settings:
-        """From `to_bytes`; of any checkpoint where that is None.
+    def of(content: bytes, checkpoint: str) -> Settings:
+        """From `to_bytes`.
 
         Raises:
             StateRefused: STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
         """
-        opened = unseal(
-            content, SETTINGS, format=SETTINGS_FORMAT, checkpoint=checkpoint, without=_WITHOUT
-        )
+        body = unseal(content, SETTINGS, format=SETTINGS_FORMAT, checkpoint=checkpoint).body
         try:
-            number = opened.body["partitions"]
+            number = body["partitions"]
             return Settings(None if number is None else int(number))
         except (ValueError, TypeError, KeyError) as error:
-            raise damaged(SETTINGS, f"it cannot be read ({error}); {_WITHOUT}") from error
+            reason = f"{error}; without it, runs take one partition per core"
+            raise damaged(SETTINGS, reason) from error

@@ -121,8 +121,8 @@ class Snapshot:
     late: tuple[LateFile, ...] = ()
     logs: tuple[LogFile, ...] = ()
     inputs: tuple[InputPlace, ...] = ()
-    attempt: str = ""
     parent: int = 0
+    attempt: str = ""
 
     def to_bytes(self, checkpoint: str = "") -> bytes:
         """JSON with a checksum over its content and the id of its checkpoint."""

@@ -1,15 +1,14 @@
 """A checkpoint folder: its plan document, its versions, publishing the next one, sweeping what no version names.
 
 Layout: ``plan.json`` (what is computed), ``snapshots/<version>.json`` (the commits), ``state/`` (runs), ``changes/`` (change
-files), ``spark/`` (Spark's own offsets and commits), ``outputs/`` (how far each output got), ``owners/`` (which run goes on),
-``kept.json`` (what of old versions is still there), ``settings.json`` (what is set for the next runs).
+files), ``spark/`` (Spark's own offsets and commits), ``outputs/`` (how far each output got), ``owners/`` (which run goes on).
 """
 
 from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +25,7 @@ from substrait_agg.commit.document import (
     parse_document,
 )
 from substrait_agg.commit.fence import OPEN, Fence, claim
-from substrait_agg.commit.files import LocalFiles, is_draft, is_unread
+from substrait_agg.commit.files import DRAFT, LocalFiles
 from substrait_agg.commit.publishing import committed_by_another, settle, sweep_drafts, writing
 from substrait_agg.commit.retention import (
     DEFAULT,
@@ -39,7 +38,12 @@ from substrait_agg.commit.retention import (
 )
 from substrait_agg.commit.sealed import damaged, unseal
 from substrait_agg.commit.settings import SETTINGS, Settings
-from substrait_agg.commit.snapshot import FORMAT, Snapshot, parse_snapshot, snapshot_name
+from substrait_agg.commit.snapshot import (
+    FORMAT,
+    Snapshot,
+    parse_snapshot,
+    snapshot_name,
+)
 from substrait_agg.disk import disk
 from substrait_agg.errors import CommitConflict, StateRefused
 from substrait_agg.notices import notice
@@ -55,6 +59,8 @@ __all__ = [
     "state_files",
 ]
 
+_SNAPSHOT = re.compile(r"[0-9]{20}\.json")
+
 
 class Checkpoint:
     """One checkpoint folder.
@@ -69,9 +75,9 @@ class Checkpoint:
         self._snapshots = LocalFiles(self.folder / "snapshots")
         self.state = LocalFiles(self.folder / "state")
         self.changes = LocalFiles(self.folder / "changes")
+        self._owners = LocalFiles(self.folder / "owners")
         self._outputs = LocalFiles(self.folder / "outputs")
         self._spark = LocalFiles(self.folder / "spark")
-        self._owners = LocalFiles(self.folder / "owners")
         self.fence: Fence = OPEN
 
     @property
@@ -105,7 +111,8 @@ class Checkpoint:
             raise self._not_a_checkpoint("this is not a folder")
         if self._snapshots.names():
             raise damaged(PLAN, "it is missing, and there are versions")
-        if not all(map(is_draft, disk().names(self.folder, folders=True))):
+        names = disk().names(self.folder, folders=True)
+        if not all(name.startswith(DRAFT) for name in names):
             raise self._not_a_checkpoint("this folder is not empty and holds no checkpoint")
 
     def create(self, document: PlanDocument) -> None:
@@ -114,18 +121,21 @@ class Checkpoint:
         Raises:
             StateRefused: PLAN_DIFFERS, KEYS_DIFFER, WEIGHTS_DIFFER, EARLY_RETRACTION_DIFFERS, WATERMARK_DIFFERS or TTL_DIFFERS
                 when the folder was made for something else.
-            RunFailed: CHECKPOINT_NOT_WRITTEN, COMMIT_UNKNOWN.
         """
         self.check_usable()
         with writing(self.folder, "the checkpoint"):
             # The document comes first: a folder with anything else and without it is not ours.
             self._root.make()
             if not self.exists():
-                # Its id is what only this attempt has.
                 self._root.publish(PLAN, document_bytes(document, new_identity()))
             for files in (
-                self._snapshots, self.state, self.changes, self._outputs, self._spark, self._owners,
-            ):  # fmt: skip
+                self._snapshots,
+                self.state,
+                self.changes,
+                self._owners,
+                self._outputs,
+                self._spark,
+            ):
                 files.make()
         self._check_same(document)
 
@@ -137,7 +147,7 @@ class Checkpoint:
             RunFailed: CHECKPOINT_NOT_WRITTEN.
         """
         with writing(self.folder, "its claim"):
-            self.fence = claim(self._owners, self.identity)
+            self.fence = claim(self._owners)
 
     def check(self, document: PlanDocument) -> None:
         """As `create`, without writing anything."""
@@ -169,14 +179,7 @@ class Checkpoint:
         self.check_usable()
         if not self.exists():
             raise self._not_a_checkpoint("this is not a checkpoint folder")
-        return parse_document(self._root.read(PLAN))
-
-    def _owner(self) -> str | None:
-        """The id, None where it cannot be told: that is for readers of the plan document to say."""
-        try:
-            return self.identity
-        except StateRefused:
-            return None
+        return parse_document(self._read(self._root, PLAN, PLAN))
 
     def _not_a_checkpoint(self, reason: str) -> StateRefused:
         return StateRefused(
@@ -186,45 +189,53 @@ class Checkpoint:
             path=str(self.folder),
         )
 
-    def listed(self) -> list[int]:
-        """Versions whose documents are there, ascending; no matter whether any is missing, or damaged."""
-        return sorted(int(n[:20]) for n in self._snapshots.names() if _SNAPSHOT.fullmatch(n))
+    @staticmethod
+    def _read(files: LocalFiles, name: str, shown: str) -> bytes:
+        try:
+            return files.read(name)
+        except FileNotFoundError as error:
+            raise damaged(shown, "it is missing") from error
+        except OSError as error:
+            raise damaged(shown, f"it cannot be read ({error})") from error
 
     def versions(self) -> list[int]:
-        """All committed versions whose changes are kept, ascending and without gaps.
+        """All committed versions, ascending; also what is left where some are missing (`check_versions`)."""
+        return [int(name[:20]) for name in self._snapshots.names() if _SNAPSHOT.fullmatch(name)]
+
+    def check_versions(self) -> list[int]:
+        """All committed versions that are kept, ascending and without a gap.
 
         Raises:
-            StateRefused: STATE_DAMAGED where one is missing in between, or the oldest.
+            StateRefused: STATE_DAMAGED where one is missing: in between, the oldest, or one whose batch Spark has noted.
         """
-        # In this order: what is vacuumed meanwhile has been noted before.
-        listed = self.listed()
-        first = self.kept().changes_from
-        found = [version for version in listed if version >= first]
-        for wanted, version in enumerate(found, start=first):
-            if wanted != version:
-                raise damaged(f"snapshots/{snapshot_name(wanted)}", "it is missing")
-        return found
-
-    def latest(self) -> Snapshot | None:
-        """The newest version, None before the first commit.
-
-        Raises:
-            StateRefused: STATE_DAMAGED also where Spark has noted a batch that no version has.
-        """
-        # In this order: a batch that Spark has noted down was committed before.
+        # In this order: a batch that Spark has noted down was committed before, and what is kept is noted before the rest goes.
         noted = self._noted()
-        versions = self.versions()
-        newest = self.snapshot(versions[-1]) if versions else None
-        if noted is not None and noted > (-1 if newest is None else newest.batch):
-            missing = snapshot_name(0 if newest is None else newest.version + 1)
-            reason = f"it is missing: Spark has noted its batch {noted} as done"
-            raise damaged(f"snapshots/{missing}", reason)
-        return newest
+        found = self.versions()
+        first = self.kept().changes_from
+        for version in range(first, max(found, default=-1)):
+            if version not in found:
+                raise damaged(_shown(version), "it is missing")
+        if noted is not None:
+            newest = self.snapshot(found[-1]) if found else None
+            if noted > (-1 if newest is None else newest.batch):
+                missing = 0 if newest is None else newest.version + 1
+                reason = f"it is missing: Spark has noted its batch {noted} as done"
+                raise damaged(_shown(missing), reason)
+        return found
 
     def _noted(self) -> int | None:
         """The newest batch that Spark has noted as done."""
         names = LocalFiles(self.folder / "spark" / "commits").names()
         return max((int(n) for n in names if n.isascii() and n.isdigit()), default=None)
+
+    def latest(self) -> Snapshot | None:
+        """The newest version, None before the first commit.
+
+        Raises:
+            StateRefused: as `check_versions` and `snapshot`.
+        """
+        versions = self.check_versions()
+        return self.snapshot(versions[-1]) if versions else None
 
     def snapshot(self, version: int) -> Snapshot:
         """A version.
@@ -232,9 +243,9 @@ class Checkpoint:
         Raises:
             StateRefused: VERSION_UNKNOWN, STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
         """
-        name = snapshot_name(version)
+        name, shown = snapshot_name(version), _shown(version)
         if version < 0 or not self._snapshots.exists(name):
-            known = self.versions()
+            known = self.check_versions()
             span = f"{known[0]} to {known[-1]}" if known else "none yet"
             raise StateRefused(
                 "VERSION_UNKNOWN",
@@ -242,39 +253,25 @@ class Checkpoint:
                 help="name one of those",
                 path=str(self.folder),
             )
-        shown = f"snapshots/{name}"
-        snapshot = parse_snapshot(self._snapshots.read(name), shown, self._owner())
+        content = self._read(self._snapshots, name, shown)
+        snapshot = parse_snapshot(content, shown, self.identity)
         if snapshot.version != version:
             raise damaged(shown, f"it holds version {snapshot.version}")
-        if self._known_checksum(version - 1) not in (None, snapshot.parent):
+        before = self._checksum_of(version - 1)
+        if before not in (None, snapshot.parent):
             raise damaged(shown, f"it was not made after the version {version - 1} that is here")
         return snapshot
 
-    def several(self, versions: Sequence[int]) -> list[Snapshot]:
-        """Several versions. Raises as `snapshot`."""
-        return [self.snapshot(version) for version in versions]
-
-    def _known_checksum(self, version: int) -> int | None:
-        """The checksum of a version's document; None where it is not there, or damaged, which is for its readers to say."""
-        try:
-            return self._checksum_of(version)
-        except StateRefused:
-            return None
-
     def _checksum_of(self, version: int) -> int | None:
-        """The checksum of a version's document; None where it is not there.
-
-        Raises:
-            StateRefused: STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
-        """
+        """The checksum of a version's document; None where it is not there, or damaged, which is for its readers to say."""
         name = snapshot_name(version)
         if version < 0 or not self._snapshots.exists(name):
             return None
-        shown = f"snapshots/{name}"
-        opened = unseal(self._snapshots.read(name), shown, format=FORMAT, checkpoint=self._owner())
-        if opened.body.get("version") != version:
-            raise damaged(shown, f"it holds version {opened.body.get('version')}")
-        return opened.crc
+        try:
+            opened = unseal(self._read(self._snapshots, name, name), name, format=FORMAT)
+        except StateRefused:
+            return None
+        return opened.crc if opened.body.get("version") == version else None
 
     def publish(self, snapshot: Snapshot) -> None:
         """Commit: before this returns nothing has happened, afterwards everything has.
@@ -282,13 +279,10 @@ class Checkpoint:
         Raises:
             CommitConflict: another driver published this version, or has taken over.
             RunFailed: STATE_NOT_SHARED, CHECKPOINT_NOT_WRITTEN: nothing was committed. COMMIT_UNKNOWN: the next run finds out.
-            StateRefused: STATE_DAMAGED where the version before cannot be read; nothing was committed.
         """
-        # The attempt is what tells this one from every other, should its outcome have to be found out; the parent is what
-        # tells versions of this history from those of another copy of the folder.
-        before = self._checksum_of(snapshot.version - 1) or 0
-        made = replace(snapshot, attempt=uuid.uuid4().hex, parent=before)
-        content = made.to_bytes(self.identity)
+        # What tells this attempt from every other, should its outcome have to be found out.
+        attempt, before = uuid.uuid4().hex, self._checksum_of(snapshot.version - 1) or 0
+        content = replace(snapshot, attempt=attempt, parent=before).to_bytes(self.identity)
         self.fence.check()
         with writing(self.folder, f"version {snapshot.version}"):
             settle(
@@ -325,9 +319,7 @@ class Checkpoint:
                 self.changes.delete(name)
             if sweep:
                 self.sweep(newest, retention)
-        except (OSError, StateRefused) as error:
-            if isinstance(error, StateRefused) and not is_unread(error):
-                raise
+        except OSError as error:
             notice(
                 "CHECKPOINT_NOT_SWEPT",
                 f"files that are not needed any more could not be removed: {error}",
@@ -344,11 +336,11 @@ class Checkpoint:
         """What of old versions is still there.
 
         Raises:
-            StateRefused: STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
+            StateRefused: STATE_DAMAGED.
         """
         if not self._root.exists(KEPT):
             return Kept()
-        return Kept.of(self._root.read(KEPT), self._owner())
+        return Kept.of(self._read(self._root, KEPT, KEPT), self.identity)
 
     def keep(self, kept: Kept) -> None:
         """Note what of old versions is still there; before the rest is deleted."""
@@ -358,15 +350,16 @@ class Checkpoint:
         """What is set for the next runs.
 
         Raises:
-            StateRefused: STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
+            StateRefused: STATE_DAMAGED.
         """
         if not self._root.exists(SETTINGS):
             return Settings()
-        return Settings.of(self._root.read(SETTINGS), self._owner())
+        return Settings.of(self._read(self._root, SETTINGS, SETTINGS), self.identity)
 
     def set(self, settings: Settings) -> None:
         """Set something for the next runs."""
         self._root.replace(SETTINGS, settings.to_bytes(self.identity))
 
 
-_SNAPSHOT = re.compile(r"[0-9]{20}\.json")
+def _shown(version: int) -> str:
+    return f"snapshots/{snapshot_name(version)}"

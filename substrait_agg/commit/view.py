@@ -67,7 +67,7 @@ class View:
 
     def versions(self) -> list[int]:
         """All committed versions, ascending; the state of the newest ones is kept."""
-        return self._checkpoint.versions()
+        return self._checkpoint.check_versions()
 
     def to_arrow(self, version: int | None = None) -> pa.Table:
         """The rows of a version (the newest when None), in the order that the plan gives.
@@ -132,7 +132,6 @@ class View:
         Raises:
             StateRefused: VERSION_UNKNOWN, CHANGES_EXPIRED, STATE_DAMAGED.
         """
-        self._checkpoint.latest()  # a newest version that is missing is found there
         known = self.versions()
         self._check_changes(known, since)
         for wanted in (since, until):
@@ -141,7 +140,7 @@ class View:
         chosen = [
             v for v in known if (since is None or v > since) and (until is None or v <= until)
         ]
-        snapshots = self._checkpoint.several(chosen)
+        snapshots = [self._checkpoint.snapshot(version) for version in chosen]
         parts = [self._read(change) for snapshot in snapshots for change in snapshot.changes]
         extra = [pa.field(VERSION, pa.int64()), pa.field(WEIGHT, pa.int64())]
         schema = pa.schema([*self._schema, *extra])
@@ -172,7 +171,6 @@ class View:
             StateRefused: STATE_DAMAGED.
         """
         tables: dict[str, list[pa.Table]] = {}
-        self._checkpoint.latest()
         for version in self.versions():
             if (since is None or version > since) and (until is None or version <= until):
                 for late in self._checkpoint.snapshot(version).late:
@@ -219,9 +217,9 @@ class View:
 
     def _read(self, change: ChangeFile) -> pa.Table:
         files, shown = self._checkpoint.changes, f"changes/{change.name}"
-        if files.checksum(change.name) != (change.bytes, change.crc):
-            raise damaged(shown, "its size or checksum is not what the snapshot names")
         try:
+            if files.checksum(change.name) != (change.bytes, change.crc):
+                raise damaged(shown, "its size or checksum is not what the snapshot names")
             with pq.ParquetFile(files.map(change.name)) as file:
                 if file.metadata.num_rows != change.rows:
                     raise damaged(shown, "it has not the rows that the snapshot names")

@@ -28,7 +28,9 @@ def parse_key(text: str) -> Any:
         raise _invalid(f"{text!r} is not JSON: {error}") from error
 
 
-def wanted_values(key: Any, names: Sequence[str], types: Sequence[pa.DataType]) -> dict[int, pa.Array]:
+def wanted_values(
+    key: Any, names: Sequence[str], types: Sequence[pa.DataType]
+) -> dict[int, pa.Array]:
     """By ordinal of the key column the value that is asked for; columns that are not named may have any.
 
     Raises:
@@ -69,7 +71,9 @@ def _python(value: Any, type_: pa.DataType) -> Any:
     if pa.types.is_struct(type_):
         return {field.name: _python(value[field.name], field.type) for field in type_}
     if pa.types.is_map(type_):
-        return [(_python(e["key"], type_.key_type), _python(e["value"], type_.item_type)) for e in value]
+        return [
+            (_python(e["key"], type_.key_type), _python(e["value"], type_.item_type)) for e in value
+        ]
     if pa.types.is_list(type_) or pa.types.is_large_list(type_):
         return [_python(element, type_.value_type) for element in value]
     convert = next((made for test, made in _CONVERT if test(type_)), None)

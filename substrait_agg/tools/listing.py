@@ -217,4 +217,3 @@ def deepest(runs: Iterable[RunFile]) -> int:
         here += steps[place]
         most = max(most, here)
     return most
-

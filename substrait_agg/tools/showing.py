@@ -234,5 +234,3 @@ def _of_groups(
 
 def _integers(values: Sequence[int]) -> pa.Array:
     return pa.array(values, pa.int64())
-
-

@@ -31,7 +31,7 @@ def open_state(checkpoint: str | Path) -> State:
         StateRefused: NOT_A_CHECKPOINT.
     """
     opened = Checkpoint(checkpoint)
-    if not opened.exists() and not opened.listed():
+    if not opened.exists() and not opened.versions():
         opened.document()
     return State(opened)
 

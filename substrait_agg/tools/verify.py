@@ -31,10 +31,10 @@ def verify(checkpoint: Checkpoint) -> Verdict:
         StateRefused: NOT_A_CHECKPOINT. Damage is in the verdict instead.
     """
     for _ in range(3):
-        before = checkpoint.listed()
+        before = checkpoint.versions()
         verdict = _Verification(checkpoint).verdict()
         # What a run swept or committed meanwhile may look like damage: look again.
-        if verdict.ok or checkpoint.listed() == before:
+        if verdict.ok or checkpoint.versions() == before:
             break
     return verdict
 
@@ -77,7 +77,7 @@ class _Verification:
 
     def _snapshots(self, kept: Kept) -> list[Snapshot]:
         """All versions that can be read."""
-        known = self._checkpoint.listed()
+        known = self._checkpoint.versions()
         read = []
         for version in known:
             path = f"snapshots/{snapshot_name(version)}"
@@ -100,10 +100,14 @@ class _Verification:
         for snapshot in snapshots:
             path = f"snapshots/{snapshot_name(snapshot.version)}"
             if document is not None and snapshot.plan != document.plan:
-                message = f"it is of plan {snapshot.plan[:12]}, the checkpoint of {document.plan[:12]}"
+                message = (
+                    f"it is of plan {snapshot.plan[:12]}, the checkpoint of {document.plan[:12]}"
+                )
                 self._found.fault("CHAIN_BROKEN", path, message)
             if document is not None and len(snapshot.operators) != document.operators:
-                message = f"it has {len(snapshot.operators)} operators, the plan {document.operators}"
+                message = (
+                    f"it has {len(snapshot.operators)} operators, the plan {document.operators}"
+                )
                 self._found.fault("CHAIN_BROKEN", path, message)
         for before, after in pairwise(snapshots):
             path = f"snapshots/{snapshot_name(after.version)}"
@@ -144,7 +148,11 @@ class _Verification:
             size, crc = storage.checksum(file.name)
             if (size, crc) == (file.bytes, file.crc):
                 return True
-            what = f"{size} bytes instead of {file.bytes}" if size != file.bytes else "another checksum"
+            what = (
+                f"{size} bytes instead of {file.bytes}"
+                if size != file.bytes
+                else "another checksum"
+            )
             self._found.fault("FILE_DAMAGED", path, f"it has {what}")
         return False
 
@@ -200,9 +208,10 @@ class _Verification:
                 ("changes", unneeded_changes(self._checkpoint, everything, newest)),
             ):
                 for name in names:
-                    self._found.note("FILE_LEFT_OVER", f"{folder}/{name}", "no version names it", help)
+                    self._found.note(
+                        "FILE_LEFT_OVER", f"{folder}/{name}", "no version names it", help
+                    )
 
 
 def _rank(finding: Finding) -> tuple[bool, str, str]:
     return finding.level != "error", finding.path, finding.code
-

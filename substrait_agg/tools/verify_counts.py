@@ -47,9 +47,7 @@ def _tree(storage: Storage, runs: Sequence[RunFile]) -> Tree:
     return Tree(storage, runs, schema, len(key_columns(schema)))
 
 
-def _check_pending(
-    storage: Storage, state: OperatorState, path: str, found: Findings
-) -> int:
+def _check_pending(storage: Storage, state: OperatorState, path: str, found: Findings) -> int:
     if not state.pending:
         return 0
     waiting = missing = 0
@@ -112,7 +110,11 @@ def _check_entries(
 
 
 def _label(hashes: object, chains: object, counts: object) -> pa.Table:
-    columns = [pa.array(hashes, pa.uint64()), pa.array(chains, pa.uint16()), pa.array(counts, pa.int64())]
+    columns = [
+        pa.array(hashes, pa.uint64()),
+        pa.array(chains, pa.uint16()),
+        pa.array(counts, pa.int64()),
+    ]
     return pa.table(columns, ["hash", "chain", "count"])
 
 

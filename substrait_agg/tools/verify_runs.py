@@ -22,7 +22,9 @@ ENTRIES = ("hash", "chain")
 """Columns that a run of groups, or of entries, begins with."""
 
 
-def check_run(storage: LocalFiles, file: RunFile, path: str, found: Findings, *, ordered: bool) -> int:
+def check_run(
+    storage: LocalFiles, file: RunFile, path: str, found: Findings, *, ordered: bool
+) -> int:
     """Look through a run whose checksum is right; returns its rows.
 
     Args:

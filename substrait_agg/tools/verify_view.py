@@ -44,7 +44,9 @@ def check_view(checkpoint: Checkpoint, snapshots: Sequence[Snapshot], found: Fin
     left = _added(part for some in (*parts, changes()) for part in some)
     wrong = int(np.abs(left.column(WEIGHT).to_numpy()).sum())
     if wrong:
-        since = "all changes" if base is None else f"the view of version {base} and the changes since"
+        since = (
+            "all changes" if base is None else f"the view of version {base} and the changes since"
+        )
         message = f"the view of version {newest} is not the sum of {since}: {wrong} rows differ"
         found.fault("VIEW_DIFFERS", f"snapshots/{newest:020d}.json", message)
     return changed
