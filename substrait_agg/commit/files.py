@@ -48,8 +48,15 @@ class LocalFiles:
         return str(self._folder)
 
     def make(self) -> None:
-        """Create the folder, readable by its owner only, if it is not there; its name is durable."""
-        disk().make(self._folder, PRIVATE)
+        """Create the folder, readable by its owner only, if it is not there; its name is durable.
+
+        Raises:
+            StateRefused: STATE_DAMAGED where something else is in its place.
+        """
+        try:
+            disk().make(self._folder, PRIVATE)
+        except FileExistsError as error:
+            raise damaged(self._folder.name, "it is not a folder") from error
         disk().sync(self._folder.parent)
 
     def path(self, name: str) -> Path:
@@ -162,8 +169,12 @@ class LocalFiles:
         return disk().names(self._folder, folders=True)
 
     def exists(self, name: str) -> bool:
-        """Whether a file of this name is there."""
-        return disk().exists(self.path(name))
+        """Whether there is something of this name, if only a link that leads nowhere."""
+        try:
+            disk().status(self.path(name))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
 
     def size(self, name: str) -> int:
         """Size of a file in bytes.
@@ -174,8 +185,9 @@ class LocalFiles:
         return disk().size(self.path(name))
 
     def delete(self, name: str) -> None:
-        """Remove a file if it is there."""
-        disk().remove(self.path(name))
+        """Remove a file if it is there; a folder of this name is not ours and stays."""
+        with suppress(IsADirectoryError):
+            disk().remove(self.path(name))
 
     def lock(self, name: str, patience: float) -> AbstractContextManager[bool]:
         """Whether nobody else is in such a block with this file, after `patience` seconds at most."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 KEPT = "kept.json"
 KEPT_FORMAT = 1
+_WITHOUT = "unless changes were vacuumed, it may be removed: the next sweep writes it anew"
 KEEP_VERSIONS = 10
 """Versions whose state is kept where nobody says anything else, the newest included."""
 SWEEP_EVERY = 10
@@ -86,17 +87,17 @@ class Kept:
         return seal(asdict(self), format=KEPT_FORMAT, checkpoint=checkpoint)
 
     @staticmethod
-    def of(content: bytes, checkpoint: str) -> Kept:
-        """From `to_bytes`.
+    def of(content: bytes, checkpoint: str | None) -> Kept:
+        """From `to_bytes`; of any checkpoint where that is None.
 
         Raises:
             StateRefused: STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
         """
-        body = unseal(content, KEPT, format=KEPT_FORMAT, checkpoint=checkpoint).body
+        opened = unseal(content, KEPT, format=KEPT_FORMAT, checkpoint=checkpoint, without=_WITHOUT)
         try:
-            return Kept(**{name: int(value) for name, value in body.items()})
+            return Kept(**{name: int(value) for name, value in opened.body.items()})
         except (ValueError, TypeError) as error:
-            raise damaged(KEPT, f"it cannot be read ({error})") from error
+            raise damaged(KEPT, f"it cannot be read ({error}); {_WITHOUT}") from error
 
 
 def expire(checkpoint: Checkpoint, newest: Snapshot, retention: Retention) -> Kept:

@@ -38,7 +38,9 @@ def seal(body: Mapping[str, Any], *, format: int, checkpoint: str) -> bytes:
     return _dump({**whole, "crc": zlib.crc32(_dump(whole))})
 
 
-def unseal(content: bytes, name: str, *, format: int, checkpoint: str | None = None) -> Opened:
+def unseal(
+    content: bytes, name: str, *, format: int, checkpoint: str | None = None, without: str = ""
+) -> Opened:
     """What `seal` was given.
 
     Args:
@@ -46,10 +48,12 @@ def unseal(content: bytes, name: str, *, format: int, checkpoint: str | None = N
         name: of the file, for messages.
         format: the one that is known here.
         checkpoint: the id that the document must have; None for any.
+        without: of a document that may be removed, what comes of that; for the message that it is damaged.
 
     Raises:
         StateRefused: STATE_DAMAGED (also where it belongs to another checkpoint), STATE_FORMAT_UNKNOWN.
     """
+    hint = f"; {without}" if without else ""
     try:
         body = json.loads(content)
         crc = body.pop("crc")
@@ -59,13 +63,13 @@ def unseal(content: bytes, name: str, *, format: int, checkpoint: str | None = N
         other = found > format or (whole and found != format)
         owner = str(body.pop("checkpoint", ""))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise damaged(name, f"it cannot be read ({error})") from error
+        raise damaged(name, f"it cannot be read ({error}){hint}") from error
     if other:
         raise unknown_format(name)
     if not whole:
-        raise damaged(name, "its checksum does not match its content")
+        raise damaged(name, f"its checksum does not match its content{hint}")
     if checkpoint is not None and owner != checkpoint:
-        raise damaged(name, "it belongs to another checkpoint")
+        raise damaged(name, f"it belongs to another checkpoint{hint}")
     return Opened(body, owner, crc)
 
 

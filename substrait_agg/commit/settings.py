@@ -8,6 +8,7 @@ from substrait_agg.commit.sealed import damaged, seal, unseal
 
 SETTINGS = "settings.json"
 SETTINGS_FORMAT = 1
+_WITHOUT = "without it, runs take one partition per core"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +26,17 @@ class Settings:
         return seal(asdict(self), format=SETTINGS_FORMAT, checkpoint=checkpoint)
 
     @staticmethod
-    def of(content: bytes, checkpoint: str) -> Settings:
-        """From `to_bytes`.
+    def of(content: bytes, checkpoint: str | None) -> Settings:
+        """From `to_bytes`; of any checkpoint where that is None.
 
         Raises:
             StateRefused: STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
         """
-        body = unseal(content, SETTINGS, format=SETTINGS_FORMAT, checkpoint=checkpoint).body
+        opened = unseal(
+            content, SETTINGS, format=SETTINGS_FORMAT, checkpoint=checkpoint, without=_WITHOUT
+        )
         try:
-            number = body["partitions"]
+            number = opened.body["partitions"]
             return Settings(None if number is None else int(number))
         except (ValueError, TypeError, KeyError) as error:
-            reason = f"{error}; without it, runs take one partition per core"
-            raise damaged(SETTINGS, reason) from error
+            raise damaged(SETTINGS, f"it cannot be read ({error}); {_WITHOUT}") from error

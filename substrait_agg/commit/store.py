@@ -147,7 +147,7 @@ class Checkpoint:
             RunFailed: CHECKPOINT_NOT_WRITTEN.
         """
         with writing(self.folder, "its claim"):
-            self.fence = claim(self._owners)
+            self.fence = claim(self._owners, self.identity)
 
     def check(self, document: PlanDocument) -> None:
         """As `create`, without writing anything."""
@@ -181,6 +181,13 @@ class Checkpoint:
             raise self._not_a_checkpoint("this is not a checkpoint folder")
         return parse_document(self._read(self._root, PLAN, PLAN))
 
+    def _owner(self) -> str | None:
+        """The id; None where it cannot be told, which is for readers of the plan document to say."""
+        try:
+            return self.identity
+        except StateRefused:
+            return None
+
     def _not_a_checkpoint(self, reason: str) -> StateRefused:
         return StateRefused(
             "NOT_A_CHECKPOINT",
@@ -212,9 +219,10 @@ class Checkpoint:
         noted = self._noted()
         found = self.versions()
         first = self.kept().changes_from
-        for version in range(first, max(found, default=-1)):
-            if version not in found:
-                raise damaged(_shown(version), "it is missing")
+        found = [version for version in found if version >= first]
+        for wanted, version in enumerate(found, start=first):
+            if wanted != version:
+                raise damaged(_shown(wanted), "it is missing")
         if noted is not None:
             newest = self.snapshot(found[-1]) if found else None
             if noted > (-1 if newest is None else newest.batch):
@@ -254,24 +262,33 @@ class Checkpoint:
                 path=str(self.folder),
             )
         content = self._read(self._snapshots, name, shown)
-        snapshot = parse_snapshot(content, shown, self.identity)
+        snapshot = parse_snapshot(content, shown, self._owner())
         if snapshot.version != version:
             raise damaged(shown, f"it holds version {snapshot.version}")
-        before = self._checksum_of(version - 1)
-        if before not in (None, snapshot.parent):
+        if self._known_checksum(version - 1) not in (None, snapshot.parent):
             raise damaged(shown, f"it was not made after the version {version - 1} that is here")
         return snapshot
 
-    def _checksum_of(self, version: int) -> int | None:
+    def _known_checksum(self, version: int) -> int | None:
         """The checksum of a version's document; None where it is not there, or damaged, which is for its readers to say."""
-        name = snapshot_name(version)
-        if version < 0 or not self._snapshots.exists(name):
-            return None
         try:
-            opened = unseal(self._read(self._snapshots, name, name), name, format=FORMAT)
+            return self._checksum_of(version)
         except StateRefused:
             return None
-        return opened.crc if opened.body.get("version") == version else None
+
+    def _checksum_of(self, version: int) -> int | None:
+        """The checksum of a version's document; None where it is not there.
+
+        Raises:
+            StateRefused: STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
+        """
+        name, shown = snapshot_name(version), _shown(version)
+        if version < 0 or not self._snapshots.exists(name):
+            return None
+        opened = unseal(self._read(self._snapshots, name, shown), shown, format=FORMAT)
+        if opened.body.get("version") != version:
+            raise damaged(shown, f"it holds version {opened.body.get('version')}")
+        return opened.crc
 
     def publish(self, snapshot: Snapshot) -> None:
         """Commit: before this returns nothing has happened, afterwards everything has.
@@ -279,6 +296,7 @@ class Checkpoint:
         Raises:
             CommitConflict: another driver published this version, or has taken over.
             RunFailed: STATE_NOT_SHARED, CHECKPOINT_NOT_WRITTEN: nothing was committed. COMMIT_UNKNOWN: the next run finds out.
+            StateRefused: STATE_DAMAGED where the version before cannot be read; nothing was committed.
         """
         # What tells this attempt from every other, should its outcome have to be found out.
         attempt, before = uuid.uuid4().hex, self._checksum_of(snapshot.version - 1) or 0
@@ -319,7 +337,9 @@ class Checkpoint:
                 self.changes.delete(name)
             if sweep:
                 self.sweep(newest, retention)
-        except OSError as error:
+        except (OSError, StateRefused) as error:
+            if isinstance(error, StateRefused) and not _is_unread(error):
+                raise
             notice(
                 "CHECKPOINT_NOT_SWEPT",
                 f"files that are not needed any more could not be removed: {error}",
@@ -340,7 +360,7 @@ class Checkpoint:
         """
         if not self._root.exists(KEPT):
             return Kept()
-        return Kept.of(self._read(self._root, KEPT, KEPT), self.identity)
+        return Kept.of(self._read(self._root, KEPT, KEPT), self._owner())
 
     def keep(self, kept: Kept) -> None:
         """Note what of old versions is still there; before the rest is deleted."""
@@ -354,7 +374,7 @@ class Checkpoint:
         """
         if not self._root.exists(SETTINGS):
             return Settings()
-        return Settings.of(self._read(self._root, SETTINGS, SETTINGS), self.identity)
+        return Settings.of(self._read(self._root, SETTINGS, SETTINGS), self._owner())
 
     def set(self, settings: Settings) -> None:
         """Set something for the next runs."""
@@ -363,3 +383,9 @@ class Checkpoint:
 
 def _shown(version: int) -> str:
     return f"snapshots/{snapshot_name(version)}"
+
+
+def _is_unread(error: StateRefused) -> bool:
+    """Whether a file is there and could not be read: for now, for all that is known."""
+    cause = error.__cause__
+    return isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError)
