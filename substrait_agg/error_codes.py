@@ -118,6 +118,7 @@ _ALL: tuple[ErrorCode, ...] = (
         ("OUTPUT_NOT_A_FOLDER", "the output needs a folder, this is a file", "give the path of a folder"),
         ("OUTPUT_DAMAGED", "the output is shorter than what was written to it", "put the file back as it was, or give another location"),
         ("OUTPUT_RECORD_DAMAGED", "the record of how far an output was written is damaged", "remove it together with the output; both are written anew"),
+        ("OUTPUT_AHEAD", "an output has had versions that the checkpoint does not have: it is an older copy, or its newest versions are missing", "restore the newest copy of the whole folder, or remove the record together with the output"),
         ("OUTPUT_FAILING", "a warning: an output could not take a version; it is tried again, and everything else goes on", "see the reason in the message"),
         ("OUTPUT_NOT_DELIVERED", "the run has ended, and an output has not had every version; all of them are committed", "run again with the same arguments: delivery goes on where it stood"),
         ("OUTPUT_FORMAT_UNKNOWN", "Spark does not know the format of an output", "correct the name, or add the package that has it"),
@@ -130,7 +131,8 @@ _ALL: tuple[ErrorCode, ...] = (
     *_of(
         "checkpoint",
         ("NOT_A_CHECKPOINT", "the folder holds something that is not a checkpoint", "give the checkpoint's folder, or an empty or new one to begin one"),
-        ("PLAN_DIFFERS", "the checkpoint was made for another plan", "use a checkpoint of its own for each plan"),
+        ("PLAN_DIFFERS", "the checkpoint was made for another plan; the message names the inputs, keys, measures and columns that differ", "use a checkpoint of its own for each plan"),
+        ("SOURCE_DIFFERS", "a table was read from another place, or in another format, when the checkpoint was made", "give the source as before; files that were only moved can be linked under their old path; --accept-source-change reads all that is at the new place"),
         ("KEYS_DIFFER", "the checkpoint was made for sources with another key= or order=", "give the same as before, or a new checkpoint"),
         ("EARLY_RETRACTION_DIFFERS", "the checkpoint was made with another --early-retraction", "give the same as before, or a new checkpoint"),
         ("WATERMARK_DIFFERS", "the checkpoint was made with watermarks of other columns", "give the same columns as before, or a new checkpoint"),

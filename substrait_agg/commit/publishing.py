@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from substrait_agg.commit.fence import OPEN, Fence
 from substrait_agg.commit.files import DRAFT, LocalFiles, OutcomeUnknown
+from substrait_agg.commit.retention import version_of
 from substrait_agg.commit.snapshot import ChangeFile
 from substrait_agg.errors import CommitConflict, RunFailed
 from substrait_agg.notices import notice
 from substrait_agg.state.run import RunFile
-
-_VERSIONED = re.compile(r"(?:[a-z]+\d*-\d+-)?(\d{12})-")
-
-
-def version_of(name: str) -> int | None:
-    """The version for which a run or a change file was written, None of a file that is not ours."""
-    found = _VERSIONED.match(name)
-    return int(found.group(1)) if found else None
 
 
 def settle(files: LocalFiles, named: Iterable[RunFile | ChangeFile], version: int) -> None:

@@ -62,12 +62,12 @@ class View:
     @property
     def version(self) -> int:
         """The newest version, -1 before the first commit."""
-        versions = self.versions()
-        return versions[-1] if versions else -1
+        newest = self._checkpoint.latest()
+        return -1 if newest is None else newest.version
 
     def versions(self) -> list[int]:
         """All committed versions, ascending; the state of the newest ones is kept."""
-        return self._checkpoint.versions()
+        return self._checkpoint.check_versions()
 
     def to_arrow(self, version: int | None = None) -> pa.Table:
         """The rows of a version (the newest when None), in the order that the plan gives.
@@ -216,13 +216,16 @@ class View:
         return side_by_side(tables)
 
     def _read(self, change: ChangeFile) -> pa.Table:
-        files = self._checkpoint.changes
+        files, shown = self._checkpoint.changes, f"changes/{change.name}"
         try:
             if files.checksum(change.name) != (change.bytes, change.crc):
-                raise damaged(change.name, "its size or checksum is not what the snapshot names")
-            return pq.read_table(files.map(change.name))
-        except OSError as error:
-            raise damaged(change.name, str(error)) from error
+                raise damaged(shown, "its size or checksum is not what the snapshot names")
+            with pq.ParquetFile(files.map(change.name)) as file:
+                if file.metadata.num_rows != change.rows:
+                    raise damaged(shown, "it has not the rows that the snapshot names")
+                return file.read()
+        except (OSError, pa.ArrowException) as error:
+            raise damaged(shown, str(error)) from error
 
     def to_spark(self, spark: SparkSession, version: int | None = None) -> DataFrame:
         """The rows of a version as a DataFrame."""
