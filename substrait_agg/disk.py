@@ -6,8 +6,10 @@ so), so that tests can put another `Disk` in its place and let any of these oper
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -67,13 +69,21 @@ class Disk:
         """Whether there is something at a path."""
         return path.exists()
 
+    def status(self, path: Path) -> os.stat_result:
+        """What the system knows of what is at a path: of a link itself, not of where it leads."""
+        return path.lstat()
+
     def size(self, path: Path) -> int:
         """Size of a file in bytes."""
         return path.stat().st_size
 
     def read(self, path: Path) -> bytes:
-        """All bytes of a file."""
-        return path.read_bytes()
+        """All bytes of a plain file; a link is none, and nobody is kept waiting by a pipe."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as source:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(errno.EINVAL, "it is not a plain file", str(path))
+            return source.read()
 
     def map(self, path: Path, opened: Callable[[Path], Opened]) -> Opened:
         """A file to read, which `opened` opens."""
@@ -108,10 +118,10 @@ class Disk:
         """Whether nobody else is in such a block with the same file; the lock ends with the block or with the process.
 
         Args:
-            path: the file, made where it is missing.
+            path: the file, made where it is missing; not a link.
             patience: seconds to wait for another to leave.
         """
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             yield _lock(descriptor, patience)
         finally:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from substrait_agg.bind.bound import BoundRelation, SortKey
+from substrait_agg.bind.bound import BoundRelation, Column, SortKey
 
 FORMAT = "bound-1"
 WORDING = frozenset({"path", "name"})
@@ -16,25 +17,37 @@ WORDING = frozenset({"path", "name"})
 
 def fingerprint(root: BoundRelation, names: tuple[str, ...], sorts: tuple[SortKey, ...]) -> str:
     """SHA-256, in hex, of a canonical serialisation of the plan, its column names and its order."""
-    content = json.dumps(
-        [FORMAT, _canonical(root), list(names), _canonical(sorts)],
-        separators=(",", ":"),
-        ensure_ascii=True,
-    )
-    return hashlib.sha256(content.encode("ascii")).hexdigest()
+    return digest([FORMAT, canonical(root), list(names), canonical(sorts)])
 
 
-def _canonical(value: Any) -> Any:
-    """Dataclasses as [class, attributes...], everything else as JSON values that tell all types apart."""
+def digest(content: Any) -> str:
+    """SHA-256, in hex, of JSON values."""
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def canonical(value: Any, columns: Sequence[Any] = ()) -> Any:
+    """Dataclasses as [class, attributes...], everything else as JSON values that tell all types apart.
+
+    Args:
+        value: what is serialised.
+        columns: what stands for the columns that expressions in it refer to; without it they are named by their place.
+    """
+    if columns and isinstance(value, Column):
+        return columns[value.ordinal]
     if is_dataclass(value):
         kind = type(value).__name__
         skipped = WORDING if kind.startswith("Bound") else frozenset[str]()
         return [
             kind,
-            *(_canonical(getattr(value, f.name)) for f in fields(value) if f.name not in skipped),
+            *(
+                canonical(getattr(value, f.name), columns)
+                for f in fields(value)
+                if f.name not in skipped
+            ),
         ]
     if isinstance(value, tuple | list):
-        return [_canonical(item) for item in value]
+        return [canonical(item, columns) for item in value]
     if isinstance(value, bytes):
         return {"bytes": value.hex()}
     if isinstance(value, float):

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from substrait_agg.commit.fence import OPEN, Fence
+from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.sealed import seal, unseal
+from substrait_agg.commit.store import Checkpoint
 from substrait_agg.disk import disk
 from substrait_agg.errors import StateRefused
 from substrait_agg.published import published
 
-RECORD_FORMAT = 1
+RECORD_FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,45 +49,83 @@ class Record:
     def _epochs(self) -> list[int]:
         """The runs that have written a record, oldest first; 0 is one without a number."""
         named = re.compile(re.escape(self.path.stem) + r"(?:\.(\d+))?\.json")
-        found = map(named.fullmatch, disk().names(self.path.parent))
+        found = map(named.fullmatch, disk().names(self.path.parent, folders=True))
         return sorted(int(name.group(1) or 0) for name in found if name)
 
     def read(self) -> tuple[int | None, int] | None:
         """Last version delivered (None before the first) and size in bytes; None without a record.
 
         Raises:
-            StateRefused: the record is damaged or of a format not known here.
+            StateRefused: OUTPUT_RECORD_DAMAGED; OUTPUT_AHEAD where the output has had versions that are not there;
+                STATE_FORMAT_UNKNOWN.
         """
         while epochs := self._epochs():
             path = self._file(epochs[-1])
             try:
-                return self._parsed(disk().read(path), path)
-            except FileNotFoundError:
-                continue  # a newer run has just taken over
+                return self._read(path)
+            except StateRefused:
+                if disk().exists(path):
+                    raise
+                # A newer run has just taken over.
         return None
 
-    @staticmethod
-    def _parsed(content: bytes, path: Path) -> tuple[int | None, int]:
+    def _read(self, path: Path) -> tuple[int | None, int]:
+        owner = self._owner()
         try:
-            found: dict[str, Any] = json.loads(content)
-            if found["format"] == RECORD_FORMAT:
-                return found["version"], int(found["bytes"])
-        except (ValueError, KeyError, TypeError):
-            pass
-        message = "the record of an output is damaged or of an unknown format"
-        help = "remove it together with the output; it is then written anew"
-        raise StateRefused("OUTPUT_RECORD_DAMAGED", message, help=help, path=str(path))
+            content = LocalFiles(path.parent).read(path.name)
+            body = unseal(content, path.name, format=RECORD_FORMAT, checkpoint=owner).body
+            version = None if body["version"] is None else int(body["version"])
+            size, output = int(body["bytes"]), str(body["output"])
+        except StateRefused as error:
+            if error.code != "STATE_DAMAGED":
+                raise
+            raise self._damaged(path, error.message.partition(": ")[2]) from error
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise self._damaged(path, f"it cannot be read ({error})") from error
+        if output != self.output:
+            raise self._damaged(path, "it is that of another output")
+        if owner:
+            self._check_reached(path, version)
+        return version, size
+
+    @property
+    def _store(self) -> Checkpoint:
+        return Checkpoint(self.path.parent.parent)
+
+    def _owner(self) -> str:
+        """The id of the checkpoint; empty where there is none."""
+        try:
+            return self._store.identity
+        except StateRefused as error:
+            if error.code != "NOT_A_CHECKPOINT":
+                raise
+            return ""
+
+    def _check_reached(self, path: Path, version: int | None) -> None:
+        newest = max(self._store.versions(), default=-1)
+        if version is None or version <= newest:
+            return
+        raise StateRefused(
+            "OUTPUT_AHEAD",
+            f"the output {self.output} has had version {version}, and the newest one here is {newest}",
+            help="restore the newest copy of the checkpoint folder as a whole, or remove this record together with the"
+            " output; it is then written anew",
+            path=str(path),
+        )
+
+    def _damaged(self, path: Path, reason: str) -> StateRefused:
+        return StateRefused(
+            "OUTPUT_RECORD_DAMAGED",
+            f"the record of the output {self.output} is damaged: {reason}",
+            help="remove it together with the output; it is then written anew",
+            path=str(path),
+        )
 
     def write(self, version: int | None, size: int = 0) -> None:
         """Publish the position: everything up to `version` is in the output, which has `size` bytes."""
-        record = {
-            "format": RECORD_FORMAT,
-            "output": self.output,
-            "version": version,
-            "bytes": size,
-        }
-        with published(self._file(self.fence.epoch)) as file:
-            file.write((json.dumps(record) + "\n").encode())
+        record = {"output": self.output, "version": version, "bytes": size}
+        with published(self._file(self.fence.epoch), private=True) as file:
+            file.write(seal(record, format=RECORD_FORMAT, checkpoint=self._owner()))
 
     def take_over(self, version: int | None, size: int = 0) -> None:
         """Begin with what an earlier run has recorded, or with nothing, under the number of this run."""

@@ -245,7 +245,10 @@ class AppendText(Sink):
         known = record.read()
         size = disk().size(path) if disk().exists(path) else 0
         if known is None and size:
-            raise _taken(path)
+            # What another run of this checkpoint has begun meanwhile is no stranger's.
+            if record.read() is None:
+                raise _taken(path)
+            return AppendText.check(path, record)
         if known is not None and size < known[1]:
             raise _shortened(path, size, known[1])
         return known
@@ -319,7 +322,9 @@ class ChangesParquet(Sink):
         """
         known = record.read()
         if known is None and _holds(folder, "changes-"):
-            raise _taken(folder)
+            known = record.read()
+            if known is None:
+                raise _taken(folder)
         return known
 
     @property
@@ -362,7 +367,9 @@ class LateParquet(Sink):
         known = record.read()
         tables = disk().names(folder, folders=True)
         if known is None and any(_holds(folder / table, "late-") for table in tables):
-            raise _taken(folder)
+            known = record.read()
+            if known is None:
+                raise _taken(folder)
         return known
 
     @property

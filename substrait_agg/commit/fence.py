@@ -7,7 +7,6 @@ records of outputs) has a name that nobody else uses, and what changes a shared 
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from collections.abc import Iterator
@@ -15,9 +14,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from substrait_agg.commit.files import LocalFiles
-from substrait_agg.errors import CommitConflict
+from substrait_agg.commit.sealed import seal, unseal
+from substrait_agg.errors import CommitConflict, StateRefused
 
 LOCK = "lock"
+CLAIM_FORMAT = 1
 LOCK_SECONDS = 10.0
 """How long a run waits for another one that is just changing a shared file; that takes microseconds."""
 
@@ -82,11 +83,12 @@ class Owner(Fence):
             yield
 
 
-def claim(files: LocalFiles) -> Owner:
+def claim(files: LocalFiles, checkpoint: str = "") -> Owner:
     """Take over: from now on whoever claimed before is refused.
 
     Args:
         files: the folder of claims, which is there.
+        checkpoint: the id of the checkpoint.
 
     Raises:
         CommitConflict: CHECKPOINT_BUSY where another run is changing a shared file and does not come to an end.
@@ -95,7 +97,7 @@ def claim(files: LocalFiles) -> Owner:
     with _alone(files):
         while True:
             newest = _newest(files)
-            if files.publish(_name(newest + 1), _claimant()):
+            if files.publish(_name(newest + 1), _claimant(checkpoint)):
                 break
         # Of those before, the number was all that counted; and whoever writes a draft here has the lock.
         for name in files.names():
@@ -130,16 +132,17 @@ def _newest(files: LocalFiles) -> int:
     return max(map(_epoch, files.names()), default=0)
 
 
-def _claimant() -> bytes:
+def _claimant(checkpoint: str) -> bytes:
     """Who claims, for people; with the instant it is no other's."""
     since = datetime.now(UTC).isoformat()
     content = {"host": socket.gethostname(), "process": os.getpid(), "since": since}
-    return (json.dumps({**content, "id": os.urandom(8).hex()}) + "\n").encode()
+    content["id"] = os.urandom(8).hex()
+    return seal(content, format=CLAIM_FORMAT, checkpoint=checkpoint)
 
 
 def _by(files: LocalFiles, epoch: int) -> str:
     try:
-        found = json.loads(files.read(_name(epoch)))
+        found = unseal(files.read(_name(epoch)), _name(epoch), format=CLAIM_FORMAT).body
         return f" (process {found['process']} on {found['host']}, since {found['since']})"
-    except (OSError, ValueError, KeyError, TypeError):
+    except (StateRefused, OSError, KeyError):
         return ""

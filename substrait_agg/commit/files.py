@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import re
+import stat
 import uuid
 import zlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import IO
 
 import pyarrow as pa
 
+from substrait_agg.commit.sealed import damaged
 from substrait_agg.disk import disk
-from substrait_agg.errors import StateRefused
+from substrait_agg.published import PRIVATE, new_private
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 _CHUNK = 1 << 24
-PRIVATE = 0o700
 DRAFT = "draft-"
 
 
@@ -30,7 +31,10 @@ class OutcomeUnknown(Exception):
 
 
 class LocalFiles:
-    """Immutable files in one local folder; implements `state.storage.Storage`.
+    """Immutable plain files in one local folder; implements `state.storage.Storage`.
+
+    The folder may be a link, which somebody has put there on purpose. A file that is a link, a pipe or anything else was not
+    written here and is not read.
 
     Durability: a file is flushed to disk before its name is used anywhere, and the folder before a publication counts.
     """
@@ -44,19 +48,21 @@ class LocalFiles:
         return str(self._folder)
 
     def make(self) -> None:
-        """Create the folder, readable by its owner only, if it is not there; its name is durable."""
-        disk().make(self._folder, PRIVATE)
+        """Create the folder, readable by its owner only, if it is not there; its name is durable.
+
+        Raises:
+            StateRefused: STATE_DAMAGED where something else is in its place.
+        """
+        try:
+            disk().make(self._folder, PRIVATE)
+        except FileExistsError as error:
+            raise damaged(self._folder.name, "it is not a folder") from error
         disk().sync(self._folder.parent)
 
     def path(self, name: str) -> Path:
         """The path of a file; names come from snapshots, so anything but a plain file name is refused."""
         if not _NAME.fullmatch(name):
-            raise StateRefused(
-                "STATE_DAMAGED",
-                f"{name!r} is not the name of a checkpoint file",
-                help="the snapshot was altered; restore the checkpoint folder from a copy",
-                path=self.root,
-            )
+            raise damaged(self.root, f"{name!r} in a snapshot is not the name of a file")
         return self._folder / name
 
     @contextmanager
@@ -69,12 +75,26 @@ class LocalFiles:
             yield sink
 
     def map(self, name: str) -> pa.NativeFile:
-        """The file, memory mapped."""
+        """The file, memory mapped.
+
+        Raises:
+            OSError: there is none, or it is no plain file.
+        """
+        self.stamp(name)
         return disk().map(self.path(name), _mapped)
 
     def read(self, name: str) -> bytes:
-        """All bytes of a file."""
+        """All bytes of a file. Raises as `map`."""
+        self.stamp(name)
         return disk().read(self.path(name))
+
+    def stamp(self, name: str) -> tuple[int, ...]:
+        """What changes when a file is written to, cut or replaced, as far as the file system tells. Raises as `map`."""
+        path = self.path(name)
+        found = disk().status(path)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is not a plain file", str(path))
+        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
     def checksum(self, name: str) -> tuple[int, int]:
         """Size in bytes and CRC-32 of a file."""
@@ -98,7 +118,7 @@ class LocalFiles:
         """
         draft = self._folder / f"{DRAFT}{uuid.uuid4().hex}"
         try:
-            with disk().create(draft, _new) as sink:
+            with disk().create(draft, new_private) as sink:
                 sink.write(content)
             if not self._linked(draft, name, content):
                 return False
@@ -116,7 +136,7 @@ class LocalFiles:
         """Write `name` anew as a whole: readers find the old content or the new one."""
         draft = self._folder / f"{DRAFT}{uuid.uuid4().hex}"
         try:
-            with disk().create(draft, _new) as sink:
+            with disk().create(draft, new_private) as sink:
                 sink.write(content)
             disk().replace(draft, self.path(name))
         finally:
@@ -145,12 +165,16 @@ class LocalFiles:
         disk().sync(self._folder)
 
     def names(self) -> list[str]:
-        """Names of all files, sorted; empty when the folder is not there."""
-        return disk().names(self._folder)
+        """All names, sorted, also of what is no plain file; empty when the folder is not there."""
+        return disk().names(self._folder, folders=True)
 
     def exists(self, name: str) -> bool:
-        """Whether a file of this name is there."""
-        return disk().exists(self.path(name))
+        """Whether there is something of this name, if only a link that leads nowhere."""
+        try:
+            disk().status(self.path(name))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
 
     def size(self, name: str) -> int:
         """Size of a file in bytes.
@@ -161,8 +185,9 @@ class LocalFiles:
         return disk().size(self.path(name))
 
     def delete(self, name: str) -> None:
-        """Remove a file if it is there."""
-        disk().remove(self.path(name))
+        """Remove a file if it is there; a folder of this name is not ours and stays."""
+        with suppress(IsADirectoryError):
+            disk().remove(self.path(name))
 
     def lock(self, name: str, patience: float) -> AbstractContextManager[bool]:
         """Whether nobody else is in such a block with this file, after `patience` seconds at most."""
@@ -170,12 +195,9 @@ class LocalFiles:
 
 
 def _to_write(path: Path) -> pa.NativeFile:
+    new_private(path).close()
     return pa.OSFile(str(path), "wb")
 
 
 def _mapped(path: Path) -> pa.NativeFile:
     return pa.memory_map(str(path), "r")
-
-
-def _new(path: Path) -> IO[bytes]:
-    return path.open("xb")

@@ -112,7 +112,7 @@ def is_in_use(folder: Path) -> bool:
 
 
 def _open(folder: Path) -> int:
-    return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 
 
 def _sign(handle: int) -> None:

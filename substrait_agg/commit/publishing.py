@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from substrait_agg.commit.fence import OPEN, Fence
 from substrait_agg.commit.files import DRAFT, LocalFiles, OutcomeUnknown
+from substrait_agg.commit.retention import version_of
 from substrait_agg.commit.snapshot import ChangeFile
 from substrait_agg.errors import CommitConflict, RunFailed
+from substrait_agg.notices import notice
 from substrait_agg.state.run import RunFile
-
-_VERSIONED = re.compile(r"(?:[a-z]+\d*-\d+-)?(\d{12})-")
-
-
-def version_of(name: str) -> int | None:
-    """The version for which a run or a change file was written, None of a file that is not ours."""
-    found = _VERSIONED.match(name)
-    return int(found.group(1)) if found else None
 
 
 def settle(files: LocalFiles, named: Iterable[RunFile | ChangeFile], version: int) -> None:
@@ -81,6 +74,20 @@ def writing(folder: Path, what: str) -> Iterator[None]:
             help="see to the space and the permissions of the folder, then run again; nothing is lost",
             path=str(folder),
         ) from error
+
+
+@contextmanager
+def tidying(folder: Path) -> Iterator[None]:
+    """Warn where a block cannot remove what is not needed any more: it stays until the next one."""
+    try:
+        yield
+    except OSError as error:
+        notice(
+            "CHECKPOINT_NOT_SWEPT",
+            f"files that are not needed any more could not be removed: {error}",
+            help="the run goes on; they are removed later",
+            path=str(folder),
+        )
 
 
 def committed_by_another(folder: Path, version: int) -> CommitConflict:

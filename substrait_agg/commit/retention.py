@@ -8,7 +8,6 @@ sweep finds the rest.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -16,7 +15,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from substrait_agg.commit.snapshot import Snapshot, damaged
+from substrait_agg.commit.sealed import damaged, seal, unseal
+from substrait_agg.commit.snapshot import Snapshot
 from substrait_agg.durations import microseconds
 from substrait_agg.errors import UsageError
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from substrait_agg.commit.store import Checkpoint
 
 KEPT = "kept.json"
+KEPT_FORMAT = 1
+_WITHOUT = "unless changes were vacuumed, it may be removed: the next sweep writes it anew"
 KEEP_VERSIONS = 10
 """Versions whose state is kept where nobody says anything else, the newest included."""
 SWEEP_EVERY = 10
@@ -80,23 +82,22 @@ class Kept:
     changes_from: int = 0
     swept: int = -1
 
-    def to_bytes(self) -> bytes:
-        """As JSON."""
-        return json.dumps(asdict(self)).encode()
+    def to_bytes(self, checkpoint: str) -> bytes:
+        """As a sealed document."""
+        return seal(asdict(self), format=KEPT_FORMAT, checkpoint=checkpoint)
 
     @staticmethod
-    def of(content: bytes) -> Kept:
-        """From `to_bytes`.
+    def of(content: bytes, checkpoint: str | None) -> Kept:
+        """From `to_bytes`; of any checkpoint where that is None.
 
         Raises:
-            StateRefused: STATE_DAMAGED.
+            StateRefused: STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
         """
+        opened = unseal(content, KEPT, format=KEPT_FORMAT, checkpoint=checkpoint, without=_WITHOUT)
         try:
-            body = json.loads(content)
-            kept = Kept(**{name: int(value) for name, value in body.items()})
-        except (ValueError, TypeError, AttributeError) as error:
-            raise damaged(KEPT, f"{error}; without it, the next sweep writes it anew") from error
-        return kept
+            return Kept(**{name: int(value) for name, value in opened.body.items()})
+        except (ValueError, TypeError) as error:
+            raise damaged(KEPT, f"it cannot be read ({error}); {_WITHOUT}") from error
 
 
 def expire(checkpoint: Checkpoint, newest: Snapshot, retention: Retention) -> Kept:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 
-from substrait_agg.commit.snapshot import damaged
+from substrait_agg.commit.sealed import damaged, seal, unseal
 
 SETTINGS = "settings.json"
+SETTINGS_FORMAT = 1
+_WITHOUT = "without it, runs take one partition per core"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,20 +21,22 @@ class Settings:
 
     partitions: int | None = None
 
-    def to_bytes(self) -> bytes:
-        """As JSON."""
-        return json.dumps(asdict(self)).encode()
+    def to_bytes(self, checkpoint: str) -> bytes:
+        """As a sealed document."""
+        return seal(asdict(self), format=SETTINGS_FORMAT, checkpoint=checkpoint)
 
     @staticmethod
-    def of(content: bytes) -> Settings:
-        """From `to_bytes`.
+    def of(content: bytes, checkpoint: str | None) -> Settings:
+        """From `to_bytes`; of any checkpoint where that is None.
 
         Raises:
-            StateRefused: STATE_DAMAGED.
+            StateRefused: STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
         """
+        opened = unseal(
+            content, SETTINGS, format=SETTINGS_FORMAT, checkpoint=checkpoint, without=_WITHOUT
+        )
         try:
-            number = json.loads(content)["partitions"]
+            number = opened.body["partitions"]
             return Settings(None if number is None else int(number))
         except (ValueError, TypeError, KeyError) as error:
-            reason = f"{error}; without it, runs take one partition per core"
-            raise damaged(SETTINGS, reason) from error
+            raise damaged(SETTINGS, f"it cannot be read ({error}); {_WITHOUT}") from error

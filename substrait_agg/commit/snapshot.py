@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from substrait_agg.errors import StateRefused
+from substrait_agg.commit.sealed import damaged, seal, unseal
 from substrait_agg.operator.watermarks import PartitionTime, SourceTime
 from substrait_agg.state.run import RunFile
 
-FORMAT = 3
+FORMAT = 4
+
+__all__ = [
+    "FORMAT",
+    "ChangeFile",
+    "InputPlace",
+    "LateFile",
+    "LogFile",
+    "OperatorState",
+    "Snapshot",
+    "damaged",
+    "parse_snapshot",
+    "snapshot_name",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +42,22 @@ class LateFile:
 
     table: str
     file: ChangeFile
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A file of Spark's own logs on which the next batch depends: its path below ``spark/``, its CRC-32."""
+
+    name: str
+    crc: int
+
+
+@dataclass(frozen=True, slots=True)
+class InputPlace:
+    """Where a table was read from: format and location, without options and without passwords."""
+
+    table: str
+    place: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +101,10 @@ class Snapshot:
         sources: how far each source with a watermark is, in the order of the plan document.
         idle: groups whose newest event time is not after this have been forgotten; None: none have.
         late: files of the rows that were late in this version, where they are kept.
-        twice: both passes of the version changed the view, so that a row may have come in one and gone in the other.
+        logs: Spark's own logs that tell what has been read, as they were in this version.
+        inputs: where each table was read from.
         attempt: what only this attempt to commit the version has; empty before that.
+        parent: checksum of the document of the version before; 0 for the first. `Checkpoint.publish` knows it.
     """
 
     version: int
@@ -90,13 +119,14 @@ class Snapshot:
     sources: tuple[SourceTime, ...] = ()
     idle: int | None = None
     late: tuple[LateFile, ...] = ()
-    twice: bool = False
+    logs: tuple[LogFile, ...] = ()
+    inputs: tuple[InputPlace, ...] = ()
+    parent: int = 0
     attempt: str = ""
 
-    def to_bytes(self) -> bytes:
-        """JSON with a checksum over its content."""
-        body = {"format": FORMAT, **asdict(self)}
-        return _dump({**body, "crc": _crc(body)})
+    def to_bytes(self, checkpoint: str = "") -> bytes:
+        """JSON with a checksum over its content and the id of its checkpoint."""
+        return seal(asdict(self), format=FORMAT, checkpoint=checkpoint)
 
 
 def snapshot_name(version: int) -> str:
@@ -104,26 +134,22 @@ def snapshot_name(version: int) -> str:
     return f"{version:020d}.json"
 
 
-def parse_snapshot(content: bytes, name: str) -> Snapshot:
+def parse_snapshot(content: bytes, name: str, checkpoint: str | None = None) -> Snapshot:
     """The snapshot in `content`.
+
+    Args:
+        content: the bytes of the file.
+        name: of the file, for messages.
+        checkpoint: id of the checkpoint that it must belong to; None for any.
 
     Raises:
         StateRefused: STATE_DAMAGED or STATE_FORMAT_UNKNOWN.
     """
+    opened = unseal(content, name, format=FORMAT, checkpoint=checkpoint)
     try:
-        body = json.loads(content)
-        crc = body.pop("crc")
-        whole, format_ = crc == _crc(body), body.pop("format")
-        # How a newer format is checksummed is not known here.
-        other = format_ > FORMAT or (whole and format_ != FORMAT)
-        snapshot = _from_body(body) if whole and not other else None
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise damaged(name, str(error)) from error
-    if other:
-        raise _unknown_format(name)
-    if snapshot is None:
-        raise damaged(name, "its checksum does not match its content")
-    return snapshot
+        return _from_body(opened.body)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise damaged(name, f"it cannot be read ({error})") from error
 
 
 def _from_body(body: dict[str, Any]) -> Snapshot:
@@ -140,7 +166,9 @@ def _from_body(body: dict[str, Any]) -> Snapshot:
     sources = tuple(_source(source) for source in body["sources"])
     late = tuple(LateFile(str(f["table"]), ChangeFile(**f["file"])) for f in body["late"])
     made = replace(Snapshot(**body), operators=operators, changes=changes)
-    return replace(made, sources=sources, late=late)
+    logs = tuple(LogFile(**log) for log in body["logs"])
+    inputs = tuple(InputPlace(**place) for place in body["inputs"])
+    return replace(made, sources=sources, late=late, logs=logs, inputs=inputs)
 
 
 def _source(body: dict[str, Any]) -> SourceTime:
@@ -150,30 +178,3 @@ def _source(body: dict[str, Any]) -> SourceTime:
 
 def _runs(listed: list[dict[str, Any]]) -> tuple[RunFile, ...]:
     return tuple(RunFile(**run) for run in listed)
-
-
-def damaged(name: str, reason: str) -> StateRefused:
-    """The error for a checkpoint document that is not what was written."""
-    return StateRefused(
-        "STATE_DAMAGED",
-        f"checkpoint file {name} is damaged: {reason}",
-        help="restore the checkpoint folder from a copy, or start again with a new --checkpoint",
-        path=name,
-    )
-
-
-def _unknown_format(name: str) -> StateRefused:
-    return StateRefused(
-        "STATE_FORMAT_UNKNOWN",
-        f"checkpoint file {name} was written by a release with another format",
-        help="use that release, or start again with a new --checkpoint",
-        path=name,
-    )
-
-
-def _crc(body: Mapping[str, Any]) -> int:
-    return zlib.crc32(_dump(body))
-
-
-def _dump(body: Mapping[str, Any]) -> bytes:
-    return json.dumps(body, sort_keys=True, separators=(",", ":")).encode()

@@ -6,16 +6,33 @@ files), ``spark/`` (Spark's own offsets and commits), ``outputs/`` (how far each
 
 from __future__ import annotations
 
-import json
+import re
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
+from substrait_agg.commit.differences import check_same
+from substrait_agg.commit.document import (
+    PLAN,
+    Guarded,
+    PlanDocument,
+    ViewColumn,
+    ViewSort,
+    document_bytes,
+    new_identity,
+    parse_document,
+)
 from substrait_agg.commit.fence import OPEN, Fence, claim
 from substrait_agg.commit.files import DRAFT, LocalFiles
-from substrait_agg.commit.publishing import committed_by_another, settle, sweep_drafts, writing
+from substrait_agg.commit.publishing import (
+    committed_by_another,
+    settle,
+    sweep_drafts,
+    tidying,
+    writing,
+)
 from substrait_agg.commit.retention import (
     DEFAULT,
     KEEP_VERSIONS,
@@ -25,18 +42,16 @@ from substrait_agg.commit.retention import (
     state_files,
     sweep,
 )
+from substrait_agg.commit.sealed import damaged, unseal
 from substrait_agg.commit.settings import SETTINGS, Settings
-from substrait_agg.commit.shapes import OperatorShape
 from substrait_agg.commit.snapshot import (
     FORMAT,
     Snapshot,
-    damaged,
     parse_snapshot,
     snapshot_name,
 )
 from substrait_agg.disk import disk
 from substrait_agg.errors import CommitConflict, StateRefused
-from substrait_agg.notices import notice
 
 __all__ = [
     "KEEP_VERSIONS",
@@ -50,78 +65,9 @@ __all__ = [
     "state_files",
 ]
 
-PLAN = "plan.json"
 ROLLBACK = "rollback.json"
 """What a rollback is about to do, while it does it."""
-
-
-@dataclass(frozen=True, slots=True)
-class ViewColumn:
-    """A column of the view: the operator's column and the name shown."""
-
-    source: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class ViewSort:
-    """A key of the order in which the view is shown."""
-
-    ordinal: int
-    descending: bool
-    nulls_first: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Guarded:
-    """Where an operator keeps the rows that wait for their insertion.
-
-    Attributes:
-        operator: its id.
-        tree: ordinal of its tree of whole rows; -1 where its groups are the rows.
-        keys: number of key columns.
-        types: Arrow schema of the keys and of the values that it reads of a row, serialised, base64.
-    """
-
-    operator: int
-    tree: int
-    keys: int
-    types: str
-
-
-@dataclass(frozen=True, slots=True)
-class PlanDocument:
-    """What a checkpoint computes: written once, before its first version.
-
-    Attributes:
-        plan: fingerprint of the plan.
-        layout: per operator what its state layout depends on besides the plan: the kind of its weights.
-        columns: columns of the view.
-        types: Arrow schema of the view, serialised, base64.
-        sorts: order in which the view is shown.
-        keys: number of key columns of the last operator.
-        operators: number of operators.
-        early: per operator what becomes of retractions that come before their insertion.
-        guarded: the operators that keep such rows aside.
-        watermarks: the columns that have a watermark, ``TABLE.COLUMN``.
-        forget: what becomes of the rows shown of idle groups; empty where none are forgotten.
-        upserts: of each source of upserts its table, key and order.
-        shapes: per operator what the columns of its state mean; empty in checkpoints that do not tell.
-    """
-
-    plan: str
-    layout: tuple[str, ...]
-    columns: tuple[ViewColumn, ...]
-    types: str
-    sorts: tuple[ViewSort, ...]
-    keys: int
-    operators: int
-    early: tuple[str, ...] = ()
-    guarded: tuple[Guarded, ...] = ()
-    watermarks: tuple[str, ...] = ()
-    forget: str = ""
-    upserts: tuple[str, ...] = ()
-    shapes: tuple[OperatorShape, ...] = ()
+_SNAPSHOT = re.compile(r"[0-9]{20}\.json")
 
 
 class Checkpoint:
@@ -138,6 +84,8 @@ class Checkpoint:
         self.state = LocalFiles(self.folder / "state")
         self.changes = LocalFiles(self.folder / "changes")
         self._owners = LocalFiles(self.folder / "owners")
+        self._outputs = LocalFiles(self.folder / "outputs")
+        self._spark = LocalFiles(self.folder / "spark")
         self.fence: Fence = OPEN
 
     @property
@@ -163,14 +111,17 @@ class Checkpoint:
         """Refuse a folder that is something else.
 
         Raises:
-            StateRefused: NOT_A_CHECKPOINT when it has content but no plan document.
+            StateRefused: NOT_A_CHECKPOINT when it has content but no plan document; STATE_DAMAGED when it has versions.
         """
         if self.exists():
             return
         if self.folder.exists() and not self.folder.is_dir():
             raise self._not_a_checkpoint("this is not a folder")
+        if self._snapshots.names():
+            raise damaged(PLAN, "it is missing, and there are versions")
         names = disk().names(self.folder, folders=True)
-        if not all(name.startswith(DRAFT) for name in names):
+        # Another run may have made it meanwhile.
+        if not all(name.startswith(DRAFT) for name in names) and not self.exists():
             raise self._not_a_checkpoint("this folder is not empty and holds no checkpoint")
 
     def check_runnable(self) -> None:
@@ -195,13 +146,19 @@ class Checkpoint:
                 when the folder was made for something else.
         """
         self.check_usable()
-        body = {"format": FORMAT, "plan": _as_json(document)}
         with writing(self.folder, "the checkpoint"):
             # The document comes first: a folder with anything else and without it is not ours.
             self._root.make()
             if not self.exists():
-                self._root.publish(PLAN, json.dumps(body, indent=1).encode())
-            for files in (self._snapshots, self.state, self.changes, self._owners):
+                self._root.publish(PLAN, document_bytes(document, new_identity()))
+            for files in (
+                self._snapshots,
+                self.state,
+                self.changes,
+                self._owners,
+                self._outputs,
+                self._spark,
+            ):
                 files.make()
         self._check_same(document)
 
@@ -213,7 +170,7 @@ class Checkpoint:
             RunFailed: CHECKPOINT_NOT_WRITTEN.
         """
         with writing(self.folder, "its claim"):
-            self.fence = claim(self._owners)
+            self.fence = claim(self._owners, self.identity)
 
     def check(self, document: PlanDocument) -> None:
         """As `create`, without writing anything."""
@@ -222,65 +179,37 @@ class Checkpoint:
             self._check_same(document)
 
     def _check_same(self, document: PlanDocument) -> None:
-        there = self.document()
-        if there.plan != document.plan:
-            raise StateRefused(
-                "PLAN_DIFFERS",
-                f"the checkpoint was made for another plan ({there.plan[:12]}, not {document.plan[:12]})",
-                help="use a checkpoint folder of its own for each plan",
-                path=str(self.folder),
-            )
-        if there.upserts != document.upserts:
-            raise StateRefused(
-                "KEYS_DIFFER",
-                f"the checkpoint was made for {_keys(there)}, not for {_keys(document)}",
-                help="give the same key= and order= of the sources as before, or a new --checkpoint",
-                path=str(self.folder),
-            )
-        self._check_time(there, document)
-        # The policy has a say in the layout, and no meaning where nothing is retracted.
-        if there.early != document.early and _retracting(there) == _retracting(document):
-            raise StateRefused(
-                "EARLY_RETRACTION_DIFFERS",
-                f"the checkpoint was made to {_policy(there)} early retractions, not to {_policy(document)} them",
-                help="give the same --early-retraction as before, or a new --checkpoint",
-                path=str(self.folder),
-            )
-        if there.layout != document.layout:
-            raise StateRefused(
-                "WEIGHTS_DIFFER",
-                f"the checkpoint was made for sources with weights {', '.join(there.layout)},"
-                f" not {', '.join(document.layout)}",
-                help="give the same weight= or op= keys as before, or a new --checkpoint",
-                path=str(self.folder),
-            )
-
-    def _check_time(self, there: PlanDocument, document: PlanDocument) -> None:
-        """Groups that are closed or forgotten cannot be opened again, nor the time be told of groups that kept none."""
-        for code, option, before, now in (
-            ("WATERMARK_DIFFERS", "--watermark", there.watermarks, document.watermarks),
-            ("TTL_DIFFERS", "--ttl", there.forget, document.forget),
-        ):
-            if before != now:
-                raise StateRefused(
-                    code,
-                    f"the checkpoint was made with {option} of {_listed(before)}, not of {_listed(now)}",
-                    help=f"give {option} as before (durations may change), or a new --checkpoint",
-                    path=str(self.folder),
-                )
+        check_same(self.document(), document, str(self.folder))
 
     def document(self) -> PlanDocument:
         """The plan document.
 
         Raises:
-            StateRefused: NOT_A_CHECKPOINT, STATE_DAMAGED.
+            StateRefused: NOT_A_CHECKPOINT, STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
         """
+        return self._identified()[1]
+
+    @cached_property
+    def identity(self) -> str:
+        """The id of the checkpoint: given when it is begun, and in every document that belongs to it.
+
+        Raises:
+            StateRefused: as `document`.
+        """
+        return self._identified()[0]
+
+    def _identified(self) -> tuple[str, PlanDocument]:
+        self.check_usable()
         if not self.exists():
             raise self._not_a_checkpoint("this is not a checkpoint folder")
+        return parse_document(self._read(self._root, PLAN, PLAN))
+
+    def _owner(self) -> str | None:
+        """The id; None where it cannot be told, which is for readers of the plan document to say."""
         try:
-            return _document(json.loads(self._root.read(PLAN))["plan"])
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise damaged(PLAN, str(error)) from error
+            return self.identity
+        except StateRefused:
+            return None
 
     def _not_a_checkpoint(self, reason: str) -> StateRefused:
         return StateRefused(
@@ -290,25 +219,64 @@ class Checkpoint:
             path=str(self.folder),
         )
 
+    @staticmethod
+    def _read(files: LocalFiles, name: str, shown: str) -> bytes:
+        try:
+            return files.read(name)
+        except FileNotFoundError as error:
+            raise damaged(shown, "it is missing") from error
+        except OSError as error:
+            raise damaged(shown, f"it cannot be read ({error})") from error
+
     def versions(self) -> list[int]:
-        """All committed versions, ascending."""
-        names = (name.removesuffix(".json") for name in self._snapshots.names())
-        return sorted(int(name) for name in names if name.isdigit())
+        """All committed versions, ascending; also what is left where some are missing (`check_versions`)."""
+        return [int(name[:20]) for name in self._snapshots.names() if _SNAPSHOT.fullmatch(name)]
+
+    def check_versions(self) -> list[int]:
+        """All committed versions that are kept, ascending and without a gap.
+
+        Raises:
+            StateRefused: STATE_DAMAGED where one is missing: in between, the oldest, or one whose batch Spark has noted.
+        """
+        # In this order: a batch that Spark has noted down was committed before, and what is kept is noted before the rest goes.
+        noted = self._noted()
+        found = self.versions()
+        first = self.kept().changes_from
+        found = [version for version in found if version >= first]
+        for wanted, version in enumerate(found, start=first):
+            if wanted != version:
+                raise damaged(_shown(wanted), "it is missing")
+        if noted is not None:
+            newest = self.snapshot(found[-1]) if found else None
+            if noted > (-1 if newest is None else newest.batch):
+                missing = 0 if newest is None else newest.version + 1
+                reason = f"it is missing: Spark has noted its batch {noted} as done"
+                raise damaged(_shown(missing), reason)
+        return found
+
+    def _noted(self) -> int | None:
+        """The newest batch that Spark has noted as done."""
+        names = LocalFiles(self.folder / "spark" / "commits").names()
+        return max((int(n) for n in names if n.isascii() and n.isdigit()), default=None)
 
     def latest(self) -> Snapshot | None:
-        """The newest version, None before the first commit."""
-        versions = self.versions()
+        """The newest version, None before the first commit.
+
+        Raises:
+            StateRefused: as `check_versions` and `snapshot`.
+        """
+        versions = self.check_versions()
         return self.snapshot(versions[-1]) if versions else None
 
     def snapshot(self, version: int) -> Snapshot:
         """A version.
 
         Raises:
-            StateRefused: VERSION_UNKNOWN, STATE_DAMAGED.
+            StateRefused: VERSION_UNKNOWN, STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
         """
-        name = snapshot_name(version)
+        name, shown = snapshot_name(version), _shown(version)
         if version < 0 or not self._snapshots.exists(name):
-            known = self.versions()
+            known = self.check_versions()
             span = f"{known[0]} to {known[-1]}" if known else "none yet"
             raise StateRefused(
                 "VERSION_UNKNOWN",
@@ -316,10 +284,34 @@ class Checkpoint:
                 help="name one of those",
                 path=str(self.folder),
             )
-        snapshot = parse_snapshot(self._snapshots.read(name), name)
+        content = self._read(self._snapshots, name, shown)
+        snapshot = parse_snapshot(content, shown, self._owner())
         if snapshot.version != version:
-            raise damaged(name, f"it holds version {snapshot.version}")
+            raise damaged(shown, f"it holds version {snapshot.version}")
+        if self._known_checksum(version - 1) not in (None, snapshot.parent):
+            raise damaged(shown, f"it was not made after the version {version - 1} that is here")
         return snapshot
+
+    def _known_checksum(self, version: int) -> int | None:
+        """The checksum of a version's document; None where it is not there, or damaged, which is for its readers to say."""
+        try:
+            return self._checksum_of(version)
+        except StateRefused:
+            return None
+
+    def _checksum_of(self, version: int) -> int | None:
+        """The checksum of a version's document; None where it is not there.
+
+        Raises:
+            StateRefused: STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
+        """
+        name, shown = snapshot_name(version), _shown(version)
+        if version < 0 or not self._snapshots.exists(name):
+            return None
+        opened = unseal(self._read(self._snapshots, name, shown), shown, format=FORMAT)
+        if opened.body.get("version") != version:
+            raise damaged(shown, f"it holds version {opened.body.get('version')}")
+        return opened.crc
 
     def publish(self, snapshot: Snapshot) -> None:
         """Commit: before this returns nothing has happened, afterwards everything has.
@@ -327,11 +319,13 @@ class Checkpoint:
         Raises:
             CommitConflict: another driver published this version, or has taken over.
             RunFailed: STATE_NOT_SHARED, CHECKPOINT_NOT_WRITTEN: nothing was committed. COMMIT_UNKNOWN: the next run finds out.
+            StateRefused: STATE_DAMAGED where the version before cannot be read; nothing was committed.
         """
         # What tells this attempt from every other, should its outcome have to be found out.
-        content = replace(snapshot, attempt=uuid.uuid4().hex).to_bytes()
-        self.fence.check()
+        attempt, before = uuid.uuid4().hex, self._checksum_of(snapshot.version - 1) or 0
+        content = replace(snapshot, attempt=attempt, parent=before).to_bytes(self.identity)
         with writing(self.folder, f"version {snapshot.version}"):
+            self.fence.check()
             settle(
                 self.state, (run for o in snapshot.operators for run in o.runs), snapshot.version
             )
@@ -362,18 +356,11 @@ class Checkpoint:
         retention: Retention = DEFAULT,
     ) -> None:
         """Delete change files that have `served`, and `sweep`. What cannot be deleted stays, with a warning."""
-        try:
+        with tidying(self.folder):
             for name in served:
                 self.changes.delete(name)
             if sweep:
                 self.sweep(newest, retention, whole=whole)
-        except OSError as error:
-            notice(
-                "CHECKPOINT_NOT_SWEPT",
-                f"files that are not needed any more could not be removed: {error}",
-                help="the run goes on; they are removed later",
-                path=str(self.folder),
-            )
 
     def sweep(
         self, newest: Snapshot, retention: Retention = DEFAULT, *, whole: bool = False
@@ -388,14 +375,14 @@ class Checkpoint:
         Raises:
             StateRefused: STATE_DAMAGED.
         """
-        if self._root.exists(KEPT):
-            return Kept.of(self._root.read(KEPT))
-        first = min(self.versions(), default=0)
-        return Kept(first, first)
+        if not self._root.exists(KEPT):
+            first = min(self.versions(), default=0)
+            return Kept(first, first)
+        return Kept.of(self._read(self._root, KEPT, KEPT), self._owner())
 
     def keep(self, kept: Kept) -> None:
         """Note what of old versions is still there; before the rest is deleted."""
-        self._root.replace(KEPT, kept.to_bytes())
+        self._root.replace(KEPT, kept.to_bytes(self.identity))
 
     def settings(self) -> Settings:
         """What is set for the next runs.
@@ -403,64 +390,20 @@ class Checkpoint:
         Raises:
             StateRefused: STATE_DAMAGED.
         """
-        there = self._root.exists(SETTINGS)
-        return Settings.of(self._root.read(SETTINGS)) if there else Settings()
+        if not self._root.exists(SETTINGS):
+            return Settings()
+        return Settings.of(self._read(self._root, SETTINGS, SETTINGS), self._owner())
 
     def set(self, settings: Settings) -> None:
         """Set something for the next runs."""
-        self._root.replace(SETTINGS, settings.to_bytes())
+        self._root.replace(SETTINGS, settings.to_bytes(self.identity))
 
 
-def _listed(given: str | tuple[str, ...]) -> str:
-    return (given if isinstance(given, str) else ", ".join(given)) or "nothing"
+def _shown(version: int) -> str:
+    return f"snapshots/{snapshot_name(version)}"
 
 
-def _retracting(document: PlanDocument) -> tuple[bool, ...]:
-    """Which operators take rows away."""
-    return tuple(kind != "one" for kind in document.layout)
-
-
-def _keys(document: PlanDocument) -> str:
-    return f"the keys {'; '.join(document.upserts)}" if document.upserts else "sources without keys"
-
-
-def _policy(document: PlanDocument) -> str:
-    return next((word for word in document.early if word != "carry"), "carry")
-
-
-def _as_json(document: PlanDocument) -> dict[str, Any]:
-    return {
-        "plan": document.plan,
-        "layout": list(document.layout),
-        "columns": [[c.source, c.name] for c in document.columns],
-        "types": document.types,
-        "sorts": [[s.ordinal, s.descending, s.nulls_first] for s in document.sorts],
-        "keys": document.keys,
-        "operators": document.operators,
-        "early": list(document.early),
-        "guarded": [[g.operator, g.tree, g.keys, g.types] for g in document.guarded],
-        "watermarks": list(document.watermarks),
-        "forget": document.forget,
-        "upserts": list(document.upserts),
-        "shapes": [shape.to_dict() for shape in document.shapes],
-    }
-
-
-def _document(body: dict[str, Any]) -> PlanDocument:
-    return PlanDocument(
-        plan=str(body["plan"]),
-        layout=tuple(str(kind) for kind in body["layout"]),
-        columns=tuple(ViewColumn(str(s), str(n)) for s, n in body["columns"]),
-        types=str(body["types"]),
-        sorts=tuple(ViewSort(int(o), bool(d), bool(n)) for o, d, n in body["sorts"]),
-        keys=int(body["keys"]),
-        operators=int(body["operators"]),
-        early=tuple(str(word) for word in body.get("early", ["carry"] * int(body["operators"]))),
-        guarded=tuple(
-            Guarded(int(o), int(t), int(k), str(s)) for o, t, k, s in body.get("guarded", ())
-        ),
-        watermarks=tuple(str(label) for label in body.get("watermarks", ())),
-        forget=str(body.get("forget", "")),
-        upserts=tuple(str(text) for text in body.get("upserts", ())),
-        shapes=tuple(OperatorShape.of(shape) for shape in body.get("shapes", ())),
-    )
+def _is_unread(error: StateRefused) -> bool:
+    """Whether a file is there and could not be read: for now, for all that is known."""
+    cause = error.__cause__
+    return isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError)

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from substrait_agg.commit.change_writer import VERSION
-from substrait_agg.commit.consolidated import consolidated
 from substrait_agg.commit.origin import Origin
 from substrait_agg.commit.quarantine import side_by_side, waiting_rows
 from substrait_agg.commit.snapshot import ChangeFile, OperatorState, Snapshot, damaged
@@ -63,12 +62,12 @@ class View:
     @property
     def version(self) -> int:
         """The newest version, -1 before the first commit."""
-        versions = self.versions()
-        return versions[-1] if versions else -1
+        newest = self._checkpoint.latest()
+        return -1 if newest is None else newest.version
 
     def versions(self) -> list[int]:
         """All committed versions, ascending; the state of the newest ones is kept."""
-        return self._checkpoint.versions()
+        return self._checkpoint.check_versions()
 
     def to_arrow(self, version: int | None = None) -> pa.Table:
         """The rows of a version (the newest when None), in the order that the plan gives.
@@ -136,13 +135,13 @@ class View:
         known = self.versions()
         self._check_changes(known, since)
         for wanted in (since, until):
-            if wanted is not None and wanted not in known and wanted != -1:
+            if wanted is not None and wanted not in known and wanted != _before(known):
                 self._checkpoint.snapshot(wanted)
         chosen = [
             v for v in known if (since is None or v > since) and (until is None or v <= until)
         ]
         snapshots = [self._checkpoint.snapshot(version) for version in chosen]
-        parts = [part for snapshot in snapshots for part in self._changes_of(snapshot)]
+        parts = [self._read(change) for snapshot in snapshots for change in snapshot.changes]
         extra = [pa.field(VERSION, pa.int64()), pa.field(WEIGHT, pa.int64())]
         schema = pa.schema([*self._schema, *extra])
         table = pa.concat_tables([schema.empty_table(), *(_named(p, schema) for p in parts)])
@@ -160,10 +159,6 @@ class View:
             help=f"ask for those after version {first - 1}, or later; the view itself is whole",
             path=str(self._checkpoint.folder),
         )
-
-    def _changes_of(self, snapshot: Snapshot) -> list[pa.Table]:
-        parts = [self._read(change) for change in snapshot.changes]
-        return [consolidated(parts)] if snapshot.twice else parts
 
     def late(self, since: int | None = None, until: int | None = None) -> dict[str, pa.Table]:
         """Rows that were late in the versions after `since` up to `until` (all when None), where runs keep them.
@@ -221,17 +216,25 @@ class View:
         return side_by_side(tables)
 
     def _read(self, change: ChangeFile) -> pa.Table:
-        files = self._checkpoint.changes
+        files, shown = self._checkpoint.changes, f"changes/{change.name}"
         try:
             if files.checksum(change.name) != (change.bytes, change.crc):
-                raise damaged(change.name, "its size or checksum is not what the snapshot names")
-            return pq.read_table(files.map(change.name))
-        except OSError as error:
-            raise damaged(change.name, str(error)) from error
+                raise damaged(shown, "its size or checksum is not what the snapshot names")
+            with pq.ParquetFile(files.map(change.name)) as file:
+                if file.metadata.num_rows != change.rows:
+                    raise damaged(shown, "it has not the rows that the snapshot names")
+                return file.read()
+        except (OSError, pa.ArrowException) as error:
+            raise damaged(shown, str(error)) from error
 
     def to_spark(self, spark: SparkSession, version: int | None = None) -> DataFrame:
         """The rows of a version as a DataFrame."""
         return spark.createDataFrame(self.to_arrow(version))
+
+
+def _before(versions: list[int]) -> int:
+    """The version before the first that is known; -1 before all."""
+    return versions[0] - 1 if versions else -1
 
 
 def _schema(text: str) -> pa.Schema:

@@ -44,8 +44,8 @@ def _alone(
         try:
             method(self, *args, **kwargs)
         except Exception as error:
-            conflict = self.conflict()
-            if conflict is None or isinstance(error, CommitConflict):
+            conflict = self.conflict(error)
+            if conflict is None:
                 raise
             raise conflict from error
 
@@ -108,9 +108,12 @@ class Batches:
     def _next(self) -> int:
         return self._last.version + 1 if self._last is not None else 0
 
-    def conflict(self) -> CommitConflict | None:
-        """Why the next version cannot be made: another run has gone on; None where none has."""
-        return self._checkpoint.conflict(self._next)
+    def conflict(self, error: BaseException) -> CommitConflict | None:
+        """What is behind an error: another run has gone on; None where none has, or the error says so itself."""
+        code = getattr(error, "code", "")
+        # A version whose outcome is not known may be there, and be ours.
+        known = isinstance(error, CommitConflict) or code == "COMMIT_UNKNOWN"
+        return None if known else self._checkpoint.conflict(self._next)
 
     @property
     def waits(self) -> bool:
@@ -387,7 +390,6 @@ class Batches:
             sources=moved.state.sources,
             idle=moved.state.idle,
             late=moved.files,
-            twice=results[-1].twice,
         )
 
     def _tidy(self, results: list[JobResult], snapshot: Snapshot) -> None:

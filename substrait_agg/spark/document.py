@@ -14,6 +14,7 @@ from substrait_agg.flow.shapes import kept_by
 from substrait_agg.flow.upserts import upserts_of
 from substrait_agg.plan.arrow import arrow_schema
 from substrait_agg.plan.types import BOOL
+from substrait_agg.spark.described import described
 from substrait_agg.spark.event_state import EventOptions
 
 
@@ -48,6 +49,7 @@ def plan_document(flow: Flow, events: EventOptions = EventOptions()) -> PlanDocu
             )
             for kept in kept_by(flow)
         ),
+        described=described(flow),
     )
 
 

@@ -117,12 +117,6 @@ class JobResult:
     state: OperatorState
     care: Care
 
-    @property
-    def twice(self) -> bool:
-        """Whether both passes of a version have changes of one range, and so perhaps of one group."""
-        ranges = [task.low for task in self.tasks if task.changes]
-        return len(set(ranges)) < len(ranges)
-
     def then(self, second: JobResult) -> JobResult:
         """Both passes of a version as one."""
         joined = {(task.low, task.high) for task in second.tasks if task.joined}

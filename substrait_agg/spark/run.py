@@ -23,7 +23,7 @@ from substrait_agg.commit.retention import DEFAULT, Retention
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.commit.view import View
 from substrait_agg.disk import disk
-from substrait_agg.errors import CommitConflict, RunFailed, StateRefused
+from substrait_agg.errors import RunFailed, StateRefused
 from substrait_agg.flow import lower
 from substrait_agg.flow.graph import Flow
 from substrait_agg.functions.accumulators import EarlyRetraction
@@ -376,7 +376,7 @@ class Run:
     def _fail(self, failure: BaseException) -> NoReturn:
         # Spark tells of a failed batch in its own words; the batch itself knows better.
         error = self._error or failure
-        conflict = None if isinstance(error, CommitConflict) else self._batches.conflict()
+        conflict = self._batches.conflict(error)
         if conflict is not None:
             # Spark's logs are another run's as well: that is what it stumbled on.
             raise conflict from failure

@@ -107,7 +107,7 @@ class RunWriter:
         self._writer.close()
         self._open.close()
         size, crc = self._storage.checksum(self._name)
-        _remember((self._storage.root, self._name), crc)
+        _remember(self._storage, self._name, crc)
         return RunFile(self._name, self._rows, size, crc)
 
 
@@ -121,12 +121,15 @@ class RunReader:
     def __init__(self, storage: Storage, file: RunFile) -> None:
         self.file = file
         self.derived: dict[object, object] = {}
-        source = storage.map(file.name)
         try:
-            reader = pa.ipc.open_file(source)
+            reader = pa.ipc.open_file(storage.map(file.name))
             self.pages = [reader.get_batch(i) for i in range(reader.num_record_batches)]
-        except (pa.ArrowInvalid, OSError) as error:
+            for page in self.pages:
+                page.validate()
+        except (pa.ArrowException, OSError) as error:
             raise _damaged(file, str(error)) from error
+        if sum(page.num_rows for page in self.pages) != file.rows:
+            raise _damaged(file, "it has not the rows that the snapshot names")
         self.schema: pa.Schema = reader.schema
         self.hashes: list[Hashes] = [page.column(0).to_numpy() for page in self.pages]
         self.first = np.array([h[0] for h in self.hashes], np.uint64)
@@ -160,35 +163,48 @@ def rows_at_once(readers: Sequence[RunReader], rows: int) -> int:
 
 _CACHE_RUNS = 256
 _KNOWN_RUNS = 1 << 14
-_opened: OrderedDict[tuple[str, str], RunReader] = OrderedDict()
-_verified: OrderedDict[tuple[str, str], int] = OrderedDict()
+_Known = tuple[int, tuple[int, ...]]
+_opened: OrderedDict[tuple[str, str], tuple[RunReader, _Known]] = OrderedDict()
+_verified: OrderedDict[tuple[str, str], _Known] = OrderedDict()
 
 
 def open_run(storage: Storage, file: RunFile) -> RunReader:
     """The run, opened once per process and checked against its checksum before its first use.
 
+    It is checked again once the file system tells that the file was touched since: a process may live for years.
+
     Raises:
         StateRefused: STATE_DAMAGED when the file is missing or is not what was written.
     """
     key = (storage.root, file.name)
-    if key in _opened:
-        _opened.move_to_end(key)
-        return _with_range(_opened[key], file)
-    if _verified.get(key) != file.crc:
+    known = (file.crc, _stamp(storage, file))
+    if _verified.get(key) != known:
         _verify(storage, file)
-    _remember(key, file.crc)
-    _opened[key] = RunReader(storage, file)
+    reader, opened_as = _opened.get(key, (None, None))
+    if reader is None or opened_as != known:
+        reader = RunReader(storage, file)
+    _remember(storage, file.name, file.crc)
+    _opened[key] = (reader, known)
+    _opened.move_to_end(key)
     while len(_opened) > _CACHE_RUNS:
         _opened.popitem(last=False)
-    return _opened[key]
+    return _with_range(reader, file)
 
 
-def _remember(key: tuple[str, str], crc: int) -> None:
-    """Note that a file is what it should be; the runs that were used last are known, a process may live for years."""
-    _verified[key] = crc
+def _remember(storage: Storage, name: str, crc: int) -> None:
+    """Note that a file is what it should be; the runs that were used last are known."""
+    key = (storage.root, name)
+    _verified[key] = (crc, storage.stamp(name))
     _verified.move_to_end(key)
     while len(_verified) > _KNOWN_RUNS:
         _verified.popitem(last=False)
+
+
+def _stamp(storage: Storage, file: RunFile) -> tuple[int, ...]:
+    try:
+        return storage.stamp(file.name)
+    except OSError as error:
+        raise _damaged(file, str(error)) from error
 
 
 def _with_range(reader: RunReader, file: RunFile) -> RunReader:

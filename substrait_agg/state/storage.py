@@ -23,3 +23,6 @@ class Storage(Protocol):
 
     def checksum(self, name: str) -> tuple[int, int]:
         """Size in bytes and CRC-32 of a file."""
+
+    def stamp(self, name: str) -> tuple[int, ...]:
+        """What changes when a file is written to, cut or replaced, as far as the file system tells."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,6 +19,8 @@ from substrait_agg.commit.locking import lock_for_run
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.errors import StateRefused
 from substrait_agg.tools import rollback as rolling
+from substrait_agg.tools.sink_cut import cut_output
+from substrait_agg.tools.state import State
 from tests.checkpoint.made import Made, filled, note_batch, some_rows
 from tests.e2e.rows import bag
 
@@ -249,14 +252,21 @@ def _killed_at(step: int) -> Any:
         patch.object(LocalFiles, "delete", counted(LocalFiles.delete)),
         patch.object(LocalFiles, "replace", counted(LocalFiles.replace)),
         patch.object(Path, "unlink", counted(Path.unlink)),
-        patch.object(rolling, "cut_output", counted(rolling.cut_output)),
+        patch.object(rolling, "cut_output", counted(cut_output)),
     ]
 
 
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param((0, 1, 2, 4, 7, 30, 50, 1000), id="some"),
+        pytest.param(range(1000), id="all", marks=pytest.mark.soak),
+    ],
+)
 def test_a_rollback_that_is_killed_is_finished_by_running_it_again(
-    folder: Path, tmp_path: Path
+    folder: Path, tmp_path: Path, steps: Sequence[int]
 ) -> None:
-    """At every single change of a file: nothing begins in between, and the end is the same."""
+    """At whatever change of a file: nothing begins in between, and the end is the same."""
     _deliver(folder, tmp_path / "out", [])
     log = folder / "spark" / "sources" / "0"
     for number in range(10, 19):
@@ -265,8 +275,7 @@ def test_a_rollback_that_is_killed_is_finished_by_running_it_again(
     undisturbed = Path(shutil.copytree(folder, tmp_path / "undisturbed"))
     sa.open_state(undisturbed).rollback(16, force=True)
     wanted, delivered = contents(undisturbed), contents(out)
-    random, step = Random(2), 0
-    while True:
+    for step in steps:
         copy = Path(shutil.copytree(folder, tmp_path / f"copy-{step}"))
         shutil.rmtree(out)
         shutil.copytree(saved, out)
@@ -295,14 +304,18 @@ def test_a_rollback_that_is_killed_is_finished_by_running_it_again(
         shutil.rmtree(copy)
         if not died:
             break
-        step += random.choice((1, 3, 7))
-    assert step > 40
+    assert step > 50
+    assert not died
 
 
 def test_a_rollback_beside_a_run_is_refused(folder: Path) -> None:
     """Nothing is changed; when the run has ended, it goes."""
     lock = lock_for_run(folder)
-    for work in (lambda s: s.rollback(20), lambda s: s.vacuum(keep=1)):
+    tools: tuple[Callable[[State], object], ...] = (
+        lambda state: state.rollback(20),
+        lambda state: state.vacuum(keep=1),
+    )
+    for work in tools:
         with pytest.raises(StateRefused) as refused:
             work(sa.open_state(folder))
         assert refused.value.code == "CHECKPOINT_BUSY"

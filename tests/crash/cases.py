@@ -81,6 +81,11 @@ class Case:
     strike: Strike
     begins: bool
 
+    @property
+    def is_error(self) -> bool:
+        """Whether the run meets an error, and is neither killed nor asleep."""
+        return self.strike.mode.startswith(("fails", "done"))
+
     def __str__(self) -> str:
         point = self.strike.point
         run = "first" if self.begins else "second"
@@ -132,7 +137,8 @@ def run_case(case: Case, whole: Undisturbed) -> tuple[str, ...]:
     sleeps = case.strike.mode.startswith("sleeps")
     codes = _asleep(world, double) if sleeps else _again_and_again(world, double)
     assert double.struck, "nothing was disturbed"
-    assert ending(world) == whole.ending
+    if sleeps:  # before anybody could repair it
+        assert ending(world) == whole.ending
     check_calls(world, whole.ending, one_by_one=not sleeps)
     check_left(world)
     assert ending(world) == whole.ending

@@ -1,0 +1,238 @@
+"""Many small batches without Spark: files, bytes written per row, time, memory and open files as versions go by.
+
+The operator's own tasks and commits run as in a stream: additive measures and an ordered tree, insertions and deletions, several
+partitions. ``python -m benchmarks.batches --batches 2000`` prints a line per tenth of the batches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from substrait_agg.bind.bound import BoundMeasure, Column
+from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.ranges import clip, partition_range
+from substrait_agg.commit.retention import Retention
+from substrait_agg.commit.snapshot import OperatorState, Snapshot
+from substrait_agg.commit.store import Checkpoint, PlanDocument
+from substrait_agg.commit.task import TaskPlan, TaskResult, run_task
+from substrait_agg.flow.graph import AggregateNode
+from substrait_agg.flow.measures import share
+from substrait_agg.operator.names import WEIGHT
+from substrait_agg.operator.spec import operator_spec
+from substrait_agg.plan.types import I64, decimal
+
+KEY, VALUE = Column(I64, 0), Column(I64, 1)
+TOTAL = decimal(38, 0)
+MEASURES = (
+    BoundMeasure("count", (), None, I64, "count", "n"),
+    BoundMeasure("sum", (VALUE,), None, TOTAL, "sum", "s"),
+    BoundMeasure("max", (VALUE,), None, I64, "max", "m"),
+)
+
+
+@dataclass(frozen=True)
+class Tenth:
+    """A tenth of the batches.
+
+    Attributes:
+        batches: done by then.
+        seconds: median of a batch.
+        slowest: of a batch, in seconds.
+        state_files: in the folder at its end.
+        state_bytes: of them.
+        change_files: of all versions so far.
+        snapshot_bytes: of the newest version.
+        amplification: bytes of state written in it, merges included, for a byte of new runs.
+        open_files: of the process at its end.
+        memory: resident, bytes.
+    """
+
+    batches: int
+    seconds: float
+    slowest: float
+    state_files: int
+    state_bytes: int
+    change_files: int
+    snapshot_bytes: int
+    amplification: float
+    open_files: int
+    memory: int
+
+
+class Stream:
+    """A checkpoint that takes batch after batch.
+
+    Args:
+        folder: of the checkpoint.
+        rows: of a batch; a fifth of them delete rows of the batch before.
+        keys: that they are spread over.
+        partitions: of the state.
+        retention: which versions keep their state.
+    """
+
+    def __init__(
+        self, folder: Path, rows: int, keys: int, partitions: int, retention: Retention
+    ) -> None:
+        shared = share(MEASURES, "sign")
+        node = AggregateNode(
+            id=0, inputs=(), keys=(KEY,), measures=MEASURES, arguments=shared.arguments, trees=shared.trees,
+            accumulators=shared.accumulators, reads=shared.reads, types=(I64, I64, TOTAL, I64), weight="sign",
+            multiset=False, path="",
+        )  # fmt: skip
+        self.checkpoint = Checkpoint(folder)
+        self.checkpoint.create(PlanDocument("b" * 64, ("sign",), (), "", (), 1, 1))
+        self._node, self._spec = node, operator_spec(node)
+        self._rows, self._keys, self._partitions = rows, keys, partitions
+        self._retention = retention
+        self._random = np.random.default_rng(1)
+        self._before: tuple[npt.NDArray[np.int64], ...] = (np.zeros(0, np.int64),) * 2
+        self._state = OperatorState(trees=((),) * len(self._spec.trees))
+        self.version = -1
+        self.results: list[TaskResult] = []
+
+    def step(self) -> float:
+        """Compute a batch and commit it; returns the seconds it took."""
+        batch = self._batch()
+        began = time.perf_counter()
+        self.version += 1
+        self.results = [self._task(p, batch) for p in range(self._partitions)]
+        self._state = OperatorState(
+            group=tuple(f for r in self.results for f in r.group),
+            trees=tuple(
+                tuple(f for r in self.results for f in r.trees[t])
+                for t in range(len(self._spec.trees))
+            ),
+        )
+        snapshot = Snapshot(
+            self.version, "b" * 64, "q", self.version, (self._state,),
+            tuple(c for r in self.results for c in r.changes),
+            created=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        )  # fmt: skip
+        self.checkpoint.publish(snapshot)
+        if self._retention.due(self.version):
+            self.checkpoint.sweep(snapshot, self._retention)
+        return time.perf_counter() - began
+
+    def _batch(self) -> pa.RecordBatch:
+        gone = self._rows // 5
+        keys = self._random.integers(0, self._keys, self._rows - gone)
+        values = self._random.integers(0, 1000, len(keys))
+        old = tuple(column[:gone] for column in self._before)
+        self._before = keys, values
+        keys, values = (np.concatenate(pair) for pair in zip((keys, values), old, strict=True))
+        weights = np.where(np.arange(len(keys)) < self._rows - gone, 1, -1)
+        hashes = _mixed(keys)
+        columns = {
+            "__m": pa.array((hashes & np.uint64(0xFFFFFFFF)).astype(np.uint32).view(np.int32)),
+            "__x": pa.array((hashes >> np.uint64(32)).astype(np.uint32).view(np.int32)),
+            "k0": pa.array(keys),
+        }
+        for i, (value, _) in enumerate(self._node.arguments):
+            columns[f"x{i}"] = pa.array(np.ones(len(keys), np.bool_) if value is None else values)
+        return pa.RecordBatch.from_pydict({**columns, WEIGHT: pa.array(weights)})
+
+    def _task(self, partition: int, batch: pa.RecordBatch) -> TaskResult:
+        low, high = partition_range(partition, self._partitions)
+        mine = batch.column("__m").to_numpy() % self._partitions == partition
+        plan = TaskPlan(
+            checkpoint=str(self.checkpoint.folder), operator=0, spec=self._spec, low=low, high=high,
+            group=clip(self._state.group, low, high), pending=(), version=self.version,
+            columns=tuple((n, n) for n in self._spec.output.names), final=True, raw=True,
+            trees=tuple(clip(tree, low, high) for tree in self._state.trees),
+        )  # fmt: skip
+        return run_task(plan, [batch.filter(pa.array(mine))])
+
+
+def _mixed(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """Well-mixed bits of keys (the finaliser of splitmix64, Steele et al. 2014)."""
+    mixed = keys.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def measured(stream: Stream, batches: int) -> Iterator[Tenth]:
+    """Run batches, and tell of each tenth."""
+    for _ in range(10):
+        times: list[float] = []
+        results: list[list[TaskResult]] = []
+        for _ in range(batches // 10):
+            times.append(stream.step())
+            results.append(stream.results)
+        state = stream.checkpoint.state
+        names = state.names()
+        yield Tenth(
+            batches=stream.version + 1,
+            seconds=round(float(np.median(times)), 4),
+            slowest=round(max(times), 4),
+            state_files=len(names),
+            state_bytes=sum(map(state.size, names)),
+            change_files=len(stream.checkpoint.changes.names()),
+            snapshot_bytes=_newest_bytes(stream.checkpoint.snapshots),
+            amplification=_amplification(results, stream.version),
+            open_files=len(list(Path("/proc/self/fd").iterdir())),
+            memory=_resident(),
+        )
+
+
+def _amplification(results: Sequence[Sequence[TaskResult]], newest: int) -> float:
+    """Bytes of runs and merges for a byte of runs; what runs take is told by the tasks that merged nothing."""
+    runs: list[int] = []
+    merged = tasks = 0
+    for version, made in enumerate(results, newest + 1 - len(results)):
+        for result in made:
+            tasks += 1
+            merged += result.counters["merged_bytes"]
+            files = (*result.group, *(run for tree in result.trees for run in tree))
+            if not result.counters["merges"]:
+                runs.append(sum(f.bytes for f in files if f"-{version:012d}-" in f.name))
+    new = float(np.mean(runs)) * tasks if runs else 1.0
+    return round((new + merged) / new, 2)
+
+
+def _newest_bytes(snapshots: LocalFiles) -> int:
+    return snapshots.size(snapshots.names()[-1])
+
+
+def _resident() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batches", type=int, default=2000)
+    parser.add_argument("--rows", type=int, default=1000)
+    parser.add_argument("--keys", type=int, default=100_000)
+    parser.add_argument("--partitions", type=int, default=2)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        stream = Stream(
+            Path(folder) / "ckpt", given.rows, given.keys, given.partitions, Retention()
+        )
+        tenths = []
+        for tenth in measured(stream, given.batches):
+            print(json.dumps(asdict(tenth)), flush=True)
+            tenths.append(asdict(tenth))
+    if given.json:
+        given.json.write_text(json.dumps(tenths, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

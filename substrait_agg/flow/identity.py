@@ -1,0 +1,91 @@
+"""What identifies an operator and each of its measures, whatever else the plan computes.
+
+A measure is the same in two plans if it computes the same over the same rows, grouped by the same keys. So expressions are taken
+down to the columns of tables, by name: which other columns a plan reads, and in which order, does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from substrait_agg.bind.fingerprint import canonical, digest
+from substrait_agg.flow.graph import (
+    AggregateNode,
+    Branch,
+    FilterStep,
+    Flow,
+    OperatorOrigin,
+    TableOrigin,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Of an operator.
+
+    Attributes:
+        rows: which rows it takes, and how it groups them.
+        measures: per measure, on top of that, what it computes.
+        columns: per output column, what is in it.
+    """
+
+    rows: str
+    measures: tuple[str, ...]
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """A branch: what its rows are, and what stands for its columns."""
+
+    rows: Any
+    columns: tuple[Any, ...]
+
+
+def identities(flow: Flow) -> tuple[Identity, ...]:
+    """The identity of every operator, by its id."""
+    made: list[Identity] = []
+    for node in flow.operators:
+        made.append(_identity(node, [_input(branch, made) for branch in node.inputs]))
+    return tuple(made)
+
+
+def _identity(node: AggregateNode, inputs: Sequence[_Input]) -> Identity:
+    grouping = [[canonical(key, i.columns) for key in node.keys] for i in inputs]
+    kind = [node.multiset, canonical(node.sets), canonical(node.session, inputs[0].columns)]
+    rows = digest([[i.rows for i in inputs], grouping, kind, canonical(node.latest)])
+    measures = tuple(
+        digest([rows, [canonical(measure, i.columns) for i in inputs]]) for measure in node.measures
+    )
+    names = node.columns
+    known = {f"v{i}": print_ for i, print_ in enumerate(measures)}
+    whole = digest([rows, [[canonical(node.arguments, i.columns)] for i in inputs]])
+    columns = tuple(known.get(n) or digest([whole if n[0] == "v" else rows, n]) for n in names)
+    return Identity(rows, measures, columns)
+
+
+def _input(branch: Branch, below: Sequence[Identity]) -> _Input:
+    columns, start = _origin(branch, below)
+    filters: list[Any] = []
+    for step in branch.steps:
+        if isinstance(step, FilterStep):
+            filters.append(digest(canonical(step.condition, columns)))
+        else:
+            # Digests, or what names of names stand for would double in length at every step.
+            columns = tuple(digest(canonical(e, columns)) for e in step.expressions)
+    return _Input([start, filters], columns)
+
+
+def _origin(branch: Branch, below: Sequence[Identity]) -> tuple[tuple[Any, ...], Any]:
+    """What stands for the columns of an origin, and for its rows."""
+    origin = branch.origin
+    if isinstance(origin, OperatorOrigin):
+        return below[origin.operator].columns, below[origin.operator].rows
+    if isinstance(origin, TableOrigin):
+        typed = zip(origin.names, origin.types, strict=True)
+        columns = tuple([*origin.table, name, canonical(type_)] for name, type_ in typed)
+        return columns, list(origin.table)
+    rows = digest(canonical(origin.rows))
+    return tuple([rows, i] for i in range(len(origin.types))), rows

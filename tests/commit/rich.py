@@ -1,0 +1,200 @@
+"""A small checkpoint with all that one can hold: two operators, ordered trees, waiting and closed groups, rows kept aside,
+late rows, and an output's record. Made of real tasks, without Spark."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections import Counter
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+
+from substrait_agg.changes.files import Record
+from substrait_agg.commit import Checkpoint, open_view
+from substrait_agg.commit.document import Guarded, PlanDocument, ViewColumn
+from substrait_agg.commit.late import LateWriter
+from substrait_agg.commit.retention import Kept
+from substrait_agg.commit.settings import Settings
+from substrait_agg.commit.snapshot import LateFile, OperatorState, Snapshot
+from substrait_agg.operator.completeness import Limit
+from substrait_agg.operator.policy import EmitPolicy
+from tests.operator.measures_build import gone, measure, row
+from tests.operator.measures_columns import NAMES
+from tests.operator.measures_draw import Stream, node_of
+from tests.operator.measures_reference import Row
+from tests.operator.measures_world import Version, World, merging_soon
+from tests.operator.test_guard import guarded
+
+STAMP, SECOND = NAMES.index("stamp"), 1_000_000
+VERSIONS = 6
+PLAN = "f" * 64
+
+TOTALS = (measure("sum", "long"), measure("max", "text"), measure("count", "int", distinct=True))
+LISTS = (measure("list", "long"), measure("min", "day"), measure("count"))
+
+
+def b64(schema: pa.Schema) -> str:
+    """A schema as documents hold it."""
+    return base64.b64encode(schema.serialize().to_pybytes()).decode()
+
+
+@dataclass
+class Rich:
+    """The checkpoint, and what goes on with it.
+
+    Attributes:
+        folder: of the checkpoint.
+        lower: an operator that keeps early retractions aside.
+        upper: the operator that the view shows; some of its groups wait, some are closed.
+    """
+
+    folder: Path
+    lower: World
+    upper: World
+
+    @property
+    def store(self) -> Checkpoint:
+        """The checkpoint, opened."""
+        return Checkpoint(self.folder)
+
+    def load(self) -> Snapshot:
+        """Put both operators where the newest version says they are."""
+        snapshot = self.store.latest()
+        assert snapshot is not None
+        for world, state in zip((self.lower, self.upper), snapshot.operators, strict=True):
+            world.now = Version(
+                snapshot.version, state.group, state.pending, state.trees, state.closed
+            )
+            world.rows, world.log = [], Counter()
+            world._apply = _ignored  # type: ignore[method-assign]
+        return snapshot
+
+    def go_on(self, random: Random, number: int) -> None:
+        """One more batch for both operators, some of it late, and its commit."""
+        lower = [*Stream(random, "sign", early=True).batch(), *gone(row(long=number, k0=number))]
+        upper = [_timed(random, r, number) for r in Stream(random, "one", early=False).batch()]
+        self.lower.batch(lower, 2)
+        policy = EmitPolicy(batch=False, rows=2)
+        self.upper.batch(upper, 2, emission=policy.at(number))
+        changes = tuple(c for r in self.upper.results for c in r.changes)
+        limits = (Limit(1, False, (number - 3) * SECOND),)
+        rules = replace(policy.again(number), limits=limits, complete=True, close=True)
+        self.upper.batch([], 2, emission=rules, again=True)
+        changes += tuple(c for r in self.upper.results for c in r.changes)
+        states = tuple(
+            OperatorState(w.now.group, w.now.pending, w.now.trees, w.now.closed)
+            for w in (self.lower, self.upper)
+        )
+        version = self.upper.now.number
+        self.store.publish(
+            Snapshot(
+                version, PLAN, None, -1, states, changes, {"touched": 1}, f"2026-01-0{version + 1}",
+                late=self._late(version),
+            )
+        )  # fmt: skip
+
+    def _late(self, version: int) -> tuple[LateFile, ...]:
+        name = f"{version:012d}-late-{uuid.uuid4().hex}.parquet"
+        with LateWriter(self.store.changes, name, ("k", "__weight"), version) as writer:
+            writer.write(pa.record_batch({"s0": [version, 7], "s1": [1, 1]}))
+        assert writer.file is not None
+        return (LateFile("events", writer.file),)
+
+    @property
+    def record(self) -> Record:
+        """How far an output got."""
+        return Record.of(self.folder, "stream-json", Path("/out.jsonl"))
+
+
+def _ignored(changes: pa.Table) -> None:
+    """In the place of a world's own account of its changes: the checkpoint is what is looked at."""
+
+
+def _timed(random: Random, row: Row, number: int) -> Row:
+    stamp = datetime(1970, 1, 1) + timedelta(seconds=number + random.randint(-2, 2))
+    return replace(row, values=(*row.values[:STAMP], stamp, *row.values[STAMP + 1 :]))
+
+
+def made(folder: Path, seed: int = 1) -> Rich:
+    """The checkpoint with `VERSIONS` versions."""
+    random = Random(seed)
+    lower_node = guarded(node_of(("k0",), TOTALS, "any"), "quarantine")
+    upper_node = node_of(("k0", "stamp"), LISTS, "one")
+    store = Checkpoint(folder)
+    names = World(upper_node, _empty(folder.parent / "scratch")).spec.output
+    components = World(lower_node, folder.parent / "scratch").spec
+    values = [c.type for c in components.trees[components.guard].layout.components]
+    kept = pa.schema([(f"c{i}", t) for i, t in enumerate((*components.keys, *values))])
+    store.create(
+        PlanDocument(
+            PLAN,
+            ("any", "one"),
+            tuple(ViewColumn(n, n) for n in names.names),
+            b64(names),
+            (),
+            2,
+            2,
+            ("quarantine", "carry"),
+            (Guarded(0, components.guard, 1, b64(kept)),),
+            ("events.t",),
+        )
+    )
+    sizes = {"page_rows": 3, "slice_rows": 5}
+    rich = Rich(folder, World(lower_node, folder, **sizes), World(upper_node, folder, **sizes))
+    for world in (rich.lower, rich.upper):
+        world.now = replace(world.now, number=-1)
+        world._apply = _ignored  # type: ignore[method-assign]
+    with merging_soon(8, 2):
+        for number in range(VERSIONS):
+            rich.go_on(random, number)
+    rich.record.write(VERSIONS - 1, 100)
+    rich.store.keep(Kept())
+    rich.store.set(Settings(4))
+    return rich
+
+
+def _empty(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def bag(table: pa.Table) -> Counter[str]:
+    """The rows of a table, in any order."""
+    return Counter(map(repr, table.to_pylist()))
+
+
+def questions(rich: Rich) -> dict[str, Any]:
+    """Everything that can be asked of the checkpoint: name -> function that answers."""
+    asked: dict[str, Any] = {
+        "newest": lambda: open_view(rich.folder).version,
+        "versions": lambda: open_view(rich.folder).versions(),
+        "changes": lambda: bag(open_view(rich.folder).changes()),
+        "some changes": lambda: bag(open_view(rich.folder).changes(1, 3)),
+        "late": lambda: {t: bag(rows) for t, rows in open_view(rich.folder).late().items()},
+        "record": rich.record.read,
+        "settings": rich.store.settings,
+        "go on": lambda: went_on(rich),
+    }
+    for version in (*range(VERSIONS), None):
+        asked[f"view {version}"] = lambda v=version: bag(open_view(rich.folder).to_arrow(v))
+        asked[f"aside {version}"] = lambda v=version: bag(open_view(rich.folder).quarantined(v))
+    return asked
+
+
+def went_on(rich: Rich) -> tuple[Any, ...]:
+    """What one more batch leads to; it is taken back afterwards."""
+    before = {p for p in rich.folder.rglob("*") if p.is_file()}
+    try:
+        rich.load()
+        rich.go_on(Random(99), VERSIONS)
+        view = open_view(rich.folder)
+        asked = view.to_arrow(), view.changes(VERSIONS - 1), view.quarantined()
+        return tuple(map(bag, asked))
+    finally:
+        for path in {p for p in rich.folder.rglob("*") if p.is_file()} - before:
+            path.unlink()

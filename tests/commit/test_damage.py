@@ -1,0 +1,294 @@
+"""Damage: whatever happens to a file of a checkpoint, every question has the right answer, or a refusal that names the file."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from substrait_agg.commit import open_view
+from substrait_agg.commit.retention import Kept
+from substrait_agg.errors import StateRefused
+from tests.commit.rich import VERSIONS, Rich, made, questions
+
+Damage = Callable[[bytes], bytes | None]
+
+CODES = frozenset(
+    "STATE_DAMAGED STATE_FORMAT_UNKNOWN NOT_A_CHECKPOINT OUTPUT_RECORD_DAMAGED OUTPUT_AHEAD".split()
+)
+
+
+@pytest.fixture(scope="module")
+def rich(tmp_path_factory: pytest.TempPathFactory) -> Rich:
+    """The checkpoint that is damaged and put back, again and again."""
+    return made(tmp_path_factory.mktemp("damage") / "checkpoint")
+
+
+@pytest.fixture(scope="module")
+def right(rich: Rich) -> dict[str, Any]:
+    """The answers of the undamaged checkpoint."""
+    return {name: ask() for name, ask in questions(rich).items()}
+
+
+def files_of(rich: Rich) -> list[Path]:
+    """Every file of the checkpoint."""
+    return sorted(p for p in rich.folder.rglob("*") if p.is_file())
+
+
+@contextmanager
+def damaged(path: Path, content: bytes | None) -> Iterator[None]:
+    """The file with other content, or gone; put back afterwards."""
+    before = path.read_bytes()
+    _put(path, content)
+    try:
+        yield
+    finally:
+        _put(path, before)
+
+
+def _put(path: Path, content: bytes | None) -> None:
+    if content is None:
+        path.unlink()
+        return
+    other = path.with_name("other")
+    other.write_bytes(content)
+    other.replace(path)
+
+
+def check(rich: Rich, right: dict[str, Any], names: tuple[str, ...], what: str) -> int:
+    """Ask everything; how many questions were refused. Each refusal has to name one of the files."""
+    refused = 0
+    for name, ask in questions(rich).items():
+        try:
+            found = ask()
+        except StateRefused as error:
+            _check_told(error, names, f"{what}: {name}")
+            refused += 1
+            continue
+        if "gone" in what and name in ("record", "settings"):
+            continue  # as if nothing had been delivered, or set; the output itself is found then (OUTPUT_EXISTS)
+        assert found == right[name], f"{what}: {name} was answered wrongly"
+    return refused
+
+
+def _check_told(error: StateRefused, names: tuple[str, ...], what: str) -> None:
+    assert error.code in CODES, what
+    assert error.help, what
+    assert any(n in str(error) for n in names), f"{what}: {error}"
+
+
+def flipped(place: int, bit: int) -> Damage:
+    """One bit of one byte."""
+
+    def damage(content: bytes) -> bytes:
+        found = bytearray(content)
+        found[place % len(found)] ^= 1 << bit
+        return bytes(found)
+
+    return damage
+
+
+WHOLE: dict[str, Damage] = {
+    "gone": lambda _: None,
+    "emptied": lambda _: b"",
+    "cut in half": lambda content: content[: len(content) // 2],
+    "cut by a byte": lambda content: content[:-1],
+    "longer": lambda content: content + b"\0",
+    "zeros": lambda content: bytes(len(content)),
+}
+
+
+def kinds(rich: Rich) -> list[Path]:
+    """Of every kind of file the newest and the oldest."""
+    found: dict[tuple[str, str], list[Path]] = {}
+    for path in files_of(rich):
+        kind = path.name.split("-")[0] if path.parent.name == "state" else path.suffix
+        found.setdefault((path.parent.name, kind), []).append(path)
+    return [p for paths in found.values() for p in {paths[0], paths[-1]}]
+
+
+def test_the_checkpoint_has_everything(rich: Rich, right: dict[str, Any]) -> None:
+    """Otherwise damage to it would show nothing: every kind of file, rows aside, late rows, waiting and closed groups."""
+    folders = {p.parent.name for p in files_of(rich)}
+    assert {"state", "changes", "snapshots", "outputs", rich.folder.name} <= folders
+    trees = {p.name.split("-")[0] for p in files_of(rich) if p.parent.name == "state"}
+    assert {"group", "pending", "closed", "tree0", "tree1"} <= trees
+    assert right["aside None"]
+    assert right["late"]
+    assert right["changes"]
+    assert all(right["go on"])
+
+
+@pytest.mark.parametrize("way", WHOLE)
+def test_a_file_that_is_not_there_or_not_whole(rich: Rich, right: dict[str, Any], way: str) -> None:
+    """Of every kind; what reads it refuses and names it, what does not read it answers as before."""
+    refused = 0
+    newest = sorted((rich.folder / "snapshots").iterdir())[-1]
+    for path in kinds(rich):
+        if way == "gone" and path == newest:
+            continue  # this is a checkpoint that was killed before it; see below
+        with damaged(path, WHOLE[way](path.read_bytes())):
+            refused += check(rich, right, (path.name,), f"{way}: {path.name}")
+    assert refused >= len(kinds(rich))
+
+
+def test_a_flipped_bit(rich: Rich, right: dict[str, Any]) -> None:
+    """Somewhere in a file of every kind."""
+    random = Random(5)
+    for path in kinds(rich):
+        for _ in range(3):
+            place, bit = random.randrange(1 << 30), random.randrange(8)
+            with damaged(path, flipped(place, bit)(path.read_bytes())):
+                check(rich, right, (path.name,), f"bit {bit} at {place} of {path.name}")
+
+
+def test_files_in_each_others_place(rich: Rich, right: dict[str, Any]) -> None:
+    """Of the same kind, one for the other: an older version over a newer one, another run, other changes."""
+    folders: dict[Path, list[Path]] = {}
+    for path in files_of(rich):
+        folders.setdefault(path.parent, []).append(path)
+    for paths in folders.values():
+        for one, other in [(paths[0], paths[-1]), (paths[-1], paths[len(paths) // 2])]:
+            if one != other:
+                with damaged(one, other.read_bytes()):
+                    names = (one.name, other.name)
+                    check(rich, right, names, f"{other.name} over {one.name}")
+
+
+def test_a_version_missing_in_the_middle_is_named(rich: Rich) -> None:
+    """Changes without it would not add up to the view."""
+    path = sorted((rich.folder / "snapshots").iterdir())[2]
+    with damaged(path, None), pytest.raises(StateRefused, match=path.name):
+        open_view(rich.folder).changes()
+
+
+def test_the_first_version_missing_is_named_unless_it_was_let_go(rich: Rich) -> None:
+    """Old versions may be deleted, but not by accident."""
+    first, *_ = sorted((rich.folder / "snapshots").iterdir())
+    with damaged(first, None):
+        with pytest.raises(StateRefused, match=first.name):
+            open_view(rich.folder).versions()
+        before = rich.store.kept()
+        rich.store.keep(Kept(changes_from=1))
+        assert open_view(rich.folder).versions() == [1, 2, 3, 4, 5]
+        rich.store.keep(before)
+
+
+def test_a_newest_version_missing_is_found_where_an_output_has_had_it(rich: Rich) -> None:
+    """Without outputs and without Spark's logs a checkpoint without its newest version is one that was killed before it."""
+    newest = sorted((rich.folder / "snapshots").iterdir())[-1]
+    with damaged(newest, None), pytest.raises(StateRefused) as refused:
+        rich.record.read()
+    assert refused.value.code == "OUTPUT_AHEAD"
+
+
+def test_a_newest_version_missing_is_found_where_spark_has_noted_its_batch(rich: Rich) -> None:
+    """Spark notes a batch after its commit, so a note without a version is damage."""
+    commits = rich.folder / "spark" / "commits"
+    commits.mkdir(parents=True)
+    try:
+        (commits / "0").write_text("v1\n{}")
+        for name in ("view None", "newest", "changes", "late"):
+            with pytest.raises(StateRefused, match=r"00000006\.json"):
+                questions(rich)[name]()
+        assert open_view(rich.folder).to_arrow(3).num_rows
+    finally:
+        (commits / "0").unlink()
+        commits.rmdir()
+
+
+def test_files_of_another_checkpoint_of_the_same_plan(
+    rich: Rich, right: dict[str, Any], tmp_path: Path
+) -> None:
+    """They are whole, and still not taken: every document names its checkpoint."""
+    other = made(tmp_path / "checkpoint", seed=2)
+    for folder, pattern in (("snapshots", "*.json"), ("outputs", "*.json"), (".", "plan.json")):
+        mine = sorted((rich.folder / folder).glob(pattern))
+        theirs = sorted((other.folder / folder).glob(pattern))
+        for path, foreign in zip(mine[-1:], theirs[-1:], strict=True):
+            with damaged(path, foreign.read_bytes()):
+                # With a foreign plan.json it is the snapshots that do not belong to it.
+                names = (path.name, "snapshots/", "outputs/")
+                assert check(rich, right, names, f"foreign {path.name}")
+
+
+def test_a_version_made_after_another_history_is_refused(tmp_path: Path) -> None:
+    """A version from before a return to an older one, put over the one that was made since: its parent is another."""
+    one = made(tmp_path / "checkpoint")
+    snapshots = sorted((one.folder / "snapshots").iterdir())
+    kept = [p.read_bytes() for p in snapshots]
+    for path in snapshots[-2:]:
+        path.unlink()
+    one.load()
+    one.go_on(Random(50), 4)
+    one.load()
+    one.go_on(Random(51), 5)
+    assert open_view(one.folder).to_arrow(5).num_rows
+    _put(snapshots[-1], kept[-1])
+    with pytest.raises(StateRefused, match=snapshots[-1].name):
+        open_view(one.folder).to_arrow()
+
+
+def test_a_file_damaged_after_it_was_read(rich: Rich, right: dict[str, Any]) -> None:
+    """A process that lives for long looks again when a file was written to, in place and of the same size."""
+    snapshot = rich.store.latest()
+    assert snapshot is not None
+    (run, *_) = snapshot.operators[-1].group
+    path = rich.folder / "state" / run.name
+    before = path.read_bytes()
+    assert questions(rich)["view None"]() == right["view None"]
+    time.sleep(0.05)  # the clock of a file system is coarse
+    with path.open("r+b") as file:
+        file.seek(len(before) // 2)
+        file.write(bytes([before[len(before) // 2] ^ 1]))
+    try:
+        with pytest.raises(StateRefused, match=run.name):
+            open_view(rich.folder).to_arrow()
+    finally:
+        _put(path, before)
+    assert questions(rich)["view None"]() == right["view None"]
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_what_is_no_plain_file_is_refused(
+    rich: Rich, right: dict[str, Any], kind: str, tmp_path: Path
+) -> None:
+    """A pipe would be waited for, and a link leads out of the folder."""
+    for path in kinds(rich):
+        before = path.read_bytes()
+        path.unlink()
+        try:
+            if kind == "link":
+                (tmp_path / path.name).write_bytes(before)
+                path.symlink_to(tmp_path / path.name)
+            elif kind == "pipe":
+                os.mkfifo(path)
+            else:
+                path.mkdir()
+            check(rich, right, (path.name,), f"{kind} at {path.name}")
+        finally:
+            path.rmdir() if path.is_dir() and kind == "folder" else path.unlink()
+            path.write_bytes(before)
+
+
+@pytest.mark.soak
+def test_every_file_at_many_places(rich: Rich, right: dict[str, Any]) -> None:
+    """All files, whole and at up to 40 places each."""
+    random = Random(6)
+    for path in files_of(rich):
+        content = path.read_bytes()
+        ways = list(WHOLE.items())
+        places = range(len(content))
+        chosen = random.sample(places, min(40, len(content)))
+        ways += [(f"bit at {p}", flipped(p, random.randrange(8))) for p in chosen]
+        for way, damage in ways:
+            if way == "gone" and path.name == f"{VERSIONS - 1:020d}.json":
+                continue
+            with damaged(path, damage(content)):
+                check(rich, right, (path.name,), f"{way}: {path.name}")

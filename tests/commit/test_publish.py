@@ -1,0 +1,196 @@
+"""Publishing whose outcome is not told: settled by reading, and nothing is ever taken back."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from substrait_agg.commit.fence import claim
+from substrait_agg.commit.files import LocalFiles, OutcomeUnknown
+from substrait_agg.commit.snapshot import ChangeFile, OperatorState, Snapshot
+from substrait_agg.commit.store import Checkpoint
+from substrait_agg.disk import Disk, using
+from substrait_agg.errors import CommitConflict, RunFailed
+from substrait_agg.state.run import RunFile
+from tests.commit.test_store import DOCUMENT, made, snapshot
+
+Link = Callable[[Path, Path], None]
+
+
+class Linking(Disk):
+    """Links as a test says; what it reads may be refused."""
+
+    def __init__(self, link: Link, *, readable: bool = True) -> None:
+        self._link = link
+        self._readable = readable
+
+    def link(self, draft: Path, target: Path) -> None:
+        self._link(draft, target)
+
+    def read(self, path: Path) -> bytes:
+        if not self._readable:
+            raise OSError(errno.EIO, "unreadable")
+        return super().read(path)
+
+
+def fails(_draft: Path, _target: Path) -> None:
+    raise OSError(errno.EIO, "planted")
+
+
+def done_and_fails(draft: Path, target: Path) -> None:
+    os.link(draft, target)
+    raise OSError(errno.EIO, "planted")
+
+
+def done_twice(draft: Path, target: Path) -> None:
+    os.link(draft, target)
+    os.link(draft, target)
+
+
+def another_was_first(draft: Path, target: Path) -> None:
+    target.write_bytes(b"another's")
+    os.link(draft, target)
+
+
+@pytest.mark.parametrize("link", [done_and_fails, done_twice])
+def test_an_error_after_the_link_is_a_success(tmp_path: Path, link: Link) -> None:
+    """What is there is what was to be published, so it is ours."""
+    files = LocalFiles(tmp_path)
+    with using(Linking(link)):
+        assert files.publish("a", b"ours")
+    assert files.names() == ["a"]
+
+
+def test_another_content_is_anothers(tmp_path: Path) -> None:
+    """It stays as it is."""
+    files = LocalFiles(tmp_path)
+    with using(Linking(another_was_first)):
+        assert not files.publish("a", b"ours")
+    assert files.read("a") == b"another's"
+
+
+def test_an_error_before_the_link_is_told(tmp_path: Path) -> None:
+    """Nothing is there."""
+    files = LocalFiles(tmp_path)
+    with using(Linking(fails)), pytest.raises(OSError, match="planted"):
+        files.publish("a", b"ours")
+    assert files.names() == []
+
+
+@pytest.mark.parametrize("link", [fails, done_and_fails])
+def test_what_cannot_be_read_stays_unknown(tmp_path: Path, link: Link) -> None:
+    """Nothing is taken back: it may be there."""
+    files = LocalFiles(tmp_path)
+    with using(Linking(link, readable=False)), pytest.raises(OutcomeUnknown):
+        files.publish("a", b"ours")
+    assert files.names() == (["a"] if link is done_and_fails else [])
+
+
+def test_two_drivers_with_the_same_version_are_told_apart(tmp_path: Path) -> None:
+    """A version without files is the same for both but for the mark of the attempt."""
+    first, second = made(tmp_path), Checkpoint(tmp_path)
+    first.publish(snapshot(0))
+    with pytest.raises(CommitConflict):
+        second.publish(snapshot(0))
+
+
+def test_an_unknown_commit_has_a_code(tmp_path: Path) -> None:
+    """The run ends; the next one reads what is there."""
+    checkpoint = made(tmp_path)
+    with using(Linking(done_and_fails, readable=False)), pytest.raises(RunFailed) as failed:
+        checkpoint.publish(snapshot(0))
+    assert failed.value.code == "COMMIT_UNKNOWN"
+    assert Checkpoint(tmp_path).versions() == [0]
+
+
+def versioned(checkpoint: Checkpoint) -> Snapshot:
+    """Version 0 with a run and a change file, both written."""
+    run, change = "group-0-000000000000-a.arrow", "000000000000-0-b.parquet"
+    for files, name in ((checkpoint.state, run), (checkpoint.changes, change)):
+        with files.create(name) as sink:
+            sink.write(b"abc")
+    state = OperatorState((RunFile(run, 1, 3, 0),))
+    return replace(snapshot(0), operators=(state,), changes=(ChangeFile(change, 1, 3, 0),))
+
+
+def test_names_of_files_are_durable_before_a_snapshot_names_them(tmp_path: Path) -> None:
+    """Both folders are flushed once, then the link is made, then its folder is flushed."""
+    done: list[str] = []
+
+    class Noting(Disk):
+        def sync(self, folder: Path) -> None:
+            done.append(f"sync {folder.name}")
+
+        def link(self, draft: Path, target: Path) -> None:
+            super().link(draft, target)
+            done.append("link")
+
+    checkpoint = made(tmp_path)
+    version = versioned(checkpoint)
+    with using(Noting()):
+        checkpoint.publish(version)
+    assert done == ["sync state", "sync changes", "link", "sync snapshots"]
+
+
+@pytest.mark.parametrize("spoil", [os.unlink, lambda path: os.truncate(path, 2)])
+def test_files_that_the_driver_does_not_find_are_not_committed(
+    tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
+    """Executors that write to a disk of their own."""
+    checkpoint = made(tmp_path)
+    version = versioned(checkpoint)
+    spoil(tmp_path / "changes" / version.changes[0].name)
+    with pytest.raises(RunFailed) as failed:
+        checkpoint.publish(version)
+    assert failed.value.code == "STATE_NOT_SHARED"
+    assert checkpoint.versions() == []
+
+
+def test_the_newest_claim_owns_the_checkpoint(tmp_path: Path) -> None:
+    """Whoever claimed before can neither commit nor enter a block that changes shared files."""
+    first, second = made(tmp_path), Checkpoint(tmp_path)
+    first.claim()
+    first.publish(snapshot(0))
+    second.claim()
+    with pytest.raises(CommitConflict):
+        first.publish(snapshot(1))
+    with pytest.raises(CommitConflict), first.fence.held():
+        pass
+    second.publish(snapshot(1))
+    with second.fence.held():
+        pass
+    assert len(list((tmp_path / "owners").glob("*.json"))) == 1
+
+
+def test_a_claim_waits_for_a_block_to_end_and_then_gives_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody sleeps with a hand on a shared file."""
+    monkeypatch.setattr("substrait_agg.commit.fence.LOCK_SECONDS", 0.05)
+    checkpoint = made(tmp_path)
+    checkpoint.claim()
+    with checkpoint.fence.held():
+        with pytest.raises(CommitConflict) as busy:
+            claim(LocalFiles(tmp_path / "owners"))
+        assert busy.value.code == "CHECKPOINT_BUSY"
+        assert str(os.getpid()) in busy.value.message
+    claim(LocalFiles(tmp_path / "owners"))
+
+
+def test_a_checkpoint_that_was_being_made_can_be_begun_again(tmp_path: Path) -> None:
+    """A kill left nothing but a draft."""
+    (tmp_path / "draft-0123").write_bytes(b"{")
+    Checkpoint(tmp_path).create(DOCUMENT)
+
+
+def test_what_was_said_of_time_comes_back(tmp_path: Path) -> None:
+    """Otherwise every second run with a watermark is refused."""
+    document = replace(DOCUMENT, watermarks=("t.at",), forget="keep")
+    Checkpoint(tmp_path).create(document)
+    Checkpoint(tmp_path).check(document)
+    assert Checkpoint(tmp_path).document() == document

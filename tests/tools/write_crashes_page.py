@@ -1,0 +1,29 @@
+"""Write the table of crash points in docs/crashes.md anew: ``python -m tests.tools.write_crashes_page``; takes some minutes."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+from tests.crash.cases import cases, run_case, undisturbed
+from tests.crash.page import NOTHING, PAGE, written
+from tests.crash.scenario import without_spark
+from tests.crash.test_matrix import OPERATIONS
+
+
+def found() -> dict[tuple[str, str], frozenset[str]]:
+    """What runs end with after an error, by operation and what it is done to."""
+    table: dict[tuple[str, str], set[str]] = defaultdict(set)
+    with without_spark(), tempfile.TemporaryDirectory() as folder:
+        whole = undisturbed(Path(folder))
+        for operation in OPERATIONS:
+            for case in cases(whole, operation, every_caller=True):
+                if case.is_error:
+                    codes = run_case(case, whole) or (NOTHING,)
+                    table[operation, case.strike.point.what] |= set(codes)
+    return {point: frozenset(codes) for point, codes in table.items()}
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), found()), encoding="utf-8")
