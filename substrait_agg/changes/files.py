@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from substrait_agg.commit.fence import OPEN, Fence
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import LocalFiles, NotPlain
 from substrait_agg.commit.sealed import seal, unseal
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.disk import disk
@@ -58,21 +58,21 @@ class Record:
         Raises:
             StateRefused: OUTPUT_RECORD_DAMAGED; OUTPUT_AHEAD where the output has had versions that are not there;
                 STATE_FORMAT_UNKNOWN.
+            OSError: the record cannot be read for now; nothing is wrong with it for all that is known.
         """
         while epochs := self._epochs():
             path = self._file(epochs[-1])
             try:
-                return self._read(path)
-            except StateRefused:
-                if disk().exists(path):
-                    raise
-                # A newer run has just taken over.
+                return self._parsed(LocalFiles(path.parent).read(path.name), path)
+            except FileNotFoundError:
+                continue  # a newer run has just taken over
+            except NotPlain as error:
+                raise self._damaged(path, "it is not a plain file") from error
         return None
 
-    def _read(self, path: Path) -> tuple[int | None, int]:
+    def _parsed(self, content: bytes, path: Path) -> tuple[int | None, int]:
         owner = self._owner()
         try:
-            content = LocalFiles(path.parent).read(path.name)
             body = unseal(content, path.name, format=RECORD_FORMAT, checkpoint=owner).body
             version = None if body["version"] is None else int(body["version"])
             size, output = int(body["bytes"]), str(body["output"])
@@ -80,7 +80,7 @@ class Record:
             if error.code != "STATE_DAMAGED":
                 raise
             raise self._damaged(path, error.message.partition(": ")[2]) from error
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise self._damaged(path, f"it cannot be read ({error})") from error
         if output != self.output:
             raise self._damaged(path, "it is that of another output")

@@ -30,6 +30,10 @@ class OutcomeUnknown(Exception):
         self.there = there
 
 
+class NotPlain(OSError):
+    """There is a link, a pipe or a folder where a file was."""
+
+
 class LocalFiles:
     """Immutable plain files in one local folder; implements `state.storage.Storage`.
 
@@ -93,7 +97,7 @@ class LocalFiles:
         path = self.path(name)
         found = disk().status(path)
         if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, "it is not a plain file", str(path))
+            raise NotPlain(errno.EINVAL, "it is not a plain file", str(path))
         return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
     def checksum(self, name: str) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from substrait_agg.commit.fence import OPEN, Fence
 from substrait_agg.commit.files import DRAFT, LocalFiles, OutcomeUnknown
 from substrait_agg.commit.retention import version_of
 from substrait_agg.commit.snapshot import ChangeFile
-from substrait_agg.errors import CommitConflict, RunFailed
+from substrait_agg.errors import CommitConflict, RunFailed, StateRefused
 from substrait_agg.notices import notice
 from substrait_agg.state.run import RunFile
 
@@ -76,12 +76,20 @@ def writing(folder: Path, what: str) -> Iterator[None]:
         ) from error
 
 
+def _is_unread(error: StateRefused) -> bool:
+    """Whether a file is there and could not be read: for now, for all that is known."""
+    cause = error.__cause__
+    return isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError)
+
+
 @contextmanager
 def tidying(folder: Path) -> Iterator[None]:
     """Warn where a block cannot remove what is not needed any more: it stays until the next one."""
     try:
         yield
-    except OSError as error:
+    except (OSError, StateRefused) as error:
+        if isinstance(error, StateRefused) and not _is_unread(error):
+            raise
         notice(
             "CHECKPOINT_NOT_SWEPT",
             f"files that are not needed any more could not be removed: {error}",

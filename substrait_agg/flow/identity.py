@@ -54,7 +54,8 @@ def identities(flow: Flow) -> tuple[Identity, ...]:
 
 def _identity(node: AggregateNode, inputs: Sequence[_Input]) -> Identity:
     grouping = [[canonical(key, i.columns) for key in node.keys] for i in inputs]
-    kind = [node.multiset, canonical(node.sets), canonical(node.session, inputs[0].columns)]
+    columns = inputs[0].columns if inputs else ()
+    kind = [node.multiset, canonical(node.sets), canonical(node.session, columns)]
     rows = digest([[i.rows for i in inputs], grouping, kind, canonical(node.latest)])
     measures = tuple(
         digest([rows, [canonical(measure, i.columns) for i in inputs]]) for measure in node.measures

@@ -17,10 +17,11 @@ _KNOWN: dict[str, re.Pattern[str]] = {
     "state": re.compile(r"(group|pending|closed|tree\d+)-\d+-\d{12}-[0-9a-f]{32}\.arrow"),
     "changes": re.compile(r"\d{12}-(\d+|late)-[0-9a-f]{32}\.parquet"),
     "outputs": re.compile(r"[A-Za-z0-9_.-]+\.json"),
+    "owners": re.compile(r"lock|\d{12}\.json"),
 }
 """Names of the files in each folder that belong there."""
 
-_FOLDERS = ("snapshots", "state", "changes", "outputs", "spark")
+_FOLDERS = ("snapshots", "state", "changes", "outputs", "owners", "spark")
 _DRAFT = re.compile(r"draft-[0-9a-f]{32}|\..*\.tmp")
 
 

@@ -47,7 +47,7 @@ def rewritten(folder: Path, version: int, change: Any) -> None:
     """Publish a changed version in the place of one, with a checksum that is right."""
     checkpoint = Checkpoint(folder)
     made: Snapshot = change(checkpoint.snapshot(version))
-    (folder / "snapshots" / snapshot_name(version)).write_bytes(made.to_bytes())
+    (folder / "snapshots" / snapshot_name(version)).write_bytes(made.to_bytes(checkpoint.identity))
 
 
 def test_a_whole_checkpoint_has_no_fault(whole: Path) -> None:

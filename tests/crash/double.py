@@ -25,7 +25,7 @@ Mode = Literal[
 """An error without anything done, with half of it done, with all of it done; told to be there already after it was done; the
 process is killed at these moments; the process is stopped until another one has gone on."""
 
-READS = {"names", "exists", "size", "read", "map"}
+READS = {"names", "exists", "status", "size", "read", "map"}
 WRITES = {"create", "write"}
 
 NAMES: tuple[tuple[str, str], ...] = (
@@ -227,6 +227,9 @@ class Double(Disk):
 
     def exists(self, path: Path) -> bool:
         return self._do("exists", path, lambda: super(Double, self).exists(path))
+
+    def status(self, path: Path) -> os.stat_result:
+        return self._do("status", path, lambda: super(Double, self).status(path))
 
     def size(self, path: Path) -> int:
         return self._do("size", path, lambda: super(Double, self).size(path))
