@@ -394,7 +394,8 @@ class Checkpoint:
 
     def keep(self, kept: Kept) -> None:
         """Note what of old versions is still there; before the rest is deleted."""
-        self._root.replace(KEPT, kept.to_bytes())
+        with self.fence.held():  # a run that wakes up must not put back what a newer one has noted
+            self._root.replace(KEPT, kept.to_bytes())
 
     def settings(self) -> Settings:
         """What is set for the next runs.
