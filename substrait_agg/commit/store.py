@@ -382,7 +382,8 @@ class Checkpoint:
 
     def keep(self, kept: Kept) -> None:
         """Note what of old versions is still there; before the rest is deleted."""
-        self._root.replace(KEPT, kept.to_bytes(self.identity))
+        with self.fence.held():  # a run that wakes up must not put back what a newer one has noted
+            self._root.replace(KEPT, kept.to_bytes(self.identity))
 
     def settings(self) -> Settings:
         """What is set for the next runs.

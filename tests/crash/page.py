@@ -18,6 +18,8 @@ Table = Mapping[tuple[str, str], frozenset[str]]
 KILLED: tuple[tuple[str, str], ...] = (
     ("plan.json", "the next run makes the checkpoint, or finds it made"),
     ("the draft of plan.json", "the next run makes the checkpoint; the draft is swept"),
+    ("kept.json", "the next run writes it again; until then more is kept than has to be"),
+    ("settings.json", "the state command is run again"),
     ("a run of", "the next run computes the batch again; the file is swept"),
     ("a change file", "the next run computes the batch again; the file is swept"),
     ("the draft of a snapshot", "the next run computes the batch again; the draft is swept"),
