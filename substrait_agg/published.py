@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, TextIO
 
+from substrait_agg.disk import disk
+
+Guard = Callable[[], AbstractContextManager[None]]
+"""Makes a block in which a file may take its place; raises where it may not any more."""
+
 
 @contextmanager
-def published(path: Path) -> Iterator[IO[bytes]]:
+def published(path: Path, guard: Guard = nullcontext) -> Iterator[IO[bytes]]:
     """A file to write that takes its place at `path`, durably, when the block ends without an exception.
 
     Until then it has a name that starts with a dot, which Spark and Arrow leave out when they read a folder.
@@ -22,41 +26,33 @@ def published(path: Path) -> Iterator[IO[bytes]]:
             yield file
         return
     path = path.resolve()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    disk().make(path.parent)
+    draft = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
     try:
-        with os.fdopen(handle, "wb") as file:
+        with disk().create(draft, _new) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(0o666 & ~_umask())
-        Path(name).replace(path)
+        with guard():
+            disk().replace(draft, path)
         sync_folder(path.parent)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        with suppress(OSError):
+            disk().remove(draft)
         raise
+
+
+def _new(path: Path) -> IO[bytes]:
+    return path.open("xb")
 
 
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    disk().sync(folder)
 
 
-def _umask() -> int:
-    # The process's mask can only be read by setting it.
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
-
-
-def write_text(texts: Iterable[str], target: TextIO | Path) -> None:
+def write_text(texts: Iterable[str], target: TextIO | Path, guard: Guard = nullcontext) -> None:
     """Write texts to a stream and flush it, or to a file that is published when it is complete."""
     if isinstance(target, Path):
-        with published(target) as file:
+        with published(target, guard) as file:
             for text in texts:
                 file.write(text.encode())
         return

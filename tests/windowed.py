@@ -9,7 +9,12 @@ from typing import Any
 Json = dict[str, Any]
 
 URN = "extension:substrait_agg:functions_windows"
-SHORT = {"precisionTimestamp": "pts", "precisionTimestampTz": "ptstz"}
+SHORT = {
+    "precisionTimestamp": "pts",
+    "precisionTimestampTz": "ptstz",
+    "timestamp": "ts",
+    "timestampTz": "tstz",
+}
 NULLABLE = "NULLABILITY_NULLABLE"
 
 

@@ -267,9 +267,8 @@ def rescale(directory: str, partitions: int, format: str) -> None:
     if format == "json":
         _json({"partitions": partitions or None, "before": before})
         return
-    words: dict[int | None, str] = {None: "one per core"}
-    after = words.get(partitions or None, str(partitions))
-    click.echo(f"partitions of the next runs: {after} (before: {words.get(before, str(before))})")
+    after, earlier = (str(number or "one per core") for number in (partitions, before))
+    click.echo(f"partitions of the next runs: {after} (before: {earlier})")
 
 
 @state.command(

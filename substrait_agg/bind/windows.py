@@ -41,6 +41,9 @@ from substrait_agg.plan.types import Type
 DURATION = Type("interval_day", nullable=False, params=(6,))
 """Type of the constants behind the time: a bound call has them as (days, microseconds)."""
 
+BY_ARRIVAL = frozenset({"first", "last"})
+"""Kinds of measures that go by the arrival of rows."""
+
 MOST_DAYS = 3_652_500
 """Longest duration, ten thousand years: with it no time that a column can hold leaves 64 bits."""
 
@@ -161,6 +164,9 @@ def settle_windows(
             source, call = moved
             keys = (*keys[:ordinal], call, *keys[ordinal + 1 :])
     _check_keys(node, keys, context)
+    if any(_function(key) == "session" for key in keys):
+        for measure in (m for m in measures if m is not None and m.kind in BY_ARRIVAL):
+            context.report("SESSION_ARRIVAL", measure.path, name=measure.name)
     return source, keys
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -13,6 +14,7 @@ from substrait_agg.changes.outputs import OutputSpec, open_output
 from substrait_agg.changes.posts import Post, Readable
 from substrait_agg.changes.sinks import Callback, Place, Sink
 from substrait_agg.changes.targets import SparkTarget
+from substrait_agg.commit.fence import OPEN, Fence
 from substrait_agg.metrics.progress import SinkProgress
 
 
@@ -31,6 +33,7 @@ class Delivery:
         stdout: the stream for outputs without a location.
         frame: makes a Spark DataFrame of a table, for sinks that need one.
         writer: opens outputs that Spark writes.
+        fence: tells whether this run still owns the checkpoint.
 
     Raises:
         UsageError: an output is not known, or holds something else.
@@ -47,19 +50,21 @@ class Delivery:
         stdout: TextIO | None = None,
         frame: Callable[[Any], Any] | None = None,
         writer: Callable[[SparkTarget, Place], Sink] | None = None,
+        fence: Fence = OPEN,
     ) -> None:
-        self.place = Place(Path(checkpoint), stdout or sys.stdout, frame, writer)
-        sinks = [open_output(output, self.place) for output in outputs]
-        if on_changes is not None:
-            record = Record(self.place.checkpoint / "outputs" / "on-changes.json", "on_changes")
-            sinks.append(("on_changes", Callback(on_changes, record, since)))
-        seen: Counter[str] = Counter()
-        posts = []
-        for name, sink in sinks:
-            seen[name] += 1
-            number = f"#{seen[name]}" if seen[name] > 1 else ""
-            posts.append(Post(sink, f"{name}{number}", since))
-        self.posts = tuple(posts)
+        self.place = Place(Path(checkpoint), stdout or sys.stdout, frame, writer, fence)
+        with ExitStack() as opened:
+            sinks: list[tuple[str, Sink]] = []
+            for output in outputs:
+                name, sink = open_output(output, self.place)
+                opened.callback(sink.close)
+                sinks.append((name, sink))
+            if on_changes is not None:
+                path = self.place.checkpoint / "outputs" / "on-changes.json"
+                record = Record(path, "on_changes", fence)
+                sinks.append(("on_changes", Callback(on_changes, record, since)))
+            self.posts = _posts(sinks, since, fence)
+            opened.pop_all()
 
     def deliver(self, view: Readable, *, show: bool = False, progress: Any = None) -> None:
         """Deliver every version of `view` that a sink has not had.
@@ -86,3 +91,13 @@ class Delivery:
         """Let go of the files of all sinks."""
         for post in self.posts:
             post.sink.close()
+
+
+def _posts(sinks: Iterable[tuple[str, Sink]], since: int | None, fence: Fence) -> tuple[Post, ...]:
+    seen: Counter[str] = Counter()
+    posts = []
+    for name, sink in sinks:
+        seen[name] += 1
+        number = f"#{seen[name]}" if seen[name] > 1 else ""
+        posts.append(Post(sink, f"{name}{number}", since, fence))
+    return tuple(posts)

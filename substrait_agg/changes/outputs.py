@@ -42,6 +42,10 @@ class OutputSpec:
         return self.kind if self.location is None else f"{self.kind}={self.location}"
 
 
+def _record(spec: OutputSpec, location: Path, place: Place) -> Record:
+    return Record.of(place.checkpoint, spec.kind, location, place.fence)
+
+
 def _nothing(_spec: OutputSpec, _place: Place) -> None:
     """No check."""
 
@@ -56,7 +60,7 @@ class OutputKind:
 
 
 def _batch_text(spec: OutputSpec, place: Place) -> Sink:
-    return BatchText(VIEW_ENCODERS[spec.kind], spec.location or place.stdout)
+    return BatchText(VIEW_ENCODERS[spec.kind], spec.location or place.stdout, place.fence.held)
 
 
 def _live_text(spec: OutputSpec, place: Place) -> Sink:
@@ -65,7 +69,7 @@ def _live_text(spec: OutputSpec, place: Place) -> Sink:
         from substrait_agg.changes.screen import FRAMES, Screen
 
         return Screen(place.stdout, FRAMES[spec.kind])
-    return LiveText(VIEW_ENCODERS[spec.kind], spec.location or place.stdout)
+    return LiveText(VIEW_ENCODERS[spec.kind], spec.location or place.stdout, place.fence.held)
 
 
 def can_draw(stream: TextIO) -> bool:
@@ -82,14 +86,14 @@ def _stream_text(spec: OutputSpec, place: Place) -> Sink:
     if _is_device(spec.location):
         # It takes the lines as they come; it has no end to cut off.
         return StreamText(encode, spec.location.open("w"), owned=True)
-    return AppendText(encode, spec.location, Record.of(place.checkpoint, spec.kind, spec.location))
+    return AppendText(encode, spec.location, _record(spec, spec.location, place))
 
 
 def _check_stream_text(spec: OutputSpec, place: Place) -> None:
     _check_text(spec, place)
     if spec.location is None or _is_device(spec.location):
         return
-    AppendText.check(spec.location, Record.of(place.checkpoint, spec.kind, spec.location))
+    AppendText.check(spec.location, _record(spec, spec.location, place))
 
 
 def _is_device(path: Path) -> bool:
@@ -98,7 +102,7 @@ def _is_device(path: Path) -> bool:
 
 def _check_changes_parquet(spec: OutputSpec, place: Place) -> None:
     folder = _folder(spec)
-    ChangesParquet.check(folder, Record.of(place.checkpoint, spec.kind, folder))
+    ChangesParquet.check(folder, _record(spec, folder, place))
 
 
 def _check_text(spec: OutputSpec, _place: Place) -> None:
@@ -110,21 +114,21 @@ def _check_text(spec: OutputSpec, _place: Place) -> None:
 
 def _changes_parquet(spec: OutputSpec, place: Place) -> Sink:
     folder = _folder(spec)
-    return ChangesParquet(folder, Record.of(place.checkpoint, spec.kind, folder))
+    return ChangesParquet(folder, _record(spec, folder, place))
 
 
 def _check_late_parquet(spec: OutputSpec, place: Place) -> None:
     folder = _folder(spec)
-    LateParquet.check(folder, Record.of(place.checkpoint, spec.kind, folder))
+    LateParquet.check(folder, _record(spec, folder, place))
 
 
 def _late_parquet(spec: OutputSpec, place: Place) -> Sink:
     folder = _folder(spec)
-    return LateParquet(folder, Record.of(place.checkpoint, spec.kind, folder))
+    return LateParquet(folder, _record(spec, folder, place))
 
 
-def _view_parquet(spec: OutputSpec, _place: Place) -> Sink:
-    return ViewParquet(_folder(spec))
+def _view_parquet(spec: OutputSpec, place: Place) -> Sink:
+    return ViewParquet(_folder(spec), place.fence)
 
 
 def _spark(spec: OutputSpec, place: Place) -> Sink:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from substrait_agg.changes.sinks import Sink
-from substrait_agg.errors import StateRefused, UsageError
+from substrait_agg.commit.fence import OPEN, Fence
+from substrait_agg.errors import CommitConflict, StateRefused, UsageError
 from substrait_agg.metrics.progress import SinkProgress
 
 MOST_SHOWN = 5
@@ -49,15 +50,18 @@ class Post:
         name: what it is called in messages and metrics.
         since: the version that the checkpoint had when the run began, None for a new one: a sink that keeps no position
             starts after it.
+        fence: tells whether this run still owns the checkpoint.
     """
 
-    def __init__(self, sink: Sink, name: str, since: int | None) -> None:
+    def __init__(self, sink: Sink, name: str, since: int | None, fence: Fence = OPEN) -> None:
         self.sink = sink
+        self._fence = fence
         self.name = name
         self.error: Exception | None = None
         self._position = sink.position if sink.keeps_position else since
         self._shown = -1 if since is None else since
         self._begun = False
+        self._follows = False
         self._streak = 0
         self._retry_at = 0.0
         self._delivered = self._failures = 0
@@ -65,7 +69,9 @@ class Post:
 
     @property
     def version(self) -> int:
-        """The last version that it has had, -1 before the first."""
+        """The last version that it has had, or was shown where it follows the view; -1 before the first."""
+        if self._follows:
+            return self._shown
         return -1 if self._position is None else self._position
 
     @property
@@ -94,11 +100,12 @@ class Post:
 
         Raises:
             BrokenPipeError: nobody reads the output any more.
+            CommitConflict: another run has taken over, and the output is its.
         """
         began = time.monotonic()
         try:
             work()
-        except BrokenPipeError:
+        except (BrokenPipeError, CommitConflict):
             raise
         except Exception as error:  # noqa: BLE001 - whatever a sink raises, the others go on
             self.error = error
@@ -129,9 +136,14 @@ class Post:
             progress: how far the run is, for sinks that tell it.
             stopping: asked between versions whether to stop.
         """
+        shown = self.sink.takes_view and (
+            self.sink.live or (show and self.sink.shows_every_version)
+        )
+        self._follows = shown and not self.sink.takes_changes
         for version in view.versions():
             if self._position is not None and version <= self._position:
                 continue
+            self._fence.check()
             if self.sink.takes_changes:
                 self.sink.deliver(view.changes(since=self._position, until=version), version)
             if self.sink.takes_late:
@@ -140,7 +152,7 @@ class Post:
             self._delivered += 1
             if stopping():
                 return
-        if self.sink.takes_view and (self.sink.live or (show and self.sink.shows_every_version)):
+        if shown:
             self._show(view, progress)
 
     def finish(
@@ -149,7 +161,10 @@ class Post:
         """Deliver what is left, then hand over the view."""
         self.catch_up(view, progress=progress, stopping=stopping)
         if self.sink.takes_view and not stopping():
-            self.sink.finish(view.to_arrow(), view.version)
+            self._fence.check()
+            version = view.version
+            self.sink.finish(view.to_arrow(version), version)
+            self._shown = max(self._shown, version)
 
     def close(self) -> None:
         """Let go of the sink's files; what that fails with is kept, unless something else went wrong before.
@@ -184,8 +199,10 @@ class Post:
             table = view.to_arrow(version)
         except StateRefused:
             # Its state was swept meanwhile; a newer version shows it all.
+            self._fence.check()
             if version == newest == view.version:
                 raise
         else:
+            self._fence.check()
             self.sink.finish(table, version)
         self._shown = version

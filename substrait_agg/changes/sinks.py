@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
-from io import FileIO
 from pathlib import Path
 from typing import Any, TextIO
 from urllib.parse import quote
@@ -16,8 +16,10 @@ from substrait_agg.changes.encode import change_lines, csv_lines, table_lines
 from substrait_agg.changes.event_lines import debezium_lines
 from substrait_agg.changes.files import Record
 from substrait_agg.changes.targets import SparkTarget
+from substrait_agg.commit.fence import OPEN, Fence
+from substrait_agg.disk import disk
 from substrait_agg.errors import StateRefused, UsageError
-from substrait_agg.published import published, sync_folder, write_text
+from substrait_agg.published import Guard, published, sync_folder, write_text
 
 Table = Any
 """A `pyarrow.Table`; one of changes is as `View.changes` returns it: retractions before insertions."""
@@ -40,12 +42,14 @@ class Place:
         stdout: the stream called stdout.
         frame: makes a Spark DataFrame of a table, None where there is no Spark.
         writer: opens an output that Spark writes.
+        fence: tells whether this run still owns the checkpoint.
     """
 
     checkpoint: Path
     stdout: TextIO
     frame: Callable[[Table], Any] | None = None
     writer: Callable[[SparkTarget, Place], Sink] | None = None
+    fence: Fence = OPEN
 
 
 class Sink:
@@ -124,11 +128,10 @@ class Callback(Sink):
         self, call: Callable[[Table, int], None], record: Record, since: int | None
     ) -> None:
         known = record.read()
-        if known is None:
-            record.write(since)
         self._call = call
         self._record = record
         self._position = known[0] if known else since
+        record.take_over(self._position)
 
     @property
     def position(self) -> int | None:
@@ -147,14 +150,15 @@ class BatchText(Sink):
 
     takes_view = True
 
-    def __init__(self, encode: Encoder, target: TextIO | Path) -> None:
+    def __init__(self, encode: Encoder, target: TextIO | Path, guard: Guard = nullcontext) -> None:
         self._encode = encode
         self._target = target
+        self._guard = guard
         self.stream = None if isinstance(target, Path) else target
 
     def finish(self, view: Table, version: int) -> None:
         """Write the view."""
-        write_text(self._encode(view), self._target)
+        write_text(self._encode(view), self._target, self._guard)
 
 
 class LiveText(Sink):
@@ -165,9 +169,10 @@ class LiveText(Sink):
     live = True
     each_version = True
 
-    def __init__(self, encode: Encoder, target: TextIO | Path) -> None:
+    def __init__(self, encode: Encoder, target: TextIO | Path, guard: Guard = nullcontext) -> None:
         self._encode = encode
         self._target = target
+        self._guard = guard
         self.stream = None if isinstance(target, Path) else target
         self._shown: int | None = None
 
@@ -177,7 +182,7 @@ class LiveText(Sink):
             return
         if self._shown is not None and not isinstance(self._target, Path):
             self._target.write("\n")
-        write_text(self._encode(view), self._target)
+        write_text(self._encode(view), self._target, self._guard)
         self._shown = version
 
 
@@ -205,8 +210,9 @@ class StreamText(Sink):
 class AppendText(Sink):
     """Changes as lines of text at the end of a file, every version exactly once.
 
-    The record holds the size of the file after the last version that is surely in it; what a killed run or a failed attempt
-    left behind that point is cut off and written again.
+    The record holds the size of the file after the last version that is surely in it; what a killed run left behind that
+    point is cut off when the next one begins. A version is written at its place and never at the end that happens to be
+    there: whoever writes it, again after a failure or late after a sleep, writes the same bytes to the same place.
     """
 
     takes_changes = True
@@ -216,15 +222,17 @@ class AppendText(Sink):
         known = self.check(path, record)
         self._encode = encode
         self._record = record
-        self._position, end = known or (None, 0)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if known is None:
-            record.write(None)
-        # What a full disk did not take must not wait in a buffer for the next attempt.
-        self._file = path.open("ab", buffering=0)
-        self._end = end
-        self._file.truncate(end)
-        sync_folder(path.parent)
+        self._position, self._end = known or (None, 0)
+        self._path = path
+        disk().make(path.parent)
+        record.take_over(self._position, self._end)
+        self._file: int | None = disk().open(path)
+        try:
+            self._cut(self._end)
+            sync_folder(path.parent)
+        except BaseException:
+            self.close()
+            raise
 
     @staticmethod
     def check(path: Path, record: Record) -> tuple[int | None, int] | None:
@@ -235,7 +243,7 @@ class AppendText(Sink):
             StateRefused: OUTPUT_DAMAGED, OUTPUT_RECORD_DAMAGED.
         """
         known = record.read()
-        size = path.stat().st_size if path.exists() else 0
+        size = disk().size(path) if disk().exists(path) else 0
         if known is None and size:
             raise _taken(path)
         if known is not None and size < known[1]:
@@ -249,25 +257,28 @@ class AppendText(Sink):
 
     def deliver(self, changes: Table, version: int) -> None:
         """Append the changes durably, then move the record."""
-        self._file.truncate(self._end)
-        size = 0
+        if self._file is None:
+            raise TypeError("the output is closed")
+        end = self._end
         for piece in _pieces(self._encode(changes)):
-            _write_all(self._file, piece)
-            size += len(piece)
-        os.fsync(self._file.fileno())
-        self._record.write(version, self._end + size)
-        self._end += size
+            disk().write(self._file, piece, end)
+            end += len(piece)
+        self._cut(end)
+        disk().flush(self._file)
+        self._record.write(version, end)
+        self._end = end
+
+    def _cut(self, end: int) -> None:
+        """Cut off what a failed attempt left behind the end; a newer run may have written on there, and then says so."""
+        if self._file is not None and disk().size(self._path) > end:
+            with self._record.fence.held():
+                disk().cut(self._file, end)
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
-
-
-def _write_all(file: FileIO, content: bytes) -> None:
-    # Without a buffer, a write may take less than it is given.
-    written = 0
-    while written < len(content):
-        written += file.write(content[written:])
+        if self._file is not None:
+            os.close(self._file)
+        self._file = None
 
 
 def _pieces(texts: Iterator[str]) -> Iterator[bytes]:
@@ -291,15 +302,12 @@ class ChangesParquet(Sink):
 
     def __init__(self, folder: Path, record: Record) -> None:
         known = self.check(folder, record)
-        if known is None:
-            record.write(None)
-        folder.mkdir(parents=True, exist_ok=True)
-        # What a kill left of a file that was being written.
-        for draft in folder.glob(".changes-*.tmp"):
-            draft.unlink(missing_ok=True)
         self._folder = folder
         self._record = record
         self._position = known[0] if known else None
+        record.take_over(self._position)
+        disk().make(folder)
+        _remove_drafts(folder, ".changes-", record.fence)
 
     @staticmethod
     def check(folder: Path, record: Record) -> tuple[int | None, int] | None:
@@ -310,7 +318,7 @@ class ChangesParquet(Sink):
             StateRefused: OUTPUT_RECORD_DAMAGED.
         """
         known = record.read()
-        if known is None and any(folder.glob("changes-*.parquet")):
+        if known is None and _holds(folder, "changes-"):
             raise _taken(folder)
         return known
 
@@ -322,7 +330,7 @@ class ChangesParquet(Sink):
     def deliver(self, changes: Table, version: int) -> None:
         """Publish the file of `version`, unless a killed run has already done so, then move the record."""
         path = self._folder / f"changes-{version:020d}.parquet"
-        if changes.num_rows and not path.exists():
+        if changes.num_rows and not disk().exists(path):
             write_parquet(changes, path, version)
         self._record.write(version)
 
@@ -335,14 +343,13 @@ class LateParquet(Sink):
 
     def __init__(self, folder: Path, record: Record) -> None:
         known = self.check(folder, record)
-        if known is None:
-            record.write(None)
-        folder.mkdir(parents=True, exist_ok=True)
-        for draft in folder.glob("*/.late-*.tmp"):
-            draft.unlink(missing_ok=True)
         self._folder = folder
         self._record = record
         self._position = known[0] if known else None
+        record.take_over(self._position)
+        disk().make(folder)
+        for table in disk().names(folder, folders=True):
+            _remove_drafts(folder / table, ".late-", record.fence)
 
     @staticmethod
     def check(folder: Path, record: Record) -> tuple[int | None, int] | None:
@@ -353,7 +360,8 @@ class LateParquet(Sink):
             StateRefused: OUTPUT_RECORD_DAMAGED.
         """
         known = record.read()
-        if known is None and any(folder.glob("*/late-*.parquet")):
+        tables = disk().names(folder, folders=True)
+        if known is None and any(_holds(folder / table, "late-") for table in tables):
             raise _taken(folder)
         return known
 
@@ -366,11 +374,23 @@ class LateParquet(Sink):
         """Publish the files of `version`, but for those that a killed run has already published."""
         for table, rows in late.items():
             folder = self._folder / _folder_name(table)
-            folder.mkdir(exist_ok=True)
+            disk().make(folder)
             path = folder / f"late-{version:020d}.parquet"
-            if not path.exists():
+            if not disk().exists(path):
                 write_parquet(rows, path, version)
         self._record.write(version)
+
+
+def _holds(folder: Path, prefix: str) -> bool:
+    return any(n.startswith(prefix) and n.endswith(".parquet") for n in disk().names(folder))
+
+
+def _remove_drafts(folder: Path, prefix: str, fence: Fence) -> None:
+    """Remove what a kill left of files that were being written."""
+    with fence.held():
+        for name in disk().names(folder):
+            if name.startswith(prefix) and name.endswith(".tmp"):
+                disk().remove(folder / name)
 
 
 def _folder_name(table: str) -> str:
@@ -385,21 +405,23 @@ class ViewParquet(Sink):
     takes_view = True
     shows_every_version = True
 
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, folder: Path, fence: Fence = OPEN) -> None:
+        disk().make(folder)
+        _remove_drafts(folder, ".view.", fence)
         self._path = folder / "view.parquet"
+        self._guard = fence.held
 
     def finish(self, view: Table, version: int) -> None:
         """Replace the file."""
-        write_parquet(view, self._path, version)
+        write_parquet(view, self._path, version, self._guard)
 
 
 # --- writing -------------------------------------------------------------------------------------
 
 
-def write_parquet(table: Table, path: Path, version: int) -> None:
+def write_parquet(table: Table, path: Path, version: int, guard: Guard = nullcontext) -> None:
     """Publish a table as a Parquet file that names its version in the schema's metadata."""
-    with published(path) as file:
+    with published(path, guard) as file:
         write_parquet_to(table, file, version)
 
 

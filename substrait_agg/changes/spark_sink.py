@@ -37,13 +37,19 @@ class SparkSink(Sink):
         """Take what makes DataFrames, and read how far an earlier run got."""
         digest = hashlib.sha256(f"spark {self._identity}".encode()).hexdigest()[:16]
         self._record = Record(
-            place.checkpoint / "outputs" / f"{digest}.json", f"spark={self._identity}"
+            place.checkpoint / "outputs" / f"{digest}.json", f"spark={self._identity}", place.fence
         )
         known = self._record.read()
-        if known is None:
-            self._record.write(None)
         self._position = known[0] if known else None
+        self._record.take_over(self._position)
         self._frame = place.frame
+
+    @property
+    def record(self) -> Record:
+        """Where the position is kept; known once the sink has begun."""
+        if self._record is None:
+            raise TypeError("the sink has not begun")
+        return self._record
 
     @property
     def position(self) -> int | None:
@@ -52,11 +58,11 @@ class SparkSink(Sink):
 
     def deliver(self, changes: Any, version: int) -> None:
         """Call with the changes of a version, if it has some."""
-        if self._frame is None or self._record is None:
-            raise TypeError("the sink has not begun")
+        if self._frame is None:
+            raise TypeError("the sink has nothing to make DataFrames with")
         if changes.num_rows:
             self._take(self._frame, changes, version)
-        self._record.write(version)
+        self.record.write(version)
 
     def _take(self, frame: Callable[[Any], Any], changes: Any, version: int) -> None:
         self._write(frame(changes), version)

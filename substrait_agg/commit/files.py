@@ -1,22 +1,32 @@
-"""The one place that touches the file system for a checkpoint: create, map, publish, list, delete."""
+"""The files of a checkpoint folder by name: create, map, publish, list, delete."""
 
 from __future__ import annotations
 
-import os
 import re
 import uuid
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 import pyarrow as pa
 
+from substrait_agg.disk import disk
 from substrait_agg.errors import StateRefused
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 _CHUNK = 1 << 24
 PRIVATE = 0o700
+DRAFT = "draft-"
+
+
+class OutcomeUnknown(Exception):
+    """A publication failed in a way that does not tell whether it happened; `there` where the name is known to be."""
+
+    def __init__(self, name: str, error: OSError, *, there: bool) -> None:
+        super().__init__(f"{name}: {error}")
+        self.there = there
 
 
 class LocalFiles:
@@ -34,8 +44,9 @@ class LocalFiles:
         return str(self._folder)
 
     def make(self) -> None:
-        """Create the folder, readable by its owner only, if it is not there."""
-        self._folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
+        """Create the folder, readable by its owner only, if it is not there; its name is durable."""
+        disk().make(self._folder, PRIVATE)
+        disk().sync(self._folder.parent)
 
     def path(self, name: str) -> Path:
         """The path of a file; names come from snapshots, so anything but a plain file name is refused."""
@@ -50,19 +61,20 @@ class LocalFiles:
 
     @contextmanager
     def create(self, name: str) -> Iterator[pa.NativeFile]:
-        """A new file to write; flushed to disk when the context ends without an exception."""
-        path = self.path(name)
-        with pa.OSFile(str(path), "wb") as sink:
+        """A new file to write; flushed to disk when the context ends without an exception.
+
+        Its name in the folder is durable after `sync` only, which the commit calls once for all files.
+        """
+        with disk().create(self.path(name), _to_write) as sink:
             yield sink
-        _sync(path)
 
     def map(self, name: str) -> pa.NativeFile:
         """The file, memory mapped."""
-        return pa.memory_map(str(self.path(name)), "r")
+        return disk().map(self.path(name), _mapped)
 
     def read(self, name: str) -> bytes:
         """All bytes of a file."""
-        return self.path(name).read_bytes()
+        return disk().read(self.path(name))
 
     def checksum(self, name: str) -> tuple[int, int]:
         """Size in bytes and CRC-32 of a file."""
@@ -76,60 +88,94 @@ class LocalFiles:
     def publish(self, name: str, content: bytes) -> bool:
         """Create `name` with `content` all at once, only if it does not exist; False when it does.
 
-        The content is complete on disk before the name appears: a link either is there or is not.
+        The content is complete on disk before the name appears: a link either is there or is not. Where linking fails,
+        what is there is read: the same content is ours, because no two attempts write the same. So content has to hold
+        something that only this attempt has. Nothing is ever taken back.
+
+        Raises:
+            OSError: nothing was published.
+            OutcomeUnknown: it may have been, or is not durable.
         """
-        target = self.path(name)
-        draft = self._folder / f"draft-{uuid.uuid4().hex}"
+        draft = self._folder / f"{DRAFT}{uuid.uuid4().hex}"
         try:
-            with draft.open("xb") as sink:
+            with disk().create(draft, _new) as sink:
                 sink.write(content)
-                sink.flush()
-                os.fsync(sink.fileno())
-            try:
-                os.link(draft, target)
-            except FileExistsError:
+            if not self._linked(draft, name, content):
                 return False
         finally:
-            draft.unlink(missing_ok=True)
-        _sync(self._folder)
+            # A draft that stays harms nobody and is swept.
+            with suppress(OSError):
+                disk().remove(draft)
+        try:
+            self.sync()
+        except OSError as error:
+            raise OutcomeUnknown(name, error, there=True) from error
         return True
 
     def replace(self, name: str, content: bytes) -> None:
         """Write `name` anew as a whole: readers find the old content or the new one."""
-        draft = self._folder / f"draft-{uuid.uuid4().hex}"
+        draft = self._folder / f"{DRAFT}{uuid.uuid4().hex}"
         try:
-            with draft.open("xb") as sink:
+            with disk().create(draft, _new) as sink:
                 sink.write(content)
-                sink.flush()
-                os.fsync(sink.fileno())
-            draft.replace(self.path(name))
+            disk().replace(draft, self.path(name))
         finally:
-            draft.unlink(missing_ok=True)
-        _sync(self._folder)
+            with suppress(OSError):
+                disk().remove(draft)
+        self.sync()
 
-    def size(self, name: str) -> int:
-        """Bytes of a file."""
-        return self.path(name).stat().st_size
+    def _linked(self, draft: Path, name: str, content: bytes) -> bool:
+        try:
+            disk().link(draft, self.path(name))
+        except OSError as error:
+            # Also a FileExistsError may be told of our own link: a network file system sends a request twice.
+            return self._is_there(name, content, error)
+        return True
+
+    def _is_there(self, name: str, content: bytes, error: OSError) -> bool:
+        try:
+            return self.read(name) == content
+        except FileNotFoundError:
+            raise error from None
+        except OSError as unread:
+            raise OutcomeUnknown(name, unread, there=False) from error
+
+    def sync(self) -> None:
+        """Make the names of all files durable."""
+        disk().sync(self._folder)
 
     def names(self) -> list[str]:
         """Names of all files, sorted; empty when the folder is not there."""
-        try:
-            return sorted(entry.name for entry in os.scandir(self._folder) if entry.is_file())
-        except FileNotFoundError:
-            return []
+        return disk().names(self._folder)
 
     def exists(self, name: str) -> bool:
         """Whether a file of this name is there."""
-        return self.path(name).exists()
+        return disk().exists(self.path(name))
+
+    def size(self, name: str) -> int:
+        """Size of a file in bytes.
+
+        Raises:
+            FileNotFoundError: there is none.
+        """
+        return disk().size(self.path(name))
 
     def delete(self, name: str) -> None:
         """Remove a file if it is there."""
-        self.path(name).unlink(missing_ok=True)
+        disk().remove(self.path(name))
+
+    def lock(self, name: str, patience: float) -> AbstractContextManager[bool]:
+        """Whether nobody else is in such a block with this file, after `patience` seconds at most."""
+        return disk().locked(self.path(name), patience)
 
 
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _to_write(path: Path) -> pa.NativeFile:
+    return pa.OSFile(str(path), "wb")
+
+
+def _mapped(path: Path) -> pa.NativeFile:
+    return pa.memory_map(str(path), "r")
+
+
+def _new(path: Path) -> IO[bytes]:
+    return path.open("xb")

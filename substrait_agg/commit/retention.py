@@ -119,16 +119,25 @@ def _made(checkpoint: Checkpoint, version: int) -> datetime:
     return made if made.tzinfo else made.replace(tzinfo=UTC)
 
 
-def sweep(checkpoint: Checkpoint, newest: Snapshot, retention: Retention = DEFAULT) -> None:
+def sweep(
+    checkpoint: Checkpoint,
+    newest: Snapshot,
+    retention: Retention = DEFAULT,
+    *,
+    whole: bool = False,
+) -> None:
     """Expire versions, then delete what no kept version names.
 
-    Files of versions after the newest are left alone: somebody may be making it.
+    Files of versions after the newest are left alone: somebody may be making it. With `whole`, those of versions that have been
+    swept are looked at again: what a run that is no more wrote late.
 
     Raises:
         StateRefused: STATE_DAMAGED.
     """
     before = checkpoint.kept()
     kept = expire(checkpoint, newest, retention)
+    if whole:
+        before, kept = replace(before, swept=-1), replace(kept, swept=-1)
     if kept.state_from == before.state_from and before.swept >= newest.version:
         return
     checkpoint.keep(replace(kept, swept=newest.version))

@@ -74,6 +74,7 @@ class Snapshot:
         sources: how far each source with a watermark is, in the order of the plan document.
         idle: groups whose newest event time is not after this have been forgotten; None: none have.
         late: files of the rows that were late in this version, where they are kept.
+        attempt: what only this attempt to commit the version has; empty before that.
     """
 
     version: int
@@ -88,6 +89,7 @@ class Snapshot:
     sources: tuple[SourceTime, ...] = ()
     idle: int | None = None
     late: tuple[LateFile, ...] = ()
+    attempt: str = ""
 
     def to_bytes(self) -> bytes:
         """JSON with a checksum over its content."""

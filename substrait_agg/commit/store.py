@@ -1,17 +1,21 @@
 """A checkpoint folder: its plan document, its versions, publishing the next one, sweeping what no version names.
 
 Layout: ``plan.json`` (what is computed), ``snapshots/<version>.json`` (the commits), ``state/`` (runs), ``changes/`` (change
-files), ``spark/`` (Spark's own offsets and commits).
+files), ``spark/`` (Spark's own offsets and commits), ``outputs/`` (how far each output got), ``owners/`` (which run goes on).
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.fence import OPEN, Fence, claim
+from substrait_agg.commit.files import DRAFT, LocalFiles
+from substrait_agg.commit.publishing import committed_by_another, settle, sweep_drafts, writing
 from substrait_agg.commit.retention import (
     DEFAULT,
     KEEP_VERSIONS,
@@ -30,7 +34,9 @@ from substrait_agg.commit.snapshot import (
     parse_snapshot,
     snapshot_name,
 )
+from substrait_agg.disk import disk
 from substrait_agg.errors import CommitConflict, StateRefused
+from substrait_agg.notices import notice
 
 __all__ = [
     "KEEP_VERSIONS",
@@ -131,6 +137,8 @@ class Checkpoint:
         self._snapshots = LocalFiles(self.folder / "snapshots")
         self.state = LocalFiles(self.folder / "state")
         self.changes = LocalFiles(self.folder / "changes")
+        self._owners = LocalFiles(self.folder / "owners")
+        self.fence: Fence = OPEN
 
     @property
     def root(self) -> LocalFiles:
@@ -161,7 +169,8 @@ class Checkpoint:
             return
         if self.folder.exists() and not self.folder.is_dir():
             raise self._not_a_checkpoint("this is not a folder")
-        if self.folder.is_dir() and any(self.folder.iterdir()):
+        names = disk().names(self.folder, folders=True)
+        if not all(name.startswith(DRAFT) for name in names):
             raise self._not_a_checkpoint("this folder is not empty and holds no checkpoint")
 
     def check_runnable(self) -> None:
@@ -186,11 +195,25 @@ class Checkpoint:
                 when the folder was made for something else.
         """
         self.check_usable()
-        for files in (self._root, self._snapshots, self.state, self.changes):
-            files.make()
         body = {"format": FORMAT, "plan": _as_json(document)}
-        if not self._root.publish(PLAN, json.dumps(body, indent=1).encode()):
-            self._check_same(document)
+        with writing(self.folder, "the checkpoint"):
+            # The document comes first: a folder with anything else and without it is not ours.
+            self._root.make()
+            if not self.exists():
+                self._root.publish(PLAN, json.dumps(body, indent=1).encode())
+            for files in (self._snapshots, self.state, self.changes, self._owners):
+                files.make()
+        self._check_same(document)
+
+    def claim(self) -> None:
+        """Take the checkpoint over from whoever has claimed it before: that run stops with a conflict and harms nothing.
+
+        Raises:
+            CommitConflict: CHECKPOINT_BUSY.
+            RunFailed: CHECKPOINT_NOT_WRITTEN.
+        """
+        with writing(self.folder, "its claim"):
+            self.fence = claim(self._owners)
 
     def check(self, document: PlanDocument) -> None:
         """As `create`, without writing anything."""
@@ -302,21 +325,62 @@ class Checkpoint:
         """Commit: before this returns nothing has happened, afterwards everything has.
 
         Raises:
-            CommitConflict: another driver published this version.
+            CommitConflict: another driver published this version, or has taken over.
+            RunFailed: STATE_NOT_SHARED, CHECKPOINT_NOT_WRITTEN: nothing was committed. COMMIT_UNKNOWN: the next run finds out.
         """
-        content = snapshot.to_bytes()
-        if self._snapshots.publish(snapshot_name(snapshot.version), content):
-            return
-        raise CommitConflict(
-            "COMMIT_CONFLICT",
-            f"version {snapshot.version} of this checkpoint was committed by another run",
-            help="let one run at a time use a checkpoint; this one has stopped and changed nothing",
-            path=str(self.folder),
-        )
+        # What tells this attempt from every other, should its outcome have to be found out.
+        content = replace(snapshot, attempt=uuid.uuid4().hex).to_bytes()
+        self.fence.check()
+        with writing(self.folder, f"version {snapshot.version}"):
+            settle(
+                self.state, (run for o in snapshot.operators for run in o.runs), snapshot.version
+            )
+            late = (late.file for late in snapshot.late)
+            settle(self.changes, (*snapshot.changes, *late), snapshot.version)
+            published = self._snapshots.publish(snapshot_name(snapshot.version), content)
+        if not published:
+            raise committed_by_another(self.folder, snapshot.version)
 
-    def sweep(self, newest: Snapshot, retention: Retention = DEFAULT) -> None:
+    def conflict(self, version: int) -> CommitConflict | None:
+        """What has to be said where making `version` failed because another run has gone on; None where none has."""
+        try:
+            self.fence.check()
+            there = self._snapshots.exists(snapshot_name(version))
+        except CommitConflict as error:
+            return error
+        except OSError:
+            return None
+        return committed_by_another(self.folder, version) if there else None
+
+    def tidy(
+        self,
+        newest: Snapshot,
+        served: Iterable[str] = (),
+        *,
+        sweep: bool,
+        whole: bool = False,
+        retention: Retention = DEFAULT,
+    ) -> None:
+        """Delete change files that have `served`, and `sweep`. What cannot be deleted stays, with a warning."""
+        try:
+            for name in served:
+                self.changes.delete(name)
+            if sweep:
+                self.sweep(newest, retention, whole=whole)
+        except OSError as error:
+            notice(
+                "CHECKPOINT_NOT_SWEPT",
+                f"files that are not needed any more could not be removed: {error}",
+                help="the run goes on; they are removed later",
+                path=str(self.folder),
+            )
+
+    def sweep(
+        self, newest: Snapshot, retention: Retention = DEFAULT, *, whole: bool = False
+    ) -> None:
         """Delete what failed attempts left behind, and state of versions that are not to be kept (`retention.sweep`)."""
-        sweep(self, newest, retention)
+        sweep(self, newest, retention, whole=whole)
+        sweep_drafts(self.fence, (self._root, self._snapshots))
 
     def kept(self) -> Kept:
         """What of old versions is still there.
@@ -375,6 +439,8 @@ def _as_json(document: PlanDocument) -> dict[str, Any]:
         "operators": document.operators,
         "early": list(document.early),
         "guarded": [[g.operator, g.tree, g.keys, g.types] for g in document.guarded],
+        "watermarks": list(document.watermarks),
+        "forget": document.forget,
         "upserts": list(document.upserts),
         "shapes": [shape.to_dict() for shape in document.shapes],
     }

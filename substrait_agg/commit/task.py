@@ -18,6 +18,7 @@ from substrait_agg.commit.buckets import Buckets
 from substrait_agg.commit.change_writer import ChangeWriter
 from substrait_agg.commit.counters import TaskCounters
 from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.passes import write_joined
 from substrait_agg.commit.ranges import sort_hash
 from substrait_agg.commit.slices import complete, seed_rows, with_key_types
 from substrait_agg.commit.snapshot import ChangeFile
@@ -59,6 +60,7 @@ class TaskPlan:
         seeds: groups that are there from the first version on: sort hash and set index (0 without grouping sets).
         closed: live runs of the closed groups in the range, newest first.
         again: whether this is the second pass of a version, over groups that its watermark has passed.
+        earlier: change files of the first pass over the range, where the view's changes are made.
         version: the version being made.
         emission: which of the touched and pending groups are emitted.
         columns: per column of a change file its operator column and its name (``c0``, ``c1``, ... of the view).
@@ -82,11 +84,15 @@ class TaskPlan:
     seeds: tuple[tuple[int, int], ...] = ()
     closed: tuple[RunFile, ...] = ()
     again: bool = False
+    earlier: tuple[ChangeFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What a task did; `misplaced` and `decimal_overflow` ask the driver to sum this batch again, more carefully."""
+    """What a task did; `misplaced` and `decimal_overflow` ask the driver to sum this batch again, more carefully.
+
+    Where `joined`, the change files hold those of the first pass over the range as well.
+    """
 
     low: int
     high: int
@@ -98,6 +104,7 @@ class TaskResult:
     decimal_overflow: bool = False
     trees: tuple[tuple[RunFile, ...], ...] = ()
     closed: tuple[RunFile, ...] = ()
+    joined: bool = False
 
     def to_json(self) -> str:
         """As one line of JSON."""
@@ -221,7 +228,8 @@ class _Task:
             for rows in self._finished(state):
                 changes.write(self._take_up(drop_rows, rows, state))
             with self._counters.timed("write_us"):
-                change_files = changes.close()
+                own = changes.close()
+                change_files, joined = self._joined(own)
         return TaskResult(
             plan.low,
             plan.high,
@@ -231,7 +239,20 @@ class _Task:
             counters=dict(self._counters),
             trees=tuple(self._merged_tree(i, w) for i, w in enumerate(self._entries)),
             closed=self._merged(self._closed.close(), plan.closed, self._merge_closed),
+            joined=joined,
         )
+
+    def _joined(self, own: tuple[ChangeFile, ...]) -> tuple[tuple[ChangeFile, ...], bool]:
+        """The changes of both passes as one, and whether both have any."""
+        plan = self._plan
+        if not own or not plan.earlier:
+            return own, False
+        files = LocalFiles(f"{plan.checkpoint}/changes")
+        name = f"{plan.version:012d}-{plan.operator}-{uuid.uuid4().hex}.parquet"
+        together = write_joined(files, name, plan.earlier, own)
+        for file in own:
+            files.delete(file.name)
+        return together, True
 
     def _take_up(self, take: Step, slice_: pa.Table, state: State) -> pa.Table:
         """Let a step take up a slice and write what it made; returns its changes."""

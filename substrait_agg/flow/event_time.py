@@ -136,6 +136,8 @@ def _origin_columns(
         below = done[origin.operator]
         if below.latest is not None:
             return [Time() if place == below.time else None for place in range(len(below.types))]
+        if _sessions_shrink(below, done):
+            return columns
         for event in below.events:
             if event.key == SESSION_TIME:
                 # A session ends at the latest where it does now, and any row that comes may be in one.
@@ -143,6 +145,15 @@ def _origin_columns(
                 continue
             columns[event.key] = Span(None, event.grids) if event.end else Time(event.grids)
     return columns
+
+
+def _sessions_shrink(below: AggregateNode, done: Sequence[AggregateNode]) -> bool:
+    """Whether the groups of an operator are sessions that deletions cut short, so that they end before a watermark already passed.
+
+    Such a session has a start of its own, so it is no group that was closed; but what further operators group by may be.
+    """
+    read = (done[b.origin.operator] for b in below.inputs if isinstance(b.origin, OperatorOrigin))
+    return any(node.session is not None and node.weight != "one" for node in read)
 
 
 def told(expression: Expr, columns: Sequence[Told]) -> Told:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal as OneOf
 
 from substrait_agg.bind.bound import BoundMeasure, Call, Expr, SortKey
@@ -22,16 +22,24 @@ class Keyed:
         keys: ordinals of the columns of the primary key.
         order: ordinals of the columns by which the rows of a key are ordered; empty: by arrival.
         paths: fields of the envelope of change events, which are read as further columns behind those of the table.
+        partial: ordinals of the columns that an event may leave out because they did not change; behind all others a boolean
+            column is read for each.
     """
 
     keys: tuple[int, ...]
     order: tuple[int, ...] = ()
     paths: tuple[str, ...] = ()
+    partial: tuple[int, ...] = ()
 
     def behind(self, before: int, now: int) -> Keyed:
         """The same of a table of which more columns are read: `now` of them, and not `before`."""
         order = tuple(o + now - before if o >= before else o for o in self.order)
-        return Keyed(self.keys, order, self.paths)
+        return replace(self, order=order)
+
+    @property
+    def extra(self) -> int:
+        """How many columns are read behind those of the table."""
+        return len(self.paths) + len(self.partial)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +188,13 @@ class Latest:
 
     Attributes:
         values: how many arguments are columns of the row; those behind them order the rows of a key.
+        partial: which of the values a row may leave out because they did not change; as many arguments, the last, say so.
+        labels: how an error message names them.
     """
 
     values: int
+    partial: tuple[int, ...] = ()
+    labels: tuple[str, ...] = ()
 
 
 def row_wise(

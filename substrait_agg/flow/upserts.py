@@ -21,7 +21,7 @@ from substrait_agg.flow.graph import (
     ProjectStep,
     TableOrigin,
 )
-from substrait_agg.plan.types import Type
+from substrait_agg.plan.types import BOOL, Type
 
 Table = tuple[str, ...]
 
@@ -53,6 +53,10 @@ Source: https://debezium.io/documentation/reference/stable/connectors/, the `sou
 """
 
 
+LARGE = ("string", "varchar", "fixedchar", "binary", "fixedbinary")
+"""Kinds of values that an event may leave out because they did not change."""
+
+
 @dataclass(frozen=True, slots=True)
 class Upsert:
     """What a source declares whose rows are upserts.
@@ -61,11 +65,15 @@ class Upsert:
         keys: columns of the primary key.
         order: what orders the rows of one key, most important first; empty: the order in which they arrive.
         envelope: `order` names fields of the envelope of change events instead of columns.
+        partial: rows may leave large values out that did not change.
+        kept: columns that are kept of a row whether or not the plan reads them.
     """
 
     keys: tuple[str, ...]
     order: tuple[str, ...] = ()
     envelope: bool = False
+    partial: bool = False
+    kept: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         order = f"&order={','.join(self.order)}" if self.order else ""
@@ -125,13 +133,15 @@ def _origin(flow: Flow, table: Table, upsert: Upsert, reads: Sequence[TableOrigi
     order = () if upsert.envelope else _found(upsert.order, "order", types, table)
     origins = [b.origin for b in _branches(flow) if isinstance(b.origin, TableOrigin)]
     used = [name for o in origins if o.table == table for name in o.names]
-    names = tuple(dict.fromkeys((*keys, *order, *used)))
+    names = tuple(dict.fromkeys((*keys, *order, *used, *upsert.kept)))
     paths = upsert.order if upsert.envelope else ()
     place = {name: i for i, name in enumerate(names)}
     ordinals = tuple(place[name] for name in order) or tuple(
         range(len(names), len(names) + len(paths))
     )
-    keyed = Keyed(tuple(place[name] for name in keys), ordinals, paths)
+    large = (n for n in names if types[n].kind in LARGE and n not in keys)
+    partial = tuple(place[n] for n in large) if upsert.partial else ()
+    keyed = Keyed(tuple(place[name] for name in keys), ordinals, paths, partial)
     return TableOrigin(table, names, tuple(types[n] for n in names), keyed)
 
 
@@ -184,6 +194,8 @@ def _operator(id_: int, origin: TableOrigin) -> AggregateNode:
     types = (*origin.types, *(ENVELOPE_FIELDS[path] for path in keyed.paths))
     values = [i for i in range(len(origin.types)) if i not in keyed.keys]
     columns = [Column(types[i], i) for i in (*keyed.keys, *values, *keyed.order)]
+    columns += [Column(BOOL, len(types) + i) for i in range(len(keyed.partial))]
+    labels = tuple(f"column {origin.names[i]} of {'.'.join(origin.table)}" for i in keyed.partial)
     keys, rest = columns[: len(keyed.keys)], columns[len(keyed.keys) :]
     return AggregateNode(
         id=id_,
@@ -198,7 +210,7 @@ def _operator(id_: int, origin: TableOrigin) -> AggregateNode:
         weight="sign",
         multiset=False,
         path="",
-        latest=Latest(len(values)),
+        latest=Latest(len(values), tuple(values.index(i) for i in keyed.partial), labels),
     )
 
 

@@ -20,6 +20,7 @@ from substrait_agg.operator.leaving import closed_schema
 from substrait_agg.operator.names import POSITION, WEIGHT
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.operator.step import State, StepResult
+from substrait_agg.operator.unchanged import with_unchanged
 from substrait_agg.state.keys import before, encode, sort_order
 from substrait_agg.state.rows import Indices, Mask, as_mask, rows_equal, take, whole
 from substrait_agg.state.tree import Found
@@ -55,10 +56,9 @@ def latest_step(
     slice_ = slice_.combine_chunks()
     groups = gather(spec, slice_)
     latest = _latest(spec)
-    rows = newest_rows(latest, slice_, groups)
-    came = _arrived(latest, slice_, rows)
     found = state.tree.lookup(groups.hashes, groups.keys)
     old = _stored(latest, found, groups.count)
+    came = _arrived(latest, slice_, groups, old)
     known = np.zeros(groups.count, np.bool_)
     known[found.positions] = True
     counts = ~(known & _older(latest, came, old, known))
@@ -82,18 +82,15 @@ def _latest(spec: OperatorSpec) -> LatestSpec:
     return spec.latest
 
 
-def newest_rows(latest: LatestSpec, slice_: pa.Table, groups: Touched) -> Indices:
-    """Per group the row of the slice that counts: the last by order, of equal ones the last to arrive."""
+def _by_age(latest: LatestSpec, slice_: pa.Table, groups: Touched) -> Indices:
+    """The rows of a slice by group, in it by order, those that are equal in that by arrival."""
     arrival = slice_.column(POSITION).to_numpy()
     if not latest.order:
-        order = np.lexsort((arrival, groups.of_row))
-    else:
-        arrived = np.argsort(arrival, kind="stable")
-        keys = encode(_order_of(latest, slice_), latest.order).take(arrived)
-        within, _ = sort_order([groups.of_row[arrived]], keys)
-        order = arrived[within]
-    owners = groups.of_row[order]
-    return np.asarray(order[np.flatnonzero(np.diff(owners, append=-1))])
+        return np.lexsort((arrival, groups.of_row))
+    arrived = np.argsort(arrival, kind="stable")
+    keys = encode(_order_of(latest, slice_), latest.order).take(arrived)
+    within, _ = sort_order([groups.of_row[arrived]], keys)
+    return np.asarray(arrived[within])
 
 
 def _order_of(latest: LatestSpec, slice_: pa.Table) -> list[pa.Array]:
@@ -101,18 +98,14 @@ def _order_of(latest: LatestSpec, slice_: pa.Table) -> list[pa.Array]:
     return [whole(slice_, name).cast(component.type) for name, component in columns]
 
 
-def _arrived(latest: LatestSpec, slice_: pa.Table, rows: Indices) -> _Rows:
+def _arrived(latest: LatestSpec, slice_: pa.Table, groups: Touched, old: _Rows) -> _Rows:
+    """Per group the row of the slice that counts, the last; what a deletion says besides its key is of no account."""
+    order = _by_age(latest, slice_, groups)
+    ends = np.flatnonzero(np.diff(groups.of_row[order], append=-1))
+    rows = order[ends]
     there = slice_.column(WEIGHT).to_numpy()[rows] > 0
-    values = [
-        # What a deletion says of the row besides its key is of no account.
-        _where(there, column.cast(type_))
-        for type_, column in zip(
-            latest.values,
-            take([whole(slice_, f"x{i}") for i in range(len(latest.values))], rows),
-            strict=True,
-        )
-    ]
-    return _Rows(there, values, take(_order_of(latest, slice_), rows))
+    values = with_unchanged(latest, slice_, order, ends, old.there, old.values)
+    return _Rows(there, [_where(there, v) for v in values], take(_order_of(latest, slice_), rows))
 
 
 def _where(there: Mask, column: pa.Array) -> pa.Array:

@@ -43,6 +43,11 @@ class EmitPolicy:
         # Groups that are only looked at are not emitted: the first row of a group is what fires.
         return Emission(all=False, rows=1, now=now) if self.batch else emission
 
+    @property
+    def finishes(self) -> bool:
+        """Whether a group that is complete waits no longer."""
+        return self.batch or self.watermark
+
     def due(self, since: int) -> int | None:
         """The instant at which a group is emitted whose last row came at `since`; None: not without another row."""
         if self.batch:

@@ -279,9 +279,9 @@ def _latest(node: AggregateNode) -> LatestSpec | None:
     if node.latest is None:
         return None
     types = [BOOL if value is None else value.type for value, _ in node.arguments]
-    count = node.latest.values
-    order = tuple(Component(to_arrow(t)) for t in types[count:])
-    return LatestSpec(tuple(map(to_arrow, types[:count])), order)
+    count, partial = node.latest.values, node.latest.partial
+    order = tuple(Component(to_arrow(t)) for t in types[count : len(types) - len(partial)])
+    return LatestSpec(tuple(map(to_arrow, types[:count])), order, partial, node.latest.labels)
 
 
 def _computed(column: Computed) -> ComputedSpec:

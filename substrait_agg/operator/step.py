@@ -17,6 +17,7 @@ from substrait_agg.errors import RunFailed
 from substrait_agg.functions import exact
 from substrait_agg.functions.accumulators import COUNT_DIGITS, tree_counters
 from substrait_agg.operator.arrivals import Arrivals, arrivals_delta, moved_arrivals
+from substrait_agg.operator.changed import row_changes
 from substrait_agg.operator.delta import add_floats
 from substrait_agg.operator.emission import ALL, Emission, Waiting, pending_rows, waiting
 from substrait_agg.operator.finalize import GroupState, count_of
@@ -52,7 +53,7 @@ from substrait_agg.operator.trees import (
 )
 from substrait_agg.operator.values import Groups, measure_values
 from substrait_agg.state.entries import add_up
-from substrait_agg.state.rows import Indices, Mask, as_mask, equal, take
+from substrait_agg.state.rows import Mask, as_mask
 from substrait_agg.state.tree import Found, Tree
 
 Int64s = npt.NDArray[np.int64]
@@ -132,7 +133,7 @@ def step(
     return StepResult(
         _group_rows(spec, folded, shown, values),
         trees,
-        _changes(spec, groups, old, shown, values),
+        row_changes(spec, groups, old, shown, values),
         int((folded.held.touched | out.forgotten).sum()),
         pending_rows(groups, folded.held),
         closed_rows(spec, groups, out, folded.back, shown, values),
@@ -364,40 +365,3 @@ def _waited(slice_: pa.Table, groups: Touched, held: Waiting) -> Mask:
     waited = held.known.copy()
     waited[groups.of_row[as_mask(pc.is_null(slice_.column(WEIGHT).combine_chunks()))]] = True
     return waited
-
-
-def _changes(
-    spec: OperatorSpec,
-    groups: Touched,
-    old: Old,
-    shown: Int64s,
-    values: Sequence[pa.Array],
-) -> pa.Table:
-    same = (old.shown > 0) & (shown > 0)
-    for before, after in zip(old.values, values, strict=True):
-        same &= equal(before, after)
-    delta = shown - old.shown
-    if spec.multiset:
-        parts = [_emitted(spec, groups, values, delta, np.flatnonzero(delta < 0))]
-        parts.append(_emitted(spec, groups, values, delta, np.flatnonzero(delta > 0)))
-        return pa.concat_tables(parts)
-    gone = np.flatnonzero((old.shown > 0) & ~same)
-    come = np.flatnonzero((shown > 0) & ~same)
-    return pa.concat_tables(
-        [
-            _emitted(spec, groups, old.values, -old.shown, gone),
-            _emitted(spec, groups, values, shown, come),
-        ]
-    )
-
-
-def _emitted(
-    spec: OperatorSpec,
-    groups: Touched,
-    values: Sequence[pa.Array],
-    weights: Int64s,
-    rows: Indices,
-) -> pa.Table:
-    columns = [*take(groups.keys, rows), *take(values, rows), pa.array(weights[rows])]
-    schema = spec.output.append(pa.field(WEIGHT, pa.int64()))
-    return pa.Table.from_arrays(columns, schema=schema)

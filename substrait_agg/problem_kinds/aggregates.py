@@ -313,6 +313,13 @@ AGGREGATES: tuple[ProblemKind, ...] = kinds(
          "has sessions of its own. A consumer that computes them once gives wrong sessions for all other sets."),
     ),
     (
+        "SESSION_ARRIVAL", "error", "error",
+        "{name} has no order, so the arrival of the rows decides; in an aggregate that groups by a session it is not kept",
+        "give the measure an order, such as by the time",
+        ("A limit of this program: when the bounds of a session move, all its rows are retracted and inserted anew, and come "
+         "again in another order. Which of them came first from the source is then not known any more."),
+    ),
+    (
         "KEY_TYPE_NESTED", "info", "info",
         "rows are grouped by values of type {type}: they are one group where every part is equal, nulls inside too",
         "group by the parts that tell rows apart",

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import reduce
+from typing import Concatenate, ParamSpec
 
 from pyspark.sql import DataFrame, SparkSession
 
 from substrait_agg.commit.retention import DEFAULT, Retention
 from substrait_agg.commit.snapshot import ChangeFile, LateFile, OperatorState, Snapshot
 from substrait_agg.commit.store import Checkpoint
-from substrait_agg.errors import StateRefused
+from substrait_agg.errors import CommitConflict, StateRefused
 from substrait_agg.flow.graph import AggregateNode, Flow, OperatorOrigin, shown_operators
 from substrait_agg.metrics import Progress
 from substrait_agg.metrics.progress import END_OF_INPUT
@@ -30,6 +31,26 @@ from substrait_agg.spark.seeds import seeds
 from substrait_agg.state.tree import Tree
 
 FIRST_BATCH = -1
+
+P = ParamSpec("P")
+
+
+def _alone(
+    method: Callable[Concatenate[Batches, P], None],
+) -> Callable[Concatenate[Batches, P], None]:
+    """What fails because another run has gone on and swept away what this one needs is a conflict, not damage."""
+
+    def checked(self: Batches, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            method(self, *args, **kwargs)
+        except Exception as error:
+            conflict = self.conflict()
+            if conflict is None or isinstance(error, CommitConflict):
+                raise
+            raise conflict from error
+
+    checked.__doc__ = method.__doc__
+    return checked
 
 
 class Batches:
@@ -76,7 +97,7 @@ class Batches:
         self._tally = Tally()
         self.progress = at_start(self._last, flow.fingerprint, str(checkpoint.folder))
         if self._last is not None:
-            checkpoint.sweep(self._last, retention)
+            checkpoint.tidy(self._last, sweep=True, whole=True, retention=retention)
 
     @property
     def last(self) -> Snapshot | None:
@@ -86,6 +107,10 @@ class Batches:
     @property
     def _next(self) -> int:
         return self._last.version + 1 if self._last is not None else 0
+
+    def conflict(self) -> CommitConflict | None:
+        """Why the next version cannot be made: another run has gone on; None where none has."""
+        return self._checkpoint.conflict(self._next)
 
     @property
     def waits(self) -> bool:
@@ -114,6 +139,7 @@ class Batches:
         """How far event time is at the newest version."""
         return EventState.at(self._events, self._last)
 
+    @_alone
     def run(
         self,
         spark: SparkSession,
@@ -151,8 +177,9 @@ class Batches:
         late = sum(part.late() for part in parts)
         self._commit(results, query, batch, Moved(after, late, files))
 
+    @_alone
     def advance(self, spark: SparkSession) -> None:
-        """Let time pass without rows: sources fall idle, groups are forgotten; a version if that moves anything.
+        """Let time pass without rows: sources fall idle, groups are forgotten; a version if that changes anything.
 
         Raises:
             RunFailed: nothing was committed.
@@ -170,7 +197,10 @@ class Batches:
             for state, care in zip(last.operators, self._care, strict=True)
         ]
         results = self._settled(spark, none, before, after, now)
-        self._commit(results, last.query, last.batch, Moved(after))
+        changed = tuple(result.state for result in results) != last.operators
+        # A bound that passes nothing is worked out anew at any time: an idle run makes no versions.
+        if changed or after.watermark != before.watermark:
+            self._commit(results, last.query, last.batch, Moved(after))
 
     def _settled(
         self,
@@ -192,10 +222,12 @@ class Batches:
             )
             for node in self._flow.operators
         ]
+        if not self._policy.finishes and rules[-1:] and len(rules) - 1 not in self._shown:
+            # What the rows above were made from waits, and takes them back when it is emitted.
+            rules[-1] = replace(rules[-1], limits=())
         if not any(rule.settles for rule in rules):
             return results
-        states = [result.state for result in results]
-        passed = self._computed(spark, {}, rules, states)
+        passed = self._computed(spark, {}, rules, results)
         return [first.then(second) for first, second in zip(results, passed, strict=True)]
 
     def _rules(self, emission: Emission) -> list[Emission]:
@@ -203,6 +235,7 @@ class Batches:
         all_ = replace(ALL, now=emission.now, instant=emission.instant)
         return [emission if node.id in self._shown else all_ for node in self._flow.operators]
 
+    @_alone
     def emit_waiting(self, spark: SparkSession, *, all: bool) -> None:
         """Emit groups that wait, without new rows: all of them, or those whose time has come; a version if there are any.
 
@@ -259,7 +292,7 @@ class Batches:
         spark: SparkSession,
         frames: Frames,
         rules: Sequence[Emission],
-        passed: Sequence[OperatorState] | None = None,
+        passed: Sequence[JobResult] | None = None,
     ) -> list[JobResult]:
         """Run all operators.
 
@@ -267,7 +300,7 @@ class Batches:
             spark: session in which the jobs run.
             frames: prepared rows by operator id.
             rules: per operator, which groups are emitted.
-            passed: per operator its state after the first pass of this version; None in the first pass.
+            passed: per operator what the first pass of this version did; None in the first pass.
         """
         results: list[JobResult] = []
         self._lateness = self.event_state.lateness(self._flow)
@@ -318,7 +351,7 @@ class Batches:
         return run_job(spark, job, frame, self._care[node.id])
 
     def _job(
-        self, node: AggregateNode, emission: Emission, passed: Sequence[OperatorState] | None
+        self, node: AggregateNode, emission: Emission, passed: Sequence[JobResult] | None
     ) -> Job:
         before = self._last.operators[node.id] if self._last is not None else OperatorState()
         final = node.id == len(self._flow.operators) - 1
@@ -329,12 +362,13 @@ class Batches:
             spec=self._specs[node.id],
             checkpoint=str(self._checkpoint.folder),
             partitions=self._partitions,
-            state=before if passed is None else passed[node.id],
+            state=before if passed is None else passed[node.id].state,
             version=self._next,
             emission=emission,
             columns=columns,
             final=final,
             again=passed is not None,
+            earlier=passed[node.id].tasks if passed is not None and final else (),
         )
 
     def _snapshot(
@@ -357,10 +391,9 @@ class Batches:
 
     def _tidy(self, results: list[JobResult], snapshot: Snapshot) -> None:
         # Changes between operators have served; everything else that no kept version names goes now and then.
-        for change in _changes(results[:-1]):
-            self._checkpoint.changes.delete(change.name)
-        if self._retention.due(snapshot.version):
-            self._checkpoint.sweep(snapshot, self._retention)
+        served = (change.name for change in _changes(results[:-1]))
+        due = self._retention.due(snapshot.version)
+        self._checkpoint.tidy(snapshot, served, sweep=due, retention=self._retention)
 
     def _note(self, snapshot: Snapshot) -> None:
         self.progress = self._at_end(self._tally.after(self.progress, snapshot))

@@ -20,6 +20,7 @@ from pyspark.sql import types as st
 
 from substrait_agg.errors import InputRefused
 from substrait_agg.flow.graph import TableOrigin
+from substrait_agg.flow.upserts import LARGE
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.plan.types import Type
 from substrait_agg.spark import debezium_keys
@@ -95,7 +96,11 @@ def change_rows(events: DataFrame, origin: TableOrigin, spec: SourceSpec) -> Dat
         r.convert(F.col("s.row").getField(n)).alias(n)
         for n, r in zip(origin.names, readings, strict=True)
     ]
-    return exploded.select(*columns, *exploded.columns[1:], F.col("s.weight").alias(WEIGHT))
+    further: list[Column | str] = [
+        *exploded.columns[1:],
+        *debezium_keys.unchanged(origin, F.col("s.row")),
+    ]
+    return exploded.select(*columns, *further, F.col("s.weight").alias(WEIGHT))
 
 
 def _fields(row: st.StructType) -> list[st.StructField]:
@@ -147,10 +152,16 @@ def _left_out(origin: TableOrigin, table: str) -> list[tuple[Column, Column]]:
     for name in (origin.names[k] for k in origin.keyed.keys):
         fault, message = _absent("before", name, table)
         after.append(((F.col("op") == "d") & fault, message))
+    # In an order of their own, events may lack the one before them, which told the value.
+    large = [n for n, t in zip(origin.names, origin.types, strict=True) if t.kind in LARGE]
+    known = {origin.names[k] for k in origin.keyed.partial}
     text = "an update says that a value did not change, and not what it is"
     unavailable = _message("VALUE_UNAVAILABLE", table, text)
-    columns = zip(origin.names, origin.types, strict=True)
-    return [*after, *((debezium_keys.unavailable(n, t), unavailable) for n, t in columns)]
+    row = F.col("after")
+    return [
+        *after,
+        *((debezium_keys.unavailable(row, n), unavailable) for n in large if n not in known),
+    ]
 
 
 def _message(code: str, table: str, text: str) -> Column:

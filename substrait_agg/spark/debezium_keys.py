@@ -13,16 +13,13 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as st
 
 from substrait_agg.flow.graph import Keyed, TableOrigin
-from substrait_agg.plan.types import Type
-from substrait_agg.spark.upserts import order_types
+from substrait_agg.spark.upserts import order_types, unchanged_column
 
 MESSAGE_KEY = "key"
 """The column of message keys of Kafka."""
 
 UNAVAILABLE = "__debezium_unavailable_value"
 """What Debezium writes in place of a large value of PostgreSQL that an update did not change."""
-
-_TEXTS = ("string", "varchar", "fixedchar", "binary", "fixedbinary")
 
 
 def texts(events: DataFrame, value: str, keyed: Keyed | None) -> DataFrame:
@@ -88,8 +85,15 @@ def removed(origin: TableOrigin, keyed: Keyed, row: st.StructType) -> Column:
     return F.when((F.col("op") == "d") | other, made)
 
 
-def unavailable(name: str, type_: Type) -> Column:
-    """Whether the row after an event leaves out a column because it did not change."""
-    if type_.kind not in _TEXTS:
-        return F.lit(False)
-    return F.col("after").getField(name).cast("string") == UNAVAILABLE
+def unavailable(row: Column, name: str) -> Column:
+    """Whether a row leaves out a column because it did not change; never null."""
+    return F.coalesce(row.getField(name).cast("string") == UNAVAILABLE, F.lit(False))
+
+
+def unchanged(origin: TableOrigin, row: Column) -> list[Column]:
+    """Per column that can be left out whether it is."""
+    partial = origin.keyed.partial if origin.keyed else ()
+    return [
+        unavailable(row, origin.names[place]).alias(unchanged_column(i))
+        for i, place in enumerate(partial)
+    ]

@@ -138,7 +138,7 @@ class EventInputs:
             F.col(column_name(names.index(name))).alias(column_name(i))
             for i, name in enumerate(origin.names)
         ]
-        fields = 0 if origin.keyed is None else len(origin.keyed.paths)
+        fields = 0 if origin.keyed is None else origin.keyed.extra
         chosen += [
             F.col(column_name(len(names) + i)).alias(column_name(len(origin.names) + i))
             for i in range(fields)

@@ -93,7 +93,8 @@ class EventState:
         """The next instant at which the state moves without rows; None where it does not."""
         if not self.options.sources:
             return None if self.options.ttl is None else self.options.ttl.next(now)
-        return idle_at(self.options.rules, self.sources, now)
+        # Before the first batch no source has begun to be idle.
+        return idle_at(self.options.rules, self.sources, now) if self.sources else None
 
     def limits(self, node: AggregateNode) -> tuple[Limit, ...]:
         """What makes groups of an operator complete."""

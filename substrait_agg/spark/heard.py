@@ -11,6 +11,7 @@ from substrait_agg.flow.graph import TableOrigin
 from substrait_agg.operator.watermarks import Heard
 from substrait_agg.spark.event_sources import EventSource, Table
 from substrait_agg.spark.late import micros
+from substrait_agg.spark.reasons import SPARK_ERRORS
 from substrait_agg.spark.schema import column_name
 
 _TIME, _AT, _BY = "t", "at", "by"
@@ -41,13 +42,12 @@ class EventTimes:
         self._origins = origins
         self._plain = rows
         self._observed = Observation()
-        noted: list[Column] = []
+        self._noted: list[Column] = []
         for i, event in enumerate(events):
             if event.table in streaming:
                 time = self._time(event)
-                noted += [F.count(time).alias(f"rows{i}"), F.max(time).alias(f"greatest{i}")]
-        self._notes = bool(noted)
-        self.rows = rows.observe(self._observed, *noted) if noted else rows
+                self._noted += [F.count(time).alias(f"rows{i}"), F.max(time).alias(f"greatest{i}")]
+        self.rows = rows.observe(self._observed, *self._noted) if self._noted else rows
 
     def _column(self, event: EventSource, name: str) -> Column:
         place = column_name(self._origins[event.table].names.index(name))
@@ -60,8 +60,17 @@ class EventTimes:
 
     def heard(self) -> tuple[Heard, ...]:
         """What each source with a watermark brought, once the rows have been read."""
-        found = self._observed.get if self._notes else {}
+        found = self._found()
         return tuple(self._heard(event, i, found) for i, event in enumerate(self._events))
+
+    def _found(self) -> Mapping[str, int]:
+        if not self._noted:
+            return {}
+        try:
+            return self._observed.get
+        except SPARK_ERRORS:
+            # Where Spark sees that a filter lets no row through it does not read them, and notes nothing.
+            return self._plain.agg(*self._noted).collect()[0].asDict()
 
     def _heard(self, event: EventSource, i: int, found: Mapping[str, int]) -> Heard:
         if not found.get(f"rows{i}"):

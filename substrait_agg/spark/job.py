@@ -64,6 +64,7 @@ class Job:
         final: whether the changes are those of the view.
         seeds: groups that are there from this version on, whatever the input: sort hash and set index.
         again: whether this is the version's second pass, over groups that its watermark has passed.
+        earlier: what the tasks of the first pass did, where the view's changes are made.
     """
 
     node: AggregateNode
@@ -77,6 +78,7 @@ class Job:
     final: bool
     seeds: tuple[tuple[int, int], ...] = ()
     again: bool = False
+    earlier: tuple[TaskResult, ...] = ()
 
     def tasks(self, *, raw: bool) -> tuple[TaskPlan, ...]:
         """One plan per partition; a global aggregate has one partition."""
@@ -96,6 +98,9 @@ class Job:
             seeds=tuple((h, index) for h, index in self.seeds if low <= h <= high),
             closed=clip(self.state.closed, low, high),
             again=self.again,
+            earlier=tuple(
+                file for r in self.earlier if (r.low, r.high) == (low, high) for file in r.changes
+            ),
             version=self.version,
             emission=self.emission,
             columns=self.columns,
@@ -114,7 +119,12 @@ class JobResult:
 
     def then(self, second: JobResult) -> JobResult:
         """Both passes of a version as one."""
-        return replace(self, tasks=(*self.tasks, *second.tasks), state=second.state)
+        joined = {(task.low, task.high) for task in second.tasks if task.joined}
+        first = (
+            replace(task, changes=()) if (task.low, task.high) in joined else task
+            for task in self.tasks
+        )
+        return replace(self, tasks=(*first, *second.tasks), state=second.state)
 
 
 def run_job(spark: SparkSession, job: Job, frame: DataFrame | None, care: Care) -> JobResult:

@@ -35,7 +35,8 @@ class Lateness:
     Attributes:
         limits: rows whose group is below any of them are.
         idle: rows whose event time is not after this are; None: no row is because of its age.
-        ended: rows whose session would have ended by then alone are; None: no row is.
+        ended: of rows for sessions, those with an earlier time are: one of them might have prolonged a session that has ended by
+            then; None: no row is.
     """
 
     limits: tuple[Limit, ...] = ()
@@ -60,9 +61,7 @@ def _late(node: AggregateNode, frame: DataFrame, lateness: Lateness) -> Column |
         tests.append(F.col(TIME) <= lateness.idle)
     time = node.arguments[0][0] if node.session and lateness.ended is not None else None
     if node.session and lateness.ended is not None and time is not None:
-        tests.append(
-            micros(to_column(time, columns), time.type) + node.session.gap <= lateness.ended
-        )
+        tests.append(micros(to_column(time, columns), time.type) < lateness.ended)
     if not tests:
         return None
     late = tests[0]

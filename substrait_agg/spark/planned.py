@@ -13,6 +13,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from substrait_agg.disk import disk
 from substrait_agg.errors import InputRefused
 from substrait_agg.spark.files import exists
 
@@ -49,10 +50,10 @@ def planned_files(folder: Path, batch: int) -> Iterator[str]:
 def _offsets(folder: Path, batch: int) -> list[int]:
     """Per source its offset in Spark's file log after a batch, -1 where it has none."""
     path = folder / "offsets" / str(batch)
-    if batch < 0 or not path.is_file():
+    if batch < 0 or not disk().exists(path):
         return []
     # A version line and a line of metadata come first.
-    return [_log_offset(line) for line in path.read_text().splitlines()[2:]]
+    return [_log_offset(line) for line in _lines(path)[2:]]
 
 
 def _log_offset(line: str) -> int:
@@ -67,12 +68,12 @@ def _files_between(log: Path, start: int, end: int) -> Iterator[str]:
     for number in range(start + 1, end + 1):
         for name in (str(number), f"{number}.compact"):
             entries = log / name
-            if entries.is_file():
+            if disk().exists(entries):
                 yield from _paths(entries, number)
 
 
 def _paths(entries: Path, number: int) -> Iterator[str]:
-    for line in entries.read_text().splitlines()[1:]:
+    for line in _lines(entries)[1:]:
         entry: Any = json.loads(line)
         if entry.get("batchId") == number:
             yield str(entry["path"])
@@ -83,7 +84,7 @@ def planned_at(folder: Path, batch: int) -> int | None:
     path = folder / "offsets" / str(batch)
     try:
         # A version line comes first.
-        planned = json.loads(path.read_text().splitlines()[1])["batchTimestampMs"]
+        planned = json.loads(_lines(path)[1])["batchTimestampMs"]
     except (OSError, ValueError, IndexError, KeyError, TypeError):
         return None
     return int(planned) * 1000
@@ -105,18 +106,22 @@ def forget_unplanned(folder: Path) -> None:
         end = ends[source] if source < len(ends) else -1
         for entry in _children(log):
             if entry.name.isdigit() and int(entry.name) > end and _names_files(entry):
-                (log / f".{entry.name}.crc").unlink(missing_ok=True)
-                entry.unlink()
+                disk().remove(log / f".{entry.name}.crc")
+                disk().remove(entry)
 
 
 def _names_files(entry: Path) -> bool:
     """Whether this is an entry of a file source's log; other sources keep notes of their own under such names."""
     try:
-        first = json.loads(entry.read_text().splitlines()[1])
+        first = json.loads(_lines(entry)[1])
     except (ValueError, IndexError):
         return False
     return isinstance(first, dict) and {"path", "batchId"} <= first.keys()
 
 
 def _children(folder: Path) -> list[Path]:
-    return sorted(folder.iterdir()) if folder.is_dir() else []
+    return [folder / name for name in disk().names(folder, folders=True)]
+
+
+def _lines(path: Path) -> list[str]:
+    return disk().read(path).decode(errors="replace").splitlines()

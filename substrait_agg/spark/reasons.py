@@ -23,7 +23,7 @@ _HELP: dict[str, str] = {
     " or have the database write whole rows (PostgreSQL: REPLICA IDENTITY FULL)",
     "KEY_IS_NULL": "correct the row, or name columns in key= that are never null",
     "ORDER_IS_NULL": "correct the row, or name something in order= that every row has",
-    "VALUE_UNAVAILABLE": "have the database write whole rows (PostgreSQL: REPLICA IDENTITY FULL)",
+    "VALUE_UNAVAILABLE": "leave order= out where events come in order, so that the value is looked up, or have the database write whole rows (PostgreSQL: REPLICA IDENTITY FULL)",
     "ROW_AFTER_MISSING": "correct the event",
     "VALUE_OUT_OF_RANGE": "correct the value, or declare a wider type in the plan",
     "CAST_INVALID": "correct the value, or let the cast of the plan return null on failure",

@@ -22,7 +22,8 @@ from substrait_agg.commit.ranges import check_partitions
 from substrait_agg.commit.retention import DEFAULT, Retention
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.commit.view import View
-from substrait_agg.errors import RunFailed, StateRefused
+from substrait_agg.disk import disk
+from substrait_agg.errors import CommitConflict, RunFailed, StateRefused
 from substrait_agg.flow import lower
 from substrait_agg.flow.graph import Flow
 from substrait_agg.functions.accumulators import EarlyRetraction
@@ -43,7 +44,7 @@ from substrait_agg.spark.session import SESSION_CONF, get_session, prepare
 from substrait_agg.spark.settings import PARTITIONS, Settings
 from substrait_agg.spark.sinks import check_writers, frame_of, open_writer
 from substrait_agg.spark.sources import check_sources, weight_kind
-from substrait_agg.spark.timing import event_options, timed_flow
+from substrait_agg.spark.timing import event_options, timed_flow, with_times
 from substrait_agg.spark.upserts import upserts_in
 
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -88,7 +89,8 @@ def run(
     sinks = tuple(outputs)
     keep_late = any(map(keeps_late, sinks))
     events = event_options(plan, watermark or {}, ttl, keep_late=keep_late)
-    lowered = lower(plan, weights, early_retraction, upserts_in(chosen))
+    upserts = with_times(upserts_in(chosen), events)
+    lowered = lower(plan, weights, early_retraction, upserts)
     flow = timed_flow(lowered, chosen, events, emit)
     store = Checkpoint(checkpoint)
     document = plan_document(flow, events)
@@ -112,6 +114,7 @@ def run(
             lock = lock_for_run(store.folder)
             undone.callback(lock.release)
             store.check_runnable()
+            store.claim()
             count = partitions or store.settings().partitions or _cores(session)
             settings.put(PARTITIONS, str(count))
             since = _version(store)
@@ -122,6 +125,7 @@ def run(
                 on_changes=on_changes,
                 frame=partial(frame_of, outer),
                 writer=open_writer,
+                fence=store.fence,
             )
             endless = until != "done"
             couriers = Couriers(delivery, lambda: View(store), show=endless)
@@ -227,8 +231,7 @@ class Run:
     @property
     def progress(self) -> Progress:
         """How far the run is."""
-        made = self._batches.progress
-        return replace(made, sinks=self._couriers.progress(made.version))
+        return self._with_outputs(self._batches.progress)
 
     @property
     def busy_outputs(self) -> tuple[str, ...]:
@@ -243,7 +246,8 @@ class Run:
     def _start(self, until: str) -> StreamingQuery:
         if self._feed.stream is None:
             raise TypeError("nothing streams")
-        forget_unplanned(Path(self._store.spark_folder))
+        with self._store.fence.held():  # what a newer run has just noted is not left over
+            forget_unplanned(Path(self._store.spark_folder))
         writer = self._feed.stream.writeStream.option(
             "checkpointLocation", self._store.spark_folder
         ).foreachBatch(self._batch)
@@ -305,11 +309,15 @@ class Run:
                 self._batches.end(self._spark)
                 self._couriers.wake(self.progress)
 
+    def _with_outputs(self, progress: Progress) -> Progress:
+        return replace(progress, sinks=self._couriers.progress(progress.version))
+
     def _committed(self, progress: Progress) -> None:
+        told = self._with_outputs(progress)
         if self._progress is not None:
-            self._progress(self.progress)
-        self._couriers.wake(progress)
-        self._observers.committed(self.progress)
+            self._progress(told)
+        self._couriers.wake(told)
+        self._observers.committed(told)
 
     def wait(self) -> None:
         """Wait until the run ends, and deliver the view.
@@ -368,6 +376,10 @@ class Run:
     def _fail(self, failure: BaseException) -> NoReturn:
         # Spark tells of a failed batch in its own words; the batch itself knows better.
         error = self._error or failure
+        conflict = None if isinstance(error, CommitConflict) else self._batches.conflict()
+        if conflict is not None:
+            # Spark's logs are another run's as well: that is what it stumbled on.
+            raise conflict from failure
         raise (batch_failed(error) if isinstance(error, SPARK_ERRORS) else error) from failure
 
     def _await(self, failure: list[BaseException]) -> None:
@@ -433,7 +445,7 @@ def _check_query(store: Checkpoint) -> None:
         return
     path = Path(store.spark_folder) / "metadata"
     try:
-        found = json.loads(path.read_text()).get("id")
+        found = json.loads(disk().read(path)).get("id")
     except (OSError, ValueError, AttributeError):
         found = None
     if found != last.query:

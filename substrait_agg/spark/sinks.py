@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -16,6 +17,7 @@ from substrait_agg.changes.spark_sink import SparkSink
 from substrait_agg.changes.targets import DELTA, KAFKA, TABLE, SparkTarget
 from substrait_agg.commit.origin import origin_of
 from substrait_agg.errors import RunFailed, UsageError
+from substrait_agg.published import published
 from substrait_agg.redaction import SECRET, scrubbed
 from substrait_agg.spark.reasons import SPARK_ERRORS, reason_of
 
@@ -45,7 +47,16 @@ class SparkWriter(SparkSink):
     def begin(self, place: Place) -> None:
         """Take what makes DataFrames, and read how far an earlier run got."""
         super().begin(place)
-        self._application = f"substrait-agg {place.checkpoint.absolute()}"
+        if self._target.format == DELTA:
+            self._application = f"substrait-agg {self._own_id()}"
+
+    def _own_id(self) -> str:
+        """What no other checkpoint has, were it made in the same folder: Delta passes over versions that it knows of one."""
+        path = self.record.path.with_suffix(".id")
+        if self.position is None or not path.exists():
+            with published(path) as file:
+                file.write(uuid.uuid4().hex.encode())
+        return path.read_text()
 
     def _take(
         self, frame: Callable[[pa.Table], DataFrame], changes: pa.Table, version: int

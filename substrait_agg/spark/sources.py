@@ -25,8 +25,8 @@ from substrait_agg.spark.schema import column_name
 from substrait_agg.spark.specs import SourceSpec, as_spec, check_sources
 from substrait_agg.spark.upserts import (
     checked_order,
+    further_columns,
     null_faults,
-    order_column,
     without_preimages,
 )
 
@@ -56,7 +56,8 @@ class SourceFrame:
 
     Attributes:
         frame: columns ``c0`` ... in the plan's types, then ``__weight`` (bigint, never null; the literal 1
-            where `weight` is ``one``). Of upserts also the envelope fields that order them, before the weight.
+            where `weight` is ``one``). Of upserts also the envelope fields that order them, and which
+            values they leave out, before the weight.
         weight: what is known of the weights.
         streaming: False for a static DataFrame, which is one batch.
     """
@@ -166,8 +167,8 @@ def _shaped(frame: DataFrame, spec: SourceSpec, origin: TableOrigin, table: str)
             plain = without_preimages(
                 plain, F.col(f"s{find_column(spec.change_column, names, table)}")
             )
-        for i in range(len(origin.keyed.paths)):
-            place = names.index(order_column(i))
+        for i, further in enumerate(further_columns(origin.keyed)):
+            place = names.index(further)
             columns.append(F.col(f"s{place}").alias(column_name(len(origin.names) + i)))
     weight = _weight(spec, names, fields, table)
     shaped = plain.select(*columns, weight.cast("bigint").alias(WEIGHT))

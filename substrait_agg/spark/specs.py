@@ -192,7 +192,8 @@ def _upsert(pairs: dict[str, str], change: ChangeKind, text: str) -> Upsert | No
             "SPEC_OPTION_BAD", text, f"order={','.join(unknown)} is no field of change events that orders them",
             f"write one of {', '.join(ENVELOPE_FIELDS)}, or several joined by commas",
         )  # fmt: skip
-    return Upsert(keys, order, envelope=change == "debezium" and bool(order))
+    events = change == "debezium"
+    return Upsert(keys, order, envelope=events and bool(order), partial=events and not order)
 
 
 def _listed(pairs: dict[str, str], word: str, text: str) -> tuple[str, ...]:

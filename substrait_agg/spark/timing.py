@@ -17,6 +17,7 @@ from substrait_agg.flow.graph import (
     OperatorOrigin,
     shown_operators,
 )
+from substrait_agg.flow.upserts import Upserts
 from substrait_agg.operator.policy import EmitPolicy
 from substrait_agg.operator.watermarks import Ttl
 from substrait_agg.spark.event_sources import EventSource, Table, event_sources
@@ -43,16 +44,27 @@ def event_options(
     return EventOptions(sources, ttl, keep_late)
 
 
+def with_times(upserts: Upserts, options: EventOptions) -> Upserts:
+    """The upserts, which keep the event times of their rows where groups are forgotten by them."""
+    if options.ttl is None:
+        return upserts
+    columns = {source.table: (source.column,) for source in options.sources}
+    return {t: replace(upsert, kept=columns.get(t, ())) for t, upsert in upserts.items()}
+
+
 def timed_flow(
     flow: Flow, sources: Mapping[Table, Source], options: EventOptions, policy: EmitPolicy
 ) -> Flow:
     """The flow with the event keys of its operators, and what they forget.
 
     Raises:
-        UsageError: EVENT_TIME_MISSING, TTL_MEANINGLESS.
+        UsageError: EVENT_TIME_MISSING, TTL_MEANINGLESS; OPTION_CONFLICT for a watermark of a table that does not stream.
     """
     columns = {source.table: source.column for source in options.sources}
     fixed = {t for t, s in sources.items() if isinstance(s, DataFrame) and not s.isStreaming}
+    for source in options.sources:
+        if source.table in fixed:
+            raise _no_stream(source)
     flow = with_event_keys(flow, EventColumns(columns, fixed))
     latest = {node.id for node in flow.operators if node.latest}
     _check_watermark(flow, options.sources, policy)
@@ -72,6 +84,15 @@ def timed_flow(
             path="ttl",
         )
     return replace(flow, operators=operators)
+
+
+def _no_stream(source: EventSource) -> UsageError:
+    return UsageError(
+        "OPTION_CONFLICT",
+        f"the rows of {'.'.join(source.table)} come once, before any watermark: one of them would hold all others for ever",
+        help=f"leave out the watermark {source.label}, or give a streaming DataFrame",
+        path="watermark",
+    )
 
 
 def _forgets(node: AggregateNode, latest: Collection[int]) -> bool:

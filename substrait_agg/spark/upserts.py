@@ -36,6 +36,17 @@ def order_column(place: int) -> str:
     return f"__order{place}"
 
 
+def unchanged_column(place: int) -> str:
+    """Name of the column that says that a value was left out, among those that events are read as."""
+    return f"__unchanged{place}"
+
+
+def further_columns(keyed: Keyed) -> list[str]:
+    """The columns that are read behind those of the table."""
+    order = [order_column(i) for i in range(len(keyed.paths))]
+    return [*order, *(unchanged_column(i) for i in range(len(keyed.partial)))]
+
+
 def checked_order(spark: SparkSession, spec: SourceSpec, table: str) -> SourceSpec:
     """The specification, if it is certain which of two rows of a key came later.
 

@@ -94,7 +94,7 @@ class _Verification:
     def _missing(self, versions: range) -> None:
         for version in versions[:10]:
             message = f"version {version} is missing, newer ones are there"
-            self._found.fault("VERSION_LOST", f"snapshots/{snapshot_name(version)}", message)
+            self._found.fault("SNAPSHOT_MISSING", f"snapshots/{snapshot_name(version)}", message)
 
     def _chain(self, snapshots: Sequence[Snapshot], document: PlanDocument | None) -> None:
         """Does each version follow the one before, of one plan and one streaming query?"""

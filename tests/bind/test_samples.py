@@ -56,6 +56,19 @@ RUN: dict[str, list[str]] = {
     "samples/substrait-python/std_dev_enum": ["string?", "fp64?", "fp64?"],
     "samples/substrait-python/string_agg_order": ["string?", "string?"],
     "samples/substrait-python/sum_overflow_opt": ["string?", "i64?"],
+    "windows/hop": [
+        "string?",
+        "struct?<precision_timestamp<6>,precision_timestamp<6>>",
+        "i64",
+        "i64?",
+    ],
+    "windows/session": [
+        "string?",
+        "struct?<precision_timestamp<6>,precision_timestamp<6>>",
+        "i64",
+        "i64?",
+    ],
+    "windows/tumble_end": ["string?", "precision_timestamp?<6>", "i64", "i64?"],
 }
 """Plan -> types of its columns, as declared or as its producer derives them."""
 

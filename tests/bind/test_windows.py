@@ -95,6 +95,16 @@ def test_a_duration_finer_than_the_time_is_refused() -> None:
     assert found(grouped("tumble", fine, time=time_type(digits=1))) == []
 
 
+@pytest.mark.parametrize(
+    ("older", "kind"),
+    [("timestamp", "precision_timestamp"), ("timestampTz", "precision_timestamp_tz")],
+)
+def test_older_types_of_time_are_taken(older: str, kind: str) -> None:
+    plan = grouped("tumble", interval(60), time={older: {"nullability": "NULLABILITY_NULLABLE"}})
+    assert sa.validate(plan).ok
+    assert str(key_of(plan).type) == f"struct?<{kind}<6>,{kind}<6>>"
+
+
 def test_a_duration_is_a_constant() -> None:
     windows = Windows()
     relation = aggregate(windows.read(), [windows.call("tumble", column(2))])
@@ -283,3 +293,14 @@ def test_sessions_have_one_grouping_set() -> None:
     relation = aggregate(windows.read(), [column(0), session], [COUNT, SUM], [[0, 1], [0]])
     plan = windows.plan(relation, *"team w a b c s i".split())
     assert found(plan) == [("SESSION_GROUPING_SETS", f"{ROOT}.aggregate.grouping_expressions[1]")]
+
+
+def test_measures_that_go_by_arrival_have_none_under_a_session() -> None:
+    """When its bounds move, all rows of a session come again."""
+    windows = Windows(urn="")
+    session, hopping = windows.call("session", interval(30)), hop(windows)
+    windows.names.append("first_value")
+    first = measure(len(windows.names) + 9, column(2))
+    for key, refused in ((session, True), (hopping, False)):
+        plan = windows.plan(aggregate(windows.read(), [key], [first]), *"w a b f".split())
+        assert ("SESSION_ARRIVAL" in {code for code, _ in found(plan)}) == refused

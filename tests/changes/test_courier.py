@@ -347,6 +347,18 @@ def test_a_view_that_cannot_be_written_is_told_as_such(tmp_path: Path) -> None:
     assert told.message == "output Shown did not take the view of version 0: OSError: no space"
 
 
+def test_a_display_that_fails_is_behind(tmp_path: Path) -> None:
+    """It has nothing to deliver, so its lag is that of what it shows."""
+    broken = Shown(before=failing_at(2, 1000))
+    with rig(tmp_path, broken) as run:
+        run.commit(1)
+        until(lambda: broken.shown == [0, 1])
+        run.commit(3)
+        until(lambda: run.couriers.progress(3)[0].failures)
+        (progress,) = run.couriers.progress(3)
+        assert (progress.version, progress.lag) == (1, 2)
+
+
 def test_a_view_file_of_an_endless_run_ends_with_the_newest(tmp_path: Path) -> None:
     with rig(tmp_path, f"view-parquet={tmp_path / 'v'}", show=True) as run:
         run.commit(0)

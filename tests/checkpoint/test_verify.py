@@ -91,7 +91,7 @@ def test_a_lost_or_cut_file_is_named(folder: Path, kind: str) -> None:
     path = files[1]
     content, name = path.read_bytes(), path.relative_to(folder).as_posix()
     path.unlink()
-    wanted = {"VERSION_LOST"} if kind == "snapshots" else {"FILE_MISSING"}
+    wanted = {"SNAPSHOT_MISSING"} if kind == "snapshots" else {"FILE_MISSING"}
     assert faults(folder)[name] == wanted
     for left in (content[: len(content) // 2], b""):
         path.write_bytes(left)

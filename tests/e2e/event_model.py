@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -84,12 +85,13 @@ class Table:
 
     def write(self, folder: Path, first: int = 0, last: int | None = None) -> str:
         """Write the files from `first` up to `last`; the SPEC that reads them one per batch."""
-        tables = [_file(batch) for batch in self.batches[first:last]]
+        tables = [file_of(batch) for batch in self.batches[first:last]]
         write_in_order(folder / self.name, tables, first)
         return f"parquet:{folder / self.name}?op=op&batch-files=1"
 
 
-def _file(changes: Sequence[Change]) -> pa.Table:
+def file_of(changes: Sequence[Change]) -> pa.Table:
+    """The content of a file: columns ``team``, ``t``, ``n`` and ``op``."""
     times = [None if t is None else t * SECOND for (_, t, _), _ in changes]
     return pa.table(
         {
@@ -159,19 +161,24 @@ class Told:
 
     Attributes:
         groups: the groups with their numbers.
-        late: how many rows were late up to then.
+        dropped: per table the rows that were late in it.
         watermarks: where the watermark stands.
     """
 
     watermarks: list[int | None]
     groups: list[Groups] = field(default_factory=list)
-    late: list[int] = field(default_factory=list)
+    dropped: list[dict[str, list[Change]]] = field(default_factory=list)
 
-    def at(self, version: int, groups: Groups, late: int) -> None:
+    @property
+    def late(self) -> list[int]:
+        """How many rows were late up to every version."""
+        return list(accumulate(sum(map(len, rows.values())) for rows in self.dropped))
+
+    def at(self, version: int, groups: Groups, dropped: dict[str, list[Change]]) -> None:
         """Remember a version."""
         assert version == len(self.groups)
         self.groups.append({key: Counter(numbers) for key, numbers in groups.items()})
-        self.late.append(late + (self.late[-1] if self.late else 0))
+        self.dropped.append(dropped)
 
     def complete(self, version: int) -> Groups:
         """The groups that the watermark has passed by a version."""
@@ -196,18 +203,25 @@ def passed(window: Window, watermark: int | None) -> bool:
 
 
 def in_windows(
-    tables: Sequence[Table], windows: Callable[[int], Iterator[tuple[int, int]]]
+    tables: Sequence[Table],
+    windows: Callable[[int], Iterator[tuple[int, int]]],
+    counts: Callable[[Row], bool] = lambda _: True,
 ) -> Told:
-    """Rows in windows; a row is late where all its windows were passed by the watermark of the version before."""
+    """Rows that count, in windows; one is late where all its windows were passed by the watermark of the version before."""
     told = Told(watermarks(tables))
     groups: Groups = {}
-    told.at(0, groups, 0)
+    told.at(0, groups, {})
     for version in range(1, len(told.watermarks)):
-        late, reached = 0, told.watermarks[version - 1]
-        for (team, time, n), weight in _changes(tables, version):
+        late: dict[str, list[Change]] = {}
+        reached = told.watermarks[version - 1]
+        for table, row, weight in _changes(tables, version):
+            if not counts(row):
+                continue
+            team, time, n = row
             all_: list[Window] = [None] if time is None else list(windows(time))
             still = [window for window in all_ if not passed(window, reached)]
-            late += bool(all_) and not still
+            if all_ and not still:
+                late.setdefault(table, []).append((row, weight))
             for window in still:
                 groups.setdefault((team, window), Counter())[n] += weight
         told.at(version, groups, late)
@@ -215,31 +229,25 @@ def in_windows(
 
 
 def in_sessions(tables: Sequence[Table], gap: int) -> Told:
-    """Rows in sessions; a row is late where a session of its own would have ended, and an ended session takes no row."""
+    """Rows in sessions; a row is late where it is before the watermark."""
     told = Told(watermarks(tables))
     rows: Counter[Row] = Counter()
-    ended: Groups = {}
-    told.at(0, {}, 0)
+    told.at(0, {}, {})
     for version in range(1, len(told.watermarks)):
-        late, before = 0, told.watermarks[version - 1]
-        for row, weight in _changes(tables, version):
-            own = None if row[1] is None else (row[1], row[1] + gap)
-            if passed(own, before):
-                late += 1
+        late: dict[str, list[Change]] = {}
+        before = told.watermarks[version - 1]
+        for table, row, weight in _changes(tables, version):
+            if row[1] is not None and before is not None and row[1] < before:
+                late.setdefault(table, []).append((row, weight))
             else:
                 rows[row] += weight
-        groups, of_row = sessions(rows, gap)
-        told.at(version, {**ended, **groups}, late)
-        reached = told.watermarks[version]
-        ended |= {key: n for key, n in groups.items() if passed(key[1], reached)}
-        rows = Counter({r: w for r, w in rows.items() if w > 0 and not passed(of_row[r], reached)})
+        told.at(version, sessions(rows, gap), late)
     return told
 
 
-def sessions(rows: Counter[Row], gap: int) -> tuple[Groups, dict[Row, Window]]:
-    """The sessions of rows that are there, and in which each row is."""
+def sessions(rows: Counter[Row], gap: int) -> Groups:
+    """The sessions of rows that are there."""
     groups: Groups = {}
-    of_row: dict[Row, Window] = {}
     teams = {row[0] for row in rows}
     for team in teams:
         here = [row for row, weight in rows.items() if row[0] == team and weight > 0]
@@ -252,14 +260,15 @@ def sessions(rows: Counter[Row], gap: int) -> tuple[Groups, dict[Row, Window]]:
                 later = min((s for s in starts if s > start), default=None)
                 end = max(t for t in times if later is None or t < later) + gap
                 window = (start, end)
-            of_row[row] = window
             groups.setdefault((team, window), Counter())[row[2]] += rows[row]
-    return groups, of_row
+    return groups
 
 
-def _changes(tables: Sequence[Table], version: int) -> Iterator[Change]:
+def _changes(tables: Sequence[Table], version: int) -> Iterator[tuple[str, Row, int]]:
+    """The changes of a version with the names of their tables."""
     for table in tables:
-        yield from (table.batches[version - 1] if version <= len(table.batches) else ())
+        if version <= len(table.batches):
+            yield from ((table.name, row, weight) for row, weight in table.batches[version - 1])
 
 
 def hopping(size: int, slide: int, offset: int = 0) -> Callable[[int], Iterator[tuple[int, int]]]:

@@ -89,6 +89,15 @@ def kill_session(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
+def signal_session(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """Send a signal to every process of the session, such as one that stops it or wakes it up."""
+    for member in _members(process.pid):
+        try:
+            os.kill(member, number)
+        except ProcessLookupError:
+            continue
+
+
 def _members(session: int) -> list[int]:
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):

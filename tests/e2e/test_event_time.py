@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import random
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import substrait_agg as sa
 from tests.e2e import plans
 from tests.e2e.event_model import (
+    EPOCH,
     SECOND,
+    Change,
     Groups,
     Rule,
     Table,
@@ -20,14 +27,18 @@ from tests.e2e.event_model import (
     Window,
     drawn,
     end,
+    file_of,
     hopping,
     in_sessions,
     in_windows,
+    instant,
     measured,
     struct,
     tumbling,
 )
-from tests.e2e.held import Held, held
+from tests.e2e.files import write_in_order
+from tests.e2e.held import Held, held, snapshot
+from tests.e2e.killing import Command
 from tests.e2e.rows import Bag, bag, running_sums
 from tests.windowed import COUNT, MAX, SUM, Windows, aggregate, column, interval
 
@@ -41,11 +52,18 @@ pytestmark = pytest.mark.spark
 MEASURES = (COUNT, SUM, MAX)
 
 
-def plan_of(name: str, *durations: Any, tables: Sequence[str] = ("goals",)) -> str:
-    """Count, sum and maximum per team and window over one table, or over all rows of several."""
+def plan_of(
+    name: str, *durations: Any, tables: Sequence[str] = ("goals",), numbers: Sequence[int] = ()
+) -> str:
+    """Count, sum and maximum per team and window over one table, or over all rows of several, of those with some numbers."""
     windows = Windows()
     reads = [windows.read(table) for table in tables]
     source = reads[0] if len(reads) == 1 else plans.union_all(*reads)
+    if numbers:
+        options = [plans.literal("i64", n) for n in numbers]
+        source = plans.filtered(
+            source, {"singularOrList": {"value": column(2), "options": options}}
+        )
     relation = aggregate(source, [column(0), windows.call(name, *durations)], MEASURES)
     parts = () if name.startswith("tumble_") else ("start", "end")
     return windows.plan(relation, "team", "w", *parts, "c", "s", "m")
@@ -96,6 +114,21 @@ def check_clock(seen: Sequence[Progress], told: Told) -> None:
     assert {p.late_rows for p in seen[versions:]} <= {told.late[-1]}
 
 
+def check_kept_aside(folder: Path, told: Told) -> None:
+    """The files of late rows hold what was dropped, with the version that dropped it, each row once."""
+    found: Counter[tuple[Any, ...]] = Counter()
+    for file in (folder / "late").rglob("*.parquet"):
+        found.update((file.parent.name, *row.values()) for row in pq.read_table(file).to_pylist())
+    wanted: Counter[tuple[Any, ...]] = Counter()
+    for version, tables in enumerate(told.dropped):
+        for table, rows in tables.items():
+            wanted.update(
+                (table, team, None if t is None else instant(t), n, version, weight)
+                for (team, t, n), weight in rows
+            )
+    assert found == wanted
+
+
 def check_every_batch(
     folder: Path, seen: Sequence[Progress], told: Told, shown: Callable[[Window], Any]
 ) -> None:
@@ -139,16 +172,19 @@ def check_freed(found: Held, told: Told, *, waits: int | None = None) -> None:
 
 
 def test_two_sources_have_watermarks_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
-    """The least of them counts, one by percentile, and a third table has no say; every version is as recomputed."""
+    """The least of them counts, one is by percentile; they rise with all rows, though the plan drops some before it counts."""
     tables = [
         Table("goals", drawn(5, rows=20), Rule(behind=5)),
         Table("more", drawn(6, rows=20, speed=50), Rule(percent=10, events=15)),
     ]
-    told = in_windows(tables, tumbling(60, 7))
+    told = in_windows(tables, tumbling(60, 7), lambda row: row[2] in (1, 2))
     assert told.late[-1] > 5
-    plan = plan_of("tumble_end", interval(60), interval(7), tables=("goals", "more"))
-    seen = maintained(spark, tmp_path, plan, tables, emit="batch")
+    names = [table.name for table in tables]
+    plan = plan_of("tumble_end", interval(60), interval(7), tables=names, numbers=(1, 2))
+    late = f"late-parquet={tmp_path / 'late'}"
+    seen = maintained(spark, tmp_path, plan, tables, emit="batch", outputs=[late])
     check_every_batch(tmp_path, seen, told, end)
+    check_kept_aside(tmp_path, told)
     check_freed(held(tmp_path / "checkpoint")[-1], told)
 
 
@@ -218,12 +254,10 @@ def test_an_aggregate_over_windows_closes_with_them(
 
 def test_rows_that_do_not_stream_are_never_late(spark: SparkSession, tmp_path: Path) -> None:
     """A DataFrame that is read once comes before any watermark, and does not hold it either."""
-    from tests.e2e.event_model import _file
-
     once = [(("a", 1, 5), 1), (("b", 70, 6), 1), (("b", None, 7), 1)]
     static = Table("more", [])
     told = in_windows([DISORDERLY], tumbling(60, 7))
-    frame = spark.createDataFrame(_file(once).drop_columns(["op"]))
+    frame = spark.createDataFrame(file_of(once).drop_columns(["op"]))
     DISORDERLY.write(tmp_path)
     seen: list[Progress] = []
     sources = {"goals": f"parquet:{tmp_path / 'goals'}?op=op&batch-files=1", "more": frame}
@@ -236,6 +270,132 @@ def test_rows_that_do_not_stream_are_never_late(spark: SparkSession, tmp_path: P
             window = None if at is None else next(tumbling(60, 7)(at))
             groups.setdefault((team, window), Counter())[n] += 1
     check_every_batch(tmp_path, seen, told, end)
+
+
+def test_dates_are_event_times(spark: SparkSession, tmp_path: Path) -> None:
+    """A key that is the event time itself: a day is over when the watermark is at a later one."""
+    days = [[1, 2], [1, 4], [2, 3], [9]]
+    write_in_order(tmp_path / "visits", [pa.table({"day": pa.array(d, pa.date32())}) for d in days])
+    build = plans.Builder()
+    source = plans.read("visits", {"day": "date"})
+    counts = plans.aggregate(source, [column(0)], [build.measure("count", output="i64!")])
+    run = sa.run(
+        build.plan(counts, "day", "visits"),
+        {"visits": f"parquet:{tmp_path / 'visits'}?batch-files=1"},
+        checkpoint=tmp_path / "checkpoint",
+        spark=spark,
+        emit="watermark",
+        watermark={"visits.day": "max-diff:1d"},
+    )
+    run.wait()
+    shown = [{(row[0] - EPOCH.date()).days: row[1] for row in rows} for rows in views(tmp_path)]
+    early, later = {1: 2, 2: 1}, {1: 2, 2: 1, 3: 1, 4: 1}
+    assert shown == [{}, {}, early, early, later, {**later, 9: 1}]
+    assert run.progress.late_rows == 1
+
+
+def test_grouping_sets_close_together(spark: SparkSession, tmp_path: Path) -> None:
+    """Per team and window, and per window: both sets have the key of event time, and a late row is one late row."""
+    windows = Windows()
+    keys = [column(0), windows.call("tumble_end", interval(60), interval(7))]
+    relation = aggregate(windows.read(), keys, MEASURES, sets=[[0, 1], [1]])
+    plan = windows.plan(relation, "team", "w", "c", "s", "m", "set")
+    told = in_windows([DISORDERLY], tumbling(60, 7))
+    seen = maintained(spark, tmp_path, plan, [DISORDERLY], emit="watermark")
+    check_clock(seen, told)
+
+    def in_sets(groups: Groups) -> Bag:
+        whole: Groups = {}
+        for (_, window), numbers in groups.items():
+            whole.setdefault((None, window), Counter()).update(numbers)
+        parts = enumerate((groups, whole))
+        return Counter(
+            {(*row, i): n for i, part in parts for row, n in measured(part, end).items()}
+        )
+
+    *before, last = views(tmp_path)
+    assert before == [in_sets(told.complete(v)) for v in range(len(before))]
+    assert last == in_sets(told.groups[-1])
+    still = told.open(len(told.groups) - 1)
+    (stored,) = held(tmp_path / "checkpoint")
+    assert stored.groups == len(still) + len({window for _, window in still})
+
+
+@pytest.mark.parametrize("name", ["tumble_end", "session"])
+def test_what_waits_for_its_insertion_goes_with_its_window(
+    name: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    """A deletion in quarantine whose window closes waits no longer, and is no longer told of."""
+    batches: list[list[Change]] = [
+        [(("a", 10, 5), -1), (("a", 11, 1), 1), (("b", 12, 3), -1)],
+        [(("b", 12, 3), 1), (("c", 95, 4), -1)],
+        [(("a", 100, 1), 1)],
+    ]
+    table = Table("goals", batches, Rule(behind=0))
+    seen = maintained(
+        spark, tmp_path, plan_of(name, interval(60)), [table], early_retraction="quarantine"
+    )  # fmt: skip
+    assert [p.quarantined for p in seen] == [0, 2, 1, 1]
+    view = sa.open_view(tmp_path / "checkpoint")
+    assert view.quarantined().num_rows == 1
+    shown = {(row[0], *row[2:]) for row in views(tmp_path)[-1]}
+    assert shown == {("a", 1, 1, 1)}
+    assert len(view.to_arrow()) == 2
+
+
+WINDOWS: dict[str, tuple[Any, Callable[[Sequence[Table]], Told], Callable[[Window], Any]]] = {
+    "tumble_end": ((interval(45),), lambda tables: in_windows(tables, tumbling(45)), end),
+    "tumble": (
+        (interval(60), interval(-7)), lambda tables: in_windows(tables, tumbling(60, -7)), struct,
+    ),
+    "hop": (
+        (interval(50), interval(20), interval(7)),
+        lambda tables: in_windows(tables, hopping(50, 20, 7)),
+        struct,
+    ),
+    "session": ((interval(20),), lambda tables: in_sessions(tables, 20), struct),
+}  # fmt: skip
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("name", WINDOWS)
+def test_random_streams(name: str, seed: int, spark: SparkSession, tmp_path: Path) -> None:
+    """Any window over one or two tables, by any rule, in any disorder, stopped once; every version against the model."""
+    pick = random.Random(f"{name} {seed}")
+    durations, model, shown = WINDOWS[name]
+    tables = [
+        Table(
+            table,
+            drawn(
+                pick.randrange(10**6), rows=pick.randrange(3, 30), speed=pick.choice((10, 60, 300)),
+                disorder=pick.choice((1, 60, 400)),
+            ),
+            pick.choice((
+                Rule(behind=0), Rule(behind=30), Rule(behind=10, by_team=True),
+                Rule(percent=0, events=3), Rule(percent=40, events=25),
+            )),
+        )
+        for table in ("goals", "more")[: pick.choice((1, 2))]
+    ]  # fmt: skip
+    emit, stop = pick.choice(("batch", "watermark")), pick.randrange(1, 5)
+    told = model(tables)
+    for table in tables:
+        table.write(tmp_path)
+    plan = plan_of(name, *durations, tables=[table.name for table in tables])
+    late = f"late-parquet={tmp_path / 'late'}"
+    started = start(spark, tmp_path, plan, tables, emit=emit, outputs=[late], until="100ms")
+    reached(started, lambda p: p.version >= stop)
+    started.stop()
+    start(spark, tmp_path, plan, tables, emit=emit, outputs=[late]).wait()
+    check_kept_aside(tmp_path, told)
+    found = views(tmp_path)
+    for version, groups in enumerate(told.groups):
+        now = groups if emit == "batch" else told.complete(version)
+        assert found[version] == measured(now, shown), version
+    assert found[-1] == measured(told.groups[-1], shown)
+    grouped = held(tmp_path / "checkpoint")[-1]
+    assert grouped.groups == len(told.open(len(told.groups) - 1))
 
 
 # --- triggers -------------------------------------------------------------------------------------
@@ -258,3 +418,203 @@ def test_every_policy_ends_in_the_same_view(emit: str, spark: SparkSession, tmp_
     assert views(tmp_path)[-1] == measured(told.groups[-1], end)
     assert held(tmp_path / "checkpoint")[-1].pending == 0
     assert seen[-1].groups_waiting == 0
+
+
+# --- stops, continuations, kills ------------------------------------------------------------------
+
+
+def reached(started: Any, done: Callable[[Progress], bool]) -> None:
+    """Wait until a run is somewhere."""
+    deadline = time.monotonic() + 60
+    while not done(started.progress) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert done(started.progress), started.progress
+
+
+def check_each_emitted_once(folder: Path, told: Told, shown: Callable[[Window], Any]) -> None:
+    """Emitted by watermark, each version shows the windows that it has passed; the last one shows all."""
+    *before, last = views(folder)
+    assert before == [measured(told.complete(v), shown) for v in range(len(told.groups))]
+    assert last == measured(told.groups[-1], shown)
+
+
+def test_a_stop_in_between_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """Two runs over one checkpoint make the versions of one: watermark, late rows, what waits and what is closed go on."""
+    told = in_windows([DISORDERLY], tumbling(60, 7))
+    DISORDERLY.write(tmp_path, last=3)
+    started = start(spark, tmp_path, TUMBLE, [DISORDERLY], emit="watermark", until="100ms")
+    reached(started, lambda p: p.version == 3)
+    started.stop()
+    assert started.progress.late_rows == told.late[3]
+    DISORDERLY.write(tmp_path, first=3)
+    seen: list[Progress] = []
+    start(
+        spark, tmp_path, TUMBLE, [DISORDERLY], emit="watermark", progress=seen.append
+    ).wait()  # fmt: skip
+    check_each_emitted_once(tmp_path, told, end)
+    assert seen[-1].late_rows == told.late[-1] - told.late[3]
+    check_freed(held(tmp_path / "checkpoint")[-1], told, waits=0)
+
+
+def test_rows_behind_the_end_of_an_input_are_not_late(spark: SparkSession, tmp_path: Path) -> None:
+    """The end emits everything, and shows the watermark at infinity; a run that continues begins where it really stood."""
+    told = in_windows([DISORDERLY], tumbling(60, 7))
+    DISORDERLY.write(tmp_path, last=3)
+    first = start(spark, tmp_path, TUMBLE, [DISORDERLY], emit="watermark")
+    first.wait()
+    assert first.progress.input_ended
+    assert views(tmp_path)[-1] == measured(told.groups[3], end)
+    assert snapshot(tmp_path / "checkpoint").watermark == (told.watermarks[3] or 0) * SECOND
+    DISORDERLY.write(tmp_path, first=3)
+    second = start(spark, tmp_path, TUMBLE, [DISORDERLY], emit="watermark")
+    second.wait()
+    assert second.progress.late_rows == told.late[-1] - told.late[3]
+    assert views(tmp_path)[-1] == measured(told.groups[-1], end)
+    check_freed(held(tmp_path / "checkpoint")[-1], told, waits=0)
+
+
+def killed(folder: Path, seed: int, kills: Sequence[int]) -> None:
+    """Run the command over random rows of two tables, killed after some numbers of versions; check what is left at the end."""
+    rng = random.Random(seed)
+    batches = sum(kills) + 3
+    tables = [
+        Table("goals", drawn(seed, batches, rows=20), Rule(behind=5)),
+        Table("more", drawn(seed + 1, batches, rows=20, speed=50), Rule(percent=20, events=30)),
+    ]
+    names = [table.name for table in tables]
+    (folder / "plan.json").write_text(
+        plan_of("tumble_end", interval(60), interval(7), tables=names)
+    )
+    arguments = [str(folder / "plan.json"), "--emit", "watermark", "--no-progress"]
+    arguments += ["--master", "local[2]", "--output", f"stream-json={folder / 'out.jsonl'}"]
+    arguments += ["--output", f"late-parquet={folder / 'late'}"]
+    for table in tables:
+        arguments += ["--source", f"{table.name}={table.write(folder)}"]
+        arguments += ["--watermark", f"{table.name}.t={table.rule.text if table.rule else ''}"]
+    command = Command(tuple(arguments), folder / "checkpoint", folder / "log")
+    for versions in kills:
+        command.kill_after(versions, rng.uniform(0, 0.6))
+    command.finish()
+    told = in_windows(tables, tumbling(60, 7))
+    assert told.late[-1] > 0
+    check_each_emitted_once(folder, told, end)
+    check_kept_aside(folder, told)
+    check_freed(held(folder / "checkpoint")[-1], told, waits=0)
+    lines = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
+    assert len(lines) == sa.open_view(folder / "checkpoint").changes().num_rows
+
+
+def test_kills_leave_no_trace(tmp_path: Path) -> None:
+    """Killed twice between emissions, no window is lost, emitted twice, or emitted with rows that were late."""
+    killed(tmp_path, 21, (2, 3))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(6))
+def test_a_kill_after_every_version(seed: int, tmp_path: Path) -> None:
+    killed(tmp_path, 100 + 10 * seed, (1,) * 8)
+
+
+# --- idle sources ---------------------------------------------------------------------------------
+
+
+def test_a_source_that_falls_idle_holds_the_watermark_no_longer(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Its time passes though no rows come at all; when it comes back, its old rows are late."""
+    goals = Table("goals", [[(("a", 10, 1), 1)], [(("a", 200, 1), 1)]], Rule(behind=0))
+    more = Table("more", [[(("b", 20, 1), 1)], [(("b", 30, 1), 1), (("b", 250, 1), 1)]])
+    rules = {"goals.t": "max-diff:0s", "more.t": "max-diff:0s,idle:3s"}
+    plan = plan_of("tumble_end", interval(60), tables=("goals", "more"))
+    goals.write(tmp_path)
+    more.write(tmp_path, last=1)
+    options: dict[str, Any] = {"emit": "watermark", "watermark": rules}
+    started = start(spark, tmp_path, plan, [goals, more], until="100ms", **options)
+    reached(started, lambda p: p.version >= 1)
+    held_at = started.progress.watermark
+    reached(started, lambda p: p.watermark == 200 * SECOND)
+    started.stop()
+    assert held_at in (10 * SECOND, 20 * SECOND)
+    first = {row[:3] for row in views(tmp_path)[-1]}
+    assert first == {("a", instant(60), 1), ("b", instant(60), 1)}
+    more.write(tmp_path, first=1)
+    again = start(spark, tmp_path, plan, [goals, more], **options)
+    again.wait()
+    assert again.progress.late_rows == 1
+    late = first | {("a", instant(240), 1), ("b", instant(300), 1)}
+    assert {row[:3] for row in views(tmp_path)[-1]} == late
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+BY_TEAM = Windows().plan(aggregate(Windows().read(), [column(0)], (COUNT,)), "team", "c")
+IN_ALL = Windows().plan(aggregate(Windows().read(), [], (COUNT,)), "c")
+RIGHT = {"goals.t": "max-diff:5s"}
+
+REFUSED: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "no watermark to emit by": ("EVENT_TIME_MISSING", TUMBLE, {"emit": "watermark"}),
+    "no key of event time": (
+        "EVENT_TIME_MISSING", BY_TEAM, {"emit": "count:2,watermark", "watermark": RIGHT},
+    ),
+    "no such column": ("WATERMARK_COLUMN", TUMBLE, {"watermark": {"goals.time": "max-diff:5s"}}),
+    "no such table": ("WATERMARK_COLUMN", TUMBLE, {"watermark": {"fouls.t": "max-diff:5s"}}),
+    "no column at all": ("WATERMARK_COLUMN", TUMBLE, {"watermark": {"goals": "max-diff:5s"}}),
+    "no time": ("WATERMARK_COLUMN", TUMBLE, {"watermark": {"goals.n": "max-diff:5s"}}),
+    "no column of partitions": (
+        "WATERMARK_COLUMN", TUMBLE, {"watermark": {"goals.t": "max-diff:5s,by:shard"}},
+    ),
+    "no rule": ("OPTION_INVALID", TUMBLE, {"watermark": {"goals.t": "5s"}}),
+    "no duration": ("OPTION_INVALID", TUMBLE, {"watermark": {"goals.t": "max-diff:soon"}}),
+    "no percentage": ("OPTION_INVALID", TUMBLE, {"watermark": {"goals.t": "percentile:100:5:5"}}),
+    "partitions of a percentile": (
+        "OPTION_INVALID", TUMBLE, {"watermark": {"goals.t": "percentile:10:5:5,by:team"}},
+    ),
+    "two rules of idleness": (
+        "OPTION_INVALID", TUMBLE, {"watermark": {"goals.t": "max-diff:5s,idle:1m,idle:2m"}},
+    ),
+    "no time to live": ("OPTION_INVALID", BY_TEAM, {"ttl": "0s"}),
+    "no way to forget": ("OPTION_INVALID", BY_TEAM, {"ttl": "1h:drop"}),
+    "no groups to forget": ("TTL_MEANINGLESS", IN_ALL, {"ttl": "1h"}),
+    "groups that close anyway": ("TTL_MEANINGLESS", TUMBLE, {"ttl": "1h", "watermark": RIGHT}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_honoured_is_refused_before_anything(name: str, tmp_path: Path) -> None:
+    """Neither is Spark started nor a folder made."""
+    code, plan, options = REFUSED[name]
+    DISORDERLY.write(tmp_path, last=1)
+    with pytest.raises(sa.UsageError) as refused:
+        sa.run(
+            plan,
+            {"goals": f"parquet:{tmp_path / 'goals'}"},
+            checkpoint=tmp_path / "checkpoint",
+            **options,
+        )
+    assert refused.value.code == code
+    assert refused.value.help
+    assert not (tmp_path / "checkpoint").exists()
+
+
+def test_a_checkpoint_keeps_its_watermarks_and_how_it_forgets(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Closed windows cannot be opened again, nor a time be told of groups that kept none; durations may change."""
+    DISORDERLY.write(tmp_path, last=1)
+    timed: dict[str, Any] = {"watermark": {"goals.t": "max-diff:20s"}, "ttl": "1h"}
+    start(spark, tmp_path, BY_TEAM, [DISORDERLY], **timed).wait()
+    files = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    for code, options in (
+        ("WATERMARK_DIFFERS", {**timed, "watermark": {}}),
+        ("TTL_DIFFERS", {**timed, "ttl": "1h:keep"}),
+        ("TTL_DIFFERS", {**timed, "ttl": None}),
+    ):
+        with pytest.raises(sa.StateRefused) as refused:
+            start(spark, tmp_path, BY_TEAM, [DISORDERLY], **options)
+        assert refused.value.code == code
+    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == files
+    DISORDERLY.write(tmp_path, first=1, last=2)
+    longer = {"watermark": {"goals.t": "percentile:5:10:1"}, "ttl": "2h"}
+    again = start(spark, tmp_path, BY_TEAM, [DISORDERLY], **longer)
+    again.wait()
+    assert again.progress.version == 2

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spark
 Undisturbed = Callable[[str, str], Finished]
 
 
-def _command(name: str, query: str, stream: Stream, folder: Path) -> Command:
+def command(name: str, query: str, stream: Stream, folder: Path) -> Command:
     arguments = (
         str(PRODUCERS[name].plan(query)),
         "--source",
@@ -39,7 +39,7 @@ def _command(name: str, query: str, stream: Stream, folder: Path) -> Command:
     return Command(arguments, folder / "checkpoint", folder / "log")
 
 
-def _check_same(folder: Path, whole: Finished) -> None:
+def check_same(folder: Path, whole: Finished) -> None:
     views = [sa.open_view(place / "checkpoint") for place in (folder, whole.folder)]
     for view in views:
         assert view.versions() == list(range(BATCHES + 1))
@@ -71,13 +71,13 @@ def test_three_kills_leave_no_trace(
 ) -> None:
     """Killed in the first batch, among the rest, again; view, changes per version and both outputs are the same."""
     rng = random.Random(7)
-    command = _command("datafusion-55", "q01", lineitem, tmp_path)
+    killed = command("datafusion-55", "q01", lineitem, tmp_path)
     for versions in (1, 4, 6):
-        assert command.kill_after(versions, rng.uniform(0, 0.8)) < BATCHES
-    command.finish()
-    _check_same(tmp_path, undisturbed("datafusion-55", "q01"))
+        assert killed.kill_after(versions, rng.uniform(0, 0.8)) < BATCHES
+    killed.finish()
+    check_same(tmp_path, undisturbed("datafusion-55", "q01"))
     wanted = PRODUCERS["datafusion-55"].expected("q01", lineitem.alive[-1])
-    assert bag(sa.open_view(command.checkpoint).to_arrow()) == wanted
+    assert bag(sa.open_view(killed.checkpoint).to_arrow()) == wanted
 
 
 @pytest.mark.soak
@@ -88,8 +88,8 @@ def test_a_kill_between_any_two_versions(
 ) -> None:
     """Killed after every single version, at a random moment of the batch that follows."""
     rng = random.Random(11)
-    command = _command(name, query, lineitem, tmp_path)
-    while newest(command.checkpoint) < BATCHES - 2:
-        command.kill_after(1, rng.uniform(0, 0.5))
-    command.finish()
-    _check_same(tmp_path, undisturbed(name, query))
+    killed = command(name, query, lineitem, tmp_path)
+    while newest(killed.checkpoint) < BATCHES - 2:
+        killed.kill_after(1, rng.uniform(0, 0.5))
+    killed.finish()
+    check_same(tmp_path, undisturbed(name, query))

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import substrait_agg as sa
+from tests import windowed
 from tests.e2e.files import age, write_in_order
 from tests.e2e.plans import Builder, aggregate, column, read, union_all
 from tests.e2e.rows import Bag, bag
@@ -67,11 +69,18 @@ def wanted(table: Table) -> Bag:
     return Counter(database.execute(QUERY).fetchall())
 
 
-class Customers:
-    """A table and the events of its changes, as a connector writes them that does not know rows before."""
+UNAVAILABLE = "__debezium_unavailable_value"
 
-    def __init__(self, seed: int) -> None:
+
+class Customers:
+    """A table and the events of its changes, as a connector writes them that does not know rows before.
+
+    With `large`, updates leave names out that did not change, as PostgreSQL does where they are long.
+    """
+
+    def __init__(self, seed: int, *, large: bool = False) -> None:
         self.random = random.Random(seed)
+        self.large = large
         self.rows: Table = {}
         self.lsn = 24023128
 
@@ -90,11 +99,14 @@ class Customers:
         kind = self.random.choice("ccccuuuuddkk") if self.rows else "c"
         known = self.random.choice(sorted(self.rows)) if self.rows else 0
         if kind == "u":
-            self.rows[known] = self.draw(known)
+            old, new = self.rows[known], self.draw(known)
+            left_out = self.large and self.random.random() < 0.5
+            self.rows[known] = {**new, "name": old["name"]} if left_out else new
+            after = {**new, "name": UNAVAILABLE} if left_out else new
             before = self.random.choice(
                 [None, {"id": known}, {"id": known, "region": None, "score": None}]
             )
-            return [self.event("u", before, self.rows[known])]
+            return [self.event("u", before, after)]
         gone = [self.event("d", {"id": known}), None] if kind in "dk" else []
         if gone:
             del self.rows[known]
@@ -139,7 +151,7 @@ def write(folder: Path, files: Sequence[Sequence[Any]], start: int = 0) -> None:
 
 def test_events_without_rows_before_go_round(spark: SparkSession, tmp_path: Path) -> None:
     """In, aggregated, failed, stopped, continued over other partitions, out as events, replayed: equal at every version."""
-    table = Customers(5)
+    table = Customers(5, large=True)
     files, bags = [], [wanted({})]
     for _ in range(6):
         files.append(table.file(12))
@@ -356,3 +368,47 @@ def test_without_a_key_the_error_tells_of_it(spark: SparkSession, tmp_path: Path
         started.wait()
     assert failed.value.code == "ROW_BEFORE_MISSING"
     assert "key=" in failed.value.help
+
+
+def goal(op: str, n: int, second: int, team: str = "a") -> dict[str, Any]:
+    """A change event of a goal; a deletion tells the key alone."""
+    row = {"team": team, "t": second * 1_000_000, "n": n}
+    return {"op": op, "before": None, "after": row}
+
+
+def test_upserts_are_judged_late_by_what_they_change(spark: SparkSession, tmp_path: Path) -> None:
+    """The old row of a closed window stays counted there, the new one counts in its own; both are told of as they are."""
+    windows = windowed.Windows()
+    keys = [windowed.column(0), windows.call("tumble_end", windowed.interval(60))]
+    plan = windows.plan(
+        windowed.aggregate(windows.read(), keys, [windowed.COUNT]), "team", "minute", "n"
+    )
+    unavailable = "__debezium_unavailable_value"
+    write(
+        tmp_path / "in",
+        [
+            [goal("c", 1, 10), goal("c", 2, 70, "b")],
+            [goal("u", 1, 80, unavailable), goal("c", 3, 5)],
+            [goal("u", 2, 130, "b")],
+        ],
+    )
+    run = sa.run(
+        plan,
+        {"goals": f"json:{tmp_path / 'in'}?cdc=debezium&key=n&times=us&batch-files=1"},
+        checkpoint=tmp_path / "ck",
+        spark=spark,
+        watermark={"goals.t": "max-diff:0s"},
+        outputs=[f"late-parquet={tmp_path / 'late'}"],
+    )
+    run.wait()
+    assert run.progress.late_rows == 2
+    view = sa.open_view(tmp_path / "ck")
+    rows = {(r["team"], r["minute"].minute): r["n"] for r in view.to_arrow().to_pylist()}
+    assert rows == {("a", 1): 1, ("a", 2): 1, ("b", 3): 1}
+    (late,) = view.late().values()
+    assert sorted(zip(*(late.column(c).to_pylist() for c in ("n", "__weight")), strict=True)) == [
+        (1, -1),
+        (3, 1),
+    ]
+    (file,) = (tmp_path / "late" / "goals").glob("late-*.parquet")
+    assert pq.read_table(file).equals(late)

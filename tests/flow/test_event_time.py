@@ -202,6 +202,17 @@ def test_sessions_end_where_no_row_can_reach_them() -> None:
     assert total.events == (EventKey(1, (Grid(1, 0, 1),), end=True),)
 
 
+def test_sessions_that_can_be_cut_short_tell_nothing_further_up() -> None:
+    """A deletion leaves a session that ended before the watermark; its own group is new, a group of all such ends is not."""
+    made = Windows()
+    inner = aggregate(made.read(), [column(0), made.call("session", interval(90))], [COUNT])
+    plan = sa.load(made.plan(aggregate(inner, [column(1)], [COUNT]), *"abcd")).bound()
+    grown = with_event_keys(lower(plan), EVENTS).operators
+    assert [len(node.events) for node in grown] == [1, 1, 1]
+    cut = with_event_keys(lower(plan, {("goals",): "sign"}), EVENTS).operators
+    assert [len(node.events) for node in cut] == [1, 1, 0]
+
+
 def test_a_row_of_a_key_may_change_for_ever_but_its_window_does_not() -> None:
     """The operator that keeps the newest row per key has no event key; what groups its rows by time has one."""
     made = Windows()

@@ -29,7 +29,7 @@ def test_explanations_are_as_recorded(path: Path) -> None:
 
 
 def test_there_are_recorded_explanations() -> None:
-    assert len(list(GOLDEN.glob("*.txt"))) == 8
+    assert len(list(GOLDEN.glob("*.txt"))) == 10
 
 
 def test_every_step_says_which_columns_and_types_it_leaves() -> None:

@@ -10,6 +10,7 @@ from substrait_agg.flow import lower
 from substrait_agg.flow.explain import row_names
 from substrait_agg.flow.graph import (
     Flow,
+    Latest,
     OperatorOrigin,
     ProjectStep,
     TableOrigin,
@@ -17,6 +18,7 @@ from substrait_agg.flow.graph import (
 )
 from substrait_agg.flow.upserts import Upsert, upserts_of
 from substrait_agg.functions.accumulators import EarlyRetraction
+from substrait_agg.operator.spec import operator_spec
 from substrait_agg.plan.model import Relation, Union
 from substrait_agg.plan.types import FP64, I64, STRING
 from tests.bind.build import ROOT, aggregate, bound, col, measure, read
@@ -78,6 +80,23 @@ def test_fields_of_the_envelope_are_read_behind_the_columns() -> None:
     assert keeper.latest is not None
     assert [keeper.latest.values, len(keeper.types), len(keeper.arguments)] == [0, 1, 2]
     assert [v.type.kind for v, _ in keeper.arguments if v] == ["string", "i64"]
+
+
+def test_texts_of_events_may_be_left_out() -> None:
+    """Those that are not in the key: each has a column behind all others that says so."""
+    root = aggregate(read(), (col("name"),), (measure("sum", col("big")),))
+    flow = flow_of(root, "k", "s", upsert=Upsert(("must",), partial=True))
+    origin, keeper = origin_of(flow), flow.operators[0]
+    assert origin.names == ("must", "name", "big")
+    assert origin.keyed is not None
+    assert origin.keyed.partial == (1,)
+    assert keeper.latest == Latest(2, (0,), ("column name of t",))
+    assert [show(v) for v, _ in keeper.arguments if v] == ["#1", "#2", "#3"]
+    latest = operator_spec(keeper).latest
+    assert latest is not None
+    assert (latest.order, latest.partial_columns) == ((), ("x2",))
+    keyed = flow_of(root, "k", "s", upsert=Upsert(("name",), partial=True)).operators[0].latest
+    assert keyed == Latest(1)
 
 
 def test_a_plan_that_counts_rows_reads_the_key() -> None:

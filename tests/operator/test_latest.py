@@ -20,6 +20,7 @@ import pytest
 from substrait_agg.commit.files import LocalFiles
 from substrait_agg.commit.ranges import clip, partition_range
 from substrait_agg.commit.task import TaskPlan, TaskResult, run_task
+from substrait_agg.errors import RunFailed
 from substrait_agg.operator.latest_spec import THERE, LatestSpec
 from substrait_agg.operator.names import POSITION, WEIGHT
 from substrait_agg.operator.spec import OperatorSpec
@@ -46,13 +47,14 @@ ORDERS: tuple[tuple[pa.DataType, ...], ...] = ((), (pa.int64(),), (pa.string(), 
 
 @dataclass(frozen=True)
 class Event:
-    """An upsert, or a deletion whose values say nothing."""
+    """An upsert, or a deletion whose values say nothing; where the row leaves its first value out, that says nothing either."""
 
     key: Values
     row: Values
     order: Values
     delete: bool
     at: int = 0
+    partial: bool = False
 
 
 class World:
@@ -87,8 +89,10 @@ class World:
         if event.key in self.orders and event.order < self.orders[event.key]:
             return
         self.orders[event.key] = event.order
-        self.rows.pop(event.key, None)
-        if not event.delete:
+        before = self.rows.pop(event.key, ())
+        if event.partial:
+            self.rows[event.key] = (before[0] if before else None, *event.row[1:])
+        elif not event.delete:
             self.rows[event.key] = event.row
 
     def _task(self, p: int, partitions: int, events: Sequence[Event]) -> TaskResult:
@@ -115,6 +119,8 @@ class World:
         types = (*latest.values, *(c.type for c in latest.order))
         for i, type_ in enumerate(types):
             columns[f"x{i}"] = pa.array([(*e.row, *e.order)[i] for e in events], type_)
+        for name in latest.partial_columns:
+            columns[name] = pa.array([e.partial for e in events])
         columns[POSITION] = pa.array([e.at for e in events], pa.int64())
         columns[WEIGHT] = pa.array([-1 if e.delete else 1 for e in events], pa.int64())
         return pa.RecordBatch.from_pydict(columns)
@@ -175,7 +181,10 @@ def made(
     folder: Path, keys: tuple[pa.DataType, ...], row: tuple[pa.DataType, ...],
     order: tuple[pa.DataType, ...] = (), spread: int = 2**32, page_rows: int = 100, slice_rows: int = 1000,
 ) -> World:  # fmt: skip
-    latest = LatestSpec(row, tuple(map(Component, order)))
+    partial = () if order or not row else (0,)
+    latest = LatestSpec(
+        row, tuple(map(Component, order)), partial, ("first value",)[: len(partial)]
+    )
     spec = OperatorSpec(
         keys=keys, accumulators=(), measures=(), weight="sign", multiset=False, is_global=False,
         latest=latest, page_rows=page_rows,
@@ -206,6 +215,17 @@ def draw_event(world: World, random: Random) -> Event:
     return Event(draw(random, world.spec.keys), draw(random, latest.values), order, delete)
 
 
+def draw_events(world: World, random: Random) -> list[Event]:
+    """Events of which some leave their first value out, where the row before told it."""
+    there = set(world.rows)
+    events = []
+    for event in (draw_event(world, random) for _ in range(random.randrange(20))):
+        known = event.key in there and not event.delete and bool(latest_of(world.spec).partial)
+        events.append(replace(event, partial=known and random.random() < 0.4))
+        (there.discard if event.delete else there.add)(event.key)
+    return events
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_the_newest_row_of_every_key_is_there_and_every_change_is_exact(
     seed: int, tmp_path: Path
@@ -223,7 +243,7 @@ def test_the_newest_row_of_every_key_is_there_and_every_change_is_exact(
             slice_rows=random.choice((1, 5, 1000)),
         )
         for _ in range(8):
-            events = [draw_event(world, random) for _ in range(random.randrange(20))]
+            events = draw_events(world, random)
             world.batch(events, random.choice((1, 2, 4)), random)
             if random.random() < 0.4:
                 world.batch(events, random.choice((1, 2, 4)), random)
@@ -280,6 +300,18 @@ def test_of_equally_old_events_the_one_that_arrives_last_counts(tmp_path: Path) 
     assert world.changes == [((1, "b"), 1)]
     world.batch([event(1, "d", 5)], 1, random)
     assert world.changes == [((1, "b"), -1), ((1, "d"), 1)]
+
+
+@pytest.mark.parametrize("before", [[], [event(1, "a", delete=True)], [event(2, "a")]])
+def test_a_value_that_no_row_told_fails_the_batch(before: list[Event], tmp_path: Path) -> None:
+    """Neither what was deleted nor what another key has is the value that did not change."""
+    world, random = text_world(tmp_path, ordered=False), Random(1)
+    world.batch([event(1, "a"), event(1, "", delete=True)], 1, random)
+    with pytest.raises(
+        RunFailed, match="1 rows say that their first value did not change"
+    ) as failed:
+        world.batch([*before, replace(event(1, "gone"), partial=True)], 1, random)
+    assert failed.value.code == "VALUE_UNAVAILABLE"
 
 
 def test_a_value_that_is_equal_in_another_form_is_retracted_as_it_was_emitted(

@@ -122,6 +122,7 @@ def test_a_group_is_forgotten_once_it_was_idle_and_at_most_an_eighth_later(
     [
         ("max-diff:5s", WatermarkRule(offset=5 * SECOND)),
         ("max-diff:0s", WatermarkRule()),
+        ("max-diff:1000000d", WatermarkRule(offset=10**6 * 86_400 * SECOND)),
         ("max-diff:1m, idle:30s", WatermarkRule(offset=60 * SECOND, idle=30 * SECOND)),
         ("max-diff:1s,by:device", WatermarkRule(offset=SECOND, by="device")),
         ("percentile:20:5:1", WatermarkRule(percent=20, events=5, frequency=1)),
@@ -137,7 +138,8 @@ def test_rules_are_read(text: str, rule: WatermarkRule) -> None:
     ["", "max-diff", "max-diff:", "max-diff:5", "max-diff:-1s", "maxdiff:5s", "percentile", "percentile:20:5",
      "percentile:100:5:1", "percentile:20:0:1", "percentile:20:10001:1", "percentile:20:5:0", "percentile:a:5:1",
      "max-diff:5s,idle", "max-diff:5s,idle:0s", "max-diff:5s,by:", "max-diff:5s,late:1s", "percentile:20:5:1,by:x",
-     "max-diff:5s,idle:1s,idle:2s", "max-diff:5s,"],
+     "max-diff:5s,idle:1s,idle:2s", "max-diff:5s,", "max-diff:1000001d", "max-diff:999999999999h",
+     "max-diff:5s,idle:1000001d"],
 )  # fmt: skip
 def test_what_is_no_rule_is_refused(text: str) -> None:
     with pytest.raises(UsageError) as refused:

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "substrait_agg"
 
 LAYERS = (
-    {"problem_kinds", "error_codes", "durations", "published", "redaction"},
+    {"problem_kinds", "error_codes", "durations", "disk", "published", "redaction"},
     {"errors", "problems", "notices"},
     {"plan"},
     {"functions"},

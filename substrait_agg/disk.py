@@ -1,0 +1,158 @@
+"""The one seam to the file system for checkpoints and outputs: every operation that a crash can cut off is a method here.
+
+Nothing else of the package opens, links, renames or removes a path of a checkpoint or of an output (a test keeps it
+so), so that tests can put another `Disk` in its place and let any of these operations fail, die or come late.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+Opened = TypeVar("Opened")
+
+POLL_SECONDS = 0.05
+
+
+class Disk:
+    """A POSIX file system.
+
+    Every method raises OSError where the system refuses. What a method has done is visible to others when it returns;
+    what `create`, `sync` and `flush` have done survives a loss of power too.
+    """
+
+    def make(self, folder: Path, mode: int = 0o777) -> None:
+        """Create a folder and those above it, unless they are there."""
+        folder.mkdir(parents=True, exist_ok=True, mode=mode)
+
+    @contextmanager
+    def create(
+        self, path: Path, opened: Callable[[Path], AbstractContextManager[Opened]]
+    ) -> Iterator[Opened]:
+        """A file to write, which `opened` opens; flushed to disk when the block ends without an exception."""
+        with opened(path) as sink:
+            yield sink
+        _flush(path)
+
+    def link(self, draft: Path, target: Path) -> None:
+        """Give a file a second name, all at once.
+
+        Raises:
+            FileExistsError: there is a file of that name, ours or another's.
+        """
+        os.link(draft, target)
+
+    def replace(self, draft: Path, target: Path) -> None:
+        """Give a file another name, all at once; what had that name is gone."""
+        draft.replace(target)
+
+    def remove(self, path: Path) -> None:
+        """Remove a file if it is there."""
+        path.unlink(missing_ok=True)
+
+    def names(self, folder: Path, *, folders: bool = False) -> list[str]:
+        """Names of the files in a folder, with `folders` those of folders as well, sorted; none where there is no folder."""
+        try:
+            with os.scandir(folder) as entries:
+                return sorted(e.name for e in entries if folders or e.is_file())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def exists(self, path: Path) -> bool:
+        """Whether there is something at a path."""
+        return path.exists()
+
+    def size(self, path: Path) -> int:
+        """Size of a file in bytes."""
+        return path.stat().st_size
+
+    def read(self, path: Path) -> bytes:
+        """All bytes of a file."""
+        return path.read_bytes()
+
+    def map(self, path: Path, opened: Callable[[Path], Opened]) -> Opened:
+        """A file to read, which `opened` opens."""
+        return opened(path)
+
+    def sync(self, folder: Path) -> None:
+        """Make the names in a folder durable."""
+        _flush(folder)
+
+    def open(self, path: Path) -> int:
+        """A descriptor of a file that is written in place, made where it is missing."""
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+
+    def write(self, descriptor: int, content: bytes, offset: int) -> None:
+        """Write all of `content` at a place of a file."""
+        left = memoryview(content)
+        while left:
+            # A write may take less than it is given.
+            written = os.pwrite(descriptor, left, offset)
+            left, offset = left[written:], offset + written
+
+    def cut(self, descriptor: int, size: int) -> None:
+        """Cut a file off behind its first `size` bytes."""
+        os.ftruncate(descriptor, size)
+
+    def flush(self, descriptor: int) -> None:
+        """Make what was written to a descriptor durable."""
+        os.fsync(descriptor)
+
+    @contextmanager
+    def locked(self, path: Path, patience: float) -> Iterator[bool]:
+        """Whether nobody else is in such a block with the same file; the lock ends with the block or with the process.
+
+        Args:
+            path: the file, made where it is missing.
+            patience: seconds to wait for another to leave.
+        """
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            yield _lock(descriptor, patience)
+        finally:
+            os.close(descriptor)
+
+
+def _lock(descriptor: int, patience: float) -> bool:
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(POLL_SECONDS)
+        else:
+            return True
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+_DISK = Disk()
+
+
+def disk() -> Disk:
+    """The file system that is used."""
+    return _DISK
+
+
+@contextmanager
+def using(other: Disk) -> Iterator[None]:
+    """Use another file system in this process as long as the block lasts."""
+    global _DISK  # noqa: PLW0603 - the one switch, for tests
+    before, _DISK = _DISK, other
+    try:
+        yield
+    finally:
+        _DISK = before

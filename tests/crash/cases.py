@@ -1,0 +1,207 @@
+"""The cases of the crash matrix, and how one is run."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from unittest.mock import patch
+
+from substrait_agg.disk import using
+from substrait_agg.errors import CommitConflict, SubstraitAggError
+from tests.crash.double import Dead, Double, Point, Strike
+from tests.crash.scenario import (
+    BATCHES,
+    FIRST,
+    Call,
+    Ending,
+    World,
+    check_calls,
+    check_left,
+    ending,
+    run,
+)
+
+MOST_RUNS = 4
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    """A scenario in which nothing goes wrong.
+
+    Attributes:
+        ending: what it leaves.
+        folder: where it ran, and where every case runs: records of outputs name their paths.
+        first: operations of its first run.
+        second: operations of its second run.
+        halfway: copy of its folder after the first run.
+        calls: what the callback was given until then.
+    """
+
+    ending: Ending
+    folder: Path
+    first: Counter[Point]
+    second: Counter[Point]
+    halfway: Path
+    calls: list[Call]
+
+
+def undisturbed(folder: Path) -> Undisturbed:
+    """Run the scenario in a folder and note every operation."""
+    world = World(folder / "world")
+    world.folder.mkdir()
+    first, second = Double(world.folder), Double(world.folder)
+    with using(first):
+        run(world, FIRST, "first")
+    with (world.folder / "out.jsonl").open("a") as lines:
+        lines.write('{"version":')  # a kill cut it off
+    halfway = folder / "halfway"
+    shutil.copytree(world.folder, halfway)
+    calls = list(world.calls["first"])
+    with using(second):
+        run(world, BATCHES, "second")
+    end = ending(world)
+    check_calls(world, end, one_by_one=True)
+    check_left(world)
+    return Undisturbed(end, world.folder, first.seen, second.seen, halfway, calls)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One operation, and what goes wrong with it.
+
+    Attributes:
+        strike: the operation, the ordinal of its call in the run, and the mode.
+        begins: whether it is in the first run, else in the second.
+    """
+
+    strike: Strike
+    begins: bool
+
+    def __str__(self) -> str:
+        point = self.strike.point
+        run = "first" if self.begins else "second"
+        return f"{point.operation} {point.what} in {point.caller} (call {self.strike.ordinal} of the {run} run): {self.strike.mode}"
+
+
+def cases(
+    whole: Undisturbed, operation: str, *, every_caller: bool, every_call: bool = False
+) -> Iterator[Case]:
+    """Everything that can go wrong with an operation.
+
+    Args:
+        whole: what there is.
+        operation: method of `Disk`.
+        every_caller: once for every function that asks for it, else once for what it is done to.
+        every_call: every call, else the one in the middle.
+    """
+    told: set[tuple[str, str, str]] = set()
+    for begins, seen in ((False, whole.second), (True, whole.first)):
+        for point, count in sorted(seen.items()):
+            if point.operation != operation:
+                continue
+            key = (point.operation, point.what, point.caller if every_caller else "")
+            if key in told and not every_call:
+                continue
+            told.add(key)
+            ordinals = range(1, count + 1) if every_call else [(count + 1) // 2]
+            for ordinal in ordinals:
+                for mode in point.modes():
+                    yield Case(Strike(point, ordinal, mode), begins)
+
+
+def run_case(case: Case, whole: Undisturbed) -> tuple[str, ...]:
+    """Disturb a run, start it again until it is done, and check everything.
+
+    Returns:
+        The codes of the errors that runs ended with, in order.
+    """
+    folder = whole.folder
+    shutil.rmtree(folder)
+    if case.begins:
+        folder.mkdir()
+    else:
+        shutil.copytree(whole.halfway, folder)
+    world = World(folder)
+    if not case.begins:
+        world.calls["first"] = list(whole.calls)
+    double = Double(folder, case.strike)
+    sleeps = case.strike.mode.startswith("sleeps")
+    codes = _asleep(world, double) if sleeps else _again_and_again(world, double)
+    assert double.struck, "nothing was disturbed"
+    assert ending(world) == whole.ending
+    check_calls(world, whole.ending, one_by_one=not sleeps)
+    check_left(world)
+    assert ending(world) == whole.ending
+    return codes
+
+
+def _again_and_again(world: World, double: Double) -> tuple[str, ...]:
+    codes = []
+    for attempt in range(MOST_RUNS):
+        try:
+            if attempt:
+                run(world, BATCHES, f"run {attempt}")
+            else:
+                with using(double):
+                    run(world, BATCHES, "disturbed")
+        except Dead:
+            codes.append("")
+        except SubstraitAggError as error:
+            codes.append(error.code)
+        except OSError:
+            codes.append("FILE_NOT_USABLE")  # as the command says it
+        else:
+            break
+    assert len(codes) <= 1, f"a disturbance of one run ended others: {codes}"
+    return tuple(codes)
+
+
+def _asleep(world: World, double: Double) -> tuple[str, ...]:
+    """A run falls asleep, another one goes on, the sleeper wakes up in the middle of that, and ends in a conflict."""
+    outcome: list[BaseException | None] = []
+
+    def sleeper() -> None:
+        double.watch_this_thread()
+        try:
+            run(world, BATCHES, "sleeper")
+            outcome.append(None)
+        except BaseException as error:  # noqa: BLE001 - it is looked at below
+            outcome.append(error)
+
+    thread = threading.Thread(target=sleeper)
+
+    def wake(batch: int = BATCHES) -> None:
+        if batch >= BATCHES - 2:
+            double.sleep.woken.set()
+            thread.join(60)
+            assert not thread.is_alive()
+
+    with using(double), patch("substrait_agg.commit.fence.LOCK_SECONDS", 0.1):
+        thread.start()
+        while not double.sleep.asleep.wait(0.02) and thread.is_alive():
+            pass
+        refused = None
+        try:
+            run(world, BATCHES, "other", wake)
+        except CommitConflict as error:
+            refused = error
+        finally:
+            wake()
+    return _judged(refused, outcome[0])
+
+
+def _judged(refused: CommitConflict | None, sleeper: BaseException | None) -> tuple[str, ...]:
+    """At most one of two runs stopped, and with a conflict."""
+    if refused is not None:
+        # The sleeper had its hand on a shared file, so that nobody could take over; or it takes over when it wakes up.
+        assert sleeper is None, sleeper
+        return (refused.code,)
+    if sleeper is None:
+        return ()
+    if isinstance(sleeper, CommitConflict):
+        return (sleeper.code,)
+    raise AssertionError("the sleeper met something else than a conflict") from sleeper

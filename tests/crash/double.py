@@ -1,0 +1,282 @@
+"""A file system that fails, dies or sleeps at one chosen operation, and tells which operations there are."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from substrait_agg.disk import Disk
+
+T = TypeVar("T")
+
+Mode = Literal[
+    "fails before", "fails halfway", "fails after", "done twice",
+    "dies before", "dies halfway", "dies after", "sleeps before", "sleeps after",
+]  # fmt: skip
+"""An error without anything done, with half of it done, with all of it done; told to be there already after it was done; the
+process is killed at these moments; the process is stopped until another one has gone on."""
+
+READS = {"names", "exists", "size", "read", "map"}
+WRITES = {"create", "write"}
+
+NAMES: tuple[tuple[str, str], ...] = (
+    (r"checkpoint", "the checkpoint"),
+    (r"checkpoint/plan\.json", "plan.json"),
+    (r"checkpoint/kept\.json", "kept.json"),
+    (r"checkpoint/settings\.json", "settings.json"),
+    (r"checkpoint/draft-\w+", "the draft of plan.json or kept.json"),
+    (r"checkpoint/snapshots/draft-\w+", "the draft of a snapshot"),
+    (r"checkpoint/snapshots/\d+\.json", "a snapshot"),
+    (r"checkpoint/state/group-.*", "a run of groups"),
+    (r"checkpoint/state/pending-.*", "a run of waiting groups"),
+    (r"checkpoint/state/tree.*", "a run of an ordered tree"),
+    (r"checkpoint/changes/.*-0-.*\.parquet|checkpoint/changes/.*-1-.*\.parquet", "a change file"),
+    (r"checkpoint/owners/draft-\w+", "the draft of a claim"),
+    (r"checkpoint/owners/\d+\.json", "a claim"),
+    (r"checkpoint/owners/lock", "the lock"),
+    (r"checkpoint/outputs/\..*\.tmp", "the draft of a record"),
+    (r"checkpoint/outputs/.*\.json", "the record of an output"),
+    (r"checkpoint/spark/.*\.crc", "a checksum of Spark's"),
+    (r"checkpoint/spark/offsets/\d+", "Spark's plan of a batch"),
+    (r"checkpoint/spark/sources/\d+/\d+", "Spark's list of files"),
+    (r"checkpoint/(\w+)(/.*)?", r"\1/"),
+    (r"out/\..*\.tmp", "the draft of changes-parquet"),
+    (r"out/.*\.parquet", "a file of changes-parquet"),
+    (r"out", "the folder of changes-parquet"),
+    (r"out\.jsonl", "the file of stream-json"),
+    (r"view/\..*\.tmp", "the draft of view-parquet"),
+    (r"view/view\.parquet", "the file of view-parquet"),
+    (r"view", "the folder of view-parquet"),
+    (r"\.", "the folder around"),
+)
+"""Paths of a scenario by what is there."""
+
+SEAM = {"disk.py", "double.py", "files.py", "published.py", "contextlib.py", "fence.py"}
+
+
+@dataclass(frozen=True, order=True)
+class Point:
+    """A place where a crash can happen.
+
+    Attributes:
+        operation: method of `Disk`.
+        what: what it is done to.
+        caller: the function that asks for it.
+    """
+
+    operation: str
+    what: str
+    caller: str
+
+    def modes(self) -> Iterator[Mode]:
+        """What can go wrong there."""
+        yield from ("fails before", "sleeps before")
+        if self.operation not in READS:  # being killed there is being killed after what came before
+            yield "dies before"
+        if self.operation in WRITES:
+            yield from ("fails halfway", "dies halfway")
+        if self.operation not in READS and self.operation != "locked":
+            yield from ("fails after", "dies after", "sleeps after")
+        if self.operation == "link":
+            yield "done twice"
+
+
+class Dead(BaseException):
+    """The process was killed; from now on it does nothing."""
+
+
+@dataclass
+class Strike:
+    """What goes wrong: at the call of a point with this ordinal."""
+
+    point: Point
+    ordinal: int
+    mode: Mode
+
+
+@dataclass
+class Sleep:
+    """Lets a thread sleep in the middle of an operation, and wakes it up."""
+
+    asleep: threading.Event = field(default_factory=threading.Event)
+    woken: threading.Event = field(default_factory=threading.Event)
+
+    def begin(self) -> None:
+        """Sleep until woken."""
+        self.asleep.set()
+        assert self.woken.wait(60), "nobody wakes the sleeper"
+
+
+class Double(Disk):
+    """Counts every operation and lets one go wrong.
+
+    Args:
+        folder: under which all paths are.
+        strike: what goes wrong; None: nothing.
+        threads: whether other threads than the one that makes it are left alone.
+    """
+
+    def __init__(self, folder: Path, strike: Strike | None = None, *, own: bool = True) -> None:
+        self.folder = folder
+        self.seen: Counter[Point] = Counter()
+        self.struck = False
+        self.sleep = Sleep()
+        self._strike = strike
+        self._dead = False
+        self._thread = threading.get_ident() if own else None
+        self._paths: dict[int, Path] = {}
+
+    def watch_this_thread(self) -> None:
+        """From now on it is this thread that is meant."""
+        self._thread = threading.get_ident()
+
+    def _mode(self, operation: str, path: Path) -> Mode | None:
+        if self._thread not in (None, threading.get_ident()):
+            return None
+        if self._dead:
+            raise Dead
+        point = Point(operation, self._what(path), _caller())
+        self.seen[point] += 1
+        strike = self._strike
+        if strike is None or self.struck or strike.point != point:
+            return None
+        if self.seen[point] != strike.ordinal:
+            return None
+        self.struck = True
+        return strike.mode
+
+    def _what(self, path: Path) -> str:
+        inside = os.path.relpath(os.path.realpath(path), os.path.realpath(self.folder))
+        for pattern, name in NAMES:
+            if found := re.fullmatch(pattern, inside):
+                return found.expand(name)
+        raise AssertionError(f"{inside} has no name in NAMES")
+
+    def _go_wrong(self, mode: Mode) -> None:
+        if mode.startswith("dies"):
+            self._dead = True
+            raise Dead
+        if mode == "done twice":
+            raise FileExistsError(errno.EEXIST, "planted")
+        raise OSError(errno.EIO, "planted")
+
+    def _do(
+        self,
+        operation: str,
+        path: Path,
+        act: Callable[[], T],
+        half: Callable[[], object] | None = None,
+    ) -> T:
+        mode = self._mode(operation, path)
+        if mode is None:
+            return act()
+        if mode == "sleeps before":
+            self.sleep.begin()
+            return act()
+        if mode.endswith("halfway") and half is not None:
+            half()
+        elif not mode.endswith("before"):
+            result = act()
+            if mode == "sleeps after":
+                self.sleep.begin()
+                return result
+        self._go_wrong(mode)
+        raise AssertionError(mode)
+
+    @contextmanager
+    def create(
+        self, path: Path, opened: Callable[[Path], AbstractContextManager[T]]
+    ) -> Iterator[T]:
+        mode = self._mode("create", path)
+        if mode == "sleeps before":
+            self.sleep.begin()
+        elif mode is not None and mode.endswith("before"):
+            self._go_wrong(mode)
+        with super().create(path, opened) as sink:
+            yield sink
+        if mode == "sleeps after":
+            self.sleep.begin()
+        elif mode is not None and mode != "sleeps before":
+            if mode.endswith("halfway"):
+                os.truncate(path, path.stat().st_size // 2)
+            self._go_wrong(mode)
+
+    def make(self, folder: Path, mode: int = 0o777) -> None:
+        self._do("make", folder, lambda: super(Double, self).make(folder, mode))
+
+    def link(self, draft: Path, target: Path) -> None:
+        self._do("link", target, lambda: super(Double, self).link(draft, target))
+
+    def replace(self, draft: Path, target: Path) -> None:
+        self._do("replace", target, lambda: super(Double, self).replace(draft, target))
+
+    def remove(self, path: Path) -> None:
+        self._do("remove", path, lambda: super(Double, self).remove(path))
+
+    def names(self, folder: Path, *, folders: bool = False) -> list[str]:
+        return self._do("names", folder, lambda: super(Double, self).names(folder, folders=folders))
+
+    def exists(self, path: Path) -> bool:
+        return self._do("exists", path, lambda: super(Double, self).exists(path))
+
+    def size(self, path: Path) -> int:
+        return self._do("size", path, lambda: super(Double, self).size(path))
+
+    def read(self, path: Path) -> bytes:
+        return self._do("read", path, lambda: super(Double, self).read(path))
+
+    def map(self, path: Path, opened: Callable[[Path], T]) -> T:
+        return self._do("map", path, lambda: super(Double, self).map(path, opened))
+
+    def sync(self, folder: Path) -> None:
+        self._do("sync", folder, lambda: super(Double, self).sync(folder))
+
+    def open(self, path: Path) -> int:
+        descriptor = self._do("open", path, lambda: super(Double, self).open(path))
+        self._paths[descriptor] = path
+        return descriptor
+
+    def write(self, descriptor: int, content: bytes, offset: int) -> None:
+        write = super().write
+        self._do(
+            "write",
+            self._paths[descriptor],
+            lambda: write(descriptor, content, offset),
+            lambda: write(descriptor, content[: len(content) // 2], offset),
+        )
+
+    def cut(self, descriptor: int, size: int) -> None:
+        path = self._paths[descriptor]
+        self._do("cut", path, lambda: super(Double, self).cut(descriptor, size))
+
+    def flush(self, descriptor: int) -> None:
+        path = self._paths[descriptor]
+        self._do("flush", path, lambda: super(Double, self).flush(descriptor))
+
+    @contextmanager
+    def locked(self, path: Path, patience: float) -> Iterator[bool]:
+        mode = self._mode("locked", path)
+        if mode == "sleeps before":
+            self.sleep.begin()
+        elif mode is not None:
+            self._go_wrong(mode)
+        with super().locked(path, patience) as alone:
+            yield alone
+
+
+def _caller() -> str:
+    """The first function outside of the modules through which all operations go."""
+    frame: Any = sys._getframe(2)
+    while Path(frame.f_code.co_filename).name in SEAM:
+        frame = frame.f_back
+    name = frame.f_code.co_qualname.replace(".<locals>", "")
+    return str(re.sub(r"\.<\w+>", "", name))

@@ -1,0 +1,384 @@
+"""A whole run without Spark: the real batches, commits, sweeps and outputs; only partial sums are made here.
+
+Two chained aggregates: the lower one adds up, keeps a tree that two measures share and one of its own, and emits a group after
+some rows only; rows are inserted and deleted. Spark's own logs are written as Spark would.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from io import StringIO
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import substrait_agg as sa
+from substrait_agg.bind.bound import Column
+from substrait_agg.changes import Delivery, check_outputs
+from substrait_agg.commit.ranges import sort_hash
+from substrait_agg.commit.retention import Retention
+from substrait_agg.commit.store import Checkpoint
+from substrait_agg.commit.task import MURMUR, OTHER, TaskPlan, TaskResult, run_task
+from substrait_agg.commit.view import View
+from substrait_agg.errors import RunFailed, SubstraitAggError
+from substrait_agg.flow import lower
+from substrait_agg.flow.graph import AggregateNode, Branch, Flow, ProjectStep
+from substrait_agg.operator.names import WEIGHT
+from substrait_agg.operator.policy import EmitPolicy
+from substrait_agg.spark.batches import FIRST_BATCH, Batches
+from substrait_agg.spark.document import plan_document
+from substrait_agg.spark.job import Care, Job
+from substrait_agg.spark.planned import forget_unplanned
+from tests.e2e import plans
+
+QUERY = "the query"
+BATCHES = 5
+FIRST = 2
+"""Batches after which a run ends and another one goes on."""
+PARTITIONS = 2
+KEPT = 2
+"""Versions that are kept: few, so that sweeps have something to do."""
+
+Rows = Any
+"""A `pyarrow.Table` of prepared rows of an operator: ``k*``, ``x*``, ``__weight``."""
+
+
+@cache
+def flow() -> Flow:
+    """Groups by (k, g), then by k over their rows."""
+    b = plans.Builder()
+    table = plans.read("t", {"k": "i64", "g": "i64", "x": "i64", "y": "fp64"})
+    x, y = (plans.column(2), "i64"), (plans.column(3), "fp64")
+    measures = [
+        b.measure("count", output="i64!"),
+        b.measure("sum", x, output="i64"),
+        b.measure("sum", y, output="fp64"),
+        b.measure("min", x, output="i64"),
+        b.measure("max", x, output="i64"),
+        b.measure("median", y, output="fp64"),
+    ]
+    groups = plans.aggregate(table, [plans.column(0), plans.column(1)], measures)
+    above = [
+        b.measure("count", output="i64!"),
+        b.measure("sum", (plans.column(3), "i64"), output="i64"),
+        b.measure("max", (plans.column(6), "i64"), output="i64"),
+        b.measure("median", (plans.column(7), "fp64"), output="fp64"),
+    ]
+    whole = plans.aggregate(groups, [plans.column(0)], above)
+    text = b.plan(whole, "k", "groups", "total", "greatest", "middle")
+    return lower(sa.load(text.encode()).bound(), {("t",): "sign"})
+
+
+@cache
+def batch_rows() -> tuple[Rows, ...]:
+    """The rows of each batch for the lower operator: some are deleted in a later one."""
+    rng = random.Random(5)
+    alive: list[tuple[int, int, int, float]] = []
+    batches = []
+    for _ in range(BATCHES):
+        gone = [alive.pop(rng.randrange(len(alive))) for _ in range(min(4, len(alive) // 2))]
+        new = [
+            (rng.randrange(5), rng.randrange(3), rng.randrange(100), rng.random() * 8)
+            for _ in range(12)
+        ]
+        alive += new
+        rows = [(*row, -1) for row in gone] + [(*row, 1) for row in new]
+        columns = [pa.array(column) for column in zip(*rows, strict=True)]
+        batches.append(pa.table(columns, names=["k0", "k1", "x0", "x1", WEIGHT]))
+    return tuple(batches)
+
+
+Call = tuple[int, list[dict[str, Any]]]
+"""What a callback was given: a version and its changes."""
+
+
+# --- what Spark does in a run --------------------------------------------------------------------
+
+
+def _hashed(rows: Rows, node: AggregateNode) -> pa.Table:
+    keys = [rows.column(f"k{i}").to_numpy() for i in range(len(node.key_types))]
+    mixed = np.zeros(rows.num_rows, np.uint64)
+    for key in keys:
+        mixed = (mixed ^ key.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+    murmur = pa.array((mixed >> np.uint64(32)).astype(np.uint32).view(np.int32))
+    other = pa.array((mixed & np.uint64(0x7FFFFFFF)).astype(np.int32))
+    return rows.append_column(MURMUR, murmur).append_column(OTHER, other)
+
+
+def _collected(job: Job, rows: Rows, tasks: Sequence[TaskPlan], _care: Care) -> list[TaskResult]:
+    """As the job on Spark: every task gets the rows of its range; what one fails with is the batch's failure."""
+    hashed = _hashed(rows, job.node)
+    places = sort_hash(*(hashed.column(n).combine_chunks().to_numpy() for n in (MURMUR, OTHER)))
+    results = []
+    for task in tasks:
+        inside = (places >= np.uint64(task.low)) & (places <= np.uint64(task.high))
+        own = hashed.filter(pa.array(inside)).combine_chunks().to_batches()
+        try:
+            results.append(run_task(replace(task, raw=True), own))
+        except SubstraitAggError:
+            raise
+        except Exception as error:
+            raise RunFailed("BATCH_FAILED", str(error)) from error
+    return results
+
+
+@dataclass
+class _Above:
+    """Stands for `spark.late.Part`."""
+
+    prepared: Rows
+
+    def late(self) -> int:
+        return 0
+
+
+def _changes_of(
+    _spark: object,
+    _below: object,
+    node: AggregateNode,
+    branch: Branch,
+    paths: Sequence[str],
+    _l: object,
+) -> _Above:
+    table = pa.concat_tables([pq.read_table(path) for path in paths])
+    (step,) = branch.steps
+    assert isinstance(step, ProjectStep)
+    chosen = [_column(table, e) for e in step.expressions]
+    columns = {f"k{i}": _at(chosen, e) for i, e in enumerate(node.keys)}
+    columns |= {f"x{i}": _at(chosen, value) for i, (value, _) in enumerate(node.arguments)}
+    return _Above(pa.table({**columns, WEIGHT: table.column(WEIGHT)}))
+
+
+def _column(table: pa.Table, expression: Any) -> pa.ChunkedArray:
+    assert isinstance(expression, Column)
+    return table.column(f"c{expression.ordinal}")
+
+
+def _at(columns: Sequence[pa.ChunkedArray], expression: Any) -> pa.ChunkedArray:
+    assert isinstance(expression, Column)
+    return columns[expression.ordinal]
+
+
+class Logs:
+    """Spark's own notes: which files there are, then what belongs to a batch; both are there before it is computed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def plan(self, batch: int) -> None:
+        """Note a batch, as Spark does: nothing that is there is noted twice."""
+        self.see(batch)
+        offsets = self.folder / "offsets" / str(batch)
+        offsets.parent.mkdir(parents=True, exist_ok=True)
+        if not offsets.exists():
+            offsets.write_text(f'v1\n{{"batchTimestampMs":1}}\n{{"logOffset":{batch}}}\n')
+
+    def see(self, batch: int) -> None:
+        """Note the file of a batch without planning it."""
+        files = self.folder / "sources" / "0" / str(batch)
+        files.parent.mkdir(parents=True, exist_ok=True)
+        if not files.exists():
+            files.write_text(f'v1\n{{"path":"file:/in/{batch}","batchId":{batch}}}\n')
+            (files.parent / f".{batch}.crc").write_text("sum")
+
+    def check(self) -> None:
+        """No planned batch has lost its files."""
+        for offsets in (self.folder / "offsets").iterdir():
+            assert (self.folder / "sources" / "0" / offsets.name).exists(), offsets.name
+
+
+@contextmanager
+def without_spark() -> Iterator[None]:
+    """Batches run in this process."""
+    with ExitStack() as stack:
+        stack.enter_context(patch("substrait_agg.spark.job._collect", _collected))
+        stack.enter_context(patch("substrait_agg.spark.batches.operator_changes", _changes_of))
+        # What a loss of power would lose is not what is looked at, and waiting for disks takes most of the time.
+        stack.enter_context(patch("os.fsync", lambda _descriptor: None))
+        yield
+
+
+# --- a run ---------------------------------------------------------------------------------------
+
+
+@dataclass
+class World:
+    """What runs share: a folder, and what a callback was given.
+
+    Attributes:
+        folder: of the checkpoint and of the outputs.
+        calls: per driver what its callback was given: version and changes.
+    """
+
+    folder: Path
+    calls: dict[str, list[Call]] = field(default_factory=dict)
+
+    @property
+    def checkpoint(self) -> Path:
+        """The folder of the checkpoint."""
+        return self.folder / "checkpoint"
+
+
+def run(world: World, until: int = BATCHES, name: str = "a", pause: Any = None) -> None:
+    """One run: begins or goes on, and ends after batch `until` - 1; the last one delivers the view.
+
+    It does what `substrait_agg.spark.run` does, in the same order.
+    """
+    outputs = [
+        f"changes-parquet={world.folder / 'out'}",
+        f"stream-json={world.folder / 'out.jsonl'}",
+        f"view-parquet={world.folder / 'view'}",
+    ]
+    store = Checkpoint(world.checkpoint)
+    document = plan_document(flow())
+    store.check(document)
+    check_outputs(outputs, world.checkpoint)
+    store.create(document)
+    store.claim()
+    newest = store.versions()
+    calls = world.calls.setdefault(name, [])
+
+    def called(changes: pa.Table, version: int) -> None:
+        calls.append((version, changes.to_pylist()))
+
+    delivery = Delivery(
+        outputs,
+        checkpoint=world.checkpoint,
+        since=newest[-1] if newest else None,
+        on_changes=called,
+        stdout=StringIO(),
+        fence=store.fence,
+    )
+    try:
+        _batches(world, store, delivery, until, pause)
+    finally:
+        delivery.close()
+
+
+def _batches(world: World, store: Checkpoint, delivery: Delivery, until: int, pause: Any) -> None:
+    instants = iter(range(1, 1000))
+    batches = Batches(
+        flow(),
+        store,
+        PARTITIONS,
+        lambda _: None,
+        EmitPolicy(rows=6),
+        clock=lambda: next(instants),
+        retention=Retention(KEPT),
+    )
+    spark: Any = None
+    if batches.last is None:
+        batches.run(spark, {}, None, FIRST_BATCH)
+    deliver(store, delivery)
+    logs = Logs(world.checkpoint / "spark")
+    with store.fence.held():
+        forget_unplanned(logs.folder)
+    for batch in range(max(0, batches.last.batch if batches.last else 0), until):
+        logs.plan(batch)
+        if batches.seen(QUERY, batch):
+            continue
+        frames: Any = {0: batch_rows()[batch]}
+        try:
+            batches.run(spark, frames, QUERY, batch)
+        finally:
+            logs.see(batch + 1)
+        deliver(store, delivery)
+        if pause is not None:
+            pause(batch)
+    if until == BATCHES:
+        batches.end(spark)
+        deliver(store, delivery, last=True)
+
+
+def deliver(store: Checkpoint, delivery: Delivery, *, last: bool = False) -> None:
+    """Bring every output up to date; one that fails is tried again, as in a run."""
+    for post in delivery.posts:
+        view = View(store)
+        work = partial(post.finish, view) if last else partial(post.catch_up, view, show=True)
+        for _ in range(2):
+            post.attempt(work)
+            if post.error is None:
+                break
+        if post.error is not None:
+            raise RunFailed("OUTPUT_NOT_DELIVERED", str(post.error)) from post.error
+
+
+# --- what has to come out ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What a reader finds when all is done."""
+
+    view: list[dict[str, Any]]
+    changes: list[list[dict[str, Any]]]
+    lines: str
+    files: dict[str, list[dict[str, Any]]]
+    shown: list[dict[str, Any]]
+
+
+def ending(world: World) -> Ending:
+    """Read everything that is left."""
+    view = sa.open_view(world.checkpoint)
+    versions = view.versions()
+    assert versions == list(range(len(versions)))
+    changes = [_sorted(view.changes(v - 1, v)) for v in versions]
+    files = {p.name: _sorted(pq.read_table(p)) for p in sorted((world.folder / "out").iterdir())}
+    lines = (world.folder / "out.jsonl").read_text()
+    shown = _sorted(pq.read_table(world.folder / "view" / "view.parquet"))
+    return Ending(_sorted(view.to_arrow()), changes, lines, files, shown)
+
+
+def _sorted(table: pa.Table) -> list[dict[str, Any]]:
+    return sorted(table.to_pylist(), key=json.dumps)
+
+
+def check_calls(world: World, wanted: Ending, *, one_by_one: bool) -> None:
+    """Every version that changed anything came at least once, as it is, in order.
+
+    Args:
+        world: the runs.
+        wanted: how it should have ended.
+        one_by_one: whether runs followed each other, so that none ever went back behind what was noted.
+    """
+    versions = [v for v, rows in enumerate(wanted.changes) if rows]
+    given = {v for calls in world.calls.values() for v, _ in calls}
+    assert given == set(versions), "a version was not delivered"
+    for calls in world.calls.values():
+        order = [v for v, _ in calls]
+        assert order == sorted(order), f"out of order: {order}"
+        for version, rows in calls:
+            assert sorted(rows, key=json.dumps) == wanted.changes[version]
+    if one_by_one:
+        order = [v for calls in world.calls.values() for v, _ in calls]
+        assert order == sorted(order), f"out of order: {order}"
+
+
+def check_left(world: World, *, slept: bool = False) -> None:
+    """After one more start nothing is left of failed attempts.
+
+    Args:
+        world: the runs.
+        slept: whether a run slept for so many versions that what it still wrote is not looked for any more.
+    """
+    run(world, 0, "the cleaner")
+    store = Checkpoint(world.checkpoint)
+    kept = [store.snapshot(v) for v in store.versions()]
+    named = {r.name for s in kept[-KEPT:] for o in s.operators for r in o.runs}
+    assert set(store.state.names()) == named, "state that no version names"
+    changes = {c.name for s in kept for c in s.changes}
+    assert slept or set(store.changes.names()) == changes, "change files that no version names"
+    hidden = [
+        p for p in world.folder.rglob("*") if p.name.startswith("draft-") or p.suffix == ".tmp"
+    ]
+    assert not hidden, hidden
+    Logs(world.checkpoint / "spark").check()

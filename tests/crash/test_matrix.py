@@ -1,0 +1,57 @@
+"""Whatever operation on a file fails, is cut off or comes late: the next run ends as if nothing had happened.
+
+The cases are enumerated from what an undisturbed run does, so an operation that is added to the code is in the matrix.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+import pytest
+
+from substrait_agg.disk import Disk
+from tests.crash.cases import Undisturbed, cases, run_case, undisturbed
+from tests.crash.scenario import without_spark
+
+OPERATIONS = sorted(n for n, f in inspect.getmembers(Disk, inspect.isfunction) if n[0] != "_")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Undisturbed]:
+    with without_spark():
+        yield undisturbed(tmp_path_factory.mktemp("crash"))
+
+
+def check_all(whole: Undisturbed, operation: str, *, every_caller: bool, every_call: bool) -> None:
+    wrong, count = [], 0
+    for case in cases(whole, operation, every_caller=every_caller, every_call=every_call):
+        count += 1
+        try:
+            run_case(case, whole)
+        except Exception as error:  # noqa: BLE001 - all cases are told at once
+            wrong.append(f"{case}: {type(error).__name__}: {error}")
+    assert count, "the scenario never does this"
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_an_operation_that_goes_wrong_leaves_no_trace(whole: Undisturbed, operation: str) -> None:
+    """View, changes per version and outputs are those of a run in which nothing went wrong."""
+    check_all(whole, operation, every_caller=False, every_call=False)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_every_function_whose_operation_goes_wrong_leaves_no_trace(
+    whole: Undisturbed, operation: str
+) -> None:
+    """The same for every function that asks for the operation."""
+    check_all(whole, operation, every_caller=True, every_call=False)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_every_call_that_goes_wrong_leaves_no_trace(whole: Undisturbed, operation: str) -> None:
+    """The same for each single call."""
+    check_all(whole, operation, every_caller=True, every_call=True)

@@ -1,0 +1,114 @@
+"""Nothing touches the file system past the seam (`substrait_agg/disk.py`), so the crash matrix sees every operation."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "substrait_agg"
+
+EXCEPTIONS = {
+    "disk.py": "the seam itself",
+    "published.py": "opens what the seam creates; writes to a pipe or a device that somebody else made",
+    "commit/files.py": "opens what the seam creates or maps",
+    "commit/buckets.py": "rows set aside on local disk within a task; gone with it",
+    "changes/outputs.py": "opens a pipe or a device as a stream of text",
+    "metrics/files.py": "the file of metrics is no part of a checkpoint, and a run goes on without it",
+    "plan/source.py": "reads plans, before there is a checkpoint",
+    "report/page.py": "reads what is part of the package",
+    "report/problem_examples.py": "reads what is part of the package",
+    "functions/windows.py": "reads what is part of the package",
+    "functions/signatures.py": "reads what is part of the package",
+    "spark/session.py": "looks for Java",
+    "spark/sinks.py": "looks at the folder that Spark writes an output to",
+    "commit/locking.py": "a lock of the operating system, which says nothing when its process is gone",
+    "tools/sink_cut.py": "a state command, alone with the checkpoint; begun and not finished, it goes on where it was",
+    "tools/spark_cut.py": "the same",
+    "tools/spark_logs.py": "the same, and reads logs that Spark writes",
+    "tools/strangers.py": "lists what is none of a checkpoint",
+    "tools/vacuum.py": "a state command, alone with the checkpoint; what it has not deleted, the next one does",
+}
+"""Modules that do, and why that is no crash point of a checkpoint."""
+
+OF_OS = {
+    "open", "link", "rename", "replace", "unlink", "remove", "rmdir", "mkdir", "makedirs", "fsync",
+    "truncate", "ftruncate", "scandir", "listdir", "pwrite", "write", "symlink", "stat",
+}  # fmt: skip
+OF_PATHS = {
+    "unlink", "mkdir", "write_text", "write_bytes", "read_text", "read_bytes", "rmdir", "touch",
+    "iterdir", "glob", "rglob", "hardlink_to", "symlink_to", "rename", "truncate", "open", "chmod",
+}  # fmt: skip
+OF_ARROW = {"OSFile", "memory_map", "LocalFileSystem"}
+MODULES = {"tempfile", "shutil"}
+
+
+def operations(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Lines and names of the calls that touch the file system."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and (name := _touches(node)):
+            yield node.lineno, name
+
+
+def _touches(call: ast.Call) -> str:
+    function = call.func
+    if isinstance(function, ast.Name):
+        return "open" if function.id == "open" else ""
+    if not isinstance(function, ast.Attribute):
+        return ""
+    owner = function.value.id if isinstance(function.value, ast.Name) else ""
+    name = function.attr
+    if owner == "os":
+        return f"os.{name}" if name in OF_OS else ""
+    if owner in MODULES or name in OF_ARROW:
+        return f"{owner}.{name}"
+    if isinstance(function.value, ast.Call) and _is_seam(function.value):
+        return ""
+    # A path takes one name to replace another; texts and dataclasses take more, or names.
+    replaces = name == "replace" and len(call.args) == 1 and not call.keywords
+    return f".{name}" if replaces or (name in OF_PATHS and owner not in ("self", "cls")) else ""
+
+
+def _is_seam(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Name) and call.func.id == "disk"
+
+
+def found(path: Path) -> list[str]:
+    return [f"{path.name}:{line} {name}" for line, name in operations(ast.parse(path.read_text()))]
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_only_the_seam_touches_files(path: Path) -> None:
+    """Another module calls `disk()`, or is an exception with a reason."""
+    if str(path.relative_to(PACKAGE)) not in EXCEPTIONS:
+        assert found(path) == []
+
+
+@pytest.mark.parametrize("name", EXCEPTIONS)
+def test_exceptions_are_needed(name: str) -> None:
+    """A module that has stopped doing it is taken off the list."""
+    assert found(PACKAGE / name)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "open(p)",
+        "os.link(a, b)",
+        "p.unlink()",
+        "p.replace(q)",
+        "tempfile.mkstemp()",
+        "pa.OSFile(p)",
+    ],
+)
+def test_what_touches_files_is_recognised(code: str) -> None:
+    """The check can fail."""
+    assert list(operations(ast.parse(code)))
+    assert not list(operations(ast.parse("disk().replace(a, b)\n'x'.replace('a', 'b')")))

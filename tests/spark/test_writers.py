@@ -1,0 +1,116 @@
+"""What a DataFrameWriter is told, format by format: those whose packages are not here are written to as the others are."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from substrait_agg.changes.sinks import Place
+from substrait_agg.changes.targets import parse_target
+from substrait_agg.commit.origin import Origin
+from substrait_agg.spark.sinks import ROW, SparkWriter
+
+
+class Frame:
+    """Stands in for a DataFrame and its writer, and notes the calls."""
+
+    def __init__(self, table: pa.Table, calls: list[tuple[Any, ...]]) -> None:
+        self.table = table
+        self._calls = calls
+
+    @property
+    def write(self) -> Frame:
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        def called(*arguments: Any, **options: Any) -> Frame:
+            self._calls.append((name, *arguments, *([options] if options else [])))
+            return self
+
+        return called
+
+
+def written(target: str, tmp_path: Path, rows: int = 3, version: int = 7) -> list[tuple[Any, ...]]:
+    """The calls for one version of changes whose first column is the key."""
+    calls: list[tuple[Any, ...]] = []
+    tables: list[pa.Table] = []
+
+    def frame(table: pa.Table) -> Frame:
+        tables.append(table)
+        return Frame(table, calls)
+
+    sink = SparkWriter(parse_target(target))
+    sink.begin(Place(tmp_path, io.StringIO(), frame))
+    changes = pa.table({"k": range(rows), "__version": [version] * rows, "__weight": [1] * rows})
+    metadata = Origin((0,), "plan", {}).metadata()
+    sink.deliver(changes.replace_schema_metadata(metadata), version)
+    assert [table.column(ROW).to_pylist() for table in tables] == (
+        [list(range(rows))] if rows else []
+    )
+    again = SparkWriter(parse_target(target))
+    again.begin(Place(tmp_path, io.StringIO(), frame))
+    assert again.position == version
+    return calls
+
+
+def test_files_are_appended_to_a_path(tmp_path: Path) -> None:
+    assert written("csv:/out?header=true", tmp_path) == [
+        ("coalesce", 1),
+        ("mode", "append"),
+        ("options", {"header": "true"}),
+        ("format", "csv"),
+        ("save", "/out"),
+    ]
+
+
+def test_a_table_of_the_catalogue_is_appended_to_by_name(tmp_path: Path) -> None:
+    assert written("table:sales.totals", tmp_path)[-2:] == [
+        ("options",),
+        ("saveAsTable", "sales.totals"),
+    ]
+
+
+def test_a_transaction_of_delta_names_the_version(tmp_path: Path) -> None:
+    """Delta skips a transaction that it has seen: a version that comes twice is there once."""
+    target = "delta:/lake/t?mergeSchema=true"
+    (_, _, (_, options), *rest) = written(target, tmp_path)
+    application = options.pop("txnAppId")
+    assert options == {"txnVersion": "7", "mergeSchema": "true"}
+    assert rest == [("format", "delta"), ("save", "/lake/t")]
+    (_, _, (_, later), *_) = written(target, tmp_path, version=8)
+    assert later["txnAppId"] == application
+    # A checkpoint that is made anew in the same folder begins with version 0: Delta must not know its versions.
+    shutil.rmtree(tmp_path / "outputs")
+    (_, _, (_, anew), *_) = written(target, tmp_path, version=0)
+    assert anew["txnAppId"] != application
+
+
+def test_messages_go_to_a_topic_in_order(tmp_path: Path) -> None:
+    """In one task, whatever the number of rows, and with the key that sends all changes of a row to one partition."""
+    calls = written("kafka:totals?kafka.bootstrap.servers=h:1", tmp_path, rows=5)
+    assert calls == [
+        ("coalesce", 1),
+        (
+            "selectExpr",
+            "to_json(struct(`k`), map('ignoreNullFields', 'false')) AS key",
+            "to_json(struct(*), map('ignoreNullFields', 'false')) AS value",
+        ),
+        ("mode", "append"),
+        ("options", {"topic": "totals", "kafka.bootstrap.servers": "h:1"}),
+        ("format", "kafka"),
+        ("save",),
+    ]
+
+
+def test_a_version_without_changes_is_not_written(tmp_path: Path) -> None:
+    assert written("parquet:/out", tmp_path, rows=0) == []
+
+
+@pytest.mark.parametrize("target", ["jdbc:?url=u&dbtable=t", "noop:"])
+def test_formats_without_a_place_are_saved_without_one(target: str, tmp_path: Path) -> None:
+    assert written(target, tmp_path)[-1] == ("save",)
