@@ -78,21 +78,28 @@ class Made:
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )
         if batch >= 0:
-            note_batch(self.folder / "spark", batch)
+            note_planned(self.folder / "spark", batch)
         self.checkpoint.publish(snapshot)
+        if batch >= 0:
+            note_done(self.folder / "spark", batch)
         if self._retention.due(snapshot.version):
             self.checkpoint.sweep(snapshot, self._retention)
 
 
-def note_batch(folder: Path, batch: int, files: int = 1) -> None:
-    """What Spark's logs say of a batch of new files; all batches before had as many."""
+def note_done(folder: Path, batch: int) -> None:
+    """What Spark's logs say of a batch that is done."""
+    (folder / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+
+
+def note_planned(folder: Path, batch: int, files: int = 1) -> None:
+    """What Spark's logs say of a batch of new files that is planned; all batches before had as many."""
     for name in ("offsets", "commits", "sources/0"):
         (folder / name).mkdir(parents=True, exist_ok=True)
-    (folder / "metadata").write_text(json.dumps({"id": QUERY}))
+    if not (folder / "metadata").exists():
+        (folder / "metadata").write_text(json.dumps({"id": QUERY}))
     metadata = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": {}})
     offset = json.dumps({"logOffset": batch})
     (folder / "offsets" / str(batch)).write_text(f"v1\n{metadata}\n{offset}")
-    (folder / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
     compact = batch % 10 == 9
     entries = [
         {"path": f"file:/in/{b}-{f}.parquet", "timestamp": b, "batchId": b}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 import zlib
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -14,10 +16,13 @@ import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
+from substrait_agg.commit.retention import Retention
 from substrait_agg.commit.snapshot import Snapshot, snapshot_name
 from substrait_agg.commit.store import Checkpoint
+from substrait_agg.errors import StateRefused
 from substrait_agg.operator.emission import NONE
 from substrait_agg.state.run import RunFile
+from substrait_agg.tools.state import State
 from tests.checkpoint.made import filled, some_rows
 
 
@@ -252,3 +257,41 @@ def test_strange_files_are_notes(folder: Path) -> None:
         (f"draft-{'0' * 32}", "FILE_LEFT_OVER"),
     }
     assert json.dumps(verdict.to_json())
+
+
+class Expired(Exception):
+    """A version was swept while it was read."""
+
+
+def shown(state: State) -> None:
+    """Show a version that was the newest a moment ago; only that it was swept since is no failure."""
+    try:
+        state.show(version=state.at().version, limit=None)
+    except StateRefused as refused:
+        raise (Expired if refused.code == "VERSION_EXPIRED" else AssertionError) from refused
+
+
+def test_readers_beside_a_run_find_no_fault(tmp_path: Path) -> None:
+    """While versions are made and swept, what is listed, shown and verified is whole."""
+    made = filled(tmp_path / "ckpt", 3, retention=Retention(2))
+    done, verified = threading.Event(), 0
+
+    def go_on() -> None:
+        random = Random(9)
+        for _ in range(15):
+            made.batch(some_rows(random, 5))
+        done.set()
+
+    run = threading.Thread(target=go_on)
+    run.start()
+    while not done.is_set():
+        state = sa.open_state(made.folder)
+        verdict = state.verify()
+        assert verdict.ok, verdict.errors
+        assert state.ls(limit=3).versions
+        with suppress(Expired):
+            shown(state)
+        verified += 1
+    run.join()
+    assert verified > 1
+    assert sa.open_state(made.folder).verify().ok
