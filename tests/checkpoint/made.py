@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -14,7 +13,7 @@ from substrait_agg.bind.bound import BoundMeasure
 from substrait_agg.commit.retention import DEFAULT, Retention
 from substrait_agg.commit.snapshot import OperatorState, Snapshot
 from substrait_agg.commit.store import Checkpoint
-from substrait_agg.flow.graph import Flow
+from substrait_agg.flow.graph import AggregateNode, Flow
 from substrait_agg.operator.emission import Emission
 from substrait_agg.spark.document import plan_document
 from tests.operator.measures_build import EVERYTHING, gone, row
@@ -32,6 +31,7 @@ class Made:
         folder: of the checkpoint.
         measures: of its one operator.
         retention: which versions keep their state.
+        node: an operator instead of one with `measures`.
     """
 
     def __init__(
@@ -39,11 +39,17 @@ class Made:
         folder: Path,
         measures: Sequence[BoundMeasure] = EVERYTHING,
         retention: Retention = DEFAULT,
-        keys: tuple[str, ...] = ("k0",),
+        node: AggregateNode | None = None,
     ) -> None:
-        node = replace(node_of(keys, tuple(measures), "sign", ()), id=0)
-        names = tuple(f"c{i}" for i in range(len(node.types)))
-        flow = Flow((node,), tuple(range(len(names))), names, node.types, (), "f" * 64)
+        node = node or node_of(("k0",), tuple(measures), "sign", ())
+        # As the operator's own columns are: keys, the index of the grouping set, measures.
+        last = len(node.types) - 1
+        index = (last,) if node.sets else ()
+        measured = range(len(node.keys), last + 1 - len(index))
+        output = (*range(len(node.keys)), *index, *measured)
+        names = tuple(f"c{i}" for i in output)
+        types = tuple(node.types[i] for i in output)
+        flow = Flow((node,), output, names, types, (), "f" * 64)
         self.folder = folder
         self.checkpoint = Checkpoint(folder)
         self.checkpoint.create(plan_document(flow))

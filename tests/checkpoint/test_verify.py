@@ -16,14 +16,19 @@ import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
+from substrait_agg.changes import row_lines
 from substrait_agg.commit.retention import Retention
 from substrait_agg.commit.snapshot import Snapshot, snapshot_name
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.errors import StateRefused
-from substrait_agg.operator.emission import NONE
+from substrait_agg.functions.accumulators import WeightKind
+from substrait_agg.operator.emission import ALL, NONE
 from substrait_agg.state.run import RunFile
 from substrait_agg.tools.state import State
-from tests.checkpoint.made import filled, some_rows
+from tests.checkpoint.made import Made, filled, some_rows
+from tests.operator.measures_draw import Stream, random_node
+
+WEIGHTS: tuple[WeightKind, ...] = ("one", "sign", "any")
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +75,29 @@ def test_a_checkpoint_whose_groups_wait_has_no_fault(tmp_path: Path) -> None:
     made.batch(some_rows(Random(5), 10), emission=NONE)
     verdict = sa.open_state(made.folder).verify()
     assert verdict.findings == ()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_operator_is_whole_and_can_be_shown(tmp_path: Path, seed: int) -> None:
+    """Random measures, keys, grouping sets, weights and emissions; every tree is shown, and a group by its key."""
+    random = Random(seed)
+    weight = random.choice(WEIGHTS)
+    made = Made(tmp_path / "ckpt", node=random_node(random, weight))
+    stream = Stream(random, weight, early=weight != "one" and random.random() < 0.5)
+    for _ in range(4):
+        made.batch(stream.batch(), random.choice((1, 2, 4)), random.choice((None, ALL, NONE)))
+    state = sa.open_state(made.folder)
+    assert state.verify().findings == ()
+    for tree in state.ls().trees:
+        assert list(row_lines(state.show(tree.tree)[tree.tree])) or not tree.rows
+    groups = state.show(limit=None)["group"]
+    keys = len(made.world.spec.keys)
+    lines = "".join(row_lines(groups)).splitlines()
+    for line in lines[:3]:
+        group = json.loads(line)
+        key = {name: group[name] for name in groups.column_names[:keys]}
+        found = "".join(row_lines(state.show(key=key)["group"])).splitlines()
+        assert line in found
 
 
 def test_any_flipped_byte_is_named(folder: Path) -> None:
