@@ -37,6 +37,7 @@ soak: $(READY) java
 
 bench: $(READY) java
 	$(RUN) -m benchmarks.validate
+	$(RUN) -m benchmarks.batches
 	$(RUN) -m benchmarks.stream
 
 lint: $(READY)

@@ -1,7 +1,7 @@
 """Many small batches without Spark: files, bytes written per row, time, memory and open files as versions go by.
 
 The operator's own tasks and commits run as in a stream: additive measures and an ordered tree, insertions and deletions, several
-partitions. ``python -m benchmarks.batches --batches 2000`` prints a line per tenth of the batches.
+partitions, and as much there as there was before. ``python -m benchmarks.batches --batches 2000`` prints a line per tenth of the batches.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -50,6 +51,7 @@ class Tenth:
     Attributes:
         batches: done by then.
         seconds: median of a batch.
+        cpu: the same, of processor time.
         slowest: of a batch, in seconds.
         state_files: in the folder at its end.
         state_bytes: of them.
@@ -62,6 +64,7 @@ class Tenth:
 
     batches: int
     seconds: float
+    cpu: float
     slowest: float
     state_files: int
     state_bytes: int
@@ -77,14 +80,21 @@ class Stream:
 
     Args:
         folder: of the checkpoint.
-        rows: of a batch; a fifth of them delete rows of the batch before.
+        rows: of a batch: one half comes, the other takes back what came `stay` batches before.
         keys: that they are spread over.
         partitions: of the state.
         retention: which versions keep their state.
+        stay: for how many batches rows are there.
     """
 
     def __init__(
-        self, folder: Path, rows: int, keys: int, partitions: int, retention: Retention
+        self,
+        folder: Path,
+        rows: int,
+        keys: int,
+        partitions: int,
+        retention: Retention,
+        stay: int = 200,
     ) -> None:
         shared = share(MEASURES, "sign")
         node = AggregateNode(
@@ -98,7 +108,8 @@ class Stream:
         self._rows, self._keys, self._partitions = rows, keys, partitions
         self._retention = retention
         self._random = np.random.default_rng(1)
-        self._before: tuple[npt.NDArray[np.int64], ...] = (np.zeros(0, np.int64),) * 2
+        self._there: deque[tuple[npt.NDArray[np.int64], ...]] = deque()
+        self._stay = stay
         self._state = OperatorState(trees=((),) * len(self._spec.trees))
         self.version = -1
         self.results: list[TaskResult] = []
@@ -127,13 +138,12 @@ class Stream:
         return time.perf_counter() - began
 
     def _batch(self) -> pa.RecordBatch:
-        gone = self._rows // 5
-        keys = self._random.integers(0, self._keys, self._rows - gone)
-        values = self._random.integers(0, 1000, len(keys))
-        old = tuple(column[:gone] for column in self._before)
-        self._before = keys, values
-        keys, values = (np.concatenate(pair) for pair in zip((keys, values), old, strict=True))
-        weights = np.where(np.arange(len(keys)) < self._rows - gone, 1, -1)
+        new = self._random.integers(0, self._keys, self._rows // 2)
+        came = new, self._random.integers(0, 1000, len(new))
+        self._there.append(came)
+        gone = self._there.popleft() if len(self._there) > self._stay else (new[:0], new[:0])
+        keys, values = (np.concatenate(pair) for pair in zip(came, gone, strict=True))
+        weights = np.where(np.arange(len(keys)) < len(new), 1, -1)
         hashes = _mixed(keys)
         columns = {
             "__m": pa.array((hashes & np.uint64(0xFFFFFFFF)).astype(np.uint32).view(np.int32)),
@@ -168,15 +178,19 @@ def measured(stream: Stream, batches: int) -> Iterator[Tenth]:
     """Run batches, and tell of each tenth."""
     for _ in range(10):
         times: list[float] = []
+        cpu: list[float] = []
         results: list[list[TaskResult]] = []
         for _ in range(batches // 10):
+            began = time.process_time()
             times.append(stream.step())
+            cpu.append(time.process_time() - began)
             results.append(stream.results)
         state = stream.checkpoint.state
         names = state.names()
         yield Tenth(
             batches=stream.version + 1,
             seconds=round(float(np.median(times)), 4),
+            cpu=round(float(np.median(cpu)), 4),
             slowest=round(max(times), 4),
             state_files=len(names),
             state_bytes=sum(map(state.size, names)),

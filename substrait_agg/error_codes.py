@@ -166,7 +166,7 @@ _ALL: tuple[ErrorCode, ...] = (
         ("RUNNING_SUM_WRONG", "state verify: the running sum of an ordered tree is wrong", "restore the whole folder from a copy, or roll back to a version before it"),
         ("RANGES_OVERLAP", "state verify: a state file counts twice for the same groups", "restore the whole folder from a copy, or roll back to a version before it"),
         ("COUNTS_DIFFER", "state verify: trees or counters of a version do not fit each other", "restore the whole folder from a copy, or roll back to a version before it"),
-        ("VERSION_LOST", "state verify: a version is missing between others", "restore the whole folder from a copy, or begin a new checkpoint"),
+        ("SNAPSHOT_MISSING", "state verify: a version is missing between others", "restore the whole folder from a copy, or begin a new checkpoint"),
         ("CHAIN_BROKEN", "state verify: a version does not follow the one before it", "restore the whole folder from a copy, or roll back to a version before it"),
         ("CHANGES_DAMAGED", "state verify: the content of a change file cannot be what was written", "restore the whole folder from a copy, or roll back to a version before it"),
         ("VIEW_DIFFERS", "state verify: the view is not the sum of all changes", "restore the whole folder from a copy, or roll back to a version before it"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -69,6 +69,11 @@ class Findings:
             self.fault(error.code, path, error.message)
         except CAUGHT as error:
             self.fault(code, path, repr(error))
+
+    def forget(self, paths: Iterable[str]) -> None:
+        """Take back what was found about files: they were deleted meanwhile because nobody needs them."""
+        gone = frozenset(paths)
+        self._found = {key: f for key, f in self._found.items() if f.path not in gone}
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self._found.values())

@@ -157,8 +157,10 @@ def _outputs_ahead(refused: list[Ahead], to: int, *, force: bool) -> StateRefuse
 
 
 def _apply(checkpoint: Checkpoint, plan: Rollback) -> None:
+    # A run of which the lock does not tell, on another machine or asleep, stops with a conflict from here on.
+    checkpoint.claim()
     for output in plan.outputs:
-        cut_output(checkpoint.folder, output, plan.to)
+        cut_output(checkpoint.folder, output, plan.to, checkpoint.fence)
     cut_behind(Path(checkpoint.spark_folder), plan.batch).apply()
     kept = checkpoint.kept()
     checkpoint.keep(replace(kept, swept=min(kept.swept, plan.to)))

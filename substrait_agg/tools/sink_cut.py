@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,13 +11,15 @@ from typing import Any, Literal
 
 from substrait_agg.changes.files import Record
 from substrait_agg.changes.sinks import CHANGE_ENCODERS
+from substrait_agg.commit.fence import Fence
 from substrait_agg.commit.view import View
 from substrait_agg.errors import StateRefused
 
 Way = Literal["cut text", "delete files", "deliver again", "stuck"]
 
 DELTA = "spark=delta:"
-PIECE = 1 << 20
+_RECORD = re.compile(r"(.+?)(?:\.(\d+))?\.json")
+"""Name of a record, and the number of the run that wrote it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +69,18 @@ def ahead_of(folder: Path, version: int) -> list[tuple[Record, int, int]]:
 def records(folder: Path) -> Iterator[Record]:
     """The records of a checkpoint's outputs."""
     place = folder / "outputs"
-    for path in sorted(place.glob("*.json")) if place.is_dir() else ():
+    newest: dict[str, tuple[int, Path]] = {}
+    for path in place.glob("*.json") if place.is_dir() else ():
+        found = _RECORD.fullmatch(path.name)
+        if found is not None:
+            numbered = (int(found[2] or 0), path)
+            newest[found[1]] = max(newest.get(found[1], numbered), numbered)
+    for name, (_, path) in sorted(newest.items()):
         try:
             output = str(json.loads(path.read_text())["output"])
         except (ValueError, KeyError, TypeError):
             output = path.name
-        yield Record(path, output)
+        yield Record(place / f"{name}.json", output)
 
 
 def losses(folder: Path, version: int, view: View) -> list[Ahead]:
@@ -116,10 +125,11 @@ def _damaged(path: Path, message: str) -> StateRefused:
     return StateRefused("OUTPUT_DAMAGED", message, help=help, path=str(path))
 
 
-def cut_output(folder: Path, ahead: Ahead, version: int) -> None:
+def cut_output(folder: Path, ahead: Ahead, version: int, fence: Fence) -> None:
     """Take an output back to `version`; what is done already is no matter."""
     # The record first: what a text has behind it is cut off by any run that goes on.
-    Record(folder / "outputs" / ahead.record, ahead.output).write(version, ahead.bytes)
+    record = Record(folder / "outputs" / ahead.record, ahead.output, fence)
+    record.take_over(version, ahead.bytes)
     if ahead.way == "cut text" and ahead.place.exists():
         with ahead.place.open("r+b") as file:
             file.truncate(ahead.bytes)

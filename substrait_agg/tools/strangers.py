@@ -16,6 +16,7 @@ _KNOWN: dict[str, re.Pattern[str]] = {
     "snapshots": re.compile(r"\d{20}\.json"),
     "state": re.compile(r"(group|pending|closed|tree\d+)-\d+-\d{12}-[0-9a-f]{32}\.arrow"),
     "changes": re.compile(r"\d{12}-(\d+|late)-[0-9a-f]{32}\.parquet"),
+    "owners": re.compile(r"\d{12}\.json|lock"),
     "outputs": re.compile(r"[A-Za-z0-9_.-]+\.json"),
     "owners": re.compile(r"lock|\d{12}\.json"),
 }
@@ -27,7 +28,10 @@ _DRAFT = re.compile(r"draft-[0-9a-f]{32}|\..*\.tmp")
 
 def drafts(checkpoint: Checkpoint) -> list[Path]:
     """Files that a kill left half written; while a run goes on, one may be under way."""
-    folders = [checkpoint.folder, *(checkpoint.folder / name for name in ("snapshots", "outputs"))]
+    folders = [
+        checkpoint.folder,
+        *(checkpoint.folder / name for name in ("snapshots", "outputs", "owners")),
+    ]
     return sorted(
         path
         for folder in folders

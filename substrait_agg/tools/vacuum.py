@@ -83,6 +83,8 @@ def vacuum(
             dry_run,
         )
         if not dry_run:
+            # A run of which the lock does not tell, on another machine or asleep, stops with a conflict from here on.
+            checkpoint.claim()
             checkpoint.keep(replace(kept, swept=newest.version))
             for path in (path for paths in doomed.values() for path in paths):
                 path.unlink(missing_ok=True)

@@ -9,7 +9,13 @@ from itertools import pairwise
 import pyarrow.parquet as pq
 
 from substrait_agg.commit.files import LocalFiles
-from substrait_agg.commit.retention import Kept, unneeded_changes, unneeded_state
+from substrait_agg.commit.retention import (
+    Kept,
+    change_files,
+    state_files,
+    unneeded_changes,
+    unneeded_state,
+)
 from substrait_agg.commit.snapshot import ChangeFile, Snapshot, snapshot_name
 from substrait_agg.commit.store import PLAN, Checkpoint, PlanDocument
 from substrait_agg.commit.view import View
@@ -62,13 +68,29 @@ class _Verification:
             if snapshot.version >= kept.state_from:
                 self._state(snapshot)
         if snapshots:
-            check_logs(self._checkpoint, snapshots[-1], found)
             self._whole(document, snapshots)
+            with found.caught("OFFSETS_LOST", "spark"):
+                check_logs(self._checkpoint, snapshots[-1], found)
+        self._forget_swept(snapshots)
         note_strangers(self._checkpoint, found)
         if snapshots:
             self._leftovers(kept, snapshots[-1].version)
         ordered = sorted(found, key=_rank)
         return Verdict(str(self._checkpoint.folder), tuple(ordered), dict(self._checked))
+
+    def _forget_swept(self, snapshots: Sequence[Snapshot]) -> None:
+        """What was swept or vacuumed while it was looked at is no fault."""
+        kept = Kept()
+        with self._found.caught("STATE_DAMAGED", "kept.json"):
+            kept = self._checkpoint.kept()
+        runs = {s.version: {f"state/{name}" for name in state_files(s)} for s in snapshots}
+        needed = {path for v, paths in runs.items() if v >= kept.state_from for path in paths}
+        gone = {path for paths in runs.values() for path in paths} - needed
+        for snapshot in snapshots:
+            if snapshot.version < kept.changes_from:
+                gone |= {f"changes/{name}" for name in change_files(snapshot)}
+        gone |= {f"snapshots/{snapshot_name(v)}" for v in range(kept.changes_from)}
+        self._found.forget(gone)
 
     def _document(self) -> PlanDocument | None:
         document: list[PlanDocument | None] = [None]
@@ -94,7 +116,7 @@ class _Verification:
     def _missing(self, versions: range) -> None:
         for version in versions[:10]:
             message = f"version {version} is missing, newer ones are there"
-            self._found.fault("VERSION_LOST", f"snapshots/{snapshot_name(version)}", message)
+            self._found.fault("SNAPSHOT_MISSING", f"snapshots/{snapshot_name(version)}", message)
 
     def _chain(self, snapshots: Sequence[Snapshot], document: PlanDocument | None) -> None:
         """Does each version follow the one before, of one plan and one streaming query?"""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -14,7 +13,7 @@ from substrait_agg.bind.bound import BoundMeasure
 from substrait_agg.commit.retention import DEFAULT, Retention
 from substrait_agg.commit.snapshot import OperatorState, Snapshot
 from substrait_agg.commit.store import Checkpoint
-from substrait_agg.flow.graph import Flow
+from substrait_agg.flow.graph import AggregateNode, Flow
 from substrait_agg.operator.emission import Emission
 from substrait_agg.spark.document import plan_document
 from tests.operator.measures_build import EVERYTHING, gone, row
@@ -32,6 +31,7 @@ class Made:
         folder: of the checkpoint.
         measures: of its one operator.
         retention: which versions keep their state.
+        node: an operator instead of one with `measures`.
     """
 
     def __init__(
@@ -39,11 +39,17 @@ class Made:
         folder: Path,
         measures: Sequence[BoundMeasure] = EVERYTHING,
         retention: Retention = DEFAULT,
-        keys: tuple[str, ...] = ("k0",),
+        node: AggregateNode | None = None,
     ) -> None:
-        node = replace(node_of(keys, tuple(measures), "sign", ()), id=0)
-        names = tuple(f"c{i}" for i in range(len(node.types)))
-        flow = Flow((node,), tuple(range(len(names))), names, node.types, (), "f" * 64)
+        node = node or node_of(("k0",), tuple(measures), "sign", ())
+        # As the operator's own columns are: keys, the index of the grouping set, measures.
+        last = len(node.types) - 1
+        index = (last,) if node.sets else ()
+        measured = range(len(node.keys), last + 1 - len(index))
+        output = (*range(len(node.keys)), *index, *measured)
+        names = tuple(f"c{i}" for i in output)
+        types = tuple(node.types[i] for i in output)
+        flow = Flow((node,), output, names, types, (), "f" * 64)
         self.folder = folder
         self.checkpoint = Checkpoint(folder)
         self.checkpoint.create(plan_document(flow))
@@ -78,21 +84,28 @@ class Made:
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )
         if batch >= 0:
-            note_batch(self.folder / "spark", batch)
+            note_planned(self.folder / "spark", batch)
         self.checkpoint.publish(snapshot)
+        if batch >= 0:
+            note_done(self.folder / "spark", batch)
         if self._retention.due(snapshot.version):
             self.checkpoint.sweep(snapshot, self._retention)
 
 
-def note_batch(folder: Path, batch: int, files: int = 1) -> None:
-    """What Spark's logs say of a batch of new files; all batches before had as many."""
+def note_done(folder: Path, batch: int) -> None:
+    """What Spark's logs say of a batch that is done."""
+    (folder / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+
+
+def note_planned(folder: Path, batch: int, files: int = 1) -> None:
+    """What Spark's logs say of a batch of new files that is planned; all batches before had as many."""
     for name in ("offsets", "commits", "sources/0"):
         (folder / name).mkdir(parents=True, exist_ok=True)
-    (folder / "metadata").write_text(json.dumps({"id": QUERY}))
+    if not (folder / "metadata").exists():
+        (folder / "metadata").write_text(json.dumps({"id": QUERY}))
     metadata = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": {}})
     offset = json.dumps({"logOffset": batch})
     (folder / "offsets" / str(batch)).write_text(f"v1\n{metadata}\n{offset}")
-    (folder / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
     compact = batch % 10 == 9
     entries = [
         {"path": f"file:/in/{b}-{f}.parquet", "timestamp": b, "batchId": b}

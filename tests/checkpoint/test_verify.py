@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 import zlib
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -14,11 +16,19 @@ import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
+from substrait_agg.changes import row_lines
+from substrait_agg.commit.retention import Retention
 from substrait_agg.commit.snapshot import Snapshot, snapshot_name
 from substrait_agg.commit.store import Checkpoint
-from substrait_agg.operator.emission import NONE
+from substrait_agg.errors import StateRefused
+from substrait_agg.functions.accumulators import WeightKind
+from substrait_agg.operator.emission import ALL, NONE
 from substrait_agg.state.run import RunFile
-from tests.checkpoint.made import filled, some_rows
+from substrait_agg.tools.state import State
+from tests.checkpoint.made import Made, filled, some_rows
+from tests.operator.measures_draw import Stream, random_node
+
+WEIGHTS: tuple[WeightKind, ...] = ("one", "sign", "any")
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +77,29 @@ def test_a_checkpoint_whose_groups_wait_has_no_fault(tmp_path: Path) -> None:
     assert verdict.findings == ()
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_any_operator_is_whole_and_can_be_shown(tmp_path: Path, seed: int) -> None:
+    """Random measures, keys, grouping sets, weights and emissions; every tree is shown, and a group by its key."""
+    random = Random(seed)
+    weight = random.choice(WEIGHTS)
+    made = Made(tmp_path / "ckpt", node=random_node(random, weight))
+    stream = Stream(random, weight, early=weight != "one" and random.random() < 0.5)
+    for _ in range(4):
+        made.batch(stream.batch(), random.choice((1, 2, 4)), random.choice((None, ALL, NONE)))
+    state = sa.open_state(made.folder)
+    assert state.verify().findings == ()
+    for tree in state.ls().trees:
+        assert list(row_lines(state.show(tree.tree)[tree.tree])) or not tree.rows
+    groups = state.show(limit=None)["group"]
+    keys = len(made.world.spec.keys)
+    lines = "".join(row_lines(groups)).splitlines()
+    for line in lines[:3]:
+        group = json.loads(line)
+        key = {name: group[name] for name in groups.column_names[:keys]}
+        found = "".join(row_lines(state.show(key=key)["group"])).splitlines()
+        assert line in found
+
+
 def test_any_flipped_byte_is_named(folder: Path) -> None:
     """Of every file that versions name, and of the versions themselves."""
     random = Random(3)
@@ -91,7 +124,7 @@ def test_a_lost_or_cut_file_is_named(folder: Path, kind: str) -> None:
     path = files[1]
     content, name = path.read_bytes(), path.relative_to(folder).as_posix()
     path.unlink()
-    wanted = {"VERSION_LOST"} if kind == "snapshots" else {"FILE_MISSING"}
+    wanted = {"SNAPSHOT_MISSING"} if kind == "snapshots" else {"FILE_MISSING"}
     assert faults(folder)[name] == wanted
     for left in (content[: len(content) // 2], b""):
         path.write_bytes(left)
@@ -252,3 +285,41 @@ def test_strange_files_are_notes(folder: Path) -> None:
         (f"draft-{'0' * 32}", "FILE_LEFT_OVER"),
     }
     assert json.dumps(verdict.to_json())
+
+
+class Expired(Exception):
+    """A version was swept while it was read."""
+
+
+def shown(state: State) -> None:
+    """Show a version that was the newest a moment ago; only that it was swept since is no failure."""
+    try:
+        state.show(version=state.at().version, limit=None)
+    except StateRefused as refused:
+        raise (Expired if refused.code == "VERSION_EXPIRED" else AssertionError) from refused
+
+
+def test_readers_beside_a_run_find_no_fault(tmp_path: Path) -> None:
+    """While versions are made and swept, what is listed, shown and verified is whole."""
+    made = filled(tmp_path / "ckpt", 3, retention=Retention(2))
+    done, verified = threading.Event(), 0
+
+    def go_on() -> None:
+        random = Random(9)
+        for _ in range(15):
+            made.batch(some_rows(random, 5))
+        done.set()
+
+    run = threading.Thread(target=go_on)
+    run.start()
+    while not done.is_set():
+        state = sa.open_state(made.folder)
+        verdict = state.verify()
+        assert verdict.ok, verdict.errors
+        assert state.ls(limit=3).versions
+        with suppress(Expired):
+            shown(state)
+        verified += 1
+    run.join()
+    assert verified > 1
+    assert sa.open_state(made.folder).verify().ok
