@@ -241,6 +241,7 @@ def run(
     metrics: str | Path | None = None,
     listener: Any = None,
     spark_log: IO[bytes] | None = None,
+    accept_source_change: bool = False,
 ) -> Run:
     """Start maintaining the plan over its sources, or continue where the checkpoint is.
 
@@ -280,6 +281,8 @@ def run(
         listener: a `RunListener`, or any object with some of its methods: told of the start, of every version, of
             idleness and of the end, from a thread of its own. What it raises is logged, and the run goes on.
         spark_log: binary file, with a file number, for what a Spark started here prints. None: stderr.
+        accept_source_change: go on although a table is read from another place, or in another format, than before; what Spark
+            has not read there counts as new rows. Spark itself refuses another folder of files.
 
     Returns:
         A handle with ``wait()``, ``stop()`` and ``progress``.
@@ -320,6 +323,7 @@ def run(
         metrics=metrics,
         listener=listener,
         spark_log=spark_log,
+        accept_source_change=accept_source_change,
     )
 
 
