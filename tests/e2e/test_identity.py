@@ -6,7 +6,7 @@ import json
 import shutil
 import stat
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,13 +66,14 @@ def refusal(spark: SparkSession, checkpoint: Path, data: Path, **more: Any) -> S
     return refused.value
 
 
-def emptied(folder: Path) -> None:
-    for path in folder.rglob("*"):
+def emptied(folder: Path, pattern: str = "*") -> None:
+    """Remove the files in a folder."""
+    for path in folder.rglob(pattern):
         if path.is_file():
             path.unlink()
 
 
-DAMAGE = {
+DAMAGE: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "spark/ is gone": ("OFFSETS_LOST", lambda f: shutil.rmtree(f / "spark")),
     "spark/ is empty": ("OFFSETS_LOST", lambda f: emptied(f / "spark")),
     "no metadata": ("OFFSETS_LOST", lambda f: (f / "spark" / "metadata").unlink()),
@@ -83,7 +84,7 @@ DAMAGE = {
     "offsets": ("STATE_DAMAGED", lambda f: (f / "spark" / "offsets" / "2").unlink()),
     "a file that was read is forgotten": (
         "STATE_DAMAGED",
-        lambda f: [p.unlink() for p in (f / "spark/sources/0").glob("*1*")],
+        lambda f: emptied(f / "spark/sources/0", "*1*"),
     ),
     "an entry is that of another batch": (
         "STATE_DAMAGED",
