@@ -244,6 +244,7 @@ def run(
     spark_log: IO[bytes] | None = None,
     keep_versions: int | None = None,
     keep_for: str | None = None,
+    accept_source_change: bool = False,
 ) -> Run:
     """Start maintaining the plan over its sources, or continue where the checkpoint is.
 
@@ -285,6 +286,8 @@ def run(
         spark_log: binary file, with a file number, for what a Spark started here prints. None: stderr.
         keep_versions: how many of the newest versions keep their state, so that they can be read and gone back to; 10 where None.
         keep_for: versions younger than this (``12h``, ``7d``) keep it as well. Changes are kept for all versions.
+        accept_source_change: go on although a table is read from another place, or in another format, than before; what Spark
+            has not read there counts as new rows. Spark itself refuses another folder of files.
 
     Returns:
         A handle with ``wait()``, ``stop()`` and ``progress``.
@@ -328,6 +331,7 @@ def run(
         listener=listener,
         spark_log=spark_log,
         retention=retention,
+        accept_source_change=accept_source_change,
     )
 
 

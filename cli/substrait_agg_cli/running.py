@@ -122,6 +122,11 @@ Examples:
     help="Metrics after every version: Prometheus text that is replaced where FILE ends in .prom, else JSON lines"
     " that are appended; - is stdout.",
 )
+@click.option(
+    "--accept-source-change",
+    is_flag=True,
+    help="Go on though a table is read from another place than before; all that is there counts as new rows.",
+)
 @mode_option
 @click.option("--master", metavar="URL", help="Spark master; default: all cores of this machine.")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark configuration.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from substrait_agg.errors import SubstraitAggError
+from substrait_agg.redaction import cleaned
 
 EXPLAINED_BY_SPARK = frozenset(
     "BATCH_FAILED RUN_NOT_STARTED SPARK_NOT_STARTED SOURCE_UNREADABLE".split()
@@ -42,7 +42,7 @@ def _keep(log: IO[bytes], error: Exception) -> None:
     # The JVM writes through the same file description: its position is the end of what it has written.
     log.seek(0)
     with tempfile.NamedTemporaryFile(prefix="substrait-agg-", suffix=".log", delete=False) as copy:
-        shutil.copyfileobj(log, copy)
+        copy.writelines(cleaned(line.decode(errors="replace")).encode() for line in log)
     if Path(copy.name).stat().st_size:
         error.add_note(f"what Spark printed is in {copy.name}")
     else:

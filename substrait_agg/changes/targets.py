@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from substrait_agg.errors import UsageError
-from substrait_agg.redaction import redacted_options, redacted_place
+from substrait_agg.redaction import redacted_options, redacted_place, remember
 
 _FORMAT = re.compile(r"([A-Za-z][A-Za-z0-9_.+-]*):(?!//)(.*)", re.S)
 _HELP = "write spark=FORMAT:LOCATION?key=value, such as spark=parquet:out/ or spark=kafka:topic?kafka.bootstrap.servers=..."
@@ -69,6 +69,7 @@ def _pairs(query: str) -> tuple[tuple[str, str], ...]:
         if key in pairs:
             raise _bad(f"option {key} is given twice", "give it once")
         pairs[key] = unquote(raw_value)
+    remember(pairs.items())
     return tuple(pairs.items())
 
 

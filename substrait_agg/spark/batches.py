@@ -12,7 +12,7 @@ from typing import Concatenate, ParamSpec
 from pyspark.sql import DataFrame, SparkSession
 
 from substrait_agg.commit.retention import DEFAULT, Retention
-from substrait_agg.commit.snapshot import ChangeFile, LateFile, OperatorState, Snapshot
+from substrait_agg.commit.snapshot import ChangeFile, InputPlace, LateFile, OperatorState, Snapshot
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.errors import CommitConflict, StateRefused
 from substrait_agg.flow.graph import AggregateNode, Flow, OperatorOrigin, shown_operators
@@ -27,6 +27,7 @@ from substrait_agg.spark.inputs import Frames, operator_changes
 from substrait_agg.spark.job import Care, Job, JobResult, run_job
 from substrait_agg.spark.late import Lateness, Part
 from substrait_agg.spark.late_files import write_late
+from substrait_agg.spark.logs import carried
 from substrait_agg.spark.seeds import seeds
 from substrait_agg.state.tree import Tree
 
@@ -65,6 +66,10 @@ class Batches:
         events: the sources with a watermark, and for how long groups are remembered.
         clock: gives the instant, in microseconds since 1970.
         retention: which versions keep their state.
+
+    Attributes:
+        logs: Spark's own logs that the next version notes (`spark.logs`); set before every micro-batch.
+        inputs: where the tables are read from.
     """
 
     def __init__(
@@ -95,6 +100,8 @@ class Batches:
         self._whole = True
         self._ended = False
         self._tally = Tally()
+        self.logs = carried(self._last)
+        self.inputs: tuple[InputPlace, ...] = () if self._last is None else self._last.inputs
         self.progress = at_start(self._last, flow.fingerprint, str(checkpoint.folder))
         if self._last is not None:
             checkpoint.tidy(self._last, sweep=True, whole=True, retention=retention)
@@ -390,6 +397,8 @@ class Batches:
             sources=moved.state.sources,
             idle=moved.state.idle,
             late=moved.files,
+            logs=self.logs,
+            inputs=self.inputs,
         )
 
     def _tidy(self, results: list[JobResult], snapshot: Snapshot) -> None:

@@ -41,13 +41,13 @@ def check_planned_files(spark: SparkSession, folder: str, batch: int) -> None:
 
 def planned_files(folder: Path, batch: int) -> Iterator[str]:
     """Paths of the files that Spark's logs hold for a micro-batch, as URIs; of file sources only."""
-    ends, starts = _offsets(folder, batch), _offsets(folder, batch - 1)
+    ends, starts = offsets_of(folder, batch), offsets_of(folder, batch - 1)
     for source, end in enumerate(ends):
         start = starts[source] if source < len(starts) else -1
         yield from _files_between(folder / "sources" / str(source), start, end)
 
 
-def _offsets(folder: Path, batch: int) -> list[int]:
+def offsets_of(folder: Path, batch: int) -> list[int]:
     """Per source its offset in Spark's file log after a batch, -1 where it has none."""
     path = folder / "offsets" / str(batch)
     if batch < 0 or not disk().exists(path):
@@ -98,7 +98,7 @@ def forget_unplanned(folder: Path) -> None:
     note; a compacted one is left alone, because it holds the older entries too.
     """
     planned = [int(p.name) for p in _children(folder / "offsets") if p.name.isdigit()]
-    ends = _offsets(folder, max(planned, default=-1))
+    ends = offsets_of(folder, max(planned, default=-1))
     for log in _children(folder / "sources"):
         if not log.name.isdigit():
             continue

@@ -8,6 +8,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from substrait_agg.errors import RunFailed
+from substrait_agg.redaction import cleaned
 
 SPARK_ERRORS = (PySparkException, Py4JError)
 """What PySpark raises when Spark fails: exceptions that it knows, and plain Java ones that it does not."""
@@ -54,7 +55,7 @@ def batch_failed(error: Exception) -> RunFailed:
     """The error for a batch that Spark could not compute: with the code that our own expressions raised, if they did."""
     own = _OWN.search(str(error))
     if own is not None:
-        code, message = own.groups()
+        code, message = own.group(1), cleaned(own.group(2))
         help = _HELP.get(code, "correct the value in the source, or the plan")
         return RunFailed(code, message, help=f"{_NOTHING_COMMITTED}; {help}")
     if _NO_PACKAGE in str(error):
@@ -71,8 +72,8 @@ def batch_failed(error: Exception) -> RunFailed:
 
 
 def reason_of(error: BaseException) -> str:
-    """The reason in an exception of Spark, on one line, without stack traces, wrappers and advice about SQL."""
-    text = str(error).strip()
+    """The reason in an exception of Spark, on one line, without stack traces, wrappers, secrets and advice about SQL."""
+    text = cleaned(str(error).strip())
     if "Traceback (most recent call last)" in text:
         text = _after_traceback(text)
     parts = [_FRAMES.split(part)[0].strip() for part in _CAUSE.split(text)]

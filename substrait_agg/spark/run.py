@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
@@ -20,10 +19,10 @@ from substrait_agg.changes.courier import STOP_SECONDS, Couriers, check_free
 from substrait_agg.commit.locking import Lock, lock_for_run
 from substrait_agg.commit.ranges import check_partitions
 from substrait_agg.commit.retention import DEFAULT, Retention
+from substrait_agg.commit.snapshot import InputPlace
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.commit.view import View
-from substrait_agg.disk import disk
-from substrait_agg.errors import RunFailed, StateRefused
+from substrait_agg.errors import RunFailed
 from substrait_agg.flow import lower
 from substrait_agg.flow.graph import Flow
 from substrait_agg.functions.accumulators import EarlyRetraction
@@ -32,12 +31,15 @@ from substrait_agg.metrics.observers import Observers
 from substrait_agg.notices import notice
 from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.watermarks import Ttl
+from substrait_agg.redaction import remember, safe_cause
 from substrait_agg.spark.alarm import Alarm
 from substrait_agg.spark.batches import FIRST_BATCH, Batches
 from substrait_agg.spark.document import plan_document
 from substrait_agg.spark.event_state import EventOptions
 from substrait_agg.spark.feed import Feed, open_feed
 from substrait_agg.spark.inputs import Source, table_origins
+from substrait_agg.spark.logs import check_logs, name_query, noted_logs
+from substrait_agg.spark.places import check_places, input_places
 from substrait_agg.spark.planned import check_planned_files, forget_unplanned, planned_at
 from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed, reason_of
 from substrait_agg.spark.session import SESSION_CONF, get_session, prepare
@@ -73,6 +75,7 @@ def run(
     listener: Any = None,
     spark_log: IO[bytes] | None = None,
     retention: Retention = DEFAULT,
+    accept_source_change: bool = False,
 ) -> Run:
     """Start or continue a run of a bound plan, with the options of `substrait_agg.run`.
 
@@ -84,6 +87,7 @@ def run(
     """
     if partitions is not None:
         check_partitions(partitions)
+    remember((conf or {}).items())
     chosen = check_sources(sources, table_origins(lower(plan)))
     weights = {table: weight_kind(source) for table, source in chosen.items()}
     sinks = tuple(outputs)
@@ -95,7 +99,9 @@ def run(
     store = Checkpoint(checkpoint)
     document = plan_document(flow, events)
     store.check(document)
-    _check_query(store)
+    check_logs(store)
+    places = input_places(chosen)
+    check_places(store, places, accept=accept_source_change)
     check_outputs(sinks, store.folder, metrics)
     check_free(store.folder)
     observers = Observers(metrics, listener)
@@ -130,10 +136,12 @@ def run(
             endless = until != "done"
             couriers = Couriers(delivery, lambda: View(store), show=endless)
             undone.callback(couriers.end, with_view=False, patience=STOP_SECONDS)
-            options = Options(count, until, emit, events, progress, observers, lock, retention)
+            options = Options(
+                count, until, emit, events, progress, observers, lock, retention, places
+            )
             started = Run(session, flow, feed, store, couriers, options, settings)
         except SPARK_ERRORS as error:
-            raise _not_started(error) from error
+            raise _not_started(error) from safe_cause(error)
         undone.pop_all()
     return started
 
@@ -158,6 +166,7 @@ class Options:
         progress: who is told of it.
         lock: says that the checkpoint is in use.
         retention: which versions keep their state.
+        places: where the tables are read from.
     """
 
     partitions: int
@@ -168,6 +177,7 @@ class Options:
     observers: Observers
     lock: Lock
     retention: Retention
+    places: tuple[InputPlace, ...] = ()
 
 
 class Run:
@@ -210,6 +220,7 @@ class Run:
             flow, store, options.partitions, self._committed, options.emit, options.events,
             retention=options.retention,
         )  # fmt: skip
+        self._batches.inputs = options.places
         self._observers.begin(lambda: self.progress, self._is_busy)
         if self._batches.last is None:
             self._batches.run(spark, feed.first, None, FIRST_BATCH)
@@ -246,6 +257,7 @@ class Run:
     def _start(self, until: str) -> StreamingQuery:
         if self._feed.stream is None:
             raise TypeError("nothing streams")
+        name_query(self._store)
         with self._store.fence.held():  # what a newer run has just noted is not left over
             forget_unplanned(Path(self._store.spark_folder))
         writer = self._feed.stream.writeStream.option(
@@ -275,6 +287,7 @@ class Run:
         if first:
             check_planned_files(session, self._store.spark_folder, batch)
         since = self._batches.clock()
+        self._batches.logs = noted_logs(Path(self._store.spark_folder), batch)
         planned = planned_at(Path(self._store.spark_folder), batch)
         instant = since if planned is None else planned
         with self._feed.batch(frame, self._batches.event_state, instant) as rows:
@@ -380,7 +393,9 @@ class Run:
         if conflict is not None:
             # Spark's logs are another run's as well: that is what it stumbled on.
             raise conflict from failure
-        raise (batch_failed(error) if isinstance(error, SPARK_ERRORS) else error) from failure
+        if isinstance(error, SPARK_ERRORS):
+            raise batch_failed(error) from safe_cause(failure)
+        raise error from safe_cause(failure)
 
     def _await(self, failure: list[BaseException]) -> None:
         try:
@@ -434,24 +449,3 @@ def _version(store: Checkpoint) -> int | None:
 def _cores(session: SparkSession) -> int:
     cores = max(1, session.sparkContext.defaultParallelism)
     return 1 << (cores - 1).bit_length()
-
-
-def _check_query(store: Checkpoint) -> None:
-    """Refuse Spark's folder of another query: its offsets are not those of our versions."""
-    if not store.exists():
-        return
-    last = store.latest()
-    if last is None or last.query is None:
-        return
-    path = Path(store.spark_folder) / "metadata"
-    try:
-        found = json.loads(disk().read(path)).get("id")
-    except (OSError, ValueError, AttributeError):
-        found = None
-    if found != last.query:
-        raise StateRefused(
-            "OFFSETS_LOST",
-            "Spark's own offsets are missing from the checkpoint, or belong to another query",
-            help="restore the checkpoint folder as a whole from one copy, or begin a new one",
-            path=store.spark_folder,
-        )

@@ -17,6 +17,7 @@ from substrait_agg.flow.graph import TableOrigin
 from substrait_agg.functions.accumulators import WeightKind
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.plan.types import INTEGER_BITS, Type
+from substrait_agg.redaction import cleaned, safe_cause
 from substrait_agg.spark import specs
 from substrait_agg.spark.columns import check_type, converted, find_column
 from substrait_agg.spark.debezium import VALUE, change_rows
@@ -129,7 +130,7 @@ def _opened(
     try:
         return read_stream(spark, spec, wanted, table)
     except (PySparkException, Py4JJavaError) as error:
-        raise _unreadable(spec, table, error) from error
+        raise _unreadable(spec, table, error) from safe_cause(error)
 
 
 def _unreadable(
@@ -141,7 +142,7 @@ def _unreadable(
     else:
         # Spark raises some errors of formats as plain Java exceptions.
         absent, text = False, str(error.java_exception.getMessage())
-    reason = text.strip().split("\n")[0]
+    reason = cleaned(text.strip().split("\n")[0])
     return InputRefused(
         "SOURCE_NOT_FOUND" if absent else "SOURCE_UNREADABLE",
         f"the source of {table} ({spec.redacted()}) cannot be opened: {reason}",

@@ -16,7 +16,7 @@ from substrait_agg.errors import InputRefused, UsageError
 from substrait_agg.flow.graph import TableOrigin
 from substrait_agg.flow.upserts import ENVELOPE_FIELDS, Upsert
 from substrait_agg.functions.accumulators import WeightKind
-from substrait_agg.redaction import redacted_options, redacted_place
+from substrait_agg.redaction import redacted_options, redacted_place, remember
 
 ChangeKind = OneOf["none", "weight", "op", "debezium"]
 """How rows say what they do: every row is inserted; a weight column; an operation column; an envelope."""
@@ -244,6 +244,7 @@ def parse_spec(text: str) -> SourceSpec:
             "write [FORMAT:]LOCATION[?key=value&...], such as parquet:data/orders",
         )  # fmt: skip
     pairs = _pairs(query, shown)
+    remember(pairs.items())
     change, column = _change(pairs, format_, shown)
     upsert = _upsert(pairs, change, shown)
     times, decimals = (_encoding(pairs, key, change, shown) for key in ENCODINGS)

@@ -18,7 +18,6 @@ _KNOWN: dict[str, re.Pattern[str]] = {
     "changes": re.compile(r"\d{12}-(\d+|late)-[0-9a-f]{32}\.parquet"),
     "owners": re.compile(r"\d{12}\.json|lock"),
     "outputs": re.compile(r"[A-Za-z0-9_.-]+\.json"),
-    "owners": re.compile(r"lock|\d{12}\.json"),
 }
 """Names of the files in each folder that belong there."""
 
