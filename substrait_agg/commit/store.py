@@ -33,6 +33,7 @@ from substrait_agg.commit.publishing import (
     tidying,
     writing,
 )
+from substrait_agg.commit.refusals import not_a_checkpoint, rollback_unfinished, version_unknown
 from substrait_agg.commit.retention import (
     DEFAULT,
     KEEP_VERSIONS,
@@ -116,13 +117,13 @@ class Checkpoint:
         if self.exists():
             return
         if self.folder.exists() and not self.folder.is_dir():
-            raise self._not_a_checkpoint("this is not a folder")
+            raise not_a_checkpoint(self.folder, "this is not a folder")
         if self._snapshots.names():
             raise damaged(PLAN, "it is missing, and there are versions")
         names = disk().names(self.folder, folders=True)
         # Another run may have made it meanwhile.
         if not all(name.startswith(DRAFT) for name in names) and not self.exists():
-            raise self._not_a_checkpoint("this folder is not empty and holds no checkpoint")
+            raise not_a_checkpoint(self.folder, "this folder is not empty and holds no checkpoint")
 
     def check_runnable(self) -> None:
         """Refuse a checkpoint in the middle of a rollback.
@@ -131,12 +132,7 @@ class Checkpoint:
             StateRefused: ROLLBACK_UNFINISHED.
         """
         if self._root.exists(ROLLBACK):
-            raise StateRefused(
-                "ROLLBACK_UNFINISHED",
-                "a rollback was begun and not finished",
-                help="run the same state rollback again: it goes on where it was",
-                path=str(self.folder),
-            )
+            raise rollback_unfinished(self.folder)
 
     def create(self, document: PlanDocument) -> None:
         """Create the folder with its plan document, or check that the one there is the same.
@@ -201,7 +197,7 @@ class Checkpoint:
     def _identified(self) -> tuple[str, PlanDocument]:
         self.check_usable()
         if not self.exists():
-            raise self._not_a_checkpoint("this is not a checkpoint folder")
+            raise not_a_checkpoint(self.folder, "this is not a checkpoint folder")
         return parse_document(self._read(self._root, PLAN, PLAN))
 
     def _owner(self) -> str | None:
@@ -210,14 +206,6 @@ class Checkpoint:
             return self.identity
         except StateRefused:
             return None
-
-    def _not_a_checkpoint(self, reason: str) -> StateRefused:
-        return StateRefused(
-            "NOT_A_CHECKPOINT",
-            reason,
-            help="name the folder given to run --checkpoint, or an empty or new folder to begin one",
-            path=str(self.folder),
-        )
 
     @staticmethod
     def _read(files: LocalFiles, name: str, shown: str) -> bytes:
@@ -276,14 +264,7 @@ class Checkpoint:
         """
         name, shown = snapshot_name(version), _shown(version)
         if version < 0 or not self._snapshots.exists(name):
-            known = self.check_versions()
-            span = f"{known[0]} to {known[-1]}" if known else "none yet"
-            raise StateRefused(
-                "VERSION_UNKNOWN",
-                f"there is no version {version}; committed versions: {span}",
-                help="name one of those",
-                path=str(self.folder),
-            )
+            raise version_unknown(self.folder, version, self.check_versions())
         content = self._read(self._snapshots, name, shown)
         snapshot = parse_snapshot(content, shown, self._owner())
         if snapshot.version != version:
