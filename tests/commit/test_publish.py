@@ -102,6 +102,7 @@ def test_two_drivers_with_the_same_version_are_told_apart(tmp_path: Path) -> Non
 def test_an_unknown_commit_has_a_code(tmp_path: Path) -> None:
     """The run ends; the next one reads what is there."""
     checkpoint = made(tmp_path)
+    assert checkpoint.identity  # a run knows it long before
     with using(Linking(done_and_fails, readable=False)), pytest.raises(RunFailed) as failed:
         checkpoint.publish(snapshot(0))
     assert failed.value.code == "COMMIT_UNKNOWN"
