@@ -15,7 +15,7 @@ SECRET = re.compile(
 """Names of options whose values are secrets."""
 
 PAIR = re.compile(
-    rf"([\w.-]*(?:{SECRET.pattern})[\w.-]*\s*=\s*)(\"[^\"]*\"|'[^']*'|[^&;,\s)]+)", re.I
+    rf"((?:{SECRET.pattern})[\w.-]{{0,40}}\s{{0,3}}=\s{{0,3}})(\"[^\"]*\"|'[^']*'|[^&;,\s)]+)", re.I
 )
 """A secret within a value, such as an address: ``password=...``."""
 

@@ -82,7 +82,7 @@ def differences(there: PlanDocument, wanted: PlanDocument) -> list[str]:
         for kind, old, new in (
             ("input", before.inputs, now.inputs),
             ("key", before.keys, now.keys),
-            ("measure", _measures(before, now), _measures(now, before)),
+            ("measure", before.measures, _measures(now, before)),
         ):
             found += _changed(f"{kind}{where}", old, new)
     found += _columns(there, wanted)
@@ -91,14 +91,11 @@ def differences(there: PlanDocument, wanted: PlanDocument) -> list[str]:
     return found
 
 
-def _measures(of: Described, other: Described) -> list[str]:
-    """Measures by what they compute: those that are in both have one text, whatever the input is called."""
-    texts = {**dict(zip(other.fingerprints, other.measures, strict=True))}
-    own = zip(of.fingerprints, of.measures, strict=True)
-    if of.inputs != other.inputs or of.keys != other.keys:
-        # Then every fingerprint is another one, and the texts are what tells.
-        return list(of.measures)
-    return [texts.get(print_, text) for print_, text in own]
+def _measures(now: Described, before: Described) -> list[str]:
+    """The measures of a plan; one that was there before has the text it had then, however it is worded now."""
+    known = dict(zip(before.fingerprints, before.measures, strict=True))
+    pairs = zip(now.fingerprints, now.measures, strict=True)
+    return [known.get(fingerprint, text) for fingerprint, text in pairs]
 
 
 def _changed(kind: str, before: Iterable[str], now: Iterable[str]) -> list[str]:

@@ -158,7 +158,7 @@ class LocalFiles:
 
     def _is_there(self, name: str, content: bytes, error: OSError) -> bool:
         try:
-            return self.read(name) == content
+            return disk().read(self.path(name)) == content
         except FileNotFoundError:
             raise error from None
         except OSError as unread:

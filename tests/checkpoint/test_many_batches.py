@@ -29,6 +29,7 @@ def test_files_bytes_and_memory_stay_bounded(
     assert late.state_files <= 2 * early.state_files
     assert late.state_bytes <= 3 * early.state_bytes
     assert late.snapshot_bytes <= 20_000
+    assert late.cpu <= 3 * early.cpu + 0.02
     assert late.open_files <= early.open_files + 5
     assert late.memory <= early.memory + (64 << 20)
     assert late.amplification < 20

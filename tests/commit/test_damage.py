@@ -213,7 +213,7 @@ def test_files_of_another_checkpoint_of_the_same_plan(
         theirs = sorted((other.folder / folder).glob(pattern))
         for path, foreign in zip(mine[-1:], theirs[-1:], strict=True):
             with damaged(path, foreign.read_bytes()):
-                # With a foreign plan.json it is all others that do not belong to it.
+                # With a foreign plan.json it is the other documents that do not belong to it.
                 names = (path.name, "snapshots/", "outputs/", "kept.json", "settings.json")
                 assert check(rich, right, names, f"foreign {path.name}")
 

@@ -114,7 +114,7 @@ def cases(
             told.add(key)
             ordinals = range(1, count + 1) if every_call else [(count + 1) // 2]
             for ordinal in ordinals:
-                for mode in point.modes():
+                for mode in point.modes(every=every_caller):
                     yield Case(Strike(point, ordinal, mode), begins)
 
 

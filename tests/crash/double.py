@@ -27,6 +27,8 @@ process is killed at these moments; the process is stopped until another one has
 
 READS = {"names", "exists", "status", "size", "read", "map"}
 WRITES = {"create", "write"}
+TURNS = {"link", "replace", "cut", "write"}
+"""What others see at once."""
 
 NAMES: tuple[tuple[str, str], ...] = (
     (r"checkpoint", "the checkpoint"),
@@ -77,8 +79,18 @@ class Point:
     what: str
     caller: str
 
-    def modes(self) -> Iterator[Mode]:
-        """What can go wrong there."""
+    def modes(self, *, every: bool = True) -> Iterator[Mode]:
+        """What can go wrong there.
+
+        Args:
+            every: also what leaves the same behind as an end after the operation before, or a sleep before the next.
+        """
+        twice = (
+            {"dies before", "sleeps after"} if self.operation not in TURNS and not every else set()
+        )
+        yield from (mode for mode in self._modes() if mode not in twice)
+
+    def _modes(self) -> Iterator[Mode]:
         yield from ("fails before", "sleeps before")
         if self.operation not in READS:  # being killed there is being killed after what came before
             yield "dies before"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import stat
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -170,3 +171,23 @@ def test_the_checkpoint_is_for_its_owner_only_and_holds_no_secret(place: Path) -
             continue  # written by Spark as the umask lets it; nobody else gets into the folder
         wanted = 0o700 if path.is_dir() else 0o600
         assert stat.S_IMODE(path.stat().st_mode) == wanted, inside
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        f"kafka:topic?kafka.bootstrap.servers=h:1&kafka.sasl.jaas.config=x password='{SECRET}';",
+        f"jdbc:?url=jdbc%3Apostgresql%3A//u%3A{SECRET}%40host/db&dbtable=t",
+        f"parquet:s3a://KEY:{SECRET}@bucket/data",
+        f"parquet:/no/such/place?fs.s3a.secret.key={SECRET}",
+    ],
+)
+def test_a_source_that_cannot_be_opened_does_not_show_its_password(
+    spark: SparkSession, tmp_path: Path, spec: str
+) -> None:
+    """Neither in the error nor in the traceback of what led to it."""
+    with pytest.raises(sa.SubstraitAggError) as refused:
+        sa.run(PLAN, {"t": spec}, checkpoint=tmp_path / "checkpoint", spark=spark)
+    told = "".join(traceback.format_exception(refused.value))
+    assert SECRET not in told.replace(repr(spec), "").replace(spec, "")
+    assert SECRET not in str(refused.value)

@@ -1,0 +1,117 @@
+"""Documents of a checkpoint: sealed, of one checkpoint, of a known format; what another plan does differently is told."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from substrait_agg.commit.differences import differences
+from substrait_agg.commit.document import Described, PlanDocument, ViewColumn
+from substrait_agg.commit.retention import Kept
+from substrait_agg.commit.settings import Settings
+from substrait_agg.commit.shapes import NumberShape, OperatorShape, TreeShape
+from substrait_agg.commit.store import Checkpoint
+from substrait_agg.errors import StateRefused
+
+OPERATOR = Described(("table t",), ("k",), ("sum(x) -> i64?", "count(*) -> i64"), ("1", "2"))
+DOCUMENT = PlanDocument(
+    "f" * 64, ("one",), (ViewColumn("k0", "k"), ViewColumn("v0", "s")), "", (), 1, 1,
+    watermarks=("t.at",), forget="keep", upserts=("t by k",), described=(OPERATOR,),
+    shapes=(OperatorShape("aggregate", ("k",), ("s",), (NumberShape("x", "int", 2),), (TreeShape("x", ("x",)),)),),
+)  # fmt: skip
+
+
+def made(folder: Path) -> Checkpoint:
+    """A checkpoint with all of its documents."""
+    store = Checkpoint(folder)
+    store.create(DOCUMENT)
+    store.keep(Kept(1, 2, 3))
+    store.set(Settings(8))
+    return store
+
+
+def asks(store: Checkpoint) -> dict[str, Callable[[], Any]]:
+    """What reads each document."""
+    return {
+        "plan.json": store.document,
+        "kept.json": store.kept,
+        "settings.json": store.settings,
+    }
+
+
+def test_documents_come_back_as_they_were(tmp_path: Path) -> None:
+    """Every field of each, by another process."""
+    made(tmp_path)
+    again = Checkpoint(tmp_path)
+    assert again.document() == DOCUMENT
+    assert again.kept() == Kept(1, 2, 3)
+    assert again.settings() == Settings(8)
+    again.check(DOCUMENT)
+
+
+def test_every_checkpoint_has_an_id_of_its_own(tmp_path: Path) -> None:
+    """Also two of the same plan."""
+    assert made(tmp_path / "a").identity != made(tmp_path / "b").identity
+
+
+@pytest.mark.parametrize("name", ["plan.json", "kept.json", "settings.json"])
+@pytest.mark.parametrize("format", [0, 99])
+def test_a_document_of_another_format_is_refused(tmp_path: Path, name: str, format: int) -> None:
+    """Whole, but of another release: that is not damage."""
+    store = made(tmp_path)
+    body = json.loads((tmp_path / name).read_text()) | {"format": format}
+    del body["crc"]
+    crc = zlib.crc32(json.dumps(body, sort_keys=True, separators=(",", ":")).encode())
+    (tmp_path / name).write_text(json.dumps({**body, "crc": crc}))
+    with pytest.raises(StateRefused) as refused:
+        asks(store)[name]()
+    assert refused.value.code == "STATE_FORMAT_UNKNOWN"
+
+
+@pytest.mark.parametrize("name", ["plan.json", "kept.json", "settings.json"])
+def test_any_flipped_byte_of_a_document_is_noticed(tmp_path: Path, name: str) -> None:
+    """A flipped digit in what is kept would let a sweep delete what is needed."""
+    made(tmp_path)
+    content = (tmp_path / name).read_bytes()
+    for place in range(len(content)):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << place % 8
+        (tmp_path / name).write_bytes(bytes(damaged))
+        store = Checkpoint(tmp_path)
+        asks = {
+            "plan.json": store.document,
+            "kept.json": store.kept,
+            "settings.json": store.settings,
+        }
+        with pytest.raises(StateRefused, match=name):
+            asks[name]()
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"measures": ("sum(y) -> i64?", "count(*) -> i64"), "fingerprints": ("3", "2")},
+         ["measure sum(x) -> i64? is not in the new plan", "measure sum(y) -> i64? is not in the checkpoint"]),
+        ({"keys": ("k", "l")}, ["key l is not in the checkpoint"]),
+        ({"inputs": ("table u",)}, ["input table t is not in the new plan", "input table u is not in the checkpoint"]),
+        ({"measures": ("total(x)", "count(*) -> i64")}, []),
+    ],
+)  # fmt: skip
+def test_what_another_plan_does_differently_is_told(
+    change: dict[str, tuple[str, ...]], told: list[str]
+) -> None:
+    """In the words of explain; a measure that is only worded differently is the same."""
+    other = replace(DOCUMENT, plan="0" * 64, described=(replace(OPERATOR, **change),))
+    assert differences(DOCUMENT, other) == told
+
+
+def test_renamed_columns_are_told() -> None:
+    """They are what the view shows."""
+    other = replace(DOCUMENT, columns=(ViewColumn("k0", "k"), ViewColumn("v0", "total")))
+    assert differences(DOCUMENT, other) == ["the columns were k, s and are k, total"]
