@@ -121,7 +121,7 @@ def check_logs(checkpoint: Checkpoint, newest: Snapshot, found: Findings) -> Non
     planned, done = batches(folder / "offsets"), batches(folder / "commits")
     last = max([*(batch - 1 for batch in planned[-1:]), *done[-1:]], default=-1)
     # A run may have gone on: what Spark has done by now is committed by now.
-    newest = checkpoint.latest() or newest
+    newest = checkpoint.snapshot(checkpoint.versions()[-1])
     if last > newest.batch:
         message = f"Spark is done with batch {last}, the versions end with batch {newest.batch}"
         found.fault("OFFSETS_DIFFER", "spark/offsets", message, TOGETHER)

@@ -68,9 +68,9 @@ class _Verification:
             if snapshot.version >= kept.state_from:
                 self._state(snapshot)
         if snapshots:
-            self._whole(document, snapshots)
             with found.caught("OFFSETS_LOST", "spark"):
                 check_logs(self._checkpoint, snapshots[-1], found)
+            self._whole(document, snapshots)
         self._forget_swept(snapshots)
         note_strangers(self._checkpoint, found)
         if snapshots:
