@@ -86,7 +86,10 @@ def _origin(branch: Branch, below: Sequence[Identity]) -> tuple[tuple[Any, ...],
         return below[origin.operator].columns, below[origin.operator].rows
     if isinstance(origin, TableOrigin):
         typed = zip(origin.names, origin.types, strict=True)
-        columns = tuple([*origin.table, name, canonical(type_)] for name, type_ in typed)
-        return columns, list(origin.table)
+        columns = [[*origin.table, name, canonical(type_)] for name, type_ in typed]
+        if origin.keyed is not None:
+            # Behind them stand fields of the envelope, and which values an event left out.
+            columns += [[*origin.table, "", i] for i in range(origin.keyed.extra)]
+        return tuple(columns), list(origin.table)
     rows = digest(canonical(origin.rows))
     return tuple([rows, i] for i in range(len(origin.types))), rows

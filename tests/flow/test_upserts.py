@@ -16,6 +16,7 @@ from substrait_agg.flow.graph import (
     TableOrigin,
     shown_operators,
 )
+from substrait_agg.flow.identity import identities
 from substrait_agg.flow.upserts import Upsert, upserts_of
 from substrait_agg.functions.accumulators import EarlyRetraction
 from substrait_agg.operator.spec import operator_spec
@@ -172,3 +173,14 @@ def test_without_keys_nothing_changes() -> None:
     plan = bound(aggregate(read(), (col("name"),), (COUNT,)), "k", "n")
     assert lower(plan, {}, "carry", {}) == lower(plan)
     assert lower(plan, {}, "carry", {("u",): Upsert(("x",))}) == lower(plan)
+
+
+def test_what_events_tell_besides_the_columns_has_an_identity() -> None:
+    """Fields of the envelope and values that were left out are columns that the table does not have."""
+    root = aggregate(read(), (col("name"),), (measure("sum", col("big")),))
+    for upsert in (
+        Upsert(("must",), (), partial=True),
+        Upsert(("must",), ("ts_ms",), envelope=True),
+    ):
+        keeper, _ = identities(flow_of(root, "k", "s", upsert=upsert))
+        assert len(set(keeper.columns)) == len(keeper.columns)
