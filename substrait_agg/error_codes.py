@@ -102,6 +102,7 @@ _ALL: tuple[ErrorCode, ...] = (
         ("VALUE_UNAVAILABLE", "an update event leaves out a large value that did not change, and no event before it is known to have told it", "leave order= out, begin with a snapshot, or have the database write whole rows (PostgreSQL: REPLICA IDENTITY FULL)"),
         ("WEIGHT_OVERFLOW", "the weights of a value or of a group add up to more than a state can hold", "check the weight column of the source"),
         ("EARLY_RETRACTION", "rows were deleted that had not been inserted, and the run refuses that", "correct the source, or begin a checkpoint with --early-retraction carry or quarantine"),
+        ("WATERMARK_PARTITIONS", "the column that tells partitions of a source apart, for its watermark, has more than 10,000 values", "name a column with fewer values behind by:, or leave it out"),
         ("CAST_INVALID", "a cast of the plan fails for a value", "correct the value, or let the cast return null on failure"),
         ("OVERFLOW", "a function's result does not fit its type", "correct the value, or declare a wider type in the plan"),
         ("DOMAIN_ERROR", "a function is not defined for a value", "correct the value, or filter it out in the plan"),

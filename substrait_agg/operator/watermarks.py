@@ -11,10 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from substrait_agg.durations import microseconds
-from substrait_agg.errors import UsageError
+from substrait_agg.errors import RunFailed, UsageError
 
 MOST_EVENTS = 10_000
 """Greatest number of event times that a percentile is taken of; they are kept in every snapshot."""
+
+MOST_PARTITIONS = 10_000
+"""Greatest number of partitions of a source; how far each is stands in every snapshot."""
 
 FORMS = "max-diff:5s or percentile:P:EVENTS:FREQUENCY"
 
@@ -94,6 +97,9 @@ def moved(rule: WatermarkRule, before: SourceTime | None, heard: Heard, now: int
         before: how far it was; None at the first batch.
         heard: its rows in the batch.
         now: the instant of the batch.
+
+    Raises:
+        RunFailed: WATERMARK_PARTITIONS.
     """
     at = before or SourceTime(heard=now)
     if not heard.rows or heard.greatest is None:
@@ -120,6 +126,12 @@ def _partitions(
     for name, greatest in sorted(heard.items()):
         held = known.get(name)
         known[name] = PartitionTime(name, max(greatest, held.greatest if held else greatest), now)
+    if len(known) > MOST_PARTITIONS:
+        raise RunFailed(
+            "WATERMARK_PARTITIONS",
+            f"a column that tells partitions of a source apart has more than {MOST_PARTITIONS} values",
+            help="name a column with fewer values behind by:, or leave it out; nothing of the batch was committed",
+        )
     return tuple(known.values())
 
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from substrait_agg.errors import UsageError
+from substrait_agg.errors import RunFailed, UsageError
+from substrait_agg.operator import watermarks
 from substrait_agg.operator.watermarks import (
     Heard,
     SourceTime,
@@ -103,6 +104,18 @@ def test_of_partitions_the_one_that_is_furthest_behind_counts() -> None:
     assert idle_at((rule,), (at,), 9) == 10
     at = moved(rule, at, Heard(1, 40, (), {"b": 40}), 12)
     assert watermark_of((rule,), (at,), 28, 12) == 28
+
+
+def test_a_column_with_too_many_values_tells_no_partitions_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of them stands in every snapshot."""
+    monkeypatch.setattr(watermarks, "MOST_PARTITIONS", 2)
+    rule = WatermarkRule(by="device")
+    at = moved(rule, None, Heard(2, 2, (), {"a": 1, "b": 2}), 0)
+    with pytest.raises(RunFailed) as failed:
+        moved(rule, at, Heard(1, 3, (), {"c": 3}), 0)
+    assert failed.value.code == "WATERMARK_PARTITIONS"
 
 
 @given(st.integers(8, 10**6), st.lists(st.integers(0, 10**7), min_size=1, max_size=20))
