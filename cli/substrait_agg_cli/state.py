@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +16,7 @@ from substrait_agg_cli.terminal import FAILURE, debug_option, existing_folder, s
 if TYPE_CHECKING:
     from substrait_agg.tools.state import State
 
+Command = Callable[..., Any]
 FORMATS = ("table", "json")
 
 EPILOG = """\b
@@ -34,8 +35,19 @@ format_option = click.option(
     help="table: for people; json: everything, for programs.",
 )
 
-
 dry_run_option = click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
+
+
+def _limit_option(help: str) -> Callable[[Command], Command]:
+    return click.option(
+        "--limit",
+        type=click.IntRange(min=0),
+        default=20,
+        show_default=True,
+        metavar="N",
+        help=help,
+    )
+
 
 OUTPUT_WAYS = {
     "cut text": "its lines of later versions are cut off",
@@ -71,14 +83,7 @@ def _json(value: Any) -> None:
     epilog="Examples: substrait-agg state ls ckpt; substrait-agg state ls ckpt --limit 0 --format json"
 )
 @click.argument("directory", metavar="DIR")
-@click.option(
-    "--limit",
-    type=click.IntRange(min=0),
-    default=20,
-    show_default=True,
-    metavar="N",
-    help="The newest N versions; 0 for all.",
-)
+@_limit_option("The newest N versions; 0 for all.")
 @format_option
 @debug_option
 def ls(directory: str, limit: int, format: str) -> None:
@@ -112,14 +117,7 @@ def ls(directory: str, limit: int, format: str) -> None:
 @click.option(
     "--version", type=click.IntRange(min=0), metavar="N", help="As it was at this version."
 )
-@click.option(
-    "--limit",
-    type=click.IntRange(min=0),
-    default=20,
-    show_default=True,
-    metavar="N",
-    help="Rows of a tree at most; 0 for all.",
-)
+@_limit_option("Rows of a tree at most; 0 for all.")
 @format_option
 @debug_option
 def show_(

@@ -12,7 +12,8 @@ from substrait_agg.changes.outputs import (
     keeps_late,
     parse_output,
 )
-from substrait_agg.changes.sinks import Sink, write_parquet, write_parquet_to
+from substrait_agg.changes.parquet_sinks import write_parquet, write_parquet_to
+from substrait_agg.changes.sinks import Sink
 
 __all__ = [
     "OUTPUTS",

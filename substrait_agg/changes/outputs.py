@@ -6,23 +6,27 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal as OneOf
 from typing import TextIO
 
 from substrait_agg.changes.files import Record
+from substrait_agg.changes.parquet_sinks import (
+    ChangesParquet,
+    LateParquet,
+    VersionFiles,
+    ViewParquet,
+)
 from substrait_agg.changes.sinks import (
     CHANGE_ENCODERS,
     VIEW_ENCODERS,
     AppendText,
     BatchText,
-    ChangesParquet,
-    LateParquet,
     LiveText,
     Place,
     Sink,
     StreamText,
-    ViewParquet,
 )
 from substrait_agg.changes.targets import SparkTarget, parse_target
 from substrait_agg.errors import UsageError
@@ -100,11 +104,6 @@ def _is_device(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def _check_changes_parquet(spec: OutputSpec, place: Place) -> None:
-    folder = _folder(spec)
-    ChangesParquet.check(folder, _record(spec, folder, place))
-
-
 def _check_text(spec: OutputSpec, _place: Place) -> None:
     if spec.location is not None and spec.location.is_dir():
         message = f"output {spec.kind} needs a file, this is a folder"
@@ -112,19 +111,14 @@ def _check_text(spec: OutputSpec, _place: Place) -> None:
         raise UsageError("OUTPUT_NOT_A_FILE", message, help=help, path=str(spec.location))
 
 
-def _changes_parquet(spec: OutputSpec, place: Place) -> Sink:
+def _check_versions(sink: type[VersionFiles], spec: OutputSpec, place: Place) -> None:
     folder = _folder(spec)
-    return ChangesParquet(folder, _record(spec, folder, place))
+    sink.check(folder, _record(spec, folder, place))
 
 
-def _check_late_parquet(spec: OutputSpec, place: Place) -> None:
+def _versions(sink: type[VersionFiles], spec: OutputSpec, place: Place) -> Sink:
     folder = _folder(spec)
-    LateParquet.check(folder, _record(spec, folder, place))
-
-
-def _late_parquet(spec: OutputSpec, place: Place) -> Sink:
-    folder = _folder(spec)
-    return LateParquet(folder, _record(spec, folder, place))
+    return sink(folder, _record(spec, folder, place))
 
 
 def _view_parquet(spec: OutputSpec, place: Place) -> Sink:
@@ -150,6 +144,10 @@ def _folder(spec: OutputSpec) -> Path:
     return folder
 
 
+def _by_version(sink: type[VersionFiles]) -> OutputKind:
+    return OutputKind("required", partial(_versions, sink), partial(_check_versions, sink))
+
+
 OUTPUTS: dict[str, OutputKind] = {
     "batch-table": OutputKind("optional", _batch_text, _check_text),
     "batch-csv": OutputKind("optional", _batch_text, _check_text),
@@ -157,8 +155,8 @@ OUTPUTS: dict[str, OutputKind] = {
     "live-csv": OutputKind("optional", _live_text, _check_text),
     "stream-json": OutputKind("optional", _stream_text, _check_stream_text),
     "debezium-json": OutputKind("optional", _stream_text, _check_stream_text),
-    "changes-parquet": OutputKind("required", _changes_parquet, _check_changes_parquet),
-    "late-parquet": OutputKind("required", _late_parquet, _check_late_parquet),
+    "changes-parquet": _by_version(ChangesParquet),
+    "late-parquet": _by_version(LateParquet),
     "view-parquet": OutputKind("required", _view_parquet, lambda spec, _: _folder(spec)),
     "spark": OutputKind("target", _spark),
     "none": OutputKind("none", _none),

@@ -8,9 +8,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
-from urllib.parse import quote
-
-import pyarrow.parquet as pq
 
 from substrait_agg.changes.encode import change_lines, csv_lines, table_lines
 from substrait_agg.changes.event_lines import debezium_lines
@@ -19,7 +16,7 @@ from substrait_agg.changes.targets import SparkTarget
 from substrait_agg.commit.fence import OPEN, Fence
 from substrait_agg.disk import disk
 from substrait_agg.errors import StateRefused, UsageError
-from substrait_agg.published import Guard, published, sync_folder, write_text
+from substrait_agg.published import Guard, sync_folder, write_text
 
 Table = Any
 """A `pyarrow.Table`; one of changes is as `View.changes` returns it: retractions before insertions."""
@@ -29,8 +26,6 @@ Encoder = Callable[[Table], Iterator[str]]
 
 PIECE = 1 << 20
 """Characters that are written at once."""
-
-VERSION_KEY = b"substrait_agg.version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +242,7 @@ class AppendText(Sink):
         if known is None and size:
             # What another run of this checkpoint has begun meanwhile is no stranger's.
             if record.read() is None:
-                raise _taken(path)
+                raise taken(path)
             return AppendText.check(path, record)
         if known is not None and size < known[1]:
             raise _shortened(path, size, known[1])
@@ -297,148 +292,8 @@ def _pieces(texts: Iterator[str]) -> Iterator[bytes]:
     yield "".join(held).encode()
 
 
-class ChangesParquet(Sink):
-    """A folder with one Parquet file per version that changed anything, named by its version."""
-
-    takes_changes = True
-    keeps_position = True
-
-    def __init__(self, folder: Path, record: Record) -> None:
-        known = self.check(folder, record)
-        self._folder = folder
-        self._record = record
-        self._position = known[0] if known else None
-        record.take_over(self._position)
-        disk().make(folder)
-        _remove_drafts(folder, ".changes-", record.fence)
-
-    @staticmethod
-    def check(folder: Path, record: Record) -> tuple[int | None, int] | None:
-        """What the record says, None without one; nothing is written.
-
-        Raises:
-            UsageError: OUTPUT_EXISTS.
-            StateRefused: OUTPUT_RECORD_DAMAGED.
-        """
-        known = record.read()
-        if known is None and _holds(folder, "changes-"):
-            known = record.read()
-            if known is None:
-                raise _taken(folder)
-        return known
-
-    @property
-    def position(self) -> int | None:
-        """The last version whose file is in the folder."""
-        return self._position
-
-    def deliver(self, changes: Table, version: int) -> None:
-        """Publish the file of `version`, unless a killed run has already done so, then move the record."""
-        path = self._folder / f"changes-{version:020d}.parquet"
-        if changes.num_rows and not disk().exists(path):
-            write_parquet(changes, path, version)
-        self._record.write(version)
-
-
-class LateParquet(Sink):
-    """A folder per table with one Parquet file per version that left rows of it out, named by its version."""
-
-    takes_late = True
-    keeps_position = True
-
-    def __init__(self, folder: Path, record: Record) -> None:
-        known = self.check(folder, record)
-        self._folder = folder
-        self._record = record
-        self._position = known[0] if known else None
-        record.take_over(self._position)
-        disk().make(folder)
-        for table in disk().names(folder, folders=True):
-            _remove_drafts(folder / table, ".late-", record.fence)
-
-    @staticmethod
-    def check(folder: Path, record: Record) -> tuple[int | None, int] | None:
-        """What the record says, None without one; nothing is written.
-
-        Raises:
-            UsageError: OUTPUT_EXISTS.
-            StateRefused: OUTPUT_RECORD_DAMAGED.
-        """
-        known = record.read()
-        tables = disk().names(folder, folders=True)
-        if known is None and any(_holds(folder / table, "late-") for table in tables):
-            known = record.read()
-            if known is None:
-                raise _taken(folder)
-        return known
-
-    @property
-    def position(self) -> int | None:
-        """The last version whose files are in the folder."""
-        return self._position
-
-    def deliver_late(self, late: Mapping[str, Table], version: int) -> None:
-        """Publish the files of `version`, but for those that a killed run has already published."""
-        for table, rows in late.items():
-            folder = self._folder / _folder_name(table)
-            disk().make(folder)
-            path = folder / f"late-{version:020d}.parquet"
-            if not disk().exists(path):
-                write_parquet(rows, path, version)
-        self._record.write(version)
-
-
-def _holds(folder: Path, prefix: str) -> bool:
-    return any(n.startswith(prefix) and n.endswith(".parquet") for n in disk().names(folder))
-
-
-def _remove_drafts(folder: Path, prefix: str, fence: Fence) -> None:
-    """Remove what a kill left of files that were being written."""
-    with fence.held():
-        for name in disk().names(folder):
-            if name.startswith(prefix) and name.endswith(".tmp"):
-                disk().remove(folder / name)
-
-
-def _folder_name(table: str) -> str:
-    """The name of a table as that of a folder, whatever letters it has."""
-    name = quote(table, safe=" ")
-    return name if name.strip(".") else name.replace(".", "%2E")
-
-
-class ViewParquet(Sink):
-    """A folder with one file, ``view.parquet``: replaced as a whole, so readers always see one version."""
-
-    takes_view = True
-    shows_every_version = True
-
-    def __init__(self, folder: Path, fence: Fence = OPEN) -> None:
-        disk().make(folder)
-        _remove_drafts(folder, ".view.", fence)
-        self._path = folder / "view.parquet"
-        self._guard = fence.held
-
-    def finish(self, view: Table, version: int) -> None:
-        """Replace the file."""
-        write_parquet(view, self._path, version, self._guard)
-
-
-# --- writing -------------------------------------------------------------------------------------
-
-
-def write_parquet(table: Table, path: Path, version: int, guard: Guard = nullcontext) -> None:
-    """Publish a table as a Parquet file that names its version in the schema's metadata."""
-    with published(path, guard) as file:
-        write_parquet_to(table, file, version)
-
-
-def write_parquet_to(table: Table, file: Any, version: int) -> None:
-    """Write a table as Parquet to a binary file object."""
-    metadata = {**(table.schema.metadata or {}), VERSION_KEY: str(version).encode()}
-    pq.write_table(table.replace_schema_metadata(metadata), file, compression="zstd")
-
-
-def _taken(path: Path) -> UsageError:
+def taken(path: Path) -> UsageError:
+    """OUTPUT_EXISTS: another checkpoint's output, or nobody's."""
     message = "the output already holds something that this checkpoint did not write"
     return UsageError(
         "OUTPUT_EXISTS", message, help="remove it, or give another location", path=str(path)

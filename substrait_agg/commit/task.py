@@ -143,20 +143,24 @@ def run_task(plan: TaskPlan, batches: Iterable[pa.RecordBatch]) -> TaskResult:
 Step = Callable[[OperatorSpec, pa.Table, State, Emission], StepResult]
 
 
+def _step_of(spec: OperatorSpec) -> Step:
+    if spec.session:
+        return session_step
+    return latest_step if spec.latest else step
+
+
 class _Task:
     def __init__(self, plan: TaskPlan) -> None:
         self._plan = plan
         self._state = LocalFiles(f"{plan.checkpoint}/state")
-        self._tree = Tree(self._state, plan.group, plan.spec.layout.schema, len(plan.spec.keys))
-        self._rows = RunWriter(
-            self._state, self._name("group"), plan.spec.layout.schema, plan.spec.page_rows
-        )
-        self._held = Tree(
-            self._state, plan.pending, pending_schema(plan.spec.keys), len(plan.spec.keys)
-        )
-        self._pending = self._pending_writer()
-        self._left = Tree(self._state, plan.closed, closed_schema(plan.spec), len(plan.spec.keys))
-        self._closed = self._closed_writer()
+        self._schemas = {
+            "group": plan.spec.layout.schema,
+            "pending": pending_schema(plan.spec.keys),
+            "closed": closed_schema(plan.spec),
+        }
+        self._tree, self._rows = self._keyed("group", plan.group), self._writer("group")
+        self._held, self._pending = self._keyed("pending", plan.pending), self._writer("pending")
+        self._left, self._closed = self._keyed("closed", plan.closed), self._writer("closed")
         self._entries = [self._tree_writer(i) for i in range(len(plan.spec.trees))]
         self._keys_given = 0
         self._counters = TaskCounters()
@@ -166,19 +170,18 @@ class _Task:
         plan = self._plan
         return f"{tree}-{plan.operator}-{plan.version:012d}-{uuid.uuid4().hex}.arrow"
 
+    def _keyed(self, name: str, files: tuple[RunFile, ...]) -> Tree:
+        return Tree(self._state, files, self._schemas[name], len(self._plan.spec.keys))
+
+    def _writer(self, name: str) -> RunWriter:
+        return RunWriter(
+            self._state, self._name(name), self._schemas[name], self._plan.spec.page_rows
+        )
+
     def _tree_writer(self, ordinal: int) -> RunWriter:
         spec = self._plan.spec
         name, schema = self._name(f"tree{ordinal}"), spec.trees[ordinal].layout.schema
         return RunWriter(self._state, name, schema, spec.page_rows)
-
-    def _pending_writer(self) -> RunWriter:
-        spec = self._plan.spec
-        schema = pending_schema(spec.keys)
-        return RunWriter(self._state, self._name("pending"), schema, spec.page_rows)
-
-    def _closed_writer(self) -> RunWriter:
-        spec = self._plan.spec
-        return RunWriter(self._state, self._name("closed"), closed_schema(spec), spec.page_rows)
 
     def _open_tree(self, ordinal: int, extra: Entries | None) -> OrderedTree:
         plan = self._plan
@@ -215,9 +218,7 @@ class _Task:
         state = State(
             self._tree, self._open_tree, self._surrogates, self._held, plan.version, self._left
         )
-        take = step
-        if plan.spec.session or plan.spec.latest:
-            take = session_step if plan.spec.session else latest_step
+        take = _step_of(plan.spec)
         with ExitStack() as stack:
             changes = ChangeWriter(
                 LocalFiles(f"{plan.checkpoint}/changes"), plan.operator, plan.version, plan.columns,
@@ -233,12 +234,12 @@ class _Task:
         return TaskResult(
             plan.low,
             plan.high,
-            group=self._merged(self._counters.closed(self._rows), plan.group, self._merge),
-            pending=self._still_pending(self._counters.closed(self._pending)),
+            group=self._merged_keyed("group", self._rows, plan.group),
+            pending=self._still_pending(),
             changes=change_files,
             counters=dict(self._counters),
             trees=tuple(self._merged_tree(i, w) for i, w in enumerate(self._entries)),
-            closed=self._merged(self._closed.close(), plan.closed, self._merge_closed),
+            closed=self._merged_keyed("closed", self._closed, plan.closed),
             joined=joined,
         )
 
@@ -314,9 +315,8 @@ class _Task:
         if plan.raw:
             self._counters["input_rows"] += batch.num_rows
             rows = self._hashed(batch, hashes)
-            if (
-                plan.spec.guard < 0 and plan.spec.latest is None
-            ):  # else only the rows that count are split
+            # With either of these only the rows that count are split, once it is known which.
+            if plan.spec.guard < 0 and plan.spec.latest is None:
                 rows = split_rows(rows, plan.spec)
             return self._counting(with_key_types(rows, plan.spec), np.ones(len(hashes), np.int64))
         counted = batch.column(ROWS if plan.spec.weight != "one" else "w_0")
@@ -375,12 +375,16 @@ class _Task:
             self._state.delete(new.name)
         return after
 
-    def _merge(self, span: MergeSpan) -> RunFile | None:
-        spec = self._plan.spec
-        tree = Tree(self._state, span.files, spec.layout.schema, len(spec.keys))
-        writer = RunWriter(self._state, self._name("group"), spec.layout.schema, spec.page_rows)
-        tree.merge(writer, bottom=span.bottom, low=span.low, high=span.high)
-        return writer.close()
+    def _merged_keyed(
+        self, name: str, writer: RunWriter, before: tuple[RunFile, ...]
+    ) -> tuple[RunFile, ...]:
+        def merge(span: MergeSpan) -> RunFile | None:
+            merged = self._writer(name)
+            tree = self._keyed(name, span.files)
+            tree.merge(merged, bottom=span.bottom, low=span.low, high=span.high)
+            return merged.close()
+
+        return self._merged(self._counters.closed(writer), before, merge)
 
     def _merged_tree(self, ordinal: int, writer: RunWriter) -> tuple[RunFile, ...]:
         layout = self._plan.spec.trees[ordinal].layout
@@ -397,20 +401,9 @@ class _Task:
         low, high = self._plan.low, self._plan.high
         return replace(run, low=low, high=high, span=high - low + 1)
 
-    def _still_pending(self, new: RunFile | None) -> tuple[RunFile, ...]:
+    def _still_pending(self) -> tuple[RunFile, ...]:
         plan = self._plan
-        return () if plan.emission.all else self._merged(new, plan.pending, self._merge_pending)
-
-    def _merge_closed(self, span: MergeSpan) -> RunFile | None:
-        spec = self._plan.spec
-        tree = Tree(self._state, span.files, closed_schema(spec), len(spec.keys))
-        writer = self._closed_writer()
-        tree.merge(writer, bottom=span.bottom, low=span.low, high=span.high)
-        return writer.close()
-
-    def _merge_pending(self, span: MergeSpan) -> RunFile | None:
-        spec = self._plan.spec
-        tree = Tree(self._state, span.files, pending_schema(spec.keys), len(spec.keys))
-        writer = self._pending_writer()
-        tree.merge(writer, bottom=span.bottom, low=span.low, high=span.high)
-        return writer.close()
+        if not plan.emission.all:
+            return self._merged_keyed("pending", self._pending, plan.pending)
+        self._pending.close()  # nothing waits where all is emitted
+        return ()

@@ -164,6 +164,7 @@ class Options:
         emit: when values are emitted.
         events: the sources with a watermark, and for how long groups are remembered.
         progress: who is told of it.
+        observers: the metrics file and the listener.
         lock: says that the checkpoint is in use.
         retention: which versions keep their state.
         places: where the tables are read from.

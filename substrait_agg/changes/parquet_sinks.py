@@ -1,0 +1,153 @@
+"""Outputs that are Parquet files: one per version, named by it, or one that is replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import quote
+
+import pyarrow.parquet as pq
+
+from substrait_agg.changes.files import Record
+from substrait_agg.changes.sinks import Sink, Table, taken
+from substrait_agg.commit.fence import OPEN, Fence
+from substrait_agg.disk import disk
+from substrait_agg.published import Guard, published
+
+VERSION_KEY = b"substrait_agg.version"
+
+
+class VersionFiles(Sink):
+    """Parquet files that are named by their versions, below a folder that no other checkpoint writes to.
+
+    Attributes:
+        prefix: what their names begin with.
+        by_table: they are in a folder per table, else in the folder itself.
+    """
+
+    keeps_position = True
+    prefix: ClassVar[str]
+    by_table: ClassVar[bool] = False
+
+    def __init__(self, folder: Path, record: Record) -> None:
+        known = self.check(folder, record)
+        self._folder = folder
+        self._record = record
+        self._position = known[0] if known else None
+        record.take_over(self._position)
+        disk().make(folder)
+        for place in self._places(folder):
+            _remove_drafts(place, f".{self.prefix}-", record.fence)
+
+    @classmethod
+    def check(cls, folder: Path, record: Record) -> tuple[int | None, int] | None:
+        """What the record says, None without one; nothing is written.
+
+        Raises:
+            UsageError: OUTPUT_EXISTS.
+            StateRefused: OUTPUT_RECORD_DAMAGED.
+        """
+        known = record.read()
+        if known is None and any(_holds(place, f"{cls.prefix}-") for place in cls._places(folder)):
+            # What another run of this checkpoint has begun meanwhile is no stranger's.
+            known = record.read()
+            if known is None:
+                raise taken(folder)
+        return known
+
+    @classmethod
+    def _places(cls, folder: Path) -> Iterator[Path]:
+        """The folders in which files are."""
+        if cls.by_table:
+            yield from (folder / table for table in disk().names(folder, folders=True))
+        else:
+            yield folder
+
+    @property
+    def position(self) -> int | None:
+        """The last version whose files are in the folder."""
+        return self._position
+
+    def _publish(self, table: Table, folder: Path, version: int) -> None:
+        """Publish the file of `version`, unless a killed run has already done so."""
+        path = folder / f"{self.prefix}-{version:020d}.parquet"
+        if not disk().exists(path):
+            write_parquet(table, path, version)
+
+
+class ChangesParquet(VersionFiles):
+    """A folder with one Parquet file per version that changed anything, named by its version."""
+
+    takes_changes = True
+    prefix = "changes"
+
+    def deliver(self, changes: Table, version: int) -> None:
+        """Publish the file of `version`, then move the record."""
+        if changes.num_rows:
+            self._publish(changes, self._folder, version)
+        self._record.write(version)
+
+
+class LateParquet(VersionFiles):
+    """A folder per table with one Parquet file per version that left rows of it out, named by its version."""
+
+    takes_late = True
+    prefix = "late"
+    by_table = True
+
+    def deliver_late(self, late: Mapping[str, Table], version: int) -> None:
+        """Publish the files of `version`, then move the record."""
+        for table, rows in late.items():
+            folder = self._folder / _folder_name(table)
+            disk().make(folder)
+            self._publish(rows, folder, version)
+        self._record.write(version)
+
+
+class ViewParquet(Sink):
+    """A folder with one file, ``view.parquet``: replaced as a whole, so readers always see one version."""
+
+    takes_view = True
+    shows_every_version = True
+
+    def __init__(self, folder: Path, fence: Fence = OPEN) -> None:
+        disk().make(folder)
+        _remove_drafts(folder, ".view.", fence)
+        self._path = folder / "view.parquet"
+        self._guard = fence.held
+
+    def finish(self, view: Table, version: int) -> None:
+        """Replace the file."""
+        write_parquet(view, self._path, version, self._guard)
+
+
+def _holds(folder: Path, prefix: str) -> bool:
+    return any(n.startswith(prefix) and n.endswith(".parquet") for n in disk().names(folder))
+
+
+def _remove_drafts(folder: Path, prefix: str, fence: Fence) -> None:
+    """Remove what a kill left of files that were being written."""
+    with fence.held():
+        for name in disk().names(folder):
+            if name.startswith(prefix) and name.endswith(".tmp"):
+                disk().remove(folder / name)
+
+
+def _folder_name(table: str) -> str:
+    """The name of a table as that of a folder, whatever letters it has."""
+    name = quote(table, safe=" ")
+    return name if name.strip(".") else name.replace(".", "%2E")
+
+
+def write_parquet(table: Table, path: Path, version: int, guard: Guard = nullcontext) -> None:
+    """Publish a table as a Parquet file that names its version in the schema's metadata."""
+    with published(path, guard) as file:
+        write_parquet_to(table, file, version)
+
+
+def write_parquet_to(table: Table, file: Any, version: int) -> None:
+    """Write a table as Parquet to a binary file object."""
+    metadata = {**(table.schema.metadata or {}), VERSION_KEY: str(version).encode()}
+    pq.write_table(table.replace_schema_metadata(metadata), file, compression="zstd")
