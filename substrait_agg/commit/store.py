@@ -383,9 +383,3 @@ class Checkpoint:
 
 def _shown(version: int) -> str:
     return f"snapshots/{snapshot_name(version)}"
-
-
-def _is_unread(error: StateRefused) -> bool:
-    """Whether a file is there and could not be read: for now, for all that is known."""
-    cause = error.__cause__
-    return isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError)

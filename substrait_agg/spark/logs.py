@@ -14,15 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.query_logs import COMPACT, METADATA, query_id
 from substrait_agg.commit.sealed import damaged
 from substrait_agg.commit.snapshot import LogFile, Snapshot
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.disk import disk
 from substrait_agg.errors import StateRefused
 from substrait_agg.spark.planned import offsets_of
-
-METADATA = "metadata"
-COMPACT = ".compact"
 
 
 def noted_logs(folder: Path, batch: int) -> tuple[LogFile, ...]:
@@ -60,7 +58,7 @@ def check_logs(store: Checkpoint) -> None:
         return
     last, folder = store.latest(), Path(store.spark_folder)
     query = store.identity if last is None or last.query is None else last.query
-    found = _query(folder)
+    found = query_id(folder)
     begun = last is not None and last.query is not None
     if found is None and (begun or any(disk().names(folder / "offsets"))):
         raise _lost(store, "are missing")
@@ -81,14 +79,6 @@ def _check_log(folder: Path, log: LogFile) -> None:
         raise damaged(shown, f"it cannot be read ({error})") from error
     if crc != log.crc:
         raise damaged(shown, "it is not what it was when the newest version was made")
-
-
-def _query(folder: Path) -> str | None:
-    """The id of the query whose logs these are; None without any."""
-    try:
-        return str(json.loads(LocalFiles(folder).read(METADATA))["id"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 def _lost(store: Checkpoint, why: str) -> StateRefused:

@@ -6,13 +6,20 @@ a word those that have gone since. A batch that is computed only in a later run 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import SparkSession
 
+from substrait_agg.commit.query_logs import (
+    COMPACT,
+    batches,
+    children,
+    lists_files,
+    read_entries,
+    read_offsets,
+    source_logs,
+)
 from substrait_agg.disk import disk
 from substrait_agg.errors import InputRefused
 from substrait_agg.spark.files import exists
@@ -48,46 +55,30 @@ def planned_files(folder: Path, batch: int) -> Iterator[str]:
 
 
 def offsets_of(folder: Path, batch: int) -> list[int]:
-    """Per source its offset in Spark's file log after a batch, -1 where it has none."""
-    path = folder / "offsets" / str(batch)
-    if batch < 0 or not disk().exists(path):
-        return []
-    # A version line and a line of metadata come first.
-    return [_log_offset(line) for line in _lines(path)[2:]]
-
-
-def _log_offset(line: str) -> int:
+    """Per source its offset in Spark's file log after a batch, -1 where it has none; a note that is damaged is Spark's to refuse."""
     try:
-        found = json.loads(line)
+        noted = read_offsets(folder, batch)
     except ValueError:
-        return -1
-    return int(found.get("logOffset", -1)) if isinstance(found, dict) else -1
+        return []
+    ends = () if noted is None else (noted.log_entry(i) for i in range(len(noted.sources)))
+    return [-1 if end is None else end for end in ends]
 
 
 def _files_between(log: Path, start: int, end: int) -> Iterator[str]:
     for number in range(start + 1, end + 1):
-        for name in (str(number), f"{number}.compact"):
+        for name in (str(number), f"{number}{COMPACT}"):
             entries = log / name
             if disk().exists(entries):
-                yield from _paths(entries, number)
-
-
-def _paths(entries: Path, number: int) -> Iterator[str]:
-    for line in _lines(entries)[1:]:
-        entry: Any = json.loads(line)
-        if entry.get("batchId") == number:
-            yield str(entry["path"])
+                yield from (e["path"] for e in read_entries(entries)[1] if e["batchId"] == number)
 
 
 def planned_at(folder: Path, batch: int) -> int | None:
     """When Spark planned a micro-batch, in microseconds since 1970: the same however often it is computed."""
-    path = folder / "offsets" / str(batch)
     try:
-        # A version line comes first.
-        planned = json.loads(_lines(path)[1])["batchTimestampMs"]
-    except (OSError, ValueError, IndexError, KeyError, TypeError):
+        noted = read_offsets(folder, batch)
+    except (OSError, ValueError):
         return None
-    return int(planned) * 1000
+    return None if noted is None or noted.planned is None else noted.planned * 1000
 
 
 def forget_unplanned(folder: Path) -> None:
@@ -97,31 +88,10 @@ def forget_unplanned(folder: Path) -> None:
     of a killed run would not be those of a run that was never killed. Only the newest entry of a source's log can be such a
     note; a compacted one is left alone, because it holds the older entries too.
     """
-    planned = [int(p.name) for p in _children(folder / "offsets") if p.name.isdigit()]
-    ends = offsets_of(folder, max(planned, default=-1))
-    for log in _children(folder / "sources"):
-        if not log.name.isdigit():
-            continue
-        source = int(log.name)
+    ends = offsets_of(folder, max(batches(folder / "offsets"), default=-1))
+    for source, log in source_logs(folder):
         end = ends[source] if source < len(ends) else -1
-        for entry in _children(log):
-            if entry.name.isdigit() and int(entry.name) > end and _names_files(entry):
+        for entry in children(log):
+            if entry.name.isdigit() and int(entry.name) > end and lists_files(entry):
                 disk().remove(log / f".{entry.name}.crc")
                 disk().remove(entry)
-
-
-def _names_files(entry: Path) -> bool:
-    """Whether this is an entry of a file source's log; other sources keep notes of their own under such names."""
-    try:
-        first = json.loads(_lines(entry)[1])
-    except (ValueError, IndexError):
-        return False
-    return isinstance(first, dict) and {"path", "batchId"} <= first.keys()
-
-
-def _children(folder: Path) -> list[Path]:
-    return [folder / name for name in disk().names(folder, folders=True)]
-
-
-def _lines(path: Path) -> list[str]:
-    return disk().read(path).decode(errors="replace").splitlines()

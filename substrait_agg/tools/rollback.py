@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from substrait_agg.commit.locking import lock_for_tool
+from substrait_agg.commit.query_logs import query_id
 from substrait_agg.commit.retention import change_files, state_files, version_of
 from substrait_agg.commit.snapshot import Snapshot, damaged, snapshot_name
 from substrait_agg.commit.store import ROLLBACK, Checkpoint
@@ -19,7 +20,6 @@ from substrait_agg.commit.view import View
 from substrait_agg.errors import StateRefused
 from substrait_agg.tools.sink_cut import Ahead, cut_output, losses
 from substrait_agg.tools.spark_cut import cut_behind
-from substrait_agg.tools.spark_logs import query_id
 
 
 @dataclass(frozen=True, slots=True)

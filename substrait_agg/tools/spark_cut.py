@@ -11,17 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from substrait_agg.errors import StateRefused
-from substrait_agg.published import published
-from substrait_agg.tools.spark_logs import (
-    TOGETHER,
+from substrait_agg.commit.query_logs import (
     Offsets,
     batches,
     entry_number,
+    lists_files,
     read_entries,
     read_offsets,
     source_logs,
 )
+from substrait_agg.errors import StateRefused
+from substrait_agg.published import published
+from substrait_agg.tools.spark_logs import TOGETHER
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ def cut_behind(folder: Path, batch: int) -> Cut:
     """
     try:
         return _cut_behind(folder, batch)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise _lost(folder, f"Spark's notes are damaged: {error}") from error
 
 
@@ -68,7 +69,7 @@ def _cut_behind(folder: Path, batch: int) -> Cut:
     for source, log in source_logs(folder):
         end = offsets.log_entry(source)
         entries = _entries(log)
-        if end is None or not any(_lists_files(entry.path) for entry in entries):
+        if end is None or not any(lists_files(entry.path) for entry in entries):
             continue
         written, unneeded = _rebuilt(log, entries, end)
         write += written
@@ -93,13 +94,6 @@ def _entries(log: Path) -> list[_Entry]:
     """Entries in order of their numbers."""
     found = [(entry_number(path), path) for path in log.iterdir()]
     return sorted(_Entry(n, p.suffix == ".compact", p) for n, p in found if n is not None)
-
-
-def _lists_files(path: Path) -> bool:
-    try:
-        return bool(read_entries(path)[1])
-    except (ValueError, IndexError):
-        return False
 
 
 def _rebuilt(

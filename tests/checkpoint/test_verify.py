@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import threading
 import zlib
@@ -323,3 +324,11 @@ def test_readers_beside_a_run_find_no_fault(tmp_path: Path) -> None:
     run.join()
     assert verified > 1
     assert sa.open_state(made.folder).verify().ok
+
+
+@pytest.mark.parametrize("name", ["metadata", "offsets/5"])
+def test_a_pipe_among_the_logs_of_spark_keeps_nobody_waiting(folder: Path, name: str) -> None:
+    """Opening a pipe to read waits for somebody who writes, for ever."""
+    (folder / "spark" / name).unlink()
+    os.mkfifo(folder / "spark" / name)
+    assert faults(folder)[f"spark/{name}"] == {"OFFSETS_LOST"}

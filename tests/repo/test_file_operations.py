@@ -28,7 +28,6 @@ EXCEPTIONS = {
     "commit/locking.py": "a lock of the operating system, which says nothing when its process is gone",
     "tools/sink_cut.py": "a state command, alone with the checkpoint; begun and not finished, it goes on where it was",
     "tools/spark_cut.py": "the same",
-    "tools/spark_logs.py": "the same, and reads logs that Spark writes",
     "tools/strangers.py": "lists what is none of a checkpoint",
     "tools/vacuum.py": "a state command, alone with the checkpoint; what it has not deleted, the next one does",
 }
