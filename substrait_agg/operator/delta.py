@@ -67,7 +67,7 @@ def coefficients(table: pa.Table, prefix: str, limb_bits: int) -> exact.Digits:
     count = next(j for j in range(len(names) + 1) if f"{prefix}_{j}" not in names)
     columns = [int64_column(table, f"{prefix}_{j}") for j in range(count)]
     digits = exact.zeros(((count - 1) * limb_bits) // DIGIT_BITS + 4, table.num_rows)
-    if limb_bits == DIGIT_BITS and all(map(_has_room, columns)):
+    if limb_bits == DIGIT_BITS and all(map(has_room, columns)):
         for j, column in enumerate(columns):
             digits[j] = column
         return digits
@@ -76,9 +76,10 @@ def coefficients(table: pa.Table, prefix: str, limb_bits: int) -> exact.Digits:
     return digits
 
 
-def _has_room(column: npt.NDArray[np.int64]) -> bool:
-    """Whether values are so far from the ends of int64 that they may stand as digits that are still to be carried."""
-    return not len(column) or (int(column.max()) < _ROOM and int(column.min()) > -_ROOM)
+def has_room(column: npt.NDArray[np.int64], together: int = 1) -> bool:
+    """Whether so many values together are so far from the ends of int64 that they may stand as digits still to be carried."""
+    most = _ROOM // max(1, together)
+    return not len(column) or (int(column.max()) < most and int(column.min()) > -most)
 
 
 def fixed_digits(

@@ -15,6 +15,8 @@ from substrait_agg.operator.delta import (
     coefficients,
     fixed_digits,
     float_digits,
+    has_room,
+    int64_column,
 )
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.state.rows import Hashes, Indices, group_rows, take
@@ -48,6 +50,22 @@ class RowGroups:
         groups = of_row[order]
         starts = np.flatnonzero(np.diff(groups, prepend=-1))
         return RowGroups(order, starts, groups[starts], count)
+
+    @property
+    def longest(self) -> int:
+        """How many rows a group has at most."""
+        return int(np.diff(self.starts, append=len(self.order)).max(initial=0))
+
+    def sums(self, values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Per group, the sum of its rows' values."""
+        ordered = values.take(self.order)
+        if len(self.starts) < len(self.order):
+            ordered = np.add.reduceat(ordered, self.starts)
+        if self.at is None:
+            return ordered
+        result = np.zeros(self.count, np.int64)
+        result[self.at] = ordered
+        return result
 
     def add_up(self, digits: exact.Digits) -> exact.Digits:
         """Per group, the sum of its rows' uncarried digits."""
@@ -129,12 +147,38 @@ def add_rows(spec: OperatorSpec, rows: pa.Table, groups: RowGroups) -> Sums:
     for i, accumulator in enumerate(spec.accumulators):
         if accumulator.tree >= 0:
             continue
+        summed = _summed(rows, f"a{i}", groups, bins=f"b{i}" if accumulator.floating else "")
         if accumulator.floating:
-            value = float_digits(rows, i, accumulator, spec.limb_bits)
-            floats[i] = groups.add_up_floats(value)
+            value = float_digits(summed or rows, i, accumulator, spec.limb_bits)
+            floats[i] = value if summed else groups.add_up_floats(value)
         else:
-            fixed[i] = groups.add_up(fixed_digits(rows, i, accumulator, spec.limb_bits))
-    return Sums(groups.add_up(coefficients(rows, "w", spec.limb_bits)), fixed, floats)
+            number = fixed_digits(summed or rows, i, accumulator, spec.limb_bits)
+            fixed[i] = number if summed else groups.add_up(number)
+    summed = _summed(rows, "w", groups)
+    weight = coefficients(summed or rows, "w", spec.limb_bits)
+    return Sums(weight if summed else groups.add_up(weight), fixed, floats)
+
+
+def _summed(
+    rows: pa.Table, prefix: str, groups: RowGroups, *, bins: str = ""
+) -> pa.Table | None:
+    """One row per group with the sums of its coefficients, so that fewer numbers are made digits of.
+
+    None where a sum might not fit 63 bits, where values stand in different bins, or where decimals come as such.
+    """
+    names = [name for name in rows.column_names if name.startswith(f"{prefix}_")]
+    if prefix in rows.column_names or (bins and int64_column(rows, bins).any()):
+        return None
+    longest = groups.longest
+    columns = {}
+    for name in names:
+        column = int64_column(rows, name)
+        if not has_room(column, longest):
+            return None
+        columns[name] = groups.sums(column)
+    if bins:
+        columns[bins] = np.zeros(groups.count, np.int64)
+    return pa.table(columns)
 
 
 def assign_chains(groups: Touched, found: Found, tree: Tree) -> Chains:
