@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import random
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -41,3 +42,26 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def on_spark() -> None:
+    """For tests of what only Spark's tasks do: no batch is computed on the driver."""
+
+
+@pytest.fixture(autouse=True)
+def sides(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of tests are small: some are computed on the driver, some on Spark, so that both go on with what the other left."""
+    if "spark" not in request.fixturenames:
+        return
+    from substrait_agg.spark import small
+
+    if "on_spark" in request.fixturenames:
+        monkeypatch.setattr(small, "DRIVER_BYTES", 0)
+        return
+    turns = random.Random(request.node.nodeid)
+
+    def is_small(*given: Any) -> bool:
+        return turns.random() < 0.5 and small.is_small(*given)
+
+    monkeypatch.setattr("substrait_agg.spark.job.is_small", is_small)

@@ -159,9 +159,7 @@ def add_rows(spec: OperatorSpec, rows: pa.Table, groups: RowGroups) -> Sums:
     return Sums(weight if summed else groups.add_up(weight), fixed, floats)
 
 
-def _summed(
-    rows: pa.Table, prefix: str, groups: RowGroups, *, bins: str = ""
-) -> pa.Table | None:
+def _summed(rows: pa.Table, prefix: str, groups: RowGroups, *, bins: str = "") -> pa.Table | None:
     """One row per group with the sums of its coefficients, so that fewer numbers are made digits of.
 
     None where a sum might not fit 63 bits, where values stand in different bins, or where decimals come as such.

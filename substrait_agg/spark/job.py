@@ -23,12 +23,15 @@ from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.spark.decimals import Params
 from substrait_agg.spark.partial import partial_sums, raw_rows
 from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed
+from substrait_agg.spark.small import is_small, rows_on_driver
 
 DRIVER_ROWS = 50_000
 """Rows of the pending tree up to which groups are emitted on the driver: a job on Spark costs more than those."""
 
 LOOKED_AT_ONCE = 16
 """Groups that are looked at, to see whether they leave, in the time in which one is emitted."""
+
+ALL_HASHES = partition_range(0, 1)
 
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -81,9 +84,14 @@ class Job:
     earlier: tuple[TaskResult, ...] = ()
 
     def tasks(self, *, raw: bool) -> tuple[TaskPlan, ...]:
-        """One plan per partition; a global aggregate has one partition."""
-        count = 1 if self.spec.is_global else self.partitions
+        """One plan per partition; a global aggregate has one partition, and a second pass as many as the first."""
+        one = self.spec.is_global or any((r.low, r.high) == ALL_HASHES for r in self.earlier)
+        count = 1 if one else self.partitions
         return tuple(self._task(*partition_range(p, count), raw=raw) for p in range(count))
+
+    def whole_task(self) -> TaskPlan:
+        """One plan for all hashes, to which rows come as they are."""
+        return self._task(*ALL_HASHES, raw=True)
 
     def _task(self, low: int, high: int, *, raw: bool) -> TaskPlan:
         return TaskPlan(
@@ -136,6 +144,11 @@ def run_job(spark: SparkSession, job: Job, frame: DataFrame | None, care: Care) 
     care = replace(care, raw=care.raw or job.spec.row_wise)
     tasks = job.tasks(raw=care.raw)
     results: list[TaskResult] = []
+    if frame is not None and is_small(frame, job.state):
+        rows = rows_on_driver(frame, job.spec)
+        if rows is not None:
+            tasks, frame = (job.whole_task(),), None
+            results = [run_task(tasks[0], rows)]
     while frame is not None:
         results = _collect(job, frame, tasks, care)
         needed = replace(

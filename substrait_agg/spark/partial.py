@@ -105,16 +105,27 @@ def partial_sums(
 
 def raw_rows(frame: DataFrame, spec: OperatorSpec, partitions: int) -> DataFrame:
     """The input rows of an operator, each in the partition of its key, with the two hashes of the keys."""
+    if not spec.keys:
+        return unplaced_rows(frame, spec, lambda rows: rows.repartition(1))
+    return unplaced_rows(frame, spec, lambda rows: _placed(rows, partitions))
+
+
+def unplaced_rows(
+    frame: DataFrame,
+    spec: OperatorSpec,
+    exchange: Callable[[DataFrame], DataFrame] = lambda rows: rows,
+) -> DataFrame:
+    """The input rows of an operator with the two hashes of their keys, wherever they are, or where `exchange` takes them."""
     keys = _keys(spec)
     frame = _in_one_form(frame, spec)
     if spec.by_arrival:
         frame = frame.withColumn(POSITION, F.monotonically_increasing_id())
     if not keys:
         zero = F.lit(0).cast("int")
-        return frame.repartition(1).withColumns({MURMUR: zero, OTHER: zero})
+        return exchange(frame).withColumns({MURMUR: zero, OTHER: zero})
     types = {k: frame.schema[k].dataType for k in keys}
     hashed = _hashed(keyed(frame, keys, floats=True), keys)
-    return restored_keys(_placed(hashed, partitions), types)
+    return restored_keys(exchange(hashed), types)
 
 
 def _in_one_form(frame: DataFrame, spec: OperatorSpec) -> DataFrame:

@@ -92,7 +92,9 @@ def hash_order(hashes: Hashes) -> Indices:
     place in the lower ones. That hashes differ in the lower bits alone is so rare that it may cost a second sort.
     """
     count = np.uint64(len(hashes))
-    places = np.uint64((1 << max(1, int(count - np.uint64(1)).bit_length())) - 1) if count else count
+    places = (
+        np.uint64((1 << max(1, int(count - np.uint64(1)).bit_length())) - 1) if count else count
+    )
     keyed = hashes & ~places | np.arange(count, dtype=np.uint64)
     keyed.sort()
     order = (keyed & places).view(np.int64)

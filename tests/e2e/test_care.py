@@ -21,7 +21,7 @@ from tests.e2e.running import Views, check_versions, maintain, observed_care
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("on_spark")]
 
 COLUMNS = {"k": "i64", "x": "fp64", "m": "decimal<38,0>"}
 BIG, LESS, LOW = Decimal(10**38 - 1), Decimal(10**38 - 2), Decimal(1 - 10**38)

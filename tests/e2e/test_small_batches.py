@@ -1,0 +1,153 @@
+"""Batches of a few rows are computed on the driver, others on Spark; each goes on with the state that the other left."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+import pytest
+
+from tests.e2e.feeds import Feed, check
+from tests.e2e.model import measured
+from tests.e2e.plans import Builder, aggregate, column, read
+from tests.e2e.rows import Bag, plain
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+
+COLUMNS = {"k": "i64", "x": "fp64"}
+DRIVER, SPARK = True, False
+PATTERNS = {
+    "driver": [DRIVER] * 8,
+    "spark": [SPARK] * 8,
+    "in turns": [DRIVER, SPARK] * 4,
+    "driver first": [DRIVER] * 4 + [SPARK] * 4,
+    "spark first": [SPARK] * 4 + [DRIVER] * 4,
+}
+
+
+def plan(*, keys: bool) -> str:
+    builder = Builder()
+    measures = [
+        builder.measure("sum", (column(1), "fp64"), output="fp64"),
+        builder.measure("count", (column(1), "fp64"), output="i64!"),
+    ]
+    grouped = [column(0)] if keys else []
+    names = ["k"] * keys + ["s", "n"]
+    return builder.plan(aggregate(read("t", COLUMNS), grouped, measures), *names)
+
+
+def wanted(rows: Bag, *, keys: bool) -> Bag:
+    groups: dict[Any, list[tuple[Any, int]]] = {} if keys else {(): []}
+    for (key, value), weight in rows.items():
+        groups.setdefault((plain(key),) if keys else (), []).append((value, weight))
+    return Counter(
+        (*key, plain(measured("sum", pairs, "fp64")), measured("count", pairs, "i64"))
+        for key, pairs in groups.items()
+        if not keys or sum(weight for _, weight in pairs) > 0
+    )
+
+
+def feed() -> Feed:
+    """Rows come, and half of those of the batch before go."""
+    batches: list[list[tuple[tuple[Any, ...], int]]] = []
+    for number in range(8):
+        new = [((key % 13, key * 0.1 + number), 1) for key in range(number, 40)]
+        old = [(row, -1) for row, weight in batches[-1][::2] if weight > 0] if batches else []
+        batches.append([*new, *old])
+    return Feed("t", COLUMNS, "op", batches)
+
+
+@contextmanager
+def sides(pattern: list[bool]) -> Iterator[list[int]]:
+    """Batches are computed on one side and the other in turn; collects how many tasks each took."""
+    from substrait_agg.spark import batches, job
+
+    turns, run, tasks = iter(pattern), job.run_job, list[int]()
+
+    def counted(*given: Any) -> Any:
+        result = run(*given)
+        tasks.append(len(result.tasks))
+        return result
+
+    def is_small(frame: Any, _: Any) -> bool:
+        return next(turns, SPARK) if frame.columns else SPARK
+
+    with patch.object(job, "is_small", is_small), patch.object(batches, "run_job", counted):
+        yield tasks
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("keys", [True, False], ids=["groups", "global"])
+def test_both_sides_give_the_same_versions(
+    spark: SparkSession, tmp_path: Path, pattern: str, keys: bool
+) -> None:
+    """The view and the sum of changes at every version, whichever side computed which batch."""
+    with sides(PATTERNS[pattern]) as tasks:
+        check(spark, tmp_path, plan(keys=keys), [feed()], lambda rows: wanted(rows, keys=keys))
+    taken = [count == 1 for count in tasks[-8:]]
+    assert taken == (PATTERNS[pattern] if keys else [True] * 8), "nothing was computed elsewhere"
+
+
+@pytest.mark.usefixtures("on_spark")
+def test_the_setting_says_which_batches_are_small(spark: SparkSession) -> None:
+    """Where it is 0 no batch is, however few rows it has."""
+    from substrait_agg.commit.snapshot import OperatorState
+    from substrait_agg.spark.small import SETTING, is_small
+
+    frame = spark.range(1)
+    assert not is_small(frame, OperatorState()), "the default is 0 here"
+    spark.conf.set(SETTING, "1000")
+    try:
+        assert is_small(frame, OperatorState())
+        assert not is_small(spark.range(1_000_000), OperatorState())
+    finally:
+        spark.conf.unset(SETTING)
+
+
+def test_what_spark_does_not_hand_over_is_computed_there(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A batch that turns out to be larger than a driver may be given."""
+    from substrait_agg.spark import job
+
+    with sides([DRIVER] * 8) as tasks, patch.object(job, "rows_on_driver", lambda *_: None):
+        check(spark, tmp_path, plan(keys=True), [feed()], lambda rows: wanted(rows, keys=True))
+    assert set(tasks[-8:]) == {2}
+
+
+def test_too_large_a_result_is_told_from_other_failures(spark: SparkSession) -> None:
+    """Spark says that a result is too large; everything else is an error."""
+    from pyspark.errors import PySparkException
+
+    from substrait_agg.errors import RunFailed
+    from substrait_agg.spark import small
+
+    class Frame:
+        def __init__(self, message: str) -> None:
+            self.message = message
+
+        def toArrow(self) -> Any:  # noqa: N802 - Spark's name
+            raise PySparkException(self.message)
+
+    spec: Any = None
+    frame: Any = spark.range(1)
+    for message, refused in (
+        (
+            "Total size of serialized results (1.1 GiB) is bigger than spark.driver.maxResultSize",
+            False,
+        ),
+        ("Job aborted due to stage failure", True),
+    ):
+        with patch.object(small, "unplaced_rows", lambda *_, told=message: Frame(told)):
+            if refused:
+                with pytest.raises(RunFailed):
+                    small.rows_on_driver(frame, spec)
+            else:
+                assert small.rows_on_driver(frame, spec) is None
