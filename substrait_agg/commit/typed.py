@@ -1,0 +1,99 @@
+"""Dataclasses made of JSON: each value has to be of the type that its field declares, or it is not what was written."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache, partial
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+
+LEAST, GREATEST = -(1 << 63), 1 << 64
+"""Whole numbers in documents: 64 bits with a sign or without; the number of all hashes is one more."""
+
+_Reader = Callable[[Any], Any]
+
+
+def built(kind: type[T], body: Any) -> T:
+    """A dataclass from the JSON object that `dataclasses.asdict` makes of it.
+
+    Args:
+        kind: of fields that are int, str, other such dataclasses, tuples of one type, mappings by str, or None.
+        body: JSON values; a field that has a default may be left out.
+
+    Raises:
+        TypeError, ValueError: it is something else.
+    """
+    found: T = _reader(kind)(body)
+    return found
+
+
+@cache
+def _reader(kind: Any) -> _Reader:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        needed = {
+            f.name
+            for f in fields(kind)
+            if f.default is MISSING and f.default_factory is MISSING
+        }
+        return partial(_object, kind, {name: _reader(hint) for name, hint in hints.items()}, needed)
+    if origin is tuple:
+        return partial(_tuple, _reader(arguments[0]))
+    if origin is Mapping:
+        return partial(_mapping, _reader(arguments[1]))
+    if origin is types.UnionType:
+        (other,) = (a for a in arguments if a is not types.NoneType)
+        return partial(_optional, _reader(other))
+    return _PLAIN[kind]
+
+
+def _object(
+    kind: Callable[..., Any], readers: Mapping[str, _Reader], needed: set[str], value: Any
+) -> Any:
+    _check(value, dict)
+    if not needed <= value.keys() <= readers.keys():
+        names = ", ".join(sorted(needed - value.keys()) or sorted(value.keys() - readers.keys()))
+        message = f"it lacks fields, or has others: {names}"
+        raise ValueError(message)
+    return kind(**{name: readers[name](given) for name, given in value.items()})
+
+
+def _tuple(reader: _Reader, value: Any) -> tuple[Any, ...]:
+    _check(value, list)
+    return tuple(map(reader, value))
+
+
+def _mapping(reader: _Reader, value: Any) -> dict[str, Any]:
+    _check(value, dict)
+    return {_text(name): reader(given) for name, given in value.items()}
+
+
+def _optional(reader: _Reader, value: Any) -> Any:
+    return None if value is None else reader(value)
+
+
+def _number(value: Any) -> int:
+    _check(value, int)
+    if not LEAST <= value <= GREATEST:
+        raise ValueError("a number is too large")
+    return int(value)
+
+
+def _text(value: Any) -> str:
+    _check(value, str)
+    value.encode()  # what no file can hold was not read from one that was written here
+    return str(value)
+
+
+def _check(value: Any, kind: type) -> None:
+    # In Python truth values are numbers, too.
+    if type(value) is not kind:
+        message = f"{type(value).__name__} instead of {kind.__name__}"
+        raise TypeError(message)
+
+
+_PLAIN: Mapping[Any, _Reader] = {int: _number, str: _text}
