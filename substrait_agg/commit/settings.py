@@ -42,6 +42,6 @@ class Settings:
             found = built(Settings, opened.body)
             if found.partitions is not None:
                 check_partitions(found.partitions)
-            return found
         except (ValueError, TypeError, UsageError) as error:
             raise damaged(SETTINGS, f"it cannot be read ({error}); {_WITHOUT}") from error
+        return found

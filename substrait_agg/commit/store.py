@@ -68,6 +68,7 @@ __all__ = [
 
 ROLLBACK = "rollback.json"
 """What a rollback is about to do, while it does it."""
+SET_TRIES = 5
 MOST_VERSIONS = 10**20
 """There is no name for more."""
 _SNAPSHOT = re.compile(r"[0-9]{20}\.json")
@@ -382,7 +383,15 @@ class Checkpoint:
 
     def set(self, settings: Settings) -> None:
         """Set something for the next runs."""
-        self._root.replace(SETTINGS, settings.to_bytes(self.identity))
+        content = settings.to_bytes(self.identity)
+        for left in reversed(range(SET_TRIES)):
+            try:
+                self._root.replace(SETTINGS, content)
+                break
+            except FileNotFoundError:
+                # A run that sweeps in this moment takes the draft for that of one that is no more.
+                if not left:
+                    raise
 
 
 def _shown(version: int) -> str:

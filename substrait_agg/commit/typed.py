@@ -6,7 +6,7 @@ import types
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, partial
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 
@@ -26,8 +26,8 @@ def built(kind: type[T], body: Any) -> T:
     Raises:
         TypeError, ValueError: it is something else.
     """
-    found: T = _reader(kind)(body)
-    return found
+    reader: Callable[[Any], T] = _reader(kind)  # type: ignore[arg-type]
+    return reader(body)
 
 
 @cache
@@ -36,15 +36,16 @@ def _reader(kind: Any) -> _Reader:
     if is_dataclass(kind):
         hints = get_type_hints(kind)
         needed = {
-            f.name
-            for f in fields(kind)
-            if f.default is MISSING and f.default_factory is MISSING
+            f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING
         }
-        return partial(_object, kind, {name: _reader(hint) for name, hint in hints.items()}, needed)
+        made: Any = kind
+        return partial(_object, made, {name: _reader(hint) for name, hint in hints.items()}, needed)
     if origin is tuple:
         return partial(_tuple, _reader(arguments[0]))
     if origin is Mapping:
         return partial(_mapping, _reader(arguments[1]))
+    if origin is Literal:
+        return partial(_word, arguments)
     if origin is types.UnionType:
         (other,) = (a for a in arguments if a is not types.NoneType)
         return partial(_optional, _reader(other))
@@ -74,6 +75,13 @@ def _mapping(reader: _Reader, value: Any) -> dict[str, Any]:
 
 def _optional(reader: _Reader, value: Any) -> Any:
     return None if value is None else reader(value)
+
+
+def _word(known: tuple[str, ...], value: Any) -> str:
+    if _text(value) not in known:
+        message = f"none of {', '.join(known)}"
+        raise ValueError(message)
+    return str(value)
 
 
 def _number(value: Any) -> int:

@@ -15,7 +15,6 @@ import pyarrow as pa
 from substrait_agg.errors import UsageError
 from substrait_agg.state.rows import Mask, equal
 
-
 LONGEST = 200
 """Characters of a key that a message shows."""
 
@@ -68,7 +67,9 @@ def _array(value: Any, type_: pa.DataType, name: str) -> pa.Array:
     except (
         ValueError, TypeError, ArithmeticError, KeyError, AttributeError, RecursionError, pa.ArrowException
     ) as error:  # fmt: skip
-        raise _invalid(f"{_cut(repr(value))} is no value of key column {name} ({type_}): {error}") from error
+        raise _invalid(
+            f"{_cut(repr(value))} is no value of key column {name} ({type_}): {error}"
+        ) from error
 
 
 def _python(value: Any, type_: pa.DataType) -> Any:

@@ -15,6 +15,7 @@ from substrait_agg.commit.fence import Fence
 from substrait_agg.commit.files import LocalFiles
 from substrait_agg.commit.view import View
 from substrait_agg.errors import StateRefused
+from substrait_agg.tools.findings import Findings
 
 Way = Literal["cut text", "delete files", "deliver again", "stuck"]
 
@@ -96,6 +97,18 @@ def records(folder: Path) -> Iterator[Record]:
         except (OSError, ValueError, KeyError, TypeError, RecursionError, StateRefused):
             output = file
         yield Record(folder / "outputs" / f"{name}.json", output)
+
+
+def check_records(folder: Path, found: Findings) -> None:
+    """Do the records of all outputs tell how far these got?"""
+    for record in records(folder):
+        try:
+            record.read()
+        except StateRefused as error:
+            found.fault(error.code, f"outputs/{Path(error.path).name}", error.message, error.help)
+        except OSError as error:
+            help = "see to the disk and the permissions, then verify again"
+            found.fault("FILE_NOT_USABLE", f"outputs/{record.path.name}", str(error), help)
 
 
 def losses(folder: Path, version: int, view: View) -> list[Ahead]:

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,10 +16,15 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.changes import Delivery
+from substrait_agg.changes.files import Record
 from substrait_agg.commit.files import LocalFiles
 from substrait_agg.commit.locking import lock_for_run
+from substrait_agg.commit.query_logs import check_noted
+from substrait_agg.commit.sealed import seal
+from substrait_agg.commit.snapshot import FORMAT, snapshot_name
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.errors import StateRefused
+from substrait_agg.spark.logs import noted_logs
 from substrait_agg.tools import rollback as rolling
 from substrait_agg.tools.sink_cut import cut_output
 from substrait_agg.tools.state import State
@@ -105,6 +111,55 @@ def test_entries_that_spark_has_deleted_are_made_again(
     lines = [json.loads(line)["batchId"] for line in seen_files(folder, to - 1)]
     assert lines == list(range(to))
     assert not (log / f".{to - 1}.compact.crc").exists() or to == 20
+
+
+def _noting(folder: Path) -> None:
+    """Give every version the notes of Spark's logs that a run makes, and the checksums that follow from them."""
+    store = Checkpoint(folder)
+    parent = 0
+    for version in store.versions():
+        body = json.loads((folder / "snapshots" / snapshot_name(version)).read_bytes())
+        logs = () if body["batch"] < 0 else noted_logs(folder / "spark", body["batch"])
+        for name in ("crc", "format", "checkpoint"):
+            del body[name]
+        body |= {"parent": parent, "logs": [asdict(log) for log in logs]}
+        content = seal(body, format=FORMAT, checkpoint=store.identity)
+        (folder / "snapshots" / snapshot_name(version)).write_bytes(content)
+        parent = json.loads(content)["crc"]
+
+
+@pytest.mark.parametrize("to", [11, 14, 19, 20, 22])
+def test_a_run_goes_on_where_spark_has_deleted_entries(folder: Path, to: int) -> None:
+    """The log is what the version notes of it, byte by byte, or the next run would call it damaged."""
+    _noting(folder)
+    log = folder / "spark" / "sources" / "0"
+    for number in range(10, 19):
+        (log / str(number)).unlink()
+    (log / "9.compact").unlink()
+    sa.open_state(folder).rollback(to)
+    check_noted(folder / "spark", Checkpoint(folder).snapshot(to).logs)
+    assert seen_files(folder, to - 1)[-1] == json.dumps(
+        {"path": f"file:/in/{to - 1}-0.parquet", "timestamp": to - 1, "batchId": to - 1}
+    )
+
+
+def test_an_entry_that_is_not_what_the_version_notes_is_refused(folder: Path) -> None:
+    """Whether it is there or has to be made again; nothing is changed, because no run would go on from there."""
+    _noting(folder)
+    log = folder / "spark" / "sources" / "0"
+    entry = log / "12"
+    entry.write_text(entry.read_text().replace("12-0", "13-0"))
+    before = contents(folder)
+    with pytest.raises(StateRefused) as refused:
+        sa.open_state(folder).rollback(14)
+    assert refused.value.code == "STATE_DAMAGED"
+    entry.unlink()
+    compacted = log / "19.compact"
+    compacted.write_text(compacted.read_text().replace("12-0", "13-0"))
+    with pytest.raises(StateRefused) as refused:
+        sa.open_state(folder).rollback(14)
+    assert refused.value.code == "OFFSETS_LOST"
+    assert contents(folder).keys() == before.keys() - {"spark/sources/0/12"}
 
 
 def test_batches_that_spark_forgot_are_refused(folder: Path) -> None:
@@ -220,6 +275,57 @@ def test_outputs_are_cut_back_exactly(folder: Path, whole: Path, tmp_path: Path)
     files = {p.name for p in out.rglob("*")}
     assert files == {p.name for p in (tmp_path / "wanted").rglob("*")}
     assert sa.open_state(folder).rollback(20).outputs == ()
+
+
+def test_a_file_that_the_record_does_not_tell_of_is_no_stranger(
+    folder: Path, tmp_path: Path
+) -> None:
+    """A run was killed between file and record: what is made in place of that version must not find the file done already."""
+    out = tmp_path / "out" / "files"
+    earlier = Path(shutil.copytree(folder, tmp_path / "earlier"))
+    sa.open_state(earlier).rollback(20)
+    _deliver(folder, tmp_path / "out", [])
+    for path in (folder / "outputs").iterdir():
+        path.unlink()
+    shutil.rmtree(tmp_path / "out")
+    _deliver(earlier, tmp_path / "out", [])
+    known = {p.name for p in out.iterdir()}
+    for record in (earlier / "outputs").iterdir():
+        body = json.loads(record.read_text())
+        for name in ("crc", "format", "checkpoint"):
+            del body[name]
+        content = seal(body, format=2, checkpoint=Checkpoint(folder).identity)
+        (folder / "outputs" / record.name).write_bytes(content)
+    late = out / f"changes-{21:020d}.parquet"
+    late.write_bytes(b"what version 21 was")
+    mine = out / "changes-of-my-own.parquet"
+    mine.write_bytes(b"")
+    with pytest.raises(StateRefused) as refused:
+        sa.open_state(folder).rollback(20)
+    assert refused.value.code == "OUTPUT_AHEAD"
+    (ahead,) = sa.open_state(folder).rollback(20, force=True).outputs
+    assert (ahead.version, ahead.way) == (21, "delete files")
+    assert {p.name for p in out.iterdir()} == known | {mine.name}
+
+
+def test_a_table_that_may_have_had_the_next_version_is_given_it_under_another_name(
+    folder: Path,
+) -> None:
+    """Delta passes over a transaction that it knows; whether it knows the one behind the record, only the table can tell."""
+    target = Record.of(folder, "spark=delta", Path("/t"))
+    record, name = Record(target.path, "spark=delta:/t"), target.path.with_suffix(".id")
+    name.write_text("a name")
+    record.write(21)
+    with pytest.raises(StateRefused) as refused:
+        sa.open_state(folder).rollback(20, force=True)
+    assert refused.value.code == "OUTPUT_AHEAD"
+    record.write(20)
+    with pytest.raises(StateRefused):
+        sa.open_state(folder).rollback(20)
+    assert name.exists()
+    (ahead,) = sa.open_state(folder).rollback(20, force=True).outputs
+    assert (ahead.version, ahead.way) == (21, "deliver again")
+    assert not name.exists()
 
 
 def test_a_text_that_somebody_changed_is_not_cut(folder: Path, tmp_path: Path) -> None:
