@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import is_dataclass
 from functools import cache, partial
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -21,7 +21,7 @@ def built(kind: type[T], body: Any) -> T:
 
     Args:
         kind: of fields that are int, str, other such dataclasses, tuples of one type, mappings by str, or None.
-        body: JSON values; a field that has a default may be left out.
+        body: JSON values, one for every field.
 
     Raises:
         TypeError, ValueError: it is something else.
@@ -35,11 +35,8 @@ def _reader(kind: Any) -> _Reader:
     origin, arguments = get_origin(kind), get_args(kind)
     if is_dataclass(kind):
         hints = get_type_hints(kind)
-        needed = {
-            f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING
-        }
         made: Any = kind
-        return partial(_object, made, {name: _reader(hint) for name, hint in hints.items()}, needed)
+        return partial(_object, made, {name: _reader(hint) for name, hint in hints.items()})
     if origin is tuple:
         return partial(_tuple, _reader(arguments[0]))
     if origin is Mapping:
@@ -52,13 +49,10 @@ def _reader(kind: Any) -> _Reader:
     return _PLAIN[kind]
 
 
-def _object(
-    kind: Callable[..., Any], readers: Mapping[str, _Reader], needed: set[str], value: Any
-) -> Any:
+def _object(kind: Callable[..., Any], readers: Mapping[str, _Reader], value: Any) -> Any:
     _check(value, dict)
-    if not needed <= value.keys() <= readers.keys():
-        names = ", ".join(sorted(needed - value.keys()) or sorted(value.keys() - readers.keys()))
-        message = f"it lacks fields, or has others: {names}"
+    if other := value.keys() ^ readers.keys():
+        message = f"fields are missing or not known: {', '.join(sorted(other))}"
         raise ValueError(message)
     return kind(**{name: readers[name](given) for name, given in value.items()})
 
