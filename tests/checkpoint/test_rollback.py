@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,12 +18,9 @@ from substrait_agg.changes import Delivery
 from substrait_agg.changes.files import Record
 from substrait_agg.commit.files import LocalFiles
 from substrait_agg.commit.locking import lock_for_run
-from substrait_agg.commit.query_logs import check_noted
 from substrait_agg.commit.sealed import seal
-from substrait_agg.commit.snapshot import FORMAT, snapshot_name
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.errors import StateRefused
-from substrait_agg.spark.logs import noted_logs
 from substrait_agg.tools import rollback as rolling
 from substrait_agg.tools.sink_cut import cut_output
 from substrait_agg.tools.state import State
@@ -111,55 +107,6 @@ def test_entries_that_spark_has_deleted_are_made_again(
     lines = [json.loads(line)["batchId"] for line in seen_files(folder, to - 1)]
     assert lines == list(range(to))
     assert not (log / f".{to - 1}.compact.crc").exists() or to == 20
-
-
-def _noting(folder: Path) -> None:
-    """Give every version the notes of Spark's logs that a run makes, and the checksums that follow from them."""
-    store = Checkpoint(folder)
-    parent = 0
-    for version in store.versions():
-        body = json.loads((folder / "snapshots" / snapshot_name(version)).read_bytes())
-        logs = () if body["batch"] < 0 else noted_logs(folder / "spark", body["batch"])
-        for name in ("crc", "format", "checkpoint"):
-            del body[name]
-        body |= {"parent": parent, "logs": [asdict(log) for log in logs]}
-        content = seal(body, format=FORMAT, checkpoint=store.identity)
-        (folder / "snapshots" / snapshot_name(version)).write_bytes(content)
-        parent = json.loads(content)["crc"]
-
-
-@pytest.mark.parametrize("to", [11, 14, 19, 20, 22])
-def test_a_run_goes_on_where_spark_has_deleted_entries(folder: Path, to: int) -> None:
-    """The log is what the version notes of it, byte by byte, or the next run would call it damaged."""
-    _noting(folder)
-    log = folder / "spark" / "sources" / "0"
-    for number in range(10, 19):
-        (log / str(number)).unlink()
-    (log / "9.compact").unlink()
-    sa.open_state(folder).rollback(to)
-    check_noted(folder / "spark", Checkpoint(folder).snapshot(to).logs)
-    assert seen_files(folder, to - 1)[-1] == json.dumps(
-        {"path": f"file:/in/{to - 1}-0.parquet", "timestamp": to - 1, "batchId": to - 1}
-    )
-
-
-def test_an_entry_that_is_not_what_the_version_notes_is_refused(folder: Path) -> None:
-    """Whether it is there or has to be made again; nothing is changed, because no run would go on from there."""
-    _noting(folder)
-    log = folder / "spark" / "sources" / "0"
-    entry = log / "12"
-    entry.write_text(entry.read_text().replace("12-0", "13-0"))
-    before = contents(folder)
-    with pytest.raises(StateRefused) as refused:
-        sa.open_state(folder).rollback(14)
-    assert refused.value.code == "STATE_DAMAGED"
-    entry.unlink()
-    compacted = log / "19.compact"
-    compacted.write_text(compacted.read_text().replace("12-0", "13-0"))
-    with pytest.raises(StateRefused) as refused:
-        sa.open_state(folder).rollback(14)
-    assert refused.value.code == "OFFSETS_LOST"
-    assert contents(folder).keys() == before.keys() - {"spark/sources/0/12"}
 
 
 def test_batches_that_spark_forgot_are_refused(folder: Path) -> None:
