@@ -20,7 +20,7 @@ def built(kind: type[T], body: Any) -> T:
     """A dataclass from the JSON object that `dataclasses.asdict` makes of it.
 
     Args:
-        kind: of fields that are int, str, other such dataclasses, tuples of one type, mappings by str, or None.
+        kind: of fields that are int, str, bool, other such dataclasses, tuples of one type, mappings by str, or None.
         body: JSON values, one for every field.
 
     Raises:
@@ -39,7 +39,7 @@ def _reader(kind: Any) -> _Reader:
         return partial(_object, made, {name: _reader(hint) for name, hint in hints.items()})
     if origin is tuple:
         return partial(_tuple, _reader(arguments[0]))
-    if origin is Mapping:
+    if origin in (Mapping, dict):
         return partial(_mapping, _reader(arguments[1]))
     if origin is Literal:
         return partial(_word, arguments)
@@ -98,4 +98,9 @@ def _check(value: Any, kind: type) -> None:
         raise TypeError(message)
 
 
-_PLAIN: Mapping[Any, _Reader] = {int: _number, str: _text}
+def _truth(value: Any) -> bool:
+    _check(value, bool)
+    return bool(value)
+
+
+_PLAIN: Mapping[Any, _Reader] = {int: _number, str: _text, bool: _truth}
