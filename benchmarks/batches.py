@@ -28,7 +28,8 @@ from substrait_agg.commit.ranges import clip, partition_range
 from substrait_agg.commit.retention import Retention
 from substrait_agg.commit.snapshot import OperatorState, Snapshot
 from substrait_agg.commit.store import Checkpoint, PlanDocument
-from substrait_agg.commit.task import TaskPlan, TaskResult, run_task
+from substrait_agg.commit.task import run_task
+from substrait_agg.commit.task_plan import TaskPlan, TaskResult
 from substrait_agg.flow.graph import AggregateNode
 from substrait_agg.flow.measures import share
 from substrait_agg.operator.names import WEIGHT

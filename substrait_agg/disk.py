@@ -19,6 +19,8 @@ from typing import TypeVar
 Opened = TypeVar("Opened")
 
 POLL_SECONDS = 0.05
+MOST_READ = 1 << 29
+"""Bytes of a file that is read as a whole: documents and logs, the largest of which have some ten million."""
 
 
 class Disk:
@@ -81,9 +83,12 @@ class Disk:
         """All bytes of a plain file; a link is none, and nobody is kept waiting by a pipe."""
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as source:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
                 raise OSError(errno.EINVAL, "it is not a plain file", str(path))
-            return source.read()
+            if found.st_size > MOST_READ:
+                raise OSError(errno.EFBIG, "it is too large for what it should be", str(path))
+            return source.read(MOST_READ)
 
     def map(self, path: Path, opened: Callable[[Path], Opened]) -> Opened:
         """A file to read, which `opened` opens."""

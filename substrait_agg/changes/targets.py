@@ -55,6 +55,7 @@ def parse_target(text: str) -> SparkTarget:
     format_ = name if "." in name else name.lower()
     if format_ in NEEDS_LOCATION and not location:
         raise _bad(f"format {format_} needs a location", f"write spark={format_}:LOCATION")
+    remember([("", location)])
     return SparkTarget(format_, location, _pairs(query))
 
 

@@ -8,17 +8,20 @@ records of outputs) has a name that nobody else uses, and what changes a shared 
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import DRAFT, LocalFiles
 from substrait_agg.commit.sealed import seal, unseal
 from substrait_agg.errors import CommitConflict, StateRefused
 
 LOCK = "lock"
 CLAIM_FORMAT = 1
+_OURS = re.compile(rf"[0-9]+\.json|{DRAFT}[0-9a-f]+")
+"""Claims and drafts of them; a network file system may keep names of its own beside."""
 LOCK_SECONDS = 10.0
 """How long a run waits for another one that is just changing a shared file; that takes microseconds."""
 
@@ -101,7 +104,7 @@ def claim(files: LocalFiles, checkpoint: str = "") -> Owner:
                 break
         # Of those before, the number was all that counted; and whoever writes a draft here has the lock.
         for name in files.names():
-            if name != LOCK and _epoch(name) <= newest:
+            if _OURS.fullmatch(name) and _epoch(name) <= newest:
                 files.delete(name)
     return Owner(files, newest + 1)
 
@@ -125,7 +128,7 @@ def _name(epoch: int) -> str:
 
 def _epoch(name: str) -> int:
     stem = name.removesuffix(".json")
-    return int(stem) if stem.isdigit() else 0
+    return int(stem) if stem.isascii() and stem.isdigit() else 0
 
 
 def _newest(files: LocalFiles) -> int:
@@ -144,5 +147,5 @@ def _by(files: LocalFiles, epoch: int) -> str:
     try:
         found = unseal(files.read(_name(epoch)), _name(epoch), format=CLAIM_FORMAT).body
         return f" (process {found['process']} on {found['host']}, since {found['since']})"
-    except (StateRefused, OSError, KeyError):
+    except (StateRefused, OSError, KeyError, TypeError):
         return ""

@@ -100,6 +100,10 @@ class LocalFiles:
             raise NotPlain(errno.EINVAL, "it is not a plain file", str(path))
         return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
+    def is_whole(self, name: str, size: int, crc: int) -> bool:
+        """Whether a file has this size in bytes and this CRC-32; one of another size is not read. Raises as `map`."""
+        return self.stamp(name)[1] == size and self.checksum(name) == (size, crc)
+
     def checksum(self, name: str) -> tuple[int, int]:
         """Size in bytes and CRC-32 of a file."""
         size, crc = 0, 0

@@ -12,12 +12,17 @@ import fcntl
 import json
 import os
 import socket
+import stat
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from substrait_agg.commit.sealed import damaged
 from substrait_agg.errors import StateRefused
 
 LOCK = "lock"
+GLANCE_SECONDS = 0.2
+"""How long to try: `is_in_use` takes microseconds, a run or a tool has the lock for as long as it works."""
 _BUSY = (errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN)
 
 _held: set[int] = set()
@@ -61,7 +66,7 @@ def lock_for_run(folder: Path) -> Lock:
     """
     handle = _open(folder)
     try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        _flock(handle, fcntl.LOCK_SH)
     except OSError as error:
         os.close(handle)
         if error.errno in _BUSY:
@@ -80,7 +85,7 @@ def lock_for_tool(folder: Path) -> Lock:
     """
     handle = _open(folder)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _flock(handle, fcntl.LOCK_EX)
     except OSError as error:
         signed = _signed(handle)
         os.close(handle)
@@ -93,13 +98,14 @@ def lock_for_tool(folder: Path) -> Lock:
             path=str(folder),
         ) from error
     _held.add(handle)
+    _sign(handle)
     return Lock(handle)
 
 
 def is_in_use(folder: Path) -> bool:
     """Whether a run or a tool holds the lock; nothing is written, and nobody is kept waiting."""
     try:
-        handle = os.open(folder / LOCK, os.O_RDONLY)
+        handle = os.open(folder / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False
     try:
@@ -112,7 +118,39 @@ def is_in_use(folder: Path) -> bool:
 
 
 def _open(folder: Path) -> int:
-    return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    """The file of the lock.
+
+    Raises:
+        StateRefused: STATE_DAMAGED where there is something else in its place.
+    """
+    try:
+        handle = os.open(
+            folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600
+        )
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise
+        raise _not_plain() from error
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise _not_plain()
+    return handle
+
+
+def _not_plain() -> StateRefused:
+    return damaged(LOCK, "it is not a plain file; nothing is in it, so it may be removed")
+
+
+def _flock(handle: int, kind: int) -> None:
+    """Take a lock, at once or in a moment: whoever only looks whether it is held has it for that long."""
+    deadline = time.monotonic() + GLANCE_SECONDS
+    while True:
+        try:
+            return fcntl.flock(handle, kind | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in _BUSY or time.monotonic() >= deadline:
+                raise
+            time.sleep(GLANCE_SECONDS / 10)
 
 
 def _sign(handle: int) -> None:
@@ -127,7 +165,7 @@ def _signed(handle: int) -> str:
     try:
         told = json.loads(os.pread(handle, 4096, 0))
         return f" by process {told['process']} on {told['host']}, since {told['since']}"
-    except (ValueError, KeyError, TypeError, OSError):
+    except (ValueError, KeyError, TypeError, OSError, RecursionError):
         return ""
 
 

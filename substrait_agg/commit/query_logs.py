@@ -9,11 +9,15 @@ batches are kept.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.sealed import damaged
+from substrait_agg.commit.snapshot import LogFile
 from substrait_agg.disk import disk
 
 METADATA = "metadata"
@@ -40,7 +44,7 @@ class Offsets:
         if text is None:
             return -1
         try:
-            found = json.loads(text)
+            found = _json(text)
         except ValueError:
             return None
         known = isinstance(found, dict) and "logOffset" in found
@@ -50,15 +54,44 @@ class Offsets:
 def query_id(folder: Path) -> str | None:
     """The id of the query, None where it cannot be read."""
     try:
-        found = json.loads(disk().read(folder / METADATA))["id"]
+        found = _json(disk().read(folder / METADATA))["id"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return str(found)
 
 
+def check_noted(folder: Path, logs: Iterable[LogFile]) -> None:
+    """Refuse logs that are not those that a version notes.
+
+    Raises:
+        StateRefused: STATE_DAMAGED.
+    """
+    for log in logs:
+        path, shown = folder / log.name, f"spark/{log.name}"
+        try:
+            crc = zlib.crc32(LocalFiles(path.parent).read(path.name))
+        except FileNotFoundError as error:
+            raise damaged(shown, "it is missing") from error
+        except OSError as error:
+            raise damaged(shown, f"it cannot be read ({error})") from error
+        if crc != log.crc:
+            raise damaged(shown, "it is not what it was when its version was made")
+
+
+def _json(text: str | bytes) -> Any:
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
+
+
 def batches(folder: Path) -> list[int]:
     """Ids of the batches noted in ``offsets`` or ``commits``, ascending."""
-    return sorted(int(p.name) for p in children(folder) if p.name.isdigit())
+    return sorted(int(p.name) for p in children(folder) if _is_number(p.name))
+
+
+def _is_number(name: str) -> bool:
+    return name.isascii() and name.isdigit()
 
 
 def read_offsets(folder: Path, batch: int) -> Offsets | None:
@@ -75,7 +108,7 @@ def read_offsets(folder: Path, batch: int) -> Offsets | None:
         message = f"{path} is no offset log of Spark"
         raise ValueError(message)
     sources = tuple(None if line == "-" else line for line in lines[2:])
-    return Offsets(batch, sources, _planned(json.loads(lines[1])))
+    return Offsets(batch, sources, _planned(_json(lines[1])))
 
 
 def _planned(metadata: Any) -> int | None:
@@ -91,14 +124,14 @@ def children(folder: Path) -> list[Path]:
 def source_logs(folder: Path) -> Iterator[tuple[int, Path]]:
     """Ordinal and folder of every source."""
     for path in children(folder / "sources"):
-        if path.name.isdigit():
+        if _is_number(path.name):
             yield int(path.name), path
 
 
 def entry_number(path: Path) -> int | None:
     """The number of a log entry, compacted or not; None of other files."""
     name = path.name.removesuffix(COMPACT)
-    return int(name) if name.isdigit() else None
+    return int(name) if _is_number(name) else None
 
 
 def read_entries(path: Path) -> tuple[str, list[dict[str, Any]]]:
@@ -108,11 +141,22 @@ def read_entries(path: Path) -> tuple[str, list[dict[str, Any]]]:
         ValueError: it is something else.
     """
     head, *lines = _lines(path)
-    entries = [json.loads(line) for line in lines]
+    entries = [_json(line) for line in lines]
     if not all(isinstance(e, dict) and {"path", "batchId"} <= e.keys() for e in entries):
         message = f"{path} is no log of files"
         raise ValueError(message)
     return head, entries
+
+
+def read_entry_lines(path: Path) -> tuple[str, list[tuple[int, str]]]:
+    """The same as it is written: version line, and number of its entry and text of every file.
+
+    Raises:
+        ValueError: as `read_entries`.
+    """
+    _, entries = read_entries(path)
+    head, *lines = _lines(path)
+    return head, [(int(e["batchId"]), line) for e, line in zip(entries, lines, strict=True)]
 
 
 def lists_files(path: Path) -> bool:

@@ -16,7 +16,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from substrait_agg.commit.sealed import damaged, seal, unseal
-from substrait_agg.commit.snapshot import Snapshot
+from substrait_agg.commit.snapshot import Snapshot, snapshot_name
+from substrait_agg.commit.typed import built
 from substrait_agg.durations import microseconds
 from substrait_agg.errors import UsageError
 
@@ -29,6 +30,8 @@ _WITHOUT = "unless changes were vacuumed, it may be removed: the next sweep writ
 KEEP_VERSIONS = 10
 """Versions whose state is kept where nobody says anything else, the newest included."""
 SWEEP_EVERY = 10
+OPTIONS = ("--keep-versions", "--keep-for")
+"""Of a run, that say what is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +54,22 @@ class Retention:
 DEFAULT = Retention()
 
 
-def parse_retention(versions: int | None, age: str | None) -> Retention:
-    """What ``--keep-versions`` and ``--keep-for`` say.
+def parse_retention(
+    versions: int | None, age: str | None, options: tuple[str, str] = OPTIONS
+) -> Retention:
+    """What ``--keep-versions`` and ``--keep-for`` say, or `options` of another command.
 
     Raises:
         UsageError: OPTION_INVALID.
     """
     if versions is not None and versions < 1:
         message = f"{versions} versions cannot be kept: the newest is always there"
-        raise UsageError("OPTION_INVALID", message, help="give 1 or more", path="--keep-versions")
+        raise UsageError("OPTION_INVALID", message, help="give 1 or more", path=options[0])
     duration = None if age is None else microseconds(age)
     if age is not None and duration is None:
         message = f"{age!r} is no duration"
         help = "write 30m, 12h or 7d"
-        raise UsageError("OPTION_INVALID", message, help=help, path="--keep-for")
+        raise UsageError("OPTION_INVALID", message, help=help, path=options[1])
     return Retention(KEEP_VERSIONS if versions is None else versions, duration)
 
 
@@ -95,9 +100,12 @@ class Kept:
         """
         opened = unseal(content, KEPT, format=KEPT_FORMAT, checkpoint=checkpoint, without=_WITHOUT)
         try:
-            return Kept(**{name: int(value) for name, value in opened.body.items()})
+            found = built(Kept, opened.body)
         except (ValueError, TypeError) as error:
             raise damaged(KEPT, f"it cannot be read ({error}); {_WITHOUT}") from error
+        if min(found.state_from, found.changes_from, found.swept + 1) < 0:
+            raise damaged(KEPT, f"versions begin with 0; {_WITHOUT}")
+        return found
 
 
 def expire(checkpoint: Checkpoint, newest: Snapshot, retention: Retention) -> Kept:
@@ -109,14 +117,25 @@ def expire(checkpoint: Checkpoint, newest: Snapshot, retention: Retention) -> Ke
     kept = checkpoint.kept()
     first = max(kept.state_from, newest.version - retention.versions + 1)
     if retention.age is not None:
-        oldest = datetime.now(UTC) - timedelta(microseconds=retention.age)
+        oldest = _ago(retention.age)
         young = (v for v in range(kept.state_from, first) if _made(checkpoint, v) >= oldest)
         first = next(young, first)
     return replace(kept, state_from=first)
 
 
+def _ago(age: int) -> datetime:
+    try:
+        return datetime.now(UTC) - timedelta(microseconds=age)
+    except OverflowError:  # longer than there is a calendar
+        return datetime.min.replace(tzinfo=UTC)
+
+
 def _made(checkpoint: Checkpoint, version: int) -> datetime:
-    made = datetime.fromisoformat(checkpoint.snapshot(version).created)
+    created = checkpoint.snapshot(version).created
+    try:
+        made = datetime.fromisoformat(created)
+    except ValueError as error:
+        raise damaged(f"snapshots/{snapshot_name(version)}", str(error)) from error
     return made if made.tzinfo else made.replace(tzinfo=UTC)
 
 
@@ -201,10 +220,12 @@ def change_files(snapshot: Snapshot) -> set[str]:
     return {change.name for change in snapshot.changes} | {late.file.name for late in snapshot.late}
 
 
-_VERSIONED = re.compile(r"(?:[a-z]+\d*-\d+-)?(\d{12})-")
+_VERSIONED = re.compile(
+    r"(?:[a-z]+[0-9]*-[0-9]+-)?([0-9]{12})-(?:(?:[0-9]+|late)-)?[0-9a-z]+\.(?:arrow|parquet)"
+)
 
 
 def version_of(name: str) -> int | None:
     """The version for which a run or a change file was written, None of a file that is not ours."""
-    found = _VERSIONED.match(name)
+    found = _VERSIONED.fullmatch(name)
     return int(found.group(1)) if found else None

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+from substrait_agg.commit.ranges import check_partitions
 from substrait_agg.commit.sealed import damaged, seal, unseal
+from substrait_agg.commit.typed import built
+from substrait_agg.errors import UsageError
 
 SETTINGS = "settings.json"
 SETTINGS_FORMAT = 1
@@ -36,7 +39,9 @@ class Settings:
             content, SETTINGS, format=SETTINGS_FORMAT, checkpoint=checkpoint, without=_WITHOUT
         )
         try:
-            number = opened.body["partitions"]
-            return Settings(None if number is None else int(number))
-        except (ValueError, TypeError, KeyError) as error:
+            found = built(Settings, opened.body)
+            if found.partitions is not None:
+                check_partitions(found.partitions)
+        except (ValueError, TypeError, UsageError) as error:
             raise damaged(SETTINGS, f"it cannot be read ({error}); {_WITHOUT}") from error
+        return found

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field
 
 from substrait_agg.commit.sealed import damaged, seal, unseal
-from substrait_agg.operator.watermarks import PartitionTime, SourceTime
+from substrait_agg.commit.typed import built
+from substrait_agg.operator.watermarks import SourceTime
 from substrait_agg.state.run import RunFile
 
 FORMAT = 4
@@ -147,34 +147,9 @@ def parse_snapshot(content: bytes, name: str, checkpoint: str | None = None) -> 
     """
     opened = unseal(content, name, format=FORMAT, checkpoint=checkpoint)
     try:
-        return _from_body(opened.body)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        found = built(Snapshot, opened.body)
+    except (ValueError, TypeError) as error:
         raise damaged(name, f"it cannot be read ({error})") from error
-
-
-def _from_body(body: dict[str, Any]) -> Snapshot:
-    operators = tuple(
-        OperatorState(
-            _runs(operator["group"]),
-            _runs(operator["pending"]),
-            tuple(_runs(tree) for tree in operator["trees"]),
-            _runs(operator["closed"]),
-        )
-        for operator in body["operators"]
-    )
-    changes = tuple(ChangeFile(**change) for change in body["changes"])
-    sources = tuple(_source(source) for source in body["sources"])
-    late = tuple(LateFile(str(f["table"]), ChangeFile(**f["file"])) for f in body["late"])
-    made = replace(Snapshot(**body), operators=operators, changes=changes)
-    logs = tuple(LogFile(**log) for log in body["logs"])
-    inputs = tuple(InputPlace(**place) for place in body["inputs"])
-    return replace(made, sources=sources, late=late, logs=logs, inputs=inputs)
-
-
-def _source(body: dict[str, Any]) -> SourceTime:
-    partitions = tuple(PartitionTime(**p) for p in body["partitions"])
-    return replace(SourceTime(**body), latest=tuple(body["latest"]), partitions=partitions)
-
-
-def _runs(listed: list[dict[str, Any]]) -> tuple[RunFile, ...]:
-    return tuple(RunFile(**run) for run in listed)
+    if not found.operators:
+        raise damaged(name, "it has no operators")
+    return found

@@ -68,6 +68,9 @@ __all__ = [
 
 ROLLBACK = "rollback.json"
 """What a rollback is about to do, while it does it."""
+SET_TRIES = 5
+MOST_VERSIONS = 10**20
+"""There is no name for more."""
 _SNAPSHOT = re.compile(r"[0-9]{20}\.json")
 
 
@@ -234,6 +237,8 @@ class Checkpoint:
         for wanted, version in enumerate(found, start=first):
             if wanted != version:
                 raise damaged(_shown(wanted), "it is missing")
+        if first and not found:
+            raise damaged(_shown(first), "it is missing")
         if noted is not None:
             newest = self.snapshot(found[-1]) if found else None
             if noted > (-1 if newest is None else newest.batch):
@@ -263,7 +268,7 @@ class Checkpoint:
             StateRefused: VERSION_UNKNOWN, STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
         """
         name, shown = snapshot_name(version), _shown(version)
-        if version < 0 or not self._snapshots.exists(name):
+        if not 0 <= version < MOST_VERSIONS or not self._snapshots.exists(name):
             raise version_unknown(self.folder, version, self.check_versions())
         content = self._read(self._snapshots, name, shown)
         snapshot = parse_snapshot(content, shown, self._owner())
@@ -378,7 +383,15 @@ class Checkpoint:
 
     def set(self, settings: Settings) -> None:
         """Set something for the next runs."""
-        self._root.replace(SETTINGS, settings.to_bytes(self.identity))
+        content = settings.to_bytes(self.identity)
+        for left in reversed(range(SET_TRIES)):
+            try:
+                self._root.replace(SETTINGS, content)
+                break
+            except FileNotFoundError:
+                # A run that sweeps in this moment takes the draft for that of one that is no more.
+                if not left:
+                    raise
 
 
 def _shown(version: int) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,9 +21,10 @@ from substrait_agg.commit.passes import write_joined
 from substrait_agg.commit.ranges import sort_hash
 from substrait_agg.commit.slices import complete, seed_rows, with_key_types
 from substrait_agg.commit.snapshot import ChangeFile
+from substrait_agg.commit.task_plan import TaskPlan, TaskResult
 from substrait_agg.errors import RunFailed
 from substrait_agg.operator.delta import decimal_overflow
-from substrait_agg.operator.emission import ALL, Emission, due, most_due, pending_schema
+from substrait_agg.operator.emission import Emission, due, most_due, pending_schema
 from substrait_agg.operator.latest import latest_step
 from substrait_agg.operator.leaving import closed_schema, most_leaving, to_look_at
 from substrait_agg.operator.names import ROWS
@@ -42,83 +42,6 @@ from substrait_agg.state.tree import Tree
 MURMUR, OTHER = "__m", "__x"
 """Columns of partial sums besides those of `operator.delta`: two hashes of the keys."""
 KEY_BITS = 36  # of a surrogate key, below the version, for which 27 are left
-
-
-@dataclass(frozen=True, slots=True)
-class TaskPlan:
-    """What a task is told.
-
-    Attributes:
-        checkpoint: folder of the checkpoint.
-        operator: id of the operator.
-        spec: the operator.
-        low: least sort hash of the range.
-        high: greatest sort hash of the range.
-        group: live runs of the group tree in the range, newest first.
-        pending: live runs of the pending tree in the range, newest first.
-        trees: live runs of each ordered tree in the range.
-        seeds: groups that are there from the first version on: sort hash and set index (0 without grouping sets).
-        closed: live runs of the closed groups in the range, newest first.
-        again: whether this is the second pass of a version, over groups that its watermark has passed.
-        earlier: change files of the first pass over the range, where the view's changes are made.
-        version: the version being made.
-        emission: which of the touched and pending groups are emitted.
-        columns: per column of a change file its operator column and its name (``c0``, ``c1``, ... of the view).
-        final: whether the changes are those of the view (then they carry the version).
-        raw: whether rows come as they are, instead of summed per key.
-    """
-
-    checkpoint: str
-    operator: int
-    spec: OperatorSpec
-    low: int
-    high: int
-    group: tuple[RunFile, ...]
-    pending: tuple[RunFile, ...]
-    version: int
-    columns: tuple[tuple[str, str], ...]
-    final: bool
-    raw: bool = False
-    emission: Emission = ALL
-    trees: tuple[tuple[RunFile, ...], ...] = ()
-    seeds: tuple[tuple[int, int], ...] = ()
-    closed: tuple[RunFile, ...] = ()
-    again: bool = False
-    earlier: tuple[ChangeFile, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TaskResult:
-    """What a task did; `misplaced` and `decimal_overflow` ask the driver to sum this batch again, more carefully.
-
-    Where `joined`, the change files hold those of the first pass over the range as well.
-    """
-
-    low: int
-    high: int
-    group: tuple[RunFile, ...] = ()
-    pending: tuple[RunFile, ...] = ()
-    changes: tuple[ChangeFile, ...] = ()
-    counters: dict[str, int] = field(default_factory=dict)
-    misplaced: bool = False
-    decimal_overflow: bool = False
-    trees: tuple[tuple[RunFile, ...], ...] = ()
-    closed: tuple[RunFile, ...] = ()
-    joined: bool = False
-
-    def to_json(self) -> str:
-        """As one line of JSON."""
-        return json.dumps(asdict(self))
-
-    @staticmethod
-    def from_json(text: str) -> TaskResult:
-        """From `to_json`."""
-        body: dict[str, Any] = json.loads(text)
-        for name in ("group", "pending", "closed"):
-            body[name] = tuple(RunFile(**item) for item in body[name])
-        body["changes"] = tuple(ChangeFile(**item) for item in body["changes"])
-        body["trees"] = tuple(tuple(RunFile(**run) for run in tree) for tree in body["trees"])
-        return TaskResult(**body)
 
 
 class _Retry(Exception):

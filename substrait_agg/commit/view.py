@@ -96,7 +96,14 @@ class View:
         if not files:
             return
         schema = open_run(self._checkpoint.state, files[0]).schema
+        if not self._read_of_runs <= set(schema.names):
+            raise damaged(f"state/{files[0].name}", "it has not the columns of the view")
         yield from Tree(self._checkpoint.state, files, schema, self._document.keys).scan()
+
+    @property
+    def _read_of_runs(self) -> set[str]:
+        keys = {f"k{i}" for i in range(self._document.keys)}
+        return {"hash", "shown"} | keys | {c.source for c in self._document.columns}
 
     def _snapshot(self, version: int | None) -> Snapshot | None:
         if version is None:
@@ -141,10 +148,14 @@ class View:
             v for v in known if (since is None or v > since) and (until is None or v <= until)
         ]
         snapshots = [self._checkpoint.snapshot(version) for version in chosen]
-        parts = [self._read(change) for snapshot in snapshots for change in snapshot.changes]
         extra = [pa.field(VERSION, pa.int64()), pa.field(WEIGHT, pa.int64())]
         schema = pa.schema([*self._schema, *extra])
-        table = pa.concat_tables([schema.empty_table(), *(_named(p, schema) for p in parts)])
+        parts = [
+            _named(self._read(change), schema, change)
+            for snapshot in snapshots
+            for change in snapshot.changes
+        ]
+        table = pa.concat_tables([schema.empty_table(), *parts])
         later = np.lexsort([table.column(WEIGHT).to_numpy() > 0, table.column(VERSION).to_numpy()])
         return table.take(pa.array(later)).replace_schema_metadata(self._origin(snapshots))
 
@@ -218,7 +229,7 @@ class View:
     def _read(self, change: ChangeFile) -> pa.Table:
         files, shown = self._checkpoint.changes, f"changes/{change.name}"
         try:
-            if files.checksum(change.name) != (change.bytes, change.crc):
+            if not files.is_whole(change.name, change.bytes, change.crc):
                 raise damaged(shown, "its size or checksum is not what the snapshot names")
             with pq.ParquetFile(files.map(change.name)) as file:
                 if file.metadata.num_rows != change.rows:
@@ -244,7 +255,9 @@ def _schema(text: str) -> pa.Schema:
         raise damaged("plan.json", str(error)) from error
 
 
-def _named(part: pa.Table, schema: pa.Schema) -> pa.Table:
+def _named(part: pa.Table, schema: pa.Schema, change: ChangeFile) -> pa.Table:
+    if part.schema.types != schema.types:
+        raise damaged(f"changes/{change.name}", "it has not the columns of the view")
     return pa.Table.from_arrays(part.columns, schema=schema)
 
 

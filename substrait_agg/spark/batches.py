@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import reduce
-from typing import Concatenate, ParamSpec
 
 from pyspark.sql import DataFrame, SparkSession
 
 from substrait_agg.commit.retention import DEFAULT, Retention
-from substrait_agg.commit.snapshot import ChangeFile, InputPlace, LateFile, OperatorState, Snapshot
+from substrait_agg.commit.snapshot import InputPlace, LateFile, OperatorState, Snapshot
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.errors import CommitConflict, StateRefused
 from substrait_agg.flow.graph import AggregateNode, Flow, OperatorOrigin, shown_operators
@@ -22,9 +21,10 @@ from substrait_agg.metrics.tally import Tally, at_start, counted
 from substrait_agg.operator.emission import ALL, Emission, oldest, pending_schema
 from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.spec import OperatorSpec, operator_spec
+from substrait_agg.spark.conflicts import alone
 from substrait_agg.spark.event_state import BatchTimes, EventOptions, EventState, Moved
 from substrait_agg.spark.inputs import Frames, operator_changes
-from substrait_agg.spark.job import Care, Job, JobResult, run_job
+from substrait_agg.spark.job import Care, Job, JobResult, changes_of, counters_of, run_job
 from substrait_agg.spark.late import Lateness, Part
 from substrait_agg.spark.late_files import write_late
 from substrait_agg.spark.logs import carried
@@ -32,26 +32,6 @@ from substrait_agg.spark.seeds import seeds
 from substrait_agg.state.tree import Tree
 
 FIRST_BATCH = -1
-
-P = ParamSpec("P")
-
-
-def _alone(
-    method: Callable[Concatenate[Batches, P], None],
-) -> Callable[Concatenate[Batches, P], None]:
-    """What fails because another run has gone on and swept away what this one needs is a conflict, not damage."""
-
-    def checked(self: Batches, /, *args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            method(self, *args, **kwargs)
-        except Exception as error:
-            conflict = self.conflict(error)
-            if conflict is None:
-                raise
-            raise conflict from error
-
-    checked.__doc__ = method.__doc__
-    return checked
 
 
 class Batches:
@@ -149,7 +129,7 @@ class Batches:
         """How far event time is at the newest version."""
         return EventState.at(self._events, self._last)
 
-    @_alone
+    @alone
     def run(
         self,
         spark: SparkSession,
@@ -187,7 +167,7 @@ class Batches:
         late = sum(part.late() for part in parts)
         self._commit(results, query, batch, Moved(after, late, files))
 
-    @_alone
+    @alone
     def advance(self, spark: SparkSession) -> None:
         """Let time pass without rows: sources fall idle, groups are forgotten; a version if that changes anything.
 
@@ -245,7 +225,7 @@ class Batches:
         all_ = replace(ALL, now=emission.now, instant=emission.instant)
         return [emission if node.id in self._shown else all_ for node in self._flow.operators]
 
-    @_alone
+    @alone
     def emit_waiting(self, spark: SparkSession, *, all: bool) -> None:
         """Emit groups that wait, without new rows: all of them, or those whose time has come; a version if there are any.
 
@@ -347,7 +327,7 @@ class Batches:
         inputs = [frames[node.id]] if node.id in frames else []
         for branch in node.inputs:
             if isinstance(branch.origin, OperatorOrigin):
-                files = _changes([results[branch.origin.operator]])
+                files = changes_of([results[branch.origin.operator]])
                 paths = [str(self._checkpoint.changes.path(f.name)) for f in files]
                 if paths:
                     below = self._flow.operators[branch.origin.operator]
@@ -390,8 +370,8 @@ class Batches:
             query=query,
             batch=batch,
             operators=tuple(result.state for result in results),
-            changes=tuple(_changes(results[-1:])),
-            counters={**counted(_counters(results), self._last), "late": moved.late},
+            changes=tuple(changes_of(results[-1:])),
+            counters={**counted(counters_of(results), self._last), "late": moved.late},
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
             watermark=moved.state.watermark,
             sources=moved.state.sources,
@@ -403,18 +383,10 @@ class Batches:
 
     def _tidy(self, results: list[JobResult], snapshot: Snapshot) -> None:
         # Changes between operators have served; everything else that no kept version names goes now and then.
-        served = (change.name for change in _changes(results[:-1]))
+        served = (change.name for change in changes_of(results[:-1]))
         due = self._retention.due(snapshot.version)
         self._checkpoint.tidy(snapshot, served, sweep=due, retention=self._retention)
 
     def _note(self, snapshot: Snapshot) -> None:
         self.progress = self._at_end(self._tally.after(self.progress, snapshot))
         self._committed(self.progress)
-
-
-def _changes(results: list[JobResult]) -> list[ChangeFile]:
-    return [change for result in results for task in result.tasks for change in task.changes]
-
-
-def _counters(results: list[JobResult]) -> Iterator[Mapping[str, int]]:
-    return (task.counters for result in results for task in result.tasks)

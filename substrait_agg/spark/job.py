@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -14,8 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from substrait_agg.bind.bound import Expr
 from substrait_agg.commit.ranges import clip, outside, partition_range
-from substrait_agg.commit.snapshot import OperatorState
-from substrait_agg.commit.task import TaskPlan, TaskResult, run_task
+from substrait_agg.commit.snapshot import ChangeFile, OperatorState
+from substrait_agg.commit.task import run_task
+from substrait_agg.commit.task_plan import TaskPlan, TaskResult
 from substrait_agg.errors import RunFailed, SubstraitAggError
 from substrait_agg.flow.graph import AggregateNode
 from substrait_agg.operator.emission import Emission
@@ -297,3 +298,13 @@ def _result(text: str) -> TaskResult:
         error = body["error"]
         raise RunFailed(error["code"], error["message"], help=error["help"], path=error["path"])
     return TaskResult.from_json(text)
+
+
+def changes_of(results: Iterable[JobResult]) -> list[ChangeFile]:
+    """The change files of some operators."""
+    return [change for result in results for task in result.tasks for change in task.changes]
+
+
+def counters_of(results: Iterable[JobResult]) -> Iterator[Mapping[str, int]]:
+    """The counters of all tasks of some operators."""
+    return (task.counters for result in results for task in result.tasks)

@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from substrait_agg.commit.files import LocalFiles
-from substrait_agg.commit.query_logs import COMPACT, METADATA, query_id
-from substrait_agg.commit.sealed import damaged
+from substrait_agg.commit.query_logs import COMPACT, METADATA, check_noted, query_id
 from substrait_agg.commit.snapshot import LogFile, Snapshot
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.disk import disk
@@ -64,21 +63,7 @@ def check_logs(store: Checkpoint) -> None:
         raise _lost(store, "are missing")
     if found not in (None, query):
         raise _lost(store, "belong to another query")
-    for log in () if last is None else last.logs:
-        _check_log(folder, log)
-
-
-def _check_log(folder: Path, log: LogFile) -> None:
-    shown = f"spark/{log.name}"
-    path = folder / log.name
-    try:
-        crc = zlib.crc32(LocalFiles(path.parent).read(path.name))
-    except FileNotFoundError as error:
-        raise damaged(shown, "it is missing") from error
-    except OSError as error:
-        raise damaged(shown, f"it cannot be read ({error})") from error
-    if crc != log.crc:
-        raise damaged(shown, "it is not what it was when the newest version was made")
+    check_noted(folder, () if last is None else last.logs)
 
 
 def _lost(store: Checkpoint, why: str) -> StateRefused:

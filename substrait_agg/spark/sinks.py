@@ -54,7 +54,7 @@ class SparkWriter(SparkSink):
         """What no other checkpoint has, were it made in the same folder: Delta passes over versions that it knows of one."""
         path = self.record.path.with_suffix(".id")
         if self.position is None or not path.exists():
-            with published(path) as file:
+            with published(path, private=True) as file:
                 file.write(uuid.uuid4().hex.encode())
         return path.read_text()
 

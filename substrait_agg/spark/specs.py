@@ -244,7 +244,7 @@ def parse_spec(text: str) -> SourceSpec:
             "write [FORMAT:]LOCATION[?key=value&...], such as parquet:data/orders",
         )  # fmt: skip
     pairs = _pairs(query, shown)
-    remember(pairs.items())
+    remember([("", location), *pairs.items()])
     change, column = _change(pairs, format_, shown)
     upsert = _upsert(pairs, change, shown)
     times, decimals = (_encoding(pairs, key, change, shown) for key in ENCODINGS)

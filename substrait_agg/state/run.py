@@ -131,6 +131,8 @@ class RunReader:
         if sum(page.num_rows for page in self.pages) != file.rows:
             raise _damaged(file, "it has not the rows that the snapshot names")
         self.schema: pa.Schema = reader.schema
+        if not all(_has_fences(page) for page in self.pages):
+            raise _damaged(file, "a page of it has no hashes")
         self.hashes: list[Hashes] = [page.column(0).to_numpy() for page in self.pages]
         self.first = np.array([h[0] for h in self.hashes], np.uint64)
         self.last = np.array([h[-1] for h in self.hashes], np.uint64)
@@ -150,6 +152,12 @@ class RunReader:
             stop = int(np.searchsorted(hashes, np.uint64(high), "right"))
             parts.append(self.pages[p].slice(start, stop - start))
         return pa.Table.from_batches(parts, self.schema)
+
+
+def _has_fences(page: pa.RecordBatch) -> bool:
+    if not page.num_rows or page.schema.names[0] != "hash":
+        return False
+    return bool(page.column(0).type == pa.uint64() and not page.column(0).null_count)
 
 
 def rows_at_once(readers: Sequence[RunReader], rows: int) -> int:
@@ -217,10 +225,10 @@ def _with_range(reader: RunReader, file: RunFile) -> RunReader:
 
 def _verify(storage: Storage, file: RunFile) -> None:
     try:
-        size, crc = storage.checksum(file.name)
+        whole = storage.is_whole(file.name, file.bytes, file.crc)
     except OSError as error:
         raise _damaged(file, str(error)) from error
-    if (size, crc) != (file.bytes, file.crc):
+    if not whole:
         raise _damaged(file, "its size or checksum is not what the snapshot names")
 
 

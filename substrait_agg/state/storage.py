@@ -24,5 +24,8 @@ class Storage(Protocol):
     def checksum(self, name: str) -> tuple[int, int]:
         """Size in bytes and CRC-32 of a file."""
 
+    def is_whole(self, name: str, size: int, crc: int) -> bool:
+        """Whether a file has this size in bytes and this CRC-32; one of another size is not read."""
+
     def stamp(self, name: str) -> tuple[int, ...]:
         """What changes when a file is written to, cut or replaced, as far as the file system tells."""

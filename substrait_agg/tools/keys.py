@@ -15,6 +15,9 @@ import pyarrow as pa
 from substrait_agg.errors import UsageError
 from substrait_agg.state.rows import Mask, equal
 
+LONGEST = 200
+"""Characters of a key that a message shows."""
+
 
 def parse_key(text: str) -> Any:
     """What ``--key`` says: an object by name of column, a list in order, or the one value.
@@ -24,8 +27,8 @@ def parse_key(text: str) -> Any:
     """
     try:
         return json.loads(text, parse_float=Decimal)
-    except ValueError as error:
-        raise _invalid(f"{text!r} is not JSON: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise _invalid(f"{_cut(text)!r} is not JSON: {error}") from error
 
 
 def wanted_values(
@@ -36,14 +39,13 @@ def wanted_values(
     Raises:
         UsageError: KEY_INVALID.
     """
-    whole = len(names) == 1 and pa.types.is_nested(types[0]) and names[0] not in key
-    if isinstance(key, Mapping) and not whole:
+    nested = len(names) == 1 and pa.types.is_nested(types[0])
+    if isinstance(key, Mapping) and not (nested and names[0] not in key):
         unknown = [name for name in key if name not in names]
         if unknown:
             raise _invalid(f"there is no key column {unknown[0]!r}: {', '.join(names) or 'none'}")
         given = {list(names).index(name): value for name, value in key.items()}
     else:
-        nested = len(names) == 1 and pa.types.is_nested(types[0])
         values = key if isinstance(key, list | tuple) and not nested else [key]
         if len(values) != len(names):
             raise _invalid(f"a key of this operator has {len(names)} columns: {', '.join(names)}")
@@ -62,8 +64,12 @@ def matching(columns: Sequence[pa.Array], wanted: Mapping[int, pa.Array], rows: 
 def _array(value: Any, type_: pa.DataType, name: str) -> pa.Array:
     try:
         return pa.array([_python(value, type_)], type_)
-    except (ValueError, TypeError, ArithmeticError, KeyError, pa.ArrowException) as error:
-        raise _invalid(f"{value!r} is no value of key column {name} ({type_}): {error}") from error
+    except (
+        ValueError, TypeError, ArithmeticError, KeyError, AttributeError, RecursionError, pa.ArrowException
+    ) as error:  # fmt: skip
+        raise _invalid(
+            f"{_cut(repr(value))} is no value of key column {name} ({type_}): {error}"
+        ) from error
 
 
 def _python(value: Any, type_: pa.DataType) -> Any:
@@ -82,6 +88,19 @@ def _python(value: Any, type_: pa.DataType) -> Any:
     return value if convert is None else convert(value)
 
 
+def _whole(value: Any) -> int:
+    if type(value) is int:
+        return value
+    if isinstance(value, Decimal) and value == value.to_integral_value():
+        return int(value)
+    raise TypeError("it is no whole number")
+
+
+def _cut(text: str) -> str:
+    """A text for a message, of a long one its beginning."""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
 def _is_binary(type_: pa.DataType) -> bool:
     return bool(
         pa.types.is_binary(type_)
@@ -95,6 +114,7 @@ def _float(value: Any) -> float:
 
 
 _CONVERT: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], Any]], ...] = (
+    (pa.types.is_integer, _whole),
     (pa.types.is_decimal, lambda value: Decimal(str(value))),
     (pa.types.is_floating, _float),
     (pa.types.is_date, date.fromisoformat),

@@ -130,7 +130,7 @@ def listing(checkpoint: Checkpoint, limit: int | None) -> Listing:
         StateRefused: NOT_A_CHECKPOINT, STATE_DAMAGED.
     """
     document, kept = checkpoint.document(), checkpoint.kept()
-    known = checkpoint.versions()
+    known = checkpoint.check_versions()
     snapshots = [checkpoint.snapshot(v) for v in (known if limit is None else known[-limit:])]
     sizes = {
         "state": _sizes(checkpoint.state),

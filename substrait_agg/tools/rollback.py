@@ -6,20 +6,23 @@ beginning does no harm: a rollback that was killed is finished by running it aga
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from substrait_agg.commit.locking import lock_for_tool
-from substrait_agg.commit.query_logs import query_id
+from substrait_agg.commit.query_logs import check_noted, query_id
 from substrait_agg.commit.retention import change_files, state_files, version_of
-from substrait_agg.commit.snapshot import Snapshot, damaged, snapshot_name
+from substrait_agg.commit.sealed import damaged, seal, unseal
+from substrait_agg.commit.snapshot import Snapshot, snapshot_name
 from substrait_agg.commit.store import ROLLBACK, Checkpoint
+from substrait_agg.commit.typed import built
 from substrait_agg.commit.view import View
 from substrait_agg.errors import StateRefused
 from substrait_agg.tools.sink_cut import Ahead, cut_output, losses
 from substrait_agg.tools.spark_cut import cut_behind
+
+ROLLBACK_FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +45,22 @@ class Rollback:
         """As JSON values."""
         return asdict(self)
 
+    def to_bytes(self, checkpoint: str) -> bytes:
+        """As a sealed document."""
+        return seal(self.to_json(), format=ROLLBACK_FORMAT, checkpoint=checkpoint)
+
     @staticmethod
-    def of(content: bytes) -> Rollback:
-        """From `to_json`.
+    def of(content: bytes, checkpoint: str) -> Rollback:
+        """From `to_bytes`: what it says is cut off outputs, so it has to be what was written here.
 
         Raises:
-            StateRefused: STATE_DAMAGED.
+            StateRefused: STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
         """
+        opened = unseal(content, ROLLBACK, format=ROLLBACK_FORMAT, checkpoint=checkpoint)
         try:
-            body = json.loads(content)
-            outputs = tuple(Ahead(**output) for output in body["outputs"])
-            return Rollback(int(body["to"]), int(body["newest"]), int(body["batch"]), outputs)
-        except (ValueError, TypeError, KeyError) as error:
-            raise damaged(ROLLBACK, str(error)) from error
+            return built(Rollback, opened.body)
+        except (ValueError, TypeError) as error:
+            raise damaged(ROLLBACK, f"it cannot be read ({error})") from error
 
 
 def rollback(
@@ -80,14 +86,18 @@ def rollback(
             plan = _planned(checkpoint, to, force=force)
             if dry_run:
                 return plan
-            checkpoint.root.replace(ROLLBACK, json.dumps(plan.to_json()).encode())
+            checkpoint.root.replace(ROLLBACK, plan.to_bytes(checkpoint.identity))
         if not dry_run:
             _apply(checkpoint, plan)
         return plan
 
 
 def _begun(checkpoint: Checkpoint, to: int) -> Rollback:
-    plan = Rollback.of(checkpoint.root.read(ROLLBACK))
+    try:
+        content = checkpoint.root.read(ROLLBACK)
+    except OSError as error:
+        raise damaged(ROLLBACK, f"it cannot be read ({error})") from error
+    plan = Rollback.of(content, checkpoint.identity)
     if plan.to == to:
         return plan
     raise StateRefused(
@@ -104,7 +114,7 @@ def _planned(checkpoint: Checkpoint, to: int, *, force: bool) -> Rollback:
         raise TypeError("a version without a newest one")
     _check_state(checkpoint, target)
     batch = target.batch if target.query is not None else -1
-    _check_spark(checkpoint, newest, batch)
+    _check_spark(checkpoint, newest, target, batch)
     outputs = losses(checkpoint.folder, to, View(checkpoint)) if newest.version > to else []
     refused = outputs if not force else [o for o in outputs if o.way == "stuck"]
     if refused:
@@ -125,14 +135,14 @@ def _check_state(checkpoint: Checkpoint, target: Snapshot) -> None:
     runs = {run.name: run for operator in target.operators for run in operator.runs}
     for run in runs.values():
         try:
-            whole = checkpoint.state.checksum(run.name) == (run.bytes, run.crc)
+            whole = checkpoint.state.is_whole(run.name, run.bytes, run.crc)
         except OSError as error:
             raise damaged(run.name, str(error)) from error
         if not whole:
             raise damaged(run.name, "its size or checksum is not what the snapshot names")
 
 
-def _check_spark(checkpoint: Checkpoint, newest: Snapshot, batch: int) -> None:
+def _check_spark(checkpoint: Checkpoint, newest: Snapshot, target: Snapshot, batch: int) -> None:
     """Spark's logs belong to the versions, and reach back to the batch."""
     folder = Path(checkpoint.spark_folder)
     if newest.query is not None and query_id(folder) != newest.query:
@@ -143,7 +153,9 @@ def _check_spark(checkpoint: Checkpoint, newest: Snapshot, batch: int) -> None:
             path=str(folder),
         )
     if newest.query is not None:
-        cut_behind(folder, batch)
+        cut_behind(folder, batch, target.logs)
+        there = (log for log in target.logs if (folder / log.name).exists())
+        check_noted(folder, there)
 
 
 def _outputs_ahead(refused: list[Ahead], to: int, *, force: bool) -> StateRefused:
@@ -161,14 +173,14 @@ def _apply(checkpoint: Checkpoint, plan: Rollback) -> None:
     checkpoint.claim()
     for output in plan.outputs:
         cut_output(checkpoint.folder, output, plan.to, checkpoint.fence)
-    cut_behind(Path(checkpoint.spark_folder), plan.batch).apply()
+    target = checkpoint.snapshot(plan.to)
+    cut_behind(Path(checkpoint.spark_folder), plan.batch, target.logs).apply()
     kept = checkpoint.kept()
     checkpoint.keep(replace(kept, swept=min(kept.swept, plan.to)))
     # The newest first: whatever is left is a version with all that came before it.
     for version in reversed(checkpoint.versions()):
         if version > plan.to:
             checkpoint.snapshots.delete(snapshot_name(version))
-    target = checkpoint.snapshot(plan.to)
     for storage, named in (
         (checkpoint.state, state_files(target)),
         (checkpoint.changes, change_files(target)),
@@ -177,4 +189,8 @@ def _apply(checkpoint: Checkpoint, plan: Rollback) -> None:
             written = version_of(name)
             if written is not None and written > plan.to and name not in named:
                 storage.delete(name)
+    # Nothing of what has gone may be back after a loss of power once the note of it is gone.
+    for folder in (checkpoint.snapshots, checkpoint.state, checkpoint.changes):
+        folder.sync()
     checkpoint.root.delete(ROLLBACK)
+    checkpoint.root.sync()

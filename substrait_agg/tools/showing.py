@@ -210,7 +210,7 @@ def _first(parts: Iterator[pa.Table], limit: int | None) -> Iterator[pa.Table]:
     """The first rows of a scan."""
     left = limit
     for part in parts:
-        yield part if left is None else part.slice(0, left)
+        yield part if left is None or left > part.num_rows else part.slice(0, left)
         if left is not None:
             left -= min(left, part.num_rows)
             if not left:
@@ -230,7 +230,7 @@ def _of_groups(
     ordered = groups.sort_by([("hash", "ascending"), ("chain", "ascending")])
     found = tree.entries(*(ordered.column(n).to_numpy() for n in ("hash", "chain")))
     rows = found.to_table(TreeLayout.of_run(schema))
-    return rows if limit is None else rows.slice(0, limit)
+    return rows if limit is None or limit > rows.num_rows else rows.slice(0, limit)
 
 
 def _integers(values: Sequence[int]) -> pa.Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,13 +12,15 @@ from typing import Any, Literal
 from substrait_agg.changes.files import Record
 from substrait_agg.changes.sinks import CHANGE_ENCODERS
 from substrait_agg.commit.fence import Fence
+from substrait_agg.commit.files import LocalFiles
 from substrait_agg.commit.view import View
 from substrait_agg.errors import StateRefused
+from substrait_agg.tools.findings import Findings
 
 Way = Literal["cut text", "delete files", "deliver again", "stuck"]
 
 DELTA = "spark=delta:"
-_RECORD = re.compile(r"(.+?)(?:\.(\d+))?\.json")
+_RECORD = re.compile(r"([A-Za-z0-9_-]+)(?:\.([0-9]+))?\.json")
 """Name of a record, and the number of the run that wrote it."""
 
 
@@ -53,7 +55,10 @@ class Ahead:
 
 
 def ahead_of(folder: Path, version: int) -> list[tuple[Record, int, int]]:
-    """Records of outputs that have had more than `version`, with the version and the size that they tell.
+    """Outputs that have had more than `version`: their records, the last version of each, and the size that it tells.
+
+    A run may have been killed when an output had a version and its record did not tell yet. A text is cut by its record then, files
+    and transactions are not: what they have of the following version would stand for whatever is made in its place.
 
     Raises:
         StateRefused: OUTPUT_RECORD_DAMAGED.
@@ -61,26 +66,49 @@ def ahead_of(folder: Path, version: int) -> list[tuple[Record, int, int]]:
     found = []
     for record in records(folder):
         told = record.read()
-        if told is not None and told[0] is not None and told[0] > version:
-            found.append((record, told[0], told[1]))
+        if told is None:
+            continue
+        had = max(-1 if told[0] is None else told[0], *_numbers_of_files(record.output), -1)
+        if record.output.startswith(DELTA) and had == version:
+            had = version + 1  # nobody knows without the table
+        if had > version:
+            found.append((record, had, told[1]))
     return found
+
+
+def _numbers_of_files(output: str) -> list[int]:
+    """The versions of which an output of files has some."""
+    kind, _, location = output.partition("=")
+    return [number for number, _ in _FILES[kind](Path(location))] if kind in _FILES else []
 
 
 def records(folder: Path) -> Iterator[Record]:
     """The records of a checkpoint's outputs."""
-    place = folder / "outputs"
-    newest: dict[str, tuple[int, Path]] = {}
-    for path in place.glob("*.json") if place.is_dir() else ():
-        found = _RECORD.fullmatch(path.name)
+    place = LocalFiles(folder / "outputs")
+    newest: dict[str, tuple[int, str]] = {}
+    for file in place.names():
+        found = _RECORD.fullmatch(file)
         if found is not None:
-            numbered = (int(found[2] or 0), path)
+            numbered = (int(found[2] or 0), file)
             newest[found[1]] = max(newest.get(found[1], numbered), numbered)
-    for name, (_, path) in sorted(newest.items()):
+    for name, (_, file) in sorted(newest.items()):
         try:
-            output = str(json.loads(path.read_text())["output"])
-        except (ValueError, KeyError, TypeError):
-            output = path.name
-        yield Record(place / f"{name}.json", output)
+            output = str(json.loads(place.read(file))["output"])
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, StateRefused):
+            output = file
+        yield Record(folder / "outputs" / f"{name}.json", output)
+
+
+def check_records(folder: Path, found: Findings) -> None:
+    """Do the records of all outputs tell how far these got?"""
+    for record in records(folder):
+        try:
+            record.read()
+        except StateRefused as error:
+            found.fault(error.code, f"outputs/{Path(error.path).name}", error.message, error.help)
+        except OSError as error:
+            help = "see to the disk and the permissions, then verify again"
+            found.fault("FILE_NOT_USABLE", f"outputs/{record.path.name}", str(error), help)
 
 
 def losses(folder: Path, version: int, view: View) -> list[Ahead]:
@@ -97,9 +125,15 @@ def losses(folder: Path, version: int, view: View) -> list[Ahead]:
             found.append(Ahead(record.path.name, record.output, had, "cut text", left))
             continue
         files: Way = "delete files" if kind in _FILES else "deliver again"
-        way: Way = "stuck" if record.output.startswith(DELTA) else files
-        found.append(Ahead(record.path.name, record.output, had, way))
+        # A table that may have had the next version, and none behind it, is given it anew under another name of ours.
+        stuck = record.output.startswith(DELTA) and _told(record) > version
+        found.append(Ahead(record.path.name, record.output, had, "stuck" if stuck else files))
     return found
+
+
+def _told(record: Record) -> int:
+    told = record.read()
+    return -1 if told is None or told[0] is None else told[0]
 
 
 def _size_at(path: Path, kind: str, size: int, view: View, later: range) -> int:
@@ -133,14 +167,23 @@ def cut_output(folder: Path, ahead: Ahead, version: int, fence: Fence) -> None:
     if ahead.way == "cut text" and ahead.place.exists():
         with ahead.place.open("r+b") as file:
             file.truncate(ahead.bytes)
+    if ahead.output.startswith(DELTA):
+        record.path.with_suffix(".id").unlink(missing_ok=True)
     if ahead.way == "delete files":
-        for path in _FILES[ahead.output.partition("=")[0]](ahead.place):
-            if int(path.stem.rpartition("-")[2]) > version:
+        for number, path in _FILES[ahead.output.partition("=")[0]](ahead.place):
+            if number > version:
                 path.unlink(missing_ok=True)
 
 
-_FILES: dict[str, Callable[[Path], list[Path]]] = {
-    "changes-parquet": lambda folder: sorted(folder.glob("changes-*.parquet")),
-    "late-parquet": lambda folder: sorted(folder.glob("*/late-*.parquet")),
+def _named(paths: Iterable[Path], prefix: str) -> list[tuple[int, Path]]:
+    """Versions and paths of what is named as an output names its files; whatever else is there is not ours."""
+    known = re.compile(rf"{prefix}-([0-9]{{20}})\.parquet")
+    found = ((known.fullmatch(path.name), path) for path in paths)
+    return sorted((int(name[1]), path) for name, path in found if name)
+
+
+_FILES: dict[str, Callable[[Path], list[tuple[int, Path]]]] = {
+    "changes-parquet": lambda folder: _named(folder.glob("changes-*.parquet"), "changes"),
+    "late-parquet": lambda folder: _named(folder.glob("*/late-*.parquet"), "late"),
 }
-"""Output kind -> its files, each named by its version."""
+"""Output kind -> its files, each with its version."""

@@ -7,21 +7,26 @@ that are not in the log any more are found again, and other sources go on from t
 from __future__ import annotations
 
 import json
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from substrait_agg.commit.query_logs import (
+    COMPACT,
     Offsets,
     batches,
     entry_number,
     lists_files,
     read_entries,
+    read_entry_lines,
     read_offsets,
     source_logs,
 )
+from substrait_agg.commit.snapshot import LogFile
 from substrait_agg.errors import StateRefused
-from substrait_agg.published import published
+from substrait_agg.published import published, sync_folder
 from substrait_agg.tools.spark_logs import TOGETHER
 
 
@@ -46,21 +51,28 @@ class Cut:
         for path in self.delete:
             _checksum(path).unlink(missing_ok=True)
             path.unlink(missing_ok=True)
+        for folder in {path.parent for path in self.delete}:
+            sync_folder(folder)
 
 
-def cut_behind(folder: Path, batch: int) -> Cut:
+def cut_behind(folder: Path, batch: int, noted: Sequence[LogFile] = ()) -> Cut:
     """What is to be done so that nothing is noted of batches behind `batch`; -1 stands for none at all.
+
+    Args:
+        folder: Spark's own.
+        batch: the last that stays.
+        noted: the logs that the version of the batch notes: they have to be there afterwards as they were, for runs compare them.
 
     Raises:
         StateRefused: OFFSETS_LOST where Spark's notes do not reach back that far, or are damaged.
     """
     try:
-        return _cut_behind(folder, batch)
+        return _cut_behind(folder, batch, noted)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise _lost(folder, f"Spark's notes are damaged: {error}") from error
 
 
-def _cut_behind(folder: Path, batch: int) -> Cut:
+def _cut_behind(folder: Path, batch: int, noted: Sequence[LogFile]) -> Cut:
     offsets = read_offsets(folder, batch) if batch >= 0 else Offsets(-1, ())
     if offsets is None:
         raise _lost(folder, f"Spark keeps no note of batch {batch} any more")
@@ -71,7 +83,14 @@ def _cut_behind(folder: Path, batch: int) -> Cut:
         entries = _entries(log)
         if end is None or not any(lists_files(entry.path) for entry in entries):
             continue
-        written, unneeded = _rebuilt(log, entries, end)
+        wanted = {
+            Path(file.name).name: file.crc
+            for file in noted
+            if file.name.startswith(f"sources/{source}/")
+        }
+        written, unneeded = (
+            (_as_noted(log, entries, wanted), []) if wanted else _rebuilt(log, entries, end)
+        )
         write += written
         delete += [entry.path for entry in entries if entry.number > end] + unneeded
     # Commits before offsets: a batch that is done and not planned would be an error to Spark.
@@ -94,6 +113,27 @@ def _entries(log: Path) -> list[_Entry]:
     """Entries in order of their numbers."""
     found = [(entry_number(path), path) for path in log.iterdir()]
     return sorted(_Entry(n, p.suffix == ".compact", p) for n, p in found if n is not None)
+
+
+def _as_noted(log: Path, entries: list[_Entry], noted: Mapping[str, int]) -> list[tuple[Path, str]]:
+    """The entries that a version notes and Spark has deleted since, as they were: compacted ones hold their lines unchanged."""
+    missing = sorted(noted.keys() - {e.path.name for e in entries})
+    if not missing:
+        return []
+    numbers = {name: entry_number(log / name) or 0 for name in missing}
+    later = [e for e in entries if e.compact and e.number > max(numbers.values())]
+    if not later:
+        raise _lost(log, f"entry {missing[0]} of a source's log of files is missing")
+    head, lines = read_entry_lines(later[0].path)
+    made = []
+    for name, number in numbers.items():
+        whole = name.endswith(COMPACT)
+        chosen = [text for n, text in lines if n == number or (whole and n < number)]
+        content = "\n".join([head, *chosen])
+        if zlib.crc32(content.encode()) != noted[name]:
+            raise _lost(log, f"entry {name} of a source's log of files cannot be made again")
+        made.append((log / name, content))
+    return made
 
 
 def _rebuilt(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from substrait_agg.commit.query_logs import batches, query_id, read_offsets
+from substrait_agg.commit.query_logs import batches, check_noted, query_id, read_offsets
 from substrait_agg.commit.snapshot import Snapshot
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.tools.findings import Findings
@@ -26,6 +26,9 @@ def check_logs(checkpoint: Checkpoint, newest: Snapshot, found: Findings) -> Non
         if read_offsets(folder, newest.batch) is None:
             message = f"Spark has no note of batch {newest.batch}, which is committed"
             found.fault("OFFSETS_LOST", path, message, TOGETHER)
+    for log in newest.logs:
+        with found.caught("STATE_DAMAGED", f"spark/{log.name}"):
+            check_noted(folder, (log,))
     planned, done = batches(folder / "offsets"), batches(folder / "commits")
     last = max([*(batch - 1 for batch in planned[-1:]), *done[-1:]], default=-1)
     # A run may have gone on: what Spark has done by now is committed by now.

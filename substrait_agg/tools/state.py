@@ -173,7 +173,7 @@ class State:
             UsageError: OPTION_INVALID.
             StateRefused: CHECKPOINT_BUSY, CHECKPOINT_NOT_LOCKED, ROLLBACK_UNFINISHED, STATE_DAMAGED.
         """
-        retention = parse_retention(keep, older_than)
+        retention = parse_retention(keep, older_than, ("--keep", "--older-than"))
         return vacuum(self._checkpoint, retention, changes=changes, dry_run=dry_run)
 
     def verify(self) -> Verdict:

@@ -66,6 +66,10 @@ def vacuum(
     """
     with lock_for_tool(checkpoint.folder):
         checkpoint.check_runnable()
+        if not dry_run and checkpoint.latest() is not None:
+            # A run of which the lock does not tell, on another machine or asleep, stops with a conflict from here on; what it has
+            # committed until then is looked at.
+            checkpoint.claim()
         newest = checkpoint.latest()
         if newest is None:
             return Vacuumed(0, 0, "", {}, {}, dry_run)
@@ -79,12 +83,10 @@ def vacuum(
             kept.changes_from,
             held_by,
             {name: len(paths) for name, paths in doomed.items()},
-            {name: sum(p.stat().st_size for p in paths) for name, paths in doomed.items()},
+            {name: sum(p.lstat().st_size for p in paths) for name, paths in doomed.items()},
             dry_run,
         )
         if not dry_run:
-            # A run of which the lock does not tell, on another machine or asleep, stops with a conflict from here on.
-            checkpoint.claim()
             checkpoint.keep(replace(kept, swept=newest.version))
             for path in (path for paths in doomed.values() for path in paths):
                 path.unlink(missing_ok=True)
@@ -111,7 +113,10 @@ def _doomed(checkpoint: Checkpoint, kept: Kept, newest: Snapshot) -> dict[str, l
     def of(files: LocalFiles, find: Callable[[Checkpoint, Kept, int], Iterable[str]]) -> list[Path]:
         known = find(checkpoint, everything, newest.version)
         later = (n for n in files.names() if (version_of(n) or 0) > newest.version)
-        return [files.path(name) for name in (*known, *later)]
+        paths = (files.path(name) for name in (*known, *later))
+        return [
+            path for path in paths if not path.is_dir() or path.is_symlink()
+        ]  # no folder is ours
 
     old = [v for v in checkpoint.versions() if v < kept.changes_from]
     return {

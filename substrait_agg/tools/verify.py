@@ -22,6 +22,7 @@ from substrait_agg.commit.view import View
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.state.run import HASH_MAX, RunFile
 from substrait_agg.tools.findings import Finding, Findings, Verdict
+from substrait_agg.tools.sink_cut import check_records
 from substrait_agg.tools.spark_logs import check_logs
 from substrait_agg.tools.strangers import note_strangers
 from substrait_agg.tools.trees import all_trees, shape_of
@@ -71,6 +72,11 @@ class _Verification:
             with found.caught("OFFSETS_LOST", "spark"):
                 check_logs(self._checkpoint, snapshots[-1], found)
             self._whole(document, snapshots)
+        else:
+            with found.caught("STATE_DAMAGED", "snapshots"):
+                self._checkpoint.check_versions()
+        if document is not None:
+            check_records(self._checkpoint.folder, found)
         self._forget_swept(snapshots)
         note_strangers(self._checkpoint, found)
         if snapshots:
@@ -168,9 +174,9 @@ class _Verification:
             if not storage.exists(file.name):
                 self._found.fault("FILE_MISSING", path, "a version names it, and it is not there")
                 return False
-            size, crc = storage.checksum(file.name)
-            if (size, crc) == (file.bytes, file.crc):
+            if storage.is_whole(file.name, file.bytes, file.crc):
                 return True
+            size = storage.size(file.name)
             what = (
                 f"{size} bytes instead of {file.bytes}"
                 if size != file.bytes

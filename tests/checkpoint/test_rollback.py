@@ -15,8 +15,10 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.changes import Delivery
+from substrait_agg.changes.files import Record
 from substrait_agg.commit.files import LocalFiles
 from substrait_agg.commit.locking import lock_for_run
+from substrait_agg.commit.sealed import seal
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.errors import StateRefused
 from substrait_agg.tools import rollback as rolling
@@ -220,6 +222,57 @@ def test_outputs_are_cut_back_exactly(folder: Path, whole: Path, tmp_path: Path)
     files = {p.name for p in out.rglob("*")}
     assert files == {p.name for p in (tmp_path / "wanted").rglob("*")}
     assert sa.open_state(folder).rollback(20).outputs == ()
+
+
+def test_a_file_that_the_record_does_not_tell_of_is_no_stranger(
+    folder: Path, tmp_path: Path
+) -> None:
+    """A run was killed between file and record: what is made in place of that version must not find the file done already."""
+    out = tmp_path / "out" / "files"
+    earlier = Path(shutil.copytree(folder, tmp_path / "earlier"))
+    sa.open_state(earlier).rollback(20)
+    _deliver(folder, tmp_path / "out", [])
+    for path in (folder / "outputs").iterdir():
+        path.unlink()
+    shutil.rmtree(tmp_path / "out")
+    _deliver(earlier, tmp_path / "out", [])
+    known = {p.name for p in out.iterdir()}
+    for record in (earlier / "outputs").iterdir():
+        body = json.loads(record.read_text())
+        for name in ("crc", "format", "checkpoint"):
+            del body[name]
+        content = seal(body, format=2, checkpoint=Checkpoint(folder).identity)
+        (folder / "outputs" / record.name).write_bytes(content)
+    late = out / f"changes-{21:020d}.parquet"
+    late.write_bytes(b"what version 21 was")
+    mine = out / "changes-of-my-own.parquet"
+    mine.write_bytes(b"")
+    with pytest.raises(StateRefused) as refused:
+        sa.open_state(folder).rollback(20)
+    assert refused.value.code == "OUTPUT_AHEAD"
+    (ahead,) = sa.open_state(folder).rollback(20, force=True).outputs
+    assert (ahead.version, ahead.way) == (21, "delete files")
+    assert {p.name for p in out.iterdir()} == known | {mine.name}
+
+
+def test_a_table_that_may_have_had_the_next_version_is_given_it_under_another_name(
+    folder: Path,
+) -> None:
+    """Delta passes over a transaction that it knows; whether it knows the one behind the record, only the table can tell."""
+    target = Record.of(folder, "spark=delta", Path("/t"))
+    record, name = Record(target.path, "spark=delta:/t"), target.path.with_suffix(".id")
+    name.write_text("a name")
+    record.write(21)
+    with pytest.raises(StateRefused) as refused:
+        sa.open_state(folder).rollback(20, force=True)
+    assert refused.value.code == "OUTPUT_AHEAD"
+    record.write(20)
+    with pytest.raises(StateRefused):
+        sa.open_state(folder).rollback(20)
+    assert name.exists()
+    (ahead,) = sa.open_state(folder).rollback(20, force=True).outputs
+    assert (ahead.version, ahead.way) == (21, "deliver again")
+    assert not name.exists()
 
 
 def test_a_text_that_somebody_changed_is_not_cut(folder: Path, tmp_path: Path) -> None:

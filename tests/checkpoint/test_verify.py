@@ -18,12 +18,14 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.changes import row_lines
+from substrait_agg.changes.files import Record
 from substrait_agg.commit.retention import Retention
 from substrait_agg.commit.snapshot import Snapshot, snapshot_name
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.errors import StateRefused
 from substrait_agg.functions.accumulators import WeightKind
 from substrait_agg.operator.emission import ALL, NONE
+from substrait_agg.spark.logs import noted_logs
 from substrait_agg.state.run import RunFile
 from substrait_agg.tools.state import State
 from tests.checkpoint.made import Made, filled, some_rows
@@ -332,3 +334,48 @@ def test_a_pipe_among_the_logs_of_spark_keeps_nobody_waiting(folder: Path, name:
     (folder / "spark" / name).unlink()
     os.mkfifo(folder / "spark" / name)
     assert faults(folder)[f"spark/{name}"] == {"OFFSETS_LOST"}
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"output": 1}', None])
+def test_a_damaged_record_of_an_output_is_named(folder: Path, content: bytes | None) -> None:
+    """The next run that has this output would be refused."""
+    record = Record.of(folder, "stream-json", folder.parent / "out.jsonl")
+    record.write(6)
+    assert sa.open_state(folder).verify().findings == ()
+    if content is None:
+        record.path.unlink()
+        os.mkfifo(record.path)
+    else:
+        record.path.write_bytes(content)
+    found = faults(folder)
+    assert found == {f"outputs/{record.path.name}": {"OUTPUT_RECORD_DAMAGED"}}
+
+
+def test_an_output_that_is_ahead_of_all_versions_is_named(folder: Path) -> None:
+    """Its text has what no version here has made."""
+    record = Record.of(folder, "stream-json", folder.parent / "out.jsonl")
+    record.write(7)
+    assert faults(folder) == {f"outputs/{record.path.name}": {"OUTPUT_AHEAD"}}
+
+
+@pytest.mark.parametrize("way", ["changed", "gone", "a folder"])
+@pytest.mark.parametrize("name", ["offsets/5", "sources/0/5", "sources/0/1"])
+def test_logs_of_spark_that_are_not_what_the_version_notes_are_named(
+    folder: Path, name: str, way: str
+) -> None:
+    """What a run would refuse to go on with."""
+
+    def noting(snapshot: Snapshot) -> Snapshot:
+        return replace(snapshot, logs=noted_logs(folder / "spark", snapshot.batch))
+
+    rewritten(folder, 6, noting)
+    assert faults(folder) == {}
+    path = folder / "spark" / name
+    if way == "changed":
+        path.write_bytes(path.read_bytes().replace(b"1", b"2", 1))
+    else:
+        path.unlink()
+    if way == "a folder":
+        path.mkdir()
+    found = faults(folder)
+    assert "STATE_DAMAGED" in found[f"spark/{name}"]

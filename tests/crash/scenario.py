@@ -27,7 +27,8 @@ from substrait_agg.changes import Delivery, check_outputs
 from substrait_agg.commit.ranges import sort_hash
 from substrait_agg.commit.retention import Retention
 from substrait_agg.commit.store import Checkpoint
-from substrait_agg.commit.task import MURMUR, OTHER, TaskPlan, TaskResult, run_task
+from substrait_agg.commit.task import MURMUR, OTHER, run_task
+from substrait_agg.commit.task_plan import TaskPlan, TaskResult
 from substrait_agg.commit.view import View
 from substrait_agg.errors import RunFailed, SubstraitAggError
 from substrait_agg.flow import lower

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 import substrait_agg as sa
+from substrait_agg.commit.store import Checkpoint
 from substrait_agg.errors import StateRefused
+from substrait_agg.tools.rollback import Rollback
 from tests.e2e.conftest import Finished
 from tests.e2e.killing import COMMAND, ROOT, Command, kill_session, newest
 from tests.e2e.lineitem import BATCHES, Stream
@@ -99,7 +101,8 @@ def test_an_unfinished_rollback_lets_no_run_begin(lineitem: Stream, tmp_path: Pa
     plan = PRODUCERS["datafusion-55"].plan("q01")
     run = sa.run(plan, {"lineitem": source}, checkpoint=checkpoint, master="local[2]")
     run.wait()
-    (checkpoint / "rollback.json").write_text('{"to": 0, "newest": 1, "batch": -1, "outputs": []}')
+    begun = Rollback(0, 1, -1, ()).to_bytes(Checkpoint(checkpoint).identity)
+    (checkpoint / "rollback.json").write_bytes(begun)
     with pytest.raises(StateRefused) as refused:
         sa.run(plan, {"lineitem": source}, checkpoint=checkpoint, master="local[2]")
     assert refused.value.code == "ROLLBACK_UNFINISHED"

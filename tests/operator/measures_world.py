@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 
 from substrait_agg.commit.files import LocalFiles
 from substrait_agg.commit.ranges import clip, partition_range, sort_hash
-from substrait_agg.commit.task import TaskPlan, TaskResult, run_task
+from substrait_agg.commit.task import run_task
+from substrait_agg.commit.task_plan import TaskPlan, TaskResult
 from substrait_agg.flow.graph import AggregateNode
 from substrait_agg.operator import moments, ranked, ranks, values
 from substrait_agg.operator.emission import ALL, NONE, Emission, pending_schema

@@ -19,7 +19,8 @@ import pytest
 
 from substrait_agg.commit.files import LocalFiles
 from substrait_agg.commit.ranges import clip, partition_range
-from substrait_agg.commit.task import TaskPlan, TaskResult, run_task
+from substrait_agg.commit.task import run_task
+from substrait_agg.commit.task_plan import TaskPlan, TaskResult
 from substrait_agg.errors import RunFailed
 from substrait_agg.operator.latest_spec import THERE, LatestSpec
 from substrait_agg.operator.names import POSITION, WEIGHT

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from substrait_agg.commit.files import LocalFiles
 from substrait_agg.commit.ranges import clip, partition_range
-from substrait_agg.commit.task import TaskPlan, TaskResult, run_task
+from substrait_agg.commit.task import run_task
+from substrait_agg.commit.task_plan import TaskPlan, TaskResult
 from substrait_agg.operator.emission import ALL, NONE
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.state.tree import Tree

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from substrait_agg.commit import task
-from substrait_agg.commit.task import TaskPlan, run_task
+from substrait_agg.commit.task import run_task
+from substrait_agg.commit.task_plan import TaskPlan
 from substrait_agg.operator.emission import ALL
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.state.ordered import OrderedTree

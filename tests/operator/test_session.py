@@ -18,7 +18,8 @@ import pytest
 import substrait_agg as sa
 from substrait_agg.commit.files import LocalFiles
 from substrait_agg.commit.ranges import clip, partition_range
-from substrait_agg.commit.task import TaskPlan, run_task
+from substrait_agg.commit.task import run_task
+from substrait_agg.commit.task_plan import TaskPlan
 from substrait_agg.errors import RunFailed
 from substrait_agg.flow import lower
 from substrait_agg.functions.accumulators import EarlyRetraction

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import traceback
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -61,3 +63,73 @@ def test_an_exception_with_a_secret_is_no_cause_of_ours() -> None:
     with pytest.raises(ValueError, match="ours") as raised:
         raise ValueError("ours") from safe_cause(failure)
     assert SECRET not in "".join(traceback.format_exception(raised.value))
+
+
+QUOTED = (
+    f'{{"password": "{SECRET}"}}',
+    f'{{\\"client_secret\\":\\"{SECRET}\\",\\"a\\":1}}',
+    f"{{'token': '{SECRET}'}}",
+    f"password: {SECRET}",
+    f'password="two words {SECRET}"',
+    f"password%3D{SECRET}%26a%3D1",
+    f"Map(password -> {SECRET}, user -> u)",
+    f"{{kafka.ssl.key.password => {SECRET}}}",
+    f"spark-submit --password {SECRET} --class X",
+    f"Authorization: Bearer {SECRET}",
+    f"Authorization: Basic {SECRET}",
+    f"header Bearer {SECRET}",
+    f"<fs.s3a.secret.key>{SECRET}</fs.s3a.secret.key>",
+    f"cannot open s3a://KEY:ab/cd+{SECRET}@bucket/path",
+    f"cannot open https://u:a@b{SECRET}@host/path",
+    f"jdbc:oracle:thin:scott/{SECRET}@host:1521:x",
+)
+"""As other programs quote them: JSON, maps, commands, headers, addresses whose passwords are not encoded."""
+
+
+@pytest.mark.parametrize("text", QUOTED)
+def test_secrets_in_the_words_of_other_programs_are_not_shown(text: str) -> None:
+    """Whatever stands between the name and the secret."""
+    assert SECRET not in redacted_place(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hdfs://namenode:8020/data/x@y.parquet",
+        "s3a://bucket/a:b/c@d/e.parquet",
+        "http://[::1]:8080/x@y",
+        "jdbc:postgresql://host:5432/db?user=u&ssl=true",
+        "the columns are a, b: c = 1; d -> e",
+        "line 1: no viable alternative at input 'x'",
+    ],
+)
+def test_what_is_no_secret_stays(text: str) -> None:
+    """Ports, times and paths with an @ say where a table is, and must not be taken for passwords."""
+    assert redacted_place(text) == text
+
+
+ODD = 'p@ss w0rd"x/ü'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [quote(ODD, safe=""), quote(ODD), quote_plus(ODD), json.dumps(ODD), json.dumps(ODD, ensure_ascii=False), repr(ODD)],
+)  # fmt: skip
+def test_a_secret_is_found_as_addresses_and_json_write_it(text: str) -> None:
+    """Spark quotes options as it has made them into something else."""
+    remember([("password", ODD)])
+    assert "w0rd" not in cleaned(f"failed with {text}")
+
+
+def test_a_secret_within_a_value_is_found_alone() -> None:
+    """An address or a JAAS line is taken apart before somebody says that the password in it is wrong."""
+    from substrait_agg.spark.specs import parse_spec
+
+    line = 'org.x.PlainLoginModule required username="u" password="inner-one";'
+    remember(
+        [("kafka.sasl.jaas.config", line), ("url", "jdbc:x://u:inner-two@h/d?password=inner-3")]
+    )
+    parse_spec("parquet:s3a://KEY:inner-four@bucket/path")
+    parse_target("delta:s3a://KEY:inner-five@bucket/path")
+    text = "login with inner-one, inner-two, inner-3, inner-four, inner-five"
+    assert "inner" not in cleaned(text)

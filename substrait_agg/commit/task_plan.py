@@ -1,0 +1,84 @@
+"""What a task is given, and what it gives back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+
+from substrait_agg.commit.snapshot import ChangeFile
+from substrait_agg.commit.typed import built
+from substrait_agg.operator.emission import ALL, Emission
+from substrait_agg.operator.spec import OperatorSpec
+from substrait_agg.state.run import RunFile
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlan:
+    """What a task is told.
+
+    Attributes:
+        checkpoint: folder of the checkpoint.
+        operator: id of the operator.
+        spec: the operator.
+        low: least sort hash of the range.
+        high: greatest sort hash of the range.
+        group: live runs of the group tree in the range, newest first.
+        pending: live runs of the pending tree in the range, newest first.
+        trees: live runs of each ordered tree in the range.
+        seeds: groups that are there from the first version on: sort hash and set index (0 without grouping sets).
+        closed: live runs of the closed groups in the range, newest first.
+        again: whether this is the second pass of a version, over groups that its watermark has passed.
+        earlier: change files of the first pass over the range, where the view's changes are made.
+        version: the version being made.
+        emission: which of the touched and pending groups are emitted.
+        columns: per column of a change file its operator column and its name (``c0``, ``c1``, ... of the view).
+        final: whether the changes are those of the view (then they carry the version).
+        raw: whether rows come as they are, instead of summed per key.
+    """
+
+    checkpoint: str
+    operator: int
+    spec: OperatorSpec
+    low: int
+    high: int
+    group: tuple[RunFile, ...]
+    pending: tuple[RunFile, ...]
+    version: int
+    columns: tuple[tuple[str, str], ...]
+    final: bool
+    raw: bool = False
+    emission: Emission = ALL
+    trees: tuple[tuple[RunFile, ...], ...] = ()
+    seeds: tuple[tuple[int, int], ...] = ()
+    closed: tuple[RunFile, ...] = ()
+    again: bool = False
+    earlier: tuple[ChangeFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What a task did; `misplaced` and `decimal_overflow` ask the driver to sum this batch again, more carefully.
+
+    Where `joined`, the change files hold those of the first pass over the range as well.
+    """
+
+    low: int
+    high: int
+    group: tuple[RunFile, ...] = ()
+    pending: tuple[RunFile, ...] = ()
+    changes: tuple[ChangeFile, ...] = ()
+    counters: dict[str, int] = field(default_factory=dict)
+    misplaced: bool = False
+    decimal_overflow: bool = False
+    trees: tuple[tuple[RunFile, ...], ...] = ()
+    closed: tuple[RunFile, ...] = ()
+    joined: bool = False
+
+    def to_json(self) -> str:
+        """As one line of JSON."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> TaskResult:
+        """From `to_json`."""
+        return built(TaskResult, json.loads(text))

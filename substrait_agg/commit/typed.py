@@ -1,0 +1,106 @@
+"""Dataclasses made of JSON: each value has to be of the type that its field declares, or it is not what was written."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
+from functools import cache, partial
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+
+LEAST, GREATEST = -(1 << 63), 1 << 64
+"""Whole numbers in documents: 64 bits with a sign or without; the number of all hashes is one more."""
+
+_Reader = Callable[[Any], Any]
+
+
+def built(kind: type[T], body: Any) -> T:
+    """A dataclass from the JSON object that `dataclasses.asdict` makes of it.
+
+    Args:
+        kind: of fields that are int, str, bool, other such dataclasses, tuples of one type, mappings by str, or None.
+        body: JSON values, one for every field.
+
+    Raises:
+        TypeError, ValueError: it is something else.
+    """
+    reader: Callable[[Any], T] = _reader(kind)  # type: ignore[arg-type]
+    return reader(body)
+
+
+@cache
+def _reader(kind: Any) -> _Reader:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        made: Any = kind
+        return partial(_object, made, {name: _reader(hint) for name, hint in hints.items()})
+    if origin is tuple:
+        return partial(_tuple, _reader(arguments[0]))
+    if origin in (Mapping, dict):
+        return partial(_mapping, _reader(arguments[1]))
+    if origin is Literal:
+        return partial(_word, arguments)
+    if origin is types.UnionType:
+        (other,) = (a for a in arguments if a is not types.NoneType)
+        return partial(_optional, _reader(other))
+    return _PLAIN[kind]
+
+
+def _object(kind: Callable[..., Any], readers: Mapping[str, _Reader], value: Any) -> Any:
+    _check(value, dict)
+    if other := value.keys() ^ readers.keys():
+        message = f"fields are missing or not known: {', '.join(sorted(other))}"
+        raise ValueError(message)
+    return kind(**{name: readers[name](given) for name, given in value.items()})
+
+
+def _tuple(reader: _Reader, value: Any) -> tuple[Any, ...]:
+    _check(value, list)
+    return tuple(map(reader, value))
+
+
+def _mapping(reader: _Reader, value: Any) -> dict[str, Any]:
+    _check(value, dict)
+    return {_text(name): reader(given) for name, given in value.items()}
+
+
+def _optional(reader: _Reader, value: Any) -> Any:
+    return None if value is None else reader(value)
+
+
+def _word(known: tuple[str, ...], value: Any) -> str:
+    if _text(value) not in known:
+        message = f"none of {', '.join(known)}"
+        raise ValueError(message)
+    return str(value)
+
+
+def _number(value: Any) -> int:
+    _check(value, int)
+    if not LEAST <= value <= GREATEST:
+        raise ValueError("a number is too large")
+    return int(value)
+
+
+def _text(value: Any) -> str:
+    _check(value, str)
+    value.encode()  # what no file can hold was not read from one that was written here
+    return str(value)
+
+
+def _check(value: Any, kind: type) -> None:
+    # In Python truth values are numbers, too.
+    if type(value) is not kind:
+        message = f"{type(value).__name__} instead of {kind.__name__}"
+        raise TypeError(message)
+
+
+def _truth(value: Any) -> bool:
+    _check(value, bool)
+    return bool(value)
+
+
+_PLAIN: Mapping[Any, _Reader] = {int: _number, str: _text, bool: _truth}

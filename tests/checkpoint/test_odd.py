@@ -1,0 +1,300 @@
+"""Odd calls and odd folders: every one is answered rightly or refused with a code, and nobody waits for ever."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import substrait_agg as sa
+from substrait_agg.commit import locking
+from substrait_agg.commit.fence import claim
+from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.locking import LOCK, is_in_use, lock_for_run, lock_for_tool
+from substrait_agg.commit.query_logs import lists_files
+from substrait_agg.commit.retention import version_of
+from substrait_agg.commit.store import Checkpoint
+from substrait_agg.disk import MOST_READ, Disk
+from substrait_agg.errors import StateRefused, SubstraitAggError, UsageError
+from substrait_agg.tools.keys import parse_key, wanted_values
+from tests.checkpoint.made import filled
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint that nobody changes."""
+    return filled(tmp_path_factory.mktemp("whole") / "ckpt").folder
+
+
+@pytest.fixture
+def folder(whole: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(whole, tmp_path / "ckpt"))
+
+
+@contextmanager
+def soon() -> Iterator[None]:
+    """What takes longer than half a minute waits for something that does not come."""
+
+    def late(*_: object) -> None:
+        raise AssertionError("nobody should be kept waiting")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(30)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def suppress_refusal(refused: list[SubstraitAggError]) -> Iterator[None]:
+    """Note a refusal and go on."""
+    try:
+        yield
+    except SubstraitAggError as error:
+        refused.append(error)
+
+
+@pytest.mark.parametrize("limit", [1 << 63, 10**30])
+def test_a_limit_beyond_all_rows_shows_them_all(whole: Path, limit: int) -> None:
+    """Also one that fits no machine word, of groups and of the entries of one."""
+    state = sa.open_state(whole)
+    for tree in ("group", "tree0"):
+        assert state.show(tree, limit=limit) == state.show(tree, limit=None)
+        assert state.show(tree, key=1, limit=limit) == state.show(tree, key=1, limit=None)
+
+
+@pytest.mark.parametrize("version", [10**20, 10**250])
+def test_a_version_without_a_name_is_unknown(whole: Path, version: int) -> None:
+    """It is a question too much, no damage."""
+    for ask in (sa.open_view(whole).to_arrow, lambda v: sa.open_state(whole).show(version=v)):
+        with pytest.raises(StateRefused) as refused:
+            ask(version)
+        assert refused.value.code == "VERSION_UNKNOWN"
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "[" + "1" * 5000 + "]", ""])
+def test_a_key_that_is_no_json_is_refused(text: str) -> None:
+    """However deep it is nested, and in few words."""
+    with pytest.raises(UsageError) as refused:
+        parse_key(text)
+    assert refused.value.code == "KEY_INVALID"
+    assert len(refused.value.message) < 1000
+
+
+@pytest.mark.parametrize("key", [1.5, "1.5", True, "1", [[1]]])
+def test_a_key_is_not_rounded(key: Any) -> None:
+    """A group of another key would be shown for the one that was asked for."""
+    given = parse_key(key) if key == "1.5" else key
+    with pytest.raises(UsageError):
+        wanted_values(given, ["k"], [pa.int64()])
+    assert wanted_values(parse_key("2.0"), ["k"], [pa.int64()])[0].to_pylist() == [2]
+
+
+@pytest.mark.parametrize("key", [5, None, True, "x"])
+def test_a_nested_key_takes_no_plain_value(key: Any) -> None:
+    """But for null, which is a value of every type."""
+    types = [pa.struct([("a", pa.int64())])]
+    if key is None:
+        assert wanted_values(key, ["s"], types)[0].to_pylist() == [None]
+        return
+    with pytest.raises(UsageError) as refused:
+        wanted_values(key, ["s"], types)
+    assert refused.value.code == "KEY_INVALID"
+
+
+def test_an_age_before_the_calendar_keeps_everything(whole: Path) -> None:
+    """A million days, the most that is a duration."""
+    done = sa.open_state(whole).vacuum(keep=1, older_than="1000000d", dry_run=True)
+    assert done.state_from == 0
+
+
+def test_a_wrong_age_is_told_by_the_name_of_its_option(whole: Path) -> None:
+    """That of the command, not that of a run."""
+    with pytest.raises(UsageError) as refused:
+        sa.open_state(whole).vacuum(older_than="soon")
+    assert refused.value.path == "--older-than"
+
+
+@pytest.mark.parametrize("left", ["the middle", "the newest", "none"])
+def test_missing_versions_are_told_by_every_look(folder: Path, left: str) -> None:
+    """A list of the versions that are left would look like all there are."""
+    names = sorted((folder / "snapshots").iterdir())
+    gone = {"the middle": names[3:4], "the newest": names[-1:], "none": names}[left]
+    for path in gone:
+        path.unlink()
+    with pytest.raises(StateRefused) as refused:
+        sa.open_state(folder).ls()
+    assert refused.value.code == "STATE_DAMAGED"
+    assert not sa.open_state(folder).verify().ok
+
+
+STRANGE = (
+    "group-0-000000000001-0123456789abcdef0123456789abcdef.arrow (copy)",
+    "group-0-000000000001-0123456789abcdef0123456789abcdef.arrow~",
+    "000000000001-0-0123456789abcdef0123456789abcdef.parquet.bak",
+    "group-0-" + chr(0x661) * 12 + "-0123456789abcdef0123456789abcdef.arrow",
+)
+OURS = "group-0-000000000001-0123456789abcdef0123456789abcdef.arrow"
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_copies_that_somebody_put_beside_our_files_stop_nothing(folder: Path, name: str) -> None:
+    """They are no files of a version, so they are neither deleted nor in the way of a sweep."""
+    assert version_of(OURS) == 1
+    assert version_of(name) is None
+    for place in ("state", "changes"):
+        (folder / place / name).write_bytes(b"mine")
+    store = Checkpoint(folder)
+    newest = store.latest()
+    assert newest is not None
+    store.sweep(newest, whole=True)
+    sa.open_state(folder).vacuum(keep=1)
+    assert sa.open_state(folder).verify().ok
+    assert (folder / "state" / name).read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("what", ["a folder", "a link that leads nowhere"])
+def test_a_vacuum_passes_over_what_is_no_file(folder: Path, what: str) -> None:
+    """In the place of a run that no version needs."""
+    path = folder / "state" / OURS
+    if what == "a folder":
+        path.mkdir()
+    else:
+        path.symlink_to(folder / "nowhere")
+    sa.open_state(folder).vacuum(keep=1)
+    assert path.is_dir() == (what == "a folder")
+    assert not path.is_symlink()
+
+
+def _pipe(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+def _link(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.symlink_to("/dev/zero")
+
+
+def _folder(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.mkdir()
+
+
+@pytest.mark.parametrize("put", [_pipe, _link, _folder])
+def test_nobody_waits_for_what_is_in_place_of_the_lock(
+    folder: Path, put: Callable[[Path], None]
+) -> None:
+    """Looking goes on without; whoever needs the lock says what is wrong with it."""
+    put(folder / LOCK)
+    with soon():
+        assert not sa.open_state(folder).ls().in_use
+        for take in (lock_for_run, lock_for_tool):
+            with pytest.raises(StateRefused) as refused:
+                take(folder)
+            assert refused.value.code == "STATE_DAMAGED"
+
+
+def test_looking_whether_a_checkpoint_is_used_is_in_nobodys_way(folder: Path) -> None:
+    """It takes the lock for a moment: a run or a tool that begins in that moment tries again."""
+    (folder / LOCK).touch()
+    for take in (lock_for_run, lock_for_tool):
+        handle = os.open(folder / LOCK, os.O_RDONLY)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        threading.Timer(locking.GLANCE_SECONDS / 4, os.close, (handle,)).start()
+        take(folder).release()
+    assert not is_in_use(folder)
+
+
+def test_a_tool_that_is_in_the_way_is_named(folder: Path) -> None:
+    """By its process, not by that of a run that has ended long since."""
+    lock_for_run(folder).release()
+    (folder / LOCK).write_text(json.dumps({"process": 1, "host": "gone", "since": "long ago"}))
+    with lock_for_tool(folder), pytest.raises(StateRefused) as refused:
+        sa.open_state(folder).vacuum()
+    assert refused.value.code == "CHECKPOINT_BUSY"
+    assert f"process {os.getpid()} " in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "name", ["²", "²²²²²²²²²²²².json", "٣.json", "000000000001", ".nfs0000000000000001"]
+)
+def test_strange_names_among_claims_and_batches_are_passed_over(folder: Path, name: str) -> None:
+    """Not all that Unicode calls a digit is a number."""
+    (folder / "owners" / name).write_text("x")
+    (folder / "spark" / "offsets" / name.removesuffix(".json")).write_text("x")
+    assert claim(LocalFiles(folder / "owners")).epoch > 0
+    sa.open_state(folder).rollback(3, dry_run=True)
+
+
+@pytest.mark.parametrize(
+    "name", ["plan.json", "kept.json", "snapshots/00000000000000000002.json", "spark/sources/0/0"]
+)
+def test_a_huge_file_is_not_read_as_a_whole(folder: Path, name: str) -> None:
+    """A sparse file costs nothing on disk, and all memory there is when it is read."""
+    path = folder / name
+    path.touch()
+    os.truncate(path, MOST_READ + 1)
+    asks = (lambda: sa.open_state(folder).rollback(3, dry_run=True), sa.open_state(folder).ls)
+    refused: list[SubstraitAggError] = []
+    with soon():
+        for ask in asks:
+            with suppress_refusal(refused):
+                ask()
+    assert refused
+    assert {error.code for error in refused} <= {"STATE_DAMAGED", "OFFSETS_LOST"}
+
+
+@pytest.mark.parametrize("name", ["metadata", "offsets/2"])
+def test_logs_of_spark_without_an_end_of_brackets_are_damage(folder: Path, name: str) -> None:
+    """The reader of JSON gives up with an error of its own."""
+    (folder / "spark" / name).write_text("v1\n" + "[" * 200_000)
+    assert not lists_files(folder / "spark" / name)
+    with pytest.raises(StateRefused) as refused:
+        sa.open_state(folder).rollback(3, dry_run=True)
+    assert refused.value.code == "OFFSETS_LOST"
+
+
+def test_a_run_that_has_grown_is_not_read_to_its_end(folder: Path) -> None:
+    """Its size tells already; a terabyte of nothing takes hours to add up."""
+    run = Checkpoint(folder).snapshot(6).operators[0].runs[0]
+    change = Checkpoint(folder).snapshot(6).changes[0]
+    os.truncate(folder / "state" / run.name, 1 << 40)
+    os.truncate(folder / "changes" / change.name, 1 << 40)
+    with soon():
+        for ask in (sa.open_view(folder).to_arrow, sa.open_view(folder).changes):
+            with pytest.raises(StateRefused) as refused:
+                ask()
+            assert refused.value.code == "STATE_DAMAGED"
+        found = {f.path for f in sa.open_state(folder).verify().errors}
+    assert {f"state/{run.name}", f"changes/{change.name}"} <= found
+
+
+def test_a_rescale_beside_a_sweep_is_not_torn(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run takes drafts for those of runs that are no more, also one that is being written in this moment."""
+    left, original = [2], Disk.replace
+
+    def swept(self: Disk, draft: Path, target: Path) -> None:
+        if left[0]:
+            left[0] -= 1
+            draft.unlink()
+        original(self, draft, target)
+
+    monkeypatch.setattr(Disk, "replace", swept)
+    sa.open_state(folder).rescale(16)
+    assert sa.open_state(folder).ls().partitions == 16
