@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from substrait_agg.errors import RunFailed
 from substrait_agg.redaction import cleaned
 
-SPARK_ERRORS = (PySparkException, Py4JError)
-"""What PySpark raises when Spark fails: exceptions that it knows, and plain Java ones that it does not."""
+GONE_ERRORS = (Py4JError, ConnectionRefusedError, ConnectionResetError)
+"""Among them what a call into a JVM raises that is gone."""
+SPARK_ERRORS = (PySparkException, *GONE_ERRORS)
+"""What PySpark raises when Spark fails: exceptions that it knows, plain Java ones that it does not, and those of a JVM that is gone."""
 
 _NO_PACKAGE = "No module named 'substrait_agg'"
 _NOTHING_COMMITTED = "nothing of the batch was committed"
@@ -51,8 +54,28 @@ _ADVICE = re.compile(
 """Spark's advice is about SQL that the user did not write."""
 
 
+def spark_gone() -> bool:
+    """Whether the JVM that this process works with does not answer any more; its exceptions do not tell."""
+    gateway = SparkContext._gateway
+    try:
+        return gateway is None or gateway.jvm.java.lang.System.nanoTime() is None
+    except (Py4JError, OSError):
+        return True
+
+
+def spark_lost() -> RunFailed:
+    """The error for a JVM that has ended in the middle of a run."""
+    return RunFailed(
+        "SPARK_LOST",
+        "Spark's process has ended: it was killed, or it crashed",
+        help=f"{_NOTHING_COMMITTED}; run again, with more --conf spark.driver.memory= where the system has killed it for want of memory",
+    )
+
+
 def batch_failed(error: Exception) -> RunFailed:
     """The error for a batch that Spark could not compute: with the code that our own expressions raised, if they did."""
+    if isinstance(error, GONE_ERRORS) and spark_gone():
+        return spark_lost()
     own = _OWN.search(str(error))
     if own is not None:
         code, message = own.group(1), cleaned(own.group(2))
