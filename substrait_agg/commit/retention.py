@@ -109,10 +109,28 @@ def expire(checkpoint: Checkpoint, newest: Snapshot, retention: Retention) -> Ke
     kept = checkpoint.kept()
     first = max(kept.state_from, newest.version - retention.versions + 1)
     if retention.age is not None:
-        oldest = datetime.now(UTC) - timedelta(microseconds=retention.age)
-        young = (v for v in range(kept.state_from, first) if _made(checkpoint, v) >= oldest)
-        first = next(young, first)
+        first = _first_young(checkpoint, kept.state_from, first, retention.age)
     return replace(kept, state_from=first)
+
+
+def _first_young(checkpoint: Checkpoint, low: int, high: int, age: int) -> int:
+    """The first version from `low` on that is younger than an age, at most `high`.
+
+    A version that seems to be made in the future was made before the clock was set back; it is older than those after it.
+    """
+    now = datetime.now(UTC)
+    future = None
+    for version in range(low, high):
+        made = _made(checkpoint, version)
+        if made > now:
+            future = version if future is None else future
+        elif made >= now - timedelta(microseconds=age):
+            return version if future is None else future
+        else:
+            future = None
+    if future is None or _made(checkpoint, high) < now - timedelta(microseconds=age):
+        return high
+    return future
 
 
 def _made(checkpoint: Checkpoint, version: int) -> datetime:

@@ -305,7 +305,7 @@ class Run:
         if self._endless and first:
             self._alarm.set(self._batches.due())
         elif self._endless:
-            self._alarm.set(self._emit.due(since) if self._batches.waits else None)
+            self._alarm.set(self._emit.due(since, since) if self._batches.waits else None)
             self._alarm.set(self._batches.event_state.due(since))
 
     def _emit_due(self) -> None:
