@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,11 +34,13 @@ class Place:
         folder: it.
         stream: what is read.
         options: further words of the command.
+        log_folder: where what the runs print is collected; the folder itself where None.
     """
 
     folder: Path
     stream: Stream
     options: tuple[str, ...] = ("--master", "local[2]", *QUICK)
+    log_folder: Path | None = None
 
     @property
     def checkpoint(self) -> Path:
@@ -47,7 +50,7 @@ class Place:
     @property
     def log(self) -> Path:
         """What the runs printed."""
-        return self.folder / "log"
+        return (self.log_folder or self.folder) / "log"
 
     def start(self, blow: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
         """Start the command in a session of its own.
@@ -55,7 +58,8 @@ class Place:
         Args:
             blow: variables that ``inside/sitecustomize.py`` reads; None: it is not there.
         """
-        self.folder.mkdir(exist_ok=True)
+        with suppress(OSError):  # a disk may be read-only
+            self.folder.mkdir(exist_ok=True)
         paths = [str(ROOT), str(ROOT / "cli"), *([str(INSIDE)] if blow else [])]
         environment = {**os.environ, **(blow or {}), "PYTHONPATH": os.pathsep.join(paths)}
         with self.log.open("ab") as log:

@@ -1,0 +1,147 @@
+"""A standalone Spark cluster on this machine: a master and two workers, each a JVM of its own, and what Spark tells of a run on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.kills.blow import members, strike
+from tests.kills.run import QUICK, ROOT
+
+PATIENCE = 90.0
+EXECUTOR = "CoarseGrainedExecutorBackend"
+SMALL = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of all JVMs."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster that is up.
+
+    Attributes:
+        url: of its master.
+        sessions: that its processes belong to.
+    """
+
+    url: str
+    sessions: tuple[int, ...]
+
+
+@contextmanager
+def standalone(folder: Path, paths: Sequence[Path] = ()) -> Iterator[Cluster]:
+    """A master and two workers; all of their processes are gone when the block ends.
+
+    Args:
+        folder: for logs and work.
+        paths: further folders that the Pythons of executors look for modules in.
+    """
+    folder.mkdir(parents=True)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    url = f"spark://127.0.0.1:{port}"
+    daemons: list[subprocess.Popen[bytes]] = []
+    try:
+        master = ["master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
+        daemons.append(_daemon(folder / "master.log", master, paths))
+        _await(folder / "master.log", "I have been elected leader")
+        for number in range(2):
+            log = folder / f"worker-{number}.log"
+            words = ["worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", "-c", "2", "-m", "1g", "-d", str(folder / f"work-{number}"), url]  # fmt: skip
+            daemons.append(_daemon(log, words, paths))
+        for number in range(2):
+            _await(folder / f"worker-{number}.log", "Successfully registered with master")
+        yield Cluster(url, tuple(daemon.pid for daemon in daemons))
+    finally:
+        for daemon in daemons:
+            strike(daemon.pid, "all")
+            daemon.wait()
+
+
+def _daemon(log: Path, words: list[str], paths: Sequence[Path]) -> subprocess.Popen[bytes]:
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(home),
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": SMALL,
+        # One executor after the other is killed here.
+        "SPARK_MASTER_OPTS": "-Dspark.deploy.maxExecutorRetries=-1",
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYTHONPATH": os.pathsep.join(map(str, (ROOT, *paths))),
+    }
+    with log.open("ab") as sink:
+        return subprocess.Popen(
+            [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{words[0]}", *words[1:]],
+            stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, env=environment, start_new_session=True,
+        )  # fmt: skip
+
+
+def _await(log: Path, text: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while text not in log.read_text():
+        assert time.monotonic() < deadline, log.read_text()[-3000:]
+        time.sleep(0.05)
+
+
+def executors(sessions: Sequence[int]) -> list[int]:
+    """Process numbers of the executors among the processes of some sessions."""
+    found = (members(session).items() for session in sessions)
+    return sorted(pid for lines in found for pid, line in lines if EXECUTOR in line)
+
+
+def options(
+    master: str, events: Path, *, speculate: bool, paths: Sequence[Path] = ()
+) -> tuple[str, ...]:
+    """Words of the command for a run on a cluster.
+
+    Args:
+        master: of the cluster.
+        events: folder in which Spark notes what happens.
+        speculate: whether it starts second copies of slow tasks.
+        paths: further folders that the Pythons of executors look for modules in.
+    """
+    events.mkdir(parents=True)
+    conf = {
+        "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": SMALL,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.deploy.maxExecutorRetries": "-1",
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join(map(str, (ROOT, *paths))),
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": events.as_uri(),
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.eventLog.compress": "false",
+    }
+    if speculate:
+        conf |= {
+            "spark.speculation": "true", "spark.speculation.interval": "50ms", "spark.speculation.multiplier": "1.2",
+            "spark.speculation.quantile": "0.4", "spark.speculation.minTaskRuntime": "300ms",
+        }  # fmt: skip
+    words = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
+    return ("--master", master, "--partitions", "2", *QUICK, *words)
+
+
+def told(events: Path) -> Counter[str]:
+    """What Spark noted: executors that were lost, tasks that failed for it, tasks that were started as a second copy."""
+    counts: Counter[str] = Counter()
+    for path in events.iterdir():
+        for line in path.read_text().splitlines():
+            event = json.loads(line)
+            kind = event["Event"].removeprefix("SparkListener")
+            counts["executors lost"] += kind == "ExecutorRemoved"
+            counts["speculative"] += kind == "TaskStart" and event["Task Info"]["Speculative"]
+            if kind == "TaskEnd" and event["Task End Reason"]["Reason"] != "Success":
+                counts[event["Task End Reason"]["Reason"]] += 1
+    return counts
