@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from errno import EACCES, EDQUOT, ENOSPC, EPERM, EROFS
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
@@ -44,6 +45,10 @@ _WRAPPER = re.compile(
     r"^(?:An error occurred while calling |Job aborted due to stage failure|\[STREAM_FAILED\]"
     r"|\[FOREACH_BATCH_USER_FUNCTION_ERROR\])"
 )
+_REFUSED = re.compile(
+    rf"^(?:OSError|PermissionError): \[Errno (?:{EPERM}|{EACCES}|{ENOSPC}|{EROFS}|{EDQUOT})\]"
+)
+"""What a Python worker says where the system does not let it write: Java says it otherwise."""
 _READ_FAILED = re.compile(
     r"\[FAILED_READ_FILE[\w.]*\] Encountered error while reading file (\S+)\.(?:\s+(.*)|$)"
 )
@@ -87,9 +92,16 @@ def batch_failed(error: Exception) -> RunFailed:
             "the Python workers of Spark do not find the package substrait_agg",
             help="install it in the Python that the executors run, under the same path as here",
         )
+    reason = reason_of(error)
+    if _REFUSED.match(reason):
+        return RunFailed(
+            "CHECKPOINT_NOT_WRITTEN",
+            f"a task could not write to the checkpoint: {reason}",
+            help=f"see to the space and the permissions of the folder, then run again; {_NOTHING_COMMITTED}",
+        )
     return RunFailed(
         "BATCH_FAILED",
-        f"Spark could not compute the batch: {reason_of(error)}",
+        f"Spark could not compute the batch: {reason}",
         help=f"{_NOTHING_COMMITTED}; correct the input or the plan and run again",
     )
 
