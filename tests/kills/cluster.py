@@ -8,7 +8,7 @@ import socket
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,7 +101,12 @@ def executors(sessions: Sequence[int]) -> list[int]:
 
 
 def options(
-    master: str, events: Path, *, speculate: bool, paths: Sequence[Path] = ()
+    master: str,
+    events: Path,
+    *,
+    speculate: bool,
+    paths: Sequence[Path] = (),
+    more: Mapping[str, str] | None = None,
 ) -> tuple[str, ...]:
     """Words of the command for a run on a cluster.
 
@@ -110,6 +115,7 @@ def options(
         events: folder in which Spark notes what happens.
         speculate: whether it starts second copies of slow tasks.
         paths: further folders that the Pythons of executors look for modules in.
+        more: further settings, instead of a path to the package.
     """
     events.mkdir(parents=True)
     conf = {
@@ -118,12 +124,12 @@ def options(
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.deploy.maxExecutorRetries": "-1",
-        "spark.executorEnv.PYTHONPATH": os.pathsep.join(map(str, (ROOT, *paths))),
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": events.as_uri(),
         "spark.eventLog.rolling.enabled": "false",
         "spark.eventLog.compress": "false",
     }
+    conf |= more or {"spark.executorEnv.PYTHONPATH": os.pathsep.join(map(str, (ROOT, *paths)))}
     if speculate:
         conf |= {
             "spark.speculation": "true", "spark.speculation.interval": "50ms", "spark.speculation.multiplier": "1.2",

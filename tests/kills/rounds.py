@@ -61,7 +61,7 @@ class Tally:
         struck: rounds by victims and moment.
         ends: how the runs ended: killed, an error code, or done.
         missed: rounds that ended before they were struck; they do not count.
-        streams: that went to their end and were right.
+        streams: how often the stream went to its end, and all was right.
     """
 
     struck: Counter[str] = field(default_factory=Counter)
@@ -157,41 +157,58 @@ def _end(place: Place, status: int) -> str:
     return last.partition("]")[0] if last else f"status {status}"
 
 
-def one_stream(folder: Path, seed: int, batches: int, blows: Iterator[Blow], tally: Tally) -> None:
-    """Rounds over one stream until it is nearly done or there are no more blows, then its end.
+@dataclass
+class Stage:
+    """A stream, and the run over it that nothing disturbs.
 
-    All that is left is compared with the model and with a run that was never disturbed.
+    Args:
+        folder: for all files.
+        seed: of the stream.
+        batches: of the stream.
     """
-    stream = make_stream(folder / "stream", seed, batches)
-    killed, whole = (Place(folder / name, stream) for name in ("killed", "whole"))
-    for blow in blows:
-        one_round(killed, blow, tally)
-        if killed.newest() >= batches - LEAVE:
-            break
-    killed.finish()
-    whole.finish()
-    check_end(killed, whole)
-    tally.streams += 1
+
+    folder: Path
+    seed: int
+    batches: int
+
+    def __post_init__(self) -> None:
+        self.stream = make_stream(self.folder / "stream", self.seed, self.batches)
+        self.whole = Place(self.folder / "whole", self.stream)
+        self.whole.finish()
+
+    def once(self, name: str, blows: Iterator[Blow], tally: Tally) -> None:
+        """Rounds until the stream is nearly done or there are no more blows, then its end.
+
+        All that is left is compared with the model and with the undisturbed run.
+        """
+        killed = Place(self.folder / name, self.stream)
+        for blow in blows:
+            one_round(killed, blow, tally)
+            if killed.newest() >= self.batches - LEAVE:
+                break
+        killed.finish()
+        check_end(killed, self.whole)
+        tally.streams += 1
 
 
 def campaign(folder: Path, seed: int, rounds: int, batches: int = BATCHES) -> Tally:
-    """Rounds over one stream after the other.
+    """Rounds over a stream, which begins anew when it is at its end.
 
     Args:
         folder: for all files.
         seed: of everything that is random.
-        rounds: in which something is killed; the last stream goes to its end.
-        batches: of a stream.
+        rounds: in which something is killed; the last one goes to the end of the stream.
+        batches: of the stream.
     """
     rng, tally = random.Random(seed), Tally()
+    stage = Stage(folder / "stage", rng.randrange(1 << 30), batches)
 
     def blows() -> Iterator[Blow]:
         while tally.rounds < rounds:
             yield drawn(rng)
 
     while tally.rounds < rounds:
-        place = folder / f"{tally.streams}"
-        one_stream(place, rng.randrange(1 << 30), batches, blows(), tally)
+        stage.once(f"killed-{tally.streams}", blows(), tally)
     return tally
 
 

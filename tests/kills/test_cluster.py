@@ -6,6 +6,8 @@ import os
 import random
 import signal
 import subprocess
+import sys
+import tarfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,7 +16,7 @@ import pytest
 
 from tests.kills.blow import strike
 from tests.kills.cluster import executors, options, standalone, told
-from tests.kills.run import PATIENCE, Place, check_end
+from tests.kills.run import PATIENCE, ROOT, Place, check_end
 from tests.kills.stream import Stream, make_stream
 
 pytestmark = pytest.mark.spark
@@ -94,19 +96,32 @@ def test_executors_of_a_standalone_cluster_are_killed(
         killed = run_killing(place, lambda _: cluster.sessions, random.Random(5))
     check_end(place, whole)
     counts = told(tmp_path / "events")
-    assert killed >= BATCHES - 2
-    assert counts["executors lost"] >= killed - 2
-    assert bool(counts["speculative"]) == speculate
+    assert killed >= BATCHES - 2, (killed, counts)
+    assert counts["executors lost"] >= killed - 2, (killed, counts)
+    assert bool(counts["speculative"]) == speculate, counts
 
 
 def test_executors_of_a_local_cluster_are_killed(
     stream: Stream, whole: Place, tmp_path: Path
 ) -> None:
-    """Executors in processes of their own, started by the driver."""
-    words = options("local-cluster[2,1,1024]", tmp_path / "events", speculate=False)
+    """Executors in processes of their own, started by the driver; their Python is one that was shipped to them."""
+    archive = _shipped_python(tmp_path / "shipped")
+    shipped = {"spark.archives": f"{archive}#shipped", "spark.pyspark.python": "./shipped/bin/python"}  # fmt: skip
+    words = options("local-cluster[2,1,1024]", tmp_path / "events", speculate=False, more=shipped)
     place = Place(tmp_path / "run", stream, words)
     killed = run_killing(place, lambda session: [session], random.Random(6))
     check_end(place, whole)
     counts = told(tmp_path / "events")
-    assert killed >= BATCHES - 2
-    assert counts["executors lost"] >= killed - 2
+    assert killed >= BATCHES - 2, (killed, counts)
+    assert counts["executors lost"] >= killed - 2, (killed, counts)
+
+
+def _shipped_python(folder: Path) -> Path:
+    """An archive with a Python that finds this package; the executors of the test find it nowhere else."""
+    program = folder / "bin" / "python"
+    program.parent.mkdir(parents=True)
+    program.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}:$PYTHONPATH" exec "{sys.executable}" "$@"\n')
+    program.chmod(0o755)
+    with tarfile.open(folder / "shipped.tar.gz", "w:gz") as archive:
+        archive.add(folder / "bin", "bin")
+    return folder / "shipped.tar.gz"

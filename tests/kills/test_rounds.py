@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.kills.blow import chosen, strike
-from tests.kills.rounds import Blow, Tally, campaign, one_stream
+from tests.kills.rounds import Blow, Stage, Tally, campaign
 from tests.kills.run import PATIENCE, QUICK, Place, check_end
 from tests.kills.stream import make_stream
 
@@ -30,7 +30,7 @@ BLOWS = (
 def test_four_kills_leave_no_trace(tmp_path: Path) -> None:
     """Of everything at once, and of each kind of process alone; view, changes and outputs are the model's and an undisturbed run's."""
     tally = Tally()
-    one_stream(tmp_path / "run", 1, 14, iter(BLOWS), tally)
+    Stage(tmp_path / "stage", 1, 14).once("killed", iter(BLOWS), tally)
     assert tally.rounds == len(BLOWS), tally
     assert tally.ends["jvm: SPARK_LOST"] == 1, tally.ends
     assert tally.ends["workers: BATCH_FAILED"] == 1, tally.ends
@@ -65,7 +65,7 @@ def test_workers_that_are_killed_are_replaced(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_many_kills_at_random_leave_no_trace(tmp_path: Path) -> None:
-    """Random victims at random moments, over as many streams as that takes."""
+    """Random victims at random moments, over a random stream, which begins anew as often as that takes."""
     rounds = int(os.environ.get("KILL_ROUNDS", "200"))
     seed = int(os.environ.get("KILL_SEED", str(random.randrange(1 << 30))))
     try:
