@@ -28,7 +28,8 @@ from substrait_agg.spark.document import plan_document
 from substrait_agg.spark.event_state import BatchTimes, EventOptions
 from substrait_agg.spark.timing import timed_flow
 from tests.checkpoint.test_retention import newest, simple
-from tests.crash.scenario import QUERY, batch_rows, without_spark
+from tests.crash.scenario import QUERY, without_spark
+from tests.crash.settings import chained
 from tests.e2e import plans
 
 SECOND = 1_000_000
@@ -76,7 +77,7 @@ class Run:
 
     def batch(self, number: int) -> None:
         """The rows of a batch come, now."""
-        frames: Any = {0: batch_rows()[number]}
+        frames: Any = {0: chained().batches[number]}
         self.batches.run(self._session, frames, QUERY, number, BatchTimes(self.now))
 
     def time_passes(self) -> None:
