@@ -49,6 +49,11 @@ _REFUSED = re.compile(
     rf"^(?:OSError|PermissionError): \[Errno (?:{EPERM}|{EACCES}|{ENOSPC}|{EROFS}|{EDQUOT})\]"
 )
 """What a Python worker says where the system does not let it write: Java says it otherwise."""
+_NOTES_REFUSED = re.compile(
+    r"/spark/\S+ \((?:Read-only file system|Permission denied)\)|No space left on device|Disk quota exceeded"
+)
+"""What Java says where Spark may not write down how far its query is."""
+_OF_A_TASK = "Job aborted due to stage failure"
 _READ_FAILED = re.compile(
     r"\[FAILED_READ_FILE[\w.]*\] Encountered error while reading file (\S+)\.(?:\s+(.*)|$)"
 )
@@ -93,10 +98,11 @@ def batch_failed(error: Exception) -> RunFailed:
             help="install it in the Python that the executors run, under the same path as here",
         )
     reason = reason_of(error)
-    if _REFUSED.match(reason):
+    notes = _WRAPPER.match(str(error)) and _NOTES_REFUSED.search(reason)
+    if _REFUSED.match(reason) or (notes and _OF_A_TASK not in str(error)):
         return RunFailed(
             "CHECKPOINT_NOT_WRITTEN",
-            f"a task could not write to the checkpoint: {reason}",
+            f"{'Spark could not write its notes' if notes else 'a task could not write'} in the checkpoint: {reason}",
             help=f"see to the space and the permissions of the folder, then run again; {_NOTHING_COMMITTED}",
         )
     return RunFailed(

@@ -81,6 +81,23 @@ def test_a_task_that_may_not_write_is_told_as_that() -> None:
         assert batch_failed(Exception(WORKER.replace("ValueError: boom", raised))).code == "BATCH_FAILED"  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("told", "code"),
+    [
+        ("terminated with exception: /c/ckpt/spark/commits/..2.tmp.crc (Read-only file system)", "CHECKPOINT_NOT_WRITTEN"),
+        ("terminated with exception: No space left on device", "CHECKPOINT_NOT_WRITTEN"),
+        ("terminated with exception: /data/in/a.csv (Permission denied)", "BATCH_FAILED"),
+        ("terminated: Job aborted due to stage failure: No space left on device", "BATCH_FAILED"),
+    ],
+)  # fmt: skip
+def test_notes_that_spark_may_not_write_are_told_as_that(told: str, code: str) -> None:
+    """Not so a source that may not be read, and local folders of executors that are full."""
+    from substrait_agg.spark.reasons import batch_failed
+
+    failed = batch_failed(Exception(f"[STREAM_FAILED] Query [id = 0, runId = 1] {told}"))
+    assert failed.code == code
+
+
 def test_a_jvm_that_is_gone_is_told_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its exceptions say that a connection was refused, or nothing at all; where it answers, they are failures of the batch."""
     from py4j.protocol import Py4JError, Py4JNetworkError

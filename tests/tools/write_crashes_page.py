@@ -31,4 +31,5 @@ def found() -> dict[tuple[str, str], frozenset[str]]:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), found()), encoding="utf-8")
+    made = found()  # takes long: the text may be edited meanwhile
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), made), encoding="utf-8")
