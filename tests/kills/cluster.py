@@ -8,41 +8,22 @@ import socket
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-from tests.kills.blow import members, strike
+from tests.kills.blow import strike
 from tests.kills.run import QUICK, ROOT
 
 PATIENCE = 90.0
-EXECUTOR = "CoarseGrainedExecutorBackend"
+TASKS = Path(__file__).parent / "tasks"
 SMALL = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of all JVMs."""
 
 
-@dataclass(frozen=True)
-class Cluster:
-    """A cluster that is up.
-
-    Attributes:
-        url: of its master.
-        sessions: that its processes belong to.
-    """
-
-    url: str
-    sessions: tuple[int, ...]
-
-
 @contextmanager
-def standalone(folder: Path, paths: Sequence[Path] = ()) -> Iterator[Cluster]:
-    """A master and two workers; all of their processes are gone when the block ends.
-
-    Args:
-        folder: for logs and work.
-        paths: further folders that the Pythons of executors look for modules in.
-    """
+def standalone(folder: Path) -> Iterator[str]:
+    """The URL of a master that has two workers; all of their processes are gone when the block ends."""
     folder.mkdir(parents=True)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -51,22 +32,22 @@ def standalone(folder: Path, paths: Sequence[Path] = ()) -> Iterator[Cluster]:
     daemons: list[subprocess.Popen[bytes]] = []
     try:
         master = ["master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
-        daemons.append(_daemon(folder / "master.log", master, paths))
+        daemons.append(_daemon(folder / "master.log", master))
         _await(folder / "master.log", "I have been elected leader")
         for number in range(2):
             log = folder / f"worker-{number}.log"
             words = ["worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", "-c", "2", "-m", "1g", "-d", str(folder / f"work-{number}"), url]  # fmt: skip
-            daemons.append(_daemon(log, words, paths))
+            daemons.append(_daemon(log, words))
         for number in range(2):
             _await(folder / f"worker-{number}.log", "Successfully registered with master")
-        yield Cluster(url, tuple(daemon.pid for daemon in daemons))
+        yield url
     finally:
         for daemon in daemons:
             strike(daemon.pid, "all")
             daemon.wait()
 
 
-def _daemon(log: Path, words: list[str], paths: Sequence[Path]) -> subprocess.Popen[bytes]:
+def _daemon(log: Path, words: list[str]) -> subprocess.Popen[bytes]:
     import pyspark
 
     home = Path(pyspark.__file__).parent
@@ -78,7 +59,6 @@ def _daemon(log: Path, words: list[str], paths: Sequence[Path]) -> subprocess.Po
         # One executor after the other is killed here.
         "SPARK_MASTER_OPTS": "-Dspark.deploy.maxExecutorRetries=-1",
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYTHONPATH": os.pathsep.join(map(str, (ROOT, *paths))),
     }
     with log.open("ab") as sink:
         return subprocess.Popen(
@@ -94,43 +74,34 @@ def _await(log: Path, text: str) -> None:
         time.sleep(0.05)
 
 
-def executors(sessions: Sequence[int]) -> list[int]:
-    """Process numbers of the executors among the processes of some sessions."""
-    found = (members(session).items() for session in sessions)
-    return sorted(pid for lines in found for pid, line in lines if EXECUTOR in line)
-
-
 def options(
-    master: str,
-    events: Path,
-    *,
-    speculate: bool,
-    paths: Sequence[Path] = (),
-    more: Mapping[str, str] | None = None,
+    master: str, folder: Path, *, slow: bool = False, more: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
-    """Words of the command for a run on a cluster.
+    """Words of the command for a run on a cluster in which an executor is killed in every version.
 
     Args:
         master: of the cluster.
-        events: folder in which Spark notes what happens.
-        speculate: whether it starts second copies of slow tasks.
-        paths: further folders that the Pythons of executors look for modules in.
+        folder: in which Spark notes what happens (``events``), and the kills are noted (``kills``).
+        slow: whether some tasks are slow, and Spark starts second copies of them.
         more: further settings, instead of a path to the package.
     """
-    events.mkdir(parents=True)
+    for name in ("events", "kills"):
+        (folder / name).mkdir(parents=True)
     conf = {
         "spark.executor.memory": "512m",
         "spark.executor.extraJavaOptions": SMALL,
+        "spark.executorEnv.TASK_KILLS": str(folder / "kills"),
+        "spark.executorEnv.TASK_SLEEPS": "2.5" if slow else "0",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.deploy.maxExecutorRetries": "-1",
         "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": events.as_uri(),
+        "spark.eventLog.dir": (folder / "events").as_uri(),
         "spark.eventLog.rolling.enabled": "false",
         "spark.eventLog.compress": "false",
     }
-    conf |= more or {"spark.executorEnv.PYTHONPATH": os.pathsep.join(map(str, (ROOT, *paths)))}
-    if speculate:
+    conf |= more or {"spark.executorEnv.PYTHONPATH": f"{TASKS}{os.pathsep}{ROOT}"}
+    if slow:
         conf |= {
             "spark.speculation": "true", "spark.speculation.interval": "50ms", "spark.speculation.multiplier": "1.2",
             "spark.speculation.quantile": "0.4", "spark.speculation.minTaskRuntime": "300ms",

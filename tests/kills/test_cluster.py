@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import random
-import signal
-import subprocess
 import sys
 import tarfile
-import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.kills.blow import strike
-from tests.kills.cluster import executors, options, standalone, told
-from tests.kills.run import PATIENCE, ROOT, Place, check_end
+from tests.kills.cluster import TASKS, options, standalone, told
+from tests.kills.run import ROOT, Place, check_end
 from tests.kills.stream import Stream, make_stream
 
 pytestmark = pytest.mark.spark
@@ -37,68 +30,26 @@ def whole(stream: Stream, tmp_path_factory: pytest.TempPathFactory) -> Place:
     return place
 
 
-def run_killing(place: Place, sessions: Callable[[int], Sequence[int]], rng: random.Random) -> int:
-    """Run to the end; in every batch, at a random moment, an executor is killed.
-
-    Args:
-        place: what is run.
-        sessions: given the session of the command, those that executors belong to.
-        rng: chooses moments and executors.
-
-    Returns:
-        The number of batches in which one was.
-    """
-    process = place.start()
-    killed: dict[int, int] = {}
-    deadline = time.monotonic() + PATIENCE
-    try:
-        while process.poll() is None:
-            assert time.monotonic() < deadline, (
-                f"version {place.newest()}: {place.log.read_text()[-3000:]}"
-            )
-            version = place.newest()
-            if 0 <= version < place.stream.last and version not in killed:
-                killed |= _kill_in(place, process, version, sessions(process.pid), rng)
-            time.sleep(0.005)
-        assert process.returncode == 0, place.log.read_text()[-3000:]
-    finally:
-        strike(process.pid, "all")
-        process.wait()
-    return len(killed)
+def check_killed(folder: Path, *, slow: bool) -> None:
+    """An executor was killed in the middle of a task in every batch, and Spark has computed the task again."""
+    killed = {int(path.name) for path in (folder / "kills").iterdir()}
+    counts = told(folder / "events")
+    assert killed >= set(range(1, BATCHES + 1)), (killed, counts)
+    assert counts["executors lost"] >= BATCHES, counts
+    assert counts["ExecutorLostFailure"] >= BATCHES, counts
+    assert bool(counts["speculative"]) == slow, counts
 
 
-def _kill_in(
-    place: Place,
-    process: subprocess.Popen[bytes],
-    version: int,
-    sessions: Sequence[int],
-    rng: random.Random,
-) -> dict[int, int]:
-    """Kill an executor while the version after this one is being made."""
-    time.sleep(rng.uniform(0, 0.4))
-    running = executors(sessions)
-    if not running or place.newest() != version or process.poll() is not None:
-        return {}
-    pid = rng.choice(running)
-    os.kill(pid, signal.SIGKILL)
-    return {version: pid} if place.newest() == version else {}
-
-
-@pytest.mark.parametrize("speculate", [False, True])
+@pytest.mark.parametrize("slow", [False, True])
 def test_executors_of_a_standalone_cluster_are_killed(
-    stream: Stream, whole: Place, tmp_path: Path, speculate: bool
+    stream: Stream, whole: Place, tmp_path: Path, slow: bool
 ) -> None:
     """A master and two workers; with slow tasks of which Spark starts second copies in one of the cases."""
-    slow = [Path(__file__).parent / "slow"] if speculate else []
-    with standalone(tmp_path / "cluster", slow) as cluster:
-        words = options(cluster.url, tmp_path / "events", speculate=speculate, paths=slow)
-        place = Place(tmp_path / "run", stream, words)
-        killed = run_killing(place, lambda _: cluster.sessions, random.Random(5))
+    with standalone(tmp_path / "cluster") as url:
+        place = Place(tmp_path / "run", stream, options(url, tmp_path / "told", slow=slow))
+        place.finish()
     check_end(place, whole)
-    counts = told(tmp_path / "events")
-    assert killed >= BATCHES - 2, (killed, counts)
-    assert counts["executors lost"] >= killed - 2, (killed, counts)
-    assert bool(counts["speculative"]) == speculate, counts
+    check_killed(tmp_path / "told", slow=slow)
 
 
 def test_executors_of_a_local_cluster_are_killed(
@@ -107,20 +58,19 @@ def test_executors_of_a_local_cluster_are_killed(
     """Executors in processes of their own, started by the driver; their Python is one that was shipped to them."""
     archive = _shipped_python(tmp_path / "shipped")
     shipped = {"spark.archives": f"{archive}#shipped", "spark.pyspark.python": "./shipped/bin/python"}  # fmt: skip
-    words = options("local-cluster[2,1,1024]", tmp_path / "events", speculate=False, more=shipped)
+    words = options("local-cluster[2,1,1024]", tmp_path / "told", more=shipped)
     place = Place(tmp_path / "run", stream, words)
-    killed = run_killing(place, lambda session: [session], random.Random(6))
+    place.finish()
     check_end(place, whole)
-    counts = told(tmp_path / "events")
-    assert killed >= BATCHES - 2, (killed, counts)
-    assert counts["executors lost"] >= killed - 2, (killed, counts)
+    check_killed(tmp_path / "told", slow=False)
 
 
 def _shipped_python(folder: Path) -> Path:
     """An archive with a Python that finds this package; the executors of the test find it nowhere else."""
     program = folder / "bin" / "python"
     program.parent.mkdir(parents=True)
-    program.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}:$PYTHONPATH" exec "{sys.executable}" "$@"\n')
+    path = f"{TASKS}:{ROOT}:$PYTHONPATH"
+    program.write_text(f'#!/bin/sh\nPYTHONPATH="{path}" exec "{sys.executable}" "$@"\n')
     program.chmod(0o755)
     with tarfile.open(folder / "shipped.tar.gz", "w:gz") as archive:
         archive.add(folder / "bin", "bin")
