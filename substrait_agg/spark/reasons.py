@@ -45,8 +45,9 @@ _WRAPPER = re.compile(
     r"^(?:An error occurred while calling |Job aborted due to stage failure|\[STREAM_FAILED\]"
     r"|\[FOREACH_BATCH_USER_FUNCTION_ERROR\])"
 )
+_REFUSALS = (EPERM, EACCES, ENOSPC, EROFS, EDQUOT)
 _REFUSED = re.compile(
-    rf"^(?:OSError|PermissionError): \[Errno (?:{EPERM}|{EACCES}|{ENOSPC}|{EROFS}|{EDQUOT})\]"
+    rf"^(?:OSError|PermissionError): \[Errno (?:{'|'.join(map(str, _REFUSALS))})\]"
 )
 """What a Python worker says where the system does not let it write: Java says it otherwise."""
 _NOTES_REFUSED = re.compile(
@@ -99,7 +100,8 @@ def batch_failed(error: Exception) -> RunFailed:
         )
     reason = reason_of(error)
     notes = _WRAPPER.match(str(error)) and _NOTES_REFUSED.search(reason)
-    if _REFUSED.match(reason) or (notes and _OF_A_TASK not in str(error)):
+    refused = _REFUSED.match(reason) or getattr(error, "errno", None) in _REFUSALS
+    if refused or (notes and _OF_A_TASK not in str(error)):
         return RunFailed(
             "CHECKPOINT_NOT_WRITTEN",
             f"{'Spark could not write its notes' if notes else 'a task could not write'} in the checkpoint: {reason}",

@@ -77,6 +77,10 @@ def test_a_task_that_may_not_write_is_told_as_that() -> None:
         failed = batch_failed(Exception(WORKER.replace("ValueError: boom", raised)))
         assert failed.code == "CHECKPOINT_NOT_WRITTEN"
         assert raised in failed.message
+    assert (
+        batch_failed(OSError(28, "No space", "f")).code == "CHECKPOINT_NOT_WRITTEN"
+    )  # on the driver
+    assert batch_failed(OSError(5, "Input/output error", "f")).code == "BATCH_FAILED"
     for raised in ("OSError: [Errno 5] Input/output error", "FileNotFoundError: [Errno 2] none"):
         assert batch_failed(Exception(WORKER.replace("ValueError: boom", raised))).code == "BATCH_FAILED"  # fmt: skip
 
