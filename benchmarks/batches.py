@@ -1,7 +1,8 @@
 """Many small batches without Spark: files, bytes written per row, time, memory and open files as versions go by.
 
 The operator's own tasks and commits run as in a stream: additive measures and an ordered tree, insertions and deletions, several
-partitions, and as much there as there was before. ``python -m benchmarks.batches --batches 2000`` prints a line per tenth of the batches.
+partitions, and as much there as there was before. ``python -m benchmarks.batches --batches 2000`` prints a line per tenth of the batches;
+``--json FILE`` keeps them, and ``python -m benchmarks.plot FILE --to PICTURE`` draws them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+import substrait_agg as sa
 from substrait_agg.bind.bound import BoundMeasure, Column
 from substrait_agg.commit.files import LocalFiles
 from substrait_agg.commit.ranges import clip, partition_range
@@ -46,8 +48,8 @@ MEASURES = (
 
 
 @dataclass(frozen=True)
-class Tenth:
-    """A tenth of the batches.
+class Stretch:
+    """Some batches in a row.
 
     Attributes:
         batches: done by then.
@@ -56,7 +58,8 @@ class Tenth:
         slowest: of a batch, in seconds.
         state_files: in the folder at its end.
         state_bytes: of them.
-        change_files: of all versions so far.
+        change_files: of all versions that still have theirs.
+        folder_bytes: of all files of the checkpoint: state, changes and snapshots.
         snapshot_bytes: of the newest version.
         amplification: bytes of state written in it, merges included, for a byte of new runs.
         open_files: of the process at its end.
@@ -70,6 +73,7 @@ class Tenth:
     state_files: int
     state_bytes: int
     change_files: int
+    folder_bytes: int
     snapshot_bytes: int
     amplification: float
     open_files: int
@@ -175,20 +179,32 @@ def _mixed(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
     return mixed ^ (mixed >> np.uint64(31))
 
 
-def measured(stream: Stream, batches: int) -> Iterator[Tenth]:
-    """Run batches, and tell of each tenth."""
-    for _ in range(10):
+def measured(
+    stream: Stream, batches: int, stretches: int = 10, vacuum_every: int = 0
+) -> Iterator[Stretch]:
+    """Run batches, and tell of them in stretches of the same length.
+
+    Args:
+        stream: what takes them.
+        batches: how many.
+        stretches: in how many they are told of.
+        vacuum_every: after so many batches the changes of all versions but the newest ten are deleted, as by
+            ``state vacuum --changes``; 0: never.
+    """
+    for _ in range(stretches):
         times: list[float] = []
         cpu: list[float] = []
         results: list[list[TaskResult]] = []
-        for _ in range(batches // 10):
+        for _ in range(batches // stretches):
+            if vacuum_every and stream.version > 0 and stream.version % vacuum_every == 0:
+                sa.open_state(stream.checkpoint.folder).vacuum(keep=10, changes=True)
             began = time.process_time()
             times.append(stream.step())
             cpu.append(time.process_time() - began)
             results.append(stream.results)
         state = stream.checkpoint.state
         names = state.names()
-        yield Tenth(
+        yield Stretch(
             batches=stream.version + 1,
             seconds=round(float(np.median(times)), 4),
             cpu=round(float(np.median(cpu)), 4),
@@ -196,6 +212,7 @@ def measured(stream: Stream, batches: int) -> Iterator[Tenth]:
             state_files=len(names),
             state_bytes=sum(map(state.size, names)),
             change_files=len(stream.checkpoint.changes.names()),
+            folder_bytes=_folder_bytes(stream.checkpoint.folder),
             snapshot_bytes=_newest_bytes(stream.checkpoint.snapshots),
             amplification=_amplification(results, stream.version),
             open_files=len(list(Path("/proc/self/fd").iterdir())),
@@ -222,6 +239,10 @@ def _newest_bytes(snapshots: LocalFiles) -> int:
     return snapshots.size(snapshots.names()[-1])
 
 
+def _folder_bytes(folder: Path) -> int:
+    return sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())
+
+
 def _resident() -> int:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
@@ -234,18 +255,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rows", type=int, default=1000)
     parser.add_argument("--keys", type=int, default=100_000)
     parser.add_argument("--partitions", type=int, default=2)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--stretches", type=int, default=10, help="lines that are printed")
+    parser.add_argument("--vacuum-every", type=int, default=0, help="batches; 0: never")
+    parser.add_argument("--json", type=Path, help="file that keeps the lines")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         stream = Stream(
             Path(folder) / "ckpt", given.rows, given.keys, given.partitions, Retention()
         )
-        tenths = []
-        for tenth in measured(stream, given.batches):
-            print(json.dumps(asdict(tenth)), flush=True)
-            tenths.append(asdict(tenth))
+        told = []
+        for stretch in measured(stream, given.batches, given.stretches, given.vacuum_every):
+            told.append(asdict(stretch))
+            print(json.dumps(told[-1]), flush=True)
     if given.json:
-        given.json.write_text(json.dumps(tenths, indent=1))
+        lines = ",\n".join(json.dumps(stretch) for stretch in told)
+        given.json.write_text(f"[\n{lines}\n]\n")
     return 0
 
 

@@ -180,6 +180,7 @@ _ALL: tuple[ErrorCode, ...] = (
         ("RUN_NOT_STARTED", "Spark could not start the run", "check the sources, their options and --conf"),
         ("RUN_STOPPED", "the run was stopped in the middle of a batch", "run again; nothing of the batch was committed"),
         ("BATCH_FAILED", "Spark could not compute a batch", "correct the input or the plan and run again; nothing of the batch was committed"),
+        ("SPARK_LOST", "Spark's process has ended in the middle of a run: it was killed, or it crashed", "run again: it goes on behind the last committed version; where the system has killed it for want of memory, give it more (--conf spark.driver.memory=4g)"),
         ("PACKAGE_NOT_ON_WORKERS", "the Python workers of Spark do not find this package", "install it in the Python of the executors"),
         ("FUNCTION_NOT_SUPPORTED", "a function of the plan cannot be computed on Spark", "see what substrait-agg functions lists"),
         ("ARGUMENT_NOT_CONSTANT", "an argument must be a constant where the plan is computed on Spark", "write it as a literal in the plan"),

@@ -12,7 +12,7 @@ from substrait_agg.errors import SubstraitAggError
 from substrait_agg.redaction import cleaned
 
 EXPLAINED_BY_SPARK = frozenset(
-    "BATCH_FAILED RUN_NOT_STARTED SPARK_NOT_STARTED SOURCE_UNREADABLE".split()
+    "BATCH_FAILED RUN_NOT_STARTED SPARK_LOST SPARK_NOT_STARTED SOURCE_UNREADABLE".split()
 )
 """Errors whose reason Spark's log tells in more detail."""
 

@@ -117,15 +117,31 @@ def expire(checkpoint: Checkpoint, newest: Snapshot, retention: Retention) -> Ke
     kept = checkpoint.kept()
     first = max(kept.state_from, newest.version - retention.versions + 1)
     if retention.age is not None:
-        oldest = _ago(retention.age)
-        young = (v for v in range(kept.state_from, first) if _made(checkpoint, v) >= oldest)
-        first = next(young, first)
+        first = _first_young(checkpoint, kept.state_from, first, retention.age)
     return replace(kept, state_from=first)
 
 
-def _ago(age: int) -> datetime:
+def _first_young(checkpoint: Checkpoint, low: int, high: int, age: int) -> int:
+    """The first version from `low` on that is younger than an age, at most `high`.
+
+    A version that seems to be made in the future was made before the clock was set back; it is older than those after it.
+    """
+    now = datetime.now(UTC)
+    oldest, future = _before(now, age), None
+    for version in range(low, high):
+        made = _made(checkpoint, version)
+        if made > now:
+            future = version if future is None else future
+        elif made >= oldest:
+            return version if future is None else future
+        else:
+            future = None
+    return high if future is None or _made(checkpoint, high) < oldest else future
+
+
+def _before(now: datetime, age: int) -> datetime:
     try:
-        return datetime.now(UTC) - timedelta(microseconds=age)
+        return now - timedelta(microseconds=age)
     except OverflowError:  # longer than there is a calendar
         return datetime.min.replace(tzinfo=UTC)
 

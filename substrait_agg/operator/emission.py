@@ -29,7 +29,8 @@ class Emission:
     Attributes:
         all: every one.
         rows: those with at least so many rows since they were last emitted; 0 is no rule.
-        before: those whose last row came at this instant or earlier; None is no rule.
+        before: those whose last row came at this instant or earlier, or as long after `now`: then the clock was set back, and how
+            long they have waited is not known; None is no rule.
         now: the instant of the batch.
         limits: what makes a group complete.
         complete: those that are complete.
@@ -72,7 +73,7 @@ class Emission:
         if self.rows:
             fired |= rows >= self.rows
         if self.before is not None:
-            fired |= since <= self.before
+            fired |= (since <= self.before) | (since >= 2 * self.now - self.before)
         if self.complete:
             fired |= complete(keys, self.limits, len(rows))
         return fired

@@ -48,11 +48,16 @@ class EmitPolicy:
         """Whether a group that is complete waits no longer."""
         return self.batch or self.watermark
 
-    def due(self, since: int) -> int | None:
-        """The instant at which a group is emitted whose last row came at `since`; None: not without another row."""
+    def due(self, since: int, now: int) -> int | None:
+        """The instant at which a group is emitted whose last row came at `since`; None: not without another row.
+
+        Where that is so long after `now` that the clock must have been set back, it is at once.
+        """
         if self.batch:
             return since
-        return None if self.delay is None else since + self.delay
+        if self.delay is None:
+            return None
+        return now if since >= now + self.delay else since + self.delay
 
 
 EVERY_BATCH = EmitPolicy(batch=True)

@@ -101,7 +101,7 @@ def moved(rule: WatermarkRule, before: SourceTime | None, heard: Heard, now: int
     Raises:
         RunFailed: WATERMARK_PARTITIONS.
     """
-    at = before or SourceTime(heard=now)
+    at = _not_after(before or SourceTime(heard=now), now)
     if not heard.rows or heard.greatest is None:
         return at
     at = replace(at, heard=now, rows=at.rows + heard.rows)
@@ -112,6 +112,14 @@ def moved(rule: WatermarkRule, before: SourceTime | None, heard: Heard, now: int
     if rule.by:
         return replace(at, partitions=_partitions(at.partitions, heard.partitions or {}, now))
     return replace(at, watermark=_later(at.watermark, heard.greatest - rule.offset))
+
+
+def _not_after(at: SourceTime, now: int) -> SourceTime:
+    """Where the clock was set back, a source has been heard now: else it would fall idle only when the clock is there again."""
+    if at.heard <= now and all(p.heard <= now for p in at.partitions):
+        return at
+    partitions = tuple(replace(p, heard=min(p.heard, now)) for p in at.partitions)
+    return replace(at, heard=min(at.heard, now), partitions=partitions)
 
 
 def _percentile(latest: Sequence[int], percent: int) -> int:
@@ -172,9 +180,12 @@ def _held(rule: WatermarkRule, heard: int, now: int) -> bool:
 
 
 def idle_at(rules: Sequence[WatermarkRule], sources: Sequence[SourceTime], now: int) -> int | None:
-    """The next instant at which a source falls idle that is not; None where none will."""
+    """The next instant at which a source falls idle that is not; None where none will.
+
+    Where the clock was set back it is `now`, at which that is noted (`moved`).
+    """
     due = [
-        heard + rule.idle
+        now if heard > now else heard + rule.idle
         for rule, source in zip(rules, sources, strict=True)
         if rule.idle is not None
         for heard in ([p.heard for p in source.partitions] or [source.heard])

@@ -153,7 +153,7 @@ class Batches:
         """
         # What is there before the stream begins is all there is of it.
         now = self.clock()
-        instant = now if times is None else times.instant
+        instant = self.event_state.instant(now if times is None else times.instant)
         emission = ALL if self._last is None else self._policy.at(now)
         self._tally = Tally()
         results = self._computed(spark, frames, self._rules(replace(emission, instant=instant)))
@@ -179,7 +179,9 @@ class Batches:
         if last is None:
             return
         after = before.after((), now)
-        if (after.watermark, after.idle) == (before.watermark, before.idle):
+        # A clock that was set back is noted, so that time goes on from there.
+        noted = bool(before.sources) and after.sources != before.sources
+        if (after.watermark, after.idle) == (before.watermark, before.idle) and not noted:
             return
         self._tally = Tally()
         none = [
@@ -189,7 +191,7 @@ class Batches:
         results = self._settled(spark, none, before, after, now)
         changed = tuple(result.state for result in results) != last.operators
         # A bound that passes nothing is worked out anew at any time: an idle run makes no versions.
-        if changed or after.watermark != before.watermark:
+        if changed or noted or after.watermark != before.watermark:
             self._commit(results, last.query, last.batch, Moved(after))
 
     def _settled(
@@ -267,7 +269,7 @@ class Batches:
 
     def _emission_due(self) -> int | None:
         last = self._last
-        if last is None or self._policy.due(0) is None:
+        if last is None or self._policy.due(0, 0) is None:
             return None
         storage = self._checkpoint.state
         held = (
@@ -275,7 +277,7 @@ class Batches:
             for state, spec in zip(last.operators, self._specs, strict=True)
         )
         since = min((instant for instant in held if instant is not None), default=None)
-        return None if since is None else self._policy.due(since)
+        return None if since is None else self._policy.due(since, self.clock())
 
     def _computed(
         self,

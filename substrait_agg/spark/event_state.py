@@ -82,6 +82,15 @@ class EventState:
         made = replace(self, watermark=watermark, sources=sources)
         return replace(made, idle=made._idle(now))
 
+    def instant(self, now: int) -> int:
+        """The event time of a batch's rows where groups are forgotten by the clock.
+
+        Where the clock was set back, new rows still come after what is forgotten: else they would be forgotten at once.
+        """
+        if self.options.sources or self.idle is None:
+            return now
+        return max(now, self.idle + 1)
+
     def _idle(self, now: int) -> int | None:
         instant = self.watermark if self.options.sources else now
         if self.options.ttl is None or instant is None:

@@ -172,10 +172,18 @@ def _without_rows(spark: SparkSession, tasks: tuple[TaskPlan, ...]) -> list[Task
     waiting = sum(run.rows for task in tasks for run in task.pending)
     looked_at = sum(map(_looked_at, tasks))
     if waiting + looked_at // LOOKED_AT_ONCE <= DRIVER_ROWS:
-        return [run_task(task, ()) for task in tasks]
+        return [_here(task) for task in tasks]
     # One partition per task, in order.
     numbers = spark.range(0, len(tasks), 1, len(tasks))
     return _results(numbers.mapInArrow(_worker(tasks, rows=False), "result string"))
+
+
+def _here(task: TaskPlan) -> TaskResult:
+    """Run a task on the driver; what the system refuses there is told as if it had been elsewhere."""
+    try:
+        return run_task(task, ())
+    except OSError as error:
+        raise batch_failed(error) from error
 
 
 def _raw_next(spec: OperatorSpec, results: Sequence[TaskResult], care: Care) -> bool:

@@ -36,8 +36,7 @@ def start_spark(conf: Mapping[str, str], log: IO[bytes] | None = None) -> SparkS
     try:
         context = SparkContext(conf=settings, gateway=_gateway(settings, log))
         if log is not None:
-            # It logs the traceback of every exception that a batch raises, and the run raises it again.
-            logging.getLogger("py4j").setLevel(logging.CRITICAL)
+            _quiet(context)
         session = SparkSession(context)
         # Settings of SQL are read, and refused, when they are first asked for.
         session.conf.get("spark.app.name")
@@ -48,6 +47,16 @@ def start_spark(conf: Mapping[str, str], log: IO[bytes] | None = None) -> SparkS
             help="check --master and --conf; --debug shows what Spark printed",
         ) from error
     return session
+
+
+def _quiet(context: Any) -> None:
+    """Leave telling of failures to the errors that a run raises."""
+    # It logs the traceback of every exception that a batch raises.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    # Where the JVM is killed, py4j and the server of accumulators print tracebacks of their own.
+    logging.getLogger().addFilter(lambda record: record.msg != "Exception while sending command.")
+    if context._accumulatorServer is not None:
+        context._accumulatorServer.handle_error = lambda *_: None
 
 
 def _printed(log: IO[bytes] | None) -> str:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from errno import EACCES, EDQUOT, ENOSPC, EPERM, EROFS
 
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from substrait_agg.errors import RunFailed
 from substrait_agg.redaction import cleaned
 
-SPARK_ERRORS = (PySparkException, Py4JError)
-"""What PySpark raises when Spark fails: exceptions that it knows, and plain Java ones that it does not."""
+GONE_ERRORS = (Py4JError, ConnectionRefusedError, ConnectionResetError)
+"""Among them what a call into a JVM raises that is gone."""
+SPARK_ERRORS = (PySparkException, *GONE_ERRORS)
+"""What PySpark raises when Spark fails: exceptions that it knows, plain Java ones that it does not, and those of a JVM that is gone."""
 
 _NO_PACKAGE = "No module named 'substrait_agg'"
 _NOTHING_COMMITTED = "nothing of the batch was committed"
@@ -41,6 +45,16 @@ _WRAPPER = re.compile(
     r"^(?:An error occurred while calling |Job aborted due to stage failure|\[STREAM_FAILED\]"
     r"|\[FOREACH_BATCH_USER_FUNCTION_ERROR\])"
 )
+_REFUSALS = (EPERM, EACCES, ENOSPC, EROFS, EDQUOT)
+_REFUSED = re.compile(
+    rf"^(?:OSError|PermissionError): \[Errno (?:{'|'.join(map(str, _REFUSALS))})\]"
+)
+"""What a Python worker says where the system does not let it write: Java says it otherwise."""
+_NOTES_REFUSED = re.compile(
+    r"/spark/\S+ \((?:Read-only file system|Permission denied)\)|No space left on device|Disk quota exceeded"
+)
+"""What Java says where Spark may not write down how far its query is."""
+_OF_A_TASK = "Job aborted due to stage failure"
 _READ_FAILED = re.compile(
     r"\[FAILED_READ_FILE[\w.]*\] Encountered error while reading file (\S+)\.(?:\s+(.*)|$)"
 )
@@ -51,8 +65,28 @@ _ADVICE = re.compile(
 """Spark's advice is about SQL that the user did not write."""
 
 
+def spark_gone() -> bool:
+    """Whether the JVM that this process works with does not answer any more; its exceptions do not tell."""
+    gateway = SparkContext._gateway
+    try:
+        return gateway is None or gateway.jvm.java.lang.System.nanoTime() is None
+    except (Py4JError, OSError):
+        return True
+
+
+def spark_lost() -> RunFailed:
+    """The error for a JVM that has ended in the middle of a run."""
+    return RunFailed(
+        "SPARK_LOST",
+        "Spark's process has ended: it was killed, or it crashed",
+        help=f"{_NOTHING_COMMITTED}; run again, with more --conf spark.driver.memory= where the system has killed it for want of memory",
+    )
+
+
 def batch_failed(error: Exception) -> RunFailed:
     """The error for a batch that Spark could not compute: with the code that our own expressions raised, if they did."""
+    if isinstance(error, GONE_ERRORS) and spark_gone():
+        return spark_lost()
     own = _OWN.search(str(error))
     if own is not None:
         code, message = own.group(1), cleaned(own.group(2))
@@ -64,9 +98,18 @@ def batch_failed(error: Exception) -> RunFailed:
             "the Python workers of Spark do not find the package substrait_agg",
             help="install it in the Python that the executors run, under the same path as here",
         )
+    reason = reason_of(error)
+    notes = _WRAPPER.match(str(error)) and _NOTES_REFUSED.search(reason)
+    refused = _REFUSED.match(reason) or getattr(error, "errno", None) in _REFUSALS
+    if refused or (notes and _OF_A_TASK not in str(error)):
+        return RunFailed(
+            "CHECKPOINT_NOT_WRITTEN",
+            f"{'Spark could not write its notes' if notes else 'a task could not write'} in the checkpoint: {reason}",
+            help=f"see to the space and the permissions of the folder, then run again; {_NOTHING_COMMITTED}",
+        )
     return RunFailed(
         "BATCH_FAILED",
-        f"Spark could not compute the batch: {reason_of(error)}",
+        f"Spark could not compute the batch: {reason}",
         help=f"{_NOTHING_COMMITTED}; correct the input or the plan and run again",
     )
 

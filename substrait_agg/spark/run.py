@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -41,7 +41,14 @@ from substrait_agg.spark.inputs import Source, table_origins
 from substrait_agg.spark.logs import check_logs, name_query, noted_logs
 from substrait_agg.spark.places import check_places, input_places
 from substrait_agg.spark.planned import check_planned_files, forget_unplanned, planned_at
-from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed, reason_of
+from substrait_agg.spark.reasons import (
+    GONE_ERRORS,
+    SPARK_ERRORS,
+    batch_failed,
+    reason_of,
+    spark_gone,
+    spark_lost,
+)
 from substrait_agg.spark.session import SESSION_CONF, get_session, prepare
 from substrait_agg.spark.settings import PARTITIONS, Settings
 from substrait_agg.spark.sinks import check_writers, frame_of, open_writer
@@ -147,6 +154,8 @@ def run(
 
 
 def _not_started(error: Exception) -> RunFailed:
+    if spark_gone():
+        return spark_lost()
     return RunFailed(
         "RUN_NOT_STARTED",
         f"Spark could not start the run: {reason_of(error)}",
@@ -296,7 +305,7 @@ class Run:
         if self._endless and first:
             self._alarm.set(self._batches.due())
         elif self._endless:
-            self._alarm.set(self._emit.due(since) if self._batches.waits else None)
+            self._alarm.set(self._emit.due(since, since) if self._batches.waits else None)
             self._alarm.set(self._batches.event_state.due(since))
 
     def _emit_due(self) -> None:
@@ -312,8 +321,8 @@ class Run:
             except Exception as error:  # noqa: BLE001 - it is raised by `wait`
                 self._error = error
         # Stopping waits for the batch in flight, and that for the lock.
-        if self._error is not None and self._query is not None:
-            self._query.stop()
+        if self._error is not None:
+            self._halt()
 
     def _emit_rest(self) -> None:
         """The input has come to its end, and so has all waiting."""
@@ -377,8 +386,8 @@ class Run:
         """Nobody reads an output any more: that is the end of the run."""
         self._error = self._error or _as_exception(error)
         # Nothing runs yet, or nothing any more.
-        if self._query is not None and not self._finished:
-            self._query.stop()
+        if not self._finished:
+            self._halt()
 
     def _is_busy(self) -> bool:
         """Whether a batch is under way."""
@@ -416,11 +425,16 @@ class Run:
         """
         self._stopped = True
         self._alarm.stop()
-        if self._query is not None:
-            self._query.stop()
+        self._halt()
         self._finish(STOP_SECONDS)
         for error in self._couriers.undelivered():
             notice(error.code, error.message, help=error.help)
+
+    def _halt(self) -> None:
+        if self._query is not None:
+            # A Spark that is gone has stopped.
+            with suppress(*GONE_ERRORS):
+                self._query.stop()
 
     def _finish(self, patience: float | None) -> None:
         self._alarm.stop()

@@ -47,6 +47,9 @@ _NEW_CONTEXT_CONF: dict[str, str] = {
 }
 """Further settings of a Spark that is started here."""
 
+WORKER_PYTHON = "spark.pyspark.python"
+"""The Python of the executors where it is not at the path of this one; Spark itself reads it in its own launcher only."""
+
 MIN_JAVA = 17
 JAVA_INSTALL = "apt-get install -y openjdk-17-jre-headless  (or set JAVA_HOME to a JDK 17 or newer)"
 
@@ -129,8 +132,8 @@ def get_session(
     if running is not None:
         return isolated(running, conf)
     require_java()
-    # Workers must run this very interpreter: the code they are sent was made for it.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    # Workers run this very interpreter, or one that was shipped to them: the code that they are sent was made for it.
+    os.environ["PYSPARK_PYTHON"] = (conf or {}).get(WORKER_PYTHON, sys.executable)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     own = {"spark.master": master or "local[*]", "spark.app.name": "substrait-agg"}
     session = start_spark({**own, **_NEW_CONTEXT_CONF, **SESSION_CONF, **(conf or {})}, log)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 
-from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from substrait_agg.errors import SubstraitAggError
+from substrait_agg.spark.reasons import SPARK_ERRORS
 from substrait_agg.spark.session import SESSION_CONF, prepare
 
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -34,7 +34,7 @@ class Settings:
     def restore(self) -> None:
         """Put back what the session had before."""
         # A Spark that is gone has no settings any more.
-        with suppress(Py4JError):
+        with suppress(*SPARK_ERRORS):
             self._restore()
 
     def _restore(self) -> None:

@@ -69,6 +69,53 @@ def test_a_code_of_our_own_expressions_is_the_code_of_the_error() -> None:
     assert failed.help.startswith("nothing of the batch was committed; ")
 
 
+def test_a_task_that_may_not_write_is_told_as_that() -> None:
+    """A full disk, a read-only one, no permission: nothing that could be corrected in the input or in the plan."""
+    from substrait_agg.spark.reasons import batch_failed
+
+    for raised in ("OSError: [Errno 28] No space", "OSError: [Errno 30] Read-only", "PermissionError: [Errno 13] no"):  # fmt: skip
+        failed = batch_failed(Exception(WORKER.replace("ValueError: boom", raised)))
+        assert failed.code == "CHECKPOINT_NOT_WRITTEN"
+        assert raised in failed.message
+    assert (
+        batch_failed(OSError(28, "No space", "f")).code == "CHECKPOINT_NOT_WRITTEN"
+    )  # on the driver
+    assert batch_failed(OSError(5, "Input/output error", "f")).code == "BATCH_FAILED"
+    for raised in ("OSError: [Errno 5] Input/output error", "FileNotFoundError: [Errno 2] none"):
+        assert batch_failed(Exception(WORKER.replace("ValueError: boom", raised))).code == "BATCH_FAILED"  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("told", "code"),
+    [
+        ("terminated with exception: /c/ckpt/spark/commits/..2.tmp.crc (Read-only file system)", "CHECKPOINT_NOT_WRITTEN"),
+        ("terminated with exception: No space left on device", "CHECKPOINT_NOT_WRITTEN"),
+        ("terminated with exception: /data/in/a.csv (Permission denied)", "BATCH_FAILED"),
+        ("terminated: Job aborted due to stage failure: No space left on device", "BATCH_FAILED"),
+    ],
+)  # fmt: skip
+def test_notes_that_spark_may_not_write_are_told_as_that(told: str, code: str) -> None:
+    """Not so a source that may not be read, and local folders of executors that are full."""
+    from substrait_agg.spark.reasons import batch_failed
+
+    failed = batch_failed(Exception(f"[STREAM_FAILED] Query [id = 0, runId = 1] {told}"))
+    assert failed.code == code
+
+
+def test_a_jvm_that_is_gone_is_told_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its exceptions say that a connection was refused, or nothing at all; where it answers, they are failures of the batch."""
+    from py4j.protocol import Py4JError, Py4JNetworkError
+
+    from substrait_agg.spark import reasons
+
+    raised = (Py4JNetworkError("no"), ConnectionRefusedError(111, "refused"), Py4JError("called o1"))  # fmt: skip
+    for gone, code in ((True, "SPARK_LOST"), (False, "BATCH_FAILED")):
+        monkeypatch.setattr(reasons, "spark_gone", lambda gone=gone: gone)
+        assert {reasons.batch_failed(error).code for error in raised} == {code}
+    monkeypatch.setattr(reasons, "spark_gone", lambda: True)
+    assert reasons.batch_failed(ValueError("of ours")).code == "BATCH_FAILED"
+
+
 def fail(failure: Exception, printed: bytes) -> None:
     with spark_log(debug=False) as log:
         assert log is not None

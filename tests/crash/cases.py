@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
@@ -14,7 +14,6 @@ from substrait_agg.disk import using
 from substrait_agg.errors import CommitConflict, SubstraitAggError
 from tests.crash.double import Dead, Double, Point, Strike
 from tests.crash.scenario import (
-    BATCHES,
     FIRST,
     Call,
     Ending,
@@ -24,6 +23,7 @@ from tests.crash.scenario import (
     ending,
     run,
 )
+from tests.crash.settings import BATCHES, Setting
 
 MOST_RUNS = 4
 
@@ -33,6 +33,7 @@ class Undisturbed:
     """A scenario in which nothing goes wrong.
 
     Attributes:
+        setting: what is run.
         ending: what it leaves.
         folder: where it ran, and where every case runs: records of outputs name their paths.
         first: operations of its first run.
@@ -41,6 +42,7 @@ class Undisturbed:
         calls: what the callback was given until then.
     """
 
+    setting: Setting
     ending: Ending
     folder: Path
     first: Counter[Point]
@@ -48,10 +50,15 @@ class Undisturbed:
     halfway: Path
     calls: list[Call]
 
+    @property
+    def points(self) -> set[tuple[str, str]]:
+        """Operations and what they are done to."""
+        return {(point.operation, point.what) for point in self.first + self.second}
 
-def undisturbed(folder: Path) -> Undisturbed:
-    """Run the scenario in a folder and note every operation."""
-    world = World(folder / "world")
+
+def undisturbed(folder: Path, setting: Setting) -> Undisturbed:
+    """Run a setting in a folder and note every operation."""
+    world = World(folder / "world", setting)
     world.folder.mkdir()
     first, second = Double(world.folder), Double(world.folder)
     with using(first):
@@ -66,7 +73,7 @@ def undisturbed(folder: Path) -> Undisturbed:
     end = ending(world)
     check_calls(world, end, one_by_one=True)
     check_left(world)
-    return Undisturbed(end, world.folder, first.seen, second.seen, halfway, calls)
+    return Undisturbed(setting, end, world.folder, first.seen, second.seen, halfway, calls)
 
 
 @dataclass(frozen=True)
@@ -93,7 +100,12 @@ class Case:
 
 
 def cases(
-    whole: Undisturbed, operation: str, *, every_caller: bool, every_call: bool = False
+    whole: Undisturbed,
+    operation: str,
+    *,
+    every_caller: bool,
+    every_call: bool = False,
+    but: Collection[tuple[str, str]] = (),
 ) -> Iterator[Case]:
     """Everything that can go wrong with an operation.
 
@@ -102,11 +114,12 @@ def cases(
         operation: method of `Disk`.
         every_caller: once for every function that asks for it, else once for what it is done to.
         every_call: every call, else the one in the middle.
+        but: operations, and what they are done to, that are left out.
     """
     told: set[tuple[str, str, str]] = set()
     for begins, seen in ((False, whole.second), (True, whole.first)):
         for point, count in sorted(seen.items()):
-            if point.operation != operation:
+            if point.operation != operation or (operation, point.what) in but:
                 continue
             key = (point.operation, point.what, point.caller if every_caller else "")
             if key in told and not every_call:
@@ -130,7 +143,7 @@ def run_case(case: Case, whole: Undisturbed) -> tuple[str, ...]:
         folder.mkdir()
     else:
         shutil.copytree(whole.halfway, folder)
-    world = World(folder)
+    world = World(folder, whole.setting)
     if not case.begins:
         world.calls["first"] = list(whole.calls)
     double = Double(folder, case.strike)

@@ -43,6 +43,7 @@ NAMES: tuple[tuple[str, str], ...] = (
     (r"checkpoint/snapshots/\d+\.json", "a snapshot"),
     (r"checkpoint/state/group-.*", "a run of groups"),
     (r"checkpoint/state/pending-.*", "a run of waiting groups"),
+    (r"checkpoint/state/closed-.*", "a run of closed groups"),
     (r"checkpoint/state/tree.*", "a run of an ordered tree"),
     (r"checkpoint/changes/.*-0-.*\.parquet|checkpoint/changes/.*-1-.*\.parquet", "a change file"),
     (r"checkpoint/owners/draft-\w+", "the draft of a claim"),

@@ -1,17 +1,15 @@
 """A whole run without Spark: the real batches, commits, sweeps and outputs; only partial sums are made here.
 
-Two chained aggregates: the lower one adds up, keeps a tree that two measures share and one of its own, and emits a group after
-some rows only; rows are inserted and deleted. Spark's own logs are written as Spark would.
+What is run is a `Setting`. Spark's own logs are written as Spark would.
 """
 
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -31,72 +29,20 @@ from substrait_agg.commit.task import MURMUR, OTHER, run_task
 from substrait_agg.commit.task_plan import TaskPlan, TaskResult
 from substrait_agg.commit.view import View
 from substrait_agg.errors import RunFailed, SubstraitAggError
-from substrait_agg.flow import lower
-from substrait_agg.flow.graph import AggregateNode, Branch, Flow, ProjectStep
+from substrait_agg.flow.graph import AggregateNode, Branch, ProjectStep
 from substrait_agg.operator.names import WEIGHT
-from substrait_agg.operator.policy import EmitPolicy
 from substrait_agg.spark.batches import FIRST_BATCH, Batches
 from substrait_agg.spark.document import plan_document
 from substrait_agg.spark.job import Care, Job
 from substrait_agg.spark.planned import forget_unplanned
-from tests.e2e import plans
+from tests.crash.settings import BATCHES, Rows, Setting, chained
 
 QUERY = "the query"
-BATCHES = 5
 FIRST = 2
 """Batches after which a run ends and another one goes on."""
 PARTITIONS = 2
 KEPT = 2
 """Versions that are kept: few, so that sweeps have something to do."""
-
-Rows = Any
-"""A `pyarrow.Table` of prepared rows of an operator: ``k*``, ``x*``, ``__weight``."""
-
-
-@cache
-def flow() -> Flow:
-    """Groups by (k, g), then by k over their rows."""
-    b = plans.Builder()
-    table = plans.read("t", {"k": "i64", "g": "i64", "x": "i64", "y": "fp64"})
-    x, y = (plans.column(2), "i64"), (plans.column(3), "fp64")
-    measures = [
-        b.measure("count", output="i64!"),
-        b.measure("sum", x, output="i64"),
-        b.measure("sum", y, output="fp64"),
-        b.measure("min", x, output="i64"),
-        b.measure("max", x, output="i64"),
-        b.measure("median", y, output="fp64"),
-    ]
-    groups = plans.aggregate(table, [plans.column(0), plans.column(1)], measures)
-    above = [
-        b.measure("count", output="i64!"),
-        b.measure("sum", (plans.column(3), "i64"), output="i64"),
-        b.measure("max", (plans.column(6), "i64"), output="i64"),
-        b.measure("median", (plans.column(7), "fp64"), output="fp64"),
-    ]
-    whole = plans.aggregate(groups, [plans.column(0)], above)
-    text = b.plan(whole, "k", "groups", "total", "greatest", "middle")
-    return lower(sa.load(text.encode()).bound(), {("t",): "sign"})
-
-
-@cache
-def batch_rows() -> tuple[Rows, ...]:
-    """The rows of each batch for the lower operator: some are deleted in a later one."""
-    rng = random.Random(5)
-    alive: list[tuple[int, int, int, float]] = []
-    batches = []
-    for _ in range(BATCHES):
-        gone = [alive.pop(rng.randrange(len(alive))) for _ in range(min(4, len(alive) // 2))]
-        new = [
-            (rng.randrange(5), rng.randrange(3), rng.randrange(100), rng.random() * 8)
-            for _ in range(12)
-        ]
-        alive += new
-        rows = [(*row, -1) for row in gone] + [(*row, 1) for row in new]
-        columns = [pa.array(column) for column in zip(*rows, strict=True)]
-        batches.append(pa.table(columns, names=["k0", "k1", "x0", "x1", WEIGHT]))
-    return tuple(batches)
-
 
 Call = tuple[int, list[dict[str, Any]]]
 """What a callback was given: a version and its changes."""
@@ -217,10 +163,12 @@ class World:
 
     Attributes:
         folder: of the checkpoint and of the outputs.
+        setting: what is run.
         calls: per driver what its callback was given: version and changes.
     """
 
     folder: Path
+    setting: Setting = field(default_factory=chained)
     calls: dict[str, list[Call]] = field(default_factory=dict)
 
     @property
@@ -240,7 +188,7 @@ def run(world: World, until: int = BATCHES, name: str = "a", pause: Any = None) 
         f"view-parquet={world.folder / 'view'}",
     ]
     store = Checkpoint(world.checkpoint)
-    document = plan_document(flow())
+    document = plan_document(world.setting.flow, world.setting.events)
     store.check(document)
     check_outputs(outputs, world.checkpoint)
     store.create(document)
@@ -268,11 +216,12 @@ def run(world: World, until: int = BATCHES, name: str = "a", pause: Any = None) 
 def _batches(world: World, store: Checkpoint, delivery: Delivery, until: int, pause: Any) -> None:
     instants = iter(range(1, 1000))
     batches = Batches(
-        flow(),
+        world.setting.flow,
         store,
         PARTITIONS,
         lambda _: None,
-        EmitPolicy(rows=6),
+        world.setting.policy,
+        world.setting.events,
         clock=lambda: next(instants),
         retention=Retention(KEPT),
     )
@@ -287,9 +236,9 @@ def _batches(world: World, store: Checkpoint, delivery: Delivery, until: int, pa
         logs.plan(batch)
         if batches.seen(QUERY, batch):
             continue
-        frames: Any = {0: batch_rows()[batch]}
+        frames: Any = {0: world.setting.batches[batch]}
         try:
-            batches.run(spark, frames, QUERY, batch)
+            batches.run(spark, frames, QUERY, batch, world.setting.times(batch))
         finally:
             logs.see(batch + 1)
         deliver(store, delivery)
@@ -339,8 +288,12 @@ def ending(world: World) -> Ending:
     return Ending(_sorted(view.to_arrow()), changes, lines, files, shown)
 
 
+def _in_order(row: dict[str, Any]) -> str:
+    return json.dumps(row, default=str)
+
+
 def _sorted(table: pa.Table) -> list[dict[str, Any]]:
-    return sorted(table.to_pylist(), key=json.dumps)
+    return sorted(table.to_pylist(), key=_in_order)
 
 
 def check_calls(world: World, wanted: Ending, *, one_by_one: bool) -> None:
@@ -358,7 +311,7 @@ def check_calls(world: World, wanted: Ending, *, one_by_one: bool) -> None:
         order = [v for v, _ in calls]
         assert order == sorted(order), f"out of order: {order}"
         for version, rows in calls:
-            assert sorted(rows, key=json.dumps) == wanted.changes[version]
+            assert sorted(rows, key=_in_order) == wanted.changes[version]
     if one_by_one:
         order = [v for calls in world.calls.values() for v, _ in calls]
         assert order == sorted(order), f"out of order: {order}"

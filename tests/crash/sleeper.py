@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 
 from substrait_agg.errors import SubstraitAggError
-from tests.crash.scenario import BATCHES, World, run, without_spark
+from tests.crash.scenario import World, run, without_spark
+from tests.crash.settings import BATCHES
 
 
 def main(folder: str, name: str, pause: str) -> None:

@@ -15,20 +15,31 @@ from tests.crash.cases import Undisturbed, cases, run_case, undisturbed
 from tests.crash.double import READS
 from tests.crash.page import NOTHING, PAGE, markdown, table_of
 from tests.crash.scenario import without_spark
+from tests.crash.settings import chained, timed
 
 DOCUMENTED = table_of(PAGE.read_text())
 OPERATIONS = sorted(n for n, f in inspect.getmembers(Disk, inspect.isfunction) if n[0] != "_")
 
 
+Both = tuple[Undisturbed, Undisturbed]
+
+
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Undisturbed]:
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     with without_spark():
-        yield undisturbed(tmp_path_factory.mktemp("crash"))
+        first = undisturbed(tmp_path_factory.mktemp("chained"), chained())
+        yield first, undisturbed(tmp_path_factory.mktemp("timed"), timed())
 
 
-def check_all(whole: Undisturbed, operation: str, *, every_caller: bool, every_call: bool) -> None:
+def check_all(both: Both, operation: str, *, every_caller: bool, every_call: bool) -> None:
+    """All cases of the first setting; of the second those of what the first has not, or every call."""
     wrong, count = [], 0
-    for case in cases(whole, operation, every_caller=every_caller, every_call=every_call):
+    chosen = [
+        (whole, case)
+        for whole, but in zip(both, ((), () if every_call else both[0].points), strict=True)
+        for case in cases(whole, operation, every_caller=every_caller, every_call=every_call, but=but)
+    ]  # fmt: skip
+    for whole, case in chosen:
         count += 1
         point = case.strike.point
         try:
@@ -41,30 +52,29 @@ def check_all(whole: Undisturbed, operation: str, *, every_caller: bool, every_c
     assert not wrong, "\n".join(wrong)
 
 
-def test_every_crash_point_is_documented(whole: Undisturbed) -> None:
+def test_every_crash_point_is_documented(both: Both) -> None:
     """docs/crashes.md has each operation on each kind of file, and no others."""
-    seen = {(point.operation, point.what) for point in whole.first + whole.second}
-    assert set(DOCUMENTED) == seen
+    assert set(DOCUMENTED) == both[0].points | both[1].points
     assert markdown(DOCUMENTED) in PAGE.read_text()
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_an_operation_that_goes_wrong_leaves_no_trace(whole: Undisturbed, operation: str) -> None:
+def test_an_operation_that_goes_wrong_leaves_no_trace(both: Both, operation: str) -> None:
     """View, changes per version and outputs are those of a run in which nothing went wrong."""
-    check_all(whole, operation, every_caller=False, every_call=False)
+    check_all(both, operation, every_caller=False, every_call=False)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_every_function_whose_operation_goes_wrong_leaves_no_trace(
-    whole: Undisturbed, operation: str
+    both: Both, operation: str
 ) -> None:
     """The same for every function that asks for the operation."""
-    check_all(whole, operation, every_caller=True, every_call=False)
+    check_all(both, operation, every_caller=True, every_call=False)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("operation", [o for o in OPERATIONS if o not in READS])
-def test_every_call_that_goes_wrong_leaves_no_trace(whole: Undisturbed, operation: str) -> None:
+def test_every_call_that_goes_wrong_leaves_no_trace(both: Both, operation: str) -> None:
     """The same for each single call of what changes anything."""
-    check_all(whole, operation, every_caller=True, every_call=True)
+    check_all(both, operation, every_caller=True, every_call=True)

@@ -15,6 +15,7 @@ import pytest
 
 from tests.crash.cases import Undisturbed, undisturbed
 from tests.crash.scenario import World, check_left, ending, without_spark
+from tests.crash.settings import chained
 
 ROOT = Path(__file__).parents[2]
 ENDS = {"DONE", "COMMIT_CONFLICT"}
@@ -23,7 +24,7 @@ ENDS = {"DONE", "COMMIT_CONFLICT"}
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Undisturbed]:
     with without_spark():
-        yield undisturbed(tmp_path_factory.mktemp("asleep"))
+        yield undisturbed(tmp_path_factory.mktemp("asleep"), chained())
 
 
 def start(folder: Path, name: str, pause: float) -> subprocess.Popen[str]:

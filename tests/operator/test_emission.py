@@ -219,7 +219,7 @@ def test_what_a_policy_says_of_every_batch(tmp_path: Path) -> None:
 def test_when_a_group_is_due(tmp_path: Path) -> None:
     """By the rules alone; who waits longest without a row is found over all runs, and emitted groups do not count."""
     due = [EmitPolicy(batch=True, delay=5), EmitPolicy(rows=2, delay=5), EmitPolicy(rows=2)]
-    assert [policy.due(7) for policy in due] == [7, 12, None]
+    assert [policy.due(7, 7) for policy in due] == [7, 12, None]
     made = world(tmp_path, measure("count"))
     policy = EmitPolicy(delay=5)
     assert oldest(made.pending()) is None

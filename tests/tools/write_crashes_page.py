@@ -9,23 +9,27 @@ from pathlib import Path
 from tests.crash.cases import cases, run_case, undisturbed
 from tests.crash.page import NOTHING, PAGE, after_a_kill, written
 from tests.crash.scenario import without_spark
+from tests.crash.settings import chained, timed
 from tests.crash.test_matrix import OPERATIONS
 
 
 def found() -> dict[tuple[str, str], frozenset[str]]:
     """What runs end with after an error, by operation and what it is done to."""
     table: dict[tuple[str, str], set[str]] = defaultdict(set)
-    with without_spark(), tempfile.TemporaryDirectory() as folder:
-        whole = undisturbed(Path(folder))
-        for point in whole.first + whole.second:
-            after_a_kill(point.what)  # what has no text fails at once
-        for operation in OPERATIONS:
-            for case in cases(whole, operation, every_caller=True):
-                if case.is_error:
-                    codes = run_case(case, whole) or (NOTHING,)
-                    table[operation, case.strike.point.what] |= set(codes)
+    for setting in (chained(), timed()):
+        done = set(table)
+        with without_spark(), tempfile.TemporaryDirectory() as folder:
+            whole = undisturbed(Path(folder), setting)
+            for _, what in whole.points:
+                after_a_kill(what)  # what has no text fails at once
+            for operation in OPERATIONS:
+                for case in cases(whole, operation, every_caller=True, but=done):
+                    if case.is_error:
+                        codes = run_case(case, whole) or (NOTHING,)
+                        table[operation, case.strike.point.what] |= set(codes)
     return {point: frozenset(codes) for point, codes in table.items()}
 
 
 if __name__ == "__main__":
-    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), found()), encoding="utf-8")
+    made = found()  # takes long: the text may be edited meanwhile
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), made), encoding="utf-8")

@@ -1,0 +1,139 @@
+"""What the crash matrix runs: two plans with their rows, which between them use every kind of file."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+
+import substrait_agg as sa
+from substrait_agg.flow import lower
+from substrait_agg.flow.graph import Flow
+from substrait_agg.operator.names import WEIGHT
+from substrait_agg.operator.policy import EmitPolicy
+from substrait_agg.operator.watermarks import Heard
+from substrait_agg.spark.event_sources import event_sources
+from substrait_agg.spark.event_state import BatchTimes, EventOptions
+from substrait_agg.spark.timing import timed_flow
+from tests.e2e import plans
+
+BATCHES = 5
+DAY = 86_400_000_000
+"""Microseconds."""
+
+Rows = Any
+"""A `pyarrow.Table` of prepared rows of an operator: ``k*``, ``x*``, ``__weight``."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A plan and the rows of its batches.
+
+    Attributes:
+        flow: of the plan.
+        policy: when groups are emitted.
+        events: the sources with a watermark.
+        batches: the rows of each batch for the lowest operator: some are deleted in a later one.
+        greatest: per batch its greatest event time; empty without a watermark.
+    """
+
+    flow: Flow
+    policy: EmitPolicy
+    events: EventOptions
+    batches: tuple[Rows, ...]
+    greatest: tuple[int, ...] = ()
+
+    def times(self, batch: int) -> BatchTimes | None:
+        """What is known of the time of a batch."""
+        if not self.greatest:
+            return None
+        heard = Heard(self.batches[batch].num_rows, self.greatest[batch])
+        return BatchTimes(batch + 1, lambda: (heard,))
+
+
+@cache
+def chained() -> Setting:
+    """Two chained aggregates, by (k, g) and then by k over their rows.
+
+    The lower one adds up, keeps a tree that two measures share and one of its own; a group is emitted after some rows only.
+    """
+    b = plans.Builder()
+    table = plans.read("t", {"k": "i64", "g": "i64", "x": "i64", "y": "fp64"})
+    x, y = (plans.column(2), "i64"), (plans.column(3), "fp64")
+    measures = [
+        b.measure("count", output="i64!"),
+        b.measure("sum", x, output="i64"),
+        b.measure("sum", y, output="fp64"),
+        b.measure("min", x, output="i64"),
+        b.measure("max", x, output="i64"),
+        b.measure("median", y, output="fp64"),
+    ]
+    groups = plans.aggregate(table, [plans.column(0), plans.column(1)], measures)
+    above = [
+        b.measure("count", output="i64!"),
+        b.measure("sum", (plans.column(3), "i64"), output="i64"),
+        b.measure("max", (plans.column(6), "i64"), output="i64"),
+        b.measure("median", (plans.column(7), "fp64"), output="fp64"),
+    ]
+    whole = plans.aggregate(groups, [plans.column(0)], above)
+    text = b.plan(whole, "k", "groups", "total", "greatest", "middle")
+    flow = lower(sa.load(text.encode()).bound(), {("t",): "sign"})
+    return Setting(flow, EmitPolicy(rows=6), EventOptions(), _chained_rows())
+
+
+def _chained_rows() -> tuple[Rows, ...]:
+    rng = random.Random(5)
+    alive: list[tuple[int, int, int, float]] = []
+    batches = []
+    for _ in range(BATCHES):
+        gone = [alive.pop(rng.randrange(len(alive))) for _ in range(min(4, len(alive) // 2))]
+        new = [
+            (rng.randrange(5), rng.randrange(3), rng.randrange(100), rng.random() * 8)
+            for _ in range(12)
+        ]
+        alive += new
+        rows = [(*row, -1) for row in gone] + [(*row, 1) for row in new]
+        columns = [pa.array(column) for column in zip(*rows, strict=True)]
+        batches.append(pa.table(columns, names=["k0", "k1", "x0", "x1", WEIGHT]))
+    return tuple(batches)
+
+
+@cache
+def timed() -> Setting:
+    """An aggregate by day with a watermark: groups wait for it, are closed by it, and every version has a second pass."""
+    b = plans.Builder()
+    table = plans.read("t", {"d": "date", "x": "i64"})
+    x = plans.column(1), "i64"
+    measures = [
+        b.measure("count", output="i64!"),
+        b.measure("sum", x, output="i64"),
+        b.measure("max", x, output="i64"),
+    ]
+    whole = plans.aggregate(table, [plans.column(0)], measures)
+    plan = sa.load(b.plan(whole, "d", "n", "total", "greatest").encode()).bound()
+    events = EventOptions(event_sources(plan, {"t.d": "max-diff:48h"}))
+    policy = EmitPolicy(watermark=True, rows=9)
+    flow = timed_flow(lower(plan, {("t",): "sign"}), {}, events, policy)
+    batches, greatest = _timed_rows()
+    return Setting(flow, policy, events, batches, greatest)
+
+
+def _timed_rows() -> tuple[tuple[Rows, ...], tuple[int, ...]]:
+    """Batch n has rows of the three days from n + 1 on; the watermark that it leaves behind is n + 1, so no row is late."""
+    rng = random.Random(6)
+    alive: list[tuple[int, int]] = []
+    batches, greatest = [], []
+    for number in range(BATCHES):
+        alive = [row for row in alive if row[0] > number]
+        gone = [alive.pop(rng.randrange(len(alive))) for _ in range(min(3, len(alive) // 2))]
+        new = [(number + 1 + i % 3, rng.randrange(100)) for i in range(12)]
+        alive += new
+        rows = [(*row, -1) for row in gone] + [(*row, 1) for row in new]
+        days, values, weights = zip(*rows, strict=True)
+        columns = [pa.array(days, pa.date32()), pa.array(values), pa.array(weights)]
+        batches.append(pa.table(columns, names=["k0", "x0", WEIGHT]))
+        greatest.append((number + 3) * DAY)
+    return tuple(batches), tuple(greatest)

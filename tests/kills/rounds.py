@@ -1,0 +1,232 @@
+"""Many rounds of one run that is killed at a random moment and started again, over streams with a random seed each.
+
+``python -m tests.kills.rounds --rounds 25 --seed 3`` runs some and tells of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, cast
+
+from tests.kills.blow import Victims, members, strike
+from tests.kills.run import PATIENCE, Place, check_end, check_now
+from tests.kills.stream import make_stream
+
+BATCHES = 50
+LEAVE = 4
+"""Batches that are left for the run that ends the stream."""
+CLOSING_SECONDS = 60.0
+"""How long what a killed driver leaves behind may take to end."""
+
+VICTIMS: dict[Victims, int] = {"all": 4, "driver": 2, "jvm": 2, "workers": 2}
+"""Who is killed, and how often relative to the others."""
+
+Moment = Literal["start", "version", "driver", "worker"]
+MOMENTS: dict[Moment, int] = {"start": 1, "version": 5, "driver": 3, "worker": 3}
+"""When: after a while; a while after some versions; at an operation on a file of the driver, or of a task."""
+
+
+@dataclass(frozen=True)
+class Blow:
+    """A kill.
+
+    Attributes:
+        victims: whom it is for.
+        moment: when.
+        number: versions before it, or the ordinal of the operation.
+        delay: seconds that it comes after that.
+    """
+
+    victims: Victims
+    moment: Moment
+    number: int
+    delay: float
+
+
+@dataclass
+class Tally:
+    """What has happened.
+
+    Attributes:
+        struck: rounds by victims and moment.
+        ends: how the runs ended: killed, an error code, or done.
+        missed: rounds that ended before they were struck; they do not count.
+        streams: how often the stream went to its end, and all was right.
+    """
+
+    struck: Counter[str] = field(default_factory=Counter)
+    ends: Counter[str] = field(default_factory=Counter)
+    missed: int = 0
+    streams: int = 0
+
+    @property
+    def rounds(self) -> int:
+        """Rounds in which something was killed."""
+        return sum(self.struck.values())
+
+
+def drawn(rng: random.Random) -> Blow:
+    """A blow at random."""
+    victims = rng.choices(list(VICTIMS), list(VICTIMS.values()))[0]
+    # Between jobs there may be no worker to be killed.
+    moments = {"worker": 1} if victims == "workers" else MOMENTS
+    moment = cast("Moment", rng.choices(list(moments), list(moments.values()))[0])
+    if moment == "start":
+        return Blow(victims, moment, 0, rng.uniform(3, 9))
+    if moment == "version":
+        return Blow(victims, moment, rng.randint(1, 4), rng.uniform(0, 0.8))
+    return Blow(victims, moment, rng.randint(1, 220 if moment == "driver" else 90), 0.0)
+
+
+def one_round(place: Place, blow: Blow, tally: Tally) -> None:
+    """Start the command, strike, and wait for it to end; what is committed then is right."""
+    mark = place.folder / "struck"
+    mark.unlink(missing_ok=True)
+    beginning = place.newest()
+    inside = None
+    if blow.moment in ("driver", "worker"):
+        inside = {
+            "BLOW_ROLE": blow.moment, "BLOW_AT": str(blow.number),
+            "BLOW_VICTIMS": blow.victims, "BLOW_MARK": str(mark),
+        }  # fmt: skip
+    process = place.start(inside)
+    try:
+        if inside is None:
+            _await_moment(place, process, blow, beginning)
+            struck = 0 if process.poll() is not None else strike(process.pid, blow.victims)
+        status = _ended(process, place)
+        if inside is not None:
+            struck = int(mark.read_text() or 1) if mark.exists() else 0
+        _let_close(process, status)
+    finally:
+        strike(process.pid, "all")
+        process.wait()
+    if not struck:
+        tally.missed += 1
+    else:
+        tally.struck[f"{blow.victims} at {blow.moment}"] += 1
+        tally.ends[f"{blow.victims}: {_end(place, status)}"] += 1
+    check_now(place)
+    with place.log.open("a") as log:
+        log.write(f"--- {blow} struck {struck}, ended with {status}, version {place.newest()}\n")
+
+
+def _await_moment(
+    place: Place, process: subprocess.Popen[bytes], blow: Blow, beginning: int
+) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while (
+        blow.moment == "version"
+        and place.newest() < beginning + blow.number
+        and process.poll() is None
+    ):
+        assert time.monotonic() < deadline, "no new version"
+        time.sleep(0.002)
+    time.sleep(blow.delay)
+
+
+def _ended(process: subprocess.Popen[bytes], place: Place) -> int:
+    try:
+        return process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        raise AssertionError(f"the run hangs: {place.log.read_text()[-3000:]}") from None
+
+
+def _let_close(process: subprocess.Popen[bytes], status: int) -> None:
+    """What a driver that was killed leaves behind ends by itself."""
+    deadline = time.monotonic() + CLOSING_SECONDS
+    while left := members(process.pid):
+        assert time.monotonic() < deadline, f"left behind after status {status}: {left}"
+        time.sleep(0.05)
+
+
+def _end(place: Place, status: int) -> str:
+    if status in (0, -9):
+        return "done" if status == 0 else "killed"
+    last = place.log.read_text().rpartition("error[")[2]
+    return last.partition("]")[0] if last else f"status {status}"
+
+
+@dataclass
+class Stage:
+    """A stream, and the run over it that nothing disturbs.
+
+    Args:
+        folder: for all files.
+        seed: of the stream.
+        batches: of the stream.
+    """
+
+    folder: Path
+    seed: int
+    batches: int
+
+    def __post_init__(self) -> None:
+        self.stream = make_stream(self.folder / "stream", self.seed, self.batches)
+        self.whole = Place(self.folder / "whole", self.stream)
+        self.whole.finish()
+
+    def once(self, name: str, blows: Iterator[Blow], tally: Tally) -> None:
+        """Rounds until the stream is nearly done or there are no more blows, then its end.
+
+        All that is left is compared with the model and with the undisturbed run.
+        """
+        killed = Place(self.folder / name, self.stream)
+        for blow in blows:
+            one_round(killed, blow, tally)
+            if killed.newest() >= self.batches - LEAVE:
+                break
+        killed.finish()
+        check_end(killed, self.whole)
+        tally.streams += 1
+
+
+def campaign(folder: Path, seed: int, rounds: int, batches: int = BATCHES) -> Tally:
+    """Rounds over a stream, which begins anew when it is at its end.
+
+    Args:
+        folder: for all files.
+        seed: of everything that is random.
+        rounds: in which something is killed; the last one goes to the end of the stream.
+        batches: of the stream.
+    """
+    rng, tally = random.Random(seed), Tally()
+    stage = Stage(folder / "stage", rng.randrange(1 << 30), batches)
+
+    def blows() -> Iterator[Blow]:
+        while tally.rounds < rounds:
+            yield drawn(rng)
+
+    while tally.rounds < rounds:
+        stage.once(f"killed-{tally.streams}", blows(), tally)
+    return tally
+
+
+def main() -> int:
+    """Run it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=25)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--batches", type=int, default=BATCHES)
+    given = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="kills-"))
+    print(folder, flush=True)
+    began = time.monotonic()
+    tally = campaign(folder, given.seed, given.rounds, given.batches)
+    told = {"seed": given.seed, "rounds": tally.rounds, **vars(tally), "seconds": round(time.monotonic() - began)}  # fmt: skip
+    print(json.dumps(told, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

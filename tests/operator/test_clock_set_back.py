@@ -1,0 +1,193 @@
+"""The clock is set back: nothing is emitted, forgotten or late that should not be, and nothing waits until the clock is there again."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import substrait_agg as sa
+from substrait_agg.commit.retention import Retention, expire
+from substrait_agg.commit.store import Checkpoint
+from substrait_agg.flow import lower
+from substrait_agg.flow.graph import Flow
+from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
+from substrait_agg.operator.watermarks import (
+    Heard,
+    SourceTime,
+    Ttl,
+    WatermarkRule,
+    idle_at,
+    moved,
+    watermark_of,
+)
+from substrait_agg.spark.batches import FIRST_BATCH, Batches
+from substrait_agg.spark.document import plan_document
+from substrait_agg.spark.event_state import BatchTimes, EventOptions
+from substrait_agg.spark.timing import timed_flow
+from tests.checkpoint.test_retention import newest, simple
+from tests.crash.scenario import QUERY, without_spark
+from tests.crash.settings import chained
+from tests.e2e import plans
+
+SECOND = 1_000_000
+YEAR = 365 * 86_400 * SECOND
+NOW = 50 * YEAR
+
+
+def flow() -> Flow:
+    """Rows counted by (k, g)."""
+    b = plans.Builder()
+    table = plans.read("t", {"k": "i64", "g": "i64", "x": "i64", "y": "fp64"})
+    measures = [
+        b.measure("sum", (plans.column(2), "i64"), output="i64"),
+        b.measure("sum", (plans.column(3), "fp64"), output="fp64"),
+    ]
+    whole = plans.aggregate(table, [plans.column(0), plans.column(1)], measures)
+    return lower(sa.load(b.plan(whole, "k", "g", "x", "y").encode()).bound(), {("t",): "sign"})
+
+
+class Run:
+    """A run whose clock is set by hand; it can end and begin again."""
+
+    def __init__(
+        self,
+        folder: Path,
+        policy: EmitPolicy = EVERY_BATCH,
+        events: EventOptions = EventOptions(),  # noqa: B008 - it is frozen
+    ) -> None:
+        self.folder, self.now = folder, NOW
+        self._flow = timed_flow(flow(), {}, events, policy) if events.ttl else flow()
+        self._policy, self._events, self._spark = policy, events, None
+        Checkpoint(folder).create(plan_document(self._flow, events))
+        self.begin()
+        self.batches.run(self._session, {}, None, FIRST_BATCH)
+
+    @property
+    def _session(self) -> Any:
+        return self._spark
+
+    def begin(self) -> None:
+        """Begin, or begin again."""
+        self.batches = Batches(
+            self._flow, Checkpoint(self.folder), 2, lambda _: None, self._policy, self._events, clock=lambda: self.now
+        )  # fmt: skip
+
+    def batch(self, number: int) -> None:
+        """The rows of a batch come, now."""
+        frames: Any = {0: chained().batches[number]}
+        self.batches.run(self._session, frames, QUERY, number, BatchTimes(self.now))
+
+    def time_passes(self) -> None:
+        """What the run's alarm does when it rings."""
+        self.batches.advance(self._session)
+        self.batches.emit_waiting(self._session, all=False)
+
+    def rows(self) -> int:
+        """Rows of the view."""
+        return int(sa.open_view(self.folder).to_arrow().num_rows)
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("back", [3 * SECOND, 3600 * SECOND, YEAR])
+def test_groups_that_wait_for_a_delay_are_emitted(tmp_path: Path, back: int, again: bool) -> None:
+    """At once where the clock was set back by more than the delay, else within twice the delay; also in a run that begins then."""
+    with without_spark():
+        run = Run(tmp_path, EmitPolicy(delay=5 * SECOND))
+        run.batch(0)
+        assert run.rows() == 0
+        run.now -= back
+        if again:
+            run.begin()
+        due = run.batches.due()
+        assert due is not None
+        assert due - run.now <= 10 * SECOND
+        run.now = due
+        run.time_passes()
+        assert run.rows() > 0
+        assert run.batches.due() is None
+
+
+def test_a_group_that_waits_is_not_emitted_early(tmp_path: Path) -> None:
+    """The clock goes on as it should: before the delay is over nothing is emitted."""
+    with without_spark():
+        run = Run(tmp_path, EmitPolicy(delay=5 * SECOND))
+        run.batch(0)
+        run.now += 5 * SECOND - 1
+        run.time_passes()
+        assert run.rows() == 0
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_new_rows_are_not_forgotten_by_a_clock_that_was_ahead(tmp_path: Path, keep: bool) -> None:
+    """Groups are forgotten by the clock, which was a year ahead: those that come afterwards stay for as long as they should."""
+    with without_spark():
+        ttl = Ttl(60 * SECOND, keep)
+        run = Run(tmp_path, events=EventOptions(ttl=ttl))
+        run.batch(0)
+        run.now += 120 * SECOND  # all are forgotten
+        run.time_passes()
+        assert bool(run.rows()) == keep
+        run.now -= YEAR
+        run.begin()
+        run.batch(1)
+        shown = run.rows()
+        assert shown > 0
+        held = sa.open_state(tmp_path).show("group", operator=0)["group"].num_rows
+        assert held > 0
+        run.now += 3600 * SECOND
+        run.time_passes()
+        assert run.rows() == shown
+        run.now += YEAR  # the clock is there again, and they have been idle for long
+        run.time_passes()
+        assert keep or run.rows() == 0
+
+
+def test_a_source_falls_idle_by_the_clock_as_it_is_now() -> None:
+    """It was heard in the future: it is idle after its time from now on, and not only when the clock is there again."""
+    rules = (WatermarkRule(), WatermarkRule(idle=10))
+    sources = (SourceTime(watermark=100, heard=1000), SourceTime(watermark=20, heard=1000))
+    assert watermark_of(rules, sources, 20, 50) == 20
+    assert idle_at(rules, sources, 50) == 50  # the clock has gone back, and that is noted
+    noted = tuple(moved(r, s, Heard(), 50) for r, s in zip(rules, sources, strict=True))
+    assert [s.heard for s in noted] == [50, 50]
+    assert idle_at(rules, noted, 51) == 60
+    assert watermark_of(rules, noted, 20, 59) == 20
+    assert watermark_of(rules, noted, 20, 60) == 100
+
+
+def test_partitions_fall_idle_by_the_clock_as_it_is_now() -> None:
+    rule = WatermarkRule(by="d", idle=10)
+    at = moved(rule, None, Heard(2, 30, (), {"a": 30, "b": 12}), 1000)
+    at = moved(rule, at, Heard(1, 40, (), {"a": 40}), 50)
+    assert [p.heard for p in at.partitions] == [50, 50]
+    assert watermark_of((rule,), (at,), 12, 59) == 12
+    assert watermark_of((rule,), (at,), 12, 60) == 12  # all are idle: it stays
+
+
+def test_a_watermark_never_goes_back() -> None:
+    rule = WatermarkRule(offset=1)
+    at = moved(rule, moved(rule, None, Heard(1, 90), 1000), Heard(1, 40), 50)
+    assert at.watermark == 89
+    assert watermark_of((rule,), (at,), 95, 50) == 95
+
+
+def test_versions_from_the_future_are_as_old_as_those_after_them(tmp_path: Path) -> None:
+    """Made while the clock was ahead: they go with the first later version that is too old, and stay until then."""
+    ahead = {v: timedelta(days=-365) for v in range(5)}
+    then = {v: timedelta(hours=30 - v) for v in range(5, 30)}
+    checkpoint = simple(tmp_path, 30, {**ahead, **then})
+    day = Retention(2, 24 * 3600 * SECOND)
+    assert expire(checkpoint, newest(checkpoint), day).state_from == 7
+    two_days = Retention(2, 48 * 3600 * SECOND)
+    assert expire(checkpoint, newest(checkpoint), two_days).state_from == 0
+
+
+@pytest.mark.parametrize(("hours", "first"), [(1, 0), (50, 4)])
+def test_all_but_the_newest_come_from_the_future(tmp_path: Path, hours: int, first: int) -> None:
+    ages = {v: timedelta(days=-365) for v in range(4)} | {4: timedelta(hours=hours)}
+    checkpoint = simple(tmp_path, 5, ages)
+    day = Retention(1, 24 * 3600 * SECOND)
+    assert expire(checkpoint, newest(checkpoint), day).state_from == first
