@@ -19,6 +19,10 @@ from benchmarks.data.made import FOLDER
 from benchmarks.process import ENGINES, Failed
 from benchmarks.workload import Sizes, Workload
 from benchmarks.workloads import PEERS, WORKLOADS
+from benchmarks.writes import writes
+
+WRITES = "B"
+"""The workload that needs no engine."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -26,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__.partition("\n")[0]
     )
-    made.add_argument("--only", default=",".join(WORKLOADS), help="workloads, by id")
+    made.add_argument("--only", default=",".join([*WORKLOADS, WRITES]), help="workloads, by id")
     made.add_argument(
         "--contenders",
         default=",".join(e for e in ENGINES if e not in PEERS),
@@ -60,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.show:
         _told(results.load(options.show), options)
         return 0
-    unknown = set(options.only.split(",")) - {*WORKLOADS, "B"}
+    unknown = set(options.only.split(",")) - {*WORKLOADS, WRITES}
     if unknown:
         print(f"no workload {', '.join(sorted(unknown))}", file=sys.stderr)
         return 2
@@ -81,12 +85,13 @@ def _measure(options: argparse.Namespace) -> None:
     machine = results.machine()
     for name in options.only.split(","):
         began = time.monotonic()
-        workload = _chosen(WORKLOADS[name](sizes), options)
-        if not workload.lanes:
-            continue
-        print(f"{workload.id}: {workload.what}", file=sys.stderr, flush=True)
-        done = (*done, run(workload, setting))
-        print(f"  {workload.id} took {time.monotonic() - began:.0f} s", file=sys.stderr)
+        if name == WRITES:
+            done = (*done, writes(setting))
+        else:
+            workload = _chosen(WORKLOADS[name](sizes), options)
+            print(f"{workload.id}: {workload.what}", file=sys.stderr, flush=True)
+            done = (*done, run(workload, setting)) if workload.lanes else done
+        print(f"  {name} took {time.monotonic() - began:.0f} s", file=sys.stderr)
         # What is done is kept, whatever becomes of the rest.
         results.Results(machine, kept, done).save(options.json)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -54,12 +54,17 @@ class Track:
 
 @dataclass(frozen=True)
 class Setting:
-    """How engines are run: where scratch files go, which Python runs which peer, how much memory a JVM may have."""
+    """How engines are run.
 
-    scratch: Path = FOLDER / "scratch"
+    Attributes:
+        root: folder of data sets, scratch files and logs, on the disk that is measured.
+        pythons: engine -> the Python that runs it, where that is another one.
+        memory: of each JVM.
+    """
+
+    root: Path = FOLDER
     pythons: Mapping[str, str] = field(default_factory=dict)
     memory: str = "3g"
-    root: Path = FOLDER
 
 
 def run(workload: Workload, setting: Setting) -> WorkloadResult:
@@ -69,18 +74,22 @@ def run(workload: Workload, setting: Setting) -> WorkloadResult:
         Wrong: an answer of ours is wrong.
         Failed: ours could not run.
     """
-    folder = setting.scratch / workload.id
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
     data = {
         name: make(source.name, source.generator, source.parameters, setting.root)
         for name, source in workload.data.items()
     }
+    with tempfile.TemporaryDirectory(prefix="scratch-", dir=setting.root) as scratch:
+        return _run(workload, setting, data, Path(scratch))
+
+
+def _run(
+    workload: Workload, setting: Setting, data: Mapping[str, DataSet], folder: Path
+) -> WorkloadResult:
     tracks = [
         Track(lane, data[lane.data], folder / lane.name, _turns(data[lane.data], workload.rounds))
         for lane in workload.lanes
     ]
-    taking_part = _Players(workload, folder, setting)
+    taking_part = _Players(workload, setting)
     try:
         for turn in range(max(len(track.turns) for track in tracks)):
             # Who is first changes, so that being first or last is nobody's advantage.
@@ -93,7 +102,6 @@ def run(workload: Workload, setting: Setting) -> WorkloadResult:
     for track in ours:
         names = [file.name for file in track.data.files]
         check(track.lane.query, track.data, names, track.checkpoint, folder)
-    shutil.rmtree(folder)
     return WorkloadResult(
         workload.id,
         workload.what,
@@ -120,8 +128,8 @@ def _part(file: File) -> str:
 class _Players:
     """The engines of a workload."""
 
-    def __init__(self, workload: Workload, folder: Path, setting: Setting) -> None:
-        self._workload, self._folder, self._setting = workload, folder, setting
+    def __init__(self, workload: Workload, setting: Setting) -> None:
+        self._workload, self._setting = workload, setting
         self._processes: dict[str, Process] = {}
         self._peaks: dict[str, Peak] = {}
         self.failed: dict[str, str] = {}
@@ -146,7 +154,8 @@ class _Players:
     def _process(self, engine: str) -> Process:
         if engine not in self._processes:
             python = self._setting.pythons.get(engine, sys.executable)
-            log = self._folder / f"{engine}.log"
+            log = self._setting.root / "logs" / f"{self._workload.id}-{engine}.log"
+            log.parent.mkdir(parents=True, exist_ok=True)
             started = Process(engine, log, python, self._setting.memory)
             self._processes[engine], self._peaks[engine] = started, Peak(started.pid)
         return self._processes[engine]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.phases import PHASES
+from benchmarks.report import profiles
 from benchmarks.results import Results, WorkloadResult
 
 COLOURS = {
@@ -31,7 +32,7 @@ def save(results: Results, folder: Path) -> list[Path]:
     drawings: list[tuple[str, Callable[[Any], None]]] = [
         (w.id.lower(), _bars(w)) for w in results.workloads if w.id != "X2" and w.lanes
     ]
-    if any(lane.phases() for w in results.workloads for lane in w.lanes):
+    if profiles(results):
         drawings.append(("phases", lambda axes: _phases(axes, results)))
     drawings += [("crossover", _crossover(w)) for w in results.workloads if w.id == "X2"]
     return [_draw(plt, draw, folder / f"{name}.svg") for name, draw in drawings]
@@ -60,12 +61,7 @@ def _bars(workload: WorkloadResult) -> Callable[[Any], None]:
 
 
 def _phases(axes: Any, results: Results) -> None:
-    lanes = [
-        (f"{w.id} {lane.lane}", lane.phases())
-        for w in results.workloads
-        for lane in w.lanes
-        if lane.phases()
-    ][::-1]
+    lanes = profiles(results)[::-1]
     names = [name for name, _ in lanes]
     left = [0.0] * len(lanes)
     import matplotlib as mpl

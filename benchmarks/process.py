@@ -55,7 +55,7 @@ class Process:
             "PYTHONPATH": os.pathsep.join(paths),
             "BENCHMARKS_JVM_MEMORY": memory,
         }
-        with log.open("ab") as errors:
+        with log.open("wb") as errors:
             self._process = subprocess.Popen(
                 [python, "-m", "benchmarks.process", engine],
                 stdin=subprocess.PIPE,

@@ -105,30 +105,29 @@ def _megabytes(size: int | None) -> str:
     return f"{size / 2**20:.0f}" if size else NONE
 
 
+def profiles(results: Results) -> list[tuple[str, dict[str, float]]]:
+    """The phases of each of our lanes that has them."""
+    lanes = [(w.id, lane) for w in results.workloads for lane in w.lanes if lane.engine == "ours"]
+    return [(f"{id} {lane.lane}", lane.phases()) for id, lane in lanes if lane.phases()]
+
+
 def _profile(results: Results) -> Table:
-    lanes = [(f"{w.id} {lane.lane}", lane.phases()) for w in results.workloads for lane in w.lanes]
-    told = [(name, parts) for name, parts in lanes if parts]
     rows = [
-        (phase, *(f"{1000 * parts.get(phase, 0.0):.0f}" for _, parts in told)) for phase in PHASES
+        (name, *(_ms(parts.get(phase, 0.0)) for phase in PHASES), _ms(sum(parts.values())))
+        for name, parts in profiles(results)
     ]
-    total = ("all", *(f"{1000 * sum(parts.values()):.0f}" for _, parts in told))
-    names = tuple(name for name, _ in told)
-    return Table("Where our time goes: mean ms per batch", ("phase", *names), (*rows, total))
+    return Table("Where our time goes: mean ms per batch", ("lane", *PHASES, "all"), tuple(rows))
+
+
+def _ms(seconds: float) -> str:
+    return f"{1000 * seconds:.0f}"
 
 
 def show(results: Results, console: Console | None = None) -> None:
     """Print all tables."""
     target = console or Console(width=200)
     for table in tables(results):
-        if table.title.startswith("Where"):
-            table = _turned(table)
         target.print(table.drawn())
-
-
-def _turned(table: Table) -> Table:
-    """Columns as rows: many lanes fit on a terminal only so."""
-    turned = list(zip(table.columns, *table.rows, strict=True))
-    return Table(table.title, tuple(turned[0]), tuple(tuple(row) for row in turned[1:]))
 
 
 def markdown(results: Results) -> str:
@@ -139,5 +138,4 @@ def markdown(results: Results) -> str:
         f" {machine.get('memory', 0) / 2**30:.0f} GiB; load before: {machine.get('load')}; options"
         f" {results.options}"
     )
-    parts = [_turned(t) if t.title.startswith("Where") else t for t in tables(results)]
-    return "\n\n".join([head, *(table.markdown() for table in parts)]) + "\n"
+    return "\n\n".join([head, *(table.markdown() for table in tables(results))]) + "\n"
