@@ -7,7 +7,9 @@ time divides.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from dataclasses import dataclass
+
+from substrait_agg.metrics import Progress
 
 PHASES: dict[str, str] = {
     "offsets": "Spark looks for new files",
@@ -35,8 +37,16 @@ DRIVER = ("driver", "commit", "sweep")
 """The part of `OUTSIDE_JOB` that is this program's own; the rest Spark does for every stream."""
 
 
-class StageTimes(Protocol):
-    """A stage, as `benchmarks.engines.stages` reads it."""
+@dataclass(frozen=True)
+class Stage:
+    """A stage of a job.
+
+    Attributes:
+        wall: seconds from its submission to its end.
+        tasks: seconds of all its tasks.
+        exchange: the part of them that writing to the exchange took.
+        maps: whether it writes to an exchange.
+    """
 
     wall: float
     tasks: float
@@ -44,27 +54,26 @@ class StageTimes(Protocol):
     maps: bool
 
 
-class JobTimes(Protocol):
-    """The jobs of a batch."""
+@dataclass(frozen=True)
+class Jobs:
+    """The jobs of a batch.
+
+    Attributes:
+        wall: seconds, from submission to end, added up.
+        stages: of all of them.
+        scan: seconds of reading files, added up over tasks; None where nobody asked.
+    """
 
     wall: float
-    stages: tuple[StageTimes, ...]
+    stages: tuple[Stage, ...]
     scan: float | None
-
-
-class Counted(Protocol):
-    """What of a run's progress is read here."""
-
-    commit_seconds: float
-    sweep_seconds: float
-    operators: tuple[object, ...]
 
 
 _TASKS = ("fold_seconds", "lookup_seconds", "merge_seconds", "write_seconds")
 
 
 def phases(
-    spark: Mapping[str, float], before: Counted, after: Counted, jobs: JobTimes
+    spark: Mapping[str, float], before: Progress, after: Progress, jobs: Jobs
 ) -> dict[str, float]:
     """Seconds of each phase.
 
@@ -91,11 +100,11 @@ def phases(
     return {name: found[name] for name in PHASES}
 
 
-def _total(progress: Counted, name: str) -> float:
-    return sum(getattr(operator, name) for operator in progress.operators)
+def _total(progress: Progress, name: str) -> float:
+    return sum(float(getattr(operator, name)) for operator in progress.operators)
 
 
-def _maps(jobs: JobTimes) -> dict[str, float]:
+def _maps(jobs: Jobs) -> dict[str, float]:
     """The stages that write to an exchange."""
     stages = [stage for stage in jobs.stages if stage.maps]
     wall, tasks = sum(s.wall for s in stages), sum(s.tasks for s in stages)
@@ -104,7 +113,7 @@ def _maps(jobs: JobTimes) -> dict[str, float]:
     return _shared(wall, {"read": scan, "partial": partial, "exchange": exchange})
 
 
-def _results(jobs: JobTimes, task: Mapping[str, float]) -> dict[str, float]:
+def _results(jobs: Jobs, task: Mapping[str, float]) -> dict[str, float]:
     """The stages in which the tasks of an operator run."""
     stages = [stage for stage in jobs.stages if not stage.maps]
     wall, tasks = sum(s.wall for s in stages), sum(s.tasks for s in stages)

@@ -66,7 +66,7 @@ def _phases(axes: Any, results: Results) -> None:
     left = [0.0] * len(lanes)
     import matplotlib as mpl
 
-    colours = mpl.colormaps["tab20"].colors
+    colours = mpl.colormaps["tab20"](range(20))
     for ordinal, phase in enumerate(PHASES):
         sizes = [parts.get(phase, 0.0) / (sum(parts.values()) or 1) for _, parts in lanes]
         axes.barh(names, sizes, left=left, label=phase, color=colours[ordinal % 20])

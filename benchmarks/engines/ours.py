@@ -9,8 +9,8 @@ from typing import Any
 import substrait_agg as sa
 from benchmarks.engines import on_spark
 from benchmarks.engines.job import Job, Taken
-from benchmarks.engines.stages import Jobs, stages_of
-from benchmarks.phases import phases
+from benchmarks.engines.stages import stages_of
+from benchmarks.phases import Jobs, phases
 from substrait_agg.commit.snapshot import snapshot_name
 from substrait_agg.metrics import Progress
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
+from pyspark.sql import SparkSession
 
 from benchmarks.engines import on_spark
 from benchmarks.engines.job import Job, Taken
@@ -131,7 +132,7 @@ class Batch:
         ]
 
 
-def _aggregated(spark: on_spark.SparkSession, job: Job, paths: Sequence[str]) -> float:
+def _aggregated(spark: SparkSession, job: Job, paths: Sequence[str]) -> float:
     began = time.perf_counter()
     frame = on_spark.queried(on_spark.rows_of(spark, job, paths), job)
     frame.write.format("noop").mode("overwrite").save()

@@ -5,48 +5,17 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import SparkSession
+
+from benchmarks.phases import Jobs, Stage
 
 _BATCH = re.compile(r"batch = (\d+)")
 _UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _TIME = re.compile(r"([0-9.,]+) (ms|s|min|m|h)\b")
 _SCANNED = 20
 """Batches whose reading is asked for: it takes many calls, and the others are like them."""
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A stage of a job.
-
-    Attributes:
-        wall: seconds from its submission to its end.
-        tasks: seconds of all its tasks.
-        exchange: the part of them that writing to the exchange took.
-        maps: whether it writes to an exchange.
-    """
-
-    wall: float
-    tasks: float
-    exchange: float
-    maps: bool
-
-
-@dataclass(frozen=True)
-class Jobs:
-    """The jobs of a batch.
-
-    Attributes:
-        wall: seconds, from submission to end, added up.
-        stages: of all of them.
-        scan: seconds of reading files, added up over tasks; None where nobody asked.
-    """
-
-    wall: float
-    stages: tuple[Stage, ...]
-    scan: float | None
 
 
 def stages_of(spark: SparkSession, run: str) -> list[Jobs]:
@@ -116,4 +85,4 @@ def _text(option: Any) -> str:
 
 
 def _between(begin: Any, end: Any) -> float:
-    return (end.get().getTime() - begin.get().getTime()) / 1e3
+    return float(end.get().getTime() - begin.get().getTime()) / 1e3

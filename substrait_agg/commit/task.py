@@ -251,17 +251,18 @@ class _Task:
                 own = changes.close()
                 change_files, joined = self._joined(own)
             self._counters["written_bytes"] += sum(file.bytes for file in change_files)
-        return TaskResult(
+        done = TaskResult(
             plan.low,
             plan.high,
             group=self._merged_keyed("group", self._rows, plan.group),
             pending=self._still_pending(),
             changes=change_files,
-            counters=dict(self._counters),
             trees=tuple(self._merged_tree(i, w) for i, w in enumerate(self._entries)),
             closed=self._merged_keyed("closed", self._closed, plan.closed),
             joined=joined,
         )
+        # Only now are all trees written and merged, and all that counted.
+        return replace(done, counters=dict(self._counters))
 
     def _joined(self, own: tuple[ChangeFile, ...]) -> tuple[tuple[ChangeFile, ...], bool]:
         """The changes of both passes as one, and whether both have any."""
