@@ -38,6 +38,9 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--large", action="store_true", help="the sizes of the table: hours")
     made.add_argument("--scale", type=float, default=1.0, help="factor on rows and groups")
+    made.add_argument(
+        "--batches", type=int, default=10_000, help="measured batches at most: for a quick look"
+    )
     made.add_argument("--rounds", type=int, help="turns that the measured batches are divided into")
     made.add_argument("--memory", default="3g", help="of each JVM")
     made.add_argument(
@@ -78,9 +81,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measure(options: argparse.Namespace) -> None:
-    sizes = Sizes(options.large, options.scale)
+    sizes = Sizes(options.large, options.scale, options.batches)
     setting = Setting(pythons=dict(p.split("=", 1) for p in options.python), memory=options.memory)
-    kept = {k: v for k, v in vars(options).items() if k in ("only", "contenders", "large", "scale")}
+    kept = {
+        k: v
+        for k, v in vars(options).items()
+        if k in ("only", "contenders", "large", "scale", "batches", "rounds")
+    }
     done: tuple[results.WorkloadResult, ...] = ()
     machine = results.machine()
     for name in options.only.split(","):

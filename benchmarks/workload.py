@@ -76,10 +76,12 @@ class Sizes:
     Attributes:
         large: the sizes of the table; else those of ``make bench``.
         scale: factor on rows and groups.
+        most: batches that a workload measures at most, of each of its kinds.
     """
 
     large: bool = False
     scale: float = 1.0
+    most: int = 10_000
 
     def rows(self, small: int, large: int) -> int:
         """A number of rows or groups, at least 100."""
@@ -87,7 +89,7 @@ class Sizes:
 
     def count(self, small: int, large: int) -> int:
         """A number of batches."""
-        return large if self.large else small
+        return min(large if self.large else small, self.most)
 
 
 def batches(kinds: Sequence[str], rows: int, warm: int = 4) -> list[tuple[str, int]]:
