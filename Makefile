@@ -35,11 +35,15 @@ soak: $(READY) java
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[soak]'
 	$(RUN) -m pytest -m soak
 
-bench bench-large: $(READY) java
-	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[bench]'
-	$(RUN) -m benchmarks $(if $(filter bench-large,$@),--large) --json bench-data/$@.json \
-	    --markdown bench-data/$@.md --plots bench-data/$@-plots
+BENCH = $(RUN) -m pip install --quiet --disable-pip-version-check -e '.[bench]' && $(RUN) -m benchmarks \
+	--json bench-data/$@.json --markdown bench-data/$@.md --plots bench-data/$@-plots
+
+bench: $(READY) java
+	$(BENCH)
 	$(RUN) -m benchmarks.validate
+
+bench-large: $(READY) java
+	$(BENCH) --large
 
 lint: $(READY)
 	$(RUN) -m ruff check .

@@ -235,7 +235,6 @@ def test_targets_name_lanes_that_there_are() -> None:
 
 
 def test_plots_are_drawn(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     first = plots.save(_results(), tmp_path / "a")
     assert [path.name for path in first] == ["w1.svg", "phases.svg"]
     again = plots.save(_results(), tmp_path / "b")
