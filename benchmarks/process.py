@@ -11,6 +11,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -94,13 +95,17 @@ class Process:
 
     def end(self) -> None:
         """Let it end, and wait for that."""
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        # Who has ended already does not take what is still to be flushed.
+        with suppress(BrokenPipeError):
+            if self._process.stdin is not None:
+                self._process.stdin.close()
         try:
             self._process.wait(60)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
 
 
 def serve(make: Callable[[], Any]) -> None:
