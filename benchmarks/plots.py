@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ def save(results: Results, folder: Path) -> list[Path]:
     ]
     if profiles(results):
         drawings.append(("phases", lambda axes: _phases(axes, results)))
-    drawings += [("crossover", _crossover(w)) for w in results.workloads if w.id == "X2"]
+    for workload in (w for w in results.workloads if w.id == "X2"):
+        drawings += [("crossover", _crossover(workload)), ("crossover-map", _map(workload))]
     return [_draw(plt, draw, folder / f"{name}.svg") for name, draw in drawings]
 
 
@@ -95,3 +97,36 @@ def _crossover(workload: WorkloadResult) -> Callable[[Any], None]:
         axes.legend(fontsize=7)
 
     return draw
+
+
+def _map(workload: WorkloadResult) -> Callable[[Any], None]:
+    """How many times faster than recomputing, by groups held and rows of a batch."""
+
+    def draw(axes: Any) -> None:
+        held = sorted({lane.held for lane in workload.lanes})
+        kinds = sorted({kind for lane in workload.lanes for kind in lane.kinds}, key=int)
+        medians = {
+            (lane.engine, lane.held, kind): lane.median(kind)
+            for lane in workload.lanes
+            for kind in kinds
+        }
+        times = [[_times(medians, size, kind) for kind in kinds] for size in held]
+        limit = max(1.0, *(abs(math.log2(t)) for row in times for t in row if t))
+        shown = [[math.log2(t) if t else math.nan for t in row] for row in times]
+        axes.imshow(shown, cmap="PiYG", vmin=-limit, vmax=limit, aspect="auto", origin="lower")
+        for y, row in enumerate(times):
+            for x, value in enumerate(row):
+                axes.text(x, y, f"{value:.2g} x" if value else "", ha="center", va="center")
+        axes.set_xticks(range(len(kinds)), [f"{int(kind):,}" for kind in kinds])
+        axes.set_yticks(range(len(held)), [f"{size:,}" for size in held])
+        axes.set(xlabel="rows of a batch", ylabel="groups held")
+        axes.set_title("Times faster than recomputing with DuckDB", fontsize=9)
+
+    return draw
+
+
+def _times(
+    medians: Mapping[tuple[str, int, str], float | None], held: int, kind: str
+) -> float | None:
+    ours, anew = (medians.get((engine, held, kind)) for engine in ("ours", "duckdb"))
+    return anew / ours if ours and anew else None

@@ -241,6 +241,23 @@ def test_plots_are_drawn(tmp_path: Path) -> None:
     assert [p.read_bytes() for p in first] == [p.read_bytes() for p in again]
 
 
+def test_the_crossover_is_drawn(tmp_path: Path) -> None:
+    """Also where an engine has no figure for a size."""
+    lanes = tuple(
+        LaneResult(
+            f"{engine}@{held}", engine, "count_sum_avg",
+            tuple(Measured(0, kind, int(kind), 0.1) for kind in kinds), 0.0, None, 1, {}, held,
+        )
+        for held in (100, 1000)
+        for engine, kinds in (("ours", ("10", "100")), ("duckdb", ("10",)))
+    )  # fmt: skip
+    found = Results({}, {}, (WorkloadResult("X2", "crossover", lanes, {}),))
+    drawn = plots.save(found, tmp_path)
+    assert [path.name for path in drawn] == ["crossover.svg", "crossover-map.svg"]
+    # Each text is noted above the glyphs that draw it.
+    assert "<!-- 1 x -->" in drawn[1].read_text()
+
+
 def test_wrong_answers_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One value that differs, one row too many, one too few: each fails."""
     from benchmarks import check
