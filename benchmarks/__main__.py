@@ -21,6 +21,9 @@ from benchmarks.workload import Sizes, Workload
 from benchmarks.workloads import PEERS, WORKLOADS
 from benchmarks.writes import writes
 
+BUSY = 0.5
+"""Load of a machine that something else runs on."""
+
 WRITES = "B"
 """The workload that needs no engine."""
 
@@ -67,9 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.show:
         _told(results.load(options.show), options)
         return 0
-    unknown = set(options.only.split(",")) - {*WORKLOADS, WRITES}
+    unknown = _unknown(options)
     if unknown:
-        print(f"no workload {', '.join(sorted(unknown))}", file=sys.stderr)
+        print(f"there is no {', no '.join(unknown)}", file=sys.stderr)
         return 2
     try:
         _measure(options)
@@ -78,6 +81,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     _told(results.load([options.json]), options)
     return 0
+
+
+def _unknown(options: argparse.Namespace) -> list[str]:
+    """Workloads and contenders that there are not."""
+    lanes = {lane.name for made in WORKLOADS.values() for lane in made(Sizes()).lanes}
+    workloads = set(options.only.split(",")) - {*WORKLOADS, WRITES}
+    contenders = set(options.contenders.split(",")) - {*ENGINES, *lanes}
+    return sorted([*(f"workload {w}" for w in workloads), *(f"contender {c}" for c in contenders)])
 
 
 def _measure(options: argparse.Namespace) -> None:
@@ -90,6 +101,8 @@ def _measure(options: argparse.Namespace) -> None:
     }
     done: tuple[results.WorkloadResult, ...] = ()
     machine = results.machine()
+    if machine["load"] > BUSY:
+        print(f"the machine is busy: its load is {machine['load']}", file=sys.stderr)
     for name in options.only.split(","):
         began = time.monotonic()
         if name == WRITES:

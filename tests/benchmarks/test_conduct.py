@@ -59,6 +59,6 @@ def test_what_an_engine_raises_comes_back(tmp_path: Path) -> None:
         process.end()
 
 
-def test_an_unknown_workload_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--only", "W99"]) == 2
-    assert "W99" in capsys.readouterr().err
+def test_what_there_is_not_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--only", "W1,W99", "--contenders", "ours,ours@x1,theirs"]) == 2
+    assert capsys.readouterr().err == "there is no contender theirs, no workload W99\n"
