@@ -91,10 +91,13 @@ class Sizes:
         """A number of batches."""
         return min(large if self.large else small, self.most)
 
+    def batches(self, kind: str, count: int, rows: int, warm: int = 4) -> list[tuple[str, int]]:
+        """Kinds and rows of batches of one size, warm-ups first."""
+        return [*self.warm(rows, warm), *((kind, rows) for _ in range(count))]
 
-def batches(kinds: Sequence[str], rows: int, warm: int = 4) -> list[tuple[str, int]]:
-    """Kinds and rows of batches of one size, warm-ups first."""
-    return [*((WARM, rows) for _ in range(warm)), *((kind, rows) for kind in kinds)]
+    def warm(self, rows: int, count: int) -> list[tuple[str, int]]:
+        """Warm-ups; fewer in a quick look."""
+        return [(WARM, rows)] * min(count, self.most)
 
 
 def lanes(query: str, data: str, engines: Sequence[str], suffix: str = "") -> tuple[Lane, ...]:

@@ -9,7 +9,7 @@ from benchmarks.data.churn import churn
 from benchmarks.data.lineitem import lineitem
 from benchmarks.data.rows import keyed, lists, many, wide
 from benchmarks.queries import NO_DELETES, NO_DISTINCT
-from benchmarks.workload import WARM, Lane, Sizes, Source, Workload, batches, lanes
+from benchmarks.workload import Lane, Sizes, Source, Workload, lanes
 
 STREAMING = ("ours", "rocksdb", "default", "floor")
 ANEW = ("spark", "duckdb")
@@ -21,7 +21,7 @@ NO_NATIVE = ("rocksdb", "default")
 def w1(sizes: Sizes) -> Workload:
     """Many random keys."""
     rows, count = sizes.rows(250_000, 500_000), sizes.count(16, 20)
-    drawn = batches([MEASURED] * count, rows)
+    drawn = sizes.batches(MEASURED, count, rows)
     source = Source(keyed, {"keys": sizes.rows(500_000, 1_000_000), "held": 0, "batches": drawn})
     return Workload(
         "W1", f"{count} batches x {rows:,} rows, {source.parameters['keys']:,} random keys: count, sum, avg",
@@ -36,7 +36,7 @@ def w2(sizes: Sizes) -> Workload:
         "x20": sizes.rows(4_000_000, 20_000_000), "x50": sizes.rows(10_000_000, 50_000_000),
     }  # fmt: skip
     rows = sizes.rows(50_000, 100_000)
-    drawn = batches([MEASURED] * sizes.count(12, 20), rows)
+    drawn = sizes.batches(MEASURED, sizes.count(12, 20), rows)
     made = {
         name: Source(keyed, {"keys": groups, "held": groups, "batches": drawn})
         for name, groups in held.items()
@@ -56,7 +56,7 @@ def w2(sizes: Sizes) -> Workload:
 def w3(sizes: Sizes) -> Workload:
     """Latency."""
     count, rows = sizes.count(60, 200), sizes.rows(1_000, 1_000)
-    drawn = batches([MEASURED] * count, rows, warm=15)
+    drawn = sizes.batches(MEASURED, count, rows, warm=15)
     source = Source(keyed, {"keys": 100_000, "held": 0, "batches": drawn})
     return Workload(
         "W3", f"{count} batches x {rows:,} rows", {"rows": source},
@@ -79,7 +79,7 @@ def w4(sizes: Sizes) -> Workload:
 def w5(sizes: Sizes) -> Workload:
     """A hot group."""
     rows, count = sizes.rows(250_000, 500_000), sizes.count(10, 20)
-    drawn = batches([MEASURED] * count, rows)
+    drawn = sizes.batches(MEASURED, count, rows)
     source = Source(keyed, {"keys": 100_000, "held": 0, "batches": drawn, "hot": 0.9})
     engines = ("ours", "rocksdb", "default", "floor", "batch", "duckdb")
     return Workload(
@@ -91,7 +91,7 @@ def w5(sizes: Sizes) -> Workload:
 def w6(sizes: Sizes) -> Workload:
     """Wide."""
     rows, count = sizes.rows(100_000, 200_000), sizes.count(8, 20)
-    drawn = batches([MEASURED] * count, rows)
+    drawn = sizes.batches(MEASURED, count, rows)
     source = Source(wide, {"keys": sizes.rows(50_000, 100_000), "batches": drawn})
     return Workload(
         "W6", f"wide: {rows:,} rows a batch, 1 and 30 FILTERed measures; cube of 4 columns",
@@ -106,9 +106,9 @@ def w6(sizes: Sizes) -> Workload:
 
 def w7(sizes: Sizes) -> Workload:
     """Lists and texts."""
-    groups, values, count = sizes.rows(1_000, 10_000), 1_000, sizes.count(8, 20)
-    kinds = [WARM] * 4 + [MEASURED] * count
-    parameters = {"groups": groups, "values": values, "touched": groups // 100, "each": 10}
+    groups, values, each, count = sizes.rows(1_000, 10_000), 1_000, 10, sizes.count(8, 20)
+    kinds = [kind for kind, _ in sizes.batches(MEASURED, count, each)]
+    parameters = {"groups": groups, "values": values, "touched": groups // 100, "each": each}
     source = Source(lists, {**parameters, "kinds": kinds})
     engines = ("ours", "rocksdb", "floor", "duckdb")
     return Workload(
@@ -121,7 +121,7 @@ def w7(sizes: Sizes) -> Workload:
 def w8(sizes: Sizes) -> Workload:
     """Auctions."""
     rows, count = sizes.rows(100_000, 500_000), sizes.count(8, 20)
-    source = Source(bids, {"batches": batches([MEASURED] * count, rows)})
+    source = Source(bids, {"batches": sizes.batches(MEASURED, count, rows)})
     return Workload(
         "W8", f"Nexmark q15, q16, q17: {rows:,} bids a batch", {"rows": source},
         (
@@ -161,7 +161,9 @@ def exact(sizes: Sizes) -> Workload:
     """What exactness of float sums costs."""
     rows, count = sizes.rows(250_000, 500_000), sizes.count(10, 20)
     data = {
-        name: Source(keyed, {"keys": keys, "held": 0, "batches": batches([MEASURED] * count, rows)})
+        name: Source(
+            keyed, {"keys": keys, "held": 0, "batches": sizes.batches(MEASURED, count, rows)}
+        )
         for name, keys in (("few", 1_000), ("many", sizes.rows(500_000, 1_000_000)))
     }
     return Workload(
@@ -188,7 +190,7 @@ def crossover(sizes: Sizes) -> Workload:
     }  # fmt: skip
     deltas = [sizes.rows(rows, rows) for rows in DELTAS[: 4 if sizes.large else 3]]
     repeated = sorted(deltas * sizes.count(3, 5))
-    drawn = [(WARM, deltas[0])] * 3 + [(f"{rows}", rows) for rows in repeated]
+    drawn = [*sizes.warm(deltas[0], 3), *((f"{rows}", rows) for rows in repeated)]
     data = {
         name: Source(keyed, {"keys": groups, "held": groups, "batches": drawn})
         for name, groups in held.items()
