@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -139,4 +140,6 @@ def _told(found: results.Results, options: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
+    # So that engines and scratch files go where somebody ends it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.exit(main())
