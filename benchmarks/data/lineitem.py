@@ -46,7 +46,7 @@ def lineitem(scale: float, refreshes: int, share: float, seed: int = 1) -> Itera
 
 
 def _select(connection: Any, where: str) -> pa.Table:
-    found = connection.execute(f"SELECT * EXCLUDE (lot) FROM rows WHERE {where} ORDER BY id")
+    found = connection.sql(f"SELECT * EXCLUDE (lot) FROM rows WHERE {where} ORDER BY id")
     return found.to_arrow_table().combine_chunks()
 
 

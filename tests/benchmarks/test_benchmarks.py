@@ -17,6 +17,7 @@ from benchmarks.check import Wrong, _alive
 from benchmarks.conduct import _turns
 from benchmarks.data.bids import bids
 from benchmarks.data.churn import churn
+from benchmarks.data.lineitem import lineitem
 from benchmarks.data.made import ID, LOAD, OP, DataSet, Generator, make
 from benchmarks.data.rows import keyed, lists, many, wide
 from benchmarks.phases import PHASES, Jobs, Stage, phases
@@ -37,6 +38,7 @@ GENERATORS: dict[Generator, Mapping[str, Any]] = {
     lists: {"groups": 5, "values": 4, "touched": 2, "each": 3, "kinds": ["warm", "rows"]},
     churn: {"rows": 200, "groups": 20, "batch": 10, "pairs": 2},
     bids: {"batches": DRAWN},
+    lineitem: {"scale": 0.001, "refreshes": 2, "share": 0.02},
 }
 
 
