@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.installed
 
-.PHONY: install java browser demo test soak bench lint clean
+.PHONY: install java browser demo test soak bench bench-large lint clean
 .DEFAULT_GOAL := test
 
 install: $(READY)
@@ -35,10 +35,15 @@ soak: $(READY) java
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[soak]'
 	$(RUN) -m pytest -m soak
 
+BENCH = $(RUN) -m pip install --quiet --disable-pip-version-check -e '.[bench]' && $(RUN) -m benchmarks \
+	--json bench-data/$@.json --markdown bench-data/$@.md --plots bench-data/$@-plots
+
 bench: $(READY) java
+	$(BENCH)
 	$(RUN) -m benchmarks.validate
-	$(RUN) -m benchmarks.batches
-	$(RUN) -m benchmarks.stream
+
+bench-large: $(READY) java
+	$(BENCH) --large
 
 lint: $(READY)
 	$(RUN) -m ruff check .

@@ -90,6 +90,9 @@ class Stream:
         partitions: of the state.
         retention: which versions keep their state.
         stay: for how many batches rows are there.
+
+    Attributes:
+        read: bytes of the last batch: its keys, values and weights.
     """
 
     def __init__(
@@ -118,10 +121,12 @@ class Stream:
         self._state = OperatorState(trees=((),) * len(self._spec.trees))
         self.version = -1
         self.results: list[TaskResult] = []
+        self.read = 0
 
     def step(self) -> float:
         """Compute a batch and commit it; returns the seconds it took."""
         batch = self._batch()
+        self.read = sum(batch.column(name).nbytes for name in ("k0", "x0", WEIGHT))
         began = time.perf_counter()
         self.version += 1
         self.results = [self._task(p, batch) for p in range(self._partitions)]
@@ -141,6 +146,12 @@ class Stream:
         if self._retention.due(self.version):
             self.checkpoint.sweep(snapshot, self._retention)
         return time.perf_counter() - began
+
+    @property
+    def written(self) -> int:
+        """Bytes of the runs, changes and the snapshot of the last batch, merges included."""
+        files = sum(result.counters["written_bytes"] for result in self.results)
+        return files + _newest_bytes(self.checkpoint.snapshots)
 
     def _batch(self) -> pa.RecordBatch:
         new = self._random.integers(0, self._keys, self._rows // 2)

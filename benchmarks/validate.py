@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import substrait_agg
@@ -39,7 +40,7 @@ def of_plans(times: int) -> dict[str, float]:
     paths = sorted(p for suffix in ("bin", "json") for p in PLANS.rglob(f"*.{suffix}"))
     substrait_agg.validate(TPCH)
     return {
-        str(path.relative_to(PLANS)): seconds(lambda path=path: substrait_agg.validate(path), times)
+        str(path.relative_to(PLANS)): seconds(partial(substrait_agg.validate, path), times)
         for path in paths
     }
 

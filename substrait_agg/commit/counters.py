@@ -12,7 +12,8 @@ from substrait_agg.state.run import RunFile, RunWriter
 
 COUNTERS = (
     "input_rows", "partial_rows", "touched", "emitted", "retracted", "inserted", "early", "quarantined",
-    "waiting", "merges", "merged_rows", "merged_bytes", "merge_us", "fold_us", "write_us",
+    "waiting", "merges", "merged_rows", "merged_bytes", "written_bytes",
+    "merge_us", "fold_us", "lookup_us", "write_us",
 )  # fmt: skip
 """Rows, groups, files and microseconds; ``quarantined`` and ``waiting`` say by how much there are more."""
 
@@ -48,8 +49,11 @@ class TaskCounters(dict[str, int]):
                 self["merges"] += 1
                 self["merged_rows"] += run.rows
                 self["merged_bytes"] += run.bytes
+                self["written_bytes"] += run.bytes
 
     def closed(self, writer: RunWriter) -> RunFile | None:
         """Close a run, and count the time."""
         with self.timed("write_us"):
-            return writer.close()
+            run = writer.close()
+        self["written_bytes"] += run.bytes if run is not None else 0
+        return run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -37,7 +37,7 @@ from substrait_agg.state.merging import MergeSpan, after_merges, budget_for, spa
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.rows import Hashes
 from substrait_agg.state.run import HASH_MAX, RunFile, RunWriter
-from substrait_agg.state.tree import Tree
+from substrait_agg.state.tree import Found, Tree
 
 MURMUR, OTHER = "__m", "__x"
 """Columns of partial sums besides those of `operator.delta`: two hashes of the keys."""
@@ -72,6 +72,19 @@ def _step_of(spec: OperatorSpec) -> Step:
     return latest_step if spec.latest else step
 
 
+class _TimedTree(Tree):
+    """The group tree, with the time that lookups take."""
+
+    def __init__(self, counters: TaskCounters, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._counters = counters
+
+    def lookup(self, hashes: Hashes, keys: Sequence[pa.Array]) -> Found:
+        """As `Tree.lookup`."""
+        with self._counters.timed("lookup_us"):
+            return super().lookup(hashes, keys)
+
+
 class _Task:
     def __init__(self, plan: TaskPlan) -> None:
         self._plan = plan
@@ -81,12 +94,13 @@ class _Task:
             "pending": pending_schema(plan.spec.keys),
             "closed": closed_schema(plan.spec),
         }
-        self._tree, self._rows = self._keyed("group", plan.group), self._writer("group")
+        self._counters = TaskCounters()
+        self._tree = _TimedTree(self._counters, *self._files("group", plan.group))
+        self._rows = self._writer("group")
         self._held, self._pending = self._keyed("pending", plan.pending), self._writer("pending")
         self._left, self._closed = self._keyed("closed", plan.closed), self._writer("closed")
         self._entries = [self._tree_writer(i) for i in range(len(plan.spec.trees))]
         self._keys_given = 0
-        self._counters = TaskCounters()
 
     def _name(self, tree: str) -> str:
         # Unique to the attempt: a failed or duplicate attempt can never overwrite what a snapshot names.
@@ -94,7 +108,12 @@ class _Task:
         return f"{tree}-{plan.operator}-{plan.version:012d}-{uuid.uuid4().hex}.arrow"
 
     def _keyed(self, name: str, files: tuple[RunFile, ...]) -> Tree:
-        return Tree(self._state, files, self._schemas[name], len(self._plan.spec.keys))
+        return Tree(*self._files(name, files))
+
+    def _files(
+        self, name: str, files: tuple[RunFile, ...]
+    ) -> tuple[LocalFiles, tuple[RunFile, ...], pa.Schema, int]:
+        return self._state, files, self._schemas[name], len(self._plan.spec.keys)
 
     def _writer(self, name: str) -> RunWriter:
         return RunWriter(
@@ -154,17 +173,19 @@ class _Task:
             with self._counters.timed("write_us"):
                 own = changes.close()
                 change_files, joined = self._joined(own)
-        return TaskResult(
+            self._counters["written_bytes"] += sum(file.bytes for file in change_files)
+        done = TaskResult(
             plan.low,
             plan.high,
             group=self._merged_keyed("group", self._rows, plan.group),
             pending=self._still_pending(),
             changes=change_files,
-            counters=dict(self._counters),
             trees=tuple(self._merged_tree(i, w) for i, w in enumerate(self._entries)),
             closed=self._merged_keyed("closed", self._closed, plan.closed),
             joined=joined,
         )
+        # Only now are all trees written and merged, and all that counted.
+        return replace(done, counters=dict(self._counters))
 
     def _joined(self, own: tuple[ChangeFile, ...]) -> tuple[tuple[ChangeFile, ...], bool]:
         """The changes of both passes as one, and whether both have any."""

@@ -28,8 +28,10 @@ class OperatorProgress:
         merges: runs that merges wrote.
         merged_rows: rows in them.
         merged_bytes: their size.
-        merge_seconds: time that tasks spent on merges, added up over tasks, as the next two.
+        written_bytes: size of all runs and change files written, those of merges included.
+        merge_seconds: time that tasks spent on merges, added up over tasks, as the next three.
         fold_seconds: time that tasks spent on folding rows into groups.
+        lookup_seconds: the part of it that looking groups up took.
         write_seconds: time that tasks spent on writing runs and changes.
         job_seconds: time of the Spark jobs, from reading the input to the result of the last task.
     """
@@ -45,8 +47,10 @@ class OperatorProgress:
     merges: int = 0
     merged_rows: int = 0
     merged_bytes: int = 0
+    written_bytes: int = 0
     merge_seconds: float = 0.0
     fold_seconds: float = 0.0
+    lookup_seconds: float = 0.0
     write_seconds: float = 0.0
     job_seconds: float = 0.0
 

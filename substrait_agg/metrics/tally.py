@@ -24,12 +24,14 @@ TASK_COUNTS: dict[str, str] = {
     "merges": "merges",
     "merged_rows": "merged_rows",
     "merged_bytes": "merged_bytes",
+    "written_bytes": "written_bytes",
 }
 """Counter of a task -> what `OperatorProgress` calls it."""
 
 TASK_TIMES: dict[str, str] = {
     "merge_us": "merge_seconds",
     "fold_us": "fold_seconds",
+    "lookup_us": "lookup_seconds",
     "write_us": "write_seconds",
 }
 """The same for counters of microseconds."""

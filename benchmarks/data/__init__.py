@@ -1,0 +1,1 @@
+"""Data sets of the benchmarks: made once per parameters, and kept under ``bench-data/``."""

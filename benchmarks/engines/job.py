@@ -1,0 +1,86 @@
+"""What an engine is asked for, and what it answers. Free of every engine, so that a process with few packages can read it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class Job:
+    """Some batches of a lane.
+
+    Attributes:
+        lane: name; an engine keeps what it needs from one job to the next under it.
+        table: name of the table.
+        sql: the query, in the engine's words.
+        plan: file of its Substrait plan.
+        folder: of all files so far; `files` are new.
+        files: names of the new files, in order.
+        batch_files: files per batch.
+        changes: whether rows have an operation, so that some leave.
+        columns: of the table: name -> Arrow type as text.
+        checkpoint: folder for state.
+        samples: engines that compute everything anew do so for the last so many batches only; 0 for none.
+        partitions: of the state.
+    """
+
+    lane: str
+    table: str
+    sql: str
+    plan: str
+    folder: str
+    files: tuple[str, ...]
+    batch_files: int
+    changes: bool
+    columns: dict[str, str]
+    checkpoint: str
+    samples: int
+    partitions: int = 2
+
+    @property
+    def batches(self) -> list[tuple[str, ...]]:
+        """The new files by batch."""
+        size = self.batch_files
+        return [self.files[i : i + size] for i in range(0, len(self.files), size)]
+
+    def paths(self, names: Sequence[str]) -> list[str]:
+        """Files by their full names."""
+        return [str(Path(self.folder) / name) for name in names]
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A batch: its first file, how long it took, and what is known of the parts of that time.
+
+    Attributes:
+        file: name of the batch's first file.
+        seconds: from the trigger to the commit.
+        parts: seconds by phase; see `benchmarks.phases`.
+        written: bytes of state, changes and snapshots; None where it is not known batch by batch.
+    """
+
+    file: str
+    seconds: float
+    parts: dict[str, float] = field(default_factory=dict)
+    written: int | None = None
+
+
+class Engine(Protocol):
+    """Runs jobs one after another; made in a process of its own."""
+
+    def run(self, job: Job) -> list[Taken]:
+        """The batches that were timed."""
+        ...
+
+
+def to_json(value: Job | Taken) -> dict[str, Any]:
+    """As JSON."""
+    return asdict(value)
+
+
+def job_of(body: dict[str, Any]) -> Job:
+    """From JSON."""
+    return Job(**{**body, "files": tuple(body["files"])})

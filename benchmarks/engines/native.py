@@ -1,0 +1,88 @@
+"""Spark's own streaming aggregation with either state store, and Spark without state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from benchmarks.engines import on_spark
+from benchmarks.engines.job import Job, Taken
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+STATE = "org.apache.spark.sql.execution.streaming.state"
+ROCKSDB = f"{STATE}.RocksDBStateStoreProvider"
+DEFAULT = f"{STATE}.HDFSBackedStateStoreProvider"
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+
+
+class Native:
+    """Spark's streaming aggregation: updated rows go nowhere, state goes to the checkpoint.
+
+    Args:
+        provider: class of the state store.
+    """
+
+    def __init__(self, provider: str) -> None:
+        self._spark = on_spark.session()
+        self._settings = {PROVIDER: provider, CHANGELOG: "true"}
+
+    def run(self, job: Job) -> list[Taken]:
+        """Run the batches."""
+        spark = _session(self._spark, self._settings, job)
+        writer = on_spark.queried(on_spark.stream(spark, job), job).writeStream
+        return _taken(_run(writer.format("noop").outputMode("update"), job), job)
+
+
+class Floor:
+    """The same rows aggregated, exchanged and handed over to Arrow, with no state and no output."""
+
+    def __init__(self) -> None:
+        self._spark = on_spark.session()
+
+    def run(self, job: Job) -> list[Taken]:
+        """Run the batches."""
+        spark = _session(self._spark, {}, job)
+
+        def batch(frame: DataFrame, _: int) -> None:
+            on_spark.queried(frame, job).mapInArrow(_count, "rows long").collect()
+
+        writer = on_spark.stream(spark, job).writeStream.foreachBatch(batch)
+        return _taken(_run(writer, job), job)
+
+
+def rocksdb() -> Native:
+    """With RocksDB, changelog checkpoints on."""
+    return Native(ROCKSDB)
+
+
+def default() -> Native:
+    """With the default store, which keeps state in memory."""
+    return Native(DEFAULT)
+
+
+def _count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield pa.RecordBatch.from_pydict({"rows": [sum(b.num_rows for b in batches)]})
+
+
+def _session(spark: SparkSession, settings: Mapping[str, str], job: Job) -> SparkSession:
+    made = spark.newSession()
+    for name, value in {**settings, on_spark.PARTITIONS: str(job.partitions)}.items():
+        made.conf.set(name, value)
+    return made
+
+
+def _run(writer: Any, job: Job) -> Any:
+    query = writer.option("checkpointLocation", job.checkpoint).trigger(availableNow=True).start()
+    query.awaitTermination()
+    return query
+
+
+def _taken(query: Any, job: Job) -> list[Taken]:
+    told = on_spark.progress_of(query)
+    return [
+        Taken(files[0], p["durationMs"]["triggerExecution"] / 1000)
+        for files, p in zip(job.batches, told, strict=True)
+    ]

@@ -1,0 +1,107 @@
+"""The engines of the benchmarks run what they are asked for, over one Spark, and tell of every batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from benchmarks.check import check
+from benchmarks.data.churn import churn
+from benchmarks.data.made import DataSet, Generator, make
+from benchmarks.data.rows import keyed
+from benchmarks.engines.job import Engine, Job
+from benchmarks.phases import PHASES
+from benchmarks.queries import QUERIES, plan_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+DATA: dict[str, tuple[Generator, Mapping[str, Any]]] = {
+    "count_sum_avg": (keyed, {"keys": 7, "held": 0, "batches": [["rows", 20]] * 3}),
+    "churn": (churn, {"rows": 60, "groups": 10, "batch": 4, "pairs": 1}),
+}
+
+
+def _data(query: str, folder: Path) -> DataSet:
+    generator, parameters = DATA[query]
+    return make(query, generator, parameters, folder / "data")
+
+
+def _job(query: str, data: DataSet, folder: Path, *, spark: bool) -> Job:
+    """All files at once, a batch each, from a folder of their own as engines get it."""
+    inputs = folder / "in"
+    inputs.mkdir()
+    for file in data.files:
+        (inputs / file.name).hardlink_to(data.folder / file.name)
+    asked = QUERIES[query]
+    return Job(
+        lane="lane",
+        table=asked.table,
+        sql=asked.for_spark() if spark else asked.sql,
+        plan=str(plan_of(query)),
+        folder=str(inputs),
+        files=tuple(file.name for file in data.files),
+        batch_files=1,
+        changes=data.changes,
+        columns={field.name: str(field.type) for field in data.table},
+        checkpoint=str(folder / "checkpoint"),
+        samples=2,
+    )
+
+
+@pytest.mark.parametrize("query", DATA)
+def test_ours_is_right_and_its_phases_are_those_of_its_batches(
+    spark: SparkSession, tmp_path: Path, query: str
+) -> None:
+    """What is measured is also compared; every phase is there, and they add up."""
+    from benchmarks.engines.ours import Ours
+
+    data = _data(query, tmp_path)
+    job = _job(query, data, tmp_path, spark=False)
+    taken = Ours().run(job)
+    assert [batch.file for batch in taken] == list(job.files)
+    for batch in taken:
+        assert batch.written is not None
+        assert batch.written > 1000
+        assert list(batch.parts) == list(PHASES)
+        assert sum(batch.parts.values()) == pytest.approx(batch.seconds, abs=0.05)
+        for phase in ("read", "kernel", "write", "commit", "hand-over", "driver"):
+            assert batch.parts[phase] > 0, phase
+    check(query, data, list(job.files), Path(job.checkpoint), tmp_path)
+
+
+def _others() -> dict[str, Callable[[], Engine]]:
+    from benchmarks.engines import native, recompute
+
+    return {
+        "rocksdb": native.rocksdb,
+        "default": native.default,
+        "floor": native.Floor,
+        "batch": recompute.Batch,
+        "spark": recompute.Spark,
+        "duckdb": recompute.DuckDB,
+    }
+
+
+@pytest.mark.parametrize("engine", ["rocksdb", "default", "floor", "batch", "spark", "duckdb"])
+def test_others_tell_of_their_batches(spark: SparkSession, tmp_path: Path, engine: str) -> None:
+    data = _data("count_sum_avg", tmp_path)
+    job = _job("count_sum_avg", data, tmp_path, spark=engine != "duckdb")
+    taken = _others()[engine]().run(job)
+    wanted = job.files[-2:] if engine in ("spark", "duckdb") else job.files
+    assert [batch.file for batch in taken] == list(wanted)
+    assert all(batch.seconds > 0 for batch in taken)
+
+
+@pytest.mark.parametrize("engine", ["floor", "spark", "duckdb"])
+def test_others_that_can_take_rows_that_leave(
+    spark: SparkSession, tmp_path: Path, engine: str
+) -> None:
+    data = _data("churn", tmp_path)
+    job = _job("churn", data, tmp_path, spark=engine != "duckdb")
+    assert len(_others()[engine]().run(job)) == (3 if engine == "floor" else 2)

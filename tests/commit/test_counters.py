@@ -1,0 +1,39 @@
+"""What tasks count is what they did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.batches import Stream
+from substrait_agg.commit.retention import Retention
+
+
+def test_all_that_is_written_is_counted(tmp_path: Path) -> None:
+    """Runs of the group tree and of ordered trees, and changes: what a first batch leaves behind is what it wrote."""
+    stream = Stream(tmp_path / "checkpoint", rows=100, keys=50, partitions=2, retention=Retention())
+    stream.step()
+    folder = tmp_path / "checkpoint"
+    left = [p.stat().st_size for name in ("state", "changes") for p in (folder / name).iterdir()]
+    assert len(left) == 6
+    assert sum(result.counters["written_bytes"] for result in stream.results) == sum(left)
+
+
+def test_merges_of_every_tree_are_counted(tmp_path: Path) -> None:
+    """Four runs of one size become one, in the group tree and in the ordered tree alike."""
+    stream = Stream(tmp_path / "checkpoint", rows=100, keys=50, partitions=1, retention=Retention())
+    for _ in range(4):
+        stream.step()
+    (result,) = stream.results
+    assert [len(result.group), *(len(runs) for runs in result.trees)] == [1, 1]
+    assert result.counters["merges"] == 2
+    merged = result.group[0].bytes + result.trees[0][0].bytes
+    assert result.counters["merged_bytes"] == merged
+    assert result.counters["written_bytes"] > merged
+
+
+def test_lookups_are_a_part_of_folding(tmp_path: Path) -> None:
+    stream = Stream(tmp_path / "checkpoint", rows=100, keys=50, partitions=1, retention=Retention())
+    stream.step()
+    stream.step()
+    (result,) = stream.results
+    assert 0 < result.counters["lookup_us"] <= result.counters["fold_us"]
