@@ -22,8 +22,11 @@ from tests.kills.stream import Stream
 ROOT = Path(__file__).parents[2]
 INSIDE = Path(__file__).parent / "inside"
 PATIENCE = 240.0
-QUICK = ("--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-"""Most of what a short run takes is the JVM compiling itself."""
+QUICK = (
+    "--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "--conf", "spark.substraitAgg.driverBytes=0",
+)  # fmt: skip
+"""Most of what a short run takes is the JVM compiling itself; and small batches go to workers, so that there are some to be killed."""
 
 
 @dataclass(frozen=True)
