@@ -91,7 +91,7 @@ def options(
         "spark.executor.memory": "512m",
         "spark.executor.extraJavaOptions": SMALL,
         "spark.executorEnv.TASK_KILLS": str(folder / "kills"),
-        "spark.executorEnv.TASK_SLEEPS": "2.5" if slow else "0",
+        "spark.executorEnv.TASK_SLEEPS": "8" if slow else "0",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.deploy.maxExecutorRetries": "-1",
@@ -105,6 +105,7 @@ def options(
         conf |= {
             "spark.speculation": "true", "spark.speculation.interval": "50ms", "spark.speculation.multiplier": "1.2",
             "spark.speculation.quantile": "0.4", "spark.speculation.minTaskRuntime": "300ms",
+            "spark.speculation.efficiency.enabled": "false",
         }  # fmt: skip
     words = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
     return ("--master", master, "--partitions", "2", *QUICK, *words)

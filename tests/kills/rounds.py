@@ -62,12 +62,14 @@ class Tally:
         ends: how the runs ended: killed, an error code, or done.
         missed: rounds that ended before they were struck; they do not count.
         streams: how often the stream went to its end, and all was right.
+        orphans: sessions of drivers that were killed alone; what they have left behind may be at work yet while the next run begins.
     """
 
     struck: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
     missed: int = 0
     streams: int = 0
+    orphans: list[int] = field(default_factory=list)
 
     @property
     def rounds(self) -> int:
@@ -107,10 +109,14 @@ def one_round(place: Place, blow: Blow, tally: Tally) -> None:
         status = _ended(process, place)
         if inside is not None:
             struck = int(mark.read_text() or 1) if mark.exists() else 0
-        _let_close(process, status)
-    finally:
+        close(tally.orphans)
+        tally.orphans.append(process.pid)
+        if blow.victims != "driver":
+            close(tally.orphans)
+    except BaseException:
         strike(process.pid, "all")
         process.wait()
+        raise
     if not struck:
         tally.missed += 1
     else:
@@ -142,12 +148,14 @@ def _ended(process: subprocess.Popen[bytes], place: Place) -> int:
         raise AssertionError(f"the run hangs: {place.log.read_text()[-3000:]}") from None
 
 
-def _let_close(process: subprocess.Popen[bytes], status: int) -> None:
+def close(orphans: list[int]) -> None:
     """What a driver that was killed leaves behind ends by itself."""
     deadline = time.monotonic() + CLOSING_SECONDS
-    while left := members(process.pid):
-        assert time.monotonic() < deadline, f"left behind after status {status}: {left}"
-        time.sleep(0.05)
+    while orphans:
+        while left := members(orphans[0]):
+            assert time.monotonic() < deadline, f"left behind: {left}"
+            time.sleep(0.05)
+        del orphans[0]
 
 
 def _end(place: Place, status: int) -> str:
@@ -182,11 +190,16 @@ class Stage:
         All that is left is compared with the model and with the undisturbed run.
         """
         killed = Place(self.folder / name, self.stream)
-        for blow in blows:
-            one_round(killed, blow, tally)
-            if killed.newest() >= self.batches - LEAVE:
-                break
-        killed.finish()
+        try:
+            for blow in blows:
+                one_round(killed, blow, tally)
+                if killed.newest() >= self.batches - LEAVE:
+                    break
+            killed.finish()
+            close(tally.orphans)
+        finally:
+            for session in tally.orphans:
+                strike(session, "all")
         check_end(killed, self.whole)
         tally.streams += 1
 

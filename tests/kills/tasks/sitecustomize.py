@@ -47,7 +47,7 @@ if any("pyspark.daemon" in word for word in sys.orig_argv):
 
         @contextmanager
         def create(self, path: Path, opened: Any) -> Iterator[Any]:
-            if SLEEPS and random.Random(os.urandom(8)).random() < 1 / 6:
+            if SLEEPS and random.Random(os.urandom(8)).random() < 1 / 16:
                 time.sleep(SLEEPS)
             block: AbstractContextManager[Any] = super().create(path, opened)
             with block as sink:
