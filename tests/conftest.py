@@ -12,6 +12,8 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.stores.emulator import Emulator
+
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark all that starts a JVM: two of them at a time slow each other down."""
@@ -41,3 +43,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    """An S3 server on this machine, and a folder for what is kept of it."""
+    from tests.stores.emulator import emulator
+
+    with pytest.MonkeyPatch.context() as patched, emulator() as server:
+        cache = tmp_path_factory.mktemp("cache")
+        cache.chmod(0o700)
+        patched.setenv("SUBSTRAIT_AGG_CACHE", str(cache))
+        yield server

@@ -6,12 +6,12 @@ files), ``spark/`` (Spark's own offsets and commits), ``outputs/`` (how far each
 
 from __future__ import annotations
 
+import errno
 import re
 import uuid
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 
 from substrait_agg.commit.differences import check_same
 from substrait_agg.commit.document import (
@@ -37,12 +37,12 @@ from substrait_agg.commit.refusals import not_a_checkpoint, rollback_unfinished,
 from substrait_agg.commit.retention import (
     DEFAULT,
     KEEP_VERSIONS,
-    KEPT,
     Kept,
     Retention,
     state_files,
     sweep,
 )
+from substrait_agg.commit.revisions import keep, kept
 from substrait_agg.commit.sealed import damaged, unseal
 from substrait_agg.commit.settings import SETTINGS, Settings
 from substrait_agg.commit.snapshot import (
@@ -51,8 +51,10 @@ from substrait_agg.commit.snapshot import (
     parse_snapshot,
     snapshot_name,
 )
+from substrait_agg.commit.stores import checkpoint_location, probe
 from substrait_agg.disk import disk
 from substrait_agg.errors import CommitConflict, StateRefused
+from substrait_agg.locations import Location, Remote
 
 __all__ = [
     "KEEP_VERSIONS",
@@ -72,14 +74,17 @@ _SNAPSHOT = re.compile(r"[0-9]{20}\.json")
 
 
 class Checkpoint:
-    """One checkpoint folder.
+    """One checkpoint folder, of a file system or of an object store.
 
     Args:
-        folder: its path; nothing is created before `create`.
+        folder: its path or URL; nothing is created before `create`.
+
+    Raises:
+        UsageError: a URL that cannot be used (`stores.checkpoint_location`).
     """
 
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder).absolute()
+    def __init__(self, folder: str | Location) -> None:
+        self.folder = checkpoint_location(folder)
         self._root = LocalFiles(self.folder)
         self._snapshots = LocalFiles(self.folder / "snapshots")
         self.state = LocalFiles(self.folder / "state")
@@ -101,8 +106,13 @@ class Checkpoint:
 
     @property
     def spark_folder(self) -> str:
-        """Where Spark keeps the offsets and commits of its streaming query."""
+        """Where Spark keeps the offsets and commits of its streaming query; in a store, what has been saved of them."""
         return str(self.folder / "spark")
+
+    @property
+    def spark(self) -> LocalFiles:
+        """The files in `spark_folder`."""
+        return self._spark
 
     def exists(self) -> bool:
         """Whether the folder holds a checkpoint."""
@@ -116,7 +126,8 @@ class Checkpoint:
         """
         if self.exists():
             return
-        if self.folder.exists() and not self.folder.is_dir():
+        path = self.folder
+        if not isinstance(path, Remote) and path.exists() and not path.is_dir():
             raise not_a_checkpoint(self.folder, "this is not a folder")
         if self._snapshots.names():
             raise damaged(PLAN, "it is missing, and there are versions")
@@ -143,6 +154,7 @@ class Checkpoint:
         """
         self.check_usable()
         with writing(self.folder, "the checkpoint"):
+            probe(self._root)
             # The document comes first: a folder with anything else and without it is not ours.
             self._root.make()
             if not self.exists():
@@ -243,7 +255,9 @@ class Checkpoint:
         return found
 
     def _noted(self) -> int | None:
-        """The newest batch that Spark has noted as done."""
+        """The newest batch that Spark has noted as done; in a store there is no note of that."""
+        if self._root.is_remote:
+            return None
         names = LocalFiles(self.folder / "spark" / "commits").names()
         return max((int(n) for n in names if n.isascii() and n.isdigit()), default=None)
 
@@ -356,15 +370,24 @@ class Checkpoint:
         Raises:
             StateRefused: STATE_DAMAGED.
         """
-        if not self._root.exists(KEPT):
+        content = kept(self._root)
+        if content is None:
             first = min(self.versions(), default=0)
             return Kept(first, first)
-        return Kept.of(self._read(self._root, KEPT, KEPT), self._owner())
+        return Kept.of(content, self._owner())
 
-    def keep(self, kept: Kept) -> None:
-        """Note what of old versions is still there; before the rest is deleted."""
+    def keep(self, noted: Kept) -> None:
+        """Note what of old versions is still there; before the rest is deleted.
+
+        Raises:
+            CommitConflict: another run has taken over.
+            OSError: it cannot be noted, or somebody else has noted something since `noted` was worked out from `kept`.
+        """
+        following = replace(noted, revision=noted.revision + 1)
         with self.fence.held():  # a run that wakes up must not put back what a newer one has noted
-            self._root.replace(KEPT, kept.to_bytes(self.identity))
+            if not keep(self._root, following.revision, following.to_bytes(self.identity)):
+                self.fence.check()
+                raise BlockingIOError(errno.EAGAIN, "somebody else is sweeping", str(self.folder))
 
     def settings(self) -> Settings:
         """What is set for the next runs.

@@ -26,3 +26,6 @@ class Storage(Protocol):
 
     def stamp(self, name: str) -> tuple[int, ...]:
         """What changes when a file is written to, cut or replaced, as far as the file system tells."""
+
+    def forget(self, name: str) -> bool:
+        """Delete the copy of a file that lies elsewhere, so that it is fetched again; whether there was one."""

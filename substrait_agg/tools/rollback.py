@@ -14,6 +14,7 @@ from typing import Any
 from substrait_agg.commit.locking import lock_for_tool
 from substrait_agg.commit.query_logs import query_id
 from substrait_agg.commit.retention import change_files, state_files, version_of
+from substrait_agg.commit.saved_logs import load
 from substrait_agg.commit.snapshot import Snapshot, damaged, snapshot_name
 from substrait_agg.commit.store import ROLLBACK, Checkpoint
 from substrait_agg.commit.view import View
@@ -58,7 +59,12 @@ class Rollback:
 
 
 def rollback(
-    checkpoint: Checkpoint, to: int, *, force: bool = False, dry_run: bool = False
+    checkpoint: Checkpoint,
+    to: int,
+    *,
+    force: bool = False,
+    dry_run: bool = False,
+    no_run: bool = False,
 ) -> Rollback:
     """Go back to version `to`.
 
@@ -68,12 +74,13 @@ def rollback(
         force: also where outputs have had later versions: text and files of changes are cut back to `to`, other outputs keep
             what they have had, and are given the versions that are made then on top.
         dry_run: only tell what would be done.
+        no_run: no run is going on, says the user; for file systems and stores where no lock tells.
 
     Raises:
         StateRefused: CHECKPOINT_BUSY, CHECKPOINT_NOT_LOCKED, VERSION_UNKNOWN, VERSION_EXPIRED, STATE_DAMAGED, OFFSETS_LOST, OUTPUT_AHEAD,
             OUTPUT_DAMAGED, OUTPUT_RECORD_DAMAGED, ROLLBACK_UNFINISHED; nothing has been changed then.
     """
-    with lock_for_tool(checkpoint.folder):
+    with lock_for_tool(checkpoint.folder, alone=no_run):
         if checkpoint.root.exists(ROLLBACK):
             plan = _begun(checkpoint, to)
         else:
@@ -104,7 +111,10 @@ def _planned(checkpoint: Checkpoint, to: int, *, force: bool) -> Rollback:
         raise TypeError("a version without a newest one")
     _check_state(checkpoint, target)
     batch = target.batch if target.query is not None else -1
-    _check_spark(checkpoint, newest, batch)
+    if checkpoint.spark.is_remote:
+        _check_saved(checkpoint, target)
+    else:
+        _check_spark(checkpoint, newest, batch)
     outputs = losses(checkpoint.folder, to, View(checkpoint)) if newest.version > to else []
     refused = outputs if not force else [o for o in outputs if o.way == "stuck"]
     if refused:
@@ -146,6 +156,12 @@ def _check_spark(checkpoint: Checkpoint, newest: Snapshot, batch: int) -> None:
         cut_behind(folder, batch)
 
 
+def _check_saved(checkpoint: Checkpoint, target: Snapshot) -> None:
+    """What the next run makes Spark's folder of is there; of later batches that has other names, and nothing is cut."""
+    for log in target.logs:
+        load(checkpoint.spark, log)
+
+
 def _outputs_ahead(refused: list[Ahead], to: int, *, force: bool) -> StateRefused:
     names = "; ".join(f"{o.output} (version {o.version})" for o in refused)
     if force:
@@ -161,7 +177,8 @@ def _apply(checkpoint: Checkpoint, plan: Rollback) -> None:
     checkpoint.claim()
     for output in plan.outputs:
         cut_output(checkpoint.folder, output, plan.to, checkpoint.fence)
-    cut_behind(Path(checkpoint.spark_folder), plan.batch).apply()
+    if not checkpoint.spark.is_remote:
+        cut_behind(Path(checkpoint.spark_folder), plan.batch).apply()
     kept = checkpoint.kept()
     checkpoint.keep(replace(kept, swept=min(kept.swept, plan.to)))
     # The newest first: whatever is left is a version with all that came before it.

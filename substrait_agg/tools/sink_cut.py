@@ -13,7 +13,9 @@ from substrait_agg.changes.files import Record
 from substrait_agg.changes.sinks import CHANGE_ENCODERS
 from substrait_agg.commit.fence import Fence
 from substrait_agg.commit.view import View
+from substrait_agg.disk import disk
 from substrait_agg.errors import StateRefused
+from substrait_agg.locations import Location
 
 Way = Literal["cut text", "delete files", "deliver again", "stuck"]
 
@@ -52,7 +54,7 @@ class Ahead:
         return Path(self.output.partition("=")[2])
 
 
-def ahead_of(folder: Path, version: int) -> list[tuple[Record, int, int]]:
+def ahead_of(folder: Location, version: int) -> list[tuple[Record, int, int]]:
     """Records of outputs that have had more than `version`, with the version and the size that they tell.
 
     Raises:
@@ -66,24 +68,24 @@ def ahead_of(folder: Path, version: int) -> list[tuple[Record, int, int]]:
     return found
 
 
-def records(folder: Path) -> Iterator[Record]:
+def records(folder: Location) -> Iterator[Record]:
     """The records of a checkpoint's outputs."""
     place = folder / "outputs"
-    newest: dict[str, tuple[int, Path]] = {}
-    for path in place.glob("*.json") if place.is_dir() else ():
-        found = _RECORD.fullmatch(path.name)
+    newest: dict[str, tuple[int, str]] = {}
+    for name in disk().names(place):
+        found = _RECORD.fullmatch(name)
         if found is not None:
-            numbered = (int(found[2] or 0), path)
+            numbered = (int(found[2] or 0), name)
             newest[found[1]] = max(newest.get(found[1], numbered), numbered)
-    for name, (_, path) in sorted(newest.items()):
+    for name, (_, file) in sorted(newest.items()):
         try:
-            output = str(json.loads(path.read_text())["output"])
+            output = str(json.loads(disk().read(place / file))["output"])
         except (ValueError, KeyError, TypeError):
-            output = path.name
+            output = file
         yield Record(place / f"{name}.json", output)
 
 
-def losses(folder: Path, version: int, view: View) -> list[Ahead]:
+def losses(folder: Location, version: int, view: View) -> list[Ahead]:
     """What each output that is ahead of `version` has to lose.
 
     Raises:
@@ -125,7 +127,7 @@ def _damaged(path: Path, message: str) -> StateRefused:
     return StateRefused("OUTPUT_DAMAGED", message, help=help, path=str(path))
 
 
-def cut_output(folder: Path, ahead: Ahead, version: int, fence: Fence) -> None:
+def cut_output(folder: Location, ahead: Ahead, version: int, fence: Fence) -> None:
     """Take an output back to `version`; what is done already is no matter."""
     # The record first: what a text has behind it is cut off by any run that goes on.
     record = Record(folder / "outputs" / ahead.record, ahead.output, fence)
