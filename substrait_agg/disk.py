@@ -31,10 +31,8 @@ class Disk:
     what `create`, `sync` and `flush` have done survives a loss of power too. So does whatever has been put into a store.
     """
 
-    def make(self, folder: Location, mode: int = 0o777) -> None:
-        """Create a folder and those above it, unless they are there; stores have none."""
-        if isinstance(folder, Remote):
-            return
+    def make(self, folder: Path, mode: int = 0o777) -> None:
+        """Create a folder and those above it, unless they are there."""
         folder.mkdir(parents=True, exist_ok=True, mode=mode)
 
     @contextmanager
@@ -126,10 +124,9 @@ class Disk:
         """Delete the copy of a file of a store, so that it is fetched again; whether there was one."""
         return isinstance(path, Remote) and local_copies.drop(path)
 
-    def sync(self, folder: Location) -> None:
-        """Make the names in a folder durable; those in a store are."""
-        if not isinstance(folder, Remote):
-            _flush(folder)
+    def sync(self, folder: Path) -> None:
+        """Make the names in a folder durable."""
+        _flush(folder)
 
     def open(self, path: Path) -> int:
         """A descriptor of a file that is written in place, made where it is missing."""

@@ -37,11 +37,10 @@ PACKAGES = {
 Of others fsspec looks first and writes then, which two runs can do at the same moment.
 """
 
-_READING: dict[str, dict[str, Any]] = dict.fromkeys(("s3", "s3a"), {"max_concurrency": 1})
+_READING: dict[str, dict[str, Any]] = {scheme: {"max_concurrency": 1} for scheme in ("s3", "s3a")}
 """How a document is read in one request: otherwise its size is asked for first, for reading long ones in parts."""
 
-_ONE_AT_A_TIME: dict[str, AbstractContextManager[Any]] = {"memory": threading.Lock()}
-"""What makes creating a name one act where the store is memory of this process."""
+_MEMORY = threading.Lock()
 
 
 class StoreUnusable(OSError):
@@ -50,6 +49,11 @@ class StoreUnusable(OSError):
     def __init__(self, message: str, package: str = "") -> None:
         super().__init__(errno.ENOTSUP, message)
         self.package = package
+
+
+def _alone(path: Remote) -> AbstractContextManager[Any]:
+    """Where the store is memory of this process, creating a name takes two steps, and readers of a file share a position in it."""
+    return _MEMORY if path.scheme == "memory" else nullcontext()
 
 
 def check(path: Remote) -> None:
@@ -149,7 +153,7 @@ def publish(path: Remote, content: bytes) -> None:
         FileExistsError: there is one; some stores only tell that by other kinds of OSError.
         OSError: it may have been created nevertheless.
     """
-    with _ONE_AT_A_TIME.get(path.scheme, nullcontext()), _asked(path) as (system, key):
+    with _alone(path), _asked(path) as (system, key):
         system.pipe_file(key, content, mode="create")
 
 
@@ -195,7 +199,7 @@ def fetched(path: Remote, opened: Callable[[Path], Opened]) -> Opened:
     draft = local_copies.draft()
     try:
         draft.touch(mode=0o600)
-        with _asked(path) as (system, key):
+        with _alone(path), _asked(path) as (system, key):
             system.get_file(key, str(draft))
         # It may be evicted as soon as it is a copy; what is open stays.
         found = opened(draft)

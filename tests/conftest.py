@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark all that starts a JVM: two of them at a time slow each other down."""
-    if "spark" in getattr(item, "fixturenames", ()):
+    if {"spark", "spark_and_s3"} & set(getattr(item, "fixturenames", ())):
         item.add_marker(pytest.mark.spark)
 
 
@@ -55,3 +55,14 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
         cache.chmod(0o700)
         patched.setenv("SUBSTRAIT_AGG_CACHE", str(cache))
         yield server
+
+
+@pytest.fixture
+def spark_and_s3(spark: SparkSession, s3: Emulator) -> Iterator[SparkSession]:
+    """The shared Spark, whose workers find the S3 server: they have the environment with which the JVM was started."""
+    names = [name for name in os.environ if name.startswith(("AWS_", "SUBSTRAIT_AGG_"))]
+    known = spark.sparkContext.environment
+    known.update({name: os.environ[name] for name in names})
+    yield spark
+    for name in names:
+        del known[name]

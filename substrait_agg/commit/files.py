@@ -56,11 +56,13 @@ class LocalFiles:
         return str(self._folder)
 
     def make(self) -> None:
-        """Create the folder, readable by its owner only, if it is not there; its name is durable.
+        """Create the folder, readable by its owner only, if it is not there; its name is durable. Stores have no folders.
 
         Raises:
             StateRefused: STATE_DAMAGED where something else is in its place.
         """
+        if isinstance(self._folder, Remote):
+            return
         try:
             disk().make(self._folder, PRIVATE)
         except FileExistsError as error:
@@ -211,7 +213,8 @@ class LocalFiles:
 
     def sync(self) -> None:
         """Make the names of all files durable."""
-        disk().sync(self._folder)
+        if not isinstance(self._folder, Remote):
+            disk().sync(self._folder)
 
     def names(self) -> list[str]:
         """All names, sorted, also of what is no plain file; empty when the folder is not there."""

@@ -20,7 +20,7 @@ from substrait_agg.commit.snapshot import LogFile, Snapshot
 if TYPE_CHECKING:
     from substrait_agg.commit.store import Checkpoint
 
-SAVED = re.compile(r"([A-Za-z0-9_.-]+?)-(\d+)([A-Za-z0-9_.-]*)-([0-9a-f]{8})")
+SAVED = re.compile(r"([A-Za-z0-9_.-]+)-(\d+)((?:[A-Za-z_.][A-Za-z0-9_.]*)?)-([0-9a-f]{8})")
 """The log, the number of the entry, what else its name has, the checksum."""
 
 

@@ -51,7 +51,7 @@ from substrait_agg.commit.snapshot import (
     parse_snapshot,
     snapshot_name,
 )
-from substrait_agg.commit.stores import checkpoint_location, probe
+from substrait_agg.commit.stores import PROBE, checkpoint_location, probe
 from substrait_agg.disk import disk
 from substrait_agg.errors import CommitConflict, StateRefused
 from substrait_agg.locations import Location, Remote
@@ -133,7 +133,7 @@ class Checkpoint:
             raise damaged(PLAN, "it is missing, and there are versions")
         names = disk().names(self.folder, folders=True)
         # Another run may have made it meanwhile.
-        if not all(name.startswith(DRAFT) for name in names) and not self.exists():
+        if not all(name.startswith((DRAFT, PROBE)) for name in names) and not self.exists():
             raise not_a_checkpoint(self.folder, "this folder is not empty and holds no checkpoint")
 
     def check_runnable(self) -> None:

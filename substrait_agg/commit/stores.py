@@ -6,11 +6,14 @@ import errno
 import uuid
 
 from substrait_agg import object_store
-from substrait_agg.commit.files import DRAFT, LocalFiles
+from substrait_agg.commit.files import LocalFiles
 from substrait_agg.disk import disk
 from substrait_agg.errors import StateRefused, UsageError
 from substrait_agg.locations import Location, LocationInvalid, Remote, located
 from substrait_agg.object_store import StoreUnusable
+
+PROBE = "probe-"
+"""What names of probes begin with. One is left behind by a kill in the middle; no run removes another's, which may be asleep."""
 
 
 def checkpoint_location(place: str | Location) -> Location:
@@ -48,7 +51,7 @@ def probe(root: LocalFiles) -> None:
         StateRefused: STORE_NOT_ATOMIC, STORE_NOT_CONSISTENT.
         OSError: it cannot be written to.
     """
-    name = f"{DRAFT}{uuid.uuid4().hex}"
+    name = f"{PROBE}{uuid.uuid4().hex}"
     path = root.path(name)
     if not isinstance(path, Remote):
         return

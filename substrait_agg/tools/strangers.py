@@ -31,7 +31,7 @@ _KNOWN_IN_STORES: dict[str, re.Pattern[str]] = {
 """The same where the checkpoint lies in a store."""
 
 _FOLDERS = ("snapshots", "state", "changes", "outputs", "owners", "spark")
-_DRAFT = re.compile(r"draft-[0-9a-f]{32}|\..*\.tmp")
+_DRAFT = re.compile(r"(draft|probe)-[0-9a-f]{32}|\..*\.tmp")
 
 
 def drafts(checkpoint: Checkpoint) -> list[str]:

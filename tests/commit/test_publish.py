@@ -125,7 +125,7 @@ def test_names_of_files_are_durable_before_a_snapshot_names_them(tmp_path: Path)
     done: list[str] = []
 
     class Noting(Disk):
-        def sync(self, folder: Location) -> None:
+        def sync(self, folder: Path) -> None:
             done.append(f"sync {folder.name}")
 
         def link(self, draft: Path, target: Path) -> None:

@@ -40,6 +40,7 @@ NAMES: tuple[tuple[str, str], ...] = (
     (r"checkpoint/lock", "the lock of runs"),
     (r"checkpoint/spark/metadata", "the id of Spark's query"),
     (r"checkpoint/draft-\w+", "the draft of plan.json or kept.json"),
+    (r"checkpoint/probe-\w+", "a probe"),
     (r"checkpoint/snapshots/draft-\w+", "the draft of a snapshot"),
     (r"checkpoint/snapshots/\d+\.json", "a snapshot"),
     (r"checkpoint/state/group-.*", "a run of groups"),
@@ -233,7 +234,7 @@ class Double(Disk):
                 os.truncate(path, path.stat().st_size // 2)
             self._go_wrong(mode)
 
-    def make(self, folder: Location, mode: int = 0o777) -> None:
+    def make(self, folder: Path, mode: int = 0o777) -> None:
         self._do("make", folder, lambda: super(Double, self).make(folder, mode))
 
     def link(self, draft: Path, target: Path) -> None:
@@ -272,7 +273,7 @@ class Double(Disk):
     def map(self, path: Location, opened: Callable[[Path], T]) -> T:
         return self._do("map", path, lambda: super(Double, self).map(path, opened))
 
-    def sync(self, folder: Location) -> None:
+    def sync(self, folder: Path) -> None:
         self._do("sync", folder, lambda: super(Double, self).sync(folder))
 
     def open(self, path: Path) -> int:

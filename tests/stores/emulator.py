@@ -23,6 +23,7 @@ KEYS = {
     "AWS_SECRET_ACCESS_KEY": "testing-secret-key",
     "AWS_DEFAULT_REGION": "us-east-1",
     "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_MAX_ATTEMPTS": "2",
 }
 
 Fault = Callable[[str, str], str]
@@ -102,7 +103,7 @@ def _failed(start: Any) -> Iterable[bytes]:
     return [body]
 
 
-class _Quiet(WSGIRequestHandler):
+class _Quiet(WSGIRequestHandler):  # type: ignore[misc]
     def log(self, *_: Any) -> None:
         pass
 
