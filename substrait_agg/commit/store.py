@@ -207,10 +207,11 @@ class Checkpoint:
         return self._identified()[0]
 
     def _identified(self) -> tuple[str, PlanDocument]:
-        self.check_usable()
-        if not self.exists():
+        content = self._content(self._root, PLAN, PLAN)
+        if content is None:
+            self.check_usable()
             raise not_a_checkpoint(self.folder, "this is not a checkpoint folder")
-        return parse_document(self._read(self._root, PLAN, PLAN))
+        return parse_document(content)
 
     def _owner(self) -> str | None:
         """The id; None where it cannot be told, which is for readers of the plan document to say."""
@@ -218,6 +219,21 @@ class Checkpoint:
             return self.identity
         except StateRefused:
             return None
+
+    def _content(self, files: LocalFiles, name: str, shown: str) -> bytes | None:
+        """What a document has; None where there is none.
+
+        Raises:
+            StateRefused: STATE_DAMAGED.
+        """
+        if files.is_remote:  # asking for it twice takes twice as long
+            try:
+                return files.read(name)
+            except FileNotFoundError:
+                return None
+            except OSError as error:
+                raise damaged(shown, f"it cannot be read ({error})") from error
+        return self._read(files, name, shown) if files.exists(name) else None
 
     @staticmethod
     def _read(files: LocalFiles, name: str, shown: str) -> bytes:
@@ -276,16 +292,19 @@ class Checkpoint:
         Raises:
             StateRefused: VERSION_UNKNOWN, STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
         """
-        name, shown = snapshot_name(version), _shown(version)
-        if version < 0 or not self._snapshots.exists(name):
+        shown, content = _shown(version), self._version_content(version)
+        if content is None:
             raise version_unknown(self.folder, version, self.check_versions())
-        content = self._read(self._snapshots, name, shown)
         snapshot = parse_snapshot(content, shown, self._owner())
         if snapshot.version != version:
             raise damaged(shown, f"it holds version {snapshot.version}")
         if self._known_checksum(version - 1) not in (None, snapshot.parent):
             raise damaged(shown, f"it was not made after the version {version - 1} that is here")
         return snapshot
+
+    def _version_content(self, version: int) -> bytes | None:
+        name, shown = snapshot_name(version), _shown(version)
+        return None if version < 0 else self._content(self._snapshots, name, shown)
 
     def _known_checksum(self, version: int) -> int | None:
         """The checksum of a version's document; None where it is not there, or damaged, which is for its readers to say."""
@@ -300,10 +319,10 @@ class Checkpoint:
         Raises:
             StateRefused: STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
         """
-        name, shown = snapshot_name(version), _shown(version)
-        if version < 0 or not self._snapshots.exists(name):
+        shown, content = _shown(version), self._version_content(version)
+        if content is None:
             return None
-        opened = unseal(self._read(self._snapshots, name, shown), shown, format=FORMAT)
+        opened = unseal(content, shown, format=FORMAT)
         if opened.body.get("version") != version:
             raise damaged(shown, f"it holds version {opened.body.get('version')}")
         return opened.crc
@@ -395,9 +414,8 @@ class Checkpoint:
         Raises:
             StateRefused: STATE_DAMAGED.
         """
-        if not self._root.exists(SETTINGS):
-            return Settings()
-        return Settings.of(self._read(self._root, SETTINGS, SETTINGS), self._owner())
+        content = self._content(self._root, SETTINGS, SETTINGS)
+        return Settings() if content is None else Settings.of(content, self._owner())
 
     def set(self, settings: Settings) -> None:
         """Set something for the next runs."""

@@ -43,7 +43,7 @@ def read_changes(spark: SparkSession, node: AggregateNode, paths: Sequence[Locat
     schema = st.StructType([*fields, st.StructField(WEIGHT, st.LongType())])
     count = min(len(remote), spark.sparkContext.defaultParallelism)
     names = spark.createDataFrame([(path,) for path in remote], "path string").repartition(count)
-    return names.mapInArrow(_reader(to_arrow_schema(schema)), schema)
+    return names.mapInArrow(_reader(to_arrow_schema(schema, timezone="UTC")), schema)
 
 
 def _reader(schema: pa.Schema) -> BatchFunction:

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import pytest
 from click.testing import CliRunner
+from fsspec.registry import _registry as fsspec_registry
 
 import substrait_agg as sa
 from substrait_agg import object_store
@@ -88,7 +88,7 @@ def test_a_package_that_is_missing_is_named(
     """With the command that installs it."""
     for module in ("s3fs", "gcsfs", "adlfs"):
         monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.delitem(fsspec.registry._registry, scheme, raising=False)
+    monkeypatch.delitem(fsspec_registry, scheme, raising=False)
     object_store._system.cache_clear()
     with pytest.raises(UsageError) as refused:
         sa.open_view(f"{scheme}://a-bucket/x")

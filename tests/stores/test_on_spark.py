@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import substrait_agg as sa
 from substrait_agg.errors import CommitConflict, StateRefused
 from substrait_agg_cli.main import main
-from tests.e2e.feeds import Feed, check, churn
+from tests.e2e.feeds import Change, Feed, check
 from tests.e2e.killing import Command
 from tests.e2e.plans import Builder, aggregate, column, read
 from tests.e2e.rows import Bag, bag, changes_by_version, running_sums
@@ -29,12 +29,17 @@ COLUMNS = {"a": "string", "b": "i32", "x": "i64"}
 
 
 def feed(batches: int, seed: int = 3) -> Feed:
-    rng = random.Random(seed)
-
-    def make() -> tuple[Any, ...]:
-        return rng.choice(["p", "q", None]), rng.randint(0, 2), rng.randint(-9, 9)
-
-    return Feed("t", COLUMNS, "op", churn(rng, make, batches, 6))
+    """Rows that come, and go in a later batch."""
+    rng, alive = random.Random(seed), list[tuple[Any, ...]]()
+    made: list[list[Change]] = []
+    for _ in range(batches):
+        gone = [alive.pop(rng.randrange(len(alive))) for _ in range(len(alive) // 2)]
+        new = [
+            (rng.choice(["p", "q", None]), rng.randint(0, 2), rng.randint(-9, 9)) for _ in range(6)
+        ]
+        alive += new
+        made.append([(row, -1) for row in gone] + [(row, 1) for row in new])
+    return Feed("t", COLUMNS, "op", made)
 
 
 def chained() -> str:
