@@ -135,6 +135,7 @@ _ALL: tuple[ErrorCode, ...] = (
         ("CHECKPOINT_URL_INVALID", "the URL of the checkpoint cannot be taken: it names no bucket, or holds a password or options", "write SCHEME://BUCKET/PREFIX; keys and options of the store come from the environment"),
         ("STORE_NOT_SUPPORTED", "of this kind of store it is not known that it creates a name only once", "use s3, gs or abfs, or a folder"),
         ("STORE_PACKAGE_MISSING", "the package for this kind of store is not installed", "pip install 'substrait-agg[stores]' for s3, gcsfs for gs, adlfs for abfs; also where Spark's workers run"),
+        ("STORE_FAILED", "the object store did not answer, or with an error; nothing need be wrong with the checkpoint", "see to the connection and the keys, then run again; nothing is lost"),
         ("STORE_NOT_ATOMIC", "the store wrote over a name that it was to create only if it was not there, so that two runs could both commit", "use a store, or a version of it, with conditional writes"),
         ("STORE_NOT_CONSISTENT", "the store does not find or list what has just been written", "use a store that is consistent, without a cache in between"),
         ("PLAN_DIFFERS", "the checkpoint was made for another plan; the message names the inputs, keys, measures and columns that differ", "use a checkpoint of its own for each plan"),

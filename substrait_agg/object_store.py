@@ -51,17 +51,23 @@ class StoreUnusable(OSError):
         self.package = package
 
 
+class StoreFailed(OSError):
+    """The store did not answer, or not with what was asked for; what it has may be all right."""
+
+
 def _alone(path: Remote) -> AbstractContextManager[Any]:
     """Where the store is memory of this process, creating a name takes two steps, and readers of a file share a position in it."""
     return _MEMORY if path.scheme == "memory" else nullcontext()
 
 
 def check(path: Remote) -> None:
-    """See that there is a way to the store; nothing is asked of it.
+    """See that there is a way to the store, and a place for copies; nothing is asked of it.
 
     Raises:
         StoreUnusable: the scheme is not known, or its package is not installed.
+        OSError: there is no place for copies, or the client cannot be set up.
     """
+    local_copies.base()
     _system(path.root, os.getpid())
 
 
@@ -87,7 +93,7 @@ def _as_os_error(error: Exception, path: Remote) -> OSError:
     """The exception of a client as one of the system: each store has its own kinds."""
     if isinstance(error, OSError) and error.filename is not None:
         return error
-    kind = next((known for known in _KINDS if isinstance(error, known)), OSError)
+    kind = next((known for known in _KINDS if isinstance(error, known)), StoreFailed)
     number = _KINDS.get(kind) or getattr(error, "errno", None) or errno.EIO
     return kind(number, cleaned(f"{type(error).__name__}: {error}"), str(path))
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from substrait_agg.commit.files import LocalFiles, OutcomeUnknown
 from substrait_agg.commit.retention import KEPT
-from substrait_agg.commit.sealed import damaged
+from substrait_agg.commit.sealed import damaged, unreadable
 
 REVISION = re.compile(r"kept-(\d{12})\.json")
 _ATTEMPTS = 5
@@ -36,7 +36,7 @@ def kept(root: LocalFiles) -> bytes | None:
                 raise damaged(KEPT, "it is missing") from error
             continue  # there is a newer one
         except OSError as error:
-            raise damaged(name, f"it cannot be read ({error})") from error
+            raise unreadable(name, error) from error
     raise damaged(KEPT, "it is listed and not there")
 
 

@@ -13,8 +13,8 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from substrait_agg.commit.files import LocalFiles
-from substrait_agg.commit.sealed import damaged
+from substrait_agg.commit.files import LocalFiles, OutcomeUnknown
+from substrait_agg.commit.sealed import damaged, unreadable
 from substrait_agg.commit.snapshot import LogFile, Snapshot
 
 if TYPE_CHECKING:
@@ -34,10 +34,13 @@ def save(files: LocalFiles, log: LogFile, content: bytes) -> None:
 
     Raises:
         OSError: it may not have been saved.
-        OutcomeUnknown: the same.
     """
     name = saved_name(log)
-    if not files.publish(name, content):
+    try:
+        saved = files.publish(name, content)
+    except OutcomeUnknown as error:  # no version rests on it yet
+        raise OSError(errno.EIO, str(error)) from error
+    if not saved:
         raise FileExistsError(errno.EEXIST, "there is another file with this checksum", name)
 
 
@@ -53,7 +56,7 @@ def load(files: LocalFiles, log: LogFile) -> bytes:
     except FileNotFoundError as error:
         raise damaged(shown, "it is missing") from error
     except OSError as error:
-        raise damaged(shown, f"it cannot be read ({error})") from error
+        raise unreadable(shown, error) from error
     if zlib.crc32(content) != log.crc:
         raise damaged(shown, "it is not what it was when its version was made")
     return content

@@ -43,7 +43,7 @@ from substrait_agg.commit.retention import (
     sweep,
 )
 from substrait_agg.commit.revisions import keep, kept
-from substrait_agg.commit.sealed import damaged, unseal
+from substrait_agg.commit.sealed import damaged, unreadable, unseal
 from substrait_agg.commit.settings import SETTINGS, Settings
 from substrait_agg.commit.snapshot import (
     FORMAT,
@@ -232,7 +232,7 @@ class Checkpoint:
             except FileNotFoundError:
                 return None
             except OSError as error:
-                raise damaged(shown, f"it cannot be read ({error})") from error
+                raise unreadable(shown, error) from error
         return self._read(files, name, shown) if files.exists(name) else None
 
     @staticmethod
@@ -242,7 +242,7 @@ class Checkpoint:
         except FileNotFoundError as error:
             raise damaged(shown, "it is missing") from error
         except OSError as error:
-            raise damaged(shown, f"it cannot be read ({error})") from error
+            raise unreadable(shown, error) from error
 
     def versions(self) -> list[int]:
         """All committed versions, ascending; also what is left where some are missing (`check_versions`)."""

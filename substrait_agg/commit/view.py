@@ -21,6 +21,7 @@ from substrait_agg.locations import Location
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.state.rows import nested_bytes
 from substrait_agg.state.run import RunFile, open_run
+from substrait_agg.state.storage import store_failed
 from substrait_agg.state.tree import Tree
 
 if TYPE_CHECKING:
@@ -230,7 +231,7 @@ class View:
                     raise damaged(shown, "it has not the rows that the snapshot names")
                 return file.read()
         except (OSError, pa.ArrowException) as error:
-            raise damaged(shown, str(error)) from error
+            raise store_failed(shown, error) or damaged(shown, str(error)) from error
 
     def to_spark(self, spark: SparkSession, version: int | None = None) -> DataFrame:
         """The rows of a version as a DataFrame."""

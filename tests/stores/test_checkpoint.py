@@ -194,6 +194,16 @@ def test_a_commit_that_nobody_answers_is_unknown(where: str, s3: Emulator) -> No
     checkpoint.publish(snapshot(0))
 
 
+def test_a_store_that_fails_is_no_damage(where: str, s3: Emulator) -> None:
+    """What cannot be read for now is not to be restored from a copy."""
+    checkpoint = made(where)
+    checkpoint.publish(snapshot(0))
+    with s3.broken(lambda *_: "before"), pytest.raises(StateRefused) as failed:
+        checkpoint.snapshot(0)
+    assert code(failed) == "STORE_FAILED"
+    assert checkpoint.snapshot(0).version == 0
+
+
 def test_who_claims_later_owns_the_checkpoint(where: str) -> None:
     """The first one finds out at its next commit."""
     first = made(where)

@@ -47,13 +47,13 @@ def check(whole: Undisturbed, chosen: list[Case]) -> None:
 def test_what_is_created_or_replaced(whole: Undisturbed, operation: str) -> None:
     """Each kind of file: done and told as an error, killed behind it, and asleep before it until another run has gone on."""
     every = cases(whole, operation, every_caller=False)
-    check(whole, [case for case in every if case.strike.mode in SOME])
+    check(whole, [c for c in every if c.strike.mode in SOME and c.strike.point.what != "a probe"])
 
 
 def test_uploads_that_are_cut_off(whole: Undisturbed) -> None:
     """Half of a file is no file."""
     every = cases(whole, "create", every_caller=False)
-    check(whole, [case for case in every if case.strike.mode in ("fails halfway", "dies after")])
+    check(whole, [case for case in every if case.strike.mode == "fails halfway"])
 
 
 @pytest.mark.soak
