@@ -77,7 +77,7 @@ class Kept:
         state_from: the first version whose state is kept.
         changes_from: the first version whose changes and snapshot are kept.
         swept: files written for versions up to this one have been looked at.
-        revision: how often it has been written; where files cannot be replaced under a lock, that is part of its name.
+        revision: in a store how often it has been written, which is part of its name: files cannot be replaced under a lock there.
     """
 
     state_from: int = 0

@@ -402,7 +402,7 @@ class Checkpoint:
             CommitConflict: another run has taken over.
             OSError: it cannot be noted, or somebody else has noted something since `noted` was worked out from `kept`.
         """
-        following = replace(noted, revision=noted.revision + 1)
+        following = replace(noted, revision=noted.revision + self._root.is_remote)
         with self.fence.held():  # a run that wakes up must not put back what a newer one has noted
             if not keep(self._root, following.revision, following.to_bytes(self.identity)):
                 self.fence.check()

@@ -12,11 +12,15 @@ from click.testing import CliRunner
 
 import substrait_agg as sa
 from substrait_agg.errors import CommitConflict, StateRefused
+from substrait_agg.flow import lower
+from substrait_agg.spark.batches import FIRST_BATCH
 from substrait_agg_cli.main import main
 from tests.e2e.feeds import Change, Feed, check
 from tests.e2e.killing import Command
 from tests.e2e.plans import Builder, aggregate, column, read
 from tests.e2e.rows import Bag, bag, changes_by_version, running_sums
+from tests.e2e.test_two_drivers import PLAN, QUERY, driver
+from tests.e2e.test_two_drivers import rows as some_rows
 from tests.stores.emulator import Emulator
 
 if TYPE_CHECKING:
@@ -73,10 +77,10 @@ def test_every_version_of_chained_aggregates(
     """Rows that come and go, over more batches than Spark's log of files keeps apart; what the tools say of it is right."""
     bucket = s3.bucket("chained-aggregates")
     where = f"{bucket}/checkpoint"
-    check(spark_and_s3, tmp_path, chained(), [feed(13)], computed, bucket)
+    check(spark_and_s3, tmp_path, chained(), [feed(11)], computed, bucket)
     state = sa.open_state(where)
     assert state.verify().to_json()["findings"] == []
-    assert state.ls().total == 14
+    assert state.ls().total == 12
     assert state.show()["group"].num_rows == sa.open_view(where).to_arrow().num_rows
     shown = CliRunner().invoke(main, ["view", where, "--format", "csv"])
     assert shown.exit_code == 0, shown.output
@@ -124,27 +128,21 @@ def test_kills_and_other_machines_leave_no_trace(s3: Emulator, tmp_path: Path) -
 def test_of_two_drivers_one_goes_on(
     spark_and_s3: SparkSession, s3: Emulator, tmp_path: Path
 ) -> None:
-    """The second takes the checkpoint over; the first ends with a conflict, and every version is there once."""
+    """Both compute the same version, each on a machine of its own: the one that publishes first has it."""
     where = f"{s3.bucket('two-drivers')}/checkpoint"
-    changes = feed(8)
-    sources = {"t": changes.write(tmp_path)}
-    second: list[Any] = []
-
-    def begin_another(progress: Any) -> None:
-        if progress.version == 2 and not second:
-            second.append(
-                sa.run(chained(), sources, checkpoint=where, spark=spark_and_s3.newSession())
-            )
-
-    first = sa.run(chained(), sources, checkpoint=where, spark=spark_and_s3, progress=begin_another)
+    flow = lower(sa.load(PLAN).bound())
+    first, second = driver(flow, where), driver(flow, where)
+    first.run(spark_and_s3, {}, None, FIRST_BATCH)
     with pytest.raises(CommitConflict) as conflict:
-        first.wait()
+        second.run(spark_and_s3, {}, None, FIRST_BATCH)
     assert conflict.value.code == "COMMIT_CONFLICT"
-    second[0].wait()
-    view = sa.open_view(where)
-    sums = running_sums(view.changes(), view.versions())
-    assert [sums[v] for v in view.versions()] == [computed(changes.after(v)) for v in range(9)]
-    assert bag(view.to_arrow()) == sums[8]
+    sleeper = driver(flow, where)
+    first.run(spark_and_s3, some_rows(spark_and_s3, flow, (1, 10, 0.5)), QUERY, 0)
+    first.run(spark_and_s3, some_rows(spark_and_s3, flow, (1, 30, 1.5)), QUERY, 1)
+    with pytest.raises(CommitConflict):
+        sleeper.run(spark_and_s3, some_rows(spark_and_s3, flow, (1, 999, 9.0)), QUERY, 0)
+    assert sa.open_view(where).versions() == [0, 1, 2]
+    assert bag(sa.open_view(where).to_arrow()) == {(1, 2, 40, 1.0): 1}
 
 
 def test_back_to_a_version_and_on_again(
