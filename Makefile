@@ -15,7 +15,7 @@ $(READY): pyproject.toml
 	done); \
 	test -n "$$python" || { echo 'Python 3.11 or newer with venv is needed: sudo apt-get install -y python3 python3-venv' >&2; exit 1; }; \
 	test -x $(RUN) || $$python -m venv $(VENV)
-	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[spark,demo,test]'
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[spark,stores,demo,test]'
 	@touch $@
 
 java:

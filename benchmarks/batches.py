@@ -110,6 +110,7 @@ class Stream:
             accumulators=shared.accumulators, reads=shared.reads, types=(I64, I64, TOTAL, I64), weight="sign",
             multiset=False, path="",
         )  # fmt: skip
+        self.folder = folder
         self.checkpoint = Checkpoint(folder)
         self.checkpoint.create(PlanDocument("b" * 64, ("sign",), (), "", (), 1, 1))
         self._node, self._spec = node, operator_spec(node)
@@ -208,7 +209,7 @@ def measured(
         results: list[list[TaskResult]] = []
         for _ in range(batches // stretches):
             if vacuum_every and stream.version > 0 and stream.version % vacuum_every == 0:
-                sa.open_state(stream.checkpoint.folder).vacuum(keep=10, changes=True)
+                sa.open_state(stream.folder).vacuum(keep=10, changes=True)
             began = time.process_time()
             times.append(stream.step())
             cpu.append(time.process_time() - began)
@@ -223,7 +224,7 @@ def measured(
             state_files=len(names),
             state_bytes=sum(map(state.size, names)),
             change_files=len(stream.checkpoint.changes.names()),
-            folder_bytes=_folder_bytes(stream.checkpoint.folder),
+            folder_bytes=_folder_bytes(stream.folder),
             snapshot_bytes=_newest_bytes(stream.checkpoint.snapshots),
             amplification=_amplification(results, stream.version),
             open_files=len(list(Path("/proc/self/fd").iterdir())),

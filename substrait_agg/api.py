@@ -252,7 +252,8 @@ def run(
         plan: a `Plan` or anything that `load` takes.
         sources: per table of the plan a SPEC (``parquet:data/li?batch-files=1``) or a DataFrame. With ``key=COLUMN`` in a
             SPEC a row replaces the one with its key, so that events need not say what a row was.
-        checkpoint: folder of state, offsets and versions; it is also the view.
+        checkpoint: folder of state, offsets and versions, or its URL in an object store (``s3://bucket/prefix``); it is also
+            the view.
         spark: the session to use; without one, a local session is made.
         emit: when the changes of a group are emitted: ``batch``, after every micro-batch that touches it; ``watermark``, when
             the watermark passes its event time; ``count:N``, after N rows of it; ``delay:5s``, so long after its last row, by the
@@ -358,7 +359,7 @@ def _trigger(until: str) -> str:
 
 
 def open_view(checkpoint: str | Path) -> View:
-    """The view kept in a checkpoint folder, at any version; needs no Spark.
+    """The view kept in a checkpoint (a folder or a URL), at any version; needs no Spark.
 
     Raises:
         StateRefused: the folder is no checkpoint, or it is damaged.
@@ -369,7 +370,7 @@ def open_view(checkpoint: str | Path) -> View:
 
 
 def open_state(checkpoint: str | Path) -> State:
-    """The state kept in a checkpoint folder: list it, show groups, verify it, go back, set what is kept; needs no Spark.
+    """The state kept in a checkpoint (a folder or a URL): list it, show groups, verify it, go back, set what is kept; needs no Spark.
 
     Raises:
         StateRefused: the folder is no checkpoint.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import IO, TextIO
 
 from substrait_agg.disk import disk
+from substrait_agg.locations import Location, Remote
 
 PRIVATE, PRIVATE_FILE = 0o700, 0o600
 """Modes of folders and files of a checkpoint, whatever the umask: they hold rows of the sources."""
@@ -23,14 +25,20 @@ Guard = Callable[[], AbstractContextManager[None]]
 
 @contextmanager
 def published(
-    path: Path, guard: Guard = nullcontext, *, private: bool = False
+    path: Location, guard: Guard = nullcontext, *, private: bool = False
 ) -> Iterator[IO[bytes]]:
     """A file to write that takes its place at `path`, durably, when the block ends without an exception.
 
     Until then it has a name that starts with a dot, which Spark and Arrow leave out when they read a folder.
     A pipe or a device at `path` is written to as it is. With `private`, the file and a folder made for it are for their
-    owner only, whatever the umask.
+    owner only, whatever the umask. A file in a store is put there as a whole.
     """
+    if isinstance(path, Remote):
+        content = io.BytesIO()
+        yield content
+        with guard():
+            disk().put(path, content.getvalue())
+        return
     if path.exists() and not path.is_file():
         with path.open("wb") as file:
             yield file

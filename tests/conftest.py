@@ -13,10 +13,12 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.stores.emulator import Emulator
+
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark all that starts a JVM: two of them at a time slow each other down."""
-    if "spark" in getattr(item, "fixturenames", ()):
+    if {"spark", "spark_and_s3"} & set(getattr(item, "fixturenames", ())):
         item.add_marker(pytest.mark.spark)
 
 
@@ -65,3 +67,26 @@ def sides(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
         return turns.random() < 0.5 and small.is_small(*given)
 
     monkeypatch.setattr("substrait_agg.spark.job.is_small", is_small)
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    """An S3 server on this machine, and a folder for what is kept of it."""
+    from tests.stores.emulator import emulator
+
+    with pytest.MonkeyPatch.context() as patched, emulator() as server:
+        cache = tmp_path_factory.mktemp("cache")
+        cache.chmod(0o700)
+        patched.setenv("SUBSTRAIT_AGG_CACHE", str(cache))
+        yield server
+
+
+@pytest.fixture
+def spark_and_s3(spark: SparkSession, s3: Emulator) -> Iterator[SparkSession]:
+    """The shared Spark, whose workers find the S3 server: they have the environment with which the JVM was started."""
+    names = [name for name in os.environ if name.startswith(("AWS_", "SUBSTRAIT_AGG_"))]
+    known = spark.sparkContext.environment
+    known.update({name: os.environ[name] for name in names})
+    yield spark
+    for name in names:
+        del known[name]

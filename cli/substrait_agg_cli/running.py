@@ -52,7 +52,7 @@ Examples:
     "--checkpoint",
     required=True,
     metavar="DIR",
-    help="State, offsets and versions; running again continues.",
+    help="State, offsets and versions: a folder, or a URL such as s3://bucket/prefix. Running again continues.",
 )
 @click.option(
     "--until", type=click.Choice(["done"]), help="done (default): process what is there, then stop."

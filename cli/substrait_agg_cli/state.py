@@ -35,6 +35,12 @@ format_option = click.option(
     help="table: for people; json: everything, for programs.",
 )
 
+no_run_option = click.option(
+    "--no-run",
+    is_flag=True,
+    help="You have seen to it that no run is going on, anywhere: to be said where no lock tells (object stores).",
+)
+
 dry_run_option = click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
 
 
@@ -225,15 +231,18 @@ def verify(directory: str, format: str) -> None:
     " they have had, and get the versions that are made then on top.",
 )
 @dry_run_option
+@no_run_option
 @format_option
 @debug_option
-def rollback(directory: str, to: int, *, force: bool, dry_run: bool, format: str) -> None:
+def rollback(
+    directory: str, to: int, *, force: bool, dry_run: bool, no_run: bool, format: str
+) -> None:
     """Go back to version N: everything behind it goes, and the next run reads its input again.
 
     N is a version whose state is kept (state ls). Refused while a run is going on. One that was killed is finished by running
     it again; no run begins before.
     """
-    done = _opened(directory).rollback(to, force=force, dry_run=dry_run)
+    done = _opened(directory).rollback(to, force=force, dry_run=dry_run, no_run=no_run)
     if format == "json":
         _json({**done.to_json(), "dry_run": dry_run})
         return
@@ -290,6 +299,7 @@ def rescale(directory: str, partitions: int, format: str) -> None:
     help="Also delete the changes of versions that do not keep their state, as far as all outputs have had them.",
 )
 @dry_run_option
+@no_run_option
 @format_option
 @debug_option
 def vacuum(
@@ -299,6 +309,7 @@ def vacuum(
     *,
     changes: bool,
     dry_run: bool,
+    no_run: bool,
     format: str,
 ) -> None:
     """Delete state of old versions, and what killed runs left behind; never a file that a kept version needs.
@@ -308,7 +319,7 @@ def vacuum(
     from substrait_agg_cli.state_tables import size
 
     done = _opened(directory).vacuum(
-        keep=keep, older_than=older_than, changes=changes, dry_run=dry_run
+        keep=keep, older_than=older_than, changes=changes, dry_run=dry_run, no_run=no_run
     )
     if format == "json":
         _json(done.to_json())

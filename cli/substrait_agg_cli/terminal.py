@@ -186,13 +186,15 @@ def debug_wanted() -> bool:
     return bool(click.get_current_context().find_root().obj)
 
 
-def existing_folder(path: str) -> Path:
-    """The folder at `path`.
+def existing_folder(path: str) -> Path | str:
+    """The folder at `path`; a URL as it is, because asking the store is for whoever opens it.
 
     Raises:
         UsageError: there is none.
     """
     folder = Path(path)
+    if "://" in path and not folder.exists():
+        return path
     if folder.is_dir():
         return folder
     message = "this is a file" if folder.exists() else "there is no such folder"

@@ -10,13 +10,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from substrait_agg.changes.delivery import Delivery
 from substrait_agg.changes.posts import Post, Readable
 from substrait_agg.changes.shared_view import SharedView
 from substrait_agg.errors import RunFailed, UsageError
+from substrait_agg.locations import Location, located
 from substrait_agg.metrics.progress import SinkProgress
 from substrait_agg.notices import notice
 
@@ -25,7 +25,7 @@ STOP_SECONDS = 10.0
 
 JOIN_SECONDS = 0.5
 
-_LEFT: dict[Path, list[threading.Thread]] = {}
+_LEFT: dict[Location, list[threading.Thread]] = {}
 """Threads that a run could not wait for, by checkpoint: they may still be writing."""
 
 
@@ -280,13 +280,13 @@ def reason(error: BaseException | None) -> str:
     return said if known else f"{type(error).__name__}: {said}".removesuffix(": ")
 
 
-def check_free(checkpoint: str | Path) -> None:
+def check_free(checkpoint: str | Location) -> None:
     """Refuse outputs that an earlier run of this process could not wait for, while they are being written.
 
     Raises:
         UsageError: OUTPUT_BUSY.
     """
-    folder = Path(checkpoint).absolute()
+    folder = located(checkpoint).absolute()
     threads = [thread for thread in _LEFT.pop(folder, []) if thread.is_alive()]
     if not threads:
         return

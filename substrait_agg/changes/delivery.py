@@ -6,7 +6,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any, TextIO
 
 from substrait_agg.changes.files import Record
@@ -15,6 +14,7 @@ from substrait_agg.changes.posts import Post, Readable
 from substrait_agg.changes.sinks import Callback, Place, Sink
 from substrait_agg.changes.targets import SparkTarget
 from substrait_agg.commit.fence import OPEN, Fence
+from substrait_agg.locations import Location, located
 from substrait_agg.metrics.progress import SinkProgress
 
 
@@ -44,7 +44,7 @@ class Delivery:
         self,
         outputs: Iterable[str | OutputSpec | Sink],
         *,
-        checkpoint: str | Path,
+        checkpoint: str | Location,
         since: int | None = None,
         on_changes: Callable[[Any, int], None] | None = None,
         stdout: TextIO | None = None,
@@ -52,7 +52,7 @@ class Delivery:
         writer: Callable[[SparkTarget, Place], Sink] | None = None,
         fence: Fence = OPEN,
     ) -> None:
-        self.place = Place(Path(checkpoint), stdout or sys.stdout, frame, writer, fence)
+        self.place = Place(located(checkpoint), stdout or sys.stdout, frame, writer, fence)
         with ExitStack() as opened:
             sinks: list[tuple[str, Sink]] = []
             for output in outputs:

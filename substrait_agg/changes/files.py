@@ -13,6 +13,7 @@ from substrait_agg.commit.sealed import seal, unseal
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.disk import disk
 from substrait_agg.errors import StateRefused
+from substrait_agg.locations import Location
 from substrait_agg.published import published
 
 RECORD_FORMAT = 2
@@ -32,18 +33,18 @@ class Record:
         fence: the run that writes.
     """
 
-    path: Path
+    path: Location
     output: str
     fence: Fence = OPEN
 
     @classmethod
-    def of(cls, checkpoint: Path, kind: str, location: Path, fence: Fence = OPEN) -> Record:
+    def of(cls, checkpoint: Location, kind: str, location: Path, fence: Fence = OPEN) -> Record:
         """The record of output `kind` at `location`, whether it has been written yet or not."""
         output = f"{kind}={location.absolute()}"
         digest = hashlib.sha256(output.encode()).hexdigest()[:16]
         return cls(checkpoint / "outputs" / f"{digest}.json", output, fence)
 
-    def _file(self, epoch: int) -> Path:
+    def _file(self, epoch: int) -> Location:
         return self.path.with_suffix(f".{epoch}.json") if epoch else self.path
 
     def _epochs(self) -> list[int]:
@@ -70,7 +71,7 @@ class Record:
                 raise self._damaged(path, "it is not a plain file") from error
         return None
 
-    def _parsed(self, content: bytes, path: Path) -> tuple[int | None, int]:
+    def _parsed(self, content: bytes, path: Location) -> tuple[int | None, int]:
         owner = self._owner()
         try:
             body = unseal(content, path.name, format=RECORD_FORMAT, checkpoint=owner).body
@@ -101,7 +102,7 @@ class Record:
                 raise
             return ""
 
-    def _check_reached(self, path: Path, version: int | None) -> None:
+    def _check_reached(self, path: Location, version: int | None) -> None:
         newest = max(self._store.versions(), default=-1)
         if version is None or version <= newest:
             return
@@ -113,7 +114,7 @@ class Record:
             path=str(path),
         )
 
-    def _damaged(self, path: Path, reason: str) -> StateRefused:
+    def _damaged(self, path: Location, reason: str) -> StateRefused:
         return StateRefused(
             "OUTPUT_RECORD_DAMAGED",
             f"the record of the output {self.output} is damaged: {reason}",

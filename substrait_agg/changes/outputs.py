@@ -30,6 +30,7 @@ from substrait_agg.changes.sinks import (
 )
 from substrait_agg.changes.targets import SparkTarget, parse_target
 from substrait_agg.errors import UsageError
+from substrait_agg.locations import Location, located
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +192,7 @@ def _kinds_help() -> str:
 
 def check_outputs(
     outputs: Iterable[str | OutputSpec | Sink],
-    checkpoint: str | Path,
+    checkpoint: str | Location,
     metrics: str | Path | None = None,
 ) -> None:
     """Check that outputs can be opened, before anything is written; `metrics` is a file that is none of theirs.
@@ -200,7 +201,7 @@ def check_outputs(
         UsageError: OPTION_INVALID, OPTION_CONFLICT, OUTPUT_EXISTS, OUTPUT_NOT_A_FILE, OUTPUT_NOT_A_FOLDER.
         StateRefused: OUTPUT_DAMAGED, OUTPUT_RECORD_DAMAGED.
     """
-    place = Place(Path(checkpoint), sys.stdout)
+    place = Place(located(checkpoint), sys.stdout)
     taken: dict[Path, str] = {}
     if metrics is not None and not _is_device(Path(metrics)):
         taken[Path(metrics).resolve()] = "metrics"

@@ -16,6 +16,7 @@ from substrait_agg.changes.targets import SparkTarget
 from substrait_agg.commit.fence import OPEN, Fence
 from substrait_agg.disk import disk
 from substrait_agg.errors import StateRefused, UsageError
+from substrait_agg.locations import Location
 from substrait_agg.published import Guard, sync_folder, write_text
 
 Table = Any
@@ -40,7 +41,7 @@ class Place:
         fence: tells whether this run still owns the checkpoint.
     """
 
-    checkpoint: Path
+    checkpoint: Location
     stdout: TextIO
     frame: Callable[[Table], Any] | None = None
     writer: Callable[[SparkTarget, Place], Sink] | None = None

@@ -1,4 +1,4 @@
-"""The files of a checkpoint folder by name: create, map, publish, list, delete."""
+"""The files of a folder of a checkpoint by name: create, map, publish, list, delete."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ import pyarrow as pa
 
 from substrait_agg.commit.sealed import damaged
 from substrait_agg.disk import disk
+from substrait_agg.locations import Location, Remote, located
 from substrait_agg.published import PRIVATE, new_private
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 _CHUNK = 1 << 24
 DRAFT = "draft-"
+_REFUSALS = (PermissionError, FileNotFoundError, FileExistsError)
+"""Answers of a store which say that nothing was written; a bucket that is not there is one."""
 
 
 class OutcomeUnknown(Exception):
@@ -35,16 +38,17 @@ class NotPlain(OSError):
 
 
 class LocalFiles:
-    """Immutable plain files in one local folder; implements `state.storage.Storage`.
+    """Immutable plain files in one folder, or below one prefix of an object store; implements `state.storage.Storage`.
 
     The folder may be a link, which somebody has put there on purpose. A file that is a link, a pipe or anything else was not
     written here and is not read.
 
-    Durability: a file is flushed to disk before its name is used anywhere, and the folder before a publication counts.
+    Durability: a file is flushed to disk before its name is used anywhere, and the folder before a publication counts. What is
+    in a store is durable.
     """
 
-    def __init__(self, folder: str | Path) -> None:
-        self._folder = Path(folder)
+    def __init__(self, folder: str | Location) -> None:
+        self._folder = located(folder)
 
     @property
     def root(self) -> str:
@@ -52,18 +56,25 @@ class LocalFiles:
         return str(self._folder)
 
     def make(self) -> None:
-        """Create the folder, readable by its owner only, if it is not there; its name is durable.
+        """Create the folder, readable by its owner only, if it is not there; its name is durable. Stores have no folders.
 
         Raises:
             StateRefused: STATE_DAMAGED where something else is in its place.
         """
+        if isinstance(self._folder, Remote):
+            return
         try:
             disk().make(self._folder, PRIVATE)
         except FileExistsError as error:
             raise damaged(self._folder.name, "it is not a folder") from error
         disk().sync(self._folder.parent)
 
-    def path(self, name: str) -> Path:
+    @property
+    def is_remote(self) -> bool:
+        """Whether they are in an object store."""
+        return isinstance(self._folder, Remote)
+
+    def path(self, name: str) -> Location:
         """The path of a file; names come from snapshots, so anything but a plain file name is refused."""
         if not _NAME.fullmatch(name):
             raise damaged(self.root, f"{name!r} in a snapshot is not the name of a file")
@@ -89,20 +100,30 @@ class LocalFiles:
 
     def read(self, name: str) -> bytes:
         """All bytes of a file. Raises as `map`."""
-        self.stamp(name)
+        if not self.is_remote:
+            self.stamp(name)
         return disk().read(self.path(name))
 
     def stamp(self, name: str) -> tuple[int, ...]:
-        """What changes when a file is written to, cut or replaced, as far as the file system tells. Raises as `map`."""
+        """What changes when a file is written to, cut or replaced, as far as the file system tells. Raises as `map`.
+
+        Of a file in a store: when its copy is.
+        """
         path = self.path(name)
-        found = disk().status(path)
+        found = disk().map(path, Path.lstat) if isinstance(path, Remote) else disk().status(path)
         if not stat.S_ISREG(found.st_mode):
             raise NotPlain(errno.EINVAL, "it is not a plain file", str(path))
+        if isinstance(path, Remote):  # being used changes the times of a copy
+            return found.st_ino, found.st_size
         return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
     def is_whole(self, name: str, size: int, crc: int) -> bool:
         """Whether a file has this size in bytes and this CRC-32; one of another size is not read. Raises as `map`."""
         return self.stamp(name)[1] == size and self.checksum(name) == (size, crc)
+
+    def forget(self, name: str) -> bool:
+        """Delete the copy of a file in a store, so that it is fetched again; whether there was one."""
+        return disk().forget(self.path(name))
 
     def checksum(self, name: str) -> tuple[int, int]:
         """Size in bytes and CRC-32 of a file."""
@@ -116,19 +137,22 @@ class LocalFiles:
     def publish(self, name: str, content: bytes) -> bool:
         """Create `name` with `content` all at once, only if it does not exist; False when it does.
 
-        The content is complete on disk before the name appears: a link either is there or is not. Where linking fails,
-        what is there is read: the same content is ours, because no two attempts write the same. So content has to hold
-        something that only this attempt has. Nothing is ever taken back.
+        The content is complete on disk before the name appears: a link either is there or is not, and a store takes the name
+        with its content. Where that fails, what is there is read: the same content is ours, because no two attempts write
+        the same. So content has to hold something that only this attempt has. Nothing is ever taken back.
 
         Raises:
             OSError: nothing was published.
             OutcomeUnknown: it may have been, or is not durable.
         """
-        draft = self._folder / f"{DRAFT}{uuid.uuid4().hex}"
+        path = self.path(name)
+        if isinstance(path, Remote):
+            return self._stored(path, content)
+        draft = path.parent / f"{DRAFT}{uuid.uuid4().hex}"
         try:
             with disk().create(draft, new_private) as sink:
                 sink.write(content)
-            if not self._linked(draft, name, content):
+            if not self._linked(draft, path, content):
                 return False
         finally:
             # A draft that stays harms nobody and is swept.
@@ -142,35 +166,59 @@ class LocalFiles:
 
     def replace(self, name: str, content: bytes) -> None:
         """Write `name` anew as a whole: readers find the old content or the new one."""
-        draft = self._folder / f"{DRAFT}{uuid.uuid4().hex}"
+        path = self.path(name)
+        if isinstance(path, Remote):
+            disk().put(path, content)
+            return
+        draft = path.parent / f"{DRAFT}{uuid.uuid4().hex}"
         try:
             with disk().create(draft, new_private) as sink:
                 sink.write(content)
-            disk().replace(draft, self.path(name))
+            disk().replace(draft, path)
         finally:
             with suppress(OSError):
                 disk().remove(draft)
         self.sync()
 
-    def _linked(self, draft: Path, name: str, content: bytes) -> bool:
+    def _linked(self, draft: Path, target: Path, content: bytes) -> bool:
         try:
-            disk().link(draft, self.path(name))
+            disk().link(draft, target)
         except OSError as error:
             # Also a FileExistsError may be told of our own link: a network file system sends a request twice.
-            return self._is_there(name, content, error)
+            found = self._is_there(target, content, error)
+            if found is None:
+                raise
+            return found
         return True
 
-    def _is_there(self, name: str, content: bytes, error: OSError) -> bool:
+    def _stored(self, target: Remote, content: bytes) -> bool:
         try:
-            return disk().read(self.path(name)) == content
+            disk().publish(target, content)
+        except OSError as error:
+            # Clients of stores send a request twice as well.
+            found = self._is_there(target, content, error)
+            if found is not None:
+                return found
+            if isinstance(error, _REFUSALS):
+                raise
+            # An answer that did not come says nothing: the request may still be on its way.
+            raise OutcomeUnknown(target.name, error, there=False) from error
+        return True
+
+    @staticmethod
+    def _is_there(target: Location, content: bytes, error: OSError) -> bool | None:
+        """Whether there is what we have written, or (False) what another has; None where there is nothing."""
+        try:
+            return disk().read(target) == content
         except FileNotFoundError:
-            raise error from None
+            return None
         except OSError as unread:
-            raise OutcomeUnknown(name, unread, there=False) from error
+            raise OutcomeUnknown(target.name, unread, there=False) from error
 
     def sync(self) -> None:
         """Make the names of all files durable."""
-        disk().sync(self._folder)
+        if not isinstance(self._folder, Remote):
+            disk().sync(self._folder)
 
     def names(self) -> list[str]:
         """All names, sorted, also of what is no plain file; empty when the folder is not there."""
@@ -178,8 +226,11 @@ class LocalFiles:
 
     def exists(self, name: str) -> bool:
         """Whether there is something of this name, if only a link that leads nowhere."""
+        path = self.path(name)
+        if isinstance(path, Remote):
+            return disk().exists(path)
         try:
-            disk().status(self.path(name))
+            disk().status(path)
         except (FileNotFoundError, NotADirectoryError):
             return False
         return True

@@ -3,6 +3,7 @@
 It is a lock of the operating system (``flock``), so it ends with its process however that ends, and a file that was left
 behind means nothing. It keeps runs and tools apart, not runs from each other: of two runs, the commit lets one go on. Over the network it
 holds as far as the file system takes it there (NFS from version 4 on does); between machines that do not share one, it does not.
+Stores have no locks: there a file of this machine stands for it, which tells of runs on this machine alone.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ import socket
 import stat
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 
+from substrait_agg import local_copies
 from substrait_agg.commit.sealed import damaged
 from substrait_agg.errors import StateRefused
+from substrait_agg.locations import Location, Remote
 
 LOCK = "lock"
 GLANCE_SECONDS = 0.2
@@ -58,7 +60,7 @@ class Lock:
         self.release()
 
 
-def lock_for_run(folder: Path) -> Lock:
+def lock_for_run(folder: Location) -> Lock:
     """The lock of a run; where the file system knows no locks, the run goes on without.
 
     Raises:
@@ -77,8 +79,12 @@ def lock_for_run(folder: Path) -> Lock:
     return Lock(handle)
 
 
-def lock_for_tool(folder: Path) -> Lock:
+def lock_for_tool(folder: Location, *, alone: bool = False) -> Lock:
     """The lock of a tool that changes the checkpoint: there is no run, and none begins.
+
+    Args:
+        folder: of the checkpoint.
+        alone: whether the user says that there is no run where no lock tells.
 
     Raises:
         StateRefused: CHECKPOINT_BUSY while there is a run; CHECKPOINT_NOT_LOCKED where that cannot be told.
@@ -91,21 +97,32 @@ def lock_for_tool(folder: Path) -> Lock:
         os.close(handle)
         if error.errno in _BUSY:
             raise _busy(folder, f"this checkpoint is in use{signed}") from error
-        raise StateRefused(
-            "CHECKPOINT_NOT_LOCKED",
-            f"the file system cannot tell whether a run is going on: {error.strerror}",
-            help="stop every run and copy the checkpoint to a file system with locks, or mount it with locks",
-            path=str(folder),
-        ) from error
+        if alone:
+            return Lock(None)
+        raise _not_locked(folder, f"the file system cannot tell: {error.strerror}") from error
+    if isinstance(folder, Remote) and not alone:
+        os.close(handle)
+        raise _not_locked(folder, "stores have no locks")
     _held.add(handle)
     _sign(handle)
     return Lock(handle)
 
 
-def is_in_use(folder: Path) -> bool:
+def _not_locked(folder: Location, why: str) -> StateRefused:
+    return StateRefused(
+        "CHECKPOINT_NOT_LOCKED",
+        f"nobody can tell whether a run is going on: {why}",
+        help="see to it that no run is going on anywhere, and say so with --no-run",
+        path=str(folder),
+    )
+
+
+def is_in_use(folder: Location) -> bool:
     """Whether a run or a tool holds the lock; nothing is written, and nobody is kept waiting."""
+    lock = folder / LOCK
     try:
-        handle = os.open(folder / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        file = local_copies.lock_file(lock) if isinstance(lock, Remote) else lock
+        handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False
     try:
@@ -117,16 +134,16 @@ def is_in_use(folder: Path) -> bool:
     return False
 
 
-def _open(folder: Path) -> int:
+def _open(folder: Location) -> int:
     """The file of the lock.
 
     Raises:
         StateRefused: STATE_DAMAGED where there is something else in its place.
     """
+    lock = folder / LOCK
+    file = local_copies.lock_file(lock) if isinstance(lock, Remote) else lock
     try:
-        handle = os.open(
-            folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600
-        )
+        handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
             raise
@@ -169,7 +186,7 @@ def _signed(handle: int) -> str:
         return ""
 
 
-def _busy(folder: Path, message: str) -> StateRefused:
+def _busy(folder: Location, message: str) -> StateRefused:
     return StateRefused(
         "CHECKPOINT_BUSY",
         message,

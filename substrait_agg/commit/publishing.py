@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from substrait_agg.commit.fence import OPEN, Fence
 from substrait_agg.commit.files import DRAFT, LocalFiles, OutcomeUnknown
 from substrait_agg.commit.retention import version_of
 from substrait_agg.commit.snapshot import ChangeFile
 from substrait_agg.errors import CommitConflict, RunFailed, StateRefused
+from substrait_agg.locations import Location
 from substrait_agg.notices import notice
 from substrait_agg.state.run import RunFile
 
@@ -49,7 +49,7 @@ def settle(files: LocalFiles, named: Iterable[RunFile | ChangeFile], version: in
 
 
 @contextmanager
-def writing(folder: Path, what: str) -> Iterator[None]:
+def writing(folder: Location, what: str) -> Iterator[None]:
     """Say what it means for a checkpoint that a block could not write `what`.
 
     Raises:
@@ -83,7 +83,7 @@ def _is_unread(error: StateRefused) -> bool:
 
 
 @contextmanager
-def tidying(folder: Path) -> Iterator[None]:
+def tidying(folder: Location) -> Iterator[None]:
     """Warn where a block cannot remove what is not needed any more: it stays until the next one."""
     try:
         yield
@@ -98,7 +98,7 @@ def tidying(folder: Path) -> Iterator[None]:
         )
 
 
-def committed_by_another(folder: Path, version: int) -> CommitConflict:
+def committed_by_another(folder: Location, version: int) -> CommitConflict:
     """The error of a run that comes second."""
     return CommitConflict(
         "COMMIT_CONFLICT",

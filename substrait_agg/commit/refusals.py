@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from substrait_agg.errors import StateRefused
+from substrait_agg.locations import Location
 
 
-def not_a_checkpoint(folder: Path, reason: str) -> StateRefused:
+def not_a_checkpoint(folder: Location, reason: str) -> StateRefused:
     """The folder is something else."""
     return StateRefused(
         "NOT_A_CHECKPOINT",
@@ -18,7 +18,7 @@ def not_a_checkpoint(folder: Path, reason: str) -> StateRefused:
     )
 
 
-def rollback_unfinished(folder: Path) -> StateRefused:
+def rollback_unfinished(folder: Location) -> StateRefused:
     """It is in the middle of a rollback."""
     return StateRefused(
         "ROLLBACK_UNFINISHED",
@@ -28,7 +28,7 @@ def rollback_unfinished(folder: Path) -> StateRefused:
     )
 
 
-def version_unknown(folder: Path, version: int, known: Sequence[int]) -> StateRefused:
+def version_unknown(folder: Location, version: int, known: Sequence[int]) -> StateRefused:
     """There is no such version; those that there are."""
     span = f"{known[0]} to {known[-1]}" if known else "none yet"
     return StateRefused(

@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from substrait_agg.commit.saved_logs import sweep_logs
 from substrait_agg.commit.sealed import damaged, seal, unseal
 from substrait_agg.commit.snapshot import Snapshot, snapshot_name
 from substrait_agg.commit.typed import built
@@ -81,11 +82,13 @@ class Kept:
         state_from: the first version whose state is kept.
         changes_from: the first version whose changes and snapshot are kept.
         swept: files written for versions up to this one have been looked at.
+        revision: in a store how often it has been written, which is part of its name: files cannot be replaced under a lock there.
     """
 
     state_from: int = 0
     changes_from: int = 0
     swept: int = -1
+    revision: int = 0
 
     def to_bytes(self, checkpoint: str) -> bytes:
         """As a sealed document."""
@@ -181,6 +184,7 @@ def sweep(
         checkpoint.state.delete(name)
     for name in unneeded_changes(checkpoint, kept, newest.version):
         checkpoint.changes.delete(name)
+    sweep_logs(checkpoint, kept.state_from)
 
 
 def unneeded_state(checkpoint: Checkpoint, kept: Kept, newest: int) -> Iterator[str]:

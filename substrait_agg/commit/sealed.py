@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from substrait_agg.errors import StateRefused
+from substrait_agg.state.storage import store_failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,11 @@ def damaged(name: str, reason: str) -> StateRefused:
         help="restore the checkpoint folder from a copy, or start again with a new --checkpoint",
         path=name,
     )
+
+
+def unreadable(name: str, error: Exception) -> StateRefused:
+    """The error for a file of a checkpoint that could not be read."""
+    return store_failed(name, error) or damaged(name, f"it cannot be read ({error})")
 
 
 def unknown_format(name: str) -> StateRefused:

@@ -6,12 +6,12 @@ files), ``spark/`` (Spark's own offsets and commits), ``outputs/`` (how far each
 
 from __future__ import annotations
 
+import errno
 import re
 import uuid
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 
 from substrait_agg.commit.differences import check_same
 from substrait_agg.commit.document import (
@@ -37,13 +37,13 @@ from substrait_agg.commit.refusals import not_a_checkpoint, rollback_unfinished,
 from substrait_agg.commit.retention import (
     DEFAULT,
     KEEP_VERSIONS,
-    KEPT,
     Kept,
     Retention,
     state_files,
     sweep,
 )
-from substrait_agg.commit.sealed import damaged, unseal
+from substrait_agg.commit.revisions import keep, kept
+from substrait_agg.commit.sealed import damaged, unreadable, unseal
 from substrait_agg.commit.settings import SETTINGS, Settings
 from substrait_agg.commit.snapshot import (
     FORMAT,
@@ -51,8 +51,10 @@ from substrait_agg.commit.snapshot import (
     parse_snapshot,
     snapshot_name,
 )
+from substrait_agg.commit.stores import PROBE, checkpoint_location, probe
 from substrait_agg.disk import disk
 from substrait_agg.errors import CommitConflict, StateRefused
+from substrait_agg.locations import Location, Remote
 
 __all__ = [
     "KEEP_VERSIONS",
@@ -75,14 +77,17 @@ _SNAPSHOT = re.compile(r"[0-9]{20}\.json")
 
 
 class Checkpoint:
-    """One checkpoint folder.
+    """One checkpoint folder, of a file system or of an object store.
 
     Args:
-        folder: its path; nothing is created before `create`.
+        folder: its path or URL; nothing is created before `create`.
+
+    Raises:
+        UsageError: a URL that cannot be used (`stores.checkpoint_location`).
     """
 
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder).absolute()
+    def __init__(self, folder: str | Location) -> None:
+        self.folder = checkpoint_location(folder)
         self._root = LocalFiles(self.folder)
         self._snapshots = LocalFiles(self.folder / "snapshots")
         self.state = LocalFiles(self.folder / "state")
@@ -104,8 +109,13 @@ class Checkpoint:
 
     @property
     def spark_folder(self) -> str:
-        """Where Spark keeps the offsets and commits of its streaming query."""
+        """Where Spark keeps the offsets and commits of its streaming query; in a store, what has been saved of them."""
         return str(self.folder / "spark")
+
+    @property
+    def spark(self) -> LocalFiles:
+        """The files in `spark_folder`."""
+        return self._spark
 
     def exists(self) -> bool:
         """Whether the folder holds a checkpoint."""
@@ -119,13 +129,14 @@ class Checkpoint:
         """
         if self.exists():
             return
-        if self.folder.exists() and not self.folder.is_dir():
+        path = self.folder
+        if not isinstance(path, Remote) and path.exists() and not path.is_dir():
             raise not_a_checkpoint(self.folder, "this is not a folder")
         if self._snapshots.names():
             raise damaged(PLAN, "it is missing, and there are versions")
         names = disk().names(self.folder, folders=True)
         # Another run may have made it meanwhile.
-        if not all(name.startswith(DRAFT) for name in names) and not self.exists():
+        if not all(name.startswith((DRAFT, PROBE)) for name in names) and not self.exists():
             raise not_a_checkpoint(self.folder, "this folder is not empty and holds no checkpoint")
 
     def check_runnable(self) -> None:
@@ -146,6 +157,7 @@ class Checkpoint:
         """
         self.check_usable()
         with writing(self.folder, "the checkpoint"):
+            probe(self._root)
             # The document comes first: a folder with anything else and without it is not ours.
             self._root.make()
             if not self.exists():
@@ -198,10 +210,11 @@ class Checkpoint:
         return self._identified()[0]
 
     def _identified(self) -> tuple[str, PlanDocument]:
-        self.check_usable()
-        if not self.exists():
+        content = self._content(self._root, PLAN, PLAN)
+        if content is None:
+            self.check_usable()
             raise not_a_checkpoint(self.folder, "this is not a checkpoint folder")
-        return parse_document(self._read(self._root, PLAN, PLAN))
+        return parse_document(content)
 
     def _owner(self) -> str | None:
         """The id; None where it cannot be told, which is for readers of the plan document to say."""
@@ -210,6 +223,21 @@ class Checkpoint:
         except StateRefused:
             return None
 
+    def _content(self, files: LocalFiles, name: str, shown: str) -> bytes | None:
+        """What a document has; None where there is none.
+
+        Raises:
+            StateRefused: STATE_DAMAGED.
+        """
+        if files.is_remote:  # asking for it twice takes twice as long
+            try:
+                return files.read(name)
+            except FileNotFoundError:
+                return None
+            except OSError as error:
+                raise unreadable(shown, error) from error
+        return self._read(files, name, shown) if files.exists(name) else None
+
     @staticmethod
     def _read(files: LocalFiles, name: str, shown: str) -> bytes:
         try:
@@ -217,7 +245,7 @@ class Checkpoint:
         except FileNotFoundError as error:
             raise damaged(shown, "it is missing") from error
         except OSError as error:
-            raise damaged(shown, f"it cannot be read ({error})") from error
+            raise unreadable(shown, error) from error
 
     def versions(self) -> list[int]:
         """All committed versions, ascending; also what is left where some are missing (`check_versions`)."""
@@ -248,7 +276,9 @@ class Checkpoint:
         return found
 
     def _noted(self) -> int | None:
-        """The newest batch that Spark has noted as done."""
+        """The newest batch that Spark has noted as done; in a store there is no note of that."""
+        if self._root.is_remote:
+            return None
         names = LocalFiles(self.folder / "spark" / "commits").names()
         return max((int(n) for n in names if n.isascii() and n.isdigit()), default=None)
 
@@ -267,16 +297,20 @@ class Checkpoint:
         Raises:
             StateRefused: VERSION_UNKNOWN, STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
         """
-        name, shown = snapshot_name(version), _shown(version)
-        if not 0 <= version < MOST_VERSIONS or not self._snapshots.exists(name):
+        shown = _shown(version)
+        content = self._version_content(version) if 0 <= version < MOST_VERSIONS else None
+        if content is None:
             raise version_unknown(self.folder, version, self.check_versions())
-        content = self._read(self._snapshots, name, shown)
         snapshot = parse_snapshot(content, shown, self._owner())
         if snapshot.version != version:
             raise damaged(shown, f"it holds version {snapshot.version}")
         if self._known_checksum(version - 1) not in (None, snapshot.parent):
             raise damaged(shown, f"it was not made after the version {version - 1} that is here")
         return snapshot
+
+    def _version_content(self, version: int) -> bytes | None:
+        name, shown = snapshot_name(version), _shown(version)
+        return None if version < 0 else self._content(self._snapshots, name, shown)
 
     def _known_checksum(self, version: int) -> int | None:
         """The checksum of a version's document; None where it is not there, or damaged, which is for its readers to say."""
@@ -291,10 +325,10 @@ class Checkpoint:
         Raises:
             StateRefused: STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
         """
-        name, shown = snapshot_name(version), _shown(version)
-        if version < 0 or not self._snapshots.exists(name):
+        shown, content = _shown(version), self._version_content(version)
+        if content is None:
             return None
-        opened = unseal(self._read(self._snapshots, name, shown), shown, format=FORMAT)
+        opened = unseal(content, shown, format=FORMAT)
         if opened.body.get("version") != version:
             raise damaged(shown, f"it holds version {opened.body.get('version')}")
         return opened.crc
@@ -361,15 +395,24 @@ class Checkpoint:
         Raises:
             StateRefused: STATE_DAMAGED.
         """
-        if not self._root.exists(KEPT):
+        content = kept(self._root)
+        if content is None:
             first = min(self.versions(), default=0)
             return Kept(first, first)
-        return Kept.of(self._read(self._root, KEPT, KEPT), self._owner())
+        return Kept.of(content, self._owner())
 
-    def keep(self, kept: Kept) -> None:
-        """Note what of old versions is still there; before the rest is deleted."""
+    def keep(self, noted: Kept) -> None:
+        """Note what of old versions is still there; before the rest is deleted.
+
+        Raises:
+            CommitConflict: another run has taken over.
+            OSError: it cannot be noted, or somebody else has noted something since `noted` was worked out from `kept`.
+        """
+        following = replace(noted, revision=noted.revision + self._root.is_remote)
         with self.fence.held():  # a run that wakes up must not put back what a newer one has noted
-            self._root.replace(KEPT, kept.to_bytes(self.identity))
+            if not keep(self._root, following.revision, following.to_bytes(self.identity)):
+                self.fence.check()
+                raise BlockingIOError(errno.EAGAIN, "somebody else is sweeping", str(self.folder))
 
     def settings(self) -> Settings:
         """What is set for the next runs.
@@ -377,9 +420,8 @@ class Checkpoint:
         Raises:
             StateRefused: STATE_DAMAGED.
         """
-        if not self._root.exists(SETTINGS):
-            return Settings()
-        return Settings.of(self._read(self._root, SETTINGS, SETTINGS), self._owner())
+        content = self._content(self._root, SETTINGS, SETTINGS)
+        return Settings() if content is None else Settings.of(content, self._owner())
 
     def set(self, settings: Settings) -> None:
         """Set something for the next runs."""

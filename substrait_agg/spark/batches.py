@@ -330,7 +330,7 @@ class Batches:
         for branch in node.inputs:
             if isinstance(branch.origin, OperatorOrigin):
                 files = changes_of([results[branch.origin.operator]])
-                paths = [str(self._checkpoint.changes.path(f.name)) for f in files]
+                paths = [self._checkpoint.changes.path(f.name) for f in files]
                 if paths:
                     below = self._flow.operators[branch.origin.operator]
                     late = self._lateness[node.id]

@@ -18,11 +18,12 @@ from substrait_agg.flow.graph import (
     TableOrigin,
 )
 from substrait_agg.flow.upserts import output_names
+from substrait_agg.locations import Location
 from substrait_agg.operator.names import TIME, WEIGHT
 from substrait_agg.spark.branches import apply_steps, prepare
+from substrait_agg.spark.change_files import read_changes
 from substrait_agg.spark.columns import all_nullable
 from substrait_agg.spark.expressions import to_column
-from substrait_agg.spark.files import escaped
 from substrait_agg.spark.late import Lateness, Origin, Part, micros
 from substrait_agg.spark.literals import literal
 from substrait_agg.spark.schema import column_name
@@ -153,7 +154,7 @@ def operator_changes(
     below: AggregateNode,
     node: AggregateNode,
     branch: Branch,
-    paths: Sequence[str],
+    paths: Sequence[Location],
     lateness: Lateness,
 ) -> Part:
     """The changes of another operator in this batch, as rows of `node`.
@@ -167,7 +168,7 @@ def operator_changes(
         lateness: what is late for `node`. Only changes of upserts can be: those of other operators are of groups
             that are not closed, because a row that would change such a group was late itself.
     """
-    frame = spark.read.parquet(*map(escaped, paths))
+    frame = read_changes(spark, below, paths)
     if below.time is not None:
         time = micros(F.col(column_name(below.time)), below.types[below.time])
         frame = frame.withColumn(TIME, time)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from substrait_agg.commit.files import LocalFiles
 from substrait_agg.commit.query_logs import COMPACT, METADATA, check_noted, query_id
+from substrait_agg.commit.saved_logs import load
 from substrait_agg.commit.snapshot import LogFile, Snapshot
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.disk import disk
@@ -56,6 +57,10 @@ def check_logs(store: Checkpoint) -> None:
     if not store.exists():
         return
     last, folder = store.latest(), Path(store.spark_folder)
+    if store.spark.is_remote:
+        for log in () if last is None else last.logs:
+            load(store.spark, log)
+        return
     query = store.identity if last is None or last.query is None else last.query
     found = query_id(folder)
     begun = last is not None and last.query is not None
@@ -75,11 +80,11 @@ def _lost(store: Checkpoint, why: str) -> StateRefused:
     )
 
 
-def name_query(store: Checkpoint) -> None:
-    """Give the streaming query the id of the checkpoint, unless it has one."""
-    folder = LocalFiles(store.spark_folder)
-    if not folder.exists(METADATA):
-        folder.publish(METADATA, json.dumps({"id": store.identity}).encode())
+def name_query(folder: Path, identity: str) -> None:
+    """Give the streaming query that keeps its logs in a folder the id of the checkpoint, unless it has one."""
+    files = LocalFiles(folder)
+    if not files.exists(METADATA):
+        files.publish(METADATA, json.dumps({"id": identity}).encode())
 
 
 def carried(last: Snapshot | None) -> tuple[LogFile, ...]:

@@ -25,18 +25,18 @@ from substrait_agg.errors import InputRefused
 from substrait_agg.spark.files import exists
 
 
-def check_planned_files(spark: SparkSession, folder: str, batch: int) -> None:
+def check_planned_files(spark: SparkSession, folder: Path, batch: int) -> None:
     """Check that every file planned for a micro-batch is there.
 
     Args:
         spark: session by which paths are reached.
-        folder: Spark's own folder in the checkpoint.
+        folder: Spark's own folder.
         batch: id of the micro-batch.
 
     Raises:
         InputRefused: SOURCE_FILE_GONE names the first that is not.
     """
-    for path in planned_files(Path(folder), batch):
+    for path in planned_files(folder, batch):
         if not exists(spark, path):
             raise InputRefused(
                 "SOURCE_FILE_GONE",

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from substrait_agg.bind.bound import BoundPlan
 from substrait_agg.changes import Delivery, check_outputs, keeps_late
 from substrait_agg.changes.courier import STOP_SECONDS, Couriers, check_free
-from substrait_agg.commit.locking import Lock, lock_for_run
+from substrait_agg.commit.locking import lock_for_run
 from substrait_agg.commit.ranges import check_partitions
 from substrait_agg.commit.retention import DEFAULT, Retention
 from substrait_agg.commit.snapshot import InputPlace
@@ -26,6 +26,7 @@ from substrait_agg.errors import RunFailed
 from substrait_agg.flow import lower
 from substrait_agg.flow.graph import Flow
 from substrait_agg.functions.accumulators import EarlyRetraction
+from substrait_agg.locations import Location
 from substrait_agg.metrics import Progress
 from substrait_agg.metrics.observers import Observers
 from substrait_agg.notices import notice
@@ -38,9 +39,9 @@ from substrait_agg.spark.document import plan_document
 from substrait_agg.spark.event_state import EventOptions
 from substrait_agg.spark.feed import Feed, open_feed
 from substrait_agg.spark.inputs import Source, table_origins
-from substrait_agg.spark.logs import check_logs, name_query, noted_logs
+from substrait_agg.spark.logs import check_logs
 from substrait_agg.spark.places import check_places, input_places
-from substrait_agg.spark.planned import check_planned_files, forget_unplanned, planned_at
+from substrait_agg.spark.planned import check_planned_files, planned_at
 from substrait_agg.spark.reasons import (
     GONE_ERRORS,
     SPARK_ERRORS,
@@ -55,6 +56,7 @@ from substrait_agg.spark.sinks import check_writers, frame_of, open_writer
 from substrait_agg.spark.sources import check_sources, weight_kind
 from substrait_agg.spark.timing import event_options, timed_flow, with_times
 from substrait_agg.spark.upserts import upserts_in
+from substrait_agg.spark.work import Work, open_work
 
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 HANDED_OVER = "65536"
@@ -65,7 +67,7 @@ def run(
     plan: BoundPlan,
     sources: Mapping[str, Source],
     *,
-    checkpoint: str | Path,
+    checkpoint: str | Location,
     spark: SparkSession | None = None,
     on_changes: Callable[[Any, int], None] | None = None,
     until: str = "done",
@@ -124,8 +126,8 @@ def run(
             check_writers(outer, sinks)
             feed = open_feed(session, flow, chosen, events.sources)
             store.create(document)
-            lock = lock_for_run(store.folder)
-            undone.callback(lock.release)
+            closing = undone.enter_context(ExitStack())
+            closing.enter_context(lock_for_run(store.folder))
             store.check_runnable()
             store.claim()
             count = partitions or store.settings().partitions or _cores(session)
@@ -140,11 +142,21 @@ def run(
                 writer=open_writer,
                 fence=store.fence,
             )
+            work = closing.enter_context(open_work(store))
             endless = until != "done"
             couriers = Couriers(delivery, lambda: View(store), show=endless)
             undone.callback(couriers.end, with_view=False, patience=STOP_SECONDS)
             options = Options(
-                count, until, emit, events, progress, observers, lock, retention, places
+                count,
+                until,
+                emit,
+                events,
+                progress,
+                observers,
+                retention,
+                work,
+                closing,
+                places,
             )
             started = Run(session, flow, feed, store, couriers, options, settings)
         except SPARK_ERRORS as error:
@@ -174,8 +186,9 @@ class Options:
         events: the sources with a watermark, and for how long groups are remembered.
         progress: who is told of it.
         observers: the metrics file and the listener.
-        lock: says that the checkpoint is in use.
         retention: which versions keep their state.
+        work: where Spark keeps its logs.
+        closing: lets go of the checkpoint.
         places: where the tables are read from.
     """
 
@@ -185,8 +198,9 @@ class Options:
     events: EventOptions
     progress: Callable[[Progress], None] | None
     observers: Observers
-    lock: Lock
     retention: Retention
+    work: Work
+    closing: ExitStack
     places: tuple[InputPlace, ...] = ()
 
 
@@ -225,7 +239,7 @@ class Run:
         couriers.begin(self._unread)
         # A batch goes on in a thread of its own for a moment after its query was stopped.
         self._working = threading.RLock()
-        self._lock = options.lock
+        self._logs, self._closing = options.work, options.closing
         self._batches = Batches(
             flow, store, options.partitions, self._committed, options.emit, options.events,
             retention=options.retention,
@@ -247,7 +261,7 @@ class Run:
         """Whether Spark has planned a batch that is not committed."""
         last = self._batches.last
         following = last.batch + 1 if last is not None and last.query is not None else 0
-        return planned_at(Path(self._store.spark_folder), following) is not None
+        return planned_at(self._logs.folder, following) is not None
 
     @property
     def progress(self) -> Progress:
@@ -267,11 +281,9 @@ class Run:
     def _start(self, until: str) -> StreamingQuery:
         if self._feed.stream is None:
             raise TypeError("nothing streams")
-        name_query(self._store)
-        with self._store.fence.held():  # what a newer run has just noted is not left over
-            forget_unplanned(Path(self._store.spark_folder))
+        self._logs.prepare(self._batches.last)
         writer = self._feed.stream.writeStream.option(
-            "checkpointLocation", self._store.spark_folder
+            "checkpointLocation", self._logs.told
         ).foreachBatch(self._batch)
         trigger = {"processingTime": until} if self._endless else {"availableNow": True}
         return writer.trigger(**trigger).start()
@@ -295,10 +307,10 @@ class Run:
         prepare(session, self._conf)
         first, self._first = self._first, False
         if first:
-            check_planned_files(session, self._store.spark_folder, batch)
+            check_planned_files(session, self._logs.folder, batch)
         since = self._batches.clock()
-        self._batches.logs = noted_logs(Path(self._store.spark_folder), batch)
-        planned = planned_at(Path(self._store.spark_folder), batch)
+        self._batches.logs = self._logs.noted(batch)
+        planned = planned_at(self._logs.folder, batch)
         instant = since if planned is None else planned
         with self._feed.batch(frame, self._batches.event_state, instant) as rows:
             self._batches.run(session, rows.frames, query, batch, rows.times)
@@ -446,7 +458,7 @@ class Run:
         self, *, with_view: bool, patience: float | None, error: BaseException | None = None
     ) -> None:
         self._couriers.end(with_view=with_view, patience=patience)
-        self._lock.release()
+        self._closing.close()
         self._settings.restore()
         failed = error or self._couriers.broken or next(iter(self._couriers.undelivered()), None)
         self._observers.end(failed)

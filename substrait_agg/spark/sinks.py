@@ -16,6 +16,7 @@ from substrait_agg.changes.sinks import Place, Sink
 from substrait_agg.changes.spark_sink import SparkSink
 from substrait_agg.changes.targets import DELTA, KAFKA, TABLE, SparkTarget
 from substrait_agg.commit.origin import origin_of
+from substrait_agg.disk import disk
 from substrait_agg.errors import RunFailed, UsageError
 from substrait_agg.published import published
 from substrait_agg.redaction import SECRET, scrubbed
@@ -53,10 +54,10 @@ class SparkWriter(SparkSink):
     def _own_id(self) -> str:
         """What no other checkpoint has, were it made in the same folder: Delta passes over versions that it knows of one."""
         path = self.record.path.with_suffix(".id")
-        if self.position is None or not path.exists():
+        if self.position is None or not disk().exists(path):
             with published(path, private=True) as file:
                 file.write(uuid.uuid4().hex.encode())
-        return path.read_text()
+        return disk().read(path).decode()
 
     def _take(
         self, frame: Callable[[pa.Table], DataFrame], changes: pa.Table, version: int

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from substrait_agg.errors import StateRefused
 from substrait_agg.state.rows import Hashes
-from substrait_agg.state.storage import Storage
+from substrait_agg.state.storage import Storage, store_failed
 
 FORMAT = 1
 PAGE_ROWS = 131_072
@@ -127,7 +127,7 @@ class RunReader:
             for page in self.pages:
                 page.validate()
         except (pa.ArrowException, OSError) as error:
-            raise _damaged(file, str(error)) from error
+            raise _unread(file, error) from error
         if sum(page.num_rows for page in self.pages) != file.rows:
             raise _damaged(file, "it has not the rows that the snapshot names")
         self.schema: pa.Schema = reader.schema
@@ -188,6 +188,7 @@ def open_run(storage: Storage, file: RunFile) -> RunReader:
     known = (file.crc, _stamp(storage, file))
     if _verified.get(key) != known:
         _verify(storage, file)
+        known = (file.crc, _stamp(storage, file))
     reader, opened_as = _opened.get(key, (None, None))
     if reader is None or opened_as != known:
         reader = RunReader(storage, file)
@@ -212,7 +213,7 @@ def _stamp(storage: Storage, file: RunFile) -> tuple[int, ...]:
     try:
         return storage.stamp(file.name)
     except OSError as error:
-        raise _damaged(file, str(error)) from error
+        raise _unread(file, error) from error
 
 
 def _with_range(reader: RunReader, file: RunFile) -> RunReader:
@@ -227,9 +228,17 @@ def _verify(storage: Storage, file: RunFile) -> None:
     try:
         whole = storage.is_whole(file.name, file.bytes, file.crc)
     except OSError as error:
-        raise _damaged(file, str(error)) from error
-    if not whole:
+        raise _unread(file, error) from error
+    if whole:
+        return
+    if not storage.forget(file.name):
         raise _damaged(file, "its size or checksum is not what the snapshot names")
+    # It was a copy that is wrong; what it was made of may be right.
+    _verify(storage, file)
+
+
+def _unread(file: RunFile, error: Exception) -> StateRefused:
+    return store_failed(file.name, error) or _damaged(file, str(error))
 
 
 def _damaged(file: RunFile, reason: str) -> StateRefused:

@@ -7,6 +7,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from substrait_agg.errors import StateRefused
+from substrait_agg.object_store import StoreFailed
+
 
 class Storage(Protocol):
     """Immutable files by name in one folder."""
@@ -29,3 +32,18 @@ class Storage(Protocol):
 
     def stamp(self, name: str) -> tuple[int, ...]:
         """What changes when a file is written to, cut or replaced, as far as the file system tells."""
+
+    def forget(self, name: str) -> bool:
+        """Delete the copy of a file that lies elsewhere, so that it is fetched again; whether there was one."""
+
+
+def store_failed(name: str, error: Exception) -> StateRefused | None:
+    """What to say where a file could not be read because its store failed: it need not be damaged; None of other errors."""
+    if not isinstance(error, StoreFailed):
+        return None
+    return StateRefused(
+        "STORE_FAILED",
+        f"checkpoint file {name} could not be read from the store: {error.strerror}",
+        help="see to the connection and the keys, then run again; nothing is lost",
+        path=str(error.filename or name),
+    )

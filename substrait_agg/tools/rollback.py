@@ -13,6 +13,7 @@ from typing import Any
 from substrait_agg.commit.locking import lock_for_tool
 from substrait_agg.commit.query_logs import check_noted, query_id
 from substrait_agg.commit.retention import change_files, state_files, version_of
+from substrait_agg.commit.saved_logs import load
 from substrait_agg.commit.sealed import damaged, seal, unseal
 from substrait_agg.commit.snapshot import Snapshot, snapshot_name
 from substrait_agg.commit.store import ROLLBACK, Checkpoint
@@ -64,7 +65,12 @@ class Rollback:
 
 
 def rollback(
-    checkpoint: Checkpoint, to: int, *, force: bool = False, dry_run: bool = False
+    checkpoint: Checkpoint,
+    to: int,
+    *,
+    force: bool = False,
+    dry_run: bool = False,
+    no_run: bool = False,
 ) -> Rollback:
     """Go back to version `to`.
 
@@ -74,12 +80,13 @@ def rollback(
         force: also where outputs have had later versions: text and files of changes are cut back to `to`, other outputs keep
             what they have had, and are given the versions that are made then on top.
         dry_run: only tell what would be done.
+        no_run: no run is going on, says the user; for file systems and stores where no lock tells.
 
     Raises:
         StateRefused: CHECKPOINT_BUSY, CHECKPOINT_NOT_LOCKED, VERSION_UNKNOWN, VERSION_EXPIRED, STATE_DAMAGED, OFFSETS_LOST, OUTPUT_AHEAD,
             OUTPUT_DAMAGED, OUTPUT_RECORD_DAMAGED, ROLLBACK_UNFINISHED; nothing has been changed then.
     """
-    with lock_for_tool(checkpoint.folder):
+    with lock_for_tool(checkpoint.folder, alone=no_run):
         if checkpoint.root.exists(ROLLBACK):
             plan = _begun(checkpoint, to)
         else:
@@ -114,7 +121,10 @@ def _planned(checkpoint: Checkpoint, to: int, *, force: bool) -> Rollback:
         raise TypeError("a version without a newest one")
     _check_state(checkpoint, target)
     batch = target.batch if target.query is not None else -1
-    _check_spark(checkpoint, newest, target, batch)
+    if checkpoint.spark.is_remote:
+        _check_saved(checkpoint, target)
+    else:
+        _check_spark(checkpoint, newest, target, batch)
     outputs = losses(checkpoint.folder, to, View(checkpoint)) if newest.version > to else []
     refused = outputs if not force else [o for o in outputs if o.way == "stuck"]
     if refused:
@@ -134,6 +144,7 @@ def _check_state(checkpoint: Checkpoint, target: Snapshot) -> None:
         )
     runs = {run.name: run for operator in target.operators for run in operator.runs}
     for run in runs.values():
+        checkpoint.state.forget(run.name)  # what counts is what a store has, not a copy of it
         try:
             whole = checkpoint.state.is_whole(run.name, run.bytes, run.crc)
         except OSError as error:
@@ -158,6 +169,12 @@ def _check_spark(checkpoint: Checkpoint, newest: Snapshot, target: Snapshot, bat
         check_noted(folder, there)
 
 
+def _check_saved(checkpoint: Checkpoint, target: Snapshot) -> None:
+    """What the next run makes Spark's folder of is there; of later batches that has other names, and nothing is cut."""
+    for log in target.logs:
+        load(checkpoint.spark, log)
+
+
 def _outputs_ahead(refused: list[Ahead], to: int, *, force: bool) -> StateRefused:
     names = "; ".join(f"{o.output} (version {o.version})" for o in refused)
     if force:
@@ -173,8 +190,9 @@ def _apply(checkpoint: Checkpoint, plan: Rollback) -> None:
     checkpoint.claim()
     for output in plan.outputs:
         cut_output(checkpoint.folder, output, plan.to, checkpoint.fence)
-    target = checkpoint.snapshot(plan.to)
-    cut_behind(Path(checkpoint.spark_folder), plan.batch, target.logs).apply()
+    if not checkpoint.spark.is_remote:
+        target = checkpoint.snapshot(plan.to)
+        cut_behind(Path(checkpoint.spark_folder), plan.batch, target.logs).apply()
     kept = checkpoint.kept()
     checkpoint.keep(replace(kept, swept=min(kept.swept, plan.to)))
     # The newest first: whatever is left is a version with all that came before it.

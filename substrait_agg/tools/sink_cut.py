@@ -14,7 +14,9 @@ from substrait_agg.changes.sinks import CHANGE_ENCODERS
 from substrait_agg.commit.fence import Fence
 from substrait_agg.commit.files import LocalFiles
 from substrait_agg.commit.view import View
+from substrait_agg.disk import disk
 from substrait_agg.errors import StateRefused
+from substrait_agg.locations import Location
 from substrait_agg.tools.findings import Findings
 
 Way = Literal["cut text", "delete files", "deliver again", "stuck"]
@@ -54,7 +56,7 @@ class Ahead:
         return Path(self.output.partition("=")[2])
 
 
-def ahead_of(folder: Path, version: int) -> list[tuple[Record, int, int]]:
+def ahead_of(folder: Location, version: int) -> list[tuple[Record, int, int]]:
     """Outputs that have had more than `version`: their records, the last version of each, and the size that it tells.
 
     A run may have been killed when an output had a version and its record did not tell yet. A text is cut by its record then, files
@@ -82,7 +84,7 @@ def _numbers_of_files(output: str) -> list[int]:
     return [number for number, _ in _FILES[kind](Path(location))] if kind in _FILES else []
 
 
-def records(folder: Path) -> Iterator[Record]:
+def records(folder: Location) -> Iterator[Record]:
     """The records of a checkpoint's outputs."""
     place = LocalFiles(folder / "outputs")
     newest: dict[str, tuple[int, str]] = {}
@@ -99,7 +101,7 @@ def records(folder: Path) -> Iterator[Record]:
         yield Record(folder / "outputs" / f"{name}.json", output)
 
 
-def check_records(folder: Path, found: Findings) -> None:
+def check_records(folder: Location, found: Findings) -> None:
     """Do the records of all outputs tell how far these got?"""
     for record in records(folder):
         try:
@@ -111,7 +113,7 @@ def check_records(folder: Path, found: Findings) -> None:
             found.fault("FILE_NOT_USABLE", f"outputs/{record.path.name}", str(error), help)
 
 
-def losses(folder: Path, version: int, view: View) -> list[Ahead]:
+def losses(folder: Location, version: int, view: View) -> list[Ahead]:
     """What each output that is ahead of `version` has to lose.
 
     Raises:
@@ -159,7 +161,7 @@ def _damaged(path: Path, message: str) -> StateRefused:
     return StateRefused("OUTPUT_DAMAGED", message, help=help, path=str(path))
 
 
-def cut_output(folder: Path, ahead: Ahead, version: int, fence: Fence) -> None:
+def cut_output(folder: Location, ahead: Ahead, version: int, fence: Fence) -> None:
     """Take an output back to `version`; what is done already is no matter."""
     # The record first: what a text has behind it is cut off by any run that goes on.
     record = Record(folder / "outputs" / ahead.record, ahead.output, fence)
@@ -168,7 +170,7 @@ def cut_output(folder: Path, ahead: Ahead, version: int, fence: Fence) -> None:
         with ahead.place.open("r+b") as file:
             file.truncate(ahead.bytes)
     if ahead.output.startswith(DELTA):
-        record.path.with_suffix(".id").unlink(missing_ok=True)
+        disk().remove(record.path.with_suffix(".id"))
     if ahead.way == "delete files":
         for number, path in _FILES[ahead.output.partition("=")[0]](ahead.place):
             if number > version:

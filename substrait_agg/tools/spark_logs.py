@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from substrait_agg.commit.query_logs import batches, check_noted, query_id, read_offsets
+from substrait_agg.commit.saved_logs import load, saved_name
 from substrait_agg.commit.snapshot import Snapshot
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.tools.findings import Findings
@@ -15,6 +16,9 @@ TOGETHER = "restore the checkpoint folder as a whole from one copy, or begin a n
 def check_logs(checkpoint: Checkpoint, newest: Snapshot, found: Findings) -> None:
     """Do Spark's logs go on where the newest version ends?"""
     if newest.query is None:
+        return
+    if checkpoint.spark.is_remote:
+        _check_saved(checkpoint, newest, found)
         return
     folder = Path(checkpoint.spark_folder)
     if query_id(folder) != newest.query:
@@ -36,3 +40,18 @@ def check_logs(checkpoint: Checkpoint, newest: Snapshot, found: Findings) -> Non
     if last > newest.batch:
         message = f"Spark is done with batch {last}, the versions end with batch {newest.batch}"
         found.fault("OFFSETS_DIFFER", "spark/offsets", message, TOGETHER)
+
+
+def _check_saved(checkpoint: Checkpoint, newest: Snapshot, found: Findings) -> None:
+    """Is all there that Spark's folder is made of: for the newest version, and for those that can be gone back to?"""
+    for log in newest.logs:
+        with found.caught("OFFSETS_LOST", f"spark/{saved_name(log)}"):
+            load(checkpoint.spark, log)
+    there = set(checkpoint.spark.names())
+    first = checkpoint.kept().state_from
+    for version in checkpoint.versions():
+        if first <= version < newest.version:
+            for log in checkpoint.snapshot(version).logs:
+                if saved_name(log) not in there:
+                    path = f"spark/{saved_name(log)}"
+                    found.fault("OFFSETS_LOST", path, f"version {version} needs it", TOGETHER)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from substrait_agg.commit.ranges import check_partitions
 from substrait_agg.commit.retention import parse_retention
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.errors import StateRefused
+from substrait_agg.locations import Location
 from substrait_agg.tools.findings import Verdict
 from substrait_agg.tools.listing import Listing, listing
 from substrait_agg.tools.rollback import Rollback, rollback
@@ -30,7 +30,7 @@ LIMIT = 20
 """Versions, groups or entries that are shown where nobody says how many."""
 
 
-def open_state(checkpoint: str | Path) -> State:
+def open_state(checkpoint: str | Location) -> State:
     """The state kept in a checkpoint folder.
 
     Raises:
@@ -123,18 +123,21 @@ class State:
             )
         return snapshot
 
-    def rollback(self, to: int, *, force: bool = False, dry_run: bool = False) -> Rollback:
+    def rollback(
+        self, to: int, *, force: bool = False, dry_run: bool = False, no_run: bool = False
+    ) -> Rollback:
         """Go back to version `to`: afterwards it is the newest, and runs read its input again from there.
 
         Args:
             to: a version whose state is kept.
             force: also where outputs have had later versions (`tools.rollback`).
             dry_run: only tell what would be done.
+            no_run: no run is going on; to be said where no lock tells, as in a store.
 
         Raises:
             StateRefused: why it is not possible; nothing has been changed then.
         """
-        return rollback(self._checkpoint, to, force=force, dry_run=dry_run)
+        return rollback(self._checkpoint, to, force=force, dry_run=dry_run, no_run=no_run)
 
     def rescale(self, partitions: int | None) -> int | None:
         """Set the number of state partitions for runs that are told none; None: one per core. Returns what was set before.
@@ -159,6 +162,7 @@ class State:
         older_than: str | None = None,
         changes: bool = False,
         dry_run: bool = False,
+        no_run: bool = False,
     ) -> Vacuumed:
         """Delete the state of versions that are neither among the newest `keep` nor younger than `older_than`, and leftovers.
 
@@ -168,13 +172,14 @@ class State:
             changes: also delete snapshots and changes of versions that do not keep their state, as far as all outputs have had
                 them.
             dry_run: only tell what would be deleted.
+            no_run: as in `rollback`.
 
         Raises:
             UsageError: OPTION_INVALID.
             StateRefused: CHECKPOINT_BUSY, CHECKPOINT_NOT_LOCKED, ROLLBACK_UNFINISHED, STATE_DAMAGED.
         """
         retention = parse_retention(keep, older_than, ("--keep", "--older-than"))
-        return vacuum(self._checkpoint, retention, changes=changes, dry_run=dry_run)
+        return vacuum(self._checkpoint, retention, changes=changes, dry_run=dry_run, no_run=no_run)
 
     def verify(self) -> Verdict:
         """Look through everything: checksums, order, counters, the view against its changes."""

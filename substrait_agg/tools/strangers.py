@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from substrait_agg.commit.locking import LOCK
 from substrait_agg.commit.retention import KEPT, version_of
+from substrait_agg.commit.revisions import REVISION
+from substrait_agg.commit.saved_logs import SAVED
 from substrait_agg.commit.settings import SETTINGS
 from substrait_agg.commit.store import PLAN, ROLLBACK, Checkpoint
+from substrait_agg.disk import disk
+from substrait_agg.locations import Location
 from substrait_agg.tools.findings import Findings
 
 _KNOWN: dict[str, re.Pattern[str]] = {
@@ -21,42 +24,49 @@ _KNOWN: dict[str, re.Pattern[str]] = {
 }
 """Names of the files in each folder that belong there."""
 
+_KNOWN_IN_STORES: dict[str, re.Pattern[str]] = {
+    "": re.compile("|".join((*map(re.escape, (PLAN, SETTINGS, ROLLBACK)), REVISION.pattern))),
+    "spark": SAVED,
+}
+"""The same where the checkpoint lies in a store."""
+
 _FOLDERS = ("snapshots", "state", "changes", "outputs", "owners", "spark")
-_DRAFT = re.compile(r"draft-[0-9a-f]{32}|\..*\.tmp")
+_DRAFT = re.compile(r"(draft|probe)-[0-9a-f]{32}|\..*\.tmp")
 
 
-def drafts(checkpoint: Checkpoint) -> list[Path]:
-    """Files that a kill left half written; while a run goes on, one may be under way."""
-    folders = [
-        checkpoint.folder,
-        *(checkpoint.folder / name for name in ("snapshots", "outputs", "owners")),
-    ]
+def drafts(checkpoint: Checkpoint) -> list[str]:
+    """Files that a kill left half written, by their paths below the checkpoint; while a run goes on, one may be under way."""
     return sorted(
-        path
-        for folder in folders
-        if folder.is_dir()
-        for path in folder.iterdir()
-        if path.is_file() and _DRAFT.fullmatch(path.name)
+        f"{folder}/{name}" if folder else name
+        for folder in ("", "snapshots", "outputs", "owners")
+        for name in disk().names(_folder(checkpoint, folder))
+        if _DRAFT.fullmatch(name)
     )
+
+
+def _folder(checkpoint: Checkpoint, name: str) -> Location:
+    return checkpoint.folder / name if name else checkpoint.folder
 
 
 def note_strangers(checkpoint: Checkpoint, found: Findings) -> None:
     """Note every file that is not one of a checkpoint, or that is not whole."""
-    left = {path.relative_to(checkpoint.folder).as_posix() for path in drafts(checkpoint)}
-    for draft in sorted(left):
+    left = drafts(checkpoint)
+    for draft in left:
         help = "nothing to do; state vacuum deletes it"
         found.note("FILE_LEFT_OVER", draft, "it was never finished", help)
-    for folder, known in _KNOWN.items():
-        base = checkpoint.folder / folder
-        for path in sorted(base.iterdir()) if base.is_dir() else ():
-            name = path.relative_to(checkpoint.folder).as_posix()
-            inside = not folder and path.is_dir() and path.name in _FOLDERS
-            if inside or name in left or known.fullmatch(path.name):
+    known = _KNOWN if not checkpoint.root.is_remote else _KNOWN | _KNOWN_IN_STORES
+    for folder, pattern in known.items():
+        base = _folder(checkpoint, folder)
+        files = set(disk().names(base))
+        for name in disk().names(base, folders=True):
+            path = f"{folder}/{name}" if folder else name
+            inside = not folder and name not in files and name in _FOLDERS
+            if inside or path in left or pattern.fullmatch(name):
                 continue
-            if folder in ("state", "changes") and version_of(path.name) is not None:
+            if folder in ("state", "changes") and version_of(name) is not None:
                 continue
             help = "it is not used; move it away if you know where it comes from"
-            found.note("FILE_UNKNOWN", name, "this is no file of a checkpoint", help)
-    if (checkpoint.folder / ROLLBACK).exists():
+            found.note("FILE_UNKNOWN", path, "this is no file of a checkpoint", help)
+    if checkpoint.root.exists(ROLLBACK):
         help = "run the same state rollback again: it goes on where it was"
         found.fault("ROLLBACK_UNFINISHED", ROLLBACK, "a rollback was begun and not finished", help)

@@ -19,6 +19,8 @@ from substrait_agg.commit.retention import (
 )
 from substrait_agg.commit.snapshot import Snapshot, snapshot_name
 from substrait_agg.commit.store import Checkpoint
+from substrait_agg.disk import disk
+from substrait_agg.locations import Location
 from substrait_agg.tools.sink_cut import records
 from substrait_agg.tools.strangers import drafts
 
@@ -49,7 +51,12 @@ class Vacuumed:
 
 
 def vacuum(
-    checkpoint: Checkpoint, retention: Retention, *, changes: bool = False, dry_run: bool = False
+    checkpoint: Checkpoint,
+    retention: Retention,
+    *,
+    changes: bool = False,
+    dry_run: bool = False,
+    no_run: bool = False,
 ) -> Vacuumed:
     """Delete what no kept version names.
 
@@ -60,11 +67,12 @@ def vacuum(
         retention: the versions that keep their state.
         changes: also delete snapshots and changes of versions that do not keep their state, as far as all outputs have had them.
         dry_run: only tell what would be deleted.
+        no_run: no run is going on, says the user; for file systems and stores where no lock tells.
 
     Raises:
         StateRefused: CHECKPOINT_BUSY, CHECKPOINT_NOT_LOCKED, ROLLBACK_UNFINISHED, STATE_DAMAGED.
     """
-    with lock_for_tool(checkpoint.folder):
+    with lock_for_tool(checkpoint.folder, alone=no_run):
         checkpoint.check_runnable()
         if not dry_run and checkpoint.latest() is not None:
             # A run of which the lock does not tell, on another machine or asleep, stops with a conflict from here on; what it has
@@ -83,13 +91,13 @@ def vacuum(
             kept.changes_from,
             held_by,
             {name: len(paths) for name, paths in doomed.items()},
-            {name: sum(p.lstat().st_size for p in paths) for name, paths in doomed.items()},
+            {name: sum(map(disk().size, paths)) for name, paths in doomed.items()},
             dry_run,
         )
         if not dry_run:
             checkpoint.keep(replace(kept, swept=newest.version))
             for path in (path for paths in doomed.values() for path in paths):
-                path.unlink(missing_ok=True)
+                disk().remove(path)
         return told
 
 
@@ -105,23 +113,27 @@ def _delivered(checkpoint: Checkpoint, wanted: int) -> tuple[int, str]:
     return wanted, held
 
 
-def _doomed(checkpoint: Checkpoint, kept: Kept, newest: Snapshot) -> dict[str, list[Path]]:
+def _doomed(checkpoint: Checkpoint, kept: Kept, newest: Snapshot) -> dict[str, list[Location]]:
     """Files to delete by folder; the snapshots of old versions are the last, the oldest of them first."""
     # No run goes on, so nothing is under way: what was swept once is looked at again, and what has no version yet goes.
     everything = replace(kept, swept=-1)
 
-    def of(files: LocalFiles, find: Callable[[Checkpoint, Kept, int], Iterable[str]]) -> list[Path]:
+    def of(
+        files: LocalFiles, find: Callable[[Checkpoint, Kept, int], Iterable[str]]
+    ) -> list[Location]:
         known = find(checkpoint, everything, newest.version)
         later = (n for n in files.names() if (version_of(n) or 0) > newest.version)
         paths = (files.path(name) for name in (*known, *later))
-        return [
-            path for path in paths if not path.is_dir() or path.is_symlink()
-        ]  # no folder is ours
+        return [path for path in paths if not _is_folder(path)]  # no folder is ours
 
     old = [v for v in checkpoint.versions() if v < kept.changes_from]
     return {
-        "drafts": drafts(checkpoint),
+        "drafts": [checkpoint.folder / name for name in drafts(checkpoint)],
         "state": of(checkpoint.state, unneeded_state),
         "changes": of(checkpoint.changes, unneeded_changes),
         "snapshots": [checkpoint.snapshots.path(snapshot_name(v)) for v in old],
     }
+
+
+def _is_folder(path: Location) -> bool:
+    return isinstance(path, Path) and path.is_dir() and not path.is_symlink()

@@ -174,6 +174,7 @@ class _Verification:
             if not storage.exists(file.name):
                 self._found.fault("FILE_MISSING", path, "a version names it, and it is not there")
                 return False
+            storage.forget(file.name)  # what is looked at is what the store has, not a copy of it
             if storage.is_whole(file.name, file.bytes, file.crc):
                 return True
             size = storage.size(file.name)

@@ -34,7 +34,7 @@ def test_files_bytes_and_memory_stay_bounded(
     assert late.memory <= early.memory + (64 << 20)
     assert late.amplification < 20
     assert late.change_files == 2 * batches
-    state = sa.open_state(stream.checkpoint.folder)
+    state = sa.open_state(tmp_path / "ckpt")
     done = state.vacuum(keep=2, changes=True)
     assert done.files["changes"] == 2 * (batches - 2)
     left = state.ls(None)

@@ -260,7 +260,8 @@ def test_a_table_that_may_have_had_the_next_version_is_given_it_under_another_na
 ) -> None:
     """Delta passes over a transaction that it knows; whether it knows the one behind the record, only the table can tell."""
     target = Record.of(folder, "spark=delta", Path("/t"))
-    record, name = Record(target.path, "spark=delta:/t"), target.path.with_suffix(".id")
+    record = Record(target.path, "spark=delta:/t")
+    name = folder / "outputs" / target.path.with_suffix(".id").name
     name.write_text("a name")
     record.write(21)
     with pytest.raises(StateRefused) as refused:

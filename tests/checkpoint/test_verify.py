@@ -342,11 +342,12 @@ def test_a_damaged_record_of_an_output_is_named(folder: Path, content: bytes | N
     record = Record.of(folder, "stream-json", folder.parent / "out.jsonl")
     record.write(6)
     assert sa.open_state(folder).verify().findings == ()
+    path = folder / "outputs" / record.path.name
     if content is None:
-        record.path.unlink()
-        os.mkfifo(record.path)
+        path.unlink()
+        os.mkfifo(path)
     else:
-        record.path.write_bytes(content)
+        path.write_bytes(content)
     found = faults(folder)
     assert found == {f"outputs/{record.path.name}": {"OUTPUT_RECORD_DAMAGED"}}
 

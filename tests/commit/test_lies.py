@@ -122,7 +122,11 @@ def test_versions_that_are_said_to_be_gone_and_are_there_are_no_empty_checkpoint
 ) -> None:
     """A run would begin anew, and a reader find nothing, where a document says that all versions are to come."""
     store.keep(Kept(changes_from=100))
-    for ask in (store.latest, store.check_versions, lambda: sa.open_view(store.folder).to_arrow()):
+    for ask in (
+        store.latest,
+        store.check_versions,
+        lambda: sa.open_view(str(store.folder)).to_arrow(),
+    ):
         with pytest.raises(StateRefused) as refused:
             ask()
         assert refused.value.code == "STATE_DAMAGED"
@@ -139,14 +143,14 @@ def test_versions_that_are_said_to_be_gone_and_are_there_are_no_empty_checkpoint
 )
 def test_what_a_rollback_is_about_to_do_is_sealed(store: Checkpoint, content: bytes) -> None:
     """It says what is cut off files outside of the checkpoint: nothing is done that was not written here."""
-    (store.folder / "rollback.json").write_bytes(content)
+    (Path(str(store.folder)) / "rollback.json").write_bytes(content)
     with pytest.raises(StateRefused) as refused:
-        sa.open_state(store.folder).rollback(0)
+        sa.open_state(str(store.folder)).rollback(0)
     assert refused.value.code == "STATE_DAMAGED"
     other = Rollback(0, 5, -1, ()).to_bytes("another checkpoint")
-    (store.folder / "rollback.json").write_bytes(other)
+    (Path(str(store.folder)) / "rollback.json").write_bytes(other)
     with pytest.raises(StateRefused):
-        sa.open_state(store.folder).rollback(0)
+        sa.open_state(str(store.folder)).rollback(0)
     assert store.versions() == list(range(6))
 
 
@@ -154,7 +158,7 @@ def _rewritten(store: Checkpoint, change: Callable[[Any], Any]) -> None:
     """Publish another newest version in the place of the one that is there."""
     found = store.snapshot(5)
     content = change(found).to_bytes(store.identity)
-    (store.folder / "snapshots" / snapshot_name(5)).write_bytes(content)
+    (Path(str(store.folder)) / "snapshots" / snapshot_name(5)).write_bytes(content)
 
 
 RUNS: dict[str, pa.Table] = {
@@ -185,10 +189,10 @@ def test_a_run_of_something_else_is_damage(store: Checkpoint, kind: str) -> None
 
     _rewritten(store, change)
     with pytest.raises(StateRefused) as refused:
-        sa.open_view(store.folder).to_arrow()
+        sa.open_view(str(store.folder)).to_arrow()
     assert refused.value.code == "STATE_DAMAGED"
     assert name in str(refused.value)
-    assert not sa.open_state(store.folder).verify().ok
+    assert not sa.open_state(str(store.folder)).verify().ok
 
 
 def test_a_change_file_of_other_columns_is_damage(store: Checkpoint) -> None:
@@ -204,6 +208,6 @@ def test_a_change_file_of_other_columns_is_damage(store: Checkpoint) -> None:
 
     _rewritten(store, change)
     with pytest.raises(StateRefused) as refused:
-        sa.open_view(store.folder).changes()
+        sa.open_view(str(store.folder)).changes()
     assert refused.value.code == "STATE_DAMAGED"
     assert name in str(refused.value)

@@ -16,6 +16,7 @@ from substrait_agg.commit.snapshot import ChangeFile, OperatorState, Snapshot
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.disk import Disk, using
 from substrait_agg.errors import CommitConflict, RunFailed
+from substrait_agg.locations import Location
 from substrait_agg.state.run import RunFile
 from tests.commit.test_store import DOCUMENT, made, snapshot
 
@@ -32,7 +33,7 @@ class Linking(Disk):
     def link(self, draft: Path, target: Path) -> None:
         self._link(draft, target)
 
-    def read(self, path: Path) -> bytes:
+    def read(self, path: Location) -> bytes:
         if not self._readable:
             raise OSError(errno.EIO, "unreadable")
         return super().read(path)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
 
+from fsspec.implementations.memory import MemoryFileSystem
+
 from substrait_agg.disk import using
 from substrait_agg.errors import CommitConflict, SubstraitAggError
 from tests.crash.double import Dead, Double, Point, Strike
@@ -40,6 +42,7 @@ class Undisturbed:
         second: operations of its second run.
         halfway: copy of its folder after the first run.
         calls: what the callback was given until then.
+        stored: the same of the store that has its checkpoint, None where none has.
     """
 
     setting: Setting
@@ -49,6 +52,12 @@ class Undisturbed:
     second: Counter[Point]
     halfway: Path
     calls: list[Call]
+    stored: Stored | None = None
+
+    def world(self) -> World:
+        """The world of a case."""
+        bucket = self.stored.bucket if self.stored else ""
+        return World(self.folder, self.setting, bucket=bucket)
 
     @property
     def points(self) -> set[tuple[str, str]]:
@@ -56,9 +65,30 @@ class Undisturbed:
         return {(point.operation, point.what) for point in self.first + self.second}
 
 
-def undisturbed(folder: Path, setting: Setting) -> Undisturbed:
-    """Run a setting in a folder and note every operation."""
-    world = World(folder / "world", setting)
+class Stored:
+    """A store in this process whose content can be put back.
+
+    Attributes:
+        bucket: its URL.
+    """
+
+    bucket = "memory://crash"
+
+    def __init__(self) -> None:
+        self._content = {k: bytes(f.getbuffer()) for k, f in MemoryFileSystem.store.items()}
+
+    def back(self, *, empty: bool = False) -> None:
+        """Put back what was there when this was made, or nothing."""
+        MemoryFileSystem.store.clear()
+        MemoryFileSystem.pseudo_dirs[:] = [""]
+        system = MemoryFileSystem()
+        for name, content in ({} if empty else self._content).items():
+            system.pipe_file(name, content)
+
+
+def undisturbed(folder: Path, setting: Setting, bucket: str = "") -> Undisturbed:
+    """Run a setting in a folder, its checkpoint in a bucket if there is one, and note every operation."""
+    world = World(folder / "world", setting, bucket=bucket)
     world.folder.mkdir()
     first, second = Double(world.folder), Double(world.folder)
     with using(first):
@@ -67,13 +97,14 @@ def undisturbed(folder: Path, setting: Setting) -> Undisturbed:
         lines.write('{"version":')  # a kill cut it off
     halfway = folder / "halfway"
     shutil.copytree(world.folder, halfway)
+    stored = Stored() if bucket else None
     calls = list(world.calls["first"])
     with using(second):
         run(world, BATCHES, "second")
     end = ending(world)
     check_calls(world, end, one_by_one=True)
     check_left(world)
-    return Undisturbed(setting, end, world.folder, first.seen, second.seen, halfway, calls)
+    return Undisturbed(setting, end, world.folder, first.seen, second.seen, halfway, calls, stored)
 
 
 @dataclass(frozen=True)
@@ -143,7 +174,9 @@ def run_case(case: Case, whole: Undisturbed) -> tuple[str, ...]:
         folder.mkdir()
     else:
         shutil.copytree(whole.halfway, folder)
-    world = World(folder, whole.setting)
+    if whole.stored:
+        whole.stored.back(empty=case.begins)
+    world = whole.world()
     if not case.begins:
         world.calls["first"] = list(whole.calls)
     double = Double(folder, case.strike)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from substrait_agg.disk import Disk
+from substrait_agg.locations import Location, Remote
 
 T = TypeVar("T")
 
@@ -27,18 +28,19 @@ process is killed at these moments; the process is stopped until another one has
 
 READS = {"names", "exists", "status", "size", "read", "map"}
 WRITES = {"create", "write"}
-TURNS = {"link", "replace", "cut", "write"}
+TURNS = {"link", "replace", "cut", "write", "publish", "put"}
 """What others see at once."""
 
 NAMES: tuple[tuple[str, str], ...] = (
     (r"checkpoint", "the checkpoint"),
     (r"checkpoint/plan\.json", "plan.json"),
-    (r"checkpoint/kept\.json", "kept.json"),
+    (r"checkpoint/kept(-\d+)?\.json", "kept.json"),
     (r"checkpoint/settings\.json", "settings.json"),
     (r"checkpoint/rollback\.json", "rollback.json"),
     (r"checkpoint/lock", "the lock of runs"),
     (r"checkpoint/spark/metadata", "the id of Spark's query"),
     (r"checkpoint/draft-\w+", "the draft of plan.json or kept.json"),
+    (r"checkpoint/probe-\w+", "a probe"),
     (r"checkpoint/snapshots/draft-\w+", "the draft of a snapshot"),
     (r"checkpoint/snapshots/\d+\.json", "a snapshot"),
     (r"checkpoint/state/group-.*", "a run of groups"),
@@ -51,10 +53,12 @@ NAMES: tuple[tuple[str, str], ...] = (
     (r"checkpoint/owners/lock", "the lock"),
     (r"checkpoint/outputs/\..*\.tmp", "the draft of a record"),
     (r"checkpoint/outputs/.*\.json", "the record of an output"),
+    (r"checkpoint/spark/(offsets|sources)-.*-[0-9a-f]{8}", "what Spark has noted"),
     (r"checkpoint/spark/.*\.crc", "a checksum of Spark's"),
     (r"checkpoint/spark/offsets/\d+", "Spark's plan of a batch"),
     (r"checkpoint/spark/sources/\d+/\d+", "Spark's list of files"),
     (r"checkpoint/(\w+)(/.*)?", r"\1/"),
+    (r"\.\./cache/work/\w+(/.*)?", "Spark's folder on this machine"),
     (r"out/\..*\.tmp", "the draft of changes-parquet"),
     (r"out/.*\.parquet", "a file of changes-parquet"),
     (r"out", "the folder of changes-parquet"),
@@ -102,7 +106,7 @@ class Point:
             yield from ("fails halfway", "dies halfway")
         if self.operation not in READS and self.operation != "locked":
             yield from ("fails after", "dies after", "sleeps after")
-        if self.operation == "link":
+        if self.operation in ("link", "publish"):
             yield "done twice"
 
 
@@ -155,7 +159,7 @@ class Double(Disk):
         """From now on it is this thread that is meant."""
         self._thread = threading.get_ident()
 
-    def _mode(self, operation: str, path: Path) -> Mode | None:
+    def _mode(self, operation: str, path: Location) -> Mode | None:
         if self._thread not in (None, threading.get_ident()):
             return None
         if self._dead:
@@ -170,8 +174,11 @@ class Double(Disk):
         self.struck = True
         return strike.mode
 
-    def _what(self, path: Path) -> str:
-        inside = os.path.relpath(os.path.realpath(path), os.path.realpath(self.folder))
+    def _what(self, path: Location) -> str:
+        if isinstance(path, Remote):  # the bucket stands for the folder
+            inside = path.key.partition("/")[2]
+        else:
+            inside = os.path.relpath(os.path.realpath(path), os.path.realpath(self.folder))
         for pattern, name in NAMES:
             if found := re.fullmatch(pattern, inside):
                 return found.expand(name)
@@ -188,7 +195,7 @@ class Double(Disk):
     def _do(
         self,
         operation: str,
-        path: Path,
+        path: Location,
         act: Callable[[], T],
         half: Callable[[], object] | None = None,
     ) -> T:
@@ -210,7 +217,7 @@ class Double(Disk):
 
     @contextmanager
     def create(
-        self, path: Path, opened: Callable[[Path], AbstractContextManager[T]]
+        self, path: Location, opened: Callable[[Path], AbstractContextManager[T]]
     ) -> Iterator[T]:
         mode = self._mode("create", path)
         if mode == "sleeps before":
@@ -219,10 +226,12 @@ class Double(Disk):
             self._go_wrong(mode)
         with super().create(path, opened) as sink:
             yield sink
+            if isinstance(path, Remote) and mode is not None and mode.endswith("halfway"):
+                self._go_wrong(mode)  # half of an upload is nothing
         if mode == "sleeps after":
             self.sleep.begin()
         elif mode is not None and mode != "sleeps before":
-            if mode.endswith("halfway"):
+            if mode.endswith("halfway") and not isinstance(path, Remote):
                 os.truncate(path, path.stat().st_size // 2)
             self._go_wrong(mode)
 
@@ -235,25 +244,34 @@ class Double(Disk):
     def replace(self, draft: Path, target: Path) -> None:
         self._do("replace", target, lambda: super(Double, self).replace(draft, target))
 
-    def remove(self, path: Path) -> None:
+    def publish(self, path: Remote, content: bytes) -> None:
+        self._do("publish", path, lambda: super(Double, self).publish(path, content))
+
+    def put(self, path: Remote, content: bytes) -> None:
+        self._do("put", path, lambda: super(Double, self).put(path, content))
+
+    def forget(self, path: Location) -> bool:
+        return super().forget(path)  # that a copy is there makes no difference
+
+    def remove(self, path: Location) -> None:
         self._do("remove", path, lambda: super(Double, self).remove(path))
 
-    def names(self, folder: Path, *, folders: bool = False) -> list[str]:
+    def names(self, folder: Location, *, folders: bool = False) -> list[str]:
         return self._do("names", folder, lambda: super(Double, self).names(folder, folders=folders))
 
-    def exists(self, path: Path) -> bool:
+    def exists(self, path: Location) -> bool:
         return self._do("exists", path, lambda: super(Double, self).exists(path))
 
     def status(self, path: Path) -> os.stat_result:
         return self._do("status", path, lambda: super(Double, self).status(path))
 
-    def size(self, path: Path) -> int:
+    def size(self, path: Location) -> int:
         return self._do("size", path, lambda: super(Double, self).size(path))
 
-    def read(self, path: Path) -> bytes:
+    def read(self, path: Location) -> bytes:
         return self._do("read", path, lambda: super(Double, self).read(path))
 
-    def map(self, path: Path, opened: Callable[[Path], T]) -> T:
+    def map(self, path: Location, opened: Callable[[Path], T]) -> T:
         return self._do("map", path, lambda: super(Double, self).map(path, opened))
 
     def sync(self, folder: Path) -> None:
@@ -282,7 +300,7 @@ class Double(Disk):
         self._do("flush", path, lambda: super(Double, self).flush(descriptor))
 
     @contextmanager
-    def locked(self, path: Path, patience: float) -> Iterator[bool]:
+    def locked(self, path: Location, patience: float) -> Iterator[bool]:
         mode = self._mode("locked", path)
         if mode == "sleeps before":
             self.sleep.begin()

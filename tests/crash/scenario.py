@@ -28,13 +28,16 @@ from substrait_agg.commit.store import Checkpoint
 from substrait_agg.commit.task import MURMUR, OTHER, run_task
 from substrait_agg.commit.task_plan import TaskPlan, TaskResult
 from substrait_agg.commit.view import View
+from substrait_agg.disk import Disk
 from substrait_agg.errors import RunFailed, SubstraitAggError
 from substrait_agg.flow.graph import AggregateNode, Branch, ProjectStep
+from substrait_agg.locations import Location, Remote, located
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.spark.batches import FIRST_BATCH, Batches
 from substrait_agg.spark.document import plan_document
 from substrait_agg.spark.job import Care, Job
 from substrait_agg.spark.planned import forget_unplanned
+from substrait_agg.spark.work import open_work
 from tests.crash.settings import BATCHES, Rows, Setting, chained
 
 QUERY = "the query"
@@ -93,16 +96,21 @@ def _changes_of(
     _below: object,
     node: AggregateNode,
     branch: Branch,
-    paths: Sequence[str],
+    paths: Sequence[Location],
     _l: object,
 ) -> _Above:
-    table = pa.concat_tables([pq.read_table(path) for path in paths])
+    # On Spark it is the workers that read, with a disk of their own.
+    table = pa.concat_tables([_read(path) for path in paths])
     (step,) = branch.steps
     assert isinstance(step, ProjectStep)
     chosen = [_column(table, e) for e in step.expressions]
     columns = {f"k{i}": _at(chosen, e) for i, e in enumerate(node.keys)}
     columns |= {f"x{i}": _at(chosen, value) for i, (value, _) in enumerate(node.arguments)}
     return _Above(pa.table({**columns, WEIGHT: table.column(WEIGHT)}))
+
+
+def _read(path: Location) -> pa.Table:
+    return Disk().map(path, pq.read_table)
 
 
 def _column(table: pa.Table, expression: Any) -> pa.ChunkedArray:
@@ -165,16 +173,18 @@ class World:
         folder: of the checkpoint and of the outputs.
         setting: what is run.
         calls: per driver what its callback was given: version and changes.
+        bucket: URL of an object store that has the checkpoint instead of the folder, or empty.
     """
 
     folder: Path
     setting: Setting = field(default_factory=chained)
     calls: dict[str, list[Call]] = field(default_factory=dict)
+    bucket: str = ""
 
     @property
-    def checkpoint(self) -> Path:
+    def checkpoint(self) -> Location:
         """The folder of the checkpoint."""
-        return self.folder / "checkpoint"
+        return (located(self.bucket) if self.bucket else self.folder) / "checkpoint"
 
 
 def run(world: World, until: int = BATCHES, name: str = "a", pause: Any = None) -> None:
@@ -229,21 +239,27 @@ def _batches(world: World, store: Checkpoint, delivery: Delivery, until: int, pa
     if batches.last is None:
         batches.run(spark, {}, None, FIRST_BATCH)
     deliver(store, delivery)
-    logs = Logs(world.checkpoint / "spark")
-    with store.fence.held():
-        forget_unplanned(logs.folder)
-    for batch in range(max(0, batches.last.batch if batches.last else 0), until):
-        logs.plan(batch)
-        if batches.seen(QUERY, batch):
-            continue
-        frames: Any = {0: world.setting.batches[batch]}
-        try:
-            batches.run(spark, frames, QUERY, batch, world.setting.times(batch))
-        finally:
-            logs.see(batch + 1)
-        deliver(store, delivery)
-        if pause is not None:
-            pause(batch)
+    with open_work(store) as work:
+        logs = Logs(work.folder)
+        if store.spark.is_remote:
+            work.prepare(batches.last)
+        else:
+            with store.fence.held():
+                forget_unplanned(logs.folder)
+        for batch in range(max(0, batches.last.batch if batches.last else 0), until):
+            logs.plan(batch)
+            if batches.seen(QUERY, batch):
+                continue
+            if store.spark.is_remote:
+                batches.logs = work.noted(batch)
+            frames: Any = {0: world.setting.batches[batch]}
+            try:
+                batches.run(spark, frames, QUERY, batch, world.setting.times(batch))
+            finally:
+                logs.see(batch + 1)
+            deliver(store, delivery)
+            if pause is not None:
+                pause(batch)
     if until == BATCHES:
         batches.end(spark)
         deliver(store, delivery, last=True)
@@ -278,7 +294,7 @@ class Ending:
 
 def ending(world: World) -> Ending:
     """Read everything that is left."""
-    view = sa.open_view(world.checkpoint)
+    view = sa.open_view(str(world.checkpoint))
     versions = view.versions()
     assert versions == list(range(len(versions)))
     changes = [_sorted(view.changes(v - 1, v)) for v in versions]
@@ -335,4 +351,10 @@ def check_left(world: World, *, slept: bool = False) -> None:
         p for p in world.folder.rglob("*") if p.name.startswith("draft-") or p.suffix == ".tmp"
     ]
     assert not hidden, hidden
-    Logs(world.checkpoint / "spark").check()
+    if isinstance(store.folder, Remote):
+        left = store.root.names() + store.snapshots.names()
+        assert not [name for name in left if name.startswith("draft-")], left
+        verdict = sa.open_state(str(store.folder)).verify()
+        assert not [f for f in verdict.findings if "/" in f.path], verdict.findings
+    else:
+        Logs(store.folder / "spark").check()

@@ -18,7 +18,12 @@ from tests.crash.scenario import without_spark
 from tests.crash.settings import chained, timed
 
 DOCUMENTED = table_of(PAGE.read_text())
-OPERATIONS = sorted(n for n, f in inspect.getmembers(Disk, inspect.isfunction) if n[0] != "_")
+IN_STORES = {"publish", "put", "forget"}
+"""Operations on object stores alone (`test_stores`)."""
+
+OPERATIONS = sorted(
+    n for n, f in inspect.getmembers(Disk, inspect.isfunction) if n[0] != "_" and n not in IN_STORES
+)
 
 
 Both = tuple[Undisturbed, Undisturbed]

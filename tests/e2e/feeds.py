@@ -78,16 +78,21 @@ def check(
     plan: str,
     feeds: Sequence[Feed],
     wanted: Callable[..., Bag],
+    bucket: str = "",
     **options: Any,
 ) -> Path:
-    """Run the plan; every version must be `wanted` of the tables' net rows then. Returns the checkpoint."""
+    """Run the plan; every version must be `wanted` of the tables' net rows then. Returns the checkpoint, or where it would be.
+
+    With a `bucket`, the URL of one, the checkpoint is in there.
+    """
     sources = {feed.table: feed.write(folder) for feed in feeds}
-    checkpoint = folder / "checkpoint"
+    path = folder / "checkpoint"
+    checkpoint = f"{bucket}/checkpoint" if bucket else path
     views = maintain(spark, plan, sources, checkpoint, **options)
     last = max(len(feed.batches) for feed in feeds)
     every = [wanted(*(feed.after(v) for feed in feeds)) for v in range(last + 1)]
     check_versions(checkpoint, views, every)
-    return checkpoint
+    return path
 
 
 def churn(

@@ -7,8 +7,12 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from substrait_agg.disk import disk
+from substrait_agg.locations import located
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "substrait_agg_cli.main"]
@@ -21,17 +25,23 @@ class Command:
 
     Attributes:
         arguments: after ``run``.
-        checkpoint: folder of the checkpoint, which is among the arguments.
+        checkpoint: folder or URL of the checkpoint.
         log: file that collects stderr.
+        environment: variables that it has besides.
     """
 
     arguments: tuple[str, ...]
-    checkpoint: Path
+    checkpoint: Path | str
     log: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def start(self) -> subprocess.Popen[bytes]:
         """Start in a session of its own, so that all of it can be found and killed."""
-        environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}"}
+        environment = {
+            **os.environ,
+            **self.environment,
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}",
+        }
         with self.log.open("ab") as log:
             return subprocess.Popen(
                 [*COMMAND, "run", *self.arguments, "--checkpoint", str(self.checkpoint)],
@@ -72,10 +82,10 @@ class Command:
         return newest(self.checkpoint)
 
 
-def newest(checkpoint: Path) -> int:
-    """The newest version in a checkpoint folder, -1 for none."""
-    names = (path.stem for path in (checkpoint / "snapshots").glob("*.json"))
-    return max((int(name) for name in names), default=-1)
+def newest(checkpoint: Path | str) -> int:
+    """The newest version in a checkpoint, -1 for none."""
+    names = disk().names(located(checkpoint) / "snapshots")
+    return max((int(n.removesuffix(".json")) for n in names if n.endswith(".json")), default=-1)
 
 
 def kill_session(process: subprocess.Popen[bytes]) -> None:

@@ -20,7 +20,7 @@ Views = dict[int, Bag]
 
 
 def maintain(
-    spark: SparkSession, plan: Any, sources: dict[str, Any], checkpoint: Path, **options: Any
+    spark: SparkSession, plan: Any, sources: dict[str, Any], checkpoint: Path | str, **options: Any
 ) -> Views:
     """Run to the end; the view of every version that the run committed."""
     views: Views = {}
@@ -33,7 +33,7 @@ def maintain(
     return views
 
 
-def check_versions(checkpoint: Path, views: Views, wanted: Sequence[Bag]) -> None:
+def check_versions(checkpoint: Path | str, views: Views, wanted: Sequence[Bag]) -> None:
     """Every version of the view, and the sum of the changes up to it, is what is wanted of it."""
     view = sa.open_view(checkpoint)
     assert view.versions() == sorted(views) == list(range(len(wanted)))

@@ -23,7 +23,7 @@ PLAN = Path(__file__).parents[2] / "plans" / "bench" / "count_sum_avg.bin"
 QUERY = "the streaming query"
 
 
-def driver(flow: Flow, folder: Path) -> Batches:
+def driver(flow: Flow, folder: Path | str) -> Batches:
     """A driver that has just been started."""
     store = Checkpoint(folder)
     store.create(plan_document(flow))

@@ -15,7 +15,17 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "substrait_agg"
 
 LAYERS = (
-    {"problem_kinds", "error_codes", "durations", "disk", "published", "redaction"},
+    {
+        "problem_kinds",
+        "error_codes",
+        "durations",
+        "locations",
+        "local_copies",
+        "object_store",
+        "disk",
+        "published",
+        "redaction",
+    },
     {"errors", "problems", "notices"},
     {"plan"},
     {"functions"},

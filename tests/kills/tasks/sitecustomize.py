@@ -16,7 +16,10 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from substrait_agg.locations import Location
 
 VERSION = re.compile(r"-(\d{12})-")
 
@@ -46,7 +49,7 @@ if any("pyspark.daemon" in word for word in sys.orig_argv):
         """Where files are created, it happens."""
 
         @contextmanager
-        def create(self, path: Path, opened: Any) -> Iterator[Any]:
+        def create(self, path: Location, opened: Any) -> Iterator[Any]:
             if SLEEPS and random.Random(os.urandom(8)).random() < 1 / 16:
                 time.sleep(SLEEPS)
             block: AbstractContextManager[Any] = super().create(path, opened)

@@ -1,0 +1,66 @@
+"""Change files of an operator as a DataFrame: what one operator hands to the next within a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as st
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from substrait_agg.disk import disk
+from substrait_agg.flow.graph import AggregateNode
+from substrait_agg.locations import Location, Remote
+from substrait_agg.operator.names import WEIGHT
+from substrait_agg.spark.files import escaped
+from substrait_agg.spark.schema import column_name, to_spark
+
+PIECE_ROWS = 1 << 16
+
+BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def read_changes(spark: SparkSession, node: AggregateNode, paths: Sequence[Location]) -> DataFrame:
+    """The rows of change files.
+
+    Spark reads files itself. It need not reach the store of a checkpoint that lies in one: there the workers fetch them.
+
+    Args:
+        spark: the session.
+        node: the operator that made the changes.
+        paths: the files, at least one.
+
+    Returns:
+        Its columns ``c0``, ``c1``, ..., and ``__weight``.
+    """
+    remote = [str(path) for path in paths if isinstance(path, Remote)]
+    if not remote:
+        return spark.read.parquet(*(escaped(str(path)) for path in paths))
+    fields = [st.StructField(column_name(i), to_spark(t)) for i, t in enumerate(node.types)]
+    schema = st.StructType([*fields, st.StructField(WEIGHT, st.LongType())])
+    count = min(len(remote), spark.sparkContext.defaultParallelism)
+    names = spark.createDataFrame([(path,) for path in remote], "path string").repartition(count)
+    return names.mapInArrow(_reader(to_arrow_schema(schema, timezone="UTC")), schema)
+
+
+def _reader(schema: pa.Schema) -> BatchFunction:
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for path in batch.column("path").to_pylist():
+                yield from _pieces(path, schema)
+
+    return read
+
+
+def _pieces(path: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    scheme, _, key = path.partition("://")
+    with pq.ParquetFile(disk().map(Remote(scheme, key), _mapped)) as file:
+        for piece in file.iter_batches(PIECE_ROWS, columns=schema.names):
+            yield piece.cast(schema)
+
+
+def _mapped(path: Path) -> pa.NativeFile:
+    return pa.memory_map(str(path), "r")

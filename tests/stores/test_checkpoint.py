@@ -1,0 +1,318 @@
+"""Checkpoints in a store: where they may lie, what a store has to do, what runs on other machines can do to one another."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+import zlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from fsspec.registry import _registry as fsspec_registry
+
+import substrait_agg as sa
+from substrait_agg import object_store
+from substrait_agg.changes.files import Record
+from substrait_agg.commit.fence import claim
+from substrait_agg.commit.retention import Kept, Retention
+from substrait_agg.commit.saved_logs import load, save, saved_name, unneeded
+from substrait_agg.commit.snapshot import LogFile
+from substrait_agg.commit.store import Checkpoint
+from substrait_agg.errors import CommitConflict, RunFailed, StateRefused, UsageError
+from substrait_agg.locations import Remote
+from substrait_agg_cli.main import main
+from tests.commit.test_store import DOCUMENT, snapshot
+from tests.stores.emulator import KEYS, Emulator
+
+
+@pytest.fixture
+def where(s3: Emulator) -> str:
+    """A place for a checkpoint."""
+    return f"{s3.bucket(f'checkpoint-{uuid.uuid4().hex[:12]}')}/ckpt"
+
+
+def made(where: str) -> Checkpoint:
+    checkpoint = Checkpoint(where)
+    checkpoint.create(DOCUMENT)
+    checkpoint.claim()
+    return checkpoint
+
+
+def code(error: pytest.ExceptionInfo[Any]) -> str:
+    return str(error.value.code)
+
+
+# --- where -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "wanted"),
+    [
+        ("s3://", "CHECKPOINT_URL_INVALID"),
+        ("s3:///x", "NOT_A_CHECKPOINT"),
+        ("s3://me:hunter22@bucket/x", "CHECKPOINT_URL_INVALID"),
+        ("s3://bucket/x?secret=hunter22", "CHECKPOINT_URL_INVALID"),
+        ("s3://bucket/../x", "CHECKPOINT_URL_INVALID"),
+        ("ftp://host/x", "STORE_NOT_SUPPORTED"),
+        ("nowhere://bucket/x", "STORE_NOT_SUPPORTED"),
+    ],
+)
+def test_urls_that_are_not_taken_say_why(s3: Emulator, url: str, wanted: str) -> None:
+    """With a code and what to do, and no password in what is shown; also as a command."""
+    with pytest.raises((UsageError, StateRefused)) as refused:
+        sa.open_view(url)
+    assert code(refused) == wanted
+    assert refused.value.help
+    shown = CliRunner().invoke(main, ["state", "ls", url])
+    assert shown.exit_code != 0
+    assert wanted in shown.output
+    assert "hunter22" not in f"{refused.value} {refused.value.help} {shown.output}"
+
+
+def test_a_url_in_a_path_is_no_folder_of_that_name() -> None:
+    """`Path` makes one slash of two; a folder ``s3:`` is nobody's wish."""
+    with pytest.raises(UsageError) as refused:
+        sa.open_view(Path("s3://bucket/x"))
+    assert code(refused) == "CHECKPOINT_URL_INVALID"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "package"), [("s3", "stores"), ("gs", "gcsfs"), ("abfs", "adlfs")]
+)
+def test_a_package_that_is_missing_is_named(
+    monkeypatch: pytest.MonkeyPatch, scheme: str, package: str
+) -> None:
+    """With the command that installs it."""
+    for module in ("s3fs", "gcsfs", "adlfs"):
+        monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.delitem(fsspec_registry, scheme, raising=False)
+    object_store._system.cache_clear()
+    with pytest.raises(UsageError) as refused:
+        sa.open_view(f"{scheme}://a-bucket/x")
+    assert code(refused) == "STORE_PACKAGE_MISSING"
+    assert "pip install" in refused.value.help
+    assert package in refused.value.help
+
+
+def test_a_bucket_that_is_not_there_is_told(s3: Emulator) -> None:
+    """Of a reader it is no checkpoint; a run cannot write."""
+    with pytest.raises(StateRefused) as refused:
+        sa.open_view("s3://no-such-bucket/x")
+    assert code(refused) == "NOT_A_CHECKPOINT"
+    with pytest.raises(RunFailed) as failed:
+        made("s3://no-such-bucket/x")
+    assert code(failed) == "CHECKPOINT_NOT_WRITTEN"
+    assert "bucket" in failed.value.message
+
+
+def test_other_prefixes_are_left_alone(where: str, s3: Emulator) -> None:
+    """One with other files is no checkpoint."""
+    Checkpoint(where).root.replace("data.csv", b"1")
+    with pytest.raises(StateRefused) as refused:
+        made(where)
+    assert code(refused) == "NOT_A_CHECKPOINT"
+
+
+# --- what a store has to do --------------------------------------------------------------------------
+
+
+def test_a_store_that_overlooks_conditions_is_refused(where: str, s3: Emulator) -> None:
+    """Before anything is written, and nothing stays of asking."""
+    s3.unconditional = True
+    try:
+        with pytest.raises(StateRefused) as refused:
+            made(where)
+    finally:
+        s3.unconditional = False
+    assert code(refused) == "STORE_NOT_ATOMIC"
+    assert s3.keys(where.split("/")[2]) == []
+
+
+def test_a_store_that_does_not_list_what_it_has_is_refused(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was written a moment ago is among the names."""
+    monkeypatch.setattr(object_store, "names", lambda _folder, **_: [])
+    with pytest.raises(StateRefused) as refused:
+        made(where)
+    assert code(refused) == "STORE_NOT_CONSISTENT"
+
+
+def test_no_key_comes_into_the_checkpoint(where: str, s3: Emulator) -> None:
+    """Nor into what is said of a request that fails."""
+    checkpoint = made(where)
+    checkpoint.publish(snapshot(0))
+    bucket = where.split("/")[2]
+    for key in s3.keys(bucket):
+        content = s3.client().get_object(Bucket=bucket, Key=key)["Body"].read()
+        assert KEYS["AWS_SECRET_ACCESS_KEY"].encode() not in content
+    with (
+        s3.broken(lambda _method, _path: "before"),
+        pytest.raises(OSError, match="planted") as told,
+    ):
+        checkpoint.root.replace("x", b"")
+    assert KEYS["AWS_SECRET_ACCESS_KEY"] not in str(told.value)
+
+
+# --- runs on other machines ---------------------------------------------------------------------------
+
+
+def test_a_version_is_committed_once(where: str) -> None:
+    """The second is told, and what is there is the first's."""
+    first, second = made(where), Checkpoint(where)
+    first.publish(snapshot(0))
+    with pytest.raises(CommitConflict) as conflict:
+        second.publish(snapshot(0))
+    assert code(conflict) == "COMMIT_CONFLICT"
+    assert second.versions() == [0]
+
+
+def test_the_commit_is_made_though_no_answer_says_so(where: str, s3: Emulator) -> None:
+    """The server creates the snapshot and answers with errors until the client gives up: it is there, and ours."""
+    checkpoint = made(where)
+    with s3.broken(
+        lambda method, path: "after" if method == "PUT" and "/snapshots/" in path else ""
+    ):
+        checkpoint.publish(snapshot(0))
+    assert checkpoint.versions() == [0]
+
+
+def test_a_commit_that_nobody_answers_is_unknown(where: str, s3: Emulator) -> None:
+    """Nothing is there, but the request may still be on its way; the next attempt finds out."""
+    checkpoint = made(where)
+    with (
+        s3.broken(
+            lambda method, path: "before" if method == "PUT" and "/snapshots/" in path else ""
+        ),
+        pytest.raises(RunFailed) as failed,
+    ):
+        checkpoint.publish(snapshot(0))
+    assert code(failed) == "COMMIT_UNKNOWN"
+    checkpoint.publish(snapshot(0))
+
+
+def test_a_store_that_fails_is_no_damage(where: str, s3: Emulator) -> None:
+    """What cannot be read for now is not to be restored from a copy."""
+    checkpoint = made(where)
+    checkpoint.publish(snapshot(0))
+    with s3.broken(lambda *_: "before"), pytest.raises(StateRefused) as failed:
+        checkpoint.snapshot(0)
+    assert code(failed) == "STORE_FAILED"
+    assert checkpoint.snapshot(0).version == 0
+
+
+def test_who_claims_later_owns_the_checkpoint(where: str) -> None:
+    """The first one finds out at its next commit."""
+    first = made(where)
+    second = made(where)
+    with pytest.raises(CommitConflict):
+        first.publish(snapshot(0))
+    second.publish(snapshot(0))
+    assert claim(second._owners, second.identity).epoch == 3
+
+
+def test_an_old_note_of_what_is_kept_does_not_come_back(where: str) -> None:
+    """Two machines make theirs up from the same one: the second is told, whoever it is, and the first's counts."""
+    first = made(where)
+    before = first.kept()
+    first.keep(replace(before, state_from=5))
+    late = Checkpoint(where)
+    late.fence = first.fence
+    with pytest.raises(BlockingIOError):
+        late.keep(replace(before, state_from=2))
+    assert first.kept() == Kept(5, 0, -1, revision=1)
+    first.keep(replace(first.kept(), state_from=6))
+    assert first.kept().state_from == 6
+    assert [name for name in first.root.names() if name.startswith("kept")] == [
+        "kept-000000000002.json"
+    ]
+
+
+def test_a_run_that_slept_notes_nothing(where: str) -> None:
+    """Another one has taken over and noted nothing yet."""
+    sleeper = made(where)
+    made(where)
+    with pytest.raises(CommitConflict):
+        sleeper.keep(Kept(3, 3))
+    assert sleeper.kept() == Kept()
+
+
+def test_records_of_outputs_are_those_of_the_newest_run(where: str) -> None:
+    """As in a folder: what a sleeper still writes is not read."""
+    first = made(where)
+    first.publish(snapshot(0))
+    record = Record.of(first.folder, "stream-json", Path("/out.jsonl"), first.fence)
+    record.take_over(None)
+    second = made(where)
+    taken = replace(record, fence=second.fence)
+    taken.take_over(0, 10)
+    record.write(0, 99)
+    assert taken.read() == (0, 10)
+    assert isinstance(record.path, Remote)
+
+
+# --- Spark's logs ----------------------------------------------------------------------------------------
+
+
+def test_logs_are_saved_beside_those_of_other_attempts(where: str) -> None:
+    """Two runs plan the same batch with other files: each finds its own, and what is damaged is told."""
+    files = Checkpoint(where).spark
+    one, two = LogFile("sources/0/9.compact", 1), LogFile("sources/0/9.compact", 2)
+    contents = {}
+    for log, content in ((one, b"1"), (two, b"2")):
+        known = replace(log, crc=zlib.crc32(content))
+        contents[known] = content
+        save(files, known, content)
+        save(files, known, content)
+    assert len(files.names()) == 2
+    for log, content in contents.items():
+        assert load(files, log) == content
+    with pytest.raises(FileExistsError):
+        save(files, log, b"other")
+    files.replace(saved_name(log), b"flipped")
+    with pytest.raises(StateRefused) as damaged:
+        load(files, log)
+    assert code(damaged) == "STATE_DAMAGED"
+    files.delete(saved_name(log))
+    with pytest.raises(StateRefused, match="missing"):
+        load(files, log)
+
+
+def test_logs_before_those_of_the_first_version_are_not_needed() -> None:
+    """Of each log by itself; what comes later may be a version's that is about to be committed."""
+    names = ("offsets/7", "offsets/8", "sources/0/9.compact", "sources/0/10", "sources/1/0")
+    first = replace(snapshot(3), logs=tuple(LogFile(name, 5) for name in names))
+    there = [
+        saved_name(LogFile(name, crc))
+        for name in (*names, "offsets/6", "offsets/9", "sources/0/3", "sources/0/8", "sources/0/11")
+        for crc in (5, 6)
+    ]
+    gone = {name.rpartition("-")[0] for name in unneeded(there, first)}
+    assert gone == {"offsets-6", "sources-0-3", "sources-0-8"}
+
+
+# --- tools -------------------------------------------------------------------------------------------------
+
+
+def test_tools_that_change_a_checkpoint_want_to_be_told_that_no_run_goes_on(where: str) -> None:
+    """No lock can tell; a run of this machine is seen nevertheless."""
+    from substrait_agg.commit.locking import is_in_use, lock_for_run, lock_for_tool
+
+    checkpoint = made(where)
+    with pytest.raises(StateRefused) as refused:
+        sa.open_state(where).vacuum()
+    assert code(refused) == "CHECKPOINT_NOT_LOCKED"
+    assert "--no-run" in refused.value.help
+    assert not is_in_use(checkpoint.folder)
+    with lock_for_run(checkpoint.folder):
+        assert is_in_use(checkpoint.folder)
+        with pytest.raises(StateRefused) as busy:
+            lock_for_tool(checkpoint.folder, alone=True)
+        assert code(busy) == "CHECKPOINT_BUSY"
+    lock_for_tool(checkpoint.folder, alone=True).release()
+    checkpoint.publish(snapshot(0))
+    checkpoint.sweep(snapshot(0), Retention(1))
+    assert sa.open_state(where).vacuum(no_run=True).state_from == 0

@@ -1,0 +1,71 @@
+"""The matrix of crash points (`tests/crash`) with the checkpoint in a store: whatever goes wrong there leaves no trace.
+
+The store is memory of this process, in which creating a name is one act. Every run begins with nothing of the ones before but
+the store and the files of outputs.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+import pytest
+
+from substrait_agg import local_copies
+from substrait_agg.disk import Disk
+from tests.crash.cases import Case, Stored, Undisturbed, cases, run_case, undisturbed
+from tests.crash.scenario import without_spark
+from tests.crash.settings import chained
+
+SOME = {"fails after", "dies after", "sleeps before"}
+"""What goes wrong in each test run; `make soak` has all of it."""
+
+OPERATIONS = sorted(n for n, f in inspect.getmembers(Disk, inspect.isfunction) if n[0] != "_")
+OF_FILES = {"open", "write", "cut", "flush", "link", "make", "sync", "replace", "forget", "status"}
+"""Operations that no store has, and one that makes no difference."""
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Undisturbed]:
+    folder = tmp_path_factory.mktemp("crash")
+    with pytest.MonkeyPatch.context() as patched, without_spark():
+        patched.setenv(local_copies.FOLDER, str(folder / "cache"))
+        yield undisturbed(folder, chained(), Stored.bucket)
+
+
+def check(whole: Undisturbed, chosen: list[Case]) -> None:
+    wrong = []
+    for case in chosen:
+        try:
+            run_case(case, whole)
+        except Exception as error:  # noqa: BLE001 - all cases are told at once
+            wrong.append(f"{case}: {type(error).__name__}: {error}")
+    assert chosen, "the scenario never does this"
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("operation", ["publish", "put"])
+def test_what_is_created_or_replaced(whole: Undisturbed, operation: str) -> None:
+    """Each kind of file: done and told as an error, killed behind it, and asleep before it until another run has gone on."""
+    every = cases(whole, operation, every_caller=False)
+    check(whole, [c for c in every if c.strike.mode in SOME and c.strike.point.what != "a probe"])
+
+
+def test_uploads_that_are_cut_off(whole: Undisturbed) -> None:
+    """Half of a file is no file."""
+    every = cases(whole, "create", every_caller=False)
+    check(whole, [case for case in every if case.strike.mode == "fails halfway"])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("operation", [o for o in OPERATIONS if o not in OF_FILES])
+def test_every_function_whose_operation_goes_wrong(whole: Undisturbed, operation: str) -> None:
+    """All that can go wrong with each operation, for every function that asks for it."""
+    check(whole, list(cases(whole, operation, every_caller=True)))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("operation", ["publish", "put", "create", "remove"])
+def test_every_call_that_goes_wrong(whole: Undisturbed, operation: str) -> None:
+    """The same for each single call of what changes anything."""
+    check(whole, list(cases(whole, operation, every_caller=True, every_call=True)))

@@ -1,0 +1,167 @@
+"""Runs whose checkpoint lies in an object store: as those on a folder, also after a kill and on another machine."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+import substrait_agg as sa
+from substrait_agg.errors import CommitConflict, StateRefused
+from substrait_agg.flow import lower
+from substrait_agg.spark.batches import FIRST_BATCH
+from substrait_agg_cli.main import main
+from tests.e2e.feeds import Change, Feed, check
+from tests.e2e.killing import Command
+from tests.e2e.plans import Builder, aggregate, column, read
+from tests.e2e.rows import Bag, bag, changes_by_version, running_sums
+from tests.e2e.test_two_drivers import PLAN, QUERY, driver
+from tests.e2e.test_two_drivers import rows as some_rows
+from tests.stores.emulator import Emulator
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+BATCHES = 14
+COLUMNS = {"a": "string", "b": "i32", "x": "i64"}
+
+
+def feed(batches: int, seed: int = 3) -> Feed:
+    """Rows that come, and go in a later batch."""
+    rng, alive = random.Random(seed), list[tuple[Any, ...]]()
+    made: list[list[Change]] = []
+    for _ in range(batches):
+        gone = [alive.pop(rng.randrange(len(alive))) for _ in range(len(alive) // 2)]
+        new = [
+            (rng.choice(["p", "q", None]), rng.randint(0, 2), rng.randint(-9, 9)) for _ in range(6)
+        ]
+        alive += new
+        made.append([(row, -1) for row in gone] + [(row, 1) for row in new])
+    return Feed("t", COLUMNS, "op", made)
+
+
+def chained() -> str:
+    """SELECT a, count(*), sum(s), max(m) FROM (SELECT a, b, sum(x) s, max(x) m FROM t GROUP BY a, b) GROUP BY a."""
+    b = Builder()
+    x = (column(2), "i64")
+    inner = [b.measure("sum", x, output="i64"), b.measure("max", x, output="i64")]
+    below = aggregate(read("t", COLUMNS), [column(0), column(1)], inner)
+    outer = [
+        b.measure("count", output="i64!"),
+        b.measure("sum", x, output="i64"),
+        b.measure("max", (column(3), "i64"), output="i64"),
+    ]
+    return b.plan(aggregate(below, [column(0)], outer), "a", "n", "s", "m")
+
+
+def computed(rows: Bag) -> Bag:
+    """The same by hand."""
+    groups: dict[Any, dict[Any, list[int]]] = {}
+    for (a, b, x), weight in rows.items():
+        groups.setdefault(a, {}).setdefault(b, []).extend([x] * weight)
+    return Counter(
+        (a, len(parts), sum(map(sum, parts.values())), max(map(max, parts.values())))
+        for a, parts in groups.items()
+    )
+
+
+def test_every_version_of_chained_aggregates(
+    spark_and_s3: SparkSession, s3: Emulator, tmp_path: Path
+) -> None:
+    """Rows that come and go, over more batches than Spark's log of files keeps apart; what the tools say of it is right."""
+    bucket = s3.bucket("chained-aggregates")
+    where = f"{bucket}/checkpoint"
+    check(spark_and_s3, tmp_path, chained(), [feed(11)], computed, bucket)
+    state = sa.open_state(where)
+    assert state.verify().to_json()["findings"] == []
+    assert state.ls().total == 12
+    assert state.show()["group"].num_rows == sa.open_view(where).to_arrow().num_rows
+    shown = CliRunner().invoke(main, ["view", where, "--format", "csv"])
+    assert shown.exit_code == 0, shown.output
+    assert len(shown.output.splitlines()) == 1 + sa.open_view(where).to_arrow().num_rows
+    assert not any("draft" in key or "probe" in key for key in s3.keys("chained-aggregates"))
+
+
+def run_of(folder: Path, where: str, sources: str, machine: str) -> Command:
+    """The command on a machine that knows nothing of those before."""
+    plan = folder / "plan.json"
+    plan.write_text(chained())
+    cache = folder / machine
+    cache.mkdir(mode=0o700)
+    arguments = (str(plan), "--source", f"t={sources}", "--output", "none", "--no-progress")
+    spark = ("--master", "local[2]", "--keep-versions", "3")
+    return Command((*arguments, *spark), where, folder / "log", {"SUBSTRAIT_AGG_CACHE": str(cache)})
+
+
+def test_kills_and_other_machines_leave_no_trace(s3: Emulator, tmp_path: Path) -> None:
+    """Killed with all it started, then gone on with where nothing is left of it: every version is as it should be.
+
+    Between the versions at which it is killed Spark writes its log of files anew, as one entry.
+    """
+    where = f"{s3.bucket('killed-runs')}/deep/down"
+    changes = feed(BATCHES)
+    sources = changes.write(tmp_path)
+    rng = random.Random(4)
+    for number, versions in enumerate((2, 7)):
+        killed = run_of(tmp_path, where, sources, f"machine-{number}")
+        assert killed.kill_after(versions, rng.uniform(0, 0.6)) < BATCHES
+    run_of(tmp_path, where, sources, "the last machine").finish()
+    view = sa.open_view(where)
+    assert view.versions() == list(range(BATCHES + 1))
+    sums = running_sums(view.changes(), view.versions())
+    for version in view.versions():
+        assert sums[version] == computed(changes.after(version)), version
+    assert bag(view.to_arrow()) == sums[BATCHES]
+    state = sa.open_state(where)
+    assert not [f for f in state.verify().findings if f.level == "error"]
+    assert state.ls().state_from >= BATCHES - 12
+    # Nothing of the killed runs stays on their machines but what the next one there removes.
+    assert not list((tmp_path / "the last machine" / "work").iterdir())
+
+
+def test_of_two_drivers_one_goes_on(
+    spark_and_s3: SparkSession, s3: Emulator, tmp_path: Path
+) -> None:
+    """Both compute the same version, each on a machine of its own: the one that publishes first has it."""
+    where = f"{s3.bucket('two-drivers')}/checkpoint"
+    flow = lower(sa.load(PLAN).bound())
+    first, second = driver(flow, where), driver(flow, where)
+    first.run(spark_and_s3, {}, None, FIRST_BATCH)
+    with pytest.raises(CommitConflict) as conflict:
+        second.run(spark_and_s3, {}, None, FIRST_BATCH)
+    assert conflict.value.code == "COMMIT_CONFLICT"
+    sleeper = driver(flow, where)
+    first.run(spark_and_s3, some_rows(spark_and_s3, flow, (1, 10, 0.5)), QUERY, 0)
+    first.run(spark_and_s3, some_rows(spark_and_s3, flow, (1, 30, 1.5)), QUERY, 1)
+    with pytest.raises(CommitConflict):
+        sleeper.run(spark_and_s3, some_rows(spark_and_s3, flow, (1, 999, 9.0)), QUERY, 0)
+    assert sa.open_view(where).versions() == [0, 1, 2]
+    assert bag(sa.open_view(where).to_arrow()) == {(1, 2, 40, 1.0): 1}
+
+
+def test_back_to_a_version_and_on_again(
+    spark_and_s3: SparkSession, s3: Emulator, tmp_path: Path
+) -> None:
+    """Where no lock tells, the user says that no run goes on; what is read again makes the same versions."""
+    where = f"{s3.bucket('back-again')}/checkpoint"
+    changes = feed(6)
+    sources = {"t": changes.write(tmp_path)}
+    sa.run(chained(), sources, checkpoint=where, spark=spark_and_s3).wait()
+    before = changes_by_version(sa.open_view(where).changes())
+    state = sa.open_state(where)
+    with pytest.raises(StateRefused) as refused:
+        state.rollback(3)
+    assert refused.value.code == "CHECKPOINT_NOT_LOCKED"
+    assert "--no-run" in refused.value.help
+    assert state.rollback(3, no_run=True).newest == 6
+    assert state.verify().ok
+    sa.run(chained(), sources, checkpoint=where, spark=spark_and_s3).wait()
+    assert changes_by_version(sa.open_view(where).changes()) == before
+    assert state.vacuum(keep=1, no_run=True).state_from == 6
+    assert state.verify().ok
