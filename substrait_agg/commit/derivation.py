@@ -50,6 +50,8 @@ def rows_for_number(there: KeptOperator, now: KeptOperator, number: KeptNumber) 
 
 def rows_for_tree(there: KeptOperator, now: KeptOperator, tree: KeptTree) -> Rows | None:
     """The rows of which a tree has entries; None where no tree has them."""
+    if tree.holds == "arrivals":
+        return None
     arguments = tree.arguments if tree.present < 0 else (*tree.arguments, tree.present)
     if tree.holds == "whole rows":
         return _found(there, now, arguments, None)
@@ -92,6 +94,7 @@ def _whole(
 ) -> Rows | None:
     tree = there.trees[ordinal]
     places = {_pair(there.arguments[a]): i for i, a in enumerate(tree.arguments)}
+    places[("", "")] = ALWAYS
     rows = _rows(ordinal, wanted, lambda a: places.get(_pair(a)), now)
     return rows and Rows(rows.tree, rows.columns, capped=there.early == "quarantine")
 

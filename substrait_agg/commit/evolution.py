@@ -11,6 +11,7 @@ from substrait_agg.commit.document import PlanDocument
 from substrait_agg.commit.kept import KeptOperator
 from substrait_agg.commit.snapshot import OperatorState, Snapshot
 
+SURROGATE = "surrogate_key"
 NEW = -1
 """Instead of an ordinal among what is kept."""
 
@@ -27,6 +28,7 @@ class Migration:
     Attributes:
         operator: ordinal of the other one.
         digits: of its accumulators (0: as many as needed).
+        entries: per tree there the ordinal of the accumulator that counts its entries.
         numbers: per accumulator the ordinal there.
         trees: per ordered tree the ordinal there.
         ends: per remembered end of a tree the ordinal there.
@@ -38,6 +40,7 @@ class Migration:
 
     operator: int
     digits: tuple[int, ...]
+    entries: tuple[int, ...]
     numbers: tuple[int, ...]
     trees: tuple[int, ...]
     ends: tuple[int, ...]
@@ -85,7 +88,8 @@ def evolution(
         lists = (", ".join(names) or "none" for names in tables)
         return None, ("the tables are read in another order or number: {}, then {}".format(*lists),)
     planner = _Planner(there, wanted, last)
-    made, reasons = [], []
+    made: list[Migration | None] = []
+    reasons: list[str] = []
     for ordinal in range(len(wanted.kept)):
         try:
             made.append(planner.operator(ordinal))
@@ -196,11 +200,10 @@ class _Planner:
                 named = True
                 yield f"{self._measure(ordinal, i)}: {why[0]}"
         guards = [i for i, t in enumerate(now.trees) if t.holds == "whole rows"]
-        if made.trees != tuple(range(len(there.trees))) and self._last.counters.get("quarantined"):
-            if any(made.trees[i] == NEW for i in guards):
-                yield "rows wait in quarantine for their insertion, with the columns that the old plan reads"
-        elif not named and any(i in trees for i in guards):
-            yield f"{self._named(ordinal)} keeps whole rows to tell early retractions, and reads more of them now"
+        if any(i in trees for i in guards) and not named:
+            yield f"{self._named(ordinal)} reads more of its rows now, and all that is read is kept to tell early retractions"
+        elif any(made.trees[i] == NEW for i in guards) and self._last.counters.get("quarantined"):
+            yield "rows wait in quarantine for their insertion, told by other columns than those of the new plan"
 
     def _mixed(self, made: Migration, state: OperatorState, ordinal: int) -> Iterator[str]:
         """Measures that would be of another instant than what is shown, or of groups that are no more."""
@@ -240,7 +243,7 @@ class _Planner:
 
     def _surrogates(self, found: int, ordinal: int) -> list[str]:
         there, now = self._there.kept[found], self._wanted.kept[ordinal]
-        known = {m.print for m in there.measures if m.tree < 0 and not m.numbers}
+        known = {m.print for m in there.measures if m.kind == SURROGATE}
         return [self._measure(ordinal, i) for i, m in enumerate(now.measures) if m.print in known]
 
 
@@ -254,11 +257,12 @@ def _matched(found: int, there: KeptOperator, now: KeptOperator) -> Migration:
     trees = _places([t.print for t in there.trees], [t.print for t in now.trees])
     kept_ends = [(there.trees[e.tree].print, e.side) for e in there.ends]
     ends = _places(kept_ends, [(now.trees[e.tree].print, e.side) for e in now.ends])
-    measures = _places([m.print for m in there.measures], [m.print for m in now.measures])
+    measures = _places(*([_turn(o, i) for i in range(len(o.measures))] for o in (there, now)))
     lists = ((numbers, there.numbers), (trees, there.trees), (ends, there.ends))
     return Migration(
         operator=found,
         digits=tuple(n.digits for n in there.numbers),
+        entries=tuple(t.entries for t in there.trees),
         numbers=numbers,
         trees=trees,
         ends=ends,
@@ -277,7 +281,17 @@ def _matched(found: int, there: KeptOperator, now: KeptOperator) -> Migration:
     )
 
 
+def _turn(operator: KeptOperator, measure: int) -> tuple[str, int]:
+    """A measure, and how many surrogate keys of the group stand before it: no two are the same."""
+    told = operator.measures[measure]
+    before = [m.kind for m in operator.measures[:measure]]
+    return told.print, before.count(SURROGATE) if told.kind == SURROGATE else 0
+
+
 def _places(kept: Sequence[object], wanted: Sequence[object]) -> tuple[int, ...]:
-    """Where each of `wanted` is among what is kept, `NEW` where it is not; what is wanted twice is taken from one place."""
+    """Where each of `wanted` is among what is kept, `NEW` where it is not; of equal ones, at its own place if it can be."""
     place = {what: i for i, what in reversed(tuple(enumerate(kept)))}
-    return tuple(place.get(what, NEW) for what in wanted)
+    return tuple(
+        i if i < len(kept) and kept[i] == what else place.get(what, NEW)
+        for i, what in enumerate(wanted)
+    )

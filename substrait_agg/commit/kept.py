@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from substrait_agg.bind.bound import Constant, Expr
 from substrait_agg.bind.fingerprint import digest
 from substrait_agg.flow.graph import (
     ARRIVAL_BATCH,
@@ -30,7 +31,7 @@ class KeptArgument:
     """A column that is read of the input rows.
 
     Attributes:
-        value: fingerprint of its value, empty where it only tells that the condition holds.
+        value: fingerprint of its value, empty where that is true and only tells that the condition holds.
         condition: fingerprint of the filter without which it is null; empty for none.
         nullable: whether the value itself can be null.
     """
@@ -88,9 +89,10 @@ class KeptEnd:
 
 @dataclass(frozen=True, slots=True)
 class KeptMeasure:
-    """A measure: its fingerprint, and the accumulators and the tree (-1: none) that it is made of."""
+    """A measure: its fingerprint, its kind, and the accumulators and the tree (-1: none) that it is made of."""
 
     print: str
+    kind: str
     numbers: tuple[int, ...]
     tree: int
 
@@ -192,8 +194,12 @@ def kept_operators(flow: Flow) -> tuple[KeptOperator, ...]:
 def _operator(node: AggregateNode, identity: Identity, shown: bool) -> KeptOperator:
     below = [b.origin.operator for b in node.inputs if isinstance(b.origin, OperatorOrigin)]
     arguments = tuple(
-        KeptArgument(*prints, value is not None and value.type.nullable)
-        for prints, (value, _) in zip(identity.arguments, node.arguments, strict=True)
+        KeptArgument(
+            "" if value is None or _is_true(value) else print_,
+            condition,
+            value is not None and value.type.nullable,
+        )
+        for (print_, condition), (value, _) in zip(identity.arguments, node.arguments, strict=True)
     )
     trees = _trees(node, arguments)
     ends = dict.fromkeys((read.tree, read.side) for read in node.reads if read.side)
@@ -211,10 +217,19 @@ def _operator(node: AggregateNode, identity: Identity, shown: bool) -> KeptOpera
         trees=trees,
         ends=tuple(KeptEnd(tree, side) for tree, side in ends),
         measures=tuple(
-            KeptMeasure(print_, tuple(n for n in read.accumulators if n >= 0), read.tree)
-            for print_, read in zip(identity.measures, node.reads, strict=True)
+            KeptMeasure(
+                print_, measure.kind, tuple(n for n in read.accumulators if n >= 0), read.tree
+            )
+            for print_, measure, read in zip(
+                identity.measures, node.measures, node.reads, strict=True
+            )
         ),
     )
+
+
+def _is_true(value: Expr) -> bool:
+    """Whether a value is that of all rows: what is kept of whole rows of which nothing is read."""
+    return isinstance(value, Constant) and value.value is True
 
 
 def _kind(node: AggregateNode) -> str:
