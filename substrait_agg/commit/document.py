@@ -15,6 +15,8 @@ from substrait_agg.commit.shapes import OperatorShape
 PLAN = "plan.json"
 PLAN_FORMAT = 5
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
+PLANS = re.compile(rf"plan-{_FINGERPRINT.pattern}\.json")
+"""Names of the documents of plans that a checkpoint went on with."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from substrait_agg.commit.document import PLANS
 from substrait_agg.commit.locking import lock_for_tool
 from substrait_agg.commit.query_logs import query_id
 from substrait_agg.commit.retention import change_files, state_files, version_of
@@ -177,4 +178,8 @@ def _apply(checkpoint: Checkpoint, plan: Rollback) -> None:
             written = version_of(name)
             if written is not None and written > plan.to and name not in named:
                 storage.delete(name)
+    named = {checkpoint.snapshot(version).plan for version in checkpoint.versions()}
+    for name in checkpoint.root.names():
+        if PLANS.fullmatch(name) and name not in {f"plan-{plan}.json" for plan in named}:
+            checkpoint.root.delete(name)
     checkpoint.root.delete(ROLLBACK)
