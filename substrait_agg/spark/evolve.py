@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from substrait_agg.commit.document import PlanDocument
 from substrait_agg.commit.evolution import Evolution, Migration
 from substrait_agg.commit.moving import Columns, Moved, MovePlan, move, state_after
+from substrait_agg.commit.publishing import writing
 from substrait_agg.commit.ranges import clip, partition_range
 from substrait_agg.commit.retention import DEFAULT, Retention
 from substrait_agg.commit.snapshot import ChangeFile, InputPlace, OperatorState, Snapshot
@@ -84,7 +85,8 @@ def evolve_to(
     store.add(wanted)
     evolving = _Evolving(spark, flow, store, store.document(), found, last, partitions)
     try:
-        evolving.run()
+        with writing(store.folder, f"version {last.version + 1}"):
+            evolving.run()
     except Exception as error:
         conflict = store.conflict(last.version + 1)
         if conflict is None:

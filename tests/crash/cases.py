@@ -39,6 +39,7 @@ class Undisturbed:
         second: operations of its second run.
         halfway: copy of its folder after the first run.
         calls: what the callback was given until then.
+        evolves: whether it goes on with another plan.
     """
 
     ending: Ending
@@ -47,11 +48,12 @@ class Undisturbed:
     second: Counter[Point]
     halfway: Path
     calls: list[Call]
+    evolves: bool = False
 
 
-def undisturbed(folder: Path) -> Undisturbed:
+def undisturbed(folder: Path, *, evolves: bool = False) -> Undisturbed:
     """Run the scenario in a folder and note every operation."""
-    world = World(folder / "world")
+    world = World(folder / "world", evolves)
     world.folder.mkdir()
     first, second = Double(world.folder), Double(world.folder)
     with using(first):
@@ -66,7 +68,7 @@ def undisturbed(folder: Path) -> Undisturbed:
     end = ending(world)
     check_calls(world, end, one_by_one=True)
     check_left(world)
-    return Undisturbed(end, world.folder, first.seen, second.seen, halfway, calls)
+    return Undisturbed(end, world.folder, first.seen, second.seen, halfway, calls, evolves)
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ def run_case(case: Case, whole: Undisturbed) -> tuple[str, ...]:
         folder.mkdir()
     else:
         shutil.copytree(whole.halfway, folder)
-    world = World(folder)
+    world = World(folder, whole.evolves)
     if not case.begins:
         world.calls["first"] = list(whole.calls)
     double = Double(folder, case.strike)

@@ -24,6 +24,8 @@ import pyarrow.parquet as pq
 import substrait_agg as sa
 from substrait_agg.bind.bound import Column
 from substrait_agg.changes import Delivery, check_outputs
+from substrait_agg.changes.evolved import check_outputs_go_on
+from substrait_agg.changes.sinks import Sink
 from substrait_agg.commit.ranges import sort_hash
 from substrait_agg.commit.retention import Retention
 from substrait_agg.commit.store import Checkpoint
@@ -33,9 +35,10 @@ from substrait_agg.errors import RunFailed, SubstraitAggError
 from substrait_agg.flow import lower
 from substrait_agg.flow.graph import AggregateNode, Branch, Flow, ProjectStep
 from substrait_agg.operator.names import WEIGHT
-from substrait_agg.operator.policy import EmitPolicy
+from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.spark.batches import FIRST_BATCH, Batches
 from substrait_agg.spark.document import plan_document
+from substrait_agg.spark.evolve import evolutions, evolve_to
 from substrait_agg.spark.job import Care, Job
 from substrait_agg.spark.planned import forget_unplanned
 from tests.e2e import plans
@@ -45,6 +48,7 @@ BATCHES = 5
 FIRST = 2
 """Batches after which a run ends and another one goes on."""
 PARTITIONS = 2
+_NO_SPARK: Any = None
 KEPT = 2
 """Versions that are kept: few, so that sweeps have something to do."""
 
@@ -75,6 +79,30 @@ def flow() -> Flow:
     ]
     whole = plans.aggregate(groups, [plans.column(0)], above)
     text = b.plan(whole, "k", "groups", "total", "greatest", "middle")
+    return lower(sa.load(text.encode()).bound(), {("t",): "sign"})
+
+
+@cache
+def other_flow() -> Flow:
+    """The same groups with other measures: some from a tree that is there, the upper ones from what the lower ones show then."""
+    b = plans.Builder()
+    table = plans.read("t", {"k": "i64", "g": "i64", "x": "i64", "y": "fp64"})
+    x, y = (plans.column(2), "i64"), (plans.column(3), "fp64")
+    measures = [
+        b.measure("median", x, output="i64"),
+        b.measure("count", output="i64!"),
+        b.measure("median", y, output="fp64"),
+        b.measure("max", x, output="i64"),
+        b.measure("sum", x, output="i64"),
+    ]
+    groups = plans.aggregate(table, [plans.column(0), plans.column(1)], measures)
+    above = [
+        b.measure("sum", (plans.column(6), "i64"), output="i64"),
+        b.measure("max", (plans.column(2), "i64"), output="i64"),
+        b.measure("count", output="i64!"),
+    ]
+    whole = plans.aggregate(groups, [plans.column(0)], above)
+    text = b.plan(whole, "k", "total", "middle", "groups")
     return lower(sa.load(text.encode()).bound(), {("t",): "sign"})
 
 
@@ -202,6 +230,7 @@ def without_spark() -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(patch("substrait_agg.spark.job._collect", _collected))
         stack.enter_context(patch("substrait_agg.spark.batches.operator_changes", _changes_of))
+        stack.enter_context(patch("substrait_agg.spark.evolve.operator_changes", _changes_of))
         # What a loss of power would lose is not what is looked at, and waiting for disks takes most of the time.
         stack.enter_context(patch("os.fsync", lambda _descriptor: None))
         yield
@@ -217,9 +246,11 @@ class World:
     Attributes:
         folder: of the checkpoint and of the outputs.
         calls: per driver what its callback was given: version and changes.
+        evolves: whether it goes on with another plan after `FIRST` batches; then all groups are emitted in every batch.
     """
 
     folder: Path
+    evolves: bool = False
     calls: dict[str, list[Call]] = field(default_factory=dict)
 
     @property
@@ -231,20 +262,35 @@ class World:
 def run(world: World, until: int = BATCHES, name: str = "a", pause: Any = None) -> None:
     """One run: begins or goes on, and ends after batch `until` - 1; the last one delivers the view.
 
-    It does what `substrait_agg.spark.run` does, in the same order.
+    Where the world evolves, that is a run with the first plan, and another one with the second.
     """
+    made = len(list((world.checkpoint / "snapshots").glob("*.json")))
+    if not world.evolves:
+        _run(world, flow(), until, name, pause)
+        return
+    if made <= FIRST:
+        _run(world, flow(), min(until, FIRST), name, pause)
+    if until > FIRST or made > FIRST + 1:
+        _run(world, other_flow(), until, name, pause)
+
+
+def _run(world: World, plan: Flow, until: int, name: str, pause: Any) -> None:
+    """What `substrait_agg.spark.run` does, in the same order."""
     outputs = [
-        f"changes-parquet={world.folder / 'out'}",
+        *([] if world.evolves else [f"changes-parquet={world.folder / 'out'}"]),
         f"stream-json={world.folder / 'out.jsonl'}",
         f"view-parquet={world.folder / 'view'}",
     ]
     store = Checkpoint(world.checkpoint)
-    document = plan_document(flow())
-    store.check(document)
+    document = plan_document(plan)
+    found = store.check(document, evolve=world.evolves)
     check_outputs(outputs, world.checkpoint)
-    store.create(document)
+    check_outputs_go_on(outputs, store.folder, evolutions(store, document, found), _no_writer)
+    store.create(document, evolve=world.evolves)
     store.claim()
     newest = store.versions()
+    if found is not None:
+        evolve_to(document, _NO_SPARK, plan, store, PARTITIONS)
     calls = world.calls.setdefault(name, [])
 
     def called(changes: pa.Table, version: int) -> None:
@@ -259,23 +305,29 @@ def run(world: World, until: int = BATCHES, name: str = "a", pause: Any = None) 
         fence=store.fence,
     )
     try:
-        _batches(world, store, delivery, until, pause)
+        _batches(world, plan, store, delivery, until, pause)
     finally:
         delivery.close()
 
 
-def _batches(world: World, store: Checkpoint, delivery: Delivery, until: int, pause: Any) -> None:
+def _no_writer(_target: object) -> Sink:
+    raise AssertionError("Spark writes nothing here")
+
+
+def _batches(
+    world: World, plan: Flow, store: Checkpoint, delivery: Delivery, until: int, pause: Any
+) -> None:
     instants = iter(range(1, 1000))
     batches = Batches(
-        flow(),
+        plan,
         store,
         PARTITIONS,
         lambda _: None,
-        EmitPolicy(rows=6),
+        EVERY_BATCH if world.evolves else EmitPolicy(rows=6),
         clock=lambda: next(instants),
         retention=Retention(KEPT),
     )
-    spark: Any = None
+    spark = _NO_SPARK
     if batches.last is None:
         batches.run(spark, {}, None, FIRST_BATCH)
     deliver(store, delivery)
@@ -321,6 +373,7 @@ class Ending:
 
     view: list[dict[str, Any]]
     changes: list[list[dict[str, Any]]]
+    taken_back: dict[int, list[dict[str, Any]]]
     lines: str
     files: dict[str, list[dict[str, Any]]]
     shown: list[dict[str, Any]]
@@ -331,11 +384,13 @@ def ending(world: World) -> Ending:
     view = sa.open_view(world.checkpoint)
     versions = view.versions()
     assert versions == list(range(len(versions)))
-    changes = [_sorted(view.changes(v - 1, v)) for v in versions]
-    files = {p.name: _sorted(pq.read_table(p)) for p in sorted((world.folder / "out").iterdir())}
+    begun = {evolved.version for evolved in view.evolutions()}
+    changes = [_sorted(view.changes(None if v in begun else v - 1, v)) for v in versions]
+    files = {p.name: _sorted(pq.read_table(p)) for p in sorted((world.folder / "out").glob("*"))}
     lines = (world.folder / "out.jsonl").read_text()
     shown = _sorted(pq.read_table(world.folder / "view" / "view.parquet"))
-    return Ending(_sorted(view.to_arrow()), changes, lines, files, shown)
+    back = {version: _sorted(view.taken_back(version)) for version in begun}
+    return Ending(_sorted(view.to_arrow()), changes, back, lines, files, shown)
 
 
 def _sorted(table: pa.Table) -> list[dict[str, Any]]:
@@ -357,7 +412,8 @@ def check_calls(world: World, wanted: Ending, *, one_by_one: bool) -> None:
         order = [v for v, _ in calls]
         assert order == sorted(order), f"out of order: {order}"
         for version, rows in calls:
-            assert sorted(rows, key=json.dumps) == wanted.changes[version]
+            got = sorted(rows, key=json.dumps)
+            assert got in (wanted.changes[version], wanted.taken_back.get(version))
     if one_by_one:
         order = [v for calls in world.calls.values() for v, _ in calls]
         assert order == sorted(order), f"out of order: {order}"
@@ -375,7 +431,7 @@ def check_left(world: World, *, slept: bool = False) -> None:
     kept = [store.snapshot(v) for v in store.versions()]
     named = {r.name for s in kept[-KEPT:] for o in s.operators for r in o.runs}
     assert set(store.state.names()) == named, "state that no version names"
-    changes = {c.name for s in kept for c in s.changes}
+    changes = {c.name for s in kept for c in (*s.changes, *s.taken_back)}
     assert slept or set(store.changes.names()) == changes, "change files that no version names"
     hidden = [
         p for p in world.folder.rglob("*") if p.name.startswith("draft-") or p.suffix == ".tmp"
