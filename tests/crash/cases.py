@@ -40,6 +40,7 @@ class Undisturbed:
         halfway: copy of its folder after the first run.
         calls: what the callback was given until then.
         evolves: whether it goes on with another plan.
+        evolving: operations of the second run before it does so, and when it has.
     """
 
     ending: Ending
@@ -49,12 +50,13 @@ class Undisturbed:
     halfway: Path
     calls: list[Call]
     evolves: bool = False
+    evolving: tuple[Counter[Point], ...] = ()
 
 
 def undisturbed(folder: Path, *, evolves: bool = False) -> Undisturbed:
     """Run the scenario in a folder and note every operation."""
     world = World(folder / "world", evolves)
-    world.folder.mkdir()
+    world.folder.mkdir(parents=True)
     first, second = Double(world.folder), Double(world.folder)
     with using(first):
         run(world, FIRST, "first")
@@ -63,12 +65,16 @@ def undisturbed(folder: Path, *, evolves: bool = False) -> Undisturbed:
     halfway = folder / "halfway"
     shutil.copytree(world.folder, halfway)
     calls = list(world.calls["first"])
+    evolving: list[Counter[Point]] = []
+    world.noted = lambda: evolving.append(Counter(second.seen))
     with using(second):
         run(world, BATCHES, "second")
     end = ending(world)
     check_calls(world, end, one_by_one=True)
     check_left(world)
-    return Undisturbed(end, world.folder, first.seen, second.seen, halfway, calls, evolves)
+    world.noted = lambda: None
+    seen = first.seen, second.seen
+    return Undisturbed(end, world.folder, *seen, halfway, calls, evolves, tuple(evolving))
 
 
 @dataclass(frozen=True)
@@ -118,6 +124,29 @@ def cases(
             for ordinal in ordinals:
                 for mode in point.modes(every=every_caller):
                     yield Case(Strike(point, ordinal, mode), begins)
+
+
+def evolving_cases(
+    whole: Undisturbed, *, every_call: bool = False, every_caller: bool = False
+) -> Iterator[Case]:
+    """Everything that can go wrong while a run goes on with another plan.
+
+    Args:
+        whole: of a world that does.
+        every_call: every call, else the one in the middle.
+        every_caller: once for every function that asks for it, else once for what it is done to.
+    """
+    before, after = whole.evolving
+    told: set[tuple[str, str, str]] = set()
+    for point in sorted(after - before):
+        key = (point.operation, point.what, point.caller if every_caller else "")
+        if key in told and not every_call:
+            continue
+        told.add(key)
+        ordinals = range(before[point] + 1, after[point] + 1)
+        for ordinal in ordinals if every_call else [ordinals[len(ordinals) // 2]]:
+            for mode in point.modes(every=every_caller):
+                yield Case(Strike(point, ordinal, mode), begins=False)
 
 
 def run_case(case: Case, whole: Undisturbed) -> tuple[str, ...]:

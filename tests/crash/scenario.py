@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -247,10 +247,12 @@ class World:
         folder: of the checkpoint and of the outputs.
         calls: per driver what its callback was given: version and changes.
         evolves: whether it goes on with another plan after `FIRST` batches; then all groups are emitted in every batch.
+        noted: called before and after that.
     """
 
     folder: Path
     evolves: bool = False
+    noted: Callable[[], None] = lambda: None
     calls: dict[str, list[Call]] = field(default_factory=dict)
 
     @property
@@ -290,7 +292,9 @@ def _run(world: World, plan: Flow, until: int, name: str, pause: Any) -> None:
     store.claim()
     newest = store.versions()
     if found is not None:
+        world.noted()
         evolve_to(document, _NO_SPARK, plan, store, PARTITIONS)
+        world.noted()
     calls = world.calls.setdefault(name, [])
 
     def called(changes: pa.Table, version: int) -> None:
