@@ -97,6 +97,9 @@ def evolution(
             reasons += refused.reasons
     if reasons:
         return None, tuple(dict.fromkeys(reasons))
+    left = set(range(len(there.kept))) - {m.operator for m in made if m is not None}
+    if last.counters.get("quarantined") and any(there.kept[i].early == "quarantine" for i in left):
+        return None, ("rows wait in quarantine in an operator that is not in the new plan",)
     fed = {b for o, m in zip(wanted.kept, made, strict=True) if m is None for b in o.below}
     return Evolution(tuple(made), frozenset(fed)), ()
 

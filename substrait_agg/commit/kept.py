@@ -133,13 +133,36 @@ class KeptOperator:
         Raises:
             TypeError, ValueError, KeyError: they are none.
         """
-        return KeptOperator(
+        made = KeptOperator(
             **{
                 **body,
                 "below": tuple(map(int, body["below"])),
                 **{name: tuple(make(i) for i in body[name]) for name, make in _PARTS.items()},
             }
         )
+        made.check()
+        return made
+
+    def check(self) -> None:
+        """Check that every ordinal is one of something.
+
+        Raises:
+            ValueError: one is not.
+        """
+        none = range(-1, 0)
+        for what, ordinals, also in (
+            (self.arguments, [a for n in self.numbers for a in n.arguments], range(0)),
+            (self.arguments, [a for t in self.trees for a in (*t.arguments, t.present)], none),
+            (self.trees, [n.tree for n in self.numbers] + [m.tree for m in self.measures], none),
+            (self.trees, [e.tree for e in self.ends], range(0)),
+            (self.numbers, [t.entries for t in self.trees], range(0)),
+            (self.numbers, [n for m in self.measures for n in m.numbers], range(0)),
+        ):
+            if any(o not in range(len(what)) and o not in also for o in ordinals):
+                raise ValueError("an operator names what it does not have")
+        for tree in self.trees:
+            if any(i not in range(len(tree.arguments)) for i in tree.skipped):
+                raise ValueError("a tree names a component that it does not have")
 
 
 def _listed(kind: type[Any], *lists: str) -> Any:

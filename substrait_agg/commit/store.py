@@ -16,19 +16,24 @@ from pathlib import Path
 from substrait_agg.commit.differences import check_evolved, check_same
 from substrait_agg.commit.document import (
     PLAN,
-    PLANS,
     Guarded,
     PlanDocument,
     ViewColumn,
     ViewSort,
     document_bytes,
-    document_name,
     new_identity,
     parse_document,
 )
 from substrait_agg.commit.evolution import Evolution, evolution
 from substrait_agg.commit.fence import OPEN, Fence, claim
 from substrait_agg.commit.files import DRAFT, LocalFiles
+from substrait_agg.commit.plans import (
+    check_same_document,
+    has_others,
+    other_document,
+    publish_document,
+    read_whole,
+)
 from substrait_agg.commit.publishing import (
     committed_by_another,
     settle,
@@ -197,7 +202,7 @@ class Checkpoint:
             StateRefused: NOT_A_CHECKPOINT, STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
         """
         first = self._identified()[1]
-        versions = self.versions() if self._evolved() else []
+        versions = self.versions() if has_others(self._root) else []
         return self.document_of(self.snapshot(versions[-1]).plan) if versions else first
 
     def document_of(self, plan: str) -> PlanDocument:
@@ -209,15 +214,7 @@ class Checkpoint:
         first = self._identified()[1]
         if plan == first.plan:
             return first
-        name = document_name(plan)
-        _, found = parse_document(self._read(self._root, name, name), name, self.identity)
-        if found.plan != plan:
-            raise damaged(name, f"it is that of plan {found.plan[:12]}")
-        return found
-
-    def _evolved(self) -> bool:
-        """Whether there are documents of other plans than the first."""
-        return any(PLANS.fullmatch(name) for name in self._root.names())
+        return other_document(self._root, plan, self.identity)
 
     def add(self, document: PlanDocument) -> None:
         """Write the document of a plan that the checkpoint is about to go on with, unless it is there.
@@ -228,13 +225,10 @@ class Checkpoint:
         """
         if document.plan == self._identified()[1].plan:
             return
-        name = document_name(document.plan)
         with writing(self.folder, "the new plan"):
             self.fence.check()
-            self._root.publish(name, document_bytes(document, self.identity))
-        there = self.document_of(document.plan)
-        if replace(there, described=document.described) != document:
-            raise damaged(name, "it is that of another release or of other options")
+            publish_document(self._root, document, self.identity)
+        check_same_document(self.document_of(document.plan), document)
 
     @cached_property
     def identity(self) -> str:
@@ -249,7 +243,7 @@ class Checkpoint:
         self.check_usable()
         if not self.exists():
             raise not_a_checkpoint(self.folder, "this is not a checkpoint folder")
-        return parse_document(self._read(self._root, PLAN, PLAN))
+        return parse_document(read_whole(self._root, PLAN, PLAN))
 
     def _owner(self) -> str | None:
         """The id; None where it cannot be told, which is for readers of the plan document to say."""
@@ -257,15 +251,6 @@ class Checkpoint:
             return self.identity
         except StateRefused:
             return None
-
-    @staticmethod
-    def _read(files: LocalFiles, name: str, shown: str) -> bytes:
-        try:
-            return files.read(name)
-        except FileNotFoundError as error:
-            raise damaged(shown, "it is missing") from error
-        except OSError as error:
-            raise damaged(shown, f"it cannot be read ({error})") from error
 
     def versions(self) -> list[int]:
         """All committed versions, ascending; also what is left where some are missing (`check_versions`)."""
@@ -316,7 +301,7 @@ class Checkpoint:
         name, shown = snapshot_name(version), _shown(version)
         if version < 0 or not self._snapshots.exists(name):
             raise version_unknown(self.folder, version, self.check_versions())
-        content = self._read(self._snapshots, name, shown)
+        content = read_whole(self._snapshots, name, shown)
         snapshot = parse_snapshot(content, shown, self._owner())
         if snapshot.version != version:
             raise damaged(shown, f"it holds version {snapshot.version}")
@@ -340,7 +325,7 @@ class Checkpoint:
         name, shown = snapshot_name(version), _shown(version)
         if version < 0 or not self._snapshots.exists(name):
             return None
-        opened = unseal(self._read(self._snapshots, name, shown), shown, format=FORMAT)
+        opened = unseal(read_whole(self._snapshots, name, shown), shown, format=FORMAT)
         if opened.body.get("version") != version:
             raise damaged(shown, f"it holds version {opened.body.get('version')}")
         return opened.crc
@@ -411,7 +396,7 @@ class Checkpoint:
         if not self._root.exists(KEPT):
             first = min(self.versions(), default=0)
             return Kept(first, first)
-        return Kept.of(self._read(self._root, KEPT, KEPT), self._owner())
+        return Kept.of(read_whole(self._root, KEPT, KEPT), self._owner())
 
     def keep(self, kept: Kept) -> None:
         """Note what of old versions is still there; before the rest is deleted."""
@@ -426,7 +411,7 @@ class Checkpoint:
         """
         if not self._root.exists(SETTINGS):
             return Settings()
-        return Settings.of(self._read(self._root, SETTINGS, SETTINGS), self._owner())
+        return Settings.of(read_whole(self._root, SETTINGS, SETTINGS), self._owner())
 
     def set(self, settings: Settings) -> None:
         """Set something for the next runs."""

@@ -26,7 +26,7 @@ from substrait_agg.commit.store import Checkpoint
 from substrait_agg.commit.view import Evolved, View
 from substrait_agg.flow.graph import AggregateNode, Branch, Flow, OperatorOrigin
 from substrait_agg.metrics.tally import counted
-from substrait_agg.operator.emission import ALL
+from substrait_agg.operator.emission import ALL, pending_schema
 from substrait_agg.operator.spec import operator_spec
 from substrait_agg.spark.answers import answer, checked
 from substrait_agg.spark.inputs import operator_changes
@@ -35,6 +35,7 @@ from substrait_agg.spark.late import Lateness
 from substrait_agg.spark.logs import carried
 from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed
 from substrait_agg.spark.seeds import seeds
+from substrait_agg.state.tree import Tree
 
 
 def evolutions(store: Checkpoint, wanted: PlanDocument, found: Evolution | None) -> list[Evolved]:
@@ -153,7 +154,7 @@ class _Evolving:
             plan=self._flow.fingerprint,
             operators=tuple(self._states),
             changes=tuple(self._given[-1]),
-            counters={**counted((), last), "late": 0},
+            counters={**counted((), last), "late": 0, "waiting": self._waiting()},
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
             late=(),
             logs=carried(last),
@@ -161,6 +162,19 @@ class _Evolving:
             plan_before=last.plan,
             taken_back=tuple(self._taken_back),
         )
+
+    def _waiting(self) -> int:
+        """How many groups wait; those of operators that are no more do not."""
+        if not any(state.pending for state in self._states):
+            return 0
+        storage = self._store.state
+        trees = (
+            Tree(storage, state.pending, pending_schema(spec.keys), len(spec.keys))
+            for state, spec in zip(
+                self._states, map(operator_spec, self._flow.operators), strict=True
+            )
+        )
+        return sum(part.num_rows for tree in trees for part in tree.scan(columns=[]))
 
     # --- from what is kept -----------------------------------------------------------------------
 
