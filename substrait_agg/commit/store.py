@@ -186,11 +186,13 @@ class Checkpoint:
         return self._check_same(document, evolve=evolve) if self.exists() else None
 
     def _check_same(self, document: PlanDocument, *, evolve: bool) -> Evolution | None:
-        there = self.document()
+        there, last = self.document(), self.latest()
+        if last is not None and last.plan != there.plan:
+            there = self.document_of(last.plan)
         if there.plan == document.plan:
             check_same(there, document, str(self.folder))
             return None
-        found, reasons = evolution(there, document, self.latest())
+        found, reasons = evolution(there, document, last)
         return check_evolved(
             there, document, str(self.folder), found, reasons=reasons, evolve=evolve
         )

@@ -24,6 +24,7 @@ from substrait_agg.commit.retention import DEFAULT, Retention
 from substrait_agg.commit.snapshot import ChangeFile, InputPlace, OperatorState, Snapshot
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.commit.view import Evolved, View
+from substrait_agg.errors import CommitConflict
 from substrait_agg.flow.graph import AggregateNode, Branch, Flow, OperatorOrigin
 from substrait_agg.metrics.tally import counted
 from substrait_agg.operator.emission import ALL, pending_schema
@@ -88,13 +89,15 @@ def evolve_to(
     try:
         with writing(store.folder, f"version {last.version + 1}"):
             evolving.run()
+        snapshot = replace(evolving.snapshot(), inputs=inputs)
+        store.publish(snapshot)
     except Exception as error:
-        conflict = store.conflict(last.version + 1)
+        # A version whose outcome is not known may be there, and be ours.
+        known = isinstance(error, CommitConflict) or getattr(error, "code", "") == "COMMIT_UNKNOWN"
+        conflict = None if known else store.conflict(last.version + 1)
         if conflict is None:
             raise
         raise conflict from error
-    snapshot = replace(evolving.snapshot(), inputs=inputs)
-    store.publish(snapshot)
     store.tidy(snapshot, evolving.served, sweep=False, retention=retention)
     return snapshot
 
