@@ -196,7 +196,7 @@ def test_killed_on_the_way_and_run_again(tmp_path: Path) -> None:
 
     command(before).finish()
     feed.write()
-    assert command(after).start().wait(240) == 1
+    assert command(after).start().wait(240) == 2
     assert "PLAN_DIFFERS" in (tmp_path / "log").read_text()
     assert "--evolve goes on" in (tmp_path / "log").read_text()
     command(after, "--evolve").kill_after(1, 0)
