@@ -245,6 +245,7 @@ def run(
     keep_versions: int | None = None,
     keep_for: str | None = None,
     accept_source_change: bool = False,
+    evolve: bool = False,
 ) -> Run:
     """Start maintaining the plan over its sources, or continue where the checkpoint is.
 
@@ -289,6 +290,8 @@ def run(
         keep_for: versions younger than this (``12h``, ``7d``) keep it as well. Changes are kept for all versions.
         accept_source_change: go on although a table is read from another place, or in another format, than before; what Spark
             has not read there counts as new rows. Spark itself refuses another folder of files.
+        evolve: where the checkpoint was made for a plan with other measures or other names, go on with this one: measures that
+            are in both keep their state, new ones are computed from what is kept, or the run is refused with EVOLVE_REFUSED.
 
     Returns:
         A handle with ``wait()``, ``stop()`` and ``progress``.
@@ -333,6 +336,7 @@ def run(
         spark_log=spark_log,
         retention=retention,
         accept_source_change=accept_source_change,
+        evolve=evolve,
     )
 
 

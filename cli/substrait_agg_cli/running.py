@@ -127,6 +127,12 @@ Examples:
     is_flag=True,
     help="Go on though a table is read from another place than before; all that is there counts as new rows.",
 )
+@click.option(
+    "--evolve",
+    is_flag=True,
+    help="Go on with a plan that has other measures or names than the one the checkpoint was made for. New measures are"
+    " computed from what is kept, or refused with the reason.",
+)
 @mode_option
 @click.option("--master", metavar="URL", help="Spark master; default: all cores of this machine.")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark configuration.")

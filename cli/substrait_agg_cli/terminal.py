@@ -21,7 +21,7 @@ INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143
 """As a shell reports a command that SIGINT, SIGPIPE or SIGTERM ended."""
 
 WRONG_CALL_CODES = frozenset(
-    "NOT_A_CHECKPOINT PLAN_DIFFERS VERSION_UNKNOWN VERSION_EXPIRED".split()
+    "NOT_A_CHECKPOINT PLAN_DIFFERS EVOLVE_REFUSED CHANGES_OF_TWO_PLANS VERSION_UNKNOWN VERSION_EXPIRED".split()
 )
 """Refusals of a checkpoint that are about what was asked for, not about what is in it."""
 

@@ -28,6 +28,7 @@ from substrait_agg.changes.sinks import (
     Sink,
     StreamText,
 )
+from substrait_agg.changes.spark_sink import SparkSink
 from substrait_agg.changes.targets import SparkTarget, parse_target
 from substrait_agg.errors import UsageError
 from substrait_agg.locations import Location, located
@@ -215,6 +216,34 @@ def check_outputs(
             if place_taken in taken:
                 raise _shared(spec, taken[place_taken])
             taken[place_taken] = spec.kind
+
+
+def reached(
+    output: OutputSpec | Sink, checkpoint: Location, writer: Callable[[SparkTarget], Sink]
+) -> tuple[Sink, int | None]:
+    """A sink that takes what an output takes, and the last version that the output had in earlier runs; nothing is written.
+
+    Of a `Sink` that is neither a `SparkSink` nor ours, that is known only once it has begun.
+    """
+    if isinstance(output, OutputSpec) and output.target is not None:
+        output = writer(output.target)
+    if isinstance(output, SparkSink):
+        return output, output.reached(checkpoint)
+    if isinstance(output, Sink):
+        return output, None
+    shape, files = Sink(), _BY_VERSION.get(output.kind)
+    shape.changes_columns = files is None
+    if files is None or output.location is None:
+        return shape, None
+    shape.takes_changes, shape.takes_late = files.takes_changes, files.takes_late
+    known = Record.of(checkpoint, output.kind, output.location).read()
+    return shape, known[0] if known else None
+
+
+_BY_VERSION: dict[str, type[VersionFiles]] = {
+    "changes-parquet": ChangesParquet,
+    "late-parquet": LateParquet,
+}
 
 
 def keeps_late(output: str | OutputSpec | Sink) -> bool:

@@ -6,8 +6,10 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from substrait_agg.changes.evolved import first_version, given, is_same, refusal
 from substrait_agg.changes.sinks import Sink
 from substrait_agg.commit.fence import OPEN, Fence
+from substrait_agg.commit.view import Evolved
 from substrait_agg.errors import CommitConflict, StateRefused, UsageError
 from substrait_agg.metrics.progress import SinkProgress
 
@@ -36,6 +38,12 @@ class Readable(Protocol):
 
     def late(self, since: int | None = None, until: int | None = None) -> Any:
         """Rows that were late in those versions, by table."""
+
+    def evolutions(self) -> list[Evolved]:
+        """The versions with which another plan began, ascending."""
+
+    def taken_back(self, version: int) -> Any:
+        """What the view showed before such a version, as retractions."""
 
 
 def _never() -> bool:
@@ -140,20 +148,40 @@ class Post:
             self.sink.live or (show and self.sink.shows_every_version)
         )
         self._follows = shown and not self.sink.takes_changes
+        evolved = {e.version: e for e in view.evolutions()}
+        first = first_version(self.sink, evolved.values()) if self._position is None else None
         for version in view.versions():
             if self._position is not None and version <= self._position:
                 continue
+            if first is not None and version < first:
+                continue
             self._fence.check()
-            if self.sink.takes_changes:
-                self.sink.deliver(view.changes(since=self._position, until=version), version)
-            if self.sink.takes_late:
-                self.sink.deliver_late(view.late(since=self._position, until=version), version)
+            self._give(view, version, None if self._position is None else evolved.get(version))
             self._position = version
             self._delivered += 1
             if stopping():
                 return
         if shown:
             self._show(view, progress)
+
+    def _give(self, view: Readable, version: int, evolved: Evolved | None) -> None:
+        """Deliver a version; `evolved` if another plan began with it, and the sink has had the one before."""
+        since = self._position
+        if evolved is not None and not (self.sink.changes_columns or is_same(self.sink, evolved)):
+            raise refusal(self.name, evolved)
+        if self.sink.takes_changes:
+            tables = (
+                [view.changes(since=since, until=version)]
+                if evolved is None
+                else given(view, version, same_columns=evolved.same_columns)
+            )
+            if len(tables) == 1:
+                self.sink.deliver(tables[0], version)
+            else:
+                self.sink.replace(tables[0], tables[1], version)
+        if self.sink.takes_late:
+            since = version - 1 if since is None and version else since
+            self.sink.deliver_late(view.late(since=since, until=version), version)
 
     def finish(
         self, view: Readable, progress: Any = None, stopping: Callable[[], bool] = _never

@@ -41,6 +41,14 @@ class SharedView:
         """The rows of a version."""
         return self._view.to_arrow(version)
 
+    def evolutions(self) -> Any:
+        """The versions with which another plan began."""
+        return self._view.evolutions()
+
+    def taken_back(self, version: int) -> Any:
+        """What the view showed before such a version, as retractions."""
+        return self._view.taken_back(version)
+
     def late(self, since: int | None = None, until: int | None = None) -> Any:
         """Rows that were late in those versions, by table."""
         return self._view.late(since, until)

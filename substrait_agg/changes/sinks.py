@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -62,6 +63,8 @@ class Sink:
         takes_changes: whether `deliver` is to be called.
         takes_late: whether `deliver_late` is to be called.
         takes_view: whether `finish` is to be called.
+        changes_columns: whether `replace` may be called: the output can go on with other columns. A run whose plan takes the place
+            of another (`--evolve`) is refused where an output has had versions and cannot.
         keeps_position: the output remembers over runs how far it got; otherwise it starts with the first
             version that the run commits.
         shows_every_version: a run without an end calls `finish` after every version.
@@ -75,6 +78,7 @@ class Sink:
     takes_changes = False
     takes_late = False
     takes_view = False
+    changes_columns = False
     keeps_position = False
     shows_every_version = False
     live = False
@@ -94,6 +98,11 @@ class Sink:
 
     def deliver(self, changes: Table, version: int) -> None:
         """Take the changes of `version`."""
+
+    def replace(self, old: Table, new: Table, version: int) -> None:
+        """Take that the view has other columns from `version` on: `old` retracts all its rows as they were, `new` inserts all as they are."""
+        self.deliver(old, version)
+        self.deliver(new, version)
 
     def deliver_late(self, late: Mapping[str, Table], version: int) -> None:
         """Take the rows that were late in `version`, by table (`View.late`)."""
@@ -119,6 +128,7 @@ class Callback(Sink):
 
     takes_changes = True
     keeps_position = True
+    changes_columns = True
 
     def __init__(
         self, call: Callable[[Table, int], None], record: Record, since: int | None
@@ -136,8 +146,16 @@ class Callback(Sink):
 
     def deliver(self, changes: Table, version: int) -> None:
         """Call with the changes of every version that has some."""
-        if changes.num_rows:
-            self._call(changes, version)
+        self._deliver((changes,), version)
+
+    def replace(self, old: Table, new: Table, version: int) -> None:
+        """Call with the retractions in the old columns, then with the insertions in the new ones."""
+        self._deliver((old, new), version)
+
+    def _deliver(self, tables: tuple[Table, ...], version: int) -> None:
+        for changes in tables:
+            if changes.num_rows:
+                self._call(changes, version)
         self._record.write(version)
 
 
@@ -186,6 +204,7 @@ class StreamText(Sink):
     """Changes as lines of text on a stream; `owned` streams are closed with the sink."""
 
     takes_changes = True
+    changes_columns = True
 
     def __init__(self, encode: Encoder, target: TextIO, *, owned: bool = False) -> None:
         self._encode = encode
@@ -213,6 +232,7 @@ class AppendText(Sink):
 
     takes_changes = True
     keeps_position = True
+    changes_columns = True
 
     def __init__(self, encode: Encoder, path: Path, record: Record) -> None:
         known = self.check(path, record)
@@ -256,10 +276,17 @@ class AppendText(Sink):
 
     def deliver(self, changes: Table, version: int) -> None:
         """Append the changes durably, then move the record."""
+        self._append(self._encode(changes), version)
+
+    def replace(self, old: Table, new: Table, version: int) -> None:
+        """Append both at once."""
+        self._append(chain(self._encode(old), self._encode(new)), version)
+
+    def _append(self, texts: Iterator[str], version: int) -> None:
         if self._file is None:
             raise TypeError("the output is closed")
         end = self._end
-        for piece in _pieces(self._encode(changes)):
+        for piece in _pieces(texts):
             disk().write(self._file, piece, end)
             end += len(piece)
         self._cut(end)

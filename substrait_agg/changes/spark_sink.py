@@ -8,6 +8,8 @@ from typing import Any
 
 from substrait_agg.changes.files import Record
 from substrait_agg.changes.sinks import Place, Sink
+from substrait_agg.commit.fence import OPEN, Fence
+from substrait_agg.locations import Location
 
 
 class SparkSink(Sink):
@@ -33,12 +35,18 @@ class SparkSink(Sink):
         self._record: Record | None = None
         self._position: int | None = None
 
+    def _record_in(self, checkpoint: Location, fence: Fence = OPEN) -> Record:
+        digest = hashlib.sha256(f"spark {self._identity}".encode()).hexdigest()[:16]
+        return Record(checkpoint / "outputs" / f"{digest}.json", f"spark={self._identity}", fence)
+
+    def reached(self, checkpoint: Location) -> int | None:
+        """As `position` would be in that checkpoint; nothing is written."""
+        known = self._record_in(checkpoint).read()
+        return known[0] if known else None
+
     def begin(self, place: Place) -> None:
         """Take what makes DataFrames, and read how far an earlier run got."""
-        digest = hashlib.sha256(f"spark {self._identity}".encode()).hexdigest()[:16]
-        self._record = Record(
-            place.checkpoint / "outputs" / f"{digest}.json", f"spark={self._identity}", place.fence
-        )
+        self._record = self._record_in(place.checkpoint, place.fence)
         known = self._record.read()
         self._position = known[0] if known else None
         self._record.take_over(self._position)

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 
 from substrait_agg.commit.document import Described, PlanDocument
+from substrait_agg.commit.evolution import Evolution
 from substrait_agg.errors import StateRefused
 
 SHOWN = 8
 """Differences that a message lists."""
+
+_OWN_FOLDER = "use a checkpoint folder of its own for each plan"
+_OPTIONS = ("KEYS_DIFFER", "WATERMARK_DIFFERS", "TTL_DIFFERS")
+"""What differs because the run has other options, and not because of its plan."""
 
 _NOTHING = Described((), (), (), ())
 
@@ -26,11 +32,58 @@ def check_same(there: PlanDocument, wanted: PlanDocument, folder: str) -> None:
     Raises:
         StateRefused: PLAN_DIFFERS, KEYS_DIFFER, WEIGHTS_DIFFER, EARLY_RETRACTION_DIFFERS, WATERMARK_DIFFERS or TTL_DIFFERS.
     """
-    for code, message, help in _findings(there, wanted):
+    for code, message, help in _findings(there, wanted, _OWN_FOLDER):
         raise StateRefused(code, f"the checkpoint was made {message}", help=help, path=folder)
 
 
-def _findings(there: PlanDocument, wanted: PlanDocument) -> Iterator[tuple[str, str, str]]:
+def check_evolved(
+    there: PlanDocument,
+    wanted: PlanDocument,
+    folder: str,
+    found: Evolution | None,
+    *,
+    reasons: Sequence[str],
+    evolve: bool,
+) -> Evolution:
+    """Refuse to go on with another plan that was not asked for, or cannot be had.
+
+    Args:
+        there: the document of the plan in force.
+        wanted: that of the run.
+        folder: of the checkpoint, for messages.
+        found: how it could go on.
+        reasons: why it cannot.
+        evolve: whether that was asked for.
+
+    Raises:
+        StateRefused: PLAN_DIFFERS, EVOLVE_REFUSED, or as `check_same`.
+    """
+    if not evolve:
+        help = _OWN_FOLDER
+        if found is not None:
+            help = f"--evolve goes on with the new plan from what is there; else {_OWN_FOLDER}"
+        for code, message, advice in _findings(there, wanted, help):
+            raise StateRefused(code, f"the checkpoint was made {message}", help=advice, path=folder)
+    same_plan = replace(there, plan=wanted.plan)
+    if found is not None:
+        # Of these, what belongs to operators was compared operator by operator.
+        same_plan = replace(same_plan, early=wanted.early, layout=wanted.layout)
+    for code, message, help in _findings(same_plan, wanted, ""):
+        if code in _OPTIONS or found is not None:
+            raise StateRefused(code, f"the checkpoint was made {message}", help=help, path=folder)
+    if found is None:
+        raise StateRefused(
+            "EVOLVE_REFUSED",
+            f"the checkpoint cannot go on with this plan: {told(reasons)}",
+            help="leave out what cannot be computed from what is kept, or begin a new --checkpoint, which reads all input again",
+            path=folder,
+        )
+    return found
+
+
+def _findings(
+    there: PlanDocument, wanted: PlanDocument, other_plan: str
+) -> Iterator[tuple[str, str, str]]:
     """Code, message and advice of what differs, the most telling first."""
     if there.plan != wanted.plan:
         said = told(differences(there, wanted))
@@ -38,7 +91,7 @@ def _findings(there: PlanDocument, wanted: PlanDocument) -> Iterator[tuple[str, 
         yield (
             "PLAN_DIFFERS",
             f"for another plan ({names})" + (f": {said}" if said else ""),
-            "use a checkpoint folder of its own for each plan",
+            other_plan,
         )
     if there.upserts != wanted.upserts:
         yield (

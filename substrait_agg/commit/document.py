@@ -1,17 +1,22 @@
-"""The plan document: what a checkpoint computes, and its id, written once before its first version."""
+"""The plan document: what a checkpoint computes, and its id, written once before its first version; another for each plan that it goes on with."""
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from substrait_agg.commit.kept import KeptOperator, Reading
 from substrait_agg.commit.sealed import damaged, seal, unseal
 from substrait_agg.commit.shapes import OperatorShape
 
 PLAN = "plan.json"
-PLAN_FORMAT = 4
+PLAN_FORMAT = 5
+_FINGERPRINT = re.compile(r"[0-9a-f]{64}")
+PLANS = re.compile(rf"plan-{_FINGERPRINT.pattern}\.json")
+"""Names of the documents of plans that a checkpoint went on with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,7 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class PlanDocument:
-    """What a checkpoint computes: written once, before its first version.
+    """What a checkpoint computes: written once, before the first version of its plan.
 
     Attributes:
         plan: fingerprint of the plan.
@@ -84,6 +89,8 @@ class PlanDocument:
         upserts: of each source of upserts its table, key and order.
         shapes: per operator what the columns of its state mean.
         described: the operators, for people.
+        kept: per operator what its state holds, to compare it with that of another plan.
+        readings: the tables, in the order in which a streaming query has them as sources.
     """
 
     plan: str
@@ -100,6 +107,8 @@ class PlanDocument:
     upserts: tuple[str, ...] = ()
     shapes: tuple[OperatorShape, ...] = ()
     described: tuple[Described, ...] = ()
+    kept: tuple[KeptOperator, ...] = ()
+    readings: tuple[Reading, ...] = ()
 
 
 def new_identity() -> str:
@@ -112,20 +121,38 @@ def document_bytes(document: PlanDocument, identity: str) -> bytes:
     return seal({"plan": asdict(document)}, format=PLAN_FORMAT, checkpoint=identity)
 
 
-def parse_document(content: bytes) -> tuple[str, PlanDocument]:
+def document_name(plan: str) -> str:
+    """File name of the document of a plan that a checkpoint went on with; the first plan has `PLAN`.
+
+    Raises:
+        StateRefused: STATE_DAMAGED where `plan` is no fingerprint.
+    """
+    if not _FINGERPRINT.fullmatch(plan):
+        raise damaged(PLAN, f"a version is of plan {plan[:12]!r}, which is none")
+    return f"plan-{plan}.json"
+
+
+def parse_document(
+    content: bytes, name: str = PLAN, checkpoint: str | None = None
+) -> tuple[str, PlanDocument]:
     """The id of the checkpoint, and its plan document.
+
+    Args:
+        content: the bytes of the file.
+        name: of the file, for messages.
+        checkpoint: id of the checkpoint that it must belong to; None for any.
 
     Raises:
         StateRefused: STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
     """
-    opened = unseal(content, PLAN, format=PLAN_FORMAT)
+    opened = unseal(content, name, format=PLAN_FORMAT, checkpoint=checkpoint)
     try:
         body: dict[str, Any] = dict(opened.body["plan"])
-        for name, build in _FIELDS.items():
-            body[name] = tuple(build(item) for item in body[name])
+        for field, build in _FIELDS.items():
+            body[field] = tuple(build(item) for item in body[field])
         return opened.checkpoint, PlanDocument(**body)
     except (ValueError, TypeError, KeyError) as error:
-        raise damaged(PLAN, f"it cannot be read ({error})") from error
+        raise damaged(name, f"it cannot be read ({error})") from error
 
 
 def _described(item: dict[str, Any]) -> Described:
@@ -142,5 +169,7 @@ _FIELDS: dict[str, Callable[[Any], Any]] = {
     "upserts": str,
     "shapes": OperatorShape.of,
     "described": _described,
+    "kept": KeptOperator.of,
+    "readings": Reading.of,
 }
 """Attributes that hold several -> how one of them is made of JSON."""

@@ -237,7 +237,8 @@ def state_files(snapshot: Snapshot) -> set[str]:
 
 def change_files(snapshot: Snapshot) -> set[str]:
     """Names of the change files and of the files of late rows of a version."""
-    return {change.name for change in snapshot.changes} | {late.file.name for late in snapshot.late}
+    late = (late.file for late in snapshot.late)
+    return {change.name for change in (*snapshot.changes, *snapshot.taken_back, *late)}
 
 
 _VERSIONED = re.compile(

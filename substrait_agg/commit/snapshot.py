@@ -10,7 +10,7 @@ from substrait_agg.commit.typed import built
 from substrait_agg.operator.watermarks import SourceTime
 from substrait_agg.state.run import RunFile
 
-FORMAT = 4
+FORMAT = 5
 
 __all__ = [
     "FORMAT",
@@ -103,6 +103,10 @@ class Snapshot:
         late: files of the rows that were late in this version, where they are kept.
         logs: Spark's own logs that tell what has been read, as they were in this version.
         inputs: where each table was read from.
+        begun: the version with which its plan began; 0 for the first plan.
+        plan_before: of the version with which another plan began, the fingerprint of the one before.
+        taken_back: of the same version, files that retract all that the view showed before, in the
+            columns of the plan before; `changes` are all that it shows then.
         attempt: what only this attempt to commit the version has; empty before that.
         parent: checksum of the document of the version before; 0 for the first. `Checkpoint.publish` knows it.
     """
@@ -121,6 +125,9 @@ class Snapshot:
     late: tuple[LateFile, ...] = ()
     logs: tuple[LogFile, ...] = ()
     inputs: tuple[InputPlace, ...] = ()
+    begun: int = 0
+    plan_before: str = ""
+    taken_back: tuple[ChangeFile, ...] = ()
     parent: int = 0
     attempt: str = ""
 

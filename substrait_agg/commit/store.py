@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 
-from substrait_agg.commit.differences import check_same
+from substrait_agg.commit.differences import check_evolved, check_same
 from substrait_agg.commit.document import (
     PLAN,
     Guarded,
@@ -24,8 +24,16 @@ from substrait_agg.commit.document import (
     new_identity,
     parse_document,
 )
+from substrait_agg.commit.evolution import Evolution, evolution
 from substrait_agg.commit.fence import OPEN, Fence, claim
 from substrait_agg.commit.files import DRAFT, LocalFiles
+from substrait_agg.commit.plans import (
+    check_same_document,
+    has_others,
+    other_document,
+    publish_document,
+    read_whole,
+)
 from substrait_agg.commit.publishing import (
     committed_by_another,
     settle,
@@ -148,12 +156,12 @@ class Checkpoint:
         if self._root.exists(ROLLBACK):
             raise rollback_unfinished(self.folder)
 
-    def create(self, document: PlanDocument) -> None:
-        """Create the folder with its plan document, or check that the one there is the same.
+    def create(self, document: PlanDocument, *, evolve: bool = False) -> None:
+        """Create the folder with its plan document, or check that the one there is the same, or can go on with it (`check`).
 
         Raises:
             StateRefused: PLAN_DIFFERS, KEYS_DIFFER, WEIGHTS_DIFFER, EARLY_RETRACTION_DIFFERS, WATERMARK_DIFFERS or TTL_DIFFERS
-                when the folder was made for something else.
+                when the folder was made for something else. EVOLVE_REFUSED with `evolve`.
         """
         self.check_usable()
         with writing(self.folder, "the checkpoint"):
@@ -171,7 +179,7 @@ class Checkpoint:
                 self._spark,
             ):
                 files.make()
-        self._check_same(document)
+        self._check_same(document, evolve=evolve)
 
     def claim(self) -> None:
         """Take the checkpoint over from whoever has claimed it before: that run stops with a conflict and harms nothing.
@@ -183,22 +191,61 @@ class Checkpoint:
         with writing(self.folder, "its claim"):
             self.fence = claim(self._owners, self.identity)
 
-    def check(self, document: PlanDocument) -> None:
-        """As `create`, without writing anything."""
-        self.check_usable()
-        if self.exists():
-            self._check_same(document)
+    def check(self, document: PlanDocument, *, evolve: bool = False) -> Evolution | None:
+        """As `create`, without writing anything; `evolve` says that the checkpoint is to go on with this plan if it can.
 
-    def _check_same(self, document: PlanDocument) -> None:
-        check_same(self.document(), document, str(self.folder))
+        Returns:
+            How it goes on with this plan; None where there is nothing to go on from, or it is the plan in force.
+        """
+        self.check_usable()
+        return self._check_same(document, evolve=evolve) if self.exists() else None
+
+    def _check_same(self, document: PlanDocument, *, evolve: bool) -> Evolution | None:
+        there, last = self.document(), self.latest()
+        if last is not None and last.plan != there.plan:
+            there = self.document_of(last.plan)
+        if there.plan == document.plan:
+            check_same(there, document, str(self.folder))
+            return None
+        found, reasons = evolution(there, document, last)
+        return check_evolved(
+            there, document, str(self.folder), found, reasons=reasons, evolve=evolve
+        )
 
     def document(self) -> PlanDocument:
-        """The plan document.
+        """The document of the plan in force: that of the newest version.
 
         Raises:
             StateRefused: NOT_A_CHECKPOINT, STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
         """
-        return self._identified()[1]
+        first = self._identified()[1]
+        versions = self.versions() if has_others(self._root) else []
+        return self.document_of(self.snapshot(versions[-1]).plan) if versions else first
+
+    def document_of(self, plan: str) -> PlanDocument:
+        """The document of the plan of a version, by its fingerprint.
+
+        Raises:
+            StateRefused: as `document`.
+        """
+        first = self._identified()[1]
+        if plan == first.plan:
+            return first
+        return other_document(self._root, plan, self.identity)
+
+    def add(self, document: PlanDocument) -> None:
+        """Write the document of a plan that the checkpoint is about to go on with, unless it is there.
+
+        Raises:
+            RunFailed: CHECKPOINT_NOT_WRITTEN. Nothing has happened by the document alone.
+            StateRefused: STATE_DAMAGED where there is another one of that plan.
+        """
+        if document.plan == self._identified()[1].plan:
+            return
+        with writing(self.folder, "the new plan"):
+            self.fence.check()
+            publish_document(self._root, document, self.identity)
+        check_same_document(self.document_of(document.plan), document)
 
     @cached_property
     def identity(self) -> str:
@@ -236,16 +283,7 @@ class Checkpoint:
                 return None
             except OSError as error:
                 raise unreadable(shown, error) from error
-        return self._read(files, name, shown) if files.exists(name) else None
-
-    @staticmethod
-    def _read(files: LocalFiles, name: str, shown: str) -> bytes:
-        try:
-            return files.read(name)
-        except FileNotFoundError as error:
-            raise damaged(shown, "it is missing") from error
-        except OSError as error:
-            raise unreadable(shown, error) from error
+        return read_whole(files, name, shown) if files.exists(name) else None
 
     def versions(self) -> list[int]:
         """All committed versions, ascending; also what is left where some are missing (`check_versions`)."""
@@ -350,7 +388,8 @@ class Checkpoint:
                 self.state, (run for o in snapshot.operators for run in o.runs), snapshot.version
             )
             late = (late.file for late in snapshot.late)
-            settle(self.changes, (*snapshot.changes, *late), snapshot.version)
+            named = (*snapshot.changes, *snapshot.taken_back, *late)
+            settle(self.changes, named, snapshot.version)
             published = self._snapshots.publish(snapshot_name(snapshot.version), content)
         if not published:
             raise committed_by_another(self.folder, snapshot.version)

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,8 +20,8 @@ from substrait_agg.commit.passes import write_joined
 from substrait_agg.commit.ranges import sort_hash
 from substrait_agg.commit.slices import complete, seed_rows, with_key_types
 from substrait_agg.commit.snapshot import ChangeFile
+from substrait_agg.commit.surrogates import Surrogates
 from substrait_agg.commit.task_plan import TaskPlan, TaskResult
-from substrait_agg.errors import RunFailed
 from substrait_agg.operator.delta import decimal_overflow
 from substrait_agg.operator.emission import Emission, due, most_due, pending_schema
 from substrait_agg.operator.latest import latest_step
@@ -36,12 +35,11 @@ from substrait_agg.state.entries import Entries
 from substrait_agg.state.merging import MergeSpan, after_merges, budget_for, spans_to_merge
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.rows import Hashes
-from substrait_agg.state.run import HASH_MAX, RunFile, RunWriter
+from substrait_agg.state.run import RunFile, RunWriter
 from substrait_agg.state.tree import Found, Tree
 
 MURMUR, OTHER = "__m", "__x"
 """Columns of partial sums besides those of `operator.delta`: two hashes of the keys."""
-KEY_BITS = 36  # of a surrogate key, below the version, for which 27 are left
 
 
 class _Retry(Exception):
@@ -100,7 +98,6 @@ class _Task:
         self._held, self._pending = self._keyed("pending", plan.pending), self._writer("pending")
         self._left, self._closed = self._keyed("closed", plan.closed), self._writer("closed")
         self._entries = [self._tree_writer(i) for i in range(len(plan.spec.trees))]
-        self._keys_given = 0
 
     def _name(self, tree: str) -> str:
         # Unique to the attempt: a failed or duplicate attempt can never overwrite what a snapshot names.
@@ -130,36 +127,11 @@ class _Task:
         files = plan.trees[ordinal] if plan.trees else ()
         return OrderedTree(self._state, files, plan.spec.trees[ordinal].layout, extra)
 
-    def _surrogates(self, count: int) -> npt.NDArray[np.int64]:
-        """Keys that no group was ever given: numbered within version and hash range."""
-        plan = self._plan
-        size = plan.high - plan.low + 1
-        ranges, place = (HASH_MAX + 1) // size, plan.low // size
-        # The second pass of a version has the upper half of its keys.
-        half = (1 << KEY_BITS - 1) // ranges
-        first = self._keys_given + (half if plan.again else 0)
-        self._keys_given += count
-        if self._keys_given > half:
-            raise RunFailed(
-                "SURROGATE_KEYS_EXHAUSTED",
-                f"one batch needs more than 2^{KEY_BITS - 1} surrogate keys",
-                help="use smaller batches (batch-files= in the source)",
-            )
-        if plan.version >> (63 - KEY_BITS):
-            raise RunFailed(
-                "SURROGATE_KEYS_EXHAUSTED",
-                f"version {plan.version} has no surrogate keys left",
-                help="begin a new checkpoint, with larger batches",
-            )
-        base = (plan.version << KEY_BITS) + place
-        return base + np.arange(first, first + count, dtype=np.int64) * ranges
-
     def run(self, batches: Iterable[pa.RecordBatch]) -> TaskResult:
         """Take up all rows, then write, merge and say what was done."""
         plan = self._plan
-        state = State(
-            self._tree, self._open_tree, self._surrogates, self._held, plan.version, self._left
-        )
+        keys = Surrogates(plan.version, plan.low, plan.high, again=plan.again)
+        state = State(self._tree, self._open_tree, keys, self._held, plan.version, self._left)
         take = _step_of(plan.spec)
         with ExitStack() as stack:
             changes = ChangeWriter(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,7 @@ from substrait_agg.commit.change_writer import VERSION
 from substrait_agg.commit.origin import Origin
 from substrait_agg.commit.quarantine import side_by_side, waiting_rows
 from substrait_agg.commit.snapshot import ChangeFile, OperatorState, Snapshot, damaged
-from substrait_agg.commit.store import Checkpoint, ViewSort
+from substrait_agg.commit.store import Checkpoint, PlanDocument, ViewColumn, ViewSort
 from substrait_agg.errors import StateRefused
 from substrait_agg.locations import Location
 from substrait_agg.operator.names import WEIGHT
@@ -26,6 +27,27 @@ from substrait_agg.state.tree import Tree
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Evolved:
+    """That another plan began with a version.
+
+    Attributes:
+        version: which.
+        same_columns: the view has the same columns as before.
+        same_tables: the same columns of the same tables are read.
+    """
+
+    version: int
+    same_columns: bool
+    same_tables: bool
+
+    @staticmethod
+    def of(version: int, before: PlanDocument, now: PlanDocument) -> Evolved:
+        """From the documents of both plans."""
+        tables = (frozenset(document.readings) for document in (before, now))
+        return Evolved(version, before.types == now.types, next(tables) == next(tables))
 
 
 def open_view(folder: str | Location) -> View:
@@ -44,10 +66,19 @@ class View:
         self._checkpoint = checkpoint
         self._document = checkpoint.document()
         self._schema = _schema(self._document.types)
+        self._known = {self._document.plan: (self._document, self._schema)}
+
+    def _of(self, snapshot: Snapshot | None) -> tuple[PlanDocument, pa.Schema]:
+        """The document of a version's plan, and the columns of its view; without one, those of the plan in force."""
+        plan = self._document.plan if snapshot is None else snapshot.plan
+        if plan not in self._known:
+            document = self._checkpoint.document_of(plan)
+            self._known[plan] = document, _schema(document.types)
+        return self._known[plan]
 
     @property
     def schema(self) -> pa.Schema:
-        """Names and types of the view's columns."""
+        """Names and types of the view's columns, as the plan in force has them."""
         return self._schema
 
     @property
@@ -88,23 +119,22 @@ class View:
 
     def _rows_at(self, snapshot: Snapshot) -> pa.Table:
         state = snapshot.operators[-1]
+        document, schema = self._of(snapshot)
         rows = [
-            self._shown(part) for files in (state.group, state.closed) for part in self._rows(files)
+            _shown(part, document.columns, schema)
+            for files in (state.group, state.closed)
+            for part in self._rows(files, document)
         ]
-        return ordered(pa.concat_tables([self._schema.empty_table(), *rows]), self.sorts)
+        return ordered(pa.concat_tables([schema.empty_table(), *rows]), document.sorts)
 
-    def _rows(self, files: Sequence[RunFile]) -> Iterator[pa.Table]:
+    def _rows(self, files: Sequence[RunFile], document: PlanDocument) -> Iterator[pa.Table]:
         if not files:
             return
         schema = open_run(self._checkpoint.state, files[0]).schema
-        if not self._read_of_runs <= set(schema.names):
+        read = {"hash", "shown", *(f"k{i}" for i in range(document.keys))}
+        if not read | {c.source for c in document.columns} <= set(schema.names):
             raise damaged(f"state/{files[0].name}", "it has not the columns of the view")
-        yield from Tree(self._checkpoint.state, files, schema, self._document.keys).scan()
-
-    @property
-    def _read_of_runs(self) -> set[str]:
-        keys = {f"k{i}" for i in range(self._document.keys)}
-        return {"hash", "shown"} | keys | {c.source for c in self._document.columns}
+        yield from Tree(self._checkpoint.state, files, schema, document.keys).scan()
 
     def _snapshot(self, version: int | None) -> Snapshot | None:
         if version is None:
@@ -124,41 +154,95 @@ class View:
             path=str(self._checkpoint.folder),
         )
 
-    def _shown(self, rows: pa.Table) -> pa.Table:
-        weights = rows.column("shown").to_numpy()
-        index = np.repeat(np.arange(len(weights)), np.maximum(weights, 0))
-        columns = [rows.column(c.source).take(pa.array(index)) for c in self._document.columns]
-        return pa.Table.from_arrays(columns, schema=self._schema)
-
     def changes(self, since: int | None = None, until: int | None = None) -> pa.Table:
         """Changes of the versions after `since` up to `until` (all when None).
+
+        Without `since` they begin with the version with which the plan of the last one began: that is the first, or the one in
+        which `run --evolve` has put another plan in its place, whose changes are all that the view shows then.
 
         Returns:
             The view's columns, ``__version`` and ``__weight`` (int64); in order of version, retractions first. The
             schema's metadata says which columns are the key of a row (`commit.origin`).
 
         Raises:
-            StateRefused: VERSION_UNKNOWN, CHANGES_EXPIRED, STATE_DAMAGED.
+            StateRefused: VERSION_UNKNOWN, CHANGES_EXPIRED, CHANGES_OF_TWO_PLANS, STATE_DAMAGED.
         """
         known = self.versions()
-        self._check_changes(known, since)
+        if since is not None:
+            self._check_changes(known, since)
         for wanted in (since, until):
             if wanted is not None and wanted not in known and wanted != _before(known):
                 self._checkpoint.snapshot(wanted)
         chosen = [
             v for v in known if (since is None or v > since) and (until is None or v <= until)
         ]
-        snapshots = [self._checkpoint.snapshot(version) for version in chosen]
+        newest = self._checkpoint.snapshot(chosen[-1]) if chosen else None
+        begun = 0 if newest is None else newest.begun
+        self._check_plan(begun, since)
+        if since is None:
+            self._check_changes(known, begun - 1 if begun else None)
+        return self.between(max(begun, chosen[0]), chosen[-1]) if chosen else self.between(0, -1)
+
+    def between(self, first: int, last: int) -> pa.Table:
+        """Changes of the versions from `first` to `last`, which are there and of one plan; as `changes`.
+
+        Raises:
+            StateRefused: VERSION_UNKNOWN, STATE_DAMAGED.
+        """
+        snapshots = [self._checkpoint.snapshot(version) for version in range(first, last + 1)]
+        return self._changes(snapshots, (file for s in snapshots for file in s.changes))
+
+    def evolutions(self) -> list[Evolved]:
+        """The versions with which another plan began, ascending, as far as they are there.
+
+        Raises:
+            StateRefused: STATE_DAMAGED.
+        """
+        known, newest, found = set(self.versions()), self._checkpoint.latest(), []
+        while newest is not None and newest.begun and newest.begun in known:
+            first = self._checkpoint.snapshot(newest.begun)
+            before, now = (self._checkpoint.document_of(p) for p in (first.plan_before, first.plan))
+            found.append(Evolved.of(first.version, before, now))
+            earlier = first.version - 1
+            newest = self._checkpoint.snapshot(earlier) if earlier in known else None
+        return found[::-1]
+
+    def taken_back(self, version: int) -> pa.Table | None:
+        """Where another plan began with a version, what the view showed before, as retractions in that version.
+
+        Returns:
+            As `changes`, with the columns of the plan before; None of a version with which no other plan began.
+
+        Raises:
+            StateRefused: VERSION_UNKNOWN, STATE_DAMAGED.
+        """
+        snapshot = self._checkpoint.snapshot(version)
+        if snapshot.begun != version or not version:
+            return None
+        told = replace(snapshot, plan=snapshot.plan_before)
+        return self._changes([told], snapshot.taken_back)
+
+    def _changes(self, snapshots: list[Snapshot], files: Iterable[ChangeFile]) -> pa.Table:
+        document, columns = self._of(snapshots[-1] if snapshots else None)
         extra = [pa.field(VERSION, pa.int64()), pa.field(WEIGHT, pa.int64())]
-        schema = pa.schema([*self._schema, *extra])
-        parts = [
-            _named(self._read(change), schema, change)
-            for snapshot in snapshots
-            for change in snapshot.changes
-        ]
+        schema = pa.schema([*columns, *extra])
+        parts = [_named(self._read(file), schema, file) for file in files]
         table = pa.concat_tables([schema.empty_table(), *parts])
         later = np.lexsort([table.column(WEIGHT).to_numpy() > 0, table.column(VERSION).to_numpy()])
-        return table.take(pa.array(later)).replace_schema_metadata(self._origin(snapshots))
+        origin = _origin(document, snapshots)
+        return table.take(pa.array(later)).replace_schema_metadata(origin)
+
+    def _check_plan(self, begun: int, since: int | None) -> None:
+        """Refuse changes of which the first are of another plan: their columns, and what they add up to, are others."""
+        if since is None or since >= begun or not begun:
+            return
+        raise StateRefused(
+            "CHANGES_OF_TWO_PLANS",
+            f"version {begun} began with another plan: the changes after version {since} are of both",
+            help=f"read up to version {begun - 1} for those of the plan before; without a first version they begin with {begun}, and"
+            " all that the view shows then",
+            path=str(self._checkpoint.folder),
+        )
 
     def _check_changes(self, known: list[int], since: int | None) -> None:
         """Refuse to leave out changes that were vacuumed: the rest would not add up to the view."""
@@ -192,13 +276,6 @@ class View:
             for table, parts in tables.items()
         }
 
-    def _origin(self, snapshots: list[Snapshot]) -> dict[bytes, bytes]:
-        place = {c.source: i for i, c in reversed(tuple(enumerate(self._document.columns)))}
-        keys = [place.get(f"k{i}") for i in range(self._document.keys)]
-        whole = None if None in keys else tuple(k for k in keys if k is not None)
-        committed = {s.version: s.created for s in snapshots}
-        return Origin(whole, self._document.plan, committed).metadata()
-
     def quarantined(self, version: int | None = None) -> pa.Table:
         """The rows that wait for their insertion at a version (the newest when None).
 
@@ -211,7 +288,7 @@ class View:
             StateRefused: NOT_QUARANTINED, VERSION_UNKNOWN, VERSION_EXPIRED, STATE_DAMAGED.
         """
         snapshot = self._snapshot(version)
-        guarded = self._document.guarded
+        guarded = self._of(snapshot)[0].guarded
         if not guarded:
             raise StateRefused(
                 "NOT_QUARANTINED",
@@ -259,6 +336,21 @@ def _schema(text: str) -> pa.Schema:
         return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
     except (ValueError, pa.ArrowInvalid, OSError) as error:
         raise damaged("plan.json", str(error)) from error
+
+
+def _shown(rows: pa.Table, wanted: Sequence[ViewColumn], schema: pa.Schema) -> pa.Table:
+    weights = rows.column("shown").to_numpy()
+    index = np.repeat(np.arange(len(weights)), np.maximum(weights, 0))
+    columns = [rows.column(c.source).take(pa.array(index)) for c in wanted]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _origin(document: PlanDocument, snapshots: list[Snapshot]) -> dict[bytes, bytes]:
+    place = {c.source: i for i, c in reversed(tuple(enumerate(document.columns)))}
+    keys = [place.get(f"k{i}") for i in range(document.keys)]
+    whole = None if None in keys else tuple(k for k in keys if k is not None)
+    committed = {s.version: s.created for s in snapshots}
+    return Origin(whole, document.plan, committed).metadata()
 
 
 def _named(part: pa.Table, schema: pa.Schema, change: ChangeFile) -> pa.Table:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from substrait_agg.bind.bound import Expr
 from substrait_agg.bind.fingerprint import canonical, digest
 from substrait_agg.flow.graph import (
     AggregateNode,
@@ -29,11 +30,13 @@ class Identity:
         rows: which rows it takes, and how it groups them.
         measures: per measure, on top of that, what it computes.
         columns: per output column, what is in it.
+        arguments: per (value, filter) pair that its state reads, what these compute; empty where there is none.
     """
 
     rows: str
     measures: tuple[str, ...]
     columns: tuple[str, ...]
+    arguments: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,18 @@ def _identity(node: AggregateNode, inputs: Sequence[_Input]) -> Identity:
     known = {f"v{i}": print_ for i, print_ in enumerate(measures)}
     whole = digest([rows, [[canonical(node.arguments, i.columns)] for i in inputs]])
     columns = tuple(known.get(n) or digest([whole if n[0] == "v" else rows, n]) for n in names)
-    return Identity(rows, measures, columns)
+    arguments = tuple(
+        (_expression(value, inputs), _expression(condition, inputs))
+        for value, condition in node.arguments
+    )
+    return Identity(rows, measures, columns, arguments)
+
+
+def _expression(expression: Expr | None, inputs: Sequence[_Input]) -> str:
+    """What an expression over the input columns computes, and in which type."""
+    if expression is None:
+        return ""
+    return digest([canonical(expression.type), [canonical(expression, i.columns) for i in inputs]])
 
 
 def _input(branch: Branch, below: Sequence[Identity]) -> _Input:

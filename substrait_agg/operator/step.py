@@ -254,7 +254,7 @@ def fold(spec: OperatorSpec, slice_: pa.Table, state: State, emission: Emission)
     rows_in = admit(spec, slice_, groups, chains, state.open_tree)
     deltas = _tree_deltas(spec, rows_in, groups, chains, state)
     sums = add_rows(spec, rows_in.rows, rows_in.groups)
-    now = _add(spec, add_entries(spec, deltas, groups.count, sums), old.state)
+    now = added(spec, add_entries(spec, deltas, groups.count, sums), old.state)
     ends = _ends(spec, groups, chains, deltas, old, now)
     aside = rows_in.kept_aside
     if spec.multiset:
@@ -316,7 +316,12 @@ def _sum(delta: exact.Digits, old: exact.Digits) -> exact.Digits:
     return kept
 
 
-def _add(spec: OperatorSpec, sums: Sums, old: GroupState) -> GroupState:
+def added(spec: OperatorSpec, sums: Sums, old: GroupState) -> GroupState:
+    """Groups with `sums` added to their accumulators.
+
+    Raises:
+        RunFailed: TOTAL_OVERFLOW.
+    """
     parts = [_sum(sums.weight, old.fixed[:COUNT_DIGITS])]
     for i, accumulator in enumerate(spec.accumulators):
         if not accumulator.floating:

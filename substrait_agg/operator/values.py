@@ -65,11 +65,14 @@ def measure_values(groups: Groups) -> list[pa.Array]:
     Raises:
         RunFailed: RESULT_OVERFLOW when a value does not fit the measure's type and its overflow option is ERROR.
     """
-    values = []
-    for ordinal, measure in enumerate(groups.spec.measures):
-        make = _end if measure.side else _BY_KIND.get(measure.kind, _number)
-        values.append(_masked(make(groups, measure, ordinal), groups.shown))
-    return values
+    return [measure_value(groups, ordinal) for ordinal in range(len(groups.spec.measures))]
+
+
+def measure_value(groups: Groups, ordinal: int) -> pa.Array:
+    """The values of one measure; as `measure_values`."""
+    measure = groups.spec.measures[ordinal]
+    make = _end if measure.side else _BY_KIND.get(measure.kind, _number)
+    return _masked(make(groups, measure, ordinal), groups.shown)
 
 
 def _masked(values: pa.Array, keep: Mask) -> pa.Array:

@@ -381,6 +381,7 @@ class Batches:
             late=moved.files,
             logs=self.logs,
             inputs=self.inputs,
+            begun=0 if self._last is None else self._last.begun,
         )
 
     def _tidy(self, results: list[JobResult], snapshot: Snapshot) -> None:

@@ -6,6 +6,7 @@ import base64
 
 import pyarrow as pa
 
+from substrait_agg.commit.kept import kept_operators, readings
 from substrait_agg.commit.shapes import NumberShape, OperatorShape, TreeShape
 from substrait_agg.commit.store import Guarded, PlanDocument, ViewColumn, ViewSort
 from substrait_agg.flow.explain import row_names
@@ -50,6 +51,8 @@ def plan_document(flow: Flow, events: EventOptions = EventOptions()) -> PlanDocu
             for kept in kept_by(flow)
         ),
         described=described(flow),
+        kept=kept_operators(flow),
+        readings=readings(flow),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -17,10 +16,10 @@ from substrait_agg.commit.ranges import clip, outside, partition_range
 from substrait_agg.commit.snapshot import ChangeFile, OperatorState
 from substrait_agg.commit.task import run_task
 from substrait_agg.commit.task_plan import TaskPlan, TaskResult
-from substrait_agg.errors import RunFailed, SubstraitAggError
 from substrait_agg.flow.graph import AggregateNode
 from substrait_agg.operator.emission import Emission
 from substrait_agg.operator.spec import OperatorSpec
+from substrait_agg.spark.answers import answer, checked
 from substrait_agg.spark.decimals import Params
 from substrait_agg.spark.partial import partial_sums, raw_rows
 from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed
@@ -262,7 +261,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHO
 
 
 @cache
-def _keep_memory() -> None:
+def keep_memory() -> None:
     """Let this worker process keep the memory it frees: every batch needs as much again.
 
     Otherwise glibc gives every large array back to the system, and a third of a task's time goes into page faults.
@@ -279,7 +278,7 @@ def _worker(tasks: tuple[TaskPlan, ...], *, rows: bool = True) -> BatchFunction:
     """The function of all partitions; without `rows`, what they hold says nothing."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        _keep_memory()
+        keep_memory()
         context = TaskContext.get()
         partition = 0 if context is None else context.partitionId()
         yield pa.RecordBatch.from_pydict(
@@ -293,19 +292,11 @@ def _run(tasks: tuple[TaskPlan, ...], partition: int, batches: Iterable[pa.Recor
     # An exchange other than the expected one shows as a range that its rows do not fall in.
     none = replace(tasks[0], low=1, high=0, group=(), pending=(), trees=(), seeds=(), closed=())
     plan = tasks[partition] if partition < len(tasks) else none
-    try:
-        return run_task(plan, batches).to_json()
-    except SubstraitAggError as error:
-        told = {"code": error.code, "message": error.message, "help": error.help}
-        return json.dumps({"error": {**told, "path": error.path}})
+    return answer(lambda: run_task(plan, batches).to_json())
 
 
 def _result(text: str) -> TaskResult:
-    body = json.loads(text)
-    if "error" in body:
-        error = body["error"]
-        raise RunFailed(error["code"], error["message"], help=error["help"], path=error["path"])
-    return TaskResult.from_json(text)
+    return TaskResult.from_json(checked(text))
 
 
 def changes_of(results: Iterable[JobResult]) -> list[ChangeFile]:

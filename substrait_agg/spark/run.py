@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from substrait_agg.bind.bound import BoundPlan
 from substrait_agg.changes import Delivery, check_outputs, keeps_late
 from substrait_agg.changes.courier import STOP_SECONDS, Couriers, check_free
+from substrait_agg.changes.evolved import check_outputs_go_on
 from substrait_agg.commit.locking import lock_for_run
 from substrait_agg.commit.ranges import check_partitions
 from substrait_agg.commit.retention import DEFAULT, Retention
@@ -37,6 +38,7 @@ from substrait_agg.spark.alarm import Alarm
 from substrait_agg.spark.batches import FIRST_BATCH, Batches
 from substrait_agg.spark.document import plan_document
 from substrait_agg.spark.event_state import EventOptions
+from substrait_agg.spark.evolve import evolutions, evolve_to
 from substrait_agg.spark.feed import Feed, open_feed
 from substrait_agg.spark.inputs import Source, table_origins
 from substrait_agg.spark.logs import check_logs
@@ -52,7 +54,7 @@ from substrait_agg.spark.reasons import (
 )
 from substrait_agg.spark.session import SESSION_CONF, get_session, prepare
 from substrait_agg.spark.settings import PARTITIONS, Settings
-from substrait_agg.spark.sinks import check_writers, frame_of, open_writer
+from substrait_agg.spark.sinks import SparkWriter, check_writers, frame_of, open_writer
 from substrait_agg.spark.sources import check_sources, weight_kind
 from substrait_agg.spark.timing import event_options, timed_flow, with_times
 from substrait_agg.spark.upserts import upserts_in
@@ -85,6 +87,7 @@ def run(
     spark_log: IO[bytes] | None = None,
     retention: Retention = DEFAULT,
     accept_source_change: bool = False,
+    evolve: bool = False,
 ) -> Run:
     """Start or continue a run of a bound plan, with the options of `substrait_agg.run`.
 
@@ -100,18 +103,18 @@ def run(
     chosen = check_sources(sources, table_origins(lower(plan)))
     weights = {table: weight_kind(source) for table, source in chosen.items()}
     sinks = tuple(outputs)
-    keep_late = any(map(keeps_late, sinks))
-    events = event_options(plan, watermark or {}, ttl, keep_late=keep_late)
+    events = event_options(plan, watermark or {}, ttl, keep_late=any(map(keeps_late, sinks)))
     upserts = with_times(upserts_in(chosen), events)
     lowered = lower(plan, weights, early_retraction, upserts)
     flow = timed_flow(lowered, chosen, events, emit)
     store = Checkpoint(checkpoint)
     document = plan_document(flow, events)
-    store.check(document)
+    found = store.check(document, evolve=evolve)
     check_logs(store)
     places = input_places(chosen)
     check_places(store, places, accept=accept_source_change)
     check_outputs(sinks, store.folder, metrics)
+    check_outputs_go_on(sinks, store.folder, evolutions(store, document, found), SparkWriter)
     check_free(store.folder)
     observers = Observers(metrics, listener)
     given = next((s for s in chosen.values() if isinstance(s, DataFrame)), None)
@@ -125,7 +128,7 @@ def run(
             outer = spark or session
             check_writers(outer, sinks)
             feed = open_feed(session, flow, chosen, events.sources)
-            store.create(document)
+            store.create(document, evolve=evolve)
             closing = undone.enter_context(ExitStack())
             closing.enter_context(lock_for_run(store.folder))
             store.check_runnable()
@@ -133,6 +136,8 @@ def run(
             count = partitions or store.settings().partitions or _cores(session)
             settings.put(PARTITIONS, str(count))
             since = _version(store)
+            if found is not None:
+                evolve_to(document, session, flow, store, count, inputs=places, retention=retention)
             delivery = Delivery(
                 sinks,
                 checkpoint=store.folder,
@@ -143,20 +148,10 @@ def run(
                 fence=store.fence,
             )
             work = closing.enter_context(open_work(store))
-            endless = until != "done"
-            couriers = Couriers(delivery, lambda: View(store), show=endless)
+            couriers = Couriers(delivery, lambda: View(store), show=until != "done")
             undone.callback(couriers.end, with_view=False, patience=STOP_SECONDS)
             options = Options(
-                count,
-                until,
-                emit,
-                events,
-                progress,
-                observers,
-                retention,
-                work,
-                closing,
-                places,
+                count, until, emit, events, progress, observers, retention, work, closing, places
             )
             started = Run(session, flow, feed, store, couriers, options, settings)
         except SPARK_ERRORS as error:

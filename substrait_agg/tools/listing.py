@@ -171,7 +171,7 @@ def _sizes(files: LocalFiles) -> dict[str, int]:
 def _version(snapshot: Snapshot, written: int, *, kept: bool) -> VersionLine:
     counters = snapshot.counters
     named = {run.name: run.bytes for operator in snapshot.operators for run in operator.runs}
-    changes = [*snapshot.changes, *(late.file for late in snapshot.late)]
+    changes = [*snapshot.changes, *snapshot.taken_back, *(late.file for late in snapshot.late)]
     return VersionLine(
         version=snapshot.version,
         created=snapshot.created,

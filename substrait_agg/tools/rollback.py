@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from substrait_agg.commit.document import PLANS, document_name
 from substrait_agg.commit.locking import lock_for_tool
 from substrait_agg.commit.query_logs import check_noted, query_id
 from substrait_agg.commit.retention import change_files, state_files, version_of
@@ -190,8 +191,8 @@ def _apply(checkpoint: Checkpoint, plan: Rollback) -> None:
     checkpoint.claim()
     for output in plan.outputs:
         cut_output(checkpoint.folder, output, plan.to, checkpoint.fence)
+    target = checkpoint.snapshot(plan.to)
     if not checkpoint.spark.is_remote:
-        target = checkpoint.snapshot(plan.to)
         cut_behind(Path(checkpoint.spark_folder), plan.batch, target.logs).apply()
     kept = checkpoint.kept()
     checkpoint.keep(replace(kept, swept=min(kept.swept, plan.to)))
@@ -199,16 +200,25 @@ def _apply(checkpoint: Checkpoint, plan: Rollback) -> None:
     for version in reversed(checkpoint.versions()):
         if version > plan.to:
             checkpoint.snapshots.delete(snapshot_name(version))
+    _delete_files(checkpoint, target)
+    # Nothing of what has gone may be back after a loss of power once the note of it is gone.
+    for folder in (checkpoint.snapshots, checkpoint.state, checkpoint.changes):
+        folder.sync()
+    checkpoint.root.delete(ROLLBACK)
+    checkpoint.root.sync()
+
+
+def _delete_files(checkpoint: Checkpoint, target: Snapshot) -> None:
+    """Delete state and changes of later versions, and the documents of plans that no version has any more."""
     for storage, named in (
         (checkpoint.state, state_files(target)),
         (checkpoint.changes, change_files(target)),
     ):
         for name in storage.names():
             written = version_of(name)
-            if written is not None and written > plan.to and name not in named:
+            if written is not None and written > target.version and name not in named:
                 storage.delete(name)
-    # Nothing of what has gone may be back after a loss of power once the note of it is gone.
-    for folder in (checkpoint.snapshots, checkpoint.state, checkpoint.changes):
-        folder.sync()
-    checkpoint.root.delete(ROLLBACK)
-    checkpoint.root.sync()
+    plans = {document_name(checkpoint.snapshot(v).plan) for v in checkpoint.versions()}
+    for name in checkpoint.root.names():
+        if PLANS.fullmatch(name) and name not in plans:
+            checkpoint.root.delete(name)

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from substrait_agg.changes.evolved import given
 from substrait_agg.changes.files import Record
 from substrait_agg.changes.sinks import CHANGE_ENCODERS
 from substrait_agg.commit.fence import Fence
@@ -38,6 +39,7 @@ class Ahead:
             versions are deleted; ``deliver again``: what it has had stays there, and the versions that are made then come on top;
             ``stuck``: it takes no version a second time, so nothing can be done.
         bytes: size of the text afterwards, 0 otherwise.
+        anew: it has had only versions of a later plan with other columns, and begins as if it had had nothing.
     """
 
     record: str
@@ -45,6 +47,7 @@ class Ahead:
     version: int
     way: Way
     bytes: int = 0
+    anew: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
@@ -119,7 +122,7 @@ def losses(folder: Location, version: int, view: View) -> list[Ahead]:
     Raises:
         StateRefused: OUTPUT_DAMAGED, OUTPUT_RECORD_DAMAGED, STATE_DAMAGED.
     """
-    found = []
+    found, evolutions = [], view.evolutions()
     for record, had, size in ahead_of(folder, version):
         kind, _, location = record.output.partition("=")
         if kind in CHANGE_ENCODERS:
@@ -129,7 +132,13 @@ def losses(folder: Location, version: int, view: View) -> list[Ahead]:
         files: Way = "delete files" if kind in _FILES else "deliver again"
         # A table that may have had the next version, and none behind it, is given it anew under another name of ours.
         stuck = record.output.startswith(DELTA) and _told(record) > version
-        found.append(Ahead(record.path.name, record.output, had, "stuck" if stuck else files))
+        late = kind == "late-parquet"
+        anew = any(
+            version < e.version <= had and not (e.same_tables if late else e.same_columns)
+            for e in evolutions
+        )
+        way: Way = "stuck" if stuck else files
+        found.append(Ahead(record.path.name, record.output, had, way, anew=anew))
     return found
 
 
@@ -140,8 +149,16 @@ def _told(record: Record) -> int:
 
 def _size_at(path: Path, kind: str, size: int, view: View, later: range) -> int:
     """Size of a text before the lines of later versions, which are compared with what is cut off."""
+    evolved = {e.version: e.same_columns for e in view.evolutions()}
     texts = (
-        text for v in later for text in CHANGE_ENCODERS[kind](view.changes(since=v - 1, until=v))
+        text
+        for v in later
+        for table in (
+            given(view, v, same_columns=evolved[v])
+            if v in evolved
+            else [view.changes(since=v - 1, until=v)]
+        )
+        for text in CHANGE_ENCODERS[kind](table)
     )
     tail = "".join(texts).encode()
     start = size - len(tail)
@@ -165,7 +182,7 @@ def cut_output(folder: Location, ahead: Ahead, version: int, fence: Fence) -> No
     """Take an output back to `version`; what is done already is no matter."""
     # The record first: what a text has behind it is cut off by any run that goes on.
     record = Record(folder / "outputs" / ahead.record, ahead.output, fence)
-    record.take_over(version, ahead.bytes)
+    record.take_over(None if ahead.anew else version, ahead.bytes)
     if ahead.way == "cut text" and ahead.place.exists():
         with ahead.place.open("r+b") as file:
             file.truncate(ahead.bytes)

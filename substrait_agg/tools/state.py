@@ -89,7 +89,7 @@ class State:
         snapshot = self.at(version)
         ordinal = chosen_operator(snapshot, operator)
         state, any_key = snapshot.operators[ordinal], key is ANY
-        shape = shape_of(self._checkpoint.document(), ordinal)
+        shape = shape_of(self._checkpoint.document_of(snapshot.plan), ordinal)
         showing = Showing(self._checkpoint.state, state, shape, limit)
         names = [GROUP] if tree is None else [chosen_tree(state, tree).name]
         if tree is None and not any_key:

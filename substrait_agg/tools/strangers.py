@@ -15,7 +15,11 @@ from substrait_agg.locations import Location
 from substrait_agg.tools.findings import Findings
 
 _KNOWN: dict[str, re.Pattern[str]] = {
-    "": re.compile("|".join(map(re.escape, (PLAN, KEPT, SETTINGS, LOCK, ROLLBACK)))),
+    "": re.compile(
+        "|".join(
+            (*map(re.escape, (PLAN, KEPT, SETTINGS, LOCK, ROLLBACK)), r"plan-[0-9a-f]{64}\.json")
+        )
+    ),
     "snapshots": re.compile(r"\d{20}\.json"),
     "state": re.compile(r"(group|pending|closed|tree\d+)-\d+-\d{12}-[0-9a-f]{32}\.arrow"),
     "changes": re.compile(r"\d{12}-(\d+|late)-[0-9a-f]{32}\.parquet"),

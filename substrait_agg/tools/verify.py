@@ -50,6 +50,7 @@ class _Verification:
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
         self._found = Findings()
+        self._documents: dict[str, PlanDocument | None] = {}
         self._looked_at: set[tuple[str, int, int, int]] = set()
         self._checked: Counter[str] = Counter(versions=0, files=0, rows=0, bytes=0, changes=0)
 
@@ -104,6 +105,13 @@ class _Verification:
             document.append(self._checkpoint.document())
         return document[-1]
 
+    def _document_of(self, plan: str, path: str) -> PlanDocument | None:
+        if plan not in self._documents:
+            self._documents[plan] = None
+            with self._found.caught("CHAIN_BROKEN", path):
+                self._documents[plan] = self._checkpoint.document_of(plan)
+        return self._documents[plan]
+
     def _snapshots(self, kept: Kept) -> list[Snapshot]:
         """All versions that can be read."""
         known = self._checkpoint.versions()
@@ -128,18 +136,20 @@ class _Verification:
         """Does each version follow the one before, of one plan and one streaming query?"""
         for snapshot in snapshots:
             path = f"snapshots/{snapshot_name(snapshot.version)}"
-            if document is not None and snapshot.plan != document.plan:
-                message = (
-                    f"it is of plan {snapshot.plan[:12]}, the checkpoint of {document.plan[:12]}"
-                )
-                self._found.fault("CHAIN_BROKEN", path, message)
-            if document is not None and len(snapshot.operators) != document.operators:
-                message = (
-                    f"it has {len(snapshot.operators)} operators, the plan {document.operators}"
-                )
+            of = document if document is None else self._document_of(snapshot.plan, path)
+            if of is not None and len(snapshot.operators) != of.operators:
+                message = f"it has {len(snapshot.operators)} operators, the plan {of.operators}"
                 self._found.fault("CHAIN_BROKEN", path, message)
         for before, after in pairwise(snapshots):
             path = f"snapshots/{snapshot_name(after.version)}"
+            if after.begun != after.version and (before.plan, before.begun) != (
+                after.plan,
+                after.begun,
+            ):
+                message = (
+                    f"it is of plan {after.plan[:12]}, the version before of {before.plan[:12]}"
+                )
+                self._found.fault("CHAIN_BROKEN", path, message)
             if before.query is not None and after.query != before.query:
                 self._found.fault("CHAIN_BROKEN", path, "it was made by another streaming query")
             elif not before.batch <= after.batch <= before.batch + 1:
@@ -150,7 +160,7 @@ class _Verification:
                 self._found.fault("CHAIN_BROKEN", path, "its watermark is behind the one before")
 
     def _change_files(self, snapshot: Snapshot) -> None:
-        files = [*snapshot.changes, *(late.file for late in snapshot.late)]
+        files = [*snapshot.changes, *snapshot.taken_back, *(late.file for late in snapshot.late)]
         for change in files:
             path = f"changes/{change.name}"
             if self._is_whole(self._checkpoint.changes, change, path):

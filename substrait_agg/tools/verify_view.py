@@ -27,17 +27,18 @@ def check_view(checkpoint: Checkpoint, snapshots: Sequence[Snapshot], found: Fin
     """
     view = View(checkpoint)
     newest = snapshots[-1].version
-    base = _base(checkpoint, snapshots[0].version)
+    base = _base(checkpoint, snapshots[0].version, snapshots[-1].begun)
     parts: list[Iterable[pa.Table]] = [_signed(view.to_arrow(newest), -1)]
     if base is not None:
         parts.append(_signed(view.to_arrow(base), 1))
-    chosen = [s for s in snapshots if base is None or s.version > base]
+    begun = snapshots[-1].begun
+    chosen = [s for s in snapshots if s.version >= begun and (base is None or s.version > base)]
     changed = 0
 
     def changes() -> Iterator[pa.Table]:
         nonlocal changed
         for first, last in _spans(chosen):
-            table = view.changes(since=first - 1, until=last)
+            table = view.between(first, last)
             changed += table.num_rows
             yield _labelled(table.columns[:-2], table.column(WEIGHT))
 
@@ -45,16 +46,40 @@ def check_view(checkpoint: Checkpoint, snapshots: Sequence[Snapshot], found: Fin
     wrong = int(np.abs(left.column(WEIGHT).to_numpy()).sum())
     if wrong:
         since = (
-            "all changes" if base is None else f"the view of version {base} and the changes since"
+            f"all changes from version {begun} on"
+            if base is None and begun
+            else "all changes"
+            if base is None
+            else f"the view of version {base} and the changes since"
         )
         message = f"the view of version {newest} is not the sum of {since}: {wrong} rows differ"
         found.fault("VIEW_DIFFERS", f"snapshots/{newest:020d}.json", message)
+    for snapshot in snapshots:
+        _check_taken_back(view, snapshots, snapshot, found)
     return changed
 
 
-def _base(checkpoint: Checkpoint, first: int) -> int | None:
-    """The version to begin with: before the first, or the oldest whose view can be read."""
-    return None if first == 0 else max(checkpoint.kept().state_from, first)
+def _check_taken_back(
+    view: View, snapshots: Sequence[Snapshot], snapshot: Snapshot, found: Findings
+) -> None:
+    """Where another plan began, what was taken back is what the changes of the plan before had come to."""
+    back = view.taken_back(snapshot.version)
+    there = {s.version: s for s in snapshots}
+    before = there.get(snapshot.version - 1)
+    if back is None or before is None or before.begun not in there:
+        return
+    chosen = [there[v] for v in range(before.begun, snapshot.version)]
+    given = (view.between(first, last) for first, last in _spans(chosen))
+    parts = (_labelled(t.columns[:-2], t.column(WEIGHT)) for t in (back, *given))
+    wrong = int(np.abs(_added(parts).column(WEIGHT).to_numpy()).sum())
+    if wrong:
+        message = f"it does not take back what the plan before showed: {wrong} rows differ"
+        found.fault("VIEW_DIFFERS", f"snapshots/{snapshot.version:020d}.json", message)
+
+
+def _base(checkpoint: Checkpoint, first: int, begun: int) -> int | None:
+    """The version to begin with: before the first of the plan in force, or the oldest whose view can be read."""
+    return None if first <= begun else max(checkpoint.kept().state_from, first)
 
 
 def _spans(snapshots: Sequence[Snapshot]) -> Iterator[tuple[int, int]]:

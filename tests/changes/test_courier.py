@@ -54,6 +54,12 @@ class GrowingView:
         kept = rows.filter(pc.equal(pc.bit_wise_and(rows.column("n"), 3), 3))
         return {"s.t": kept} if kept.num_rows else {}
 
+    def evolutions(self) -> list[Any]:
+        return []
+
+    def taken_back(self, version: int) -> Any:
+        raise NotImplementedError
+
     def to_arrow(self, version: int | None = None) -> Any:
         if version in self.swept:
             raise StateRefused("VERSION_EXPIRED", f"version {version} is no longer kept")

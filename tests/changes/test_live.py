@@ -34,6 +34,12 @@ class Counted:
         extra = {"__version": pa.array([until]), "__weight": pa.array([1])}
         return pa.table({"n": pa.array([until]), **extra})
 
+    def evolutions(self) -> list[Any]:
+        return []
+
+    def taken_back(self, version: int) -> Any:
+        raise NotImplementedError
+
     def to_arrow(self, version: int | None = None) -> Any:
         return pa.table({"n": pa.array(range(version or self.version), pa.int64())})
 

@@ -43,6 +43,12 @@ class FakeView:
             }
         )
 
+    def evolutions(self) -> list[Any]:
+        return []
+
+    def taken_back(self, version: int) -> Any:
+        raise NotImplementedError
+
     def to_arrow(self, version: int | None = None) -> Any:
         return pa.table({"n": pa.array([version or self.version])})
 

@@ -77,7 +77,7 @@ def test_options_reach_the_run(good_plan: Path, engine: Engine) -> None:
         good_plan, "--source", "t=csv:in/?a=b=c", "--checkpoint", "ck", "--every", "5s",
         "--partitions", 3, "--master", "local[2]", "--conf", "a.b=c=d", "--output", "stream-json",
         "--output", "view-parquet=v", "--emit", "watermark,count:2", "--ttl", "1h:keep",
-        "--watermark", "t.k=max-diff:5s", "--watermark", "u.k=percentile:20:5:1,idle:1m",
+        "--watermark", "t.k=max-diff:5s", "--watermark", "u.k=percentile:20:5:1,idle:1m", "--evolve",
     )  # fmt: skip
     assert result.exit_code == 0, result.stderr
     (found,) = engine.calls
@@ -90,12 +90,14 @@ def test_options_reach_the_run(good_plan: Path, engine: Engine) -> None:
     assert found["watermark"] == {"t.k": "max-diff:5s", "u.k": "percentile:20:5:1,idle:1m"}
     assert (found["ttl"].after, found["ttl"].keep) == (3_600_000_000, True)
     assert found["plan"].names == ("k", "n")
+    assert found["evolve"] is True
 
 
 def test_defaults_are_the_documented_ones(good_plan: Path, engine: Engine) -> None:
     call(good_plan, "--checkpoint", "ck")
     (found,) = engine.calls
     assert (found["until"], found["partitions"], found["master"]) == ("done", None, None)
+    assert found["evolve"] is False
     assert [output.kind for output in found["outputs"]] == ["batch-table"]
 
 

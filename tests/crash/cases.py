@@ -43,6 +43,7 @@ class Undisturbed:
         halfway: copy of its folder after the first run.
         calls: what the callback was given until then.
         stored: the same of the store that has its checkpoint, None where none has.
+        evolving: operations of the second run before it goes on with another plan, and when it has.
     """
 
     setting: Setting
@@ -53,6 +54,7 @@ class Undisturbed:
     halfway: Path
     calls: list[Call]
     stored: Stored | None = None
+    evolving: tuple[Counter[Point], ...] = ()
 
     def world(self) -> World:
         """The world of a case."""
@@ -89,7 +91,7 @@ class Stored:
 def undisturbed(folder: Path, setting: Setting, bucket: str = "") -> Undisturbed:
     """Run a setting in a folder, its checkpoint in a bucket if there is one, and note every operation."""
     world = World(folder / "world", setting, bucket=bucket)
-    world.folder.mkdir()
+    world.folder.mkdir(parents=True)
     first, second = Double(world.folder), Double(world.folder)
     with using(first):
         run(world, FIRST, "first")
@@ -99,12 +101,16 @@ def undisturbed(folder: Path, setting: Setting, bucket: str = "") -> Undisturbed
     shutil.copytree(world.folder, halfway)
     stored = Stored() if bucket else None
     calls = list(world.calls["first"])
+    evolving: list[Counter[Point]] = []
+    world.noted = lambda: evolving.append(Counter(second.seen))
     with using(second):
         run(world, BATCHES, "second")
     end = ending(world)
     check_calls(world, end, one_by_one=True)
     check_left(world)
-    return Undisturbed(setting, end, world.folder, first.seen, second.seen, halfway, calls, stored)
+    world.noted = lambda: None
+    seen = first.seen, second.seen
+    return Undisturbed(setting, end, world.folder, *seen, halfway, calls, stored, tuple(evolving))
 
 
 @dataclass(frozen=True)
@@ -160,6 +166,29 @@ def cases(
             for ordinal in ordinals:
                 for mode in point.modes(every=every_caller):
                     yield Case(Strike(point, ordinal, mode), begins)
+
+
+def evolving_cases(
+    whole: Undisturbed, *, every_call: bool = False, every_caller: bool = False
+) -> Iterator[Case]:
+    """Everything that can go wrong while a run goes on with another plan.
+
+    Args:
+        whole: of a world that does.
+        every_call: every call, else the one in the middle.
+        every_caller: once for every function that asks for it, else once for what it is done to.
+    """
+    before, after = whole.evolving
+    told: set[tuple[str, str, str]] = set()
+    for point in sorted(after - before):
+        key = (point.operation, point.what, point.caller if every_caller else "")
+        if key in told and not every_call:
+            continue
+        told.add(key)
+        ordinals = range(before[point] + 1, after[point] + 1)
+        for ordinal in ordinals if every_call else [ordinals[len(ordinals) // 2]]:
+            for mode in point.modes(every=every_caller):
+                yield Case(Strike(point, ordinal, mode), begins=False)
 
 
 def run_case(case: Case, whole: Undisturbed) -> tuple[str, ...]:

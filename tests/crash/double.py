@@ -34,6 +34,7 @@ TURNS = {"link", "replace", "cut", "write", "publish", "put"}
 NAMES: tuple[tuple[str, str], ...] = (
     (r"checkpoint", "the checkpoint"),
     (r"checkpoint/plan\.json", "plan.json"),
+    (r"checkpoint/plan-\w+\.json", "the document of another plan"),
     (r"checkpoint/kept(-\d+)?\.json", "kept.json"),
     (r"checkpoint/settings\.json", "settings.json"),
     (r"checkpoint/rollback\.json", "rollback.json"),

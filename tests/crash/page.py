@@ -18,6 +18,7 @@ Table = Mapping[tuple[str, str], frozenset[str]]
 KILLED: tuple[tuple[str, str], ...] = (
     ("plan.json", "the next run makes the checkpoint, or finds it made"),
     ("the draft of plan.json", "the next run makes the checkpoint; the draft is swept"),
+    ("the document of another plan", "the next run goes on with the plan, or finds that it has"),
     ("kept.json", "the next run writes it again; until then more is kept than has to be"),
     ("settings.json", "the state command is run again"),
     ("a run of", "the next run computes the batch again; the file is swept"),

@@ -6,7 +6,7 @@ What is run is a `Setting`. Spark's own logs are written as Spark would.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,6 +22,8 @@ import pyarrow.parquet as pq
 import substrait_agg as sa
 from substrait_agg.bind.bound import Column
 from substrait_agg.changes import Delivery, check_outputs
+from substrait_agg.changes.evolved import check_outputs_go_on
+from substrait_agg.changes.sinks import Sink
 from substrait_agg.commit.ranges import sort_hash
 from substrait_agg.commit.retention import Retention
 from substrait_agg.commit.store import Checkpoint
@@ -30,11 +32,12 @@ from substrait_agg.commit.task_plan import TaskPlan, TaskResult
 from substrait_agg.commit.view import View
 from substrait_agg.disk import Disk
 from substrait_agg.errors import RunFailed, SubstraitAggError
-from substrait_agg.flow.graph import AggregateNode, Branch, ProjectStep
+from substrait_agg.flow.graph import AggregateNode, Branch, Flow, ProjectStep
 from substrait_agg.locations import Location, Remote, located
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.spark.batches import FIRST_BATCH, Batches
 from substrait_agg.spark.document import plan_document
+from substrait_agg.spark.evolve import evolutions, evolve_to
 from substrait_agg.spark.job import Care, Job
 from substrait_agg.spark.planned import forget_unplanned
 from substrait_agg.spark.work import open_work
@@ -44,6 +47,7 @@ QUERY = "the query"
 FIRST = 2
 """Batches after which a run ends and another one goes on."""
 PARTITIONS = 2
+_NO_SPARK: Any = None
 KEPT = 2
 """Versions that are kept: few, so that sweeps have something to do."""
 
@@ -156,7 +160,9 @@ def without_spark() -> Iterator[None]:
     """Batches run in this process."""
     with ExitStack() as stack:
         stack.enter_context(patch("substrait_agg.spark.job._collect", _collected))
+        stack.enter_context(patch("substrait_agg.spark.job.is_small", lambda *_: False))
         stack.enter_context(patch("substrait_agg.spark.batches.operator_changes", _changes_of))
+        stack.enter_context(patch("substrait_agg.spark.evolve.operator_changes", _changes_of))
         # What a loss of power would lose is not what is looked at, and waiting for disks takes most of the time.
         stack.enter_context(patch("os.fsync", lambda _descriptor: None))
         yield
@@ -173,11 +179,13 @@ class World:
         folder: of the checkpoint and of the outputs.
         setting: what is run.
         calls: per driver what its callback was given: version and changes.
+        noted: called before and after the checkpoint goes on with another plan.
         bucket: URL of an object store that has the checkpoint instead of the folder, or empty.
     """
 
     folder: Path
     setting: Setting = field(default_factory=chained)
+    noted: Callable[[], None] = lambda: None
     calls: dict[str, list[Call]] = field(default_factory=dict)
     bucket: str = ""
 
@@ -190,20 +198,38 @@ class World:
 def run(world: World, until: int = BATCHES, name: str = "a", pause: Any = None) -> None:
     """One run: begins or goes on, and ends after batch `until` - 1; the last one delivers the view.
 
-    It does what `substrait_agg.spark.run` does, in the same order.
+    Where the setting has another plan, that is a run with the first plan, and another one with the second.
     """
+    flow, other = world.setting.flow, world.setting.other
+    if other is None:
+        _run(world, flow, until, name, pause)
+        return
+    made = len(list((Path(str(world.checkpoint)) / "snapshots").glob("*.json")))
+    if made <= FIRST:
+        _run(world, flow, min(until, FIRST), name, pause)
+    if until > FIRST or made > FIRST + 1:
+        _run(world, other, until, name, pause)
+
+
+def _run(world: World, plan: Flow, until: int, name: str, pause: Any) -> None:
+    """What `substrait_agg.spark.run` does, in the same order."""
     outputs = [
-        f"changes-parquet={world.folder / 'out'}",
+        *([] if world.setting.other else [f"changes-parquet={world.folder / 'out'}"]),
         f"stream-json={world.folder / 'out.jsonl'}",
         f"view-parquet={world.folder / 'view'}",
     ]
     store = Checkpoint(world.checkpoint)
-    document = plan_document(world.setting.flow, world.setting.events)
-    store.check(document)
+    document = plan_document(plan, world.setting.events)
+    found = store.check(document, evolve=world.setting.other is not None)
     check_outputs(outputs, world.checkpoint)
-    store.create(document)
+    check_outputs_go_on(outputs, store.folder, evolutions(store, document, found), _no_writer)
+    store.create(document, evolve=world.setting.other is not None)
     store.claim()
     newest = store.versions()
+    if found is not None:
+        world.noted()
+        evolve_to(document, _NO_SPARK, plan, store, PARTITIONS)
+        world.noted()
     calls = world.calls.setdefault(name, [])
 
     def called(changes: pa.Table, version: int) -> None:
@@ -218,15 +244,21 @@ def run(world: World, until: int = BATCHES, name: str = "a", pause: Any = None) 
         fence=store.fence,
     )
     try:
-        _batches(world, store, delivery, until, pause)
+        _batches(world, plan, store, delivery, until, pause)
     finally:
         delivery.close()
 
 
-def _batches(world: World, store: Checkpoint, delivery: Delivery, until: int, pause: Any) -> None:
+def _no_writer(_target: object) -> Sink:
+    raise AssertionError("Spark writes nothing here")
+
+
+def _batches(
+    world: World, plan: Flow, store: Checkpoint, delivery: Delivery, until: int, pause: Any
+) -> None:
     instants = iter(range(1, 1000))
     batches = Batches(
-        world.setting.flow,
+        plan,
         store,
         PARTITIONS,
         lambda _: None,
@@ -235,7 +267,7 @@ def _batches(world: World, store: Checkpoint, delivery: Delivery, until: int, pa
         clock=lambda: next(instants),
         retention=Retention(KEPT),
     )
-    spark: Any = None
+    spark = _NO_SPARK
     if batches.last is None:
         batches.run(spark, {}, None, FIRST_BATCH)
     deliver(store, delivery)
@@ -287,6 +319,7 @@ class Ending:
 
     view: list[dict[str, Any]]
     changes: list[list[dict[str, Any]]]
+    taken_back: dict[int, list[dict[str, Any]]]
     lines: str
     files: dict[str, list[dict[str, Any]]]
     shown: list[dict[str, Any]]
@@ -297,11 +330,13 @@ def ending(world: World) -> Ending:
     view = sa.open_view(str(world.checkpoint))
     versions = view.versions()
     assert versions == list(range(len(versions)))
-    changes = [_sorted(view.changes(v - 1, v)) for v in versions]
-    files = {p.name: _sorted(pq.read_table(p)) for p in sorted((world.folder / "out").iterdir())}
+    begun = {evolved.version for evolved in view.evolutions()}
+    changes = [_sorted(view.changes(None if v in begun else v - 1, v)) for v in versions]
+    files = {p.name: _sorted(pq.read_table(p)) for p in sorted((world.folder / "out").glob("*"))}
     lines = (world.folder / "out.jsonl").read_text()
     shown = _sorted(pq.read_table(world.folder / "view" / "view.parquet"))
-    return Ending(_sorted(view.to_arrow()), changes, lines, files, shown)
+    back = {version: _sorted(view.taken_back(version)) for version in begun}
+    return Ending(_sorted(view.to_arrow()), changes, back, lines, files, shown)
 
 
 def _in_order(row: dict[str, Any]) -> str:
@@ -327,7 +362,8 @@ def check_calls(world: World, wanted: Ending, *, one_by_one: bool) -> None:
         order = [v for v, _ in calls]
         assert order == sorted(order), f"out of order: {order}"
         for version, rows in calls:
-            assert sorted(rows, key=_in_order) == wanted.changes[version]
+            got = sorted(rows, key=_in_order)
+            assert got in (wanted.changes[version], wanted.taken_back.get(version))
     if one_by_one:
         order = [v for calls in world.calls.values() for v, _ in calls]
         assert order == sorted(order), f"out of order: {order}"
@@ -345,7 +381,7 @@ def check_left(world: World, *, slept: bool = False) -> None:
     kept = [store.snapshot(v) for v in store.versions()]
     named = {r.name for s in kept[-KEPT:] for o in s.operators for r in o.runs}
     assert set(store.state.names()) == named, "state that no version names"
-    changes = {c.name for s in kept for c in s.changes}
+    changes = {c.name for s in kept for c in (*s.changes, *s.taken_back)}
     assert slept or set(store.changes.names()) == changes, "change files that no version names"
     hidden = [
         p for p in world.folder.rglob("*") if p.name.startswith("draft-") or p.suffix == ".tmp"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -13,7 +13,7 @@ import substrait_agg as sa
 from substrait_agg.flow import lower
 from substrait_agg.flow.graph import Flow
 from substrait_agg.operator.names import WEIGHT
-from substrait_agg.operator.policy import EmitPolicy
+from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.watermarks import Heard
 from substrait_agg.spark.event_sources import event_sources
 from substrait_agg.spark.event_state import BatchTimes, EventOptions
@@ -38,6 +38,7 @@ class Setting:
         events: the sources with a watermark.
         batches: the rows of each batch for the lowest operator: some are deleted in a later one.
         greatest: per batch its greatest event time; empty without a watermark.
+        other: the flow of another plan with which it goes on when it is started again; None where it does not.
     """
 
     flow: Flow
@@ -45,6 +46,7 @@ class Setting:
     events: EventOptions
     batches: tuple[Rows, ...]
     greatest: tuple[int, ...] = ()
+    other: Flow | None = None
 
     def times(self, batch: int) -> BatchTimes | None:
         """What is known of the time of a batch."""
@@ -82,6 +84,31 @@ def chained() -> Setting:
     text = b.plan(whole, "k", "groups", "total", "greatest", "middle")
     flow = lower(sa.load(text.encode()).bound(), {("t",): "sign"})
     return Setting(flow, EmitPolicy(rows=6), EventOptions(), _chained_rows())
+
+
+@cache
+def evolving() -> Setting:
+    """The same, of which a run goes on with other measures: some from a tree that is there, the upper ones from what the lower ones show then."""
+    b = plans.Builder()
+    table = plans.read("t", {"k": "i64", "g": "i64", "x": "i64", "y": "fp64"})
+    x, y = (plans.column(2), "i64"), (plans.column(3), "fp64")
+    measures = [
+        b.measure("median", x, output="i64"),
+        b.measure("count", output="i64!"),
+        b.measure("median", y, output="fp64"),
+        b.measure("max", x, output="i64"),
+        b.measure("sum", x, output="i64"),
+    ]
+    groups = plans.aggregate(table, [plans.column(0), plans.column(1)], measures)
+    above = [
+        b.measure("sum", (plans.column(6), "i64"), output="i64"),
+        b.measure("max", (plans.column(2), "i64"), output="i64"),
+        b.measure("count", output="i64!"),
+    ]
+    whole = plans.aggregate(groups, [plans.column(0)], above)
+    text = b.plan(whole, "k", "total", "middle", "groups")
+    other = lower(sa.load(text.encode()).bound(), {("t",): "sign"})
+    return replace(chained(), policy=EVERY_BATCH, other=other)
 
 
 def _chained_rows() -> tuple[Rows, ...]:

@@ -6,10 +6,10 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-from tests.crash.cases import cases, run_case, undisturbed
+from tests.crash.cases import cases, evolving_cases, run_case, undisturbed
 from tests.crash.page import NOTHING, PAGE, after_a_kill, written
 from tests.crash.scenario import without_spark
-from tests.crash.settings import chained, timed
+from tests.crash.settings import chained, evolving, timed
 from tests.crash.test_matrix import OPERATIONS
 
 
@@ -27,6 +27,13 @@ def found() -> dict[tuple[str, str], frozenset[str]]:
                     if case.is_error:
                         codes = run_case(case, whole) or (NOTHING,)
                         table[operation, case.strike.point.what] |= set(codes)
+    with without_spark(), tempfile.TemporaryDirectory() as folder:
+        whole = undisturbed(Path(folder), evolving())
+        for case in evolving_cases(whole, every_caller=True):
+            after_a_kill(case.strike.point.what)
+            if case.is_error:
+                codes = run_case(case, whole) or (NOTHING,)
+                table[case.strike.point.operation, case.strike.point.what] |= set(codes)
     return {point: frozenset(codes) for point, codes in table.items()}
 
 

@@ -1,0 +1,313 @@
+"""What an operator keeps, told so that another plan's operator can be compared with it without the plan.
+
+Everything is named by fingerprints that go down to the columns of tables (`flow.identity`): what has the same one in two plans over
+the same rows holds the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from substrait_agg.bind.bound import Constant, Expr
+from substrait_agg.bind.fingerprint import digest
+from substrait_agg.flow.graph import (
+    ARRIVAL_BATCH,
+    COMPUTED,
+    AggregateNode,
+    Flow,
+    OperatorOrigin,
+    TableOrigin,
+    ValueTree,
+    shown_operators,
+)
+from substrait_agg.flow.identity import Identity, identities
+from substrait_agg.functions.accumulators import Accumulator, tree_counters
+
+
+@dataclass(frozen=True, slots=True)
+class KeptArgument:
+    """A column that is read of the input rows.
+
+    Attributes:
+        value: fingerprint of its value, empty where that is true and only tells that the condition holds.
+        condition: fingerprint of the filter without which it is null; empty for none.
+        nullable: whether the value itself can be null.
+    """
+
+    value: str
+    condition: str
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KeptNumber:
+    """An accumulator.
+
+    Attributes:
+        print: fingerprint.
+        digits: how many it has in every group, 0 for as many as its values need.
+        arguments: ordinals of the arguments that it adds up.
+        tree: ordinal of the tree whose entries it adds up or counts; -1 for rows.
+    """
+
+    print: str
+    digits: int
+    arguments: tuple[int, ...]
+    tree: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTree:
+    """An ordered tree.
+
+    Attributes:
+        print: fingerprint.
+        arguments: per component the ordinal of its argument, -1 for a time of arrival.
+        skipped: components whose nulls keep a row out.
+        present: ordinal of the argument that is null in rows which stay out, -1 for none.
+        holds: ``rows``, ``whole rows`` (all that is read, of all rows), ``elements`` of lists, or ``arrivals``.
+        entries: ordinal of the accumulator that counts its entries.
+    """
+
+    print: str
+    arguments: tuple[int, ...]
+    skipped: tuple[int, ...]
+    present: int
+    holds: str
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeptEnd:
+    """An end of a tree that is remembered with a group."""
+
+    tree: int
+    side: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeptMeasure:
+    """A measure: its fingerprint, its kind, and the accumulators and the tree (-1: none) that it is made of."""
+
+    print: str
+    kind: str
+    numbers: tuple[int, ...]
+    tree: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeptOperator:
+    """An operator.
+
+    Attributes:
+        rows: fingerprint of the rows that it takes and of how it groups them.
+        kind: ``groups``, ``rows``, ``sessions`` or ``upserts``.
+        below: ids of the operators that it reads.
+        reads: whether it reads tables, or rows written in the plan.
+        weight: kind of its weights.
+        early: what becomes of retractions that come before their insertion.
+        forget: what becomes of idle groups.
+        shown: whether the view shows its groups, so that they may wait to be emitted.
+    """
+
+    rows: str
+    kind: str
+    below: tuple[int, ...]
+    reads: bool
+    weight: str
+    early: str
+    forget: str
+    shown: bool
+    arguments: tuple[KeptArgument, ...]
+    numbers: tuple[KeptNumber, ...]
+    trees: tuple[KeptTree, ...]
+    ends: tuple[KeptEnd, ...]
+    measures: tuple[KeptMeasure, ...]
+
+    @staticmethod
+    def of(body: dict[str, Any]) -> KeptOperator:
+        """From its JSON values.
+
+        Raises:
+            TypeError, ValueError, KeyError: they are none.
+        """
+        made = KeptOperator(
+            **{
+                **body,
+                "below": tuple(map(int, body["below"])),
+                **{name: tuple(make(i) for i in body[name]) for name, make in _PARTS.items()},
+            }
+        )
+        made.check()
+        return made
+
+    def check(self) -> None:
+        """Check that every ordinal is one of something.
+
+        Raises:
+            ValueError: one is not.
+        """
+        none = range(-1, 0)
+        for what, ordinals, also in (
+            (self.arguments, [a for n in self.numbers for a in n.arguments], range(0)),
+            (self.arguments, [a for t in self.trees for a in (*t.arguments, t.present)], none),
+            (self.trees, [n.tree for n in self.numbers] + [m.tree for m in self.measures], none),
+            (self.trees, [e.tree for e in self.ends], range(0)),
+            (self.numbers, [t.entries for t in self.trees], range(0)),
+            (self.numbers, [n for m in self.measures for n in m.numbers], range(0)),
+        ):
+            if any(o not in range(len(what)) and o not in also for o in ordinals):
+                raise ValueError("an operator names what it does not have")
+        for tree in self.trees:
+            if any(i not in range(len(tree.arguments)) for i in tree.skipped):
+                raise ValueError("a tree names a component that it does not have")
+
+
+def _listed(kind: type[Any], *lists: str) -> Any:
+    """Makes objects of a class from JSON values; the attributes `lists` are tuples of numbers."""
+
+    def make(body: dict[str, Any]) -> Any:
+        return kind(**{**body, **{name: tuple(map(int, body[name])) for name in lists}})
+
+    return make
+
+
+_PARTS = {
+    "arguments": _listed(KeptArgument),
+    "numbers": _listed(KeptNumber, "arguments"),
+    "trees": _listed(KeptTree, "arguments", "skipped"),
+    "ends": _listed(KeptEnd),
+    "measures": _listed(KeptMeasure, "numbers"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A table that a plan reads, and the columns that it reads of it."""
+
+    table: str
+    columns: tuple[str, ...]
+
+    @staticmethod
+    def of(body: dict[str, Any]) -> Reading:
+        """From its JSON values."""
+        return Reading(str(body["table"]), tuple(map(str, body["columns"])))
+
+
+def readings(flow: Flow) -> tuple[Reading, ...]:
+    """The tables in the order in which a streaming query has them as sources: what is read twice alike is one."""
+    origins = (
+        branch.origin
+        for node in flow.operators
+        for branch in node.inputs
+        if isinstance(branch.origin, TableOrigin)
+    )
+    return tuple(Reading(".".join(o.table), o.names) for o in dict.fromkeys(origins))
+
+
+def kept_operators(flow: Flow) -> tuple[KeptOperator, ...]:
+    """What the operators of a flow keep, by id."""
+    shown = shown_operators(flow)
+    pairs = zip(flow.operators, identities(flow), strict=True)
+    return tuple(_operator(node, identity, node.id in shown) for node, identity in pairs)
+
+
+def _operator(node: AggregateNode, identity: Identity, shown: bool) -> KeptOperator:
+    below = [b.origin.operator for b in node.inputs if isinstance(b.origin, OperatorOrigin)]
+    arguments = tuple(
+        KeptArgument(
+            "" if value is None or _is_true(value) else print_,
+            condition,
+            value is not None and value.type.nullable,
+        )
+        for (print_, condition), (value, _) in zip(identity.arguments, node.arguments, strict=True)
+    )
+    trees = _trees(node, arguments)
+    ends = dict.fromkeys((read.tree, read.side) for read in node.reads if read.side)
+    return KeptOperator(
+        rows=identity.rows,
+        kind=_kind(node),
+        below=tuple(dict.fromkeys(below)),
+        reads=len(below) < len(node.inputs),
+        weight=node.weight,
+        early=node.early,
+        forget=node.forget,
+        shown=shown,
+        arguments=arguments,
+        numbers=tuple(_number(node, a, arguments, trees) for a in node.accumulators),
+        trees=trees,
+        ends=tuple(KeptEnd(tree, side) for tree, side in ends),
+        measures=tuple(
+            KeptMeasure(
+                print_, measure.kind, tuple(n for n in read.accumulators if n >= 0), read.tree
+            )
+            for print_, measure, read in zip(
+                identity.measures, node.measures, node.reads, strict=True
+            )
+        ),
+    )
+
+
+def _is_true(value: Expr) -> bool:
+    """Whether a value is that of all rows: what is kept of whole rows of which nothing is read."""
+    return isinstance(value, Constant) and value.value is True
+
+
+def _kind(node: AggregateNode) -> str:
+    if node.multiset:
+        return "rows"
+    if node.session is not None:
+        return "sessions"
+    return "groups" if node.latest is None else "upserts"
+
+
+def _trees(node: AggregateNode, arguments: Sequence[KeptArgument]) -> tuple[KeptTree, ...]:
+    made: list[KeptTree] = []
+    for ordinal, tree in enumerate(node.trees):
+        holds = _holds(tree, whole=ordinal == node.guard)
+        columns = tuple(c.argument if c.argument < ARRIVAL_BATCH else -1 for c in tree.components)
+        follows = tree.follows and [
+            made[tree.follows.tree].print,
+            tree.follows.latest,
+            tree.follows.by_value,
+        ]
+        parts = [
+            [_told(arguments, a), c.descending, c.nulls_first]
+            for a, c in zip(columns, tree.components, strict=True)
+        ]
+        present = _told(arguments, tree.present)
+        print_ = digest([holds, parts, list(tree.skipped), present, follows])
+        entries = node.accumulators.index(tree_counters(ordinal)[1])
+        made.append(KeptTree(print_, columns, tree.skipped, tree.present, holds, entries))
+    return tuple(made)
+
+
+def _holds(tree: ValueTree, *, whole: bool) -> str:
+    if tree.follows is not None:
+        return "arrivals"
+    if tree.elements:
+        return "elements"
+    return "whole rows" if whole else "rows"
+
+
+def _told(arguments: Sequence[KeptArgument], ordinal: int) -> list[str]:
+    return [] if ordinal < 0 else [arguments[ordinal].value, arguments[ordinal].condition]
+
+
+def _number(
+    node: AggregateNode,
+    accumulator: Accumulator,
+    arguments: Sequence[KeptArgument],
+    trees: Sequence[KeptTree],
+) -> KeptNumber:
+    read: tuple[int, ...] = tuple(a for a in (accumulator.argument, accumulator.other) if a >= 0)
+    by: list[str] = []
+    if accumulator.argument >= COMPUTED:
+        computed = node.computed[accumulator.argument - COMPUTED]
+        read, by = computed.arguments, [computed.implementation, computed.column]
+    tree = trees[accumulator.tree].print if accumulator.tree >= 0 else ""
+    what = [accumulator.kind, accumulator.bits, accumulator.digits, by]
+    print_ = digest([what, [_told(arguments, a) for a in read], tree])
+    return KeptNumber(print_, accumulator.digits, read, accumulator.tree)

@@ -1,0 +1,113 @@
+"""An operator that goes on with other measures: the state of one plan made that of another, without Spark."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pyarrow.parquet as pq
+
+from substrait_agg.commit.document import Described, PlanDocument
+from substrait_agg.commit.evolution import Evolution, evolution
+from substrait_agg.commit.kept import Reading, kept_operators
+from substrait_agg.commit.moving import MovePlan, move, state_after
+from substrait_agg.commit.ranges import clip, partition_range
+from substrait_agg.commit.snapshot import ChangeFile, OperatorState, Snapshot
+from substrait_agg.flow.graph import AggregateNode, Branch, Flow, TableOrigin
+from substrait_agg.operator.names import WEIGHT
+from substrait_agg.operator.spec import operator_spec
+from tests.operator.measures_columns import COLUMNS, NAMES
+from tests.operator.measures_reference import Values, canonical
+from tests.operator.measures_world import Version, World
+
+TABLE = TableOrigin(("t",), NAMES, tuple(COLUMNS.values()))
+
+
+def document(node: AggregateNode) -> PlanDocument:
+    """The document of a plan that is this operator."""
+    reading = replace(node, inputs=(Branch(TABLE, ()),))
+    flow = Flow((reading,), (), (), (), (), "0" * 64)
+    told = tuple(f"{m.kind} {m.path}" for m in node.measures)
+    kept = kept_operators(flow)
+    prints = tuple(m.print for m in kept[0].measures)
+    return PlanDocument(
+        "0" * 64, (node.weight,), (), "", (), len(node.key_types), 1,
+        early=(node.early,), forget=node.forget, described=(Described((), (), told, prints),), kept=kept,
+        readings=(Reading("t", ()),),
+    )  # fmt: skip
+
+
+def planned(
+    world: World, node: AggregateNode, *, waiting: int = 0
+) -> tuple[Evolution | None, tuple[str, ...]]:
+    """How a world goes on as another operator, or why it cannot."""
+    now = world.now
+    state = OperatorState(now.group, now.pending, now.trees, now.closed)
+    last = Snapshot(now.number, "0" * 64, None, -1, (state,), (), {"quarantined": waiting})
+    return evolution(document(world.node), document(node), last)
+
+
+def evolve(
+    world: World, node: AggregateNode, partitions: int = 1, *, waiting: int = 0
+) -> tuple[str, ...]:
+    """Go on as another operator; why it is refused, if it is.
+
+    What was shown is taken back, and what is shown then is given, in full.
+    """
+    found, reasons = planned(world, node, waiting=waiting)
+    if found is None:
+        assert reasons
+        return reasons
+    (migration,) = found.operators
+    assert migration is not None
+    sizes = {"page_rows": world.spec.page_rows, "slice_rows": world.spec.slice_rows}
+    spec = replace(operator_spec(node), **sizes)  # type: ignore[arg-type]
+    number, now = world.now.number + 1, world.now
+    before = OperatorState(now.group, now.pending, now.trees, now.closed)
+    done = []
+    partitions = 1 if spec.is_global else partitions
+    for p in range(partitions):
+        low, high = partition_range(p, partitions)
+        plan = MovePlan(
+            checkpoint=str(world.folder),
+            operator=0,
+            version=number,
+            low=low,
+            high=high,
+            keys=len(spec.keys),
+            state=OperatorState(
+                clip(now.group, low, high),
+                clip(now.pending, low, high),
+                tuple(clip(tree, low, high) for tree in now.trees),
+                clip(now.closed, low, high),
+            ),
+            spec=spec,
+            migration=migration,
+            columns=tuple((n, n) for n in spec.output.names),
+            final=True,
+            back=tuple((n, n) for n in world.spec.output.names),
+        )
+        done.append(move(plan))
+    state = state_after(before, migration, done)
+    taken_back = _rows(world, [f for m in done for f in m.retracted])
+    assert taken_back == Counter({row: -weight for row, weight in (+world.log).items()})
+    world.log = _rows(world, [f for m in done for f in m.inserted])
+    world.node, world.spec = node, spec
+    trees = state.trees or ((),) * len(spec.trees)
+    world.now = Version(number, state.group, state.pending, trees, state.closed)
+    return ()
+
+
+def _rows(world: World, files: list[ChangeFile]) -> Counter[Values]:
+    rows: Counter[Values] = Counter()
+    for file in files:
+        table = pq.read_table(world.folder / "changes" / file.name)
+        weights = table.column(WEIGHT).to_pylist()
+        values = table.drop_columns(["__version", WEIGHT]).columns
+        for row, weight in zip(
+            zip(*(c.to_pylist() for c in values), strict=True), weights, strict=True
+        ):
+            rows[canonical(row)] += weight
+        if not values:
+            rows[()] += sum(weights)
+    return rows

@@ -1,0 +1,190 @@
+"""What cannot be had of another plan is refused by name, each with its reason; what is left out of it can go on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from substrait_agg.bind.bound import BoundMeasure
+from substrait_agg.commit.differences import check_evolved
+from substrait_agg.commit.evolution import evolution
+from substrait_agg.commit.kept import Reading
+from substrait_agg.commit.snapshot import OperatorState, Snapshot
+from substrait_agg.errors import StateRefused
+from substrait_agg.operator.emission import NONE
+from substrait_agg.plan.types import I64
+from tests.evolution.evolving import document, evolve, planned
+from tests.operator.measures_build import FLAG, OTHER, measure, row, world
+from tests.operator.measures_draw import node_of
+from tests.operator.measures_world import World
+from tests.operator.test_guard import guarded
+
+COUNT = measure("count")
+LEAST = measure("min", "long")
+KEYS = ("k0",)
+
+ADDED: dict[str, tuple[tuple[BoundMeasure, ...], BoundMeasure, str]] = {
+    "a total without a tree": ((COUNT,), measure("sum", "long"), "no tree that is kept"),
+    "another column": ((LEAST,), measure("max", "int"), "no tree that is kept"),
+    "another filter": ((LEAST,), measure("max", "long", filter_=FLAG), "no tree that is kept"),
+    "no filter": ((measure("min", "long", filter_=FLAG),), measure("sum", "long"), "no tree that is kept"),
+    "nulls were left out": ((LEAST,), measure("list", "long", keep_nulls=True), "no tree that is kept"),
+    "rows without the value were left out": (
+        (measure("min_by", "text", "long"),), measure("max", "text"), "no tree that is kept",
+    ),
+    "arrival": ((LEAST,), measure("first", "long"), "order in which rows arrived"),
+}  # fmt: skip
+"""What was there, what is added, and why that cannot be."""
+
+
+@pytest.mark.parametrize("what", ADDED)
+def test_a_measure_that_cannot_be_computed_is_named(what: str, tmp_path: Path) -> None:
+    """The reason stands behind the measure; without it the plan can go on."""
+    before, added, why = ADDED[what]
+    made = world(tmp_path, *before)
+    made.batch([row(k0=1, long=3, int=4, text="a", flag=True), row(k0=1, long=4), row(k0=1)])
+    added = replace(added, path="added")
+    (reason,) = evolve(made, node_of(KEYS, (*before, added, COUNT), "sign"))
+    assert reason.startswith(f"measure {added.kind} added: ")
+    assert why in reason
+    assert evolve(made, node_of(KEYS, (*before, COUNT), "sign")) == ()
+    made.check()
+
+
+KNOWN: dict[str, tuple[tuple[BoundMeasure, ...], BoundMeasure]] = {
+    "an average of a total and a count": ((measure("sum", "long"), measure("count", "long")), measure("avg", "long")),
+    "the other end": ((LEAST,), measure("max", "long")),
+    "all of the values": ((LEAST,), measure("list", "long")),
+    "a total over a tree": ((LEAST,), measure("sum", "long")),
+    "a float's total": ((measure("max", "double"),), measure("avg", "double")),
+    "moments": ((measure("max", "double"),), measure("variance", "double")),
+    "distinct values": ((LEAST,), measure("sum", "long", distinct=True)),
+    "another order": ((LEAST,), measure("list", "long", order=("-long",))),
+    "ranks": ((measure("count", "long", distinct=True),), measure("median", "long")),
+    "a column beside a value that is never null": (
+        (measure("min_by", "text", "sure_long"),), measure("list", "text"),
+    ),
+    "the same filter": ((measure("min", "long", filter_=OTHER),), measure("sum", "long", filter_=OTHER)),
+    "rows that are counted by their filter": (
+        (measure("min", "sure_long", filter_=FLAG),), measure("count", filter_=FLAG),
+    ),
+    "surrogate keys": ((COUNT,), measure("surrogate_key", type_=I64.as_nullable(False))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", KNOWN)
+def test_a_measure_over_what_is_kept_is_computed(what: str, tmp_path: Path) -> None:
+    """Deletions, rows below zero and nulls count as they would have from the beginning, and later ones too."""
+    before, added = KNOWN[what]
+    made = world(tmp_path, *before, COUNT, weight="any")
+    rows = [
+        row(k0=k % 2, long=k, double=k / 3, text="ab"[k % 2], flag=k % 3 == 0, sure_long=k)
+        for k in range(6)
+    ]
+    made.batch([*rows, row(-1, k0=1, long=9, double=1e20, text="z", flag=True), row(3, k0=0)], 2)
+    made.check()
+    assert evolve(made, node_of(KEYS, (added, *before), "any"), 2) == ()
+    made.check()
+    made.batch(
+        [replace(r, weight=-1) for r in rows[:4]]
+        + [row(2, k0=1, long=9, double=1e20, text="z", flag=True)],
+        2,
+    )
+    made.check()
+
+
+def test_groups_that_wait_keep_their_values_and_take_no_new_measure(tmp_path: Path) -> None:
+    """A new value would be of another instant than those beside it; dropping and reordering are no matter."""
+    made = world(tmp_path, LEAST, COUNT)
+    made.batch([row(k0=1, long=3)])
+    made.batch([row(k0=1, long=2)], emission=NONE)
+    shown = made.view()
+    (reason,) = evolve(made, node_of(KEYS, (LEAST, measure("max", "long")), "sign"))
+    assert "groups wait to be emitted" in reason
+    assert "--emit batch" in reason
+    assert evolve(made, node_of(KEYS, (COUNT, LEAST), "sign")) == ()
+    assert made.view() == {key: values[::-1] for key, values in shown.items()}
+    made.batch([])
+    made.check()
+
+
+def test_finished_groups_take_no_new_measure(tmp_path: Path) -> None:
+    """Nothing is kept of them but what they show."""
+    made = world(tmp_path, LEAST, COUNT)
+    made.batch([row(k0=1, long=3)])
+    made.now = replace(made.now, closed=made.now.group)
+    (reason,) = planned(made, node_of(KEYS, (LEAST, measure("max", "long")), "sign"))[1]
+    assert "groups are finished" in reason
+    assert planned(made, node_of(KEYS, (COUNT,), "sign"))[0] is not None
+
+
+def test_rows_in_quarantine_are_told_by_the_columns_that_were_read(tmp_path: Path) -> None:
+    """With fewer columns other rows would cancel; without such rows they may be fewer."""
+    node = guarded(node_of(KEYS, (LEAST, measure("max", "int")), "sign"), "quarantine")
+    made = World(node, tmp_path)
+    made.batch([row(k0=1, long=3, int=1)])
+    fewer = guarded(node_of(KEYS, (LEAST,), "sign"), "quarantine")
+    (reason,) = planned(made, fewer, waiting=1)[1]
+    assert "quarantine" in reason
+    assert evolve(made, fewer) == ()
+    more = guarded(node_of(KEYS, (LEAST, measure("max", "text")), "sign"), "quarantine")
+    (reason,) = evolve(made, more)
+    assert "no tree that is kept" in reason
+
+
+def test_whole_rows_give_any_measure_over_what_was_read(tmp_path: Path) -> None:
+    """What --early-retraction keeps of rows has every column that is read, whatever for."""
+    node = guarded(
+        node_of(KEYS, (measure("sum", "long"), measure("avg", "double")), "sign"), "refuse"
+    )
+    made = World(node, tmp_path)
+    made.batch([row(k0=k % 2, long=k, double=k / 2) for k in range(5)])
+    measures = (
+        measure("max", "long"),
+        measure("median", "double"),
+        measure("covar", "double", "double"),
+    )
+    assert evolve(made, guarded(node_of(KEYS, measures[:2], "sign"), "refuse")) == ()
+    made.check()
+
+
+def test_other_rows_other_groups_and_other_options_are_named(tmp_path: Path) -> None:
+    """What a table's rows are grouped by cannot change, nor how they are weighted."""
+    made = world(tmp_path, LEAST)
+    made.batch([row(k0=1, long=3)])
+    assert evolve(made, node_of(("k1",), (LEAST,), "sign")) == (
+        "the plan reads other rows, or groups them otherwise",
+    )
+    (reason,) = evolve(made, node_of(KEYS, (LEAST,), "any"))
+    assert "weight= or op=" in reason
+
+
+def test_tables_read_in_another_order_are_refused(tmp_path: Path) -> None:
+    """Spark knows its sources by their place."""
+    here = document(world(tmp_path, LEAST).node)
+    other = replace(here, readings=(Reading("a", ()), Reading("t", ())))
+    last = Snapshot(1, "", None, -1, (OperatorState(),), ())
+    assert "a, t" in evolution(here, other, last)[1][0]
+    assert evolution(here, here, None)[1] == ("the checkpoint has no version yet",)
+
+
+def test_the_error_names_all_reasons_and_what_to_do() -> None:
+    """And an option that differs has its own code, whatever else is wrong."""
+    here = document(node_of(KEYS, (LEAST,), "sign"))
+    other = replace(here, plan="1" * 64)
+    with pytest.raises(StateRefused) as refused:
+        check_evolved(here, other, "folder", None, reasons=("this", "that"), evolve=True)
+    assert refused.value.code == "EVOLVE_REFUSED"
+    assert "this; that" in refused.value.message
+    assert refused.value.help
+    with pytest.raises(StateRefused) as refused:
+        check_evolved(
+            here, replace(other, forget="keep"), "folder", None, reasons=("this",), evolve=True
+        )
+    assert refused.value.code == "TTL_DIFFERS"
+    with pytest.raises(StateRefused) as refused:
+        check_evolved(here, other, "folder", None, reasons=("this",), evolve=False)
+    assert refused.value.code == "PLAN_DIFFERS"
+    assert "--evolve" not in (refused.value.help or "")
