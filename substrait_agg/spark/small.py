@@ -28,7 +28,7 @@ def is_small(frame: DataFrame, state: OperatorState) -> bool:
     if most <= 0 or sum(run.bytes for run in state.runs) > STATE_BYTES:
         return False
     size = frame._jdf.queryExecution().analyzed().stats().sizeInBytes()
-    return int(size.toString()) <= most
+    return int(str(size)) <= most
 
 
 def rows_on_driver(frame: DataFrame, spec: OperatorSpec) -> list[pa.RecordBatch] | None:
