@@ -140,10 +140,10 @@ class Checkpoint:
         path = self.folder
         if not isinstance(path, Remote) and path.exists() and not path.is_dir():
             raise not_a_checkpoint(self.folder, "this is not a folder")
-        if self._snapshots.names():
+        # Another run may have made it meanwhile.
+        if self._snapshots.names() and not self.exists():
             raise damaged(PLAN, "it is missing, and there are versions")
         names = disk().names(self.folder, folders=True)
-        # Another run may have made it meanwhile.
         if not all(name.startswith((DRAFT, PROBE)) for name in names) and not self.exists():
             raise not_a_checkpoint(self.folder, "this folder is not empty and holds no checkpoint")
 

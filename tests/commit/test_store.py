@@ -26,6 +26,7 @@ from substrait_agg.commit.store import (
     ViewSort,
 )
 from substrait_agg.commit.view import ordered
+from substrait_agg.disk import Disk, using
 from substrait_agg.errors import CommitConflict, StateRefused
 from substrait_agg.state.run import RunFile
 
@@ -178,3 +179,23 @@ def test_rows_are_shown_in_the_order_of_the_plan() -> None:
     assert up.column("b").to_pylist() == [True, None, True, False, True]
     down = ordered(rows, (ViewSort(0, True, False),))
     assert [str(v) for v in down.column("a").to_pylist()] == ["nan", "1.0", "1.0", "-2.0", "None"]
+
+
+def test_a_checkpoint_that_another_run_makes_meanwhile_is_not_damaged(tmp_path: Path) -> None:
+    """A run that looks for the plan document in vain, sleeps, and then finds versions: all is there by then."""
+    other = tmp_path / "checkpoint"
+
+    class Sleeps(Disk):
+        def names(self, folder: Path, *, folders: bool = False) -> list[str]:
+            if folder.name == "snapshots" and not other.exists():
+                with using(Disk()):
+                    made(other).publish(snapshot(0))
+            return super().names(folder, folders=folders)
+
+    with using(Sleeps()):
+        Checkpoint(other).check(DOCUMENT)
+    assert Checkpoint(other).versions() == [0]
+    (other / "plan.json").unlink()
+    with pytest.raises(StateRefused) as refused:
+        Checkpoint(other).check(DOCUMENT)
+    assert refused.value.code == "STATE_DAMAGED"

@@ -40,7 +40,7 @@ def check_killed(folder: Path, *, slow: bool) -> None:
     assert bool(counts["speculative"]) == slow, counts
 
 
-@pytest.mark.parametrize("slow", [False, True])
+@pytest.mark.parametrize("slow", [False, pytest.param(True, marks=pytest.mark.soak)])
 def test_executors_of_a_standalone_cluster_are_killed(
     stream: Stream, whole: Place, tmp_path: Path, slow: bool
 ) -> None:
@@ -52,6 +52,7 @@ def test_executors_of_a_standalone_cluster_are_killed(
     check_killed(tmp_path / "told", slow=slow)
 
 
+@pytest.mark.soak
 def test_executors_of_a_local_cluster_are_killed(
     stream: Stream, whole: Place, tmp_path: Path
 ) -> None:
