@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from substrait_agg.commit.contents import ROLLBACK
 from substrait_agg.commit.document import PLANS, document_name
 from substrait_agg.commit.locking import lock_for_tool
 from substrait_agg.commit.query_logs import check_noted, query_id
@@ -17,7 +18,7 @@ from substrait_agg.commit.retention import change_files, state_files, version_of
 from substrait_agg.commit.saved_logs import load
 from substrait_agg.commit.sealed import damaged, seal, unseal
 from substrait_agg.commit.snapshot import Snapshot, snapshot_name
-from substrait_agg.commit.store import ROLLBACK, Checkpoint
+from substrait_agg.commit.store import Checkpoint
 from substrait_agg.commit.typed import built
 from substrait_agg.commit.view import View
 from substrait_agg.errors import StateRefused

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
+from substrait_agg.commit.contents import ROLLBACK
 from substrait_agg.commit.locking import LOCK
 from substrait_agg.commit.retention import KEPT, version_of
 from substrait_agg.commit.revisions import REVISION
 from substrait_agg.commit.saved_logs import SAVED
 from substrait_agg.commit.settings import SETTINGS
-from substrait_agg.commit.store import PLAN, ROLLBACK, Checkpoint
+from substrait_agg.commit.store import PLAN, Checkpoint
 from substrait_agg.disk import disk
 from substrait_agg.locations import Location
 from substrait_agg.tools.findings import Findings

@@ -28,6 +28,7 @@ from substrait_agg.commit.store import (
 from substrait_agg.commit.view import ordered
 from substrait_agg.disk import Disk, using
 from substrait_agg.errors import CommitConflict, StateRefused
+from substrait_agg.locations import Location
 from substrait_agg.state.run import RunFile
 
 DOCUMENT = PlanDocument("f" * 64, ("one",), (ViewColumn("k0", "k"),), "", (), 1, 1)
@@ -186,7 +187,7 @@ def test_a_checkpoint_that_another_run_makes_meanwhile_is_not_damaged(tmp_path: 
     other = tmp_path / "checkpoint"
 
     class Sleeps(Disk):
-        def names(self, folder: Path, *, folders: bool = False) -> list[str]:
+        def names(self, folder: Location, *, folders: bool = False) -> list[str]:
             if folder.name == "snapshots" and not other.exists():
                 with using(Disk()):
                     made(other).publish(snapshot(0))
