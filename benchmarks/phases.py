@@ -91,8 +91,7 @@ def phases(
         "planning": spark.get("queryPlanning", 0.0),
         "commit": commit,
         "sweep": sweep,
-        **_maps(jobs),
-        **_results(jobs, {n: _total(after, n) - _total(before, n) for n in _TASKS}),
+        **_parts(jobs, {n: _total(after, n) - _total(before, n) for n in _TASKS}),
     }
     walls = sum(stage.wall for stage in jobs.stages)
     found["schedule"] = max(0.0, jobs.wall - walls)
@@ -102,6 +101,26 @@ def phases(
 
 def _total(progress: Progress, name: str) -> float:
     return sum(float(getattr(operator, name)) for operator in progress.operators)
+
+
+def _parts(jobs: Jobs, task: Mapping[str, float]) -> dict[str, float]:
+    """What stages did, and tasks; without an exchange the driver was the only task, once it had the rows."""
+    if any(stage.maps for stage in jobs.stages):
+        return {**_maps(jobs), **_results(jobs, task)}
+    wall, tasks = (sum(getattr(s, name) for s in jobs.stages) for name in ("wall", "tasks"))
+    scan = jobs.scan or 0.0
+    read = _shared(wall, {"read": scan, "hand-over": max(0.0, tasks - scan)})
+    return {**read, "partial": 0.0, "exchange": 0.0, **_of_tasks(task)}
+
+
+def _of_tasks(task: Mapping[str, float]) -> dict[str, float]:
+    """What tasks counted."""
+    return {
+        "lookup": task["lookup_seconds"],
+        "kernel": max(0.0, task["fold_seconds"] - task["lookup_seconds"]),
+        "merge": task["merge_seconds"],
+        "write": task["write_seconds"],
+    }
 
 
 def _maps(jobs: Jobs) -> dict[str, float]:
@@ -117,12 +136,7 @@ def _results(jobs: Jobs, task: Mapping[str, float]) -> dict[str, float]:
     """The stages in which the tasks of an operator run."""
     stages = [stage for stage in jobs.stages if not stage.maps]
     wall, tasks = sum(s.wall for s in stages), sum(s.tasks for s in stages)
-    parts = {
-        "lookup": task["lookup_seconds"],
-        "kernel": max(0.0, task["fold_seconds"] - task["lookup_seconds"]),
-        "merge": task["merge_seconds"],
-        "write": task["write_seconds"],
-    }
+    parts = _of_tasks(task)
     return _shared(wall, {"hand-over": max(0.0, tasks - sum(parts.values())), **parts})
 
 
