@@ -6,7 +6,12 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from pyspark.sql.types import StringType, StructField, StructType
+
 from substrait_agg.errors import RunFailed, SubstraitAggError
+
+ANSWER = StructType([StructField("result", StringType())])
+"""What Spark takes from such a task."""
 
 
 def answer(work: Callable[[], str]) -> str:

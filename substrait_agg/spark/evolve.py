@@ -29,7 +29,7 @@ from substrait_agg.flow.graph import AggregateNode, Branch, Flow, OperatorOrigin
 from substrait_agg.metrics.tally import counted
 from substrait_agg.operator.emission import ALL, pending_schema
 from substrait_agg.operator.spec import operator_spec
-from substrait_agg.spark.answers import answer, checked
+from substrait_agg.spark.answers import ANSWER, answer, checked
 from substrait_agg.spark.inputs import operator_changes
 from substrait_agg.spark.job import DRIVER_ROWS, Care, Job, keep_memory, run_job
 from substrait_agg.spark.late import Lateness
@@ -272,7 +272,7 @@ def _results(spark: SparkSession, plans: Sequence[MovePlan]) -> list[Moved]:
         return [move(plan) for plan in plans]
     numbers = spark.range(0, len(plans), 1, len(plans))  # one partition per task, in order
     try:
-        told = numbers.mapInArrow(_worker(tuple(plans)), "result string").collect()
+        told = numbers.mapInArrow(_worker(tuple(plans)), ANSWER).collect()
     except SPARK_ERRORS as error:
         raise batch_failed(error) from error
     return [Moved.from_json(checked(row.result)) for row in told]

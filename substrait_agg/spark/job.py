@@ -19,7 +19,7 @@ from substrait_agg.commit.task_plan import TaskPlan, TaskResult
 from substrait_agg.flow.graph import AggregateNode
 from substrait_agg.operator.emission import Emission
 from substrait_agg.operator.spec import OperatorSpec
-from substrait_agg.spark.answers import answer, checked
+from substrait_agg.spark.answers import ANSWER, answer, checked
 from substrait_agg.spark.decimals import Params
 from substrait_agg.spark.partial import partial_sums, raw_rows
 from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed
@@ -174,7 +174,7 @@ def _without_rows(spark: SparkSession, tasks: tuple[TaskPlan, ...]) -> list[Task
         return [_here(task) for task in tasks]
     # One partition per task, in order.
     numbers = spark.range(0, len(tasks), 1, len(tasks))
-    return _results(numbers.mapInArrow(_worker(tasks, rows=False), "result string"))
+    return _results(numbers.mapInArrow(_worker(tasks, rows=False), ANSWER))
 
 
 def _here(task: TaskPlan) -> TaskResult:
@@ -238,7 +238,7 @@ def _collect(
             place=care.place,
             parts=care.parts,
         )
-    return _results(delta.mapInArrow(_worker(tasks), "result string"))
+    return _results(delta.mapInArrow(_worker(tasks), ANSWER))
 
 
 def _results(frame: DataFrame) -> list[TaskResult]:

@@ -299,9 +299,9 @@ class Run:
         query = session.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
         if self._batches.seen(query, batch):
             return
-        prepare(session, self._conf)
         first, self._first = self._first, False
-        if first:
+        if first:  # all batches of a stream have one session, which is its own
+            prepare(session, self._conf)
             check_planned_files(session, self._logs.folder, batch)
         since = self._batches.clock()
         self._batches.logs = self._logs.noted(batch)
