@@ -36,8 +36,10 @@ def standalone(folder: Path) -> Iterator[str]:
         _await(folder / "master.log", "I have been elected leader")
         for number in range(2):
             log = folder / f"worker-{number}.log"
-            words = ["worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", "-c", "2", "-m", "1g", "-d", str(folder / f"work-{number}"), url]  # fmt: skip
-            daemons.append(_daemon(log, words))
+            # Spark starts a second copy of a task on another host only.
+            host = f"127.0.0.{number + 1}"
+            words = ["worker.Worker", "--host", host, "--webui-port", "0", "-c", "2", "-m", "1g", "-d", str(folder / f"work-{number}"), url]  # fmt: skip
+            daemons.append(_daemon(log, words, host))
         for number in range(2):
             _await(folder / f"worker-{number}.log", "Successfully registered with master")
         yield url
@@ -47,7 +49,7 @@ def standalone(folder: Path) -> Iterator[str]:
             daemon.wait()
 
 
-def _daemon(log: Path, words: list[str]) -> subprocess.Popen[bytes]:
+def _daemon(log: Path, words: list[str], host: str = "127.0.0.1") -> subprocess.Popen[bytes]:
     import pyspark
 
     home = Path(pyspark.__file__).parent
@@ -58,7 +60,7 @@ def _daemon(log: Path, words: list[str]) -> subprocess.Popen[bytes]:
         "SPARK_DAEMON_JAVA_OPTS": SMALL,
         # One executor after the other is killed here.
         "SPARK_MASTER_OPTS": "-Dspark.deploy.maxExecutorRetries=-1",
-        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_IP": host,
     }
     with log.open("ab") as sink:
         return subprocess.Popen(
