@@ -160,7 +160,8 @@ def _correlation(groups: _Groups) -> tuple[Floats, Mask]:
     power = np.clip(above_power - below_power, -2000, 2000)
     size = np.minimum(np.ldexp(above / np.where(varies, below, 1.0), power), 1.0)
     values = np.where(negative & (size != 0), -size, size)
-    return np.where(below_x | below_y, np.nan, values), varies
+    impossible = below_x | below_y
+    return np.where(impossible, np.nan, values), varies | impossible
 
 
 def _digits(mag: exact.Magnitude) -> exact.Digits:

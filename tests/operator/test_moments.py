@@ -182,6 +182,13 @@ def test_a_small_spread_far_from_zero_is_kept() -> None:
     assert values_of("variance", [wide], ROUNDING="FLOOR") == [1.7976931348623157e308]
 
 
+def test_a_correlation_that_no_multiset_has_is_not_a_number_where_one_side_does_not_vary() -> None:
+    """More of a value is taken away than was there, so that x varies by less than nothing; y is the same all over."""
+    group = [((0.0, 7.0), 3), ((1.0, 7.0), -1)]
+    (got,) = values_of("corr", [group])
+    assert math.isnan(got)
+
+
 def test_groups_of_one_and_none() -> None:
     """As the standard's own tests have it."""
     groups: list[Group] = [[], [((42.0, 1.0), 1)]]
