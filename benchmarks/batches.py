@@ -25,7 +25,7 @@ import pyarrow as pa
 
 import substrait_agg as sa
 from substrait_agg.bind.bound import BoundMeasure, Column
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.ranges import clip, partition_range
 from substrait_agg.commit.retention import Retention
 from substrait_agg.commit.snapshot import OperatorState, Snapshot
@@ -247,7 +247,7 @@ def _amplification(results: Sequence[Sequence[TaskResult]], newest: int) -> floa
     return round((new + merged) / new, 2)
 
 
-def _newest_bytes(snapshots: LocalFiles) -> int:
+def _newest_bytes(snapshots: FolderFiles) -> int:
     return snapshots.size(snapshots.names()[-1])
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from substrait_agg.commit.fence import OPEN, Fence
-from substrait_agg.commit.files import LocalFiles, NotPlain
+from substrait_agg.commit.files import FolderFiles, NotPlain
 from substrait_agg.commit.sealed import seal, unseal
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.disk import disk
@@ -64,7 +64,7 @@ class Record:
         while epochs := self._epochs():
             path = self._file(epochs[-1])
             try:
-                return self._parsed(LocalFiles(path.parent).read(path.name), path)
+                return self._parsed(FolderFiles(path.parent).read(path.name), path)
             except FileNotFoundError:
                 continue  # a newer run has just taken over
             except NotPlain as error:

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import numpy as np
 import pyarrow as pa
 
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 
 SPILL_BUCKETS = 64
 
@@ -19,7 +19,7 @@ class Buckets:
 
     def __init__(self, lowest: int, highest: int, stack: ExitStack) -> None:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="substrait-agg-"))
-        self._files = LocalFiles(folder)
+        self._files = FolderFiles(folder)
         self._stack = stack.enter_context(ExitStack())
         self._width = (highest - lowest + SPILL_BUCKETS) // SPILL_BUCKETS
         self._low = lowest

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.snapshot import ChangeFile
 from substrait_agg.operator.names import WEIGHT
 
@@ -22,7 +22,7 @@ class ChangeWriter:
 
     def __init__(
         self,
-        files: LocalFiles,
+        files: FolderFiles,
         operator: int,
         version: int,
         columns: Sequence[tuple[str, str]],

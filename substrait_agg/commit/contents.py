@@ -11,7 +11,7 @@ from substrait_agg.commit.document import (
     parse_document,
 )
 from substrait_agg.commit.fence import OPEN, Fence
-from substrait_agg.commit.files import DRAFT, LocalFiles
+from substrait_agg.commit.files import DRAFT, FolderFiles
 from substrait_agg.commit.plans import (
     has_others,
     other_document,
@@ -54,22 +54,22 @@ class Contents:
 
     def __init__(self, folder: str | Location) -> None:
         self.folder = checkpoint_location(folder)
-        self._root = LocalFiles(self.folder)
-        self._snapshots = LocalFiles(self.folder / "snapshots")
-        self.state = LocalFiles(self.folder / "state")
-        self.changes = LocalFiles(self.folder / "changes")
-        self._owners = LocalFiles(self.folder / "owners")
-        self._outputs = LocalFiles(self.folder / "outputs")
-        self._spark = LocalFiles(self.folder / "spark")
+        self._root = FolderFiles(self.folder)
+        self._snapshots = FolderFiles(self.folder / "snapshots")
+        self.state = FolderFiles(self.folder / "state")
+        self.changes = FolderFiles(self.folder / "changes")
+        self._owners = FolderFiles(self.folder / "owners")
+        self._outputs = FolderFiles(self.folder / "outputs")
+        self._spark = FolderFiles(self.folder / "spark")
         self.fence: Fence = OPEN
 
     @property
-    def root(self) -> LocalFiles:
+    def root(self) -> FolderFiles:
         """The documents of the checkpoint."""
         return self._root
 
     @property
-    def snapshots(self) -> LocalFiles:
+    def snapshots(self) -> FolderFiles:
         """The versions."""
         return self._snapshots
 
@@ -79,7 +79,7 @@ class Contents:
         return str(self.folder / "spark")
 
     @property
-    def spark(self) -> LocalFiles:
+    def spark(self) -> FolderFiles:
         """The files in `spark_folder`."""
         return self._spark
 
@@ -158,7 +158,7 @@ class Contents:
         except StateRefused:
             return None
 
-    def _content(self, files: LocalFiles, name: str, shown: str) -> bytes | None:
+    def _content(self, files: FolderFiles, name: str, shown: str) -> bytes | None:
         """What a document has; None where there is none.
 
         Raises:
@@ -205,7 +205,7 @@ class Contents:
         """The newest batch that Spark has noted as done; in a store there is no note of that."""
         if self._root.is_remote:
             return None
-        names = LocalFiles(self.folder / "spark" / "commits").names()
+        names = FolderFiles(self.folder / "spark" / "commits").names()
         return max((int(n) for n in names if n.isascii() and n.isdigit()), default=None)
 
     def latest(self) -> Snapshot | None:

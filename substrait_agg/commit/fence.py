@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from substrait_agg.commit.files import DRAFT, LocalFiles
+from substrait_agg.commit.files import DRAFT, FolderFiles
 from substrait_agg.commit.sealed import seal, unseal
 from substrait_agg.errors import CommitConflict, StateRefused
 
@@ -63,7 +63,7 @@ class Owner(Fence):
         epoch: its number.
     """
 
-    def __init__(self, files: LocalFiles, epoch: int) -> None:
+    def __init__(self, files: FolderFiles, epoch: int) -> None:
         self.epoch = epoch
         self._files = files
 
@@ -86,7 +86,7 @@ class Owner(Fence):
             yield
 
 
-def claim(files: LocalFiles, checkpoint: str = "") -> Owner:
+def claim(files: FolderFiles, checkpoint: str = "") -> Owner:
     """Take over: from now on whoever claimed before is refused.
 
     Args:
@@ -110,7 +110,7 @@ def claim(files: LocalFiles, checkpoint: str = "") -> Owner:
 
 
 @contextmanager
-def _alone(files: LocalFiles) -> Iterator[None]:
+def _alone(files: FolderFiles) -> Iterator[None]:
     with files.lock(LOCK, LOCK_SECONDS) as alone:
         if not alone:
             raise CommitConflict(
@@ -131,7 +131,7 @@ def _epoch(name: str) -> int:
     return int(stem) if stem.isascii() and stem.isdigit() else 0
 
 
-def _newest(files: LocalFiles) -> int:
+def _newest(files: FolderFiles) -> int:
     return max(map(_epoch, files.names()), default=0)
 
 
@@ -143,7 +143,7 @@ def _claimant(checkpoint: str) -> bytes:
     return seal(content, format=CLAIM_FORMAT, checkpoint=checkpoint)
 
 
-def _by(files: LocalFiles, epoch: int) -> str:
+def _by(files: FolderFiles, epoch: int) -> str:
     try:
         found = unseal(files.read(_name(epoch)), _name(epoch), format=CLAIM_FORMAT).body
         return f" (process {found['process']} on {found['host']}, since {found['since']})"

@@ -37,7 +37,7 @@ class NotPlain(OSError):
     """There is a link, a pipe or a folder where a file was."""
 
 
-class LocalFiles:
+class FolderFiles:
     """Immutable plain files in one folder, or below one prefix of an object store; implements `state.storage.Storage`.
 
     The folder may be a link, which somebody has put there on purpose. A file that is a link, a pipe or anything else was not

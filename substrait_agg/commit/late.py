@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from substrait_agg.commit.change_writer import VERSION
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.snapshot import ChangeFile
 
 
@@ -29,7 +29,7 @@ class LateWriter:
         file: what was written, once closed; None without rows.
     """
 
-    def __init__(self, files: LocalFiles, name: str, names: Sequence[str], version: int) -> None:
+    def __init__(self, files: FolderFiles, name: str, names: Sequence[str], version: int) -> None:
         self.file: ChangeFile | None = None
         self._files = files
         self._name = name

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from substrait_agg.commit.change_writer import ChangeWriter
 from substrait_agg.commit.evolution import NEW, Migration
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.migrated import (
     Before,
     closed_as,
@@ -124,7 +124,7 @@ def move(plan: MovePlan) -> Moved:
 class _Moving:
     def __init__(self, plan: MovePlan) -> None:
         self._plan = plan
-        self._state = LocalFiles(f"{plan.checkpoint}/state")
+        self._state = FolderFiles(f"{plan.checkpoint}/state")
         self._writers: dict[str, RunWriter] = {}
         keys = Surrogates(plan.version, plan.low, plan.high)
         self._before = Before(self._kept, self._open_tree, keys)
@@ -207,7 +207,7 @@ class _Moving:
 
     def _changes(self, columns: Columns, stack: ExitStack, *, final: bool) -> ChangeWriter:
         plan = self._plan
-        files = LocalFiles(f"{plan.checkpoint}/changes")
+        files = FolderFiles(f"{plan.checkpoint}/changes")
         return ChangeWriter(files, plan.operator, plan.version, columns, stack, final=final)
 
     def _write(self, tree: str, rows: pa.Table) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.snapshot import ChangeFile
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.state.rows import as_mask, nested_bytes
@@ -19,7 +19,7 @@ PIECE_ROWS = 1 << 16
 
 
 def write_joined(
-    files: LocalFiles, name: str, first: Sequence[ChangeFile], second: Sequence[ChangeFile]
+    files: FolderFiles, name: str, first: Sequence[ChangeFile], second: Sequence[ChangeFile]
 ) -> tuple[ChangeFile, ...]:
     """Write the changes of two passes as one file, equal rows with the sum of their weights, none where that is 0.
 
@@ -77,7 +77,7 @@ def added_up(changes: pa.Table) -> pa.Table:
     return rows.set_column(rows.num_columns - 1, changes.schema.field(WEIGHT), pa.array(sums[kept]))
 
 
-def _pieces(files: LocalFiles, changes: Sequence[ChangeFile]) -> Iterator[pa.Table]:
+def _pieces(files: FolderFiles, changes: Sequence[ChangeFile]) -> Iterator[pa.Table]:
     for file in changes:
         for batch in pq.ParquetFile(files.map(file.name)).iter_batches(PIECE_ROWS):
             yield pa.Table.from_batches([batch])

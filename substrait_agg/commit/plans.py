@@ -11,11 +11,11 @@ from substrait_agg.commit.document import (
     document_name,
     parse_document,
 )
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.sealed import damaged, unreadable
 
 
-def read_whole(files: LocalFiles, name: str, shown: str) -> bytes:
+def read_whole(files: FolderFiles, name: str, shown: str) -> bytes:
     """The bytes of a file that has to be there.
 
     Raises:
@@ -29,12 +29,12 @@ def read_whole(files: LocalFiles, name: str, shown: str) -> bytes:
         raise unreadable(shown, error) from error
 
 
-def has_others(root: LocalFiles) -> bool:
+def has_others(root: FolderFiles) -> bool:
     """Whether there are documents of other plans than the first."""
     return any(PLANS.fullmatch(name) for name in root.names())
 
 
-def other_document(root: LocalFiles, plan: str, identity: str) -> PlanDocument:
+def other_document(root: FolderFiles, plan: str, identity: str) -> PlanDocument:
     """The document of a plan that is not the first, by its fingerprint.
 
     Raises:
@@ -47,7 +47,7 @@ def other_document(root: LocalFiles, plan: str, identity: str) -> PlanDocument:
     return found
 
 
-def publish_document(root: LocalFiles, document: PlanDocument, identity: str) -> None:
+def publish_document(root: FolderFiles, document: PlanDocument, identity: str) -> None:
     """Write the document of a plan that is not the first, unless it is there.
 
     Raises:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from substrait_agg.commit.fence import OPEN, Fence
-from substrait_agg.commit.files import DRAFT, LocalFiles, OutcomeUnknown
+from substrait_agg.commit.files import DRAFT, FolderFiles, OutcomeUnknown
 from substrait_agg.commit.retention import version_of
 from substrait_agg.commit.snapshot import ChangeFile
 from substrait_agg.errors import CommitConflict, RunFailed, StateRefused
@@ -15,7 +15,7 @@ from substrait_agg.notices import notice
 from substrait_agg.state.run import RunFile
 
 
-def settle(files: LocalFiles, named: Iterable[RunFile | ChangeFile], version: int) -> None:
+def settle(files: FolderFiles, named: Iterable[RunFile | ChangeFile], version: int) -> None:
     """Make the names of the new files of a version durable, before a snapshot names them.
 
     Tasks have flushed what is in them, each on its machine. The folder is flushed here, once: on one machine that is for all
@@ -108,7 +108,7 @@ def committed_by_another(folder: Location, version: int) -> CommitConflict:
     )
 
 
-def sweep_drafts(fence: Fence, folders: Iterable[LocalFiles]) -> None:
+def sweep_drafts(fence: Fence, folders: Iterable[FolderFiles]) -> None:
     """Delete drafts of runs that are no more. Only an owner can tell: whoever else is writing one has lost."""
     if fence is OPEN:
         return

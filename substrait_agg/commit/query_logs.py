@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.sealed import damaged
 from substrait_agg.commit.snapshot import LogFile
 from substrait_agg.disk import disk
@@ -69,7 +69,7 @@ def check_noted(folder: Path, logs: Iterable[LogFile]) -> None:
     for log in logs:
         path, shown = folder / log.name, f"spark/{log.name}"
         try:
-            crc = zlib.crc32(LocalFiles(path.parent).read(path.name))
+            crc = zlib.crc32(FolderFiles(path.parent).read(path.name))
         except FileNotFoundError as error:
             raise damaged(shown, "it is missing") from error
         except OSError as error:

@@ -11,7 +11,7 @@ import errno
 import re
 from contextlib import suppress
 
-from substrait_agg.commit.files import LocalFiles, OutcomeUnknown
+from substrait_agg.commit.files import FolderFiles, OutcomeUnknown
 from substrait_agg.commit.retention import KEPT
 from substrait_agg.commit.sealed import damaged, unreadable
 
@@ -19,7 +19,7 @@ REVISION = re.compile(r"kept-(\d{12})\.json")
 _ATTEMPTS = 5
 
 
-def kept(root: LocalFiles) -> bytes | None:
+def kept(root: FolderFiles) -> bytes | None:
     """The newest note; None where there is none.
 
     Raises:
@@ -40,7 +40,7 @@ def kept(root: LocalFiles) -> bytes | None:
     raise damaged(KEPT, "it is listed and not there")
 
 
-def keep(root: LocalFiles, revision: int, content: bytes) -> bool:
+def keep(root: FolderFiles, revision: int, content: bytes) -> bool:
     """Write a note; False where there is one with its number or a greater one.
 
     Raises:
@@ -62,5 +62,5 @@ def keep(root: LocalFiles, revision: int, content: bytes) -> bool:
     return True
 
 
-def _newest(root: LocalFiles) -> str | None:
+def _newest(root: FolderFiles) -> str | None:
     return max(filter(REVISION.fullmatch, root.names()), default=None)

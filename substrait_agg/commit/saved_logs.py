@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from substrait_agg.commit.files import LocalFiles, OutcomeUnknown
+from substrait_agg.commit.files import FolderFiles, OutcomeUnknown
 from substrait_agg.commit.sealed import damaged, unreadable
 from substrait_agg.commit.snapshot import LogFile, Snapshot
 
@@ -29,7 +29,7 @@ def saved_name(log: LogFile) -> str:
     return f"{log.name.replace('/', '-')}-{log.crc:08x}"
 
 
-def save(files: LocalFiles, log: LogFile, content: bytes) -> None:
+def save(files: FolderFiles, log: LogFile, content: bytes) -> None:
     """Save a log file, unless it is there.
 
     Raises:
@@ -44,7 +44,7 @@ def save(files: LocalFiles, log: LogFile, content: bytes) -> None:
         raise FileExistsError(errno.EEXIST, "there is another file with this checksum", name)
 
 
-def load(files: LocalFiles, log: LogFile) -> bytes:
+def load(files: FolderFiles, log: LogFile) -> bytes:
     """A log file as it was saved.
 
     Raises:

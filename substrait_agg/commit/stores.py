@@ -6,7 +6,7 @@ import errno
 import uuid
 
 from substrait_agg import object_store
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.disk import disk
 from substrait_agg.errors import StateRefused, UsageError
 from substrait_agg.locations import Location, LocationInvalid, Remote, located
@@ -44,7 +44,7 @@ def _unusable(error: StoreUnusable, place: str) -> UsageError:
     return UsageError("STORE_NOT_SUPPORTED", message, help=help, path=place)
 
 
-def probe(root: LocalFiles) -> None:
+def probe(root: FolderFiles) -> None:
     """See that a store does what commits rest on: a name is created once, and what was written is read and listed at once.
 
     Raises:
@@ -78,7 +78,7 @@ def _publish_again(path: Remote, content: bytes) -> None:
             raise
 
 
-def _not_atomic(root: LocalFiles) -> StateRefused:
+def _not_atomic(root: FolderFiles) -> StateRefused:
     return StateRefused(
         "STORE_NOT_ATOMIC",
         "the store has written over a name that it was to create only if it was not there",
@@ -87,7 +87,7 @@ def _not_atomic(root: LocalFiles) -> StateRefused:
     )
 
 
-def _not_consistent(root: LocalFiles, what: str) -> StateRefused:
+def _not_consistent(root: FolderFiles, what: str) -> StateRefused:
     return StateRefused(
         "STORE_NOT_CONSISTENT",
         f"the store {what}",

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from substrait_agg.commit.buckets import Buckets
 from substrait_agg.commit.change_writer import ChangeWriter
 from substrait_agg.commit.counters import TaskCounters
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.passes import write_joined
 from substrait_agg.commit.ranges import sort_hash
 from substrait_agg.commit.slices import complete, seed_rows, with_key_types
@@ -86,7 +86,7 @@ class _TimedTree(Tree):
 class _Task:
     def __init__(self, plan: TaskPlan) -> None:
         self._plan = plan
-        self._state = LocalFiles(f"{plan.checkpoint}/state")
+        self._state = FolderFiles(f"{plan.checkpoint}/state")
         self._schemas = {
             "group": plan.spec.layout.schema,
             "pending": pending_schema(plan.spec.keys),
@@ -109,7 +109,7 @@ class _Task:
 
     def _files(
         self, name: str, files: tuple[RunFile, ...]
-    ) -> tuple[LocalFiles, tuple[RunFile, ...], pa.Schema, int]:
+    ) -> tuple[FolderFiles, tuple[RunFile, ...], pa.Schema, int]:
         return self._state, files, self._schemas[name], len(self._plan.spec.keys)
 
     def _writer(self, name: str) -> RunWriter:
@@ -135,7 +135,7 @@ class _Task:
         take = _step_of(plan.spec)
         with ExitStack() as stack:
             changes = ChangeWriter(
-                LocalFiles(f"{plan.checkpoint}/changes"), plan.operator, plan.version, plan.columns,
+                FolderFiles(f"{plan.checkpoint}/changes"), plan.operator, plan.version, plan.columns,
                 stack, final=plan.final,
             )  # fmt: skip
             for slice_ in self._slices(batches, stack):
@@ -164,7 +164,7 @@ class _Task:
         plan = self._plan
         if not own or not plan.earlier:
             return own, False
-        files = LocalFiles(f"{plan.checkpoint}/changes")
+        files = FolderFiles(f"{plan.checkpoint}/changes")
         name = f"{plan.version:012d}-{plan.operator}-{uuid.uuid4().hex}.parquet"
         together = write_joined(files, name, plan.earlier, own)
         for file in own:

@@ -11,7 +11,7 @@ from functools import reduce
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.late import LateWriter
 from substrait_agg.commit.snapshot import ChangeFile, LateFile
 from substrait_agg.spark.late import Part
@@ -20,7 +20,7 @@ from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def write_late(parts: Sequence[Part], files: LocalFiles, version: int) -> tuple[LateFile, ...]:
+def write_late(parts: Sequence[Part], files: FolderFiles, version: int) -> tuple[LateFile, ...]:
     """Write the late rows of a batch; it is read once more for that.
 
     Args:
@@ -42,7 +42,7 @@ def write_late(parts: Sequence[Part], files: LocalFiles, version: int) -> tuple[
     return tuple(written)
 
 
-def _written(frame: DataFrame, files: LocalFiles, version: int) -> Iterable[ChangeFile]:
+def _written(frame: DataFrame, files: FolderFiles, version: int) -> Iterable[ChangeFile]:
     names = tuple(frame.columns)
     plain = frame.toDF(*(f"s{i}" for i in range(len(names))))
     try:
@@ -55,7 +55,7 @@ def _written(frame: DataFrame, files: LocalFiles, version: int) -> Iterable[Chan
 def _writer(folder: str, names: tuple[str, ...], version: int) -> BatchFunction:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         name = f"{version:012d}-late-{uuid.uuid4().hex}.parquet"
-        with LateWriter(LocalFiles(folder), name, names, version) as writer:
+        with LateWriter(FolderFiles(folder), name, names, version) as writer:
             for batch in batches:
                 writer.write(batch)
         if writer.file is not None:

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.query_logs import COMPACT, METADATA, check_noted, query_id
 from substrait_agg.commit.saved_logs import load
 from substrait_agg.commit.snapshot import LogFile, Snapshot
@@ -82,7 +82,7 @@ def _lost(store: Checkpoint, why: str) -> StateRefused:
 
 def name_query(folder: Path, identity: str) -> None:
     """Give the streaming query that keeps its logs in a folder the id of the checkpoint, unless it has one."""
-    files = LocalFiles(folder)
+    files = FolderFiles(folder)
     if not files.exists(METADATA):
         files.publish(METADATA, json.dumps({"id": identity}).encode())
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.locking import is_in_use
 from substrait_agg.commit.retention import version_of
 from substrait_agg.commit.snapshot import Snapshot
@@ -158,7 +158,7 @@ def listing(checkpoint: Checkpoint, limit: int | None) -> Listing:
     )
 
 
-def _sizes(files: LocalFiles) -> dict[str, int]:
+def _sizes(files: FolderFiles) -> dict[str, int]:
     found = {}
     for name in files.names():
         try:

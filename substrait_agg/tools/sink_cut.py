@@ -13,7 +13,7 @@ from substrait_agg.changes.evolved import given
 from substrait_agg.changes.files import Record
 from substrait_agg.changes.sinks import CHANGE_ENCODERS
 from substrait_agg.commit.fence import Fence
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.view import View
 from substrait_agg.disk import disk
 from substrait_agg.errors import StateRefused
@@ -89,7 +89,7 @@ def _numbers_of_files(output: str) -> list[int]:
 
 def records(folder: Location) -> Iterator[Record]:
     """The records of a checkpoint's outputs."""
-    place = LocalFiles(folder / "outputs")
+    place = FolderFiles(folder / "outputs")
     newest: dict[str, tuple[int, str]] = {}
     for file in place.names():
         found = _RECORD.fullmatch(file)

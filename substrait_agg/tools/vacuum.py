@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.locking import lock_for_tool
 from substrait_agg.commit.retention import (
     Kept,
@@ -119,7 +119,7 @@ def _doomed(checkpoint: Checkpoint, kept: Kept, newest: Snapshot) -> dict[str, l
     everything = replace(kept, swept=-1)
 
     def of(
-        files: LocalFiles, find: Callable[[Checkpoint, Kept, int], Iterable[str]]
+        files: FolderFiles, find: Callable[[Checkpoint, Kept, int], Iterable[str]]
     ) -> list[Location]:
         known = find(checkpoint, everything, newest.version)
         later = (n for n in files.names() if (version_of(n) or 0) > newest.version)

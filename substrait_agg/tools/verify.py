@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pyarrow.parquet as pq
 
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.retention import (
     Kept,
     change_files,
@@ -177,7 +177,7 @@ class _Verification:
             message = f"it has changes of other versions than {version}"
             self._found.fault("CHANGES_DAMAGED", path, message)
 
-    def _is_whole(self, storage: LocalFiles, file: ChangeFile | RunFile, path: str) -> bool:
+    def _is_whole(self, storage: FolderFiles, file: ChangeFile | RunFile, path: str) -> bool:
         self._checked["files"] += 1
         self._checked["bytes"] += file.bytes
         with self._found.caught("FILE_DAMAGED", path):

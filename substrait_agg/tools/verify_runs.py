@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.state.entries import Entries, TreeLayout
 from substrait_agg.state.keys import Keys, before
 from substrait_agg.state.rows import group_rows
@@ -24,7 +24,7 @@ ENTRIES = ("hash", "chain")
 
 
 def check_run(
-    storage: LocalFiles, file: RunFile, path: str, found: Findings, *, ordered: bool
+    storage: FolderFiles, file: RunFile, path: str, found: Findings, *, ordered: bool
 ) -> int:
     """Look through a run whose checksum is right; returns its rows.
 

@@ -19,7 +19,7 @@ import pytest
 import substrait_agg as sa
 from substrait_agg.commit import locking
 from substrait_agg.commit.fence import claim
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.locking import LOCK, is_in_use, lock_for_run, lock_for_tool
 from substrait_agg.commit.query_logs import lists_files
 from substrait_agg.commit.retention import version_of
@@ -236,7 +236,7 @@ def test_strange_names_among_claims_and_batches_are_passed_over(folder: Path, na
     """Not all that Unicode calls a digit is a number."""
     (folder / "owners" / name).write_text("x")
     (folder / "spark" / "offsets" / name.removesuffix(".json")).write_text("x")
-    assert claim(LocalFiles(folder / "owners")).epoch > 0
+    assert claim(FolderFiles(folder / "owners")).epoch > 0
     sa.open_state(folder).rollback(3, dry_run=True)
 
 

@@ -19,7 +19,7 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.changes import Delivery
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.locking import is_in_use, lock_for_run, lock_for_tool
 from substrait_agg.commit.retention import Retention, parse_retention, state_files
 from substrait_agg.commit.snapshot import Snapshot
@@ -80,11 +80,11 @@ def test_versions_are_kept_by_age(tmp_path: Path) -> None:
     assert checkpoint.kept().state_from == 18, "what is gone does not come back"
 
 
-def dying_after(count: int) -> Callable[[LocalFiles, str], None]:
+def dying_after(count: int) -> Callable[[FolderFiles, str], None]:
     """A deletion that works so many times; then the process dies."""
-    left, delete = [count], LocalFiles.delete
+    left, delete = [count], FolderFiles.delete
 
-    def dying(files: LocalFiles, name: str) -> None:
+    def dying(files: FolderFiles, name: str) -> None:
         left[0] -= 1
         if left[0] < 0:
             raise KeyboardInterrupt
@@ -99,7 +99,7 @@ def test_a_killed_sweep_loses_nothing_and_the_rest_goes_later(tmp_path: Path) ->
     for step in range(12):
         folder = Path(shutil.copytree(tmp_path / "whole", tmp_path / f"copy-{step}"))
         checkpoint = Checkpoint(folder)
-        with patch.object(LocalFiles, "delete", dying_after(step)), suppress(KeyboardInterrupt):
+        with patch.object(FolderFiles, "delete", dying_after(step)), suppress(KeyboardInterrupt):
             checkpoint.sweep(newest(checkpoint), Retention(3))
         for version in range(checkpoint.kept().state_from, 12):
             assert all(
@@ -118,7 +118,7 @@ def test_a_version_that_was_swept_is_told_from_damage(tmp_path: Path) -> None:
     view = sa.open_view(folder)
     view.to_arrow(2)
 
-    def swept(files: LocalFiles, name: str) -> None:
+    def swept(files: FolderFiles, name: str) -> None:
         del files, name
         checkpoint.sweep(newest(checkpoint), Retention(1))
         raise FileNotFoundError("it was there a moment ago")
@@ -127,7 +127,7 @@ def test_a_version_that_was_swept_is_told_from_damage(tmp_path: Path) -> None:
         shutil.copytree(folder, path)
     other = sa.open_view(tmp_path / "other")
     checkpoint = Checkpoint(tmp_path / "other")
-    with patch.object(LocalFiles, "checksum", swept), pytest.raises(StateRefused) as refused:
+    with patch.object(FolderFiles, "checksum", swept), pytest.raises(StateRefused) as refused:
         other.to_arrow(2)
     assert refused.value.code == "VERSION_EXPIRED"
     run = newest(Checkpoint(tmp_path / "another")).operators[0].runs[0]

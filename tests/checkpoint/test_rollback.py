@@ -16,7 +16,7 @@ import pytest
 import substrait_agg as sa
 from substrait_agg.changes import Delivery
 from substrait_agg.changes.files import Record
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.locking import lock_for_run
 from substrait_agg.commit.sealed import seal
 from substrait_agg.commit.store import Checkpoint
@@ -304,8 +304,8 @@ def _killed_at(step: int) -> Any:
         return work
 
     return [
-        patch.object(LocalFiles, "delete", counted(LocalFiles.delete)),
-        patch.object(LocalFiles, "replace", counted(LocalFiles.replace)),
+        patch.object(FolderFiles, "delete", counted(FolderFiles.delete)),
+        patch.object(FolderFiles, "replace", counted(FolderFiles.replace)),
         patch.object(Path, "unlink", counted(Path.unlink)),
         patch.object(rolling, "cut_output", counted(cut_output)),
     ]

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.retention import Kept
 from substrait_agg.commit.sealed import seal
 from substrait_agg.commit.snapshot import FORMAT, parse_snapshot, snapshot_name
@@ -173,7 +173,7 @@ RUNS: dict[str, pa.Table] = {
 def test_a_run_of_something_else_is_damage(store: Checkpoint, kind: str) -> None:
     """It is a valid file, with rows and a checksum as the version names them."""
     table = RUNS.get(kind, RUNS["nothing but hashes"])
-    name, files = f"group-1-{5:012d}-{'0' * 32}.arrow", LocalFiles(store.folder / "state")
+    name, files = f"group-1-{5:012d}-{'0' * 32}.arrow", FolderFiles(store.folder / "state")
     with files.create(name) as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
         if kind == "an empty page":

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from substrait_agg.commit import passes
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.snapshot import ChangeFile
 from substrait_agg.operator.names import WEIGHT
 from tests.e2e.rows import Bag, plain
@@ -56,7 +56,7 @@ def sums(*tables: pa.Table) -> Bag:
     return Counter({row: weight for row, weight in total.items() if weight})
 
 
-def written(files: LocalFiles, name: str, table: pa.Table) -> ChangeFile:
+def written(files: FolderFiles, name: str, table: pa.Table) -> ChangeFile:
     pq.write_table(table, files.path(name))
     return ChangeFile(name, table.num_rows, *files.checksum(name))
 
@@ -68,7 +68,7 @@ def test_rows_of_both_passes_add_up(
     """Over pieces of any size and several files; a row of the second pass is there once, and nowhere with weight 0."""
     pick = random.Random(seed)
     monkeypatch.setattr(passes, "PIECE_ROWS", pick.choice((1, 3, 100)))
-    files = LocalFiles(tmp_path)
+    files = FolderFiles(tmp_path)
     first, second = drawn(pick, pick.randrange(40)), drawn(pick, pick.randrange(1, 6))
     parts = [written(files, "f.parquet", first)]
     made = passes.write_joined(
@@ -84,7 +84,7 @@ def test_rows_of_both_passes_add_up(
 
 
 def test_what_cancels_altogether_leaves_no_file(tmp_path: Path) -> None:
-    files = LocalFiles(tmp_path)
+    files = FolderFiles(tmp_path)
     table = drawn(random.Random(1), 1)
     back = table.set_column(6, SCHEMA.field(6), pa.array([-table.column(WEIGHT)[0].as_py()]))
     one, other = written(files, "f.parquet", table), written(files, "s.parquet", back)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from substrait_agg.commit.fence import claim
-from substrait_agg.commit.files import LocalFiles, OutcomeUnknown
+from substrait_agg.commit.files import FolderFiles, OutcomeUnknown
 from substrait_agg.commit.snapshot import ChangeFile, OperatorState, Snapshot
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.disk import Disk, using
@@ -61,7 +61,7 @@ def another_was_first(draft: Path, target: Path) -> None:
 @pytest.mark.parametrize("link", [done_and_fails, done_twice])
 def test_an_error_after_the_link_is_a_success(tmp_path: Path, link: Link) -> None:
     """What is there is what was to be published, so it is ours."""
-    files = LocalFiles(tmp_path)
+    files = FolderFiles(tmp_path)
     with using(Linking(link)):
         assert files.publish("a", b"ours")
     assert files.names() == ["a"]
@@ -69,7 +69,7 @@ def test_an_error_after_the_link_is_a_success(tmp_path: Path, link: Link) -> Non
 
 def test_another_content_is_anothers(tmp_path: Path) -> None:
     """It stays as it is."""
-    files = LocalFiles(tmp_path)
+    files = FolderFiles(tmp_path)
     with using(Linking(another_was_first)):
         assert not files.publish("a", b"ours")
     assert files.read("a") == b"another's"
@@ -77,7 +77,7 @@ def test_another_content_is_anothers(tmp_path: Path) -> None:
 
 def test_an_error_before_the_link_is_told(tmp_path: Path) -> None:
     """Nothing is there."""
-    files = LocalFiles(tmp_path)
+    files = FolderFiles(tmp_path)
     with using(Linking(fails)), pytest.raises(OSError, match="planted"):
         files.publish("a", b"ours")
     assert files.names() == []
@@ -86,7 +86,7 @@ def test_an_error_before_the_link_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("link", [fails, done_and_fails])
 def test_what_cannot_be_read_stays_unknown(tmp_path: Path, link: Link) -> None:
     """Nothing is taken back: it may be there."""
-    files = LocalFiles(tmp_path)
+    files = FolderFiles(tmp_path)
     with using(Linking(link, readable=False)), pytest.raises(OutcomeUnknown):
         files.publish("a", b"ours")
     assert files.names() == (["a"] if link is done_and_fails else [])
@@ -178,10 +178,10 @@ def test_a_claim_waits_for_a_block_to_end_and_then_gives_up(
     checkpoint.claim()
     with checkpoint.fence.held():
         with pytest.raises(CommitConflict) as busy:
-            claim(LocalFiles(tmp_path / "owners"))
+            claim(FolderFiles(tmp_path / "owners"))
         assert busy.value.code == "CHECKPOINT_BUSY"
         assert str(os.getpid()) in busy.value.message
-    claim(LocalFiles(tmp_path / "owners"))
+    claim(FolderFiles(tmp_path / "owners"))
 
 
 def test_a_checkpoint_that_was_being_made_can_be_begun_again(tmp_path: Path) -> None:

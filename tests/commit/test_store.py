@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.snapshot import (
     ChangeFile,
     OperatorState,
@@ -108,7 +108,7 @@ def test_a_snapshot_of_an_older_format_is_refused() -> None:
 def test_names_cannot_leave_the_folder(tmp_path: Path, name: str) -> None:
     """Names come from files that somebody may have altered."""
     with pytest.raises(StateRefused):
-        LocalFiles(tmp_path).path(name)
+        FolderFiles(tmp_path).path(name)
 
 
 def test_other_folders_are_left_alone(tmp_path: Path) -> None:

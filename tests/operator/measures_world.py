@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.ranges import clip, partition_range, sort_hash
 from substrait_agg.commit.task import run_task
 from substrait_agg.commit.task_plan import TaskPlan, TaskResult
@@ -232,7 +232,7 @@ class World:
         return shown
 
     def _scan(self, runs: Runs, schema: pa.Schema) -> Iterator[pa.Table]:
-        files = LocalFiles(self.folder / "state")
+        files = FolderFiles(self.folder / "state")
         return Tree(files, runs, schema, len(self.spec.keys)).scan()
 
     def closed(self) -> Iterator[pa.Table]:
@@ -241,7 +241,7 @@ class World:
 
     def pending(self) -> Tree:
         """The tree of the groups that wait."""
-        files = LocalFiles(self.folder / "state")
+        files = FolderFiles(self.folder / "state")
         keys = self.spec.keys
         return Tree(files, self.now.pending, pending_schema(keys), len(keys))
 
@@ -275,7 +275,7 @@ class World:
 
     def entries_kept(self) -> int:
         """Entries in all ordered trees with a weight other than 0."""
-        files = LocalFiles(self.folder / "state")
+        files = FolderFiles(self.folder / "state")
         trees = zip(self.now.trees, self.spec.trees, strict=True)
         return sum(
             part.num_rows

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.quarantine import waiting_rows
 from substrait_agg.commit.snapshot import OperatorState
 from substrait_agg.commit.store import Guarded
@@ -129,7 +129,7 @@ class Guard(World):
         schema = pa.schema([pa.field(f"c{i}", t) for i, t in enumerate(types)])
         found = Guarded(0, self.spec.guard, len(self.spec.keys), "")
         state = OperatorState(self.now.group, self.now.pending, self.now.trees)
-        table = waiting_rows(LocalFiles(self.folder / "state"), found, schema, state)
+        table = waiting_rows(FolderFiles(self.folder / "state"), found, schema, state)
         rows = zip(*(c.to_pylist() for c in table.columns), strict=True)
         assert table.column_names[-1] == WEIGHT
         listed: Counter[Values] = Counter()
@@ -229,7 +229,7 @@ def row(number: Any, text: str, weight: int) -> Row:
 def waiting_of(world: Rows) -> list[tuple[Any, ...]]:
     schema = pa.schema([("k0", pa.int64()), ("k1", pa.string())])
     state = OperatorState(world.now.group)
-    found = waiting_rows(LocalFiles(world.folder / "state"), Guarded(0, -1, 2, ""), schema, state)
+    found = waiting_rows(FolderFiles(world.folder / "state"), Guarded(0, -1, 2, ""), schema, state)
     return sorted(zip(*(c.to_pylist() for c in found.columns), strict=True))
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.ranges import clip, partition_range
 from substrait_agg.commit.task import run_task
 from substrait_agg.commit.task_plan import TaskPlan, TaskResult
@@ -147,7 +147,7 @@ class World:
 
     def stored(self) -> list[tuple[Values, bool]]:
         """What the tree holds of each key: its row, and whether there is one."""
-        files = LocalFiles(self.folder / "state")
+        files = FolderFiles(self.folder / "state")
         tree = Tree(files, self.runs, self.spec.layout.schema, len(self.spec.keys))
         found: list[tuple[Values, bool]] = []
         for part in tree.scan():

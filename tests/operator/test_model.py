@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.ranges import clip, partition_range
 from substrait_agg.commit.task import run_task
 from substrait_agg.commit.task_plan import TaskPlan, TaskResult
@@ -93,7 +93,7 @@ class World:
 
     def view(self) -> Counter[tuple[Any, ...]]:
         """The rows shown, from the group tree."""
-        files = LocalFiles(self.folder / "state")
+        files = FolderFiles(self.folder / "state")
         tree = Tree(files, self.group, self.spec.layout.schema, len(self.spec.keys))
         shown: Counter[tuple[Any, ...]] = Counter()
         for part in tree.scan():

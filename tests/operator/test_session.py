@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.ranges import clip, partition_range
 from substrait_agg.commit.task import run_task
 from substrait_agg.commit.task_plan import TaskPlan
@@ -173,12 +173,12 @@ class World:
     def entries(self) -> int:
         """Entries kept."""
         layout = self.spec.trees[0].layout
-        files = LocalFiles(self.folder / "state")
+        files = FolderFiles(self.folder / "state")
         return sum(part.num_rows for part in OrderedTree(files, self.tree, layout).scan())
 
     def groups(self) -> int:
         """Groups kept."""
-        files = LocalFiles(self.folder / "state")
+        files = FolderFiles(self.folder / "state")
         tree = Tree(files, self.group, self.spec.layout.schema, len(self.spec.keys))
         return sum(part.num_rows for part in tree.scan())
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from substrait_agg.commit.files import LocalFiles, OutcomeUnknown
+from substrait_agg.commit.files import FolderFiles, OutcomeUnknown
 from tests.commit.rich import made
 
 
@@ -41,7 +41,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     """Somebody who knows the name of the next file puts a link there that leads to a file of the user."""
     victim = tmp_path / "victim"
     victim.write_bytes(b"mine")
-    files = LocalFiles(tmp_path / "folder")
+    files = FolderFiles(tmp_path / "folder")
     files.make()
     (tmp_path / "folder" / "run.arrow").symlink_to(victim)
     with pytest.raises(FileExistsError), files.create("run.arrow"):

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.errors import RunFailed
 from substrait_agg.state import ordered, ranks
 from substrait_agg.state.entries import Entries, TreeLayout, collapse
@@ -80,7 +80,7 @@ def groups(wanted: list[Group]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.
     return np.array([g[0] for g in wanted], np.uint64), np.array([g[1] for g in wanted], np.uint16)
 
 
-def write(files: LocalFiles, name: str, rows: pa.Table, page_rows: int) -> RunFile | None:
+def write(files: FolderFiles, name: str, rows: pa.Table, page_rows: int) -> RunFile | None:
     """A run of the rows."""
     writer = RunWriter(files, name, rows.schema, page_rows)
     writer.write(rows)
@@ -90,10 +90,10 @@ def write(files: LocalFiles, name: str, rows: pa.Table, page_rows: int) -> RunFi
 @contextmanager
 def a_tree(
     layout: TreeLayout, batches: list[Rows], page_rows: int, *, extra: bool
-) -> Iterator[tuple[OrderedTree, list[RunFile], LocalFiles]]:
+) -> Iterator[tuple[OrderedTree, list[RunFile], FolderFiles]]:
     """A tree of one run per batch, the last one in memory with `extra`."""
     with TemporaryDirectory() as folder:
-        files = LocalFiles(folder)
+        files = FolderFiles(folder)
         *stored, newest = batches if extra else [*batches, []]
         runs: list[RunFile] = []
         for b, batch in enumerate(stored):
@@ -317,7 +317,7 @@ def test_weights_beyond_64_bits_are_refused(tmp_path: Path, sign: int) -> None:
     with pytest.raises(RunFailed, match="64 bits") as refused:
         entries(layout, [(group, (0,), big), (group, (0,), 2 * sign)])
     assert refused.value.code == "WEIGHT_OVERFLOW"
-    files = LocalFiles(tmp_path)
+    files = FolderFiles(tmp_path)
     run = write(files, f"run{sign}", over.to_table(layout), 4)
     assert run is not None
     tree = OrderedTree(files, [run], layout, over)

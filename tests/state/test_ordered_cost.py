@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.state.entries import Entries, TreeLayout, collapse
 from substrait_agg.state.keys import Component, encode
 from substrait_agg.state.ordered import OrderedTree
@@ -36,7 +36,7 @@ def entries(values: npt.NDArray[np.int64], weight: int) -> Entries:
     )
 
 
-def write(files: LocalFiles, name: str, rows: Entries) -> RunFile:
+def write(files: FolderFiles, name: str, rows: Entries) -> RunFile:
     """A run of pages of `PAGE` rows."""
     writer = RunWriter(files, name, LAYOUT.schema, PAGE)
     writer.write(rows.to_table(LAYOUT))
@@ -46,14 +46,14 @@ def write(files: LocalFiles, name: str, rows: Entries) -> RunFile:
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> LocalFiles:
+def files(tmp_path: Path) -> FolderFiles:
     """A folder of its own."""
-    return LocalFiles(tmp_path)
+    return FolderFiles(tmp_path)
 
 
 @pytest.mark.parametrize("last", [False, True])
 def test_deleting_the_extreme_again_and_again_reads_a_few_rows_each_time(
-    files: LocalFiles, last: bool
+    files: FolderFiles, last: bool
 ) -> None:
     """The search starts behind the extreme that is remembered, so what was deleted before is not walked again."""
     base = write(files, f"base-{last}", entries(np.arange(ROWS), 1))
@@ -74,7 +74,7 @@ def test_deleting_the_extreme_again_and_again_reads_a_few_rows_each_time(
     assert read <= steps * 40
 
 
-def test_a_hundred_thousand_deleted_values_are_walked_in_a_few_rounds(files: LocalFiles) -> None:
+def test_a_hundred_thousand_deleted_values_are_walked_in_a_few_rounds(files: FolderFiles) -> None:
     """Windows double, so a search that must pass many deleted values costs them once, and few steps."""
     base = write(files, "base", entries(np.arange(ROWS), 1))
     gone = entries(np.arange(100_000), -1)
@@ -93,7 +93,7 @@ def test_a_hundred_thousand_deleted_values_are_walked_in_a_few_rounds(files: Loc
     assert asked <= 50
 
 
-def test_a_live_extreme_costs_one_small_window(files: LocalFiles) -> None:
+def test_a_live_extreme_costs_one_small_window(files: FolderFiles) -> None:
     """However large the group."""
     tree = OrderedTree(files, [write(files, "base", entries(np.arange(ROWS), 1))], LAYOUT)
     for last, value in ((False, 0), (True, ROWS - 1)):
@@ -101,7 +101,7 @@ def test_a_live_extreme_costs_one_small_window(files: LocalFiles) -> None:
     assert tree.rows_read <= 10
 
 
-def test_ranks_and_weights_do_not_scan_the_group(files: LocalFiles) -> None:
+def test_ranks_and_weights_do_not_scan_the_group(files: FolderFiles) -> None:
     """A rank costs a few rounds of pivots, a weight one row."""
     values = np.arange(ROWS) * 2
     changed = [
@@ -120,7 +120,7 @@ def test_ranks_and_weights_do_not_scan_the_group(files: LocalFiles) -> None:
     assert tree.rows_read <= 4 * 6
 
 
-def test_many_groups_of_one_row_are_asked_page_by_page(files: LocalFiles) -> None:
+def test_many_groups_of_one_row_are_asked_page_by_page(files: FolderFiles) -> None:
     """The steps of a question about many groups grow with the pages, not with the groups."""
     count = 50_000
     hashes = np.arange(count, dtype=np.uint64) * np.uint64(2**40)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.state import ranks, walk
 from substrait_agg.state.entries import Entries, TreeLayout, collapse
 from substrait_agg.state.keys import Component
@@ -31,7 +31,7 @@ def entries(weights: Table) -> Entries:
     return collapse(LAYOUT, HASHES[group], CHAINS[group], columns, weights[group, value])
 
 
-def a_tree(files: LocalFiles, name: str, runs: list[Table]) -> OrderedTree:
+def a_tree(files: FolderFiles, name: str, runs: list[Table]) -> OrderedTree:
     """A tree of these runs, oldest first, the last one in memory."""
     stored: list[RunFile] = []
     for i, weights in enumerate(runs[:-1]):
@@ -63,7 +63,7 @@ def test_extremes_behind_many_deleted_values(tmp_path: Path, seed: int) -> None:
     """Windows of several runs end at different keys: nothing is taken for live before all runs were read up to it."""
     runs = random_runs(np.random.default_rng(seed))
     total = np.sum(runs, axis=0)
-    tree = a_tree(LocalFiles(tmp_path), f"walk-{seed}", runs)
+    tree = a_tree(FolderFiles(tmp_path), f"walk-{seed}", runs)
     for rows in (1, 3):
         for last in (False, True):
             with patch.object(walk, "FIRST_ROWS", rows):
@@ -81,7 +81,7 @@ def test_every_rank_of_a_group_of_many_runs(tmp_path: Path, seed: int) -> None:
     total = np.sum(runs, axis=0)
     runs.append(np.where(total < 0, -total, 0))
     total = np.maximum(total, 0)
-    tree = a_tree(LocalFiles(tmp_path), f"rank-{seed}", runs)
+    tree = a_tree(FolderFiles(tmp_path), f"rank-{seed}", runs)
     groups = np.repeat(np.arange(len(HASHES)), total.sum(axis=1))
     asked = np.concatenate([np.arange(count) for count in total.sum(axis=1)])
     expected = [np.repeat(np.arange(VALUES), weights) for weights in total]

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.state import run as runs
 from substrait_agg.state.run import RunFile, RunWriter, open_run
 from substrait_agg.state.tree import Tree
@@ -31,7 +31,7 @@ def texts(lengths: list[int], start: int = 0) -> pa.Table:
     )
 
 
-def write(files: LocalFiles, name: str, *tables: pa.Table) -> RunFile:
+def write(files: FolderFiles, name: str, *tables: pa.Table) -> RunFile:
     """A run."""
     writer = RunWriter(files, name, SCHEMA)
     for table in tables:
@@ -43,7 +43,7 @@ def write(files: LocalFiles, name: str, *tables: pa.Table) -> RunFile:
 
 def test_a_page_has_fewer_rows_where_they_are_long(tmp_path: Path) -> None:
     """Columns of text hold 2 GiB, and a page is read as a whole; short rows still fill pages by number."""
-    files = LocalFiles(tmp_path)
+    files = FolderFiles(tmp_path)
     with patch.object(runs, "PAGE_BYTES", 10_000):
         lengths = [[1000] * 40, [1] * 40, [5000] * 10]
         made = write(files, "long", *(texts(n, 100 * i) for i, n in enumerate(lengths)))
@@ -60,7 +60,7 @@ def test_a_page_has_fewer_rows_where_they_are_long(tmp_path: Path) -> None:
 
 def test_merges_read_long_rows_some_at_a_time(tmp_path: Path) -> None:
     """A piece of a merge is bounded in bytes as in rows."""
-    files = LocalFiles(tmp_path)
+    files = FolderFiles(tmp_path)
     with patch.object(runs, "PAGE_BYTES", 4_000), patch.object(runs, "PIECE_BYTES", 20_000):
         files_ = [write(files, f"run-{i}", texts([200] * 300)) for i in range(2)]
         pieces = list(Tree(files, files_, SCHEMA, 1).scan())
@@ -71,7 +71,7 @@ def test_merges_read_long_rows_some_at_a_time(tmp_path: Path) -> None:
 @pytest.mark.soak
 def test_a_page_of_uneven_rows_beyond_two_gib_loses_none(tmp_path: Path) -> None:
     """A page that one column of text cannot hold becomes several."""
-    files = LocalFiles(tmp_path)
+    files = FolderFiles(tmp_path)
     with patch.object(runs, "PAGE_BYTES", 1 << 40):
         made = write(files, "wide", *(texts([1 << 20] * 300, 300 * i) for i in range(8)))
     reader = open_run(files, made)
@@ -80,7 +80,7 @@ def test_a_page_of_uneven_rows_beyond_two_gib_loses_none(tmp_path: Path) -> None
 
 def test_a_process_forgets_runs_that_it_has_not_used_for_long(tmp_path: Path) -> None:
     """A worker lives as long as its stream, and every batch writes runs."""
-    files = LocalFiles(tmp_path)
+    files = FolderFiles(tmp_path)
     with patch.object(runs, "_KNOWN_RUNS", 5):
         made = [write(files, f"run-{i}", texts([1])) for i in range(20)]
         assert len(runs._verified) == 5

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from substrait_agg.commit.files import LocalFiles
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.errors import StateRefused
 from substrait_agg.state import tree as trees
 from substrait_agg.state.rows import group_rows
@@ -60,7 +60,7 @@ def table(entries: list[Entry], spread: int) -> pa.Table:
     )
 
 
-def write(files: LocalFiles, name: str, rows: pa.Table, page_rows: int) -> RunFile | None:
+def write(files: FolderFiles, name: str, rows: pa.Table, page_rows: int) -> RunFile | None:
     """A run of the rows."""
     writer = RunWriter(files, name, SCHEMA, page_rows)
     writer.write(rows)
@@ -95,7 +95,7 @@ def test_the_newest_row_of_a_key_counts(
     """Lookups of keys that are and are not there, scans and merges, whatever the pages and collisions."""
     model: dict[tuple[Any, ...], tuple[bool, int]] = {}
     with TemporaryDirectory() as folder, patch.object(trees, "SCAN_ROWS", scan_rows):
-        files = LocalFiles(folder)
+        files = FolderFiles(folder)
         runs: list[RunFile] = []
         for b, batch in enumerate(batches):
             model |= batch
@@ -141,7 +141,7 @@ def _scanned(tree: Tree, *, dead: bool) -> dict[tuple[Any, ...], int]:
 
 def test_a_run_used_for_part_of_its_hashes_hides_the_rest(tmp_path: Path) -> None:
     """Entries carry the range for which a run is live in a tree."""
-    files = LocalFiles(tmp_path)
+    files = FolderFiles(tmp_path)
     rows = table([((float(i), ""), False, i) for i in range(20)], 2**60)
     run = write(files, "run", rows, 3)
     assert run is not None
@@ -156,13 +156,13 @@ def test_a_run_used_for_part_of_its_hashes_hides_the_rest(tmp_path: Path) -> Non
 @pytest.mark.parametrize("damage", ["flip", "cut", "gone"])
 def test_a_damaged_run_is_named_and_refused(tmp_path: Path, damage: str) -> None:
     """A flipped byte, a lost tail, a lost file."""
-    files = LocalFiles(tmp_path)
+    files = FolderFiles(tmp_path)
     run = write(files, f"run-{damage}", table([((1.0, "a"), False, 1)], 2**60), 3)
     assert run is not None
     path = tmp_path / run.name
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
-    other = LocalFiles(tmp_path / "copy")
+    other = FolderFiles(tmp_path / "copy")
     other.make()
     kept = {"flip": bytes(content), "cut": bytes(content[:-9]), "gone": None}[damage]
     if kept is not None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from substrait_agg import local_copies
-from substrait_agg.commit.files import LocalFiles, OutcomeUnknown
+from substrait_agg.commit.files import FolderFiles, OutcomeUnknown
 from substrait_agg.disk import Disk, disk, using
 from substrait_agg.locations import Remote, located
 from tests.stores.emulator import Emulator
@@ -20,19 +20,19 @@ BOTH = ("s3", "memory")
 
 
 @pytest.fixture(params=BOTH)
-def files(request: pytest.FixtureRequest, s3: Emulator) -> LocalFiles:
+def files(request: pytest.FixtureRequest, s3: Emulator) -> FolderFiles:
     """An empty prefix of an S3 server, and of memory."""
     name = f"files-{uuid.uuid4().hex[:12]}"
     bucket = s3.bucket(name) if request.param == "s3" else f"memory://{name}"
-    return LocalFiles(f"{bucket}/a/b")
+    return FolderFiles(f"{bucket}/a/b")
 
 
-def write(files: LocalFiles, name: str, content: bytes) -> None:
+def write(files: FolderFiles, name: str, content: bytes) -> None:
     with files.create(name) as sink:
         sink.write(content)
 
 
-def test_what_is_put_there_is_there(files: LocalFiles) -> None:
+def test_what_is_put_there_is_there(files: FolderFiles) -> None:
     """Read, listed, measured and removed; a prefix is no file, and what is not there is told as of a folder."""
     assert files.names() == []
     assert not files.exists("run.arrow")
@@ -45,7 +45,7 @@ def test_what_is_put_there_is_there(files: LocalFiles) -> None:
     assert files.checksum("run.arrow") == (7, zlib.crc32(b"content"))
     with files.map("run.arrow") as source:
         assert source.read() == b"content"
-    above = LocalFiles(files.root.rpartition("/")[0])
+    above = FolderFiles(files.root.rpartition("/")[0])
     assert above.names() == ["b"]
     assert not above.exists("b")
     for name in ("doc.json", "run.arrow", "run.arrow"):
@@ -56,7 +56,7 @@ def test_what_is_put_there_is_there(files: LocalFiles) -> None:
             attempt("run.arrow")
 
 
-def test_a_file_that_was_not_finished_is_not_there(files: LocalFiles) -> None:
+def test_a_file_that_was_not_finished_is_not_there(files: FolderFiles) -> None:
     """Neither in the store nor among the copies."""
 
     def cut_short() -> None:
@@ -71,7 +71,7 @@ def test_a_file_that_was_not_finished_is_not_there(files: LocalFiles) -> None:
         files.map("run.arrow")
 
 
-def test_one_of_many_creates_a_name(files: LocalFiles) -> None:
+def test_one_of_many_creates_a_name(files: FolderFiles) -> None:
     """Eight publish under one name at the same moment, again and again: one wins, and its content is what is there."""
     for turn in range(10):
         ready = threading.Barrier(8)
@@ -135,7 +135,7 @@ def refused(_path: Remote, _content: bytes) -> None:
     [(done_and_no_answer, True), (done_twice, True), (another_was_first, False)],
 )
 def test_an_outcome_that_was_not_told_is_read(
-    files: LocalFiles, publish: Publish, *, wanted: bool
+    files: FolderFiles, publish: Publish, *, wanted: bool
 ) -> None:
     """Ours is ours, though the client repeats its request and is told of its own first one; another's is another's."""
     with using(Publishing(publish)):
@@ -143,7 +143,7 @@ def test_an_outcome_that_was_not_told_is_read(
     assert files.read("doc.json") == (b"ours" if wanted else b"another's")
 
 
-def test_nothing_there_is_no_answer_unless_the_store_refused(files: LocalFiles) -> None:
+def test_nothing_there_is_no_answer_unless_the_store_refused(files: FolderFiles) -> None:
     """A request without an answer may still be on its way; one that was refused is not."""
     with using(Publishing(no_answer)), pytest.raises(OutcomeUnknown):
         files.publish("doc.json", b"ours")
@@ -154,7 +154,7 @@ def test_nothing_there_is_no_answer_unless_the_store_refused(files: LocalFiles) 
 @pytest.mark.parametrize("times", [1, 1000])
 def test_answers_that_the_server_does_not_give(s3: Emulator, times: int) -> None:
     """The server does it and says that it has failed: once, so that the client repeats it, and always."""
-    files = LocalFiles(s3.bucket(f"no-answer-{times}"))
+    files = FolderFiles(s3.bucket(f"no-answer-{times}"))
     left = [times]
 
     def fault(method: str, path: str) -> str:
@@ -195,7 +195,7 @@ def copies(cache: Path) -> list[Path]:
 
 
 def test_copies_are_fetched_once_and_kept_within_bounds(
-    files: LocalFiles, cache: Path, limit: int
+    files: FolderFiles, cache: Path, limit: int
 ) -> None:
     """Those that were used longest ago go first, and come back when they are read."""
     for number in range(30):
@@ -212,7 +212,7 @@ def test_copies_are_fetched_once_and_kept_within_bounds(
     assert not list((cache / "drafts").iterdir())
 
 
-def test_what_is_mapped_stays_readable_when_its_copy_goes(files: LocalFiles, cache: Path) -> None:
+def test_what_is_mapped_stays_readable_when_its_copy_goes(files: FolderFiles, cache: Path) -> None:
     """As long as somebody has it open."""
     write(files, "run", b"content")
     with files.map("run") as source:
@@ -223,7 +223,7 @@ def test_what_is_mapped_stays_readable_when_its_copy_goes(files: LocalFiles, cac
     assert files.checksum("run")[0] == 7
 
 
-def test_many_fetch_at_once(files: LocalFiles, cache: Path, limit: int) -> None:
+def test_many_fetch_at_once(files: FolderFiles, cache: Path, limit: int) -> None:
     """Each reads what it asked for, while copies come and go."""
     contents = {f"run-{n}": bytes([n]) * (500 + n) for n in range(24)}
     for name, content in contents.items():
@@ -257,7 +257,7 @@ def test_copies_lie_in_a_folder_of_the_user_alone(
     with pytest.raises(PermissionError, match="SUBSTRAIT_AGG_CACHE"):
         local_copies.base()
     folder.chmod(0o700)
-    files = LocalFiles("memory://modes/x")
+    files = FolderFiles("memory://modes/x")
     write(files, "run", b"content")
     inside = [path for path in folder.rglob("*") if path.is_file()]
     assert inside
@@ -278,7 +278,7 @@ def test_work_folders_of_killed_runs_are_removed(cache: Path) -> None:
     assert not list((cache / "work").iterdir())
 
 
-def test_a_lock_holds_on_this_machine(files: LocalFiles) -> None:
+def test_a_lock_holds_on_this_machine(files: FolderFiles) -> None:
     """Two cannot have it at once; another name is another lock."""
     with files.lock("lock", 0) as first, files.lock("lock", 0) as second:
         assert (first, second) == (True, False)
