@@ -139,7 +139,18 @@ class OrderedRun:
         return order, [(int(pages[a]), which[a:b]) for a, b in pairwise(cuts)]
 
     def groups(self, hashes: Hashes, chains: Chains) -> tuple[Indices, Indices]:
-        """From which place to which (exclusive) the entries of each group are; an empty range where there are none."""
+        """From which place to which (exclusive) the entries of each group are; an empty range where there are none.
+
+        A group that is asked for several times in a row is looked up once.
+        """
+        starts = _beginnings(hashes, chains)
+        if len(starts) == len(hashes):
+            return self._groups(hashes, chains)
+        low, high = self._groups(hashes[starts], chains[starts])
+        times = np.diff(starts, append=len(hashes))
+        return np.repeat(low, times), np.repeat(high, times)
+
+    def _groups(self, hashes: Hashes, chains: Chains) -> tuple[Indices, Indices]:
         low = self._hash_bounds(hashes, right=False)
         high = self._hash_bounds(hashes, right=True)
         empty = (hashes < self._low) | (hashes > self._high) | (low >= high)
@@ -278,3 +289,10 @@ def pieces(
     step = max(1, rows_at_once(readers, rows) // page_rows)
     cuts = sorted({int(h) for h in biggest.first[step::step] if low < int(h) <= high})
     yield from zip([low, *cuts], [*(c - 1 for c in cuts), high], strict=True)
+
+
+def _beginnings(hashes: Hashes, chains: Chains) -> Indices:
+    """Where another group begins than the one before."""
+    new = np.ones(len(hashes), np.bool_)
+    new[1:] = (hashes[1:] != hashes[:-1]) | (chains[1:] != chains[:-1])
+    return np.flatnonzero(new)

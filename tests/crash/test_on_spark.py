@@ -19,6 +19,9 @@ from tests.e2e.rows import bag, changes_by_version
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# Lines of a version stand in the order of its tasks, so both runs compute each batch on the same side.
+pytestmark = pytest.mark.usefixtures("on_spark")
+
 PLAN = Path(__file__).parents[2] / "plans" / "bench" / "count_sum_avg.bin"
 BATCHES = 4
 
