@@ -40,6 +40,11 @@ SESSION_CONF: dict[str, str] = {
 }
 """SQL settings, by session: they hold in the sessions made here and leave others as they are."""
 
+OWN_SETTINGS = "spark.substraitAgg."
+"""What settings of this program begin with."""
+DRIVER_BYTES_SETTING = f"{OWN_SETTINGS}driverBytes"
+"""Up to which size the driver computes a batch (`small`)."""
+
 _NEW_CONTEXT_CONF: dict[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -98,7 +103,9 @@ def prepare(spark: SparkSession, conf: Mapping[str, str] | None = None) -> Spark
         UsageError: ``SETTING_REFUSED``.
     """
     for key, value in {**SESSION_CONF, **(conf or {})}.items():
-        if not spark.conf.isModifiable(key):
+        if key.startswith(OWN_SETTINGS):
+            own_setting(key, value)
+        elif not spark.conf.isModifiable(key):
             continue
         try:
             spark.conf.set(key, value)
@@ -108,6 +115,30 @@ def prepare(spark: SparkSession, conf: Mapping[str, str] | None = None) -> Spark
                 "SETTING_REFUSED", message, help="correct it", path="--conf"
             ) from error
     return spark
+
+
+def is_of_session(spark: SparkSession, key: str) -> bool:
+    """Whether a setting can be put into a session: Spark's own are told by Spark, which does not know ours."""
+    return key.startswith(OWN_SETTINGS) or spark.conf.isModifiable(key)
+
+
+def own_setting(key: str, value: str) -> int:
+    """The number that a setting of this program has.
+
+    Raises:
+        UsageError: SETTING_REFUSED where there is no such setting, or it is no number.
+    """
+    if key != DRIVER_BYTES_SETTING:
+        message, help = (
+            f"there is no setting {key}",
+            f"{DRIVER_BYTES_SETTING} is the only one of this kind",
+        )
+    elif value.isascii() and value.isdigit():
+        return int(value)
+    else:
+        message = f"{key} is a number of bytes, not {value!r}"
+        help = "give a whole number, 0 for never"
+    raise UsageError("SETTING_REFUSED", message, help=help, path="--conf")
 
 
 def get_session(

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from substrait_agg.errors import SubstraitAggError
 from substrait_agg.spark.reasons import SPARK_ERRORS
-from substrait_agg.spark.session import SESSION_CONF, prepare
+from substrait_agg.spark.session import SESSION_CONF, is_of_session, prepare
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 
@@ -39,7 +39,7 @@ class Settings:
 
     def _restore(self) -> None:
         for name, value in self._before.items():
-            if not self._session.conf.isModifiable(name):
+            if not is_of_session(self._session, name):
                 continue
             if value is None:
                 self._session.conf.unset(name)

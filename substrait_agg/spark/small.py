@@ -13,8 +13,8 @@ from substrait_agg.commit.snapshot import OperatorState
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.spark.partial import unplaced_rows
 from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed
+from substrait_agg.spark.session import DRIVER_BYTES_SETTING, own_setting
 
-SETTING = "spark.substraitAgg.driverBytes"
 DRIVER_BYTES = 1 << 18
 """Bytes that a batch has, as far as Spark knows before it reads it, up to which the driver computes it."""
 STATE_BYTES = 1 << 30
@@ -24,8 +24,9 @@ _TOO_MUCH = "spark.driver.maxResultSize"
 
 def is_small(frame: DataFrame, state: OperatorState) -> bool:
     """Whether the driver computes this batch; ``spark.substraitAgg.driverBytes`` says up to which size, 0 for never."""
-    most = int(frame.sparkSession.conf.get(SETTING, str(DRIVER_BYTES)) or 0)
-    if most <= 0 or sum(run.bytes for run in state.runs) > STATE_BYTES:
+    told = frame.sparkSession.conf.get(DRIVER_BYTES_SETTING, None)
+    most = DRIVER_BYTES if told is None else own_setting(DRIVER_BYTES_SETTING, told)
+    if not most or sum(run.bytes for run in state.runs) > STATE_BYTES:
         return False
     size = frame._jdf.queryExecution().analyzed().stats().sizeInBytes()
     return int(str(size)) <= most

@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 import pytest
 
+import substrait_agg as sa
 from tests.e2e.feeds import Feed, check
 from tests.e2e.model import measured
 from tests.e2e.plans import Builder, aggregate, column, read
@@ -99,16 +100,51 @@ def test_both_sides_give_the_same_versions(
 def test_the_setting_says_which_batches_are_small(spark: SparkSession) -> None:
     """Where it is 0 no batch is, however few rows it has."""
     from substrait_agg.commit.snapshot import OperatorState
-    from substrait_agg.spark.small import SETTING, is_small
+    from substrait_agg.spark.session import DRIVER_BYTES_SETTING
+    from substrait_agg.spark.small import is_small
 
     frame = spark.range(1)
     assert not is_small(frame, OperatorState()), "the default is 0 here"
-    spark.conf.set(SETTING, "1000")
+    spark.conf.set(DRIVER_BYTES_SETTING, "1000")
     try:
         assert is_small(frame, OperatorState())
         assert not is_small(spark.range(1_000_000), OperatorState())
     finally:
-        spark.conf.unset(SETTING)
+        spark.conf.unset(DRIVER_BYTES_SETTING)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("driverBytes", "many"), ("driverBytes", "-1"), ("driverBites", "1")]
+)
+def test_a_setting_that_is_none_is_refused(
+    spark: SparkSession, tmp_path: Path, name: str, value: str
+) -> None:
+    """Before anything is written."""
+    with pytest.raises(sa.SubstraitAggError) as refused:
+        sa.run(
+            plan(keys=True).encode(),
+            {"t": feed().write(tmp_path)},
+            checkpoint=tmp_path / "checkpoint",
+            spark=spark,
+            conf={f"spark.substraitAgg.{name}": value},
+        )
+    assert refused.value.code == "SETTING_REFUSED"
+    assert not (tmp_path / "checkpoint").exists()
+
+
+def test_a_setting_holds_for_its_run(spark: SparkSession, tmp_path: Path) -> None:
+    """Also where Spark runs already, and not for what comes after it."""
+    with patch("substrait_agg.spark.job.rows_on_driver") as used:
+        run = sa.run(
+            plan(keys=True).encode(),
+            {"t": feed().write(tmp_path)},
+            checkpoint=tmp_path / "checkpoint",
+            spark=spark,
+            conf={"spark.substraitAgg.driverBytes": "0"},
+        )
+        run.wait()
+    assert not used.called
+    assert spark.conf.get("spark.substraitAgg.driverBytes", None) is None
 
 
 def test_what_spark_does_not_hand_over_is_computed_there(
