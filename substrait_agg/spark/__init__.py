@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from substrait_agg.spark.run import Run, run
+from substrait_agg.spark.run import run
+from substrait_agg.spark.running import Run
 
 __all__ = ["Run", "run"]

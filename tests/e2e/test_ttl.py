@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
@@ -210,9 +209,9 @@ def test_forgotten_by_the_clock(word: str, spark: SparkSession, tmp_path: Path) 
         memory.pass_to(instant)
         wanted.append(memory.shown())
     GOALS.write(tmp_path)
-    # The package has a function of the module's name.
-    module = import_module("substrait_agg.spark.run")
-    with patch.object(module, "planned_at", lambda _, batch: NOON + batch * 25 * SECOND):
+    with patch(
+        "substrait_agg.spark.running.planned_at", lambda _, batch: NOON + batch * 25 * SECOND
+    ):
         start(spark, tmp_path, by_team_and_number(), ttl=f"60s{word}").wait()
     found = views(tmp_path)
     for version, rows in enumerate(wanted):
