@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from substrait_agg.commit.change_writer import parquet_writer
 from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.snapshot import ChangeFile
 from substrait_agg.operator.names import WEIGHT
@@ -40,11 +41,7 @@ def write_joined(
     rows = 0
     with ExitStack() as stack:
         sink = stack.enter_context(files.create(name))
-        writer = stack.enter_context(
-            pq.ParquetWriter(
-                sink, later.schema, compression="none", use_dictionary=False, write_statistics=False
-            )
-        )
+        writer = stack.enter_context(parquet_writer(sink, later.schema))
         for piece in _pieces(files, first):
             same = as_mask(pc.is_in(_row_bytes(piece), value_set=wanted))
             met.append(piece.filter(pa.array(same)))
