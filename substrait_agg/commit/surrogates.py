@@ -23,7 +23,7 @@ class Surrogates:
 
     def __init__(self, version: int, low: int, high: int, *, again: bool = False) -> None:
         self._version = version
-        size = high - low + 1
+        size = max(1, high - low + 1)  # a task that has no range gives no keys
         self._ranges, self._place = (HASH_MAX + 1) // size, low // size
         self._half = (1 << KEY_BITS - 1) // self._ranges
         self._first = self._half if again else 0

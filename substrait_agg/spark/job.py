@@ -143,8 +143,12 @@ def run_job(spark: SparkSession, job: Job, frame: DataFrame | None, care: Care) 
     """
     care = replace(care, raw=care.raw or job.spec.row_wise)
     tasks = job.tasks(raw=care.raw)
+    if 1 == len(tasks) < job.partitions and not job.spec.is_global:
+        care = replace(care, place=True)  # the exchange of summing has as many partitions as ever
     results: list[TaskResult] = []
-    if frame is not None and is_small(frame, job.state):
+    # The changes of a second pass are put together with those of the first, range by range.
+    free = not job.again or len(tasks) == 1
+    if frame is not None and free and is_small(frame, job.state):
         rows = rows_on_driver(frame, job.spec)
         if rows is not None:
             tasks, frame = (job.whole_task(),), None

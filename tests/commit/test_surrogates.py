@@ -1,0 +1,26 @@
+"""Surrogate keys of trees: no task is given one that another has."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from substrait_agg.commit.ranges import partition_range
+from substrait_agg.commit.surrogates import Surrogates
+
+
+def test_no_two_tasks_of_a_version_give_the_same_key() -> None:
+    """Whether a pass is one task or several: the driver may compute the first, and Spark the second."""
+    for first, second in ((1, 1), (1, 4), (4, 1), (4, 4), (2, 8)):
+        given = [
+            Surrogates(7, *partition_range(p, count), again=again)(1000)
+            for count, again in ((first, False), (second, True))
+            for p in range(count)
+        ]
+        keys = np.concatenate(given)
+        assert len(np.unique(keys)) == len(keys), (first, second)
+        assert len(np.intersect1d(keys, Surrogates(8, *partition_range(0, 1))(1000))) == 0
+
+
+def test_a_task_without_a_range_can_be_made() -> None:
+    """An exchange with more partitions than there are tasks has some that no rows come to."""
+    Surrogates(7, 1, 0)
