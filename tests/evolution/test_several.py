@@ -12,7 +12,7 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.commit.store import Checkpoint
-from substrait_agg.errors import CommitConflict
+from substrait_agg.errors import CommitConflict, StateRefused
 from substrait_agg.flow import lower
 from substrait_agg.flow.graph import Flow
 from substrait_agg.spark import evolve
@@ -161,3 +161,15 @@ def test_a_version_that_comes_between_is_not_taken_for_the_one_before(tmp_path: 
         evolve.evolve_to(wanted, scenario._NO_SPARK, GREATEST, store, scenario.PARTITIONS)
     assert store.document().plan == COUNT.fingerprint
     assert not faults(checkpoint_of(world))
+
+
+def test_another_document_of_the_first_plan_is_no_way_back_to_it(tmp_path: Path) -> None:
+    """What is kept would not be what the document that is there says of it."""
+    world = world_of(tmp_path)
+    goes_on(world, LEAST, 1)
+    goes_on(world, SUM, 2)
+    store, first = Checkpoint(world.checkpoint), plan_document(LEAST, world.setting.events)
+    store.add(first)
+    with pytest.raises(StateRefused) as refused:
+        store.add(replace(first, keys=first.keys + 1))
+    assert refused.value.code == "STATE_DAMAGED"
