@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from substrait_agg.bind.bound import BoundRelation, Column, SortKey
+from substrait_agg.bind.bound import BoundRelation, Column, Expr, SortKey
 
 FORMAT = "bound-1"
 WORDING = frozenset({"path", "name"})
@@ -26,26 +26,20 @@ def digest(content: Any) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-def canonical(value: Any, columns: Sequence[Any] = ()) -> Any:
+def canonical(value: Any, columns: Sequence[Any] | None = None) -> Any:
     """Dataclasses as [class, attributes...], everything else as JSON values that tell all types apart.
 
     Args:
         value: what is serialised.
-        columns: what stands for the columns that expressions in it refer to; without it they are named by their place.
+        columns: what stands for the columns that expressions in it refer to; without it they are named by their place. With it
+            every other expression is a digest: the same whether it is a column of the input or written out.
     """
-    if columns and isinstance(value, Column):
-        return columns[value.ordinal]
+    if columns is not None and isinstance(value, Expr):
+        if isinstance(value, Column):
+            return columns[value.ordinal]
+        return digest(_attributes(value, columns))
     if is_dataclass(value):
-        kind = type(value).__name__
-        skipped = WORDING if kind.startswith("Bound") else frozenset[str]()
-        return [
-            kind,
-            *(
-                canonical(getattr(value, f.name), columns)
-                for f in fields(value)
-                if f.name not in skipped
-            ),
-        ]
+        return _attributes(value, columns)
     if isinstance(value, tuple | list):
         return [canonical(item, columns) for item in value]
     if isinstance(value, bytes):
@@ -55,3 +49,10 @@ def canonical(value: Any, columns: Sequence[Any] = ()) -> Any:
     if value is None or isinstance(value, bool | int | str):
         return value
     raise TypeError(f"no canonical form for {type(value).__name__}")
+
+
+def _attributes(value: Any, columns: Sequence[Any] | None) -> list[Any]:
+    kind = type(value).__name__
+    skipped = WORDING if kind.startswith("Bound") else frozenset[str]()
+    told = (getattr(value, f.name) for f in fields(value) if f.name not in skipped)
+    return [kind, *(canonical(item, columns) for item in told)]

@@ -83,7 +83,8 @@ def evolution(
     """
     if last is None:
         return None, ("the checkpoint has no version yet",)
-    tables = [[r.table for r in document.readings] for document in (there, wanted)]
+    # A table is one source, however often and with whatever columns it is read.
+    tables = [list(dict.fromkeys(r.table for r in d.readings)) for d in (there, wanted)]
     if tables[0] != tables[1]:
         lists = (", ".join(names) or "none" for names in tables)
         return None, ("the tables are read in another order or number: {}, then {}".format(*lists),)

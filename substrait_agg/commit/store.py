@@ -132,11 +132,10 @@ class Checkpoint(Contents):
             RunFailed: CHECKPOINT_NOT_WRITTEN. Nothing has happened by the document alone.
             StateRefused: STATE_DAMAGED where there is another one of that plan.
         """
-        if document.plan == self._identified()[1].plan:
-            return
-        with writing(self.folder, "the new plan"):
-            self.fence.check()
-            publish_document(self._root, document, self.identity)
+        if document.plan != self._identified()[1].plan:
+            with writing(self.folder, "the new plan"):
+                self.fence.check()
+                publish_document(self._root, document, self.identity)
         check_same_document(self.document_of(document.plan), document)
 
     def publish(self, snapshot: Snapshot) -> None:

@@ -88,8 +88,8 @@ def _input(branch: Branch, below: Sequence[Identity]) -> _Input:
         if isinstance(step, FilterStep):
             filters.append(digest(canonical(step.condition, columns)))
         else:
-            # Digests, or what names of names stand for would double in length at every step.
-            columns = tuple(digest(canonical(e, columns)) for e in step.expressions)
+            # What is only passed on stays what it is: which columns a step drops depends on what else is read.
+            columns = tuple(canonical(e, columns) for e in step.expressions)
     return _Input([start, filters], columns)
 
 

@@ -10,6 +10,7 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 
+from substrait_agg.commit.publishing import committed_by_another
 from substrait_agg.commit.retention import DEFAULT, Retention
 from substrait_agg.commit.snapshot import InputPlace, LateFile, OperatorState, Snapshot
 from substrait_agg.commit.store import Checkpoint
@@ -74,6 +75,9 @@ class Batches:
         self._specs: list[OperatorSpec] = [operator_spec(node) for node in flow.operators]
         self._care = [Care() for _ in flow.operators]
         self._last = checkpoint.latest()
+        if self._last is not None and self._last.plan != flow.fingerprint:
+            # Another run has gone on with another plan since this one was compared: its state means something else.
+            raise committed_by_another(checkpoint.folder, self._last.version)
         self._events = events
         self._lateness: list[Lateness] = []
         self._parts: list[Part] = []

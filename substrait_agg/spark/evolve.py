@@ -81,7 +81,8 @@ def evolve_to(
         RunFailed: nothing was committed.
         CommitConflict: another run committed this version.
     """
-    found, last = store.check(wanted, evolve=True), store.latest()
+    # In this order: if a version comes in between, this one cannot be published.
+    last, found = store.latest(), store.check(wanted, evolve=True)
     if found is None or last is None:
         return None
     store.add(wanted)

@@ -219,7 +219,8 @@ def _delete_files(checkpoint: Checkpoint, target: Snapshot) -> None:
             written = version_of(name)
             if written is not None and written > target.version and name not in named:
                 storage.delete(name)
-    plans = {document_name(checkpoint.snapshot(v).plan) for v in checkpoint.versions()}
+    left = [checkpoint.snapshot(version) for version in checkpoint.versions()]
+    plans = {document_name(plan) for s in left for plan in (s.plan, s.plan_before) if plan}
     for name in checkpoint.root.names():
         if PLANS.fullmatch(name) and name not in plans:
             checkpoint.root.delete(name)

@@ -167,6 +167,8 @@ def test_tables_read_in_another_order_are_refused(tmp_path: Path) -> None:
     other = replace(here, readings=(Reading("a", ()), Reading("t", ())))
     last = Snapshot(1, "", None, -1, (OperatorState(),), ())
     assert "a, t" in evolution(here, other, last)[1][0]
+    again = replace(here, readings=(*here.readings, Reading("t", ("x",))))
+    assert evolution(here, again, last)[0] is not None, "one source, whatever is read of it"
     assert evolution(here, here, None)[1] == ("the checkpoint has no version yet",)
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+import substrait_agg as sa
 from substrait_agg.flow import lower
 from substrait_agg.flow.identity import identities
 from substrait_agg.plan.types import Type
 from tests.bind.build import aggregate, at, bound, measure, read
+from tests.e2e import plans
 
 I64 = Type("i64", nullable=True)
 COLUMNS = {"a": I64, "b": I64, "c": I64}
@@ -43,3 +47,68 @@ def test_what_a_measure_computes_matters() -> None:
         prints({**COLUMNS, "b": Type("i32", nullable=True)}, "a", "b")[0],
     ]
     assert len({first, *others}) == 1 + len(others)
+
+
+B = plans.Builder()
+TABLE = plans.read("t", {"a": "i64", "b": "i64", "c": "i64"})
+Step = Callable[[plans.Json], plans.Json]
+
+
+def call(name: str, left: plans.Json, right: plans.Json, output: str = "i64") -> plans.Json:
+    """A function of two numbers."""
+    urn = plans.COMPARISON if output == "bool" else plans.ARITHMETIC
+    kind = "any_any" if output == "bool" else "i64_i64"
+    return B.call(f"{name}:{kind}", urn, left, right, output=output)
+
+
+def told(*steps: Step, summed: Sequence[int] = (1,)) -> tuple[str, tuple[str, ...]]:
+    """The fingerprints of the rows and of sums of columns by the first one, of a table after some steps."""
+    source = TABLE
+    for step in steps:
+        source = step(source)
+    measures = [B.measure("sum", (plans.column(i), "i64"), output="i64") for i in summed]
+    root = plans.aggregate(source, [plans.column(0)], measures)
+    text = B.plan(root, "k", *(f"s{i}" for i, _ in enumerate(summed)))
+    (found,) = identities(lower(sa.load(text.encode()).bound()))
+    return found.rows, found.measures
+
+
+def projected(*expressions: plans.Json) -> Step:
+    """A step that gives these, of rows of three columns."""
+    return lambda source: plans.projected(source, 3, *expressions)
+
+
+FIRST, SECOND, THIRD = (plans.column(i) for i in range(3))
+
+
+def test_a_column_that_only_the_filter_reads_does_not_matter() -> None:
+    """Without the measure that read it as well, it is dropped behind the filter: that is another step, and the same rows."""
+    condition = call("gt", THIRD, plans.literal("i64", 0), "bool")
+    positive = partial(plans.filtered, condition=condition)
+    rows, measures = told(positive, summed=(1, 2))
+    assert told(positive, summed=(1,)) == (rows, measures[:1])
+    assert told(positive, summed=(2, 1)) == (rows, measures[::-1])
+    assert told(summed=(1,))[0] != rows
+
+
+def test_a_projection_that_computes_nothing_does_not_matter() -> None:
+    """Producers put one under an aggregate as soon as one of its measures is over an expression."""
+    rows, measures = told(summed=(1, 2))
+    assert told(projected(FIRST, THIRD, SECOND), summed=(2, 1)) == (rows, measures)
+    more = projected(FIRST, SECOND, call("add", SECOND, THIRD))
+    wider = told(more, summed=(1, 2))
+    assert (wider[0], wider[1][0]) == (rows, measures[0])
+    assert told(more, summed=(1,)) == (rows, measures[:1])
+    assert wider[1][1] not in measures
+
+
+def test_an_expression_is_the_same_wherever_it_is_computed() -> None:
+    """One that is read twice is computed in a step of its own, one that is read once is not."""
+    one = projected(FIRST, SECOND, call("add", SECOND, THIRD))
+    two = projected(FIRST, THIRD, call("multiply", THIRD, SECOND))
+    rows, (last,) = told(one, two, summed=(2,))
+    assert told(one, two, summed=(1, 2)) == (rows, (told(one, summed=(2,))[1][0], last))
+    product = call("multiply", call("add", SECOND, THIRD), SECOND)
+    assert told(projected(FIRST, SECOND, product), summed=(2,)) == (rows, (last,))
+    other = call("multiply", call("add", SECOND, THIRD), THIRD)
+    assert told(projected(FIRST, SECOND, other), summed=(2,))[1] != (last,)
