@@ -87,7 +87,7 @@ def drawn(rng: random.Random) -> Blow:
         return Blow(victims, moment, 0, rng.uniform(3, 9))
     if moment == "version":
         return Blow(victims, moment, rng.randint(1, 4), rng.uniform(0, 0.8))
-    return Blow(victims, moment, rng.randint(1, 220 if moment == "driver" else 90), 0.0)
+    return Blow(victims, moment, rng.randint(1, 900 if moment == "driver" else 90), 0.0)
 
 
 def one_round(place: Place, blow: Blow, tally: Tally) -> None:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.spark
 BLOWS = (
     Blow("driver", "worker", 7, 0.0),
     Blow("all", "version", 2, 0.3),
-    Blow("jvm", "driver", 90, 0.0),
+    Blow("jvm", "driver", 600, 0.0),
     Blow("workers", "worker", 40, 0.0),
 )
 
