@@ -103,8 +103,8 @@ class Disk:
         return path.lstat()
 
     def size(self, path: Location) -> int:
-        """Size of a file in bytes; of a link itself, not of what it leads to."""
-        return object_store.size(path) if isinstance(path, Remote) else path.lstat().st_size
+        """Size of a file in bytes."""
+        return object_store.size(path) if isinstance(path, Remote) else path.stat().st_size
 
     def read(self, path: Location) -> bytes:
         """All bytes of a plain file; a link is none, and nobody is kept waiting by a pipe."""

@@ -20,7 +20,7 @@ from substrait_agg.commit.retention import (
 from substrait_agg.commit.snapshot import Snapshot, snapshot_name
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.disk import disk
-from substrait_agg.locations import Location
+from substrait_agg.locations import Location, Remote
 from substrait_agg.tools.sink_cut import records
 from substrait_agg.tools.strangers import drafts
 
@@ -91,7 +91,7 @@ def vacuum(
             kept.changes_from,
             held_by,
             {name: len(paths) for name, paths in doomed.items()},
-            {name: sum(map(disk().size, paths)) for name, paths in doomed.items()},
+            {name: sum(map(_size, paths)) for name, paths in doomed.items()},
             dry_run,
         )
         if not dry_run:
@@ -137,3 +137,8 @@ def _doomed(checkpoint: Checkpoint, kept: Kept, newest: Snapshot) -> dict[str, l
 
 def _is_folder(path: Location) -> bool:
     return isinstance(path, Path) and path.is_dir() and not path.is_symlink()
+
+
+def _size(path: Location) -> int:
+    """Of a link what itself takes: it may lead nowhere."""
+    return disk().size(path) if isinstance(path, Remote) else disk().status(path).st_size

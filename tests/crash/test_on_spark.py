@@ -28,8 +28,8 @@ CASES: tuple[tuple[str, str, str, int, Mode, str], ...] = (
     ("link", "a snapshot", "Checkpoint.publish", 3, "done twice", ""),
     ("sync", "snapshots/", "Checkpoint.publish", 3, "fails before", "COMMIT_UNKNOWN"),
     ("sync", "state/", "settle", 2, "fails before", "CHECKPOINT_NOT_WRITTEN"),
-    ("write", "the file of stream-json", "AppendText.deliver", 2, "fails halfway", ""),
-    ("replace", "the record of an output", "AppendText.deliver", 2, "fails after", ""),
+    ("write", "the file of stream-json", "AppendText._append", 2, "fails halfway", ""),
+    ("replace", "the record of an output", "AppendText._append", 2, "fails after", ""),
 )
 
 
