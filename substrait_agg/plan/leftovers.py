@@ -26,11 +26,11 @@ IGNORED: dict[tuple[str, str], str] = {
         "maintain_singular_struct",
     ): "a row of one column stays a row: relations have no other output",
     ("Expression.FieldReference", "root_reference"): "the input row is what is referred to anyway",
-    ("ReadRel.FolderFiles.FileOrFiles", "parquet"): "the format is that of the source given",
-    ("ReadRel.FolderFiles.FileOrFiles", "arrow"): "the format is that of the source given",
-    ("ReadRel.FolderFiles.FileOrFiles", "orc"): "the format is that of the source given",
-    ("ReadRel.FolderFiles.FileOrFiles", "dwrf"): "the format is that of the source given",
-    ("ReadRel.FolderFiles.FileOrFiles", "text"): "the format is that of the source given",
+    ("ReadRel.LocalFiles.FileOrFiles", "parquet"): "the format is that of the source given",
+    ("ReadRel.LocalFiles.FileOrFiles", "arrow"): "the format is that of the source given",
+    ("ReadRel.LocalFiles.FileOrFiles", "orc"): "the format is that of the source given",
+    ("ReadRel.LocalFiles.FileOrFiles", "dwrf"): "the format is that of the source given",
+    ("ReadRel.LocalFiles.FileOrFiles", "text"): "the format is that of the source given",
     ("extensions.AdvancedExtension", "optimization"): "optimizations never change the result",
 }
 """Fields that are left unread on purpose, by message and name, and why that changes nothing."""

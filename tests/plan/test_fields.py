@@ -224,7 +224,7 @@ FIELDS = [
 def test_the_plan_has_every_message_that_is_read() -> None:
     assert {
         "Plan", "PlanRel", "RelRoot", "Rel", "RelCommon", "RelCommon.Emit", "ReadRel", "NamedStruct",
-        "ReadRel.NamedTable", "ReadRel.VirtualTable", "ReadRel.FolderFiles.FileOrFiles", "FilterRel",
+        "ReadRel.NamedTable", "ReadRel.VirtualTable", "ReadRel.LocalFiles.FileOrFiles", "FilterRel",
         "ProjectRel", "SetRel", "SortRel", "AggregateRel", "AggregateRel.Grouping", "ReferenceRel",
         "AggregateRel.Measure", "AggregateFunction", "SortField", "FunctionArgument", "FunctionOption",
         "Expression", "Expression.ScalarFunction", "Expression.Literal", "Expression.FieldReference",
