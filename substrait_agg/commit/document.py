@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from substrait_agg.commit.kept import KeptOperator, Reading
 from substrait_agg.commit.sealed import damaged, seal, unseal
 from substrait_agg.commit.shapes import OperatorShape
+from substrait_agg.commit.typed import built
 
 PLAN = "plan.json"
 PLAN_FORMAT = 5
@@ -147,29 +146,9 @@ def parse_document(
     """
     opened = unseal(content, name, format=PLAN_FORMAT, checkpoint=checkpoint)
     try:
-        body: dict[str, Any] = dict(opened.body["plan"])
-        for field, build in _FIELDS.items():
-            body[field] = tuple(build(item) for item in body[field])
-        return opened.checkpoint, PlanDocument(**body)
+        document = built(PlanDocument, opened.body["plan"])
+        for operator in document.kept:
+            operator.check()
     except (ValueError, TypeError, KeyError) as error:
         raise damaged(name, f"it cannot be read ({error})") from error
-
-
-def _described(item: dict[str, Any]) -> Described:
-    return Described(**{name: tuple(texts) for name, texts in item.items()})
-
-
-_FIELDS: dict[str, Callable[[Any], Any]] = {
-    "layout": str,
-    "columns": lambda item: ViewColumn(**item),
-    "sorts": lambda item: ViewSort(**item),
-    "early": str,
-    "guarded": lambda item: Guarded(**item),
-    "watermarks": str,
-    "upserts": str,
-    "shapes": OperatorShape.of,
-    "described": _described,
-    "kept": KeptOperator.of,
-    "readings": Reading.of,
-}
-"""Attributes that hold several -> how one of them is made of JSON."""
+    return opened.checkpoint, document

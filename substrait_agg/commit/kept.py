@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from substrait_agg.bind.bound import Constant, Expr
 from substrait_agg.bind.fingerprint import digest
@@ -126,23 +125,6 @@ class KeptOperator:
     ends: tuple[KeptEnd, ...]
     measures: tuple[KeptMeasure, ...]
 
-    @staticmethod
-    def of(body: dict[str, Any]) -> KeptOperator:
-        """From its JSON values.
-
-        Raises:
-            TypeError, ValueError, KeyError: they are none.
-        """
-        made = KeptOperator(
-            **{
-                **body,
-                "below": tuple(map(int, body["below"])),
-                **{name: tuple(make(i) for i in body[name]) for name, make in _PARTS.items()},
-            }
-        )
-        made.check()
-        return made
-
     def check(self) -> None:
         """Check that every ordinal is one of something.
 
@@ -165,35 +147,12 @@ class KeptOperator:
                 raise ValueError("a tree names a component that it does not have")
 
 
-def _listed(kind: type[Any], *lists: str) -> Any:
-    """Makes objects of a class from JSON values; the attributes `lists` are tuples of numbers."""
-
-    def make(body: dict[str, Any]) -> Any:
-        return kind(**{**body, **{name: tuple(map(int, body[name])) for name in lists}})
-
-    return make
-
-
-_PARTS = {
-    "arguments": _listed(KeptArgument),
-    "numbers": _listed(KeptNumber, "arguments"),
-    "trees": _listed(KeptTree, "arguments", "skipped"),
-    "ends": _listed(KeptEnd),
-    "measures": _listed(KeptMeasure, "numbers"),
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Reading:
     """A table that a plan reads, and the columns that it reads of it."""
 
     table: str
     columns: tuple[str, ...]
-
-    @staticmethod
-    def of(body: dict[str, Any]) -> Reading:
-        """From its JSON values."""
-        return Reading(str(body["table"]), tuple(map(str, body["columns"])))
 
 
 def readings(flow: Flow) -> tuple[Reading, ...]:

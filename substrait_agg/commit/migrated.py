@@ -130,6 +130,7 @@ class _Slice:
         self._entries: dict[int, Entries | None] = {}
 
     def migrated(self) -> Migrated:
+        """See the function of this name."""
         spec, rows = self._spec, self._rows
         now = added(spec, self._sums(), self._kept())
         ends = self._ends(now)

@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import pyarrow as pa
 
@@ -28,6 +27,7 @@ from substrait_agg.commit.migrated import (
 )
 from substrait_agg.commit.snapshot import ChangeFile, OperatorState
 from substrait_agg.commit.surrogates import Surrogates
+from substrait_agg.commit.typed import built
 from substrait_agg.operator.leaving import closed_schema
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.state.entries import Entries, TreeLayout
@@ -102,13 +102,7 @@ class Moved:
     @staticmethod
     def from_json(text: str) -> Moved:
         """From `to_json`."""
-        body: dict[str, Any] = json.loads(text)
-        body["trees"] = tuple(tuple(RunFile(**run) for run in tree) for tree in body["trees"])
-        for name in ("group", "closed"):
-            body[name] = tuple(RunFile(**run) for run in body[name])
-        for name in ("inserted", "retracted"):
-            body[name] = tuple(ChangeFile(**change) for change in body[name])
-        return Moved(**body)
+        return built(Moved, json.loads(text))
 
 
 def move(plan: MovePlan) -> Moved:
@@ -130,6 +124,7 @@ class _Moving:
         self._before = Before(self._kept, self._open_tree, keys)
 
     def run(self) -> Moved:
+        """See `move`."""
         plan = self._plan
         with ExitStack() as stack:
             inserted = self._changes(plan.columns, stack, final=plan.final)

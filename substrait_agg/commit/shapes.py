@@ -59,21 +59,3 @@ class OperatorShape:
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
         return asdict(self)
-
-    @staticmethod
-    def of(body: dict[str, Any]) -> OperatorShape:
-        """From `to_dict`.
-
-        Raises:
-            TypeError, KeyError: it is something else.
-        """
-        return OperatorShape(
-            kind=str(body["kind"]),
-            keys=tuple(map(str, body["keys"])),
-            values=tuple(map(str, body["values"])),
-            numbers=tuple(NumberShape(**number) for number in body["numbers"]),
-            trees=tuple(
-                TreeShape(str(tree["what"]), tuple(map(str, tree["values"])))
-                for tree in body["trees"]
-            ),
-        )

@@ -1,21 +1,55 @@
-"""What a task on an executor tells the driver: one line of JSON, its result or the error that it failed with."""
+"""Tasks in Python workers, one per partition: each tells the driver one line of JSON, its result or the error that it failed with."""
 
 from __future__ import annotations
 
+import ctypes
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType, StructField, StructType
 
 from substrait_agg.errors import RunFailed, SubstraitAggError
+from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed
 
-ANSWER = StructType([StructField("result", StringType())])
-"""What Spark takes from such a task."""
+BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""What Spark runs in a worker over the rows of a partition."""
+
+_ANSWER = StructType([StructField("result", StringType())])
 
 
-def answer(work: Callable[[], str]) -> str:
-    """The result of some work as JSON, or its error."""
+def answers(frame: DataFrame, work: Callable[[int, Iterator[pa.RecordBatch]], str]) -> list[str]:
+    """Do some work in every partition of a DataFrame.
+
+    Args:
+        frame: whose partitions.
+        work: is given the number of a partition and its rows, and tells its result as JSON; it runs on executors.
+
+    Raises:
+        RunFailed: what a task failed with, or Spark could not run them.
+    """
+    try:
+        rows = frame.mapInArrow(_worker(work), _ANSWER).collect()
+    except SPARK_ERRORS as error:
+        raise batch_failed(error) from error
+    return [_checked(row.result) for row in rows]
+
+
+def _worker(work: Callable[[int, Iterator[pa.RecordBatch]], str]) -> BatchFunction:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        _keep_memory()
+        context = TaskContext.get()
+        partition = 0 if context is None else context.partitionId()
+        yield pa.RecordBatch.from_pydict({"result": [_answer(lambda: work(partition, batches))]})
+
+    return run
+
+
+def _answer(work: Callable[[], str]) -> str:
     try:
         return work()
     except SubstraitAggError as error:
@@ -23,14 +57,26 @@ def answer(work: Callable[[], str]) -> str:
         return json.dumps({"error": {**told, "path": error.path}})
 
 
-def checked(text: str) -> str:
-    """The result that `answer` told.
-
-    Raises:
-        RunFailed: the error that it told.
-    """
+def _checked(text: str) -> str:
     body: dict[str, Any] = json.loads(text)
     if "error" in body:
         error = body["error"]
         raise RunFailed(error["code"], error["message"], help=error["help"], path=error["path"])
     return text
+
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
+
+
+@cache
+def _keep_memory() -> None:
+    """Let this worker process keep the memory it frees: every batch needs as much again.
+
+    Otherwise glibc gives every large array back to the system, and a third of a task's time goes into page faults.
+    """
+    try:
+        mallopt = ctypes.CDLL("libc.so.6").mallopt
+    except (OSError, AttributeError):
+        return  # another C library
+    mallopt(_MMAP_THRESHOLD, 32 << 20)
+    mallopt(_TRIM_THRESHOLD, (1 << 31) - 1)

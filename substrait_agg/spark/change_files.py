@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,16 +10,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from substrait_agg.disk import disk
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.flow.graph import AggregateNode
-from substrait_agg.locations import Location, Remote
+from substrait_agg.locations import Location, Remote, located
 from substrait_agg.operator.names import WEIGHT
+from substrait_agg.spark.answers import BatchFunction
 from substrait_agg.spark.files import escaped
 from substrait_agg.spark.schema import column_name, to_spark
 
 PIECE_ROWS = 1 << 16
-
-BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def read_changes(spark: SparkSession, node: AggregateNode, paths: Sequence[Location]) -> DataFrame:
@@ -56,11 +54,7 @@ def _reader(schema: pa.Schema) -> BatchFunction:
 
 
 def _pieces(path: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    scheme, _, key = path.partition("://")
-    with pq.ParquetFile(disk().map(Remote(scheme, key), _mapped)) as file:
+    place = located(path)
+    with pq.ParquetFile(FolderFiles(place.parent).map(place.name)) as file:
         for piece in file.iter_batches(PIECE_ROWS, columns=schema.names):
             yield piece.cast(schema)
-
-
-def _mapped(path: Path) -> pa.NativeFile:
-    return pa.memory_map(str(path), "r")

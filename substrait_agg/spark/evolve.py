@@ -11,8 +11,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import reduce
 
-import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from substrait_agg.commit.document import PlanDocument
@@ -29,12 +27,11 @@ from substrait_agg.flow.graph import AggregateNode, Branch, Flow, OperatorOrigin
 from substrait_agg.metrics.tally import counted
 from substrait_agg.operator.emission import ALL, pending_schema
 from substrait_agg.operator.spec import operator_spec
-from substrait_agg.spark.answers import ANSWER, answer, checked
+from substrait_agg.spark.answers import answers
 from substrait_agg.spark.inputs import operator_changes
-from substrait_agg.spark.job import DRIVER_ROWS, Care, Job, keep_memory, run_job
+from substrait_agg.spark.job import DRIVER_ROWS, Care, Job, run_job
 from substrait_agg.spark.late import Lateness
 from substrait_agg.spark.logs import carried
-from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed
 from substrait_agg.spark.seeds import seeds
 from substrait_agg.state.tree import Tree
 
@@ -272,21 +269,7 @@ def _results(spark: SparkSession, plans: Sequence[MovePlan]) -> list[Moved]:
     if rows <= DRIVER_ROWS:
         return [move(plan) for plan in plans]
     numbers = spark.range(0, len(plans), 1, len(plans))  # one partition per task, in order
-    try:
-        told = numbers.mapInArrow(_worker(tuple(plans)), ANSWER).collect()
-    except SPARK_ERRORS as error:
-        raise batch_failed(error) from error
-    return [Moved.from_json(checked(row.result)) for row in told]
-
-
-def _worker(
-    plans: tuple[MovePlan, ...],
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def work(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        keep_memory()
-        context = TaskContext.get()
-        plan = plans[0 if context is None else context.partitionId()]
-        told = answer(lambda: move(plan).to_json())
-        yield pa.RecordBatch.from_pydict({"result": [told]})
-
-    return work
+    return [
+        Moved.from_json(told)
+        for told in answers(numbers, lambda partition, _: move(plans[partition]).to_json())
+    ]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from substrait_agg.bind.bound import Expr
@@ -19,10 +16,10 @@ from substrait_agg.commit.task_plan import TaskPlan, TaskResult
 from substrait_agg.flow.graph import AggregateNode
 from substrait_agg.operator.emission import Emission
 from substrait_agg.operator.spec import OperatorSpec
-from substrait_agg.spark.answers import ANSWER, answer, checked
+from substrait_agg.spark.answers import answers
 from substrait_agg.spark.decimals import Params
 from substrait_agg.spark.partial import partial_sums, raw_rows
-from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed
+from substrait_agg.spark.reasons import batch_failed
 from substrait_agg.spark.small import is_small, rows_on_driver
 
 DRIVER_ROWS = 50_000
@@ -32,8 +29,6 @@ LOOKED_AT_ONCE = 16
 """Groups that are looked at, to see whether they leave, in the time in which one is emitted."""
 
 ALL_HASHES = partition_range(0, 1)
-
-BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +141,10 @@ def run_job(spark: SparkSession, job: Job, frame: DataFrame | None, care: Care) 
     if 1 == len(tasks) < job.partitions and not job.spec.is_global:
         care = replace(care, place=True)  # the exchange of summing has as many partitions as ever
     results: list[TaskResult] = []
-    # The changes of a second pass are put together with those of the first, range by range.
-    free = not job.again or len(tasks) == 1
-    if frame is not None and free and is_small(frame, job.state):
-        rows = rows_on_driver(frame, job.spec)
-        if rows is not None:
-            tasks, frame = (job.whole_task(),), None
-            results = [run_task(tasks[0], rows)]
+    rows = _few_rows(job, frame, tasks)
+    if rows is not None:
+        tasks, frame = (job.whole_task(),), None
+        results = [_here(tasks[0], rows)]
     while frame is not None:
         results = _collect(job, frame, tasks, care)
         needed = replace(
@@ -170,6 +162,17 @@ def run_job(spark: SparkSession, job: Job, frame: DataFrame | None, care: Care) 
     return JobResult(tuple(results), state, replace(care, raw=_raw_next(job.spec, results, care)))
 
 
+def _few_rows(
+    job: Job, frame: DataFrame | None, tasks: tuple[TaskPlan, ...]
+) -> list[pa.RecordBatch] | None:
+    """The rows of a batch that the driver computes itself; None of another."""
+    # The changes of a second pass are put together with those of the first, range by range.
+    bound = job.again and len(tasks) > 1
+    if frame is None or bound or not is_small(frame, job.state):
+        return None
+    return rows_on_driver(frame, job.spec)
+
+
 def _without_rows(spark: SparkSession, tasks: tuple[TaskPlan, ...]) -> list[TaskResult]:
     """Run tasks that no rows come to; where many groups wait, beside each other on Spark."""
     waiting = sum(run.rows for task in tasks for run in task.pending)
@@ -178,13 +181,13 @@ def _without_rows(spark: SparkSession, tasks: tuple[TaskPlan, ...]) -> list[Task
         return [_here(task) for task in tasks]
     # One partition per task, in order.
     numbers = spark.range(0, len(tasks), 1, len(tasks))
-    return _results(numbers.mapInArrow(_worker(tasks, rows=False), ANSWER))
+    return _on_spark(numbers, tasks, rows=False)
 
 
-def _here(task: TaskPlan) -> TaskResult:
+def _here(task: TaskPlan, rows: Iterable[pa.RecordBatch] = ()) -> TaskResult:
     """Run a task on the driver; what the system refuses there is told as if it had been elsewhere."""
     try:
-        return run_task(task, ())
+        return run_task(task, rows)
     except OSError as error:
         raise batch_failed(error) from error
 
@@ -242,15 +245,18 @@ def _collect(
             place=care.place,
             parts=care.parts,
         )
-    return _results(delta.mapInArrow(_worker(tasks), ANSWER))
+    return _on_spark(delta, tasks)
 
 
-def _results(frame: DataFrame) -> list[TaskResult]:
-    try:
-        rows = frame.collect()
-    except SPARK_ERRORS as error:
-        raise batch_failed(error) from error
-    return [_result(row.result) for row in rows]
+def _on_spark(
+    frame: DataFrame, tasks: tuple[TaskPlan, ...], *, rows: bool = True
+) -> list[TaskResult]:
+    """Run a task in every partition; without `rows`, what partitions hold says nothing."""
+
+    def work(partition: int, batches: Iterator[pa.RecordBatch]) -> str:
+        return run_task(_task_of(tasks, partition), batches if rows else ()).to_json()
+
+    return [TaskResult.from_json(told) for told in answers(frame, work)]
 
 
 def _decimal_params(value: Expr | None) -> Params | None:
@@ -261,46 +267,11 @@ def _decimal_params(value: Expr | None) -> Params | None:
     return (value.type.params[0], value.type.params[1]) if value.type.kind == "decimal" else None
 
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
-
-
-@cache
-def keep_memory() -> None:
-    """Let this worker process keep the memory it frees: every batch needs as much again.
-
-    Otherwise glibc gives every large array back to the system, and a third of a task's time goes into page faults.
-    """
-    try:
-        mallopt = ctypes.CDLL("libc.so.6").mallopt
-    except (OSError, AttributeError):
-        return  # another C library
-    mallopt(_MMAP_THRESHOLD, 32 << 20)
-    mallopt(_TRIM_THRESHOLD, (1 << 31) - 1)
-
-
-def _worker(tasks: tuple[TaskPlan, ...], *, rows: bool = True) -> BatchFunction:
-    """The function of all partitions; without `rows`, what they hold says nothing."""
-
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        keep_memory()
-        context = TaskContext.get()
-        partition = 0 if context is None else context.partitionId()
-        yield pa.RecordBatch.from_pydict(
-            {"result": [_run(tasks, partition, batches if rows else ())]}
-        )
-
-    return work
-
-
-def _run(tasks: tuple[TaskPlan, ...], partition: int, batches: Iterable[pa.RecordBatch]) -> str:
-    # An exchange other than the expected one shows as a range that its rows do not fall in.
-    none = replace(tasks[0], low=1, high=0, group=(), pending=(), trees=(), seeds=(), closed=())
-    plan = tasks[partition] if partition < len(tasks) else none
-    return answer(lambda: run_task(plan, batches).to_json())
-
-
-def _result(text: str) -> TaskResult:
-    return TaskResult.from_json(checked(text))
+def _task_of(tasks: tuple[TaskPlan, ...], partition: int) -> TaskPlan:
+    """The task of a partition; an exchange other than the expected one shows as a range that its rows do not fall in."""
+    if partition < len(tasks):
+        return tasks[partition]
+    return replace(tasks[0], low=1, high=0, group=(), pending=(), trees=(), seeds=(), closed=())
 
 
 def changes_of(results: Iterable[JobResult]) -> list[ChangeFile]:

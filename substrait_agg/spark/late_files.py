@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import reduce
 
@@ -14,10 +14,9 @@ from pyspark.sql import DataFrame
 from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.late import LateWriter
 from substrait_agg.commit.snapshot import ChangeFile, LateFile
+from substrait_agg.spark.answers import BatchFunction
 from substrait_agg.spark.late import Part
 from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed
-
-BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def write_late(parts: Sequence[Part], files: FolderFiles, version: int) -> tuple[LateFile, ...]:

@@ -24,9 +24,11 @@ _TOO_MUCH = "spark.driver.maxResultSize"
 
 def is_small(frame: DataFrame, state: OperatorState) -> bool:
     """Whether the driver computes this batch; ``spark.substraitAgg.driverBytes`` says up to which size, 0 for never."""
+    if sum(run.bytes for run in state.runs) > STATE_BYTES:
+        return False
     told = frame.sparkSession.conf.get(DRIVER_BYTES_SETTING, None)
     most = DRIVER_BYTES if told is None else own_setting(DRIVER_BYTES_SETTING, told)
-    if not most or sum(run.bytes for run in state.runs) > STATE_BYTES:
+    if not most:
         return False
     size = frame._jdf.queryExecution().analyzed().stats().sizeInBytes()
     return int(str(size)) <= most

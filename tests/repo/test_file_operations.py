@@ -15,7 +15,6 @@ EXCEPTIONS = {
     "disk.py": "the seam itself",
     "object_store.py": "the seam where a checkpoint lies in a store",
     "local_copies.py": "copies of what a store has: nothing is lost with them, and nothing rests on them",
-    "spark/change_files.py": "opens what the seam fetches",
     "published.py": "opens what the seam creates; writes to a pipe or a device that somebody else made",
     "commit/files.py": "opens what the seam creates or maps",
     "commit/buckets.py": "rows set aside on local disk within a task; gone with it",

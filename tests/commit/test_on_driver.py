@@ -1,0 +1,33 @@
+"""What the system refuses to a task on the driver is told as it is of one in a worker."""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from substrait_agg.commit.snapshot import OperatorState
+from substrait_agg.errors import RunFailed
+from substrait_agg.operator.emission import ALL
+from substrait_agg.operator.spec import operator_spec
+from substrait_agg.spark.job import Care, Job, run_job
+from tests.crash.settings import chained
+
+
+def test_a_full_disk_under_a_small_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that came to the driver: nothing is committed, and the code says what is to be done."""
+
+    def full(*_: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    node = chained().flow.operators[0]
+    state = OperatorState(trees=((),) * len(node.trees))
+    job = Job(node, operator_spec(node), "nowhere", 2, state, 1, ALL, (), final=False)
+    nothing: Any = None
+    monkeypatch.setattr("substrait_agg.spark.job.is_small", lambda *_: True)
+    monkeypatch.setattr("substrait_agg.spark.job.rows_on_driver", lambda *_: [])
+    with patch("substrait_agg.spark.job.run_task", full), pytest.raises(RunFailed) as refused:
+        run_job(nothing, job, object(), Care())  # type: ignore[arg-type]
+    assert refused.value.code == "CHECKPOINT_NOT_WRITTEN"
