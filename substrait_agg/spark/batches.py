@@ -22,7 +22,7 @@ from substrait_agg.metrics.tally import Tally, at_start, counted
 from substrait_agg.operator.emission import ALL, Emission, oldest, pending_schema
 from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.spec import OperatorSpec, operator_spec
-from substrait_agg.spark.conflicts import alone
+from substrait_agg.spark.conflicts import alone, conflict_behind
 from substrait_agg.spark.event_state import BatchTimes, EventOptions, EventState, Moved
 from substrait_agg.spark.inputs import Frames, operator_changes
 from substrait_agg.spark.job import Care, Job, JobResult, changes_of, counters_of, run_job
@@ -101,10 +101,7 @@ class Batches:
 
     def conflict(self, error: BaseException) -> CommitConflict | None:
         """What is behind an error: another run has gone on; None where none has, or the error says so itself."""
-        code = getattr(error, "code", "")
-        # A version whose outcome is not known may be there, and be ours.
-        known = isinstance(error, CommitConflict) or code == "COMMIT_UNKNOWN"
-        return None if known else self._checkpoint.conflict(self._next)
+        return conflict_behind(self._checkpoint, self._next, error)
 
     @property
     def waits(self) -> bool:

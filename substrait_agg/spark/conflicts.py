@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
+from substrait_agg.commit.store import Checkpoint
 from substrait_agg.errors import CommitConflict
 
 
@@ -14,6 +15,13 @@ class Contender(Protocol):
 
     def conflict(self, error: BaseException) -> CommitConflict | None:
         """That another run has gone on; None where none has, or the error says so itself."""
+
+
+def conflict_behind(store: Checkpoint, version: int, error: BaseException) -> CommitConflict | None:
+    """What is behind an error that making `version` ended with: another run has gone on; None where none has, or it says so itself."""
+    # A version whose outcome is not known may be there, and be ours.
+    known = isinstance(error, CommitConflict) or getattr(error, "code", "") == "COMMIT_UNKNOWN"
+    return None if known else store.conflict(version)
 
 
 C = TypeVar("C", bound=Contender)

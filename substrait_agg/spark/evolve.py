@@ -22,12 +22,12 @@ from substrait_agg.commit.retention import DEFAULT, Retention
 from substrait_agg.commit.snapshot import ChangeFile, InputPlace, OperatorState, Snapshot
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.commit.view import Evolved, View
-from substrait_agg.errors import CommitConflict
 from substrait_agg.flow.graph import AggregateNode, Branch, Flow, OperatorOrigin
 from substrait_agg.metrics.tally import counted
 from substrait_agg.operator.emission import ALL, pending_schema
 from substrait_agg.operator.spec import operator_spec
 from substrait_agg.spark.answers import answers
+from substrait_agg.spark.conflicts import conflict_behind
 from substrait_agg.spark.inputs import operator_changes
 from substrait_agg.spark.job import DRIVER_ROWS, Care, Job, run_job
 from substrait_agg.spark.late import Lateness
@@ -90,9 +90,7 @@ def evolve_to(
         snapshot = replace(evolving.snapshot(), inputs=inputs)
         store.publish(snapshot)
     except Exception as error:
-        # A version whose outcome is not known may be there, and be ours.
-        known = isinstance(error, CommitConflict) or getattr(error, "code", "") == "COMMIT_UNKNOWN"
-        conflict = None if known else store.conflict(last.version + 1)
+        conflict = conflict_behind(store, last.version + 1, error)
         if conflict is None:
             raise
         raise conflict from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -14,13 +15,16 @@ from substrait_agg.bind.bound import BoundPlan
 from substrait_agg.changes import Delivery, check_outputs, keeps_late
 from substrait_agg.changes.courier import STOP_SECONDS, Couriers, check_free
 from substrait_agg.changes.evolved import check_outputs_go_on
+from substrait_agg.commit.document import PlanDocument
 from substrait_agg.commit.locking import lock_for_run
 from substrait_agg.commit.ranges import check_partitions
 from substrait_agg.commit.retention import DEFAULT, Retention
+from substrait_agg.commit.snapshot import InputPlace
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.commit.view import View
 from substrait_agg.errors import RunFailed
 from substrait_agg.flow import lower
+from substrait_agg.flow.graph import Flow
 from substrait_agg.functions.accumulators import EarlyRetraction
 from substrait_agg.locations import Location
 from substrait_agg.metrics import Progress
@@ -29,6 +33,7 @@ from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.watermarks import Ttl
 from substrait_agg.redaction import remember, safe_cause
 from substrait_agg.spark.document import plan_document
+from substrait_agg.spark.event_state import EventOptions
 from substrait_agg.spark.evolve import evolutions, evolve_to
 from substrait_agg.spark.feed import open_feed
 from substrait_agg.spark.inputs import Source, table_origins
@@ -45,6 +50,7 @@ from substrait_agg.spark.session import get_session
 from substrait_agg.spark.settings import PARTITIONS, Settings
 from substrait_agg.spark.sinks import SparkWriter, check_writers, frame_of, open_writer
 from substrait_agg.spark.sources import check_sources, weight_kind
+from substrait_agg.spark.specs import Table
 from substrait_agg.spark.timing import event_options, timed_flow, with_times
 from substrait_agg.spark.upserts import upserts_in
 from substrait_agg.spark.work import open_work
@@ -85,24 +91,13 @@ def run(
     if partitions is not None:
         check_partitions(partitions)
     remember((conf or {}).items())
-    chosen = check_sources(sources, table_origins(lower(plan)))
-    weights = {table: weight_kind(source) for table, source in chosen.items()}
     sinks = tuple(outputs)
-    events = event_options(plan, watermark or {}, ttl, keep_late=any(map(keeps_late, sinks)))
-    upserts = with_times(upserts_in(chosen), events)
-    lowered = lower(plan, weights, early_retraction, upserts)
-    flow = timed_flow(lowered, chosen, events, emit)
-    store = Checkpoint(checkpoint)
-    document = plan_document(flow, events)
-    found = store.check(document, evolve=evolve)
-    check_logs(store)
-    places = input_places(chosen)
-    check_places(store, places, accept=accept_source_change)
-    check_outputs(sinks, store.folder, metrics)
-    check_outputs_go_on(sinks, store.folder, evolutions(store, document, found), SparkWriter)
-    check_free(store.folder)
+    asked = _Asked(
+        early_retraction, emit, watermark or {}, ttl, metrics, accept_source_change, evolve
+    )
+    ready = _checked(plan, sources, checkpoint, sinks, asked)
     observers = Observers(metrics, listener)
-    given = next((s for s in chosen.values() if isinstance(s, DataFrame)), None)
+    given = next((s for s in ready.sources.values() if isinstance(s, DataFrame)), None)
     session = given.sparkSession if given else get_session(master, conf, spark, spark_log)
     settings = Settings(session, conf)
     with ExitStack() as undone:
@@ -112,37 +107,107 @@ def run(
             # Where the caller has one, its catalogs and what is registered in it are there for outputs.
             outer = spark or session
             check_writers(outer, sinks)
-            feed = open_feed(session, flow, chosen, events.sources)
-            store.create(document, evolve=evolve)
+            feed = open_feed(session, ready.flow, ready.sources, ready.events.sources)
+            ready.store.create(ready.document, evolve=evolve)
             closing = undone.enter_context(ExitStack())
-            closing.enter_context(lock_for_run(store.folder))
-            store.check_runnable()
-            store.claim()
-            count = partitions or store.settings().partitions or _cores(session)
+            closing.enter_context(lock_for_run(ready.store.folder))
+            ready.store.check_runnable()
+            ready.store.claim()
+            count = partitions or ready.store.settings().partitions or _cores(session)
             settings.put(PARTITIONS, str(count))
-            since = _version(store)
-            if found is not None:
-                evolve_to(document, session, flow, store, count, inputs=places, retention=retention)
+            since = _version(ready.store)
+            if ready.evolves:
+                evolve_to(
+                    ready.document, session, ready.flow, ready.store, count,
+                    inputs=ready.places, retention=retention,
+                )  # fmt: skip
             delivery = Delivery(
                 sinks,
-                checkpoint=store.folder,
+                checkpoint=ready.store.folder,
                 since=since,
                 on_changes=on_changes,
                 frame=partial(frame_of, outer),
                 writer=open_writer,
-                fence=store.fence,
+                fence=ready.store.fence,
             )
-            work = closing.enter_context(open_work(store))
-            couriers = Couriers(delivery, lambda: View(store), show=until != "done")
+            work = closing.enter_context(open_work(ready.store))
+            couriers = Couriers(delivery, lambda: View(ready.store), show=until != "done")
             undone.callback(couriers.end, with_view=False, patience=STOP_SECONDS)
             options = Options(
-                count, until, emit, events, progress, observers, retention, work, closing, places
-            )
-            started = Run(session, flow, feed, store, couriers, options, settings)
+                count, until, emit, ready.events, progress, observers, retention, work, closing, ready.places
+            )  # fmt: skip
+            started = Run(session, ready.flow, feed, ready.store, couriers, options, settings)
         except SPARK_ERRORS as error:
             raise _not_started(error) from safe_cause(error)
         undone.pop_all()
     return started
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Options that what is computed depends on, and what a checkpoint may have been made with."""
+
+    early_retraction: EarlyRetraction
+    emit: EmitPolicy
+    watermark: Mapping[str, str]
+    ttl: Ttl | None
+    metrics: str | Path | None
+    accept_source_change: bool
+    evolve: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """What can be run: nothing stands against it, and nothing has been written.
+
+    Attributes:
+        flow: what is computed.
+        sources: what the tables are read from.
+        events: the sources with a watermark, and for how long groups are remembered.
+        store: the checkpoint.
+        document: what it records of the flow.
+        places: where the tables are read from.
+        evolves: whether the checkpoint has to go on with this plan first.
+    """
+
+    flow: Flow
+    sources: Mapping[Table, Source]
+    events: EventOptions
+    store: Checkpoint
+    document: PlanDocument
+    places: tuple[InputPlace, ...]
+    evolves: bool
+
+
+def _checked(
+    plan: BoundPlan,
+    sources: Mapping[str, Source],
+    checkpoint: str | Location,
+    sinks: tuple[Any, ...],
+    asked: _Asked,
+) -> _Ready:
+    """Check everything that can be told without Spark.
+
+    Raises:
+        InputRefused, StateRefused, UsageError: as `run`.
+    """
+    chosen = check_sources(sources, table_origins(lower(plan)))
+    weights = {table: weight_kind(source) for table, source in chosen.items()}
+    keep_late = any(map(keeps_late, sinks))
+    events = event_options(plan, asked.watermark, asked.ttl, keep_late=keep_late)
+    upserts = with_times(upserts_in(chosen), events)
+    lowered = lower(plan, weights, asked.early_retraction, upserts)
+    flow = timed_flow(lowered, chosen, events, asked.emit)
+    store = Checkpoint(checkpoint)
+    document = plan_document(flow, events)
+    found = store.check(document, evolve=asked.evolve)
+    check_logs(store)
+    places = input_places(chosen)
+    check_places(store, places, accept=asked.accept_source_change)
+    check_outputs(sinks, store.folder, asked.metrics)
+    check_outputs_go_on(sinks, store.folder, evolutions(store, document, found), SparkWriter)
+    check_free(store.folder)
+    return _Ready(flow, chosen, events, store, document, places, found is not None)
 
 
 def _not_started(error: Exception) -> RunFailed:
