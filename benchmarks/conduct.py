@@ -18,6 +18,11 @@ from benchmarks.queries import QUERIES, plan_of
 from benchmarks.results import LaneResult, Measured, WorkloadResult
 from benchmarks.workload import WARM, Lane, Workload
 
+KEEPING = (
+    "ours", "rocksdb", "default", "rocksdb-tuned", "default-tuned", "flink-rocksdb", "flink-heap",
+)  # fmt: skip
+"""Engines that keep state on disk."""
+
 
 @dataclass(frozen=True)
 class Turn:
@@ -168,7 +173,7 @@ class _Players:
     def result(self, track: Track) -> LaneResult:
         """What was measured of a lane."""
         lane = track.lane
-        keeps = lane.engine in ("ours", "rocksdb", "default", "flink-rocksdb", "flink-heap")
+        keeps = lane.engine in KEEPING
         return LaneResult(
             lane.name, lane.engine, lane.query, tuple(track.batches), round(track.loaded, 4),
             track.written if keeps else None, track.read, dict(self._peaks[lane.engine].bytes),

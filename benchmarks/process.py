@@ -23,6 +23,8 @@ ENGINES: dict[str, tuple[str, str]] = {
     "ours": ("benchmarks.engines.ours", "Ours"),
     "rocksdb": ("benchmarks.engines.native", "rocksdb"),
     "default": ("benchmarks.engines.native", "default"),
+    "rocksdb-tuned": ("benchmarks.engines.native", "rocksdb_tuned"),
+    "default-tuned": ("benchmarks.engines.native", "default_tuned"),
     "floor": ("benchmarks.engines.native", "Floor"),
     "batch": ("benchmarks.engines.recompute", "Batch"),
     "spark": ("benchmarks.engines.recompute", "Spark"),

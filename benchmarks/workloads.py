@@ -13,7 +13,9 @@ from benchmarks.workload import Lane, Sizes, Source, Workload, lanes
 
 STREAMING = ("ours", "rocksdb", "default", "floor")
 ANEW = ("spark", "duckdb")
-PEERS = ("pathway", "flink-rocksdb", "flink-heap")
+TUNED = ("rocksdb-tuned", "default-tuned")
+PEERS = (*TUNED, "pathway", "flink-rocksdb", "flink-heap")
+"""Take part only when they are named."""
 MEASURED = "rows"
 NO_NATIVE = ("rocksdb", "default")
 
@@ -127,7 +129,7 @@ def w8(sizes: Sizes) -> Workload:
         (
             *lanes("q15", "rows", ("ours", "floor", "duckdb"), "@q15"),
             *lanes("q16", "rows", ("ours", "floor", "duckdb"), "@q16"),
-            *lanes("q17", "rows", (*STREAMING, "duckdb"), "@q17"),
+            *lanes("q17", "rows", (*STREAMING, "duckdb", *TUNED), "@q17"),
         ),
         absent={f"{e}@{q}": NO_DISTINCT for e in NO_NATIVE for q in ("q15", "q16")},
     )  # fmt: skip

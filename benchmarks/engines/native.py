@@ -10,12 +10,18 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.engines import on_spark
 from benchmarks.engines.job import Job, Taken
+from substrait_agg.spark.session import SESSION_CONF
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 STATE = "org.apache.spark.sql.execution.streaming.state"
 ROCKSDB = f"{STATE}.RocksDBStateStoreProvider"
 DEFAULT = f"{STATE}.HDFSBackedStateStoreProvider"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+LOGS = "spark.sql.streaming.checkpointFileManagerClass"
+"""How Spark writes its logs: ours sets it."""
+LOGS_OF_SPARK = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"
+)
 
 
 class Native:
@@ -23,11 +29,13 @@ class Native:
 
     Args:
         provider: class of the state store.
+        tuned: whether Spark writes its logs, and those of its state, in the way that ours sets, instead of its usual one.
     """
 
-    def __init__(self, provider: str) -> None:
+    def __init__(self, provider: str, *, tuned: bool = False) -> None:
         self._spark = on_spark.session()
         self._settings = {PROVIDER: provider, CHANGELOG: "true"}
+        self._settings[LOGS] = SESSION_CONF[LOGS] if tuned else LOGS_OF_SPARK
 
     def run(self, job: Job) -> list[Taken]:
         """Run the batches."""
@@ -44,7 +52,7 @@ class Floor:
 
     def run(self, job: Job) -> list[Taken]:
         """Run the batches."""
-        spark = _session(self._spark, {}, job)
+        spark = _session(self._spark, {LOGS: LOGS_OF_SPARK}, job)
 
         def batch(frame: DataFrame, _: int) -> None:
             on_spark.queried(frame, job).mapInArrow(_count, "rows long").collect()
@@ -61,6 +69,16 @@ def rocksdb() -> Native:
 def default() -> Native:
     """With the default store, which keeps state in memory."""
     return Native(DEFAULT)
+
+
+def rocksdb_tuned() -> Native:
+    """`rocksdb` with the logs as ours."""
+    return Native(ROCKSDB, tuned=True)
+
+
+def default_tuned() -> Native:
+    """`default` with the logs as ours."""
+    return Native(DEFAULT, tuned=True)
 
 
 def _count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

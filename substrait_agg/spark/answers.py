@@ -5,12 +5,14 @@ from __future__ import annotations
 import ctypes
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
+from pyspark.sql.conf import RuntimeConfig
 from pyspark.sql.types import StringType, StructField, StructType
 
 from substrait_agg.errors import RunFailed, SubstraitAggError
@@ -22,21 +24,51 @@ BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 _ANSWER = StructType([StructField("result", StringType())])
 
 
-def answers(frame: DataFrame, work: Callable[[int, Iterator[pa.RecordBatch]], str]) -> list[str]:
+_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+_NO_LIMIT = str((1 << 31) - 1)
+
+
+def answers(
+    frame: DataFrame,
+    work: Callable[[int, Iterator[pa.RecordBatch]], str],
+    *,
+    fixed: bool = False,
+) -> list[str]:
     """Do some work in every partition of a DataFrame.
 
     Args:
         frame: whose partitions.
         work: is given the number of a partition and its rows, and tells its result as JSON; it runs on executors.
+        fixed: whether no row is longer than another.
 
     Raises:
         RunFailed: what a task failed with, or Spark could not run them.
     """
     try:
-        rows = frame.mapInArrow(_worker(work), _ANSWER).collect()
+        with _unweighed(frame.sparkSession.conf) if fixed else nullcontext():
+            rows = frame.mapInArrow(_worker(work), _ANSWER).collect()
     except SPARK_ERRORS as error:
         raise batch_failed(error) from error
     return [_checked(row.result) for row in rows]
+
+
+@contextmanager
+def _unweighed(conf: RuntimeConfig) -> Iterator[None]:
+    """Let Spark cut what it hands over by rows alone.
+
+    To cut by bytes as well it adds up the sizes of all columns after every row, which takes longer than all the rest of
+    handing it over.
+    """
+    before = conf.get(_BYTES, None)
+    conf.set(_BYTES, _NO_LIMIT)
+    try:
+        yield
+    finally:
+        with suppress(*SPARK_ERRORS):  # a Spark that is gone has no settings any more
+            if before is None:
+                conf.unset(_BYTES)
+            else:
+                conf.set(_BYTES, before)
 
 
 def _worker(work: Callable[[int, Iterator[pa.RecordBatch]], str]) -> BatchFunction:

@@ -29,6 +29,7 @@ from substrait_agg.spark.job import Care, Job, JobResult, changes_of, counters_o
 from substrait_agg.spark.late import Lateness, Part
 from substrait_agg.spark.late_files import write_late
 from substrait_agg.spark.logs import carried
+from substrait_agg.spark.recipes import Recipes
 from substrait_agg.spark.seeds import seeds
 from substrait_agg.state.tree import Tree
 
@@ -74,6 +75,7 @@ class Batches:
         self._shown = shown_operators(flow)
         self._specs: list[OperatorSpec] = [operator_spec(node) for node in flow.operators]
         self._care = [Care() for _ in flow.operators]
+        self._recipes = [Recipes() for _ in flow.operators]
         self._last = checkpoint.latest()
         if self._last is not None and self._last.plan != flow.fingerprint:
             # Another run has gone on with another plan since this one was compared: its state means something else.
@@ -341,7 +343,7 @@ class Batches:
         frame = reduce(DataFrame.unionAll, inputs) if inputs else None
         if job.version == 0 and not job.again:
             job = replace(job, seeds=seeds(spark, job.spec))
-        return run_job(spark, job, frame, self._care[node.id])
+        return run_job(spark, job, frame, self._care[node.id], self._recipes[node.id])
 
     def _job(
         self, node: AggregateNode, emission: Emission, passed: Sequence[JobResult] | None

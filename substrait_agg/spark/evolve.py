@@ -32,6 +32,7 @@ from substrait_agg.spark.inputs import operator_changes
 from substrait_agg.spark.job import DRIVER_ROWS, Care, Job, run_job
 from substrait_agg.spark.late import Lateness
 from substrait_agg.spark.logs import carried
+from substrait_agg.spark.recipes import Recipes
 from substrait_agg.spark.seeds import seeds
 from substrait_agg.state.tree import Tree
 
@@ -241,7 +242,7 @@ class _Evolving:
             seeds=seeds(self._spark, spec),
         )
         frame = reduce(DataFrame.unionAll, frames) if frames else None
-        result = run_job(self._spark, job, frame, Care())
+        result = run_job(self._spark, job, frame, Care(), Recipes())
         self._states.append(result.state)
         self._given.append([file for task in result.tasks for file in task.changes])
 

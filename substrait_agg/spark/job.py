@@ -16,11 +16,14 @@ from substrait_agg.commit.task_plan import TaskPlan, TaskResult
 from substrait_agg.flow.graph import AggregateNode
 from substrait_agg.operator.emission import Emission
 from substrait_agg.operator.spec import OperatorSpec
+from substrait_agg.plan.types import INTEGER_BITS
 from substrait_agg.spark.answers import answers
 from substrait_agg.spark.decimals import Params
 from substrait_agg.spark.partial import partial_sums, raw_rows
 from substrait_agg.spark.reasons import batch_failed
+from substrait_agg.spark.recipes import Recipe, Recipes
 from substrait_agg.spark.small import is_small, rows_on_driver
+from substrait_agg.spark.summing import better_raw
 
 DRIVER_ROWS = 50_000
 """Rows of the pending tree up to which groups are emitted on the driver: a job on Spark costs more than those."""
@@ -29,6 +32,12 @@ LOOKED_AT_ONCE = 16
 """Groups that are looked at, to see whether they leave, in the time in which one is emitted."""
 
 ALL_HASHES = partition_range(0, 1)
+
+_FIXED = frozenset({
+    *INTEGER_BITS, "bool", "fp32", "fp64", "decimal", "date", "precision_time", "precision_timestamp",
+    "precision_timestamp_tz", "interval_year", "interval_day",
+})  # fmt: skip
+"""Types whose values all have one size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +139,17 @@ class JobResult:
         return replace(self, tasks=(*first, *second.tasks), state=second.state)
 
 
-def run_job(spark: SparkSession, job: Job, frame: DataFrame | None, care: Care) -> JobResult:
+def run_job(
+    spark: SparkSession, job: Job, frame: DataFrame | None, care: Care, recipes: Recipes
+) -> JobResult:
     """Run the operator over the prepared rows of a batch (None: there are none).
+
+    Args:
+        spark: session in which the job runs.
+        job: the operator in the batch.
+        frame: the rows.
+        care: what the batches before have shown to be needed.
+        recipes: of the operator.
 
     Raises:
         RunFailed: a value does not fit, or Spark could not compute the batch.
@@ -141,12 +159,12 @@ def run_job(spark: SparkSession, job: Job, frame: DataFrame | None, care: Care) 
     if 1 == len(tasks) < job.partitions and not job.spec.is_global:
         care = replace(care, place=True)  # the exchange of summing has as many partitions as ever
     results: list[TaskResult] = []
-    rows = _few_rows(job, frame, tasks)
+    rows = _few_rows(job, frame, tasks, recipes)
     if rows is not None:
         tasks, frame = (job.whole_task(),), None
         results = [_here(tasks[0], rows)]
     while frame is not None:
-        results = _collect(job, frame, tasks, care)
+        results = _collect(job, frame, tasks, care, recipes)
         needed = replace(
             care,
             place=care.place or any(r.misplaced for r in results),
@@ -163,14 +181,14 @@ def run_job(spark: SparkSession, job: Job, frame: DataFrame | None, care: Care) 
 
 
 def _few_rows(
-    job: Job, frame: DataFrame | None, tasks: tuple[TaskPlan, ...]
+    job: Job, frame: DataFrame | None, tasks: tuple[TaskPlan, ...], recipes: Recipes
 ) -> list[pa.RecordBatch] | None:
     """The rows of a batch that the driver computes itself; None of another."""
     # The changes of a second pass are put together with those of the first, range by range.
     bound = job.again and len(tasks) > 1
     if frame is None or bound or not is_small(frame, job.state):
         return None
-    return rows_on_driver(frame, job.spec)
+    return rows_on_driver(frame, job.spec, recipes)
 
 
 def _without_rows(spark: SparkSession, tasks: tuple[TaskPlan, ...]) -> list[TaskResult]:
@@ -193,14 +211,10 @@ def _here(task: TaskPlan, rows: Iterable[pa.RecordBatch] = ()) -> TaskResult:
 
 
 def _raw_next(spec: OperatorSpec, results: Sequence[TaskResult], care: Care) -> bool:
-    """Whether the next batch is better exchanged without summing: a little more is asked for to change than to stay."""
-    if spec.is_global or spec.weight == "any":
-        return False
+    """Whether the next batch is better exchanged without summing."""
     rows = sum(r.counters.get("input_rows", 0) for r in results)
     groups = sum(r.counters.get("touched", 0) for r in results)
-    if not rows:
-        return care.raw
-    return groups * 4 > rows if care.raw else groups * 2 > rows
+    return better_raw(spec, rows, groups, raw=care.raw) if rows else care.raw
 
 
 def _has_work(task: TaskPlan) -> bool:
@@ -231,32 +245,35 @@ def _state_after(before: OperatorState, results: Sequence[TaskResult]) -> Operat
 
 
 def _collect(
-    job: Job, frame: DataFrame, tasks: tuple[TaskPlan, ...], care: Care
+    job: Job, frame: DataFrame, tasks: tuple[TaskPlan, ...], care: Care, recipes: Recipes
 ) -> list[TaskResult]:
-    decimals = [_decimal_params(value) for value, _ in job.node.arguments]
-    if care.raw:
-        delta = raw_rows(frame, job.spec, len(tasks))
-    else:
-        delta = partial_sums(
-            frame,
-            job.spec,
-            len(tasks),
-            decimals=decimals,
-            place=care.place,
-            parts=care.parts,
+    def make(rows: Recipe) -> Recipe:
+        if care.raw:
+            return raw_rows(rows, job.spec, len(tasks))
+        decimals = [_decimal_params(value) for value, _ in job.node.arguments]
+        return partial_sums(
+            rows, job.spec, len(tasks), decimals=decimals, place=care.place, parts=care.parts
         )
-    return _on_spark(delta, tasks)
+
+    delta = recipes.over(frame, (care, len(tasks)), make)
+    return _on_spark(delta, tasks, fixed=_is_fixed(job.node))
+
+
+def _is_fixed(node: AggregateNode) -> bool:
+    """Whether no row of its input is longer than another."""
+    arguments = (value.type for value, _ in node.arguments if value is not None)
+    return all(type_.kind in _FIXED for type_ in (*node.key_types, *arguments))
 
 
 def _on_spark(
-    frame: DataFrame, tasks: tuple[TaskPlan, ...], *, rows: bool = True
+    frame: DataFrame, tasks: tuple[TaskPlan, ...], *, rows: bool = True, fixed: bool = False
 ) -> list[TaskResult]:
-    """Run a task in every partition; without `rows`, what partitions hold says nothing."""
+    """Run a task in every partition; without `rows`, what partitions hold says nothing; `fixed` as of `answers`."""
 
     def work(partition: int, batches: Iterator[pa.RecordBatch]) -> str:
         return run_task(_task_of(tasks, partition), batches if rows else ()).to_json()
 
-    return [TaskResult.from_json(told) for told in answers(frame, work)]
+    return [TaskResult.from_json(told) for told in answers(frame, work, fixed=fixed)]
 
 
 def _decimal_params(value: Expr | None) -> Params | None:

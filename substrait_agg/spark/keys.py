@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as st
+
+from substrait_agg.spark.recipes import Recipe
 
 Rewrite = Callable[[Column, st.DataType], Column]
 
 
-def keyed(frame: DataFrame, keys: Sequence[str], *, floats: bool) -> DataFrame:
+def keyed(frame: Recipe, keys: Sequence[str], *, floats: bool) -> Recipe:
     """The frame with its key columns in one form per value, maps as arrays of their entries.
 
     Spark groups by maps too, but then its column of keys has another name, and it does not hash them.
@@ -26,10 +28,10 @@ def keyed(frame: DataFrame, keys: Sequence[str], *, floats: bool) -> DataFrame:
         for field in frame.schema.fields
         if field.name in keys and _has_forms(field.dataType) and (floats or not _is_float(field))
     }
-    return frame.withColumns(changed) if changed else frame
+    return frame.withColumns(changed)
 
 
-def restored_keys(frame: DataFrame, types: Mapping[str, st.DataType]) -> DataFrame:
+def restored_keys(frame: Recipe, types: Mapping[str, st.DataType]) -> Recipe:
     """The frame with the columns that `keyed` made in their own types again.
 
     Args:
@@ -37,7 +39,7 @@ def restored_keys(frame: DataFrame, types: Mapping[str, st.DataType]) -> DataFra
         types: of the columns before `keyed`.
     """
     changed = {n: restored(F.col(n), t) for n, t in types.items() if _has_map(t)}
-    return frame.withColumns(changed) if changed else frame
+    return frame.withColumns(changed)
 
 
 def _is_float(field: st.StructField) -> bool:

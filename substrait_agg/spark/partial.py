@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from functools import partial
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, MapType, StructType
 
@@ -28,12 +29,14 @@ from substrait_agg.operator.names import POSITION, ROWS, TIME, WEIGHT
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.spark.decimals import Params, negative
 from substrait_agg.spark.keys import keyed, normalised, restored_keys
+from substrait_agg.spark.recipes import Recipe
 
 _SMALLEST, _LARGEST = 2.0**-32, 2.0**32  # magnitudes of bin 0
 _DECIMAL_PARTS = 3
+_LIMBS_AT_ONCE = 3
 
 
-def _contributions(frame: DataFrame, spec: OperatorSpec) -> DataFrame:
+def _contributions(frame: Recipe, spec: OperatorSpec) -> Recipe:
     """What each row adds to each partial sum.
 
     Args:
@@ -59,14 +62,14 @@ def _contributions(frame: DataFrame, spec: OperatorSpec) -> DataFrame:
 
 
 def partial_sums(
-    frame: DataFrame,
+    frame: Recipe,
     spec: OperatorSpec,
     partitions: int,
     *,
     decimals: Sequence[Params | None],
     place: bool,
     parts: bool,
-) -> DataFrame:
+) -> Recipe:
     """The delta rows of an operator.
 
     Args:
@@ -95,7 +98,7 @@ def partial_sums(
         params = decimals[accumulator.argument]
         if accumulator.kind == "decimal" and params is not None:
             sums += _decimal_sums(i, accumulator.argument, params, spec.weight, parts=parts)
-    grouped = frame.groupBy(*keys, *bins).agg(*sums)
+    grouped = frame.grouped((*keys, *bins), *sums)
     if not keys:
         zero = F.lit(0).cast("int")
         return grouped.coalesce(1).withColumns({MURMUR: zero, OTHER: zero})
@@ -103,7 +106,7 @@ def partial_sums(
     return restored_keys(_placed(result, partitions) if place else result, types)
 
 
-def raw_rows(frame: DataFrame, spec: OperatorSpec, partitions: int) -> DataFrame:
+def raw_rows(frame: Recipe, spec: OperatorSpec, partitions: int) -> Recipe:
     """The input rows of an operator, each in the partition of its key, with the two hashes of the keys."""
     if not spec.keys:
         return unplaced_rows(frame, spec, lambda rows: rows.repartition(1))
@@ -111,15 +114,15 @@ def raw_rows(frame: DataFrame, spec: OperatorSpec, partitions: int) -> DataFrame
 
 
 def unplaced_rows(
-    frame: DataFrame,
+    frame: Recipe,
     spec: OperatorSpec,
-    exchange: Callable[[DataFrame], DataFrame] = lambda rows: rows,
-) -> DataFrame:
+    exchange: Callable[[Recipe], Recipe] = lambda rows: rows,
+) -> Recipe:
     """The input rows of an operator with the two hashes of their keys, wherever they are, or where `exchange` takes them."""
     keys = _keys(spec)
     frame = _in_one_form(frame, spec)
     if spec.by_arrival:
-        frame = frame.withColumn(POSITION, F.monotonically_increasing_id())
+        frame = frame.withColumns({POSITION: F.monotonically_increasing_id()})
     if not keys:
         zero = F.lit(0).cast("int")
         return exchange(frame).withColumns({MURMUR: zero, OTHER: zero})
@@ -128,7 +131,7 @@ def unplaced_rows(
     return restored_keys(exchange(hashed), types)
 
 
-def _in_one_form(frame: DataFrame, spec: OperatorSpec) -> DataFrame:
+def _in_one_form(frame: Recipe, spec: OperatorSpec) -> Recipe:
     """Nested values of trees with equal ones alike: those are shown, and which row came first must not tell."""
     read = {f"x{a}" for tree in spec.trees for a in tree.arguments}
     nested = (ArrayType, MapType, StructType)
@@ -137,15 +140,15 @@ def _in_one_form(frame: DataFrame, spec: OperatorSpec) -> DataFrame:
         for f in frame.schema.fields
         if f.name in read and isinstance(f.dataType, nested)
     }
-    return frame.withColumns(changed) if changed else frame
+    return frame.withColumns(changed)
 
 
-def _hashed(frame: DataFrame, keys: Sequence[str]) -> DataFrame:
+def _hashed(frame: Recipe, keys: Sequence[str]) -> Recipe:
     other = F.xxhash64(*keys).bitwiseAND(0x7FFFFFFF).cast("int")
     return frame.withColumns({MURMUR: F.hash(*keys), OTHER: other})
 
 
-def _placed(frame: DataFrame, partitions: int) -> DataFrame:
+def _placed(frame: Recipe, partitions: int) -> Recipe:
     return frame.repartitionById(partitions, F.pmod(F.col(MURMUR), F.lit(partitions)))
 
 
@@ -264,7 +267,7 @@ def _decimal_part(value: Column, scale: int, part: int) -> Column:
     return F.call_function("div", value, F.lit(Decimal(1).scaleb(unit)))
 
 
-def _with_float_limbs(frame: DataFrame, spec: OperatorSpec, floats: Sequence[int]) -> DataFrame:
+def _with_float_limbs(frame: Recipe, spec: OperatorSpec, floats: Sequence[int]) -> Recipe:
     """Adds, per float accumulator i, its bin ``b{i}`` and limbs ``a{i}l0``, ... (lowest first)."""
     if not floats:
         return frame
@@ -272,26 +275,37 @@ def _with_float_limbs(frame: DataFrame, spec: OperatorSpec, floats: Sequence[int
     frame = frame.withColumns({f"b{i}": _bin(value[i]) for i in floats})
     frame = frame.withColumns({f"r{i}": _scaled(value[i], F.col(f"b{i}")) for i in floats})
     size = _limb_size(spec.weight)
-    count = _float_limbs(spec.weight)
-    whole = 32 // size
-    frame = _whole_part(frame, floats, count, size)
-    for j in range(count - whole - 1, -1, -1):
-        shifted = {i: F.col(f"r{i}") * 2.0**size for i in floats}
-        frame = frame.withColumns({f"a{i}l{j}": shifted[i].cast("bigint") for i in floats})
-        frame = frame.withColumns({f"r{i}": shifted[i] - F.col(f"a{i}l{j}") for i in floats})
+    at = _float_limbs(spec.weight) - 32 // size
+    frame = frame.withColumns(_cut(floats, lambda i, rest: _whole_part(i, rest, at, size)))
+    while at:
+        # Each limb is made of what those above it leave: with more of them at once their expressions grow too long.
+        top, at = at, max(0, at - _LIMBS_AT_ONCE)
+        frame = frame.withColumns(_cut(floats, partial(_fractions, top=top, low=at, size=size)))
     return frame
 
 
-def _whole_part(frame: DataFrame, floats: Sequence[int], count: int, size: int) -> DataFrame:
-    whole = 32 // size
-    frame = frame.withColumns({f"h{i}": F.col(f"r{i}").cast("bigint") for i in floats})
+def _cut(
+    floats: Sequence[int], cut: Callable[[int, Column], dict[str, Column]]
+) -> dict[str, Column]:
+    """What is cut off the values that are left in ``r*``, and what then is left."""
+    return {name: column for i in floats for name, column in cut(i, F.col(f"r{i}")).items()}
+
+
+def _whole_part(ordinal: int, rest: Column, at: int, size: int) -> dict[str, Column]:
+    whole = rest.cast("bigint")
+    # The whole part may carry a sign and is below 2^33, so its highest limb takes what is left.
+    limbs = _limbs(whole, 32, size)
+    columns = {f"a{ordinal}l{at + j}": limb for j, limb in enumerate(limbs)}
+    return {**columns, f"r{ordinal}": rest - whole}
+
+
+def _fractions(ordinal: int, rest: Column, *, top: int, low: int, size: int) -> dict[str, Column]:
     columns: dict[str, Column] = {}
-    for i in floats:
-        # The whole part may carry a sign and is below 2^33, so its highest limb takes what is left.
-        for j, limb in enumerate(_limbs(F.col(f"h{i}"), 32, size)):
-            columns[f"a{i}l{count - whole + j}"] = limb
-        columns[f"r{i}"] = F.col(f"r{i}") - F.col(f"h{i}")
-    return frame.withColumns(columns)
+    for j in range(top - 1, low - 1, -1):
+        shifted = rest * 2.0**size
+        columns[f"a{ordinal}l{j}"] = shifted.cast("bigint")
+        rest = shifted - shifted.cast("bigint")
+    return {**columns, f"r{ordinal}": rest}
 
 
 def _bin(value: Column) -> Column:

@@ -37,6 +37,11 @@ SESSION_CONF: dict[str, str] = {
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.timeType.enabled": "true",
     "spark.sql.streaming.schemaInference": "false",
+    # Spark's logs are in a folder of this machine. The usual way of writing one there starts some six programs
+    # (readlink, chmod) for every file, three files a batch.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
 }
 """SQL settings, by session: they hold in the sessions made here and leave others as they are."""
 

@@ -13,6 +13,7 @@ from substrait_agg.commit.snapshot import OperatorState
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.spark.partial import unplaced_rows
 from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed
+from substrait_agg.spark.recipes import Recipes
 from substrait_agg.spark.session import DRIVER_BYTES_SETTING, own_setting
 
 DRIVER_BYTES = 1 << 18
@@ -34,14 +35,17 @@ def is_small(frame: DataFrame, state: OperatorState) -> bool:
     return int(str(size)) <= most
 
 
-def rows_on_driver(frame: DataFrame, spec: OperatorSpec) -> list[pa.RecordBatch] | None:
+def rows_on_driver(
+    frame: DataFrame, spec: OperatorSpec, recipes: Recipes
+) -> list[pa.RecordBatch] | None:
     """The rows of a batch with the hashes of their keys; None where they are more than Spark hands to a driver.
 
     Raises:
         RunFailed: Spark could not compute them.
     """
     try:
-        rows: pa.Table = unplaced_rows(frame, spec).toArrow()
+        told = recipes.over(frame, "unplaced", lambda rows: unplaced_rows(rows, spec))
+        rows: pa.Table = told.toArrow()
     except SPARK_ERRORS as error:
         if _TOO_MUCH in str(error):
             return None

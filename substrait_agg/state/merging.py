@@ -1,7 +1,7 @@
 """Which runs of a tree are merged next: size-tiered, a bounded number of rows per batch.
 
-Runs of one size class pile up until there are `MERGE_WIDTH` of them; then they and all newer ones become one run of
-a higher class. So a row is rewritten about once per class, and a lookup passes a few runs per class. A merge of
+Runs of one size class pile up until there are `MERGE_WIDTH` of them, of small ones `SMALL_WIDTH`; then they and all newer
+ones become one run of a higher class. So a row is rewritten about once per class, and a lookup passes a few runs per class. A merge of
 more rows than the budget of a batch is done piece by piece, in order of hash: a run stays live for the hashes that are
 not merged yet, and the pieces that are done stand for one run of the higher class. The snapshot's run ranges hold
 all there is to know about a merge that is under way.
@@ -9,13 +9,19 @@ all there is to know about a merge that is under way.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from substrait_agg.state.run import RunFile
 
-MERGE_WIDTH = 4  # runs of one size class before they are merged
-SMALLEST_TIER = 16_384  # rows
+SMALL_TIERS = (
+    256,
+    2_048,
+    16_384,
+)  # rows up to which a run is small: the classes of runs that batches of a few rows write
+SMALL_WIDTH = 8  # small runs of one size class before they are merged: a lookup passes them quickly
+MERGE_WIDTH = 4  # larger runs of one size class before they are merged
 LEAST_BUDGET = 1 << 20  # rows merged per batch at least
 BUDGET_FACTOR = (
     8  # rows merged per row written: more than the number of classes, so that merges keep up
@@ -109,19 +115,22 @@ def rows_in(file: RunFile, low: int, high: int, *, whole: bool = False) -> float
 
 
 def runs_to_merge(rows: Sequence[float]) -> int:
-    """How many of the newest runs are merged, by their sizes: `MERGE_WIDTH` of one class bring in all newer ones."""
+    """How many of the newest runs are merged, by their sizes: as many of one class as it is wide bring in all newer ones."""
     tiers = [_tier(count) for count in rows]
     chosen = 0
     for tier in range(max(tiers, default=-1) + 1):
         length = next((i for i, t in enumerate(tiers) if t > tier), len(tiers))
-        if tiers[:length].count(tier) >= MERGE_WIDTH:
+        width = SMALL_WIDTH if tier < len(SMALL_TIERS) else MERGE_WIDTH
+        if tiers[:length].count(tier) >= width:
             chosen = length
     return chosen
 
 
 def _tier(rows: float) -> int:
-    tier = 0
-    while rows > SMALLEST_TIER:
+    if rows <= SMALL_TIERS[-1]:
+        return bisect_left(SMALL_TIERS, rows)
+    tier = len(SMALL_TIERS) - 1
+    while rows > SMALL_TIERS[-1]:
         rows /= MERGE_WIDTH
         tier += 1
     return tier

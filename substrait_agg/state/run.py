@@ -1,7 +1,8 @@
 """A run: an immutable Arrow IPC file of rows sorted by hash, cut in pages (its record batches).
 
 The fences of a page are the first and the last hash in it; they are read off through the memory map when a run is
-opened, which touches two places per page and nothing else.
+opened, which touches two places per page and nothing else. A run of few rows is compressed, as such runs are written and merged
+again and again: it is read as a whole, and held in memory while it is open.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ FORMAT = 1
 PAGE_ROWS = 131_072
 PAGE_BYTES = 1 << 26  # of rows that are long; a column of text holds 2 GiB
 PIECE_BYTES = 1 << 28  # of rows that are read at once
+COMPRESSED_ROWS = 1 << 16  # of a run that is written compressed and read as a whole
+COMPRESSED_BYTES = 1 << 24  # of such a run before it is compressed
 HASH_MAX = (1 << 64) - 1
 
 
@@ -52,7 +55,7 @@ class RunFile:
 class RunWriter:
     """Writes a run; tables come in order of their `hash` column and are cut into pages of `page_rows` rows.
 
-    Where rows are long, a page has fewer, so that it takes about `PAGE_BYTES`.
+    Where rows are long, a page has fewer, so that it takes about `PAGE_BYTES`. A run of up to `COMPRESSED_ROWS` rows is compressed.
 
     Nothing is created before the first row; `close` returns None for a run without rows.
     """
@@ -85,14 +88,15 @@ class RunWriter:
         within = self._waiting_rows * PAGE_BYTES // max(1, self._waiting_bytes)
         return max(1, min(self._page_rows, within))
 
-    def _write_page(self, rows: int) -> None:
+    def _write_page(self, rows: int, *, compressed: bool = False) -> None:
         table = pa.concat_tables(self._waiting)
         page, rest = table.slice(0, rows), table.slice(rows)
         self._waiting = [rest] if rest.num_rows else []
         self._waiting_rows, self._waiting_bytes = rest.num_rows, rest.nbytes
         if self._writer is None:
             sink = self._open.enter_context(self._storage.create(self._name))
-            self._writer = pa.ipc.new_file(sink, self._schema)
+            options = pa.ipc.IpcWriteOptions(compression="zstd" if compressed else None)
+            self._writer = pa.ipc.new_file(sink, self._schema, options=options)
         # Several, should the rows of the page be so uneven that one column does not hold them.
         for batch in page.combine_chunks().to_batches():
             self._writer.write_batch(batch)
@@ -101,7 +105,10 @@ class RunWriter:
     def close(self) -> RunFile | None:
         """Finish the file and take its checksum."""
         if self._waiting_rows:
-            self._write_page(self._waiting_rows)
+            small = (
+                self._waiting_rows <= COMPRESSED_ROWS and self._waiting_bytes <= COMPRESSED_BYTES
+            )
+            self._write_page(self._waiting_rows, compressed=small and self._writer is None)
         if self._writer is None:
             return None
         self._writer.close()
@@ -115,6 +122,7 @@ class RunReader:
     """An opened run: its pages memory mapped, its fences at hand.
 
     Attributes:
+        held: bytes of its pages that are in memory, because the file is compressed.
         derived: what readers of some kind of run work out once and keep with it, by the name of the kind.
     """
 
@@ -130,6 +138,8 @@ class RunReader:
             raise _unread(file, error) from error
         if sum(page.num_rows for page in self.pages) != file.rows:
             raise _damaged(file, "it has not the rows that the snapshot names")
+        size = sum(page.nbytes for page in self.pages)
+        self.held = size if size > file.bytes else 0
         self.schema: pa.Schema = reader.schema
         if not all(_has_fences(page) for page in self.pages):
             raise _damaged(file, "a page of it has no hashes")
@@ -170,6 +180,7 @@ def rows_at_once(readers: Sequence[RunReader], rows: int) -> int:
 
 
 _CACHE_RUNS = 256
+_CACHE_BYTES = 1 << 28  # of compressed runs in memory
 _KNOWN_RUNS = 1 << 14
 _Known = tuple[int, tuple[int, ...]]
 _opened: OrderedDict[tuple[str, str], tuple[RunReader, _Known]] = OrderedDict()
@@ -195,8 +206,9 @@ def open_run(storage: Storage, file: RunFile) -> RunReader:
     _remember(storage, file.name, file.crc)
     _opened[key] = (reader, known)
     _opened.move_to_end(key)
-    while len(_opened) > _CACHE_RUNS:
-        _opened.popitem(last=False)
+    held = sum(opened.held for opened, _ in _opened.values())
+    while len(_opened) > _CACHE_RUNS or (held > _CACHE_BYTES and len(_opened) > 1):
+        held -= _opened.popitem(last=False)[1][0].held
     return _with_range(reader, file)
 
 

@@ -13,6 +13,7 @@ from substrait_agg.errors import RunFailed
 from substrait_agg.operator.emission import ALL
 from substrait_agg.operator.spec import operator_spec
 from substrait_agg.spark.job import Care, Job, run_job
+from substrait_agg.spark.recipes import Recipes
 from tests.crash.settings import chained
 
 
@@ -29,5 +30,5 @@ def test_a_full_disk_under_a_small_batch(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("substrait_agg.spark.job.is_small", lambda *_: True)
     monkeypatch.setattr("substrait_agg.spark.job.rows_on_driver", lambda *_: [])
     with patch("substrait_agg.spark.job.run_task", full), pytest.raises(RunFailed) as refused:
-        run_job(nothing, job, object(), Care())  # type: ignore[arg-type]
+        run_job(nothing, job, object(), Care(), Recipes())  # type: ignore[arg-type]
     assert refused.value.code == "CHECKPOINT_NOT_WRITTEN"

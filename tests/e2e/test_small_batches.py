@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -181,9 +182,9 @@ def test_too_large_a_result_is_told_from_other_failures(spark: SparkSession) -> 
         ),
         ("Job aborted due to stage failure", True),
     ):
-        with patch.object(small, "unplaced_rows", lambda *_, told=message: Frame(told)):
-            if refused:
-                with pytest.raises(RunFailed):
-                    small.rows_on_driver(frame, spec)
-            else:
-                assert small.rows_on_driver(frame, spec) is None
+        recipes: Any = SimpleNamespace(over=lambda *_, told=message: Frame(told))
+        if refused:
+            with pytest.raises(RunFailed):
+                small.rows_on_driver(frame, spec, recipes)
+        else:
+            assert small.rows_on_driver(frame, spec, recipes) is None

@@ -359,7 +359,8 @@ def _tuples(table: pa.Table) -> list[Values]:
 def merging_soon(tier: int, budget: int) -> Iterator[None]:
     """Size classes from `tier` rows, and merges of no more than `budget` rows per batch."""
     with (
-        patch.object(merging, "SMALLEST_TIER", tier),
+        patch.object(merging, "SMALL_TIERS", (tier,)),
+        patch.object(merging, "SMALL_WIDTH", 4),
         patch.object(merging, "LEAST_BUDGET", budget),
         patch.object(merging, "BUDGET_FACTOR", 0),
     ):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from substrait_agg.state.merging import (
     BUDGET_FACTOR,
     LEAST_BUDGET,
+    SMALL_WIDTH,
     MergeSpan,
     after_merges,
     budget_for,
@@ -92,7 +93,7 @@ def test_for_every_hash_the_runs_stay_and_stay_in_order(
 def test_only_a_merge_of_the_oldest_run_drops_dead_keys() -> None:
     """A dead row must go on hiding older rows of its key."""
     old = RunFile("old", 10_000_000, 0, 0)
-    young = tuple(RunFile(f"r{i}", 1000, 0, 0) for i in range(4))
+    young = tuple(RunFile(f"r{i}", 1000, 0, 0) for i in range(SMALL_WIDTH))
     (span,) = spans_to_merge((*young, old), 0, HASH_MAX, LEAST_BUDGET)
     assert not span.bottom
     (span,) = spans_to_merge(young, 0, HASH_MAX, LEAST_BUDGET)
