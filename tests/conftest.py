@@ -66,7 +66,11 @@ def sides(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     def is_small(*given: Any) -> bool:
         return turns.random() < 0.5 and small.is_small(*given)
 
+    def holds(*given: Any) -> bool:
+        return turns.random() < 0.5 and small.holds(*given)
+
     monkeypatch.setattr("substrait_agg.spark.job.is_small", is_small)
+    monkeypatch.setattr("substrait_agg.spark.job.holds", holds)
 
 
 @pytest.fixture(scope="session")

@@ -19,10 +19,10 @@ from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.plan.types import INTEGER_BITS
 from substrait_agg.spark.answers import answers
 from substrait_agg.spark.decimals import Params
-from substrait_agg.spark.partial import partial_sums, raw_rows
+from substrait_agg.spark.partial import partial_sums, raw_rows, unplaced_rows
 from substrait_agg.spark.reasons import batch_failed
 from substrait_agg.spark.recipes import Recipe, Recipes
-from substrait_agg.spark.small import is_small, rows_on_driver
+from substrait_agg.spark.small import FEW_GROUPS, holds, is_small, on_driver
 from substrait_agg.spark.summing import better_raw
 
 DRIVER_ROWS = 50_000
@@ -48,11 +48,13 @@ class Care:
         place: exchange rows once more by partition.
         parts: sum decimals in parts.
         raw: exchange rows without summing them first; chosen anew after every batch, by how often keys repeat.
+        few: let the driver take the partial sums; chosen anew after every batch, by how many groups it touched.
     """
 
     place: bool = False
     parts: bool = False
     raw: bool = False
+    few: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +95,9 @@ class Job:
         count = 1 if one else self.partitions
         return tuple(self._task(*partition_range(p, count), raw=raw) for p in range(count))
 
-    def whole_task(self) -> TaskPlan:
-        """One plan for all hashes, to which rows come as they are."""
-        return self._task(*ALL_HASHES, raw=True)
+    def whole_task(self, *, raw: bool) -> TaskPlan:
+        """One plan for all hashes."""
+        return self._task(*ALL_HASHES, raw=raw)
 
     def _task(self, low: int, high: int, *, raw: bool) -> TaskPlan:
         return TaskPlan(
@@ -119,6 +121,9 @@ class Job:
             final=self.final,
             raw=raw,
         )
+
+
+Tasks = tuple[TaskPlan, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,41 +159,67 @@ def run_job(
     Raises:
         RunFailed: a value does not fit, or Spark could not compute the batch.
     """
-    care = replace(care, raw=care.raw or job.spec.row_wise)
+    wise = job.spec.row_wise
+    care = replace(care, raw=care.raw or wise, few=care.few or job.spec.is_global)
     tasks = job.tasks(raw=care.raw)
-    if 1 == len(tasks) < job.partitions and not job.spec.is_global:
-        care = replace(care, place=True)  # the exchange of summing has as many partitions as ever
     results: list[TaskResult] = []
-    rows = _few_rows(job, frame, tasks, recipes)
-    if rows is not None:
-        tasks, frame = (job.whole_task(),), None
-        results = [_here(tasks[0], rows)]
-    while frame is not None:
-        results = _collect(job, frame, tasks, care, recipes)
-        needed = replace(
-            care,
-            place=care.place or any(r.misplaced for r in results),
-            parts=care.parts or any(r.decimal_overflow for r in results),
-        )
-        if needed == care:
-            break
-        care = needed
+    if frame is not None:
+        tasks, results, care = _with_rows(job, frame, tasks, care, recipes)
     done = {result.low for result in results}
     left = tuple(t for t in tasks if t.low not in done and _has_work(t))
     results += _without_rows(spark, left)
     state = _state_after(job.state, results)
-    return JobResult(tuple(results), state, replace(care, raw=_raw_next(job.spec, results, care)))
+    return JobResult(tuple(results), state, _next_care(job.spec, results, care))
 
 
-def _few_rows(
-    job: Job, frame: DataFrame | None, tasks: tuple[TaskPlan, ...], recipes: Recipes
-) -> list[pa.RecordBatch] | None:
-    """The rows of a batch that the driver computes itself; None of another."""
+def _with_rows(
+    job: Job, frame: DataFrame, tasks: Tasks, care: Care, recipes: Recipes
+) -> tuple[Tasks, list[TaskResult], Care]:
+    """Run tasks over rows; returns the tasks that there were, what those did to which rows came, and the care it took."""
     # The changes of a second pass are put together with those of the first, range by range.
-    bound = job.again and len(tasks) > 1
-    if frame is None or bound or not is_small(frame, job.state):
+    if not (job.again and len(tasks) > 1):
+        alone = _on_driver(job, frame, care, recipes)
+        if alone is not None:
+            return alone
+    if 1 == len(tasks) < job.partitions and not job.spec.is_global:
+        care = replace(care, place=True)  # the exchange of summing has as many partitions as ever
+    fixed = _is_fixed(job.node)
+    while True:
+        results = _on_spark(_delta(job, frame, len(tasks), care, recipes), tasks, fixed=fixed)
+        needed = _needed(care, results)
+        if needed == care:
+            return tasks, results, care
+        care = needed
+
+
+def _on_driver(
+    job: Job, frame: DataFrame, care: Care, recipes: Recipes
+) -> tuple[Tasks, list[TaskResult], Care] | None:
+    """As `_with_rows`, where the driver computes the batch itself; None of another."""
+    if is_small(frame, job.state):
+        task = job.whole_task(raw=True)
+        rows = on_driver(recipes.over(frame, "rows", lambda r: unplaced_rows(r, job.spec)))
+        return None if rows is None else ((task,), [_here(task, rows)], care)
+    if care.raw or not care.few or not holds(frame.sparkSession, job.state):
         return None
-    return rows_on_driver(frame, job.spec, recipes)
+    task = job.whole_task(raw=False)
+    while True:
+        rows = on_driver(_delta(job, frame, 1, replace(care, place=False), recipes))
+        if rows is None:
+            return None
+        results = [_here(task, rows)]
+        needed = _needed(care, results)
+        if needed == care:
+            return (task,), results, care
+        care = needed
+
+
+def _needed(care: Care, results: Sequence[TaskResult]) -> Care:
+    return replace(
+        care,
+        place=care.place or any(r.misplaced for r in results),
+        parts=care.parts or any(r.decimal_overflow for r in results),
+    )
 
 
 def _without_rows(spark: SparkSession, tasks: tuple[TaskPlan, ...]) -> list[TaskResult]:
@@ -210,11 +241,14 @@ def _here(task: TaskPlan, rows: Iterable[pa.RecordBatch] = ()) -> TaskResult:
         raise batch_failed(error) from error
 
 
-def _raw_next(spec: OperatorSpec, results: Sequence[TaskResult], care: Care) -> bool:
-    """Whether the next batch is better exchanged without summing."""
+def _next_care(spec: OperatorSpec, results: Sequence[TaskResult], care: Care) -> Care:
+    """The care for the next batch, which may be like this one."""
     rows = sum(r.counters.get("input_rows", 0) for r in results)
     groups = sum(r.counters.get("touched", 0) for r in results)
-    return better_raw(spec, rows, groups, raw=care.raw) if rows else care.raw
+    if not rows:
+        return care
+    raw = better_raw(spec, rows, groups, raw=care.raw)
+    return replace(care, raw=raw, few=groups <= FEW_GROUPS)
 
 
 def _has_work(task: TaskPlan) -> bool:
@@ -244,19 +278,16 @@ def _state_after(before: OperatorState, results: Sequence[TaskResult]) -> Operat
     return OperatorState(group, pending, trees, closed)
 
 
-def _collect(
-    job: Job, frame: DataFrame, tasks: tuple[TaskPlan, ...], care: Care, recipes: Recipes
-) -> list[TaskResult]:
+def _delta(job: Job, frame: DataFrame, tasks: int, care: Care, recipes: Recipes) -> DataFrame:
     def make(rows: Recipe) -> Recipe:
         if care.raw:
-            return raw_rows(rows, job.spec, len(tasks))
+            return raw_rows(rows, job.spec, tasks)
         decimals = [_decimal_params(value) for value, _ in job.node.arguments]
         return partial_sums(
-            rows, job.spec, len(tasks), decimals=decimals, place=care.place, parts=care.parts
+            rows, job.spec, tasks, decimals=decimals, place=care.place, parts=care.parts
         )
 
-    delta = recipes.over(frame, (care, len(tasks)), make)
-    return _on_spark(delta, tasks, fixed=_is_fixed(job.node))
+    return recipes.over(frame, (replace(care, few=False), tasks), make)
 
 
 def _is_fixed(node: AggregateNode) -> bool:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -24,11 +23,13 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
 COLUMNS = {"k": "i64", "x": "fp64"}
-DRIVER, SPARK = True, False
+DRIVER, SUMS, SPARK = "rows on the driver", "sums on the driver", "tasks on Spark"
 PATTERNS = {
     "driver": [DRIVER] * 8,
     "spark": [SPARK] * 8,
+    "sums": [SPARK] + [SUMS] * 7,
     "in turns": [DRIVER, SPARK] * 4,
+    "all in turns": [DRIVER, SUMS, SPARK, SUMS, SPARK, DRIVER, SPARK, SUMS],
     "driver first": [DRIVER] * 4 + [SPARK] * 4,
     "spark first": [SPARK] * 4 + [DRIVER] * 4,
 }
@@ -67,7 +68,7 @@ def feed() -> Feed:
 
 
 @contextmanager
-def sides(pattern: list[bool]) -> Iterator[list[int]]:
+def sides(pattern: list[str]) -> Iterator[list[int]]:
     """Batches are computed on one side and the other in turn; collects how many tasks each took."""
     from substrait_agg.spark import batches, job
 
@@ -78,10 +79,17 @@ def sides(pattern: list[bool]) -> Iterator[list[int]]:
         tasks.append(len(result.tasks))
         return result
 
-    def is_small(frame: Any, _: Any) -> bool:
-        return next(turns, SPARK) if frame.columns else SPARK
+    now = [SPARK]
 
-    with patch.object(job, "is_small", is_small), patch.object(batches, "run_job", counted):
+    def is_small(frame: Any, _: Any) -> bool:
+        now[0] = next(turns, SPARK) if frame.columns else SPARK
+        return now[0] == DRIVER
+
+    with (
+        patch.object(job, "is_small", is_small),
+        patch.object(job, "holds", lambda *_: now[0] == SUMS),
+        patch.object(batches, "run_job", counted),
+    ):
         yield tasks
 
 
@@ -93,8 +101,8 @@ def test_both_sides_give_the_same_versions(
     """The view and the sum of changes at every version, whichever side computed which batch."""
     with sides(PATTERNS[pattern]) as tasks:
         check(spark, tmp_path, plan(keys=keys), [feed()], lambda rows: wanted(rows, keys=keys))
-    taken = [count == 1 for count in tasks[-8:]]
-    assert taken == (PATTERNS[pattern] if keys else [True] * 8), "nothing was computed elsewhere"
+    wide = [2 if side == SPARK else 1 for side in PATTERNS[pattern]]
+    assert tasks[-8:] == (wide if keys else [1] * 8), "something was computed elsewhere"
 
 
 @pytest.mark.usefixtures("on_spark")
@@ -135,7 +143,7 @@ def test_a_setting_that_is_none_is_refused(
 
 def test_a_setting_holds_for_its_run(spark: SparkSession, tmp_path: Path) -> None:
     """Also where Spark runs already, and not for what comes after it."""
-    with patch("substrait_agg.spark.job.rows_on_driver") as used:
+    with patch("substrait_agg.spark.job.on_driver") as used:
         run = sa.run(
             plan(keys=True).encode(),
             {"t": feed().write(tmp_path)},
@@ -148,18 +156,19 @@ def test_a_setting_holds_for_its_run(spark: SparkSession, tmp_path: Path) -> Non
     assert spark.conf.get("spark.substraitAgg.driverBytes", None) is None
 
 
+@pytest.mark.parametrize("side", [DRIVER, SUMS])
 def test_what_spark_does_not_hand_over_is_computed_there(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, side: str
 ) -> None:
-    """A batch that turns out to be larger than a driver may be given."""
+    """A batch, or its partial sums, that turns out to be larger than a driver may be given."""
     from substrait_agg.spark import job
 
-    with sides([DRIVER] * 8) as tasks, patch.object(job, "rows_on_driver", lambda *_: None):
+    with sides([side] * 8) as tasks, patch.object(job, "on_driver", lambda *_: None):
         check(spark, tmp_path, plan(keys=True), [feed()], lambda rows: wanted(rows, keys=True))
     assert set(tasks[-8:]) == {2}
 
 
-def test_too_large_a_result_is_told_from_other_failures(spark: SparkSession) -> None:
+def test_too_large_a_result_is_told_from_other_failures() -> None:
     """Spark says that a result is too large; everything else is an error."""
     from pyspark.errors import PySparkException
 
@@ -173,8 +182,6 @@ def test_too_large_a_result_is_told_from_other_failures(spark: SparkSession) -> 
         def toArrow(self) -> Any:  # noqa: N802 - Spark's name
             raise PySparkException(self.message)
 
-    spec: Any = None
-    frame: Any = spark.range(1)
     for message, refused in (
         (
             "Total size of serialized results (1.1 GiB) is bigger than spark.driver.maxResultSize",
@@ -182,9 +189,9 @@ def test_too_large_a_result_is_told_from_other_failures(spark: SparkSession) -> 
         ),
         ("Job aborted due to stage failure", True),
     ):
-        recipes: Any = SimpleNamespace(over=lambda *_, told=message: Frame(told))
+        frame: Any = Frame(message)
         if refused:
             with pytest.raises(RunFailed):
-                small.rows_on_driver(frame, spec, recipes)
+                small.on_driver(frame)
         else:
-            assert small.rows_on_driver(frame, spec, recipes) is None
+            assert small.on_driver(frame) is None
