@@ -93,6 +93,7 @@ class _Task:
             "closed": closed_schema(plan.spec),
         }
         self._counters = TaskCounters()
+        self._received = 0
         self._tree = _TimedTree(self._counters, *self._files("group", plan.group))
         self._rows = self._writer("group")
         self._held, self._pending = self._keyed("pending", plan.pending), self._writer("pending")
@@ -155,6 +156,7 @@ class _Task:
             trees=tuple(self._merged_tree(i, w) for i, w in enumerate(self._entries)),
             closed=self._merged_keyed("closed", self._closed, plan.closed),
             joined=joined,
+            received=self._received,
         )
         # Only now are all trees written and merged, and all that counted.
         return replace(done, counters=dict(self._counters))
@@ -206,6 +208,7 @@ class _Task:
         many |= most_leaving(plan.group, plan.emission, plan.low, plan.high) > most
         buckets = Buckets(plan.low, plan.high, stack) if many else None
         for batch in batches:
+            self._received += batch.nbytes
             checked = self._checked(batch)
             self._counters["partial_rows"] += checked.num_rows
             held.append(checked)

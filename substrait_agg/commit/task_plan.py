@@ -59,7 +59,8 @@ class TaskPlan:
 class TaskResult:
     """What a task did; `misplaced` and `decimal_overflow` ask the driver to sum this batch again, more carefully.
 
-    Where `joined`, the change files hold those of the first pass over the range as well.
+    Where `joined`, the change files hold those of the first pass over the range as well. `received` are the bytes of the rows
+    that came.
     """
 
     low: int
@@ -73,6 +74,7 @@ class TaskResult:
     trees: tuple[tuple[RunFile, ...], ...] = ()
     closed: tuple[RunFile, ...] = ()
     joined: bool = False
+    received: int = 0
 
     def to_json(self) -> str:
         """As one line of JSON."""

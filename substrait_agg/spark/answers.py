@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from typing import Any
@@ -24,7 +24,10 @@ BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 _ANSWER = StructType([StructField("result", StringType())])
 
 
-_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+HANDED_OVER = 1 << 16
+"""Rows per Arrow batch between Spark and the tasks; Spark's own 10,000 costs more calls than it saves memory."""
+_ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 _NO_LIMIT = str((1 << 31) - 1)
 
 
@@ -32,43 +35,47 @@ def answers(
     frame: DataFrame,
     work: Callable[[int, Iterator[pa.RecordBatch]], str],
     *,
-    fixed: bool = False,
+    rows: int | None = None,
 ) -> list[str]:
     """Do some work in every partition of a DataFrame.
 
     Args:
         frame: whose partitions.
         work: is given the number of a partition and its rows, and tells its result as JSON; it runs on executors.
-        fixed: whether no row is longer than another.
+        rows: how many rows Spark hands over at once, however long they are; None where it weighs them.
 
     Raises:
         RunFailed: what a task failed with, or Spark could not run them.
     """
     try:
-        with _unweighed(frame.sparkSession.conf) if fixed else nullcontext():
-            rows = frame.mapInArrow(_worker(work), _ANSWER).collect()
+        with nullcontext() if rows is None else _unweighed(frame.sparkSession.conf, rows):
+            told = frame.mapInArrow(_worker(work), _ANSWER).collect()
     except SPARK_ERRORS as error:
         raise batch_failed(error) from error
-    return [_checked(row.result) for row in rows]
+    return [_checked(row.result) for row in told]
 
 
 @contextmanager
-def _unweighed(conf: RuntimeConfig) -> Iterator[None]:
+def _unweighed(conf: RuntimeConfig, rows: int) -> Iterator[None]:
     """Let Spark cut what it hands over by rows alone.
 
     To cut by bytes as well it adds up the sizes of all columns after every row, which takes longer than all the rest of
     handing it over.
     """
-    before = conf.get(_BYTES, None)
-    conf.set(_BYTES, _NO_LIMIT)
+    chosen = {ARROW_ROWS: str(rows), _ARROW_BYTES: _NO_LIMIT}
+    before = {name: conf.get(name) for name in chosen}
+    _put(conf, chosen)
     try:
         yield
     finally:
         with suppress(*SPARK_ERRORS):  # a Spark that is gone has no settings any more
-            if before is None:
-                conf.unset(_BYTES)
-            else:
-                conf.set(_BYTES, before)
+            _put(conf, before)
+
+
+def _put(conf: RuntimeConfig, settings: Mapping[str, str | None]) -> None:
+    for name, value in settings.items():
+        if value is not None:
+            conf.set(name, value)
 
 
 def _worker(work: Callable[[int, Iterator[pa.RecordBatch]], str]) -> BatchFunction:

@@ -22,10 +22,11 @@ from substrait_agg.metrics.tally import Tally, at_start, counted
 from substrait_agg.operator.emission import ALL, Emission, oldest, pending_schema
 from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.spec import OperatorSpec, operator_spec
+from substrait_agg.spark.care import Care
 from substrait_agg.spark.conflicts import alone, conflict_behind
 from substrait_agg.spark.event_state import BatchTimes, EventOptions, EventState, Moved
 from substrait_agg.spark.inputs import Frames, operator_changes
-from substrait_agg.spark.job import Care, Job, JobResult, changes_of, counters_of, run_job
+from substrait_agg.spark.job import Job, JobResult, changes_of, counters_of, run_job
 from substrait_agg.spark.late import Lateness, Part
 from substrait_agg.spark.late_files import write_late
 from substrait_agg.spark.logs import carried

@@ -27,9 +27,10 @@ from substrait_agg.metrics.tally import counted
 from substrait_agg.operator.emission import ALL, pending_schema
 from substrait_agg.operator.spec import operator_spec
 from substrait_agg.spark.answers import answers
+from substrait_agg.spark.care import Care
 from substrait_agg.spark.conflicts import conflict_behind
 from substrait_agg.spark.inputs import operator_changes
-from substrait_agg.spark.job import DRIVER_ROWS, Care, Job, run_job
+from substrait_agg.spark.job import DRIVER_ROWS, Job, run_job
 from substrait_agg.spark.late import Lateness
 from substrait_agg.spark.logs import carried
 from substrait_agg.spark.recipes import Recipes

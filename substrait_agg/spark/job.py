@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,17 +14,17 @@ from substrait_agg.commit.ranges import clip, outside, partition_range
 from substrait_agg.commit.snapshot import ChangeFile, OperatorState
 from substrait_agg.commit.task import run_task
 from substrait_agg.commit.task_plan import TaskPlan, TaskResult
+from substrait_agg.errors import RunFailed
 from substrait_agg.flow.graph import AggregateNode
 from substrait_agg.operator.emission import Emission
 from substrait_agg.operator.spec import OperatorSpec
-from substrait_agg.plan.types import INTEGER_BITS
 from substrait_agg.spark.answers import answers
+from substrait_agg.spark.care import Care, at_once, needed, next_care
 from substrait_agg.spark.decimals import Params
 from substrait_agg.spark.partial import partial_sums, raw_rows, unplaced_rows
 from substrait_agg.spark.reasons import batch_failed
 from substrait_agg.spark.recipes import Recipe, Recipes
-from substrait_agg.spark.small import FEW_GROUPS, holds, is_small, on_driver
-from substrait_agg.spark.summing import better_raw
+from substrait_agg.spark.small import holds, is_small, on_driver
 
 DRIVER_ROWS = 50_000
 """Rows of the pending tree up to which groups are emitted on the driver: a job on Spark costs more than those."""
@@ -33,28 +34,10 @@ LOOKED_AT_ONCE = 16
 
 ALL_HASHES = partition_range(0, 1)
 
-_FIXED = frozenset({
-    *INTEGER_BITS, "bool", "fp32", "fp64", "decimal", "date", "precision_time", "precision_timestamp",
-    "precision_timestamp_tz", "interval_year", "interval_day",
-})  # fmt: skip
-"""Types whose values all have one size."""
-
-
-@dataclass(frozen=True, slots=True)
-class Care:
-    """How carefully an operator's input is summed; what a batch has shown to be needed stays for the run.
-
-    Attributes:
-        place: exchange rows once more by partition.
-        parts: sum decimals in parts.
-        raw: exchange rows without summing them first; chosen anew after every batch, by how often keys repeat.
-        few: let the driver take the partial sums; chosen anew after every batch, by how many groups it touched.
-    """
-
-    place: bool = False
-    parts: bool = False
-    raw: bool = False
-    few: bool = False
+_TOO_LONG = re.compile(
+    "OversizedAllocation|Memory required for vector|OutOfMemory|OutOfDirectMemory"
+)
+"""What Spark says where it cannot hold the rows that it hands over at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +142,8 @@ def run_job(
     Raises:
         RunFailed: a value does not fit, or Spark could not compute the batch.
     """
-    wise = job.spec.row_wise
-    care = replace(care, raw=care.raw or wise, few=care.few or job.spec.is_global)
+    spec = job.spec
+    care = replace(care, raw=care.raw or spec.row_wise, few=care.few or spec.is_global)
     tasks = job.tasks(raw=care.raw)
     results: list[TaskResult] = []
     if frame is not None:
@@ -169,7 +152,7 @@ def run_job(
     left = tuple(t for t in tasks if t.low not in done and _has_work(t))
     results += _without_rows(spark, left)
     state = _state_after(job.state, results)
-    return JobResult(tuple(results), state, _next_care(job.spec, results, care))
+    return JobResult(tuple(results), state, next_care(job.spec, results, care))
 
 
 def _with_rows(
@@ -183,13 +166,12 @@ def _with_rows(
             return alone
     if 1 == len(tasks) < job.partitions and not job.spec.is_global:
         care = replace(care, place=True)  # the exchange of summing has as many partitions as ever
-    fixed = _is_fixed(job.node)
     while True:
-        results = _on_spark(_delta(job, frame, len(tasks), care, recipes), tasks, fixed=fixed)
-        needed = _needed(care, results)
-        if needed == care:
+        results = _collect(job, frame, tasks, care, recipes)
+        more = needed(care, results)
+        if more == care:
             return tasks, results, care
-        care = needed
+        care = more
 
 
 def _on_driver(
@@ -208,18 +190,25 @@ def _on_driver(
         if rows is None:
             return None
         results = [_here(task, rows)]
-        needed = _needed(care, results)
-        if needed == care:
+        more = needed(care, results)
+        if more == care:
             return (task,), results, care
-        care = needed
+        care = more
 
 
-def _needed(care: Care, results: Sequence[TaskResult]) -> Care:
-    return replace(
-        care,
-        place=care.place or any(r.misplaced for r in results),
-        parts=care.parts or any(r.decimal_overflow for r in results),
-    )
+def _collect(
+    job: Job, frame: DataFrame, tasks: Tasks, care: Care, recipes: Recipes
+) -> list[TaskResult]:
+    """Run tasks in workers over what comes to them, weighed only where rows may be long."""
+    delta = _delta(job, frame, len(tasks), care, recipes)
+    rows = at_once(job.node, care)
+    try:
+        return _on_spark(delta, tasks, at_once=rows)
+    except RunFailed as error:
+        if rows is None or not _TOO_LONG.search(error.message):
+            raise
+    # Rows are a hundred times as long as those of the batch before.
+    return _on_spark(delta, tasks)
 
 
 def _without_rows(spark: SparkSession, tasks: tuple[TaskPlan, ...]) -> list[TaskResult]:
@@ -239,16 +228,6 @@ def _here(task: TaskPlan, rows: Iterable[pa.RecordBatch] = ()) -> TaskResult:
         return run_task(task, rows)
     except OSError as error:
         raise batch_failed(error) from error
-
-
-def _next_care(spec: OperatorSpec, results: Sequence[TaskResult], care: Care) -> Care:
-    """The care for the next batch, which may be like this one."""
-    rows = sum(r.counters.get("input_rows", 0) for r in results)
-    groups = sum(r.counters.get("touched", 0) for r in results)
-    if not rows:
-        return care
-    raw = better_raw(spec, rows, groups, raw=care.raw)
-    return replace(care, raw=raw, few=groups <= FEW_GROUPS)
 
 
 def _has_work(task: TaskPlan) -> bool:
@@ -287,24 +266,22 @@ def _delta(job: Job, frame: DataFrame, tasks: int, care: Care, recipes: Recipes)
             rows, job.spec, tasks, decimals=decimals, place=care.place, parts=care.parts
         )
 
-    return recipes.over(frame, (replace(care, few=False), tasks), make)
-
-
-def _is_fixed(node: AggregateNode) -> bool:
-    """Whether no row of its input is longer than another."""
-    arguments = (value.type for value, _ in node.arguments if value is not None)
-    return all(type_.kind in _FIXED for type_ in (*node.key_types, *arguments))
+    return recipes.over(frame, (care.place, care.parts, care.raw, tasks), make)
 
 
 def _on_spark(
-    frame: DataFrame, tasks: tuple[TaskPlan, ...], *, rows: bool = True, fixed: bool = False
+    frame: DataFrame,
+    tasks: tuple[TaskPlan, ...],
+    *,
+    rows: bool = True,
+    at_once: int | None = None,
 ) -> list[TaskResult]:
-    """Run a task in every partition; without `rows`, what partitions hold says nothing; `fixed` as of `answers`."""
+    """Run a task in every partition; without `rows`, what partitions hold says nothing; `at_once` as `rows` of `answers`."""
 
     def work(partition: int, batches: Iterator[pa.RecordBatch]) -> str:
         return run_task(_task_of(tasks, partition), batches if rows else ()).to_json()
 
-    return [TaskResult.from_json(told) for told in answers(frame, work, fixed=fixed)]
+    return [TaskResult.from_json(told) for told in answers(frame, work, rows=at_once)]
 
 
 def _decimal_params(value: Expr | None) -> Params | None:

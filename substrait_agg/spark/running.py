@@ -23,6 +23,7 @@ from substrait_agg.notices import notice
 from substrait_agg.operator.policy import EmitPolicy
 from substrait_agg.redaction import safe_cause
 from substrait_agg.spark.alarm import Alarm
+from substrait_agg.spark.answers import ARROW_ROWS, HANDED_OVER
 from substrait_agg.spark.batches import FIRST_BATCH, Batches
 from substrait_agg.spark.event_state import EventOptions
 from substrait_agg.spark.feed import Feed
@@ -35,10 +36,6 @@ from substrait_agg.spark.reasons import (
 from substrait_agg.spark.session import SESSION_CONF, prepare
 from substrait_agg.spark.settings import PARTITIONS, Settings
 from substrait_agg.spark.work import Work
-
-ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
-HANDED_OVER = "65536"
-"""Rows per Arrow batch between Spark and the tasks; Spark's own 10,000 costs more calls than it saves memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +92,11 @@ class Run:
         self._progress = options.progress
         self._observers = options.observers
         self._settings = settings
-        self._conf = {**SESSION_CONF, PARTITIONS: str(options.partitions), ARROW_ROWS: HANDED_OVER}
+        self._conf = {
+            **SESSION_CONF,
+            PARTITIONS: str(options.partitions),
+            ARROW_ROWS: str(HANDED_OVER),
+        }
         self._error: Exception | None = None
         self._finished = False
         self._stopped = False

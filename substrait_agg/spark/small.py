@@ -21,10 +21,6 @@ STATE_BYTES = 1 << 30
 _TOO_MUCH = "spark.driver.maxResultSize"
 
 
-FEW_GROUPS = 1 << 12
-"""Groups of a batch up to which the driver takes the partial sums of the next."""
-
-
 def holds(spark: SparkSession, state: OperatorState) -> bool:
     """Whether the driver computes anything: ``spark.substraitAgg.driverBytes`` is not 0, and the state is not too large."""
     return bool(_most(spark)) and sum(run.bytes for run in state.runs) <= STATE_BYTES

@@ -26,6 +26,8 @@ PAGE_BYTES = 1 << 26  # of rows that are long; a column of text holds 2 GiB
 PIECE_BYTES = 1 << 28  # of rows that are read at once
 COMPRESSED_ROWS = 1 << 16  # of a run that is written compressed and read as a whole
 COMPRESSED_BYTES = 1 << 24  # of such a run before it is compressed
+_UNFOLDED = 2 * COMPRESSED_BYTES  # with what Arrow puts between columns
+_ZSTD = bytes.fromhex("28b52ffd")  # begins every file of that compression (RFC 8878)
 HASH_MAX = (1 << 64) - 1
 
 
@@ -88,15 +90,14 @@ class RunWriter:
         within = self._waiting_rows * PAGE_BYTES // max(1, self._waiting_bytes)
         return max(1, min(self._page_rows, within))
 
-    def _write_page(self, rows: int, *, compressed: bool = False) -> None:
+    def _write_page(self, rows: int) -> None:
         table = pa.concat_tables(self._waiting)
         page, rest = table.slice(0, rows), table.slice(rows)
         self._waiting = [rest] if rest.num_rows else []
         self._waiting_rows, self._waiting_bytes = rest.num_rows, rest.nbytes
         if self._writer is None:
             sink = self._open.enter_context(self._storage.create(self._name))
-            options = pa.ipc.IpcWriteOptions(compression="zstd" if compressed else None)
-            self._writer = pa.ipc.new_file(sink, self._schema, options=options)
+            self._writer = pa.ipc.new_file(sink, self._schema)
         # Several, should the rows of the page be so uneven that one column does not hold them.
         for batch in page.combine_chunks().to_batches():
             self._writer.write_batch(batch)
@@ -104,18 +105,49 @@ class RunWriter:
 
     def close(self) -> RunFile | None:
         """Finish the file and take its checksum."""
-        if self._waiting_rows:
-            small = (
-                self._waiting_rows <= COMPRESSED_ROWS and self._waiting_bytes <= COMPRESSED_BYTES
-            )
-            self._write_page(self._waiting_rows, compressed=small and self._writer is None)
-        if self._writer is None:
+        if self._is_small():
+            self._write_compressed()
+        elif self._waiting_rows:
+            self._write_page(self._waiting_rows)
+        if not self._rows:
             return None
-        self._writer.close()
+        if self._writer is not None:
+            self._writer.close()
         self._open.close()
         size, crc = self._storage.checksum(self._name)
         _remember(self._storage, self._name, crc)
         return RunFile(self._name, self._rows, size, crc)
+
+    def _is_small(self) -> bool:
+        few = 0 < self._waiting_rows <= COMPRESSED_ROWS and self._waiting_bytes <= COMPRESSED_BYTES
+        return few and self._writer is None
+
+    def _write_compressed(self) -> None:
+        table = pa.concat_tables(self._waiting).combine_chunks()
+        whole = pa.BufferOutputStream()
+        with pa.ipc.new_file(whole, self._schema) as writer:
+            writer.write_table(table)
+        sink = self._open.enter_context(self._storage.create(self._name))
+        with pa.CompressedOutputStream(sink, "zstd") as packed:
+            packed.write(whole.getvalue())
+        self._rows = table.num_rows
+
+
+def open_pages(source: pa.NativeFile) -> tuple[pa.RecordBatchFileReader, int]:
+    """The pages of a file, and how many bytes of them are in memory because it is compressed.
+
+    Raises:
+        pa.ArrowException: it is no file of pages, or it unfolds to more than any that is written here.
+    """
+    packed = source.read(len(_ZSTD)) == _ZSTD
+    source.seek(0)
+    if not packed:
+        return pa.ipc.open_file(source), 0
+    with pa.CompressedInputStream(source, "zstd") as stream:
+        whole = stream.read_buffer(_UNFOLDED + 1)
+    if whole.size > _UNFOLDED:
+        raise pa.ArrowInvalid(f"it unfolds to more than {_UNFOLDED} bytes")
+    return pa.ipc.open_file(whole), whole.size
 
 
 class RunReader:
@@ -130,7 +162,7 @@ class RunReader:
         self.file = file
         self.derived: dict[object, object] = {}
         try:
-            reader = pa.ipc.open_file(storage.map(file.name))
+            reader, self.held = open_pages(storage.map(file.name))
             self.pages = [reader.get_batch(i) for i in range(reader.num_record_batches)]
             for page in self.pages:
                 page.validate()
@@ -138,8 +170,6 @@ class RunReader:
             raise _unread(file, error) from error
         if sum(page.num_rows for page in self.pages) != file.rows:
             raise _damaged(file, "it has not the rows that the snapshot names")
-        size = sum(page.nbytes for page in self.pages)
-        self.held = size if size > file.bytes else 0
         self.schema: pa.Schema = reader.schema
         if not all(_has_fences(page) for page in self.pages):
             raise _damaged(file, "a page of it has no hashes")

@@ -14,7 +14,7 @@ from substrait_agg.commit.files import FolderFiles
 from substrait_agg.state.entries import Entries, TreeLayout
 from substrait_agg.state.keys import Keys, before
 from substrait_agg.state.rows import group_rows
-from substrait_agg.state.run import RunFile
+from substrait_agg.state.run import RunFile, open_pages
 from substrait_agg.tools.findings import Findings
 from substrait_agg.tools.trees import key_columns
 
@@ -35,7 +35,8 @@ def check_run(
         found: takes what is wrong.
         ordered: whether it holds entries instead of groups.
     """
-    with pa.ipc.open_file(storage.map(file.name)) as reader:
+    reader, _ = open_pages(storage.map(file.name))
+    with reader:
         schema = reader.schema
         wanted = ENTRIES if ordered else GROUPS
         if tuple(schema.names[:2]) != wanted:

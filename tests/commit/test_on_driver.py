@@ -12,7 +12,8 @@ from substrait_agg.commit.snapshot import OperatorState
 from substrait_agg.errors import RunFailed
 from substrait_agg.operator.emission import ALL
 from substrait_agg.operator.spec import operator_spec
-from substrait_agg.spark.job import Care, Job, run_job
+from substrait_agg.spark.care import Care
+from substrait_agg.spark.job import Job, run_job
 from substrait_agg.spark.recipes import Recipes
 from tests.crash.settings import chained
 

@@ -36,9 +36,10 @@ from substrait_agg.flow.graph import AggregateNode, Branch, Flow, ProjectStep
 from substrait_agg.locations import Location, Remote, located
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.spark.batches import FIRST_BATCH, Batches
+from substrait_agg.spark.care import Care
 from substrait_agg.spark.document import plan_document
 from substrait_agg.spark.evolve import evolutions, evolve_to
-from substrait_agg.spark.job import Care, Job
+from substrait_agg.spark.job import Job
 from substrait_agg.spark.planned import forget_unplanned
 from substrait_agg.spark.work import open_work
 from tests.crash.settings import BATCHES, Rows, Setting, chained
@@ -68,7 +69,9 @@ def _hashed(rows: Rows, node: AggregateNode) -> pa.Table:
     return rows.append_column(MURMUR, murmur).append_column(OTHER, other)
 
 
-def _collected(job: Job, rows: Rows, tasks: Sequence[TaskPlan], _care: Care) -> list[TaskResult]:
+def _collected(
+    job: Job, rows: Rows, tasks: Sequence[TaskPlan], _care: Care, _recipes: object
+) -> list[TaskResult]:
     """As the job on Spark: every task gets the rows of its range; what one fails with is the batch's failure."""
     hashed = _hashed(rows, job.node)
     places = sort_hash(*(hashed.column(n).combine_chunks().to_numpy() for n in (MURMUR, OTHER)))
@@ -160,7 +163,8 @@ def without_spark() -> Iterator[None]:
     """Batches run in this process."""
     with ExitStack() as stack:
         stack.enter_context(patch("substrait_agg.spark.job._collect", _collected))
-        stack.enter_context(patch("substrait_agg.spark.job.is_small", lambda *_: False))
+        for driver in ("is_small", "holds"):
+            stack.enter_context(patch(f"substrait_agg.spark.job.{driver}", lambda *_: False))
         stack.enter_context(patch("substrait_agg.spark.batches.operator_changes", _changes_of))
         stack.enter_context(patch("substrait_agg.spark.evolve.operator_changes", _changes_of))
         # What a loss of power would lose is not what is looked at, and waiting for disks takes most of the time.

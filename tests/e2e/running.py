@@ -14,7 +14,7 @@ from tests.e2e.rows import Bag, bag, running_sums
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from substrait_agg.spark.job import Care
+    from substrait_agg.spark.care import Care
 
 Views = dict[int, Bag]
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from substrait_agg.commit.files import FolderFiles
+from substrait_agg.errors import StateRefused
 from substrait_agg.state import run as runs
 from substrait_agg.state.run import RunFile, RunWriter, open_run
 from substrait_agg.state.tree import Tree
@@ -87,3 +88,46 @@ def test_a_process_forgets_runs_that_it_has_not_used_for_long(tmp_path: Path) ->
         for file in made:
             assert open_run(files, file).file == file
         assert len(runs._verified) == 5
+
+
+def test_a_run_of_few_rows_is_compressed_and_a_large_one_is_mapped(tmp_path: Path) -> None:
+    """Small runs are written again and again; of large ones only the pages that are touched may take memory."""
+    files = FolderFiles(tmp_path)
+    rows = texts([20] * 2_000)
+    small = write(files, "small", rows)
+    with patch.object(runs, "COMPRESSED_ROWS", 1_999):
+        large = write(files, "large", rows)
+    with patch.object(runs, "COMPRESSED_BYTES", rows.nbytes - 1):
+        long = write(files, "long", rows)
+    assert small.bytes * 3 < large.bytes == long.bytes
+    readers = [open_run(files, run) for run in (small, large, long)]
+    nbytes = readers[0].pages[0].nbytes
+    assert nbytes <= readers[0].held < 2 * nbytes
+    assert [reader.held for reader in readers[1:]] == [0, 0]
+    for reader in readers:
+        assert pa.Table.from_batches(reader.pages).equals(rows)
+
+
+def test_what_is_held_of_compressed_runs_is_bounded(tmp_path: Path) -> None:
+    """A process that opens many of them lets go of those it used longest ago, and opens them anew."""
+    files = FolderFiles(tmp_path)
+    made = [write(files, f"run-{i}", texts([20] * 1_000, i)) for i in range(8)]
+    each = open_run(files, made[0]).held
+    with patch.object(runs, "_CACHE_BYTES", 3 * each):
+        for file in made:
+            open_run(files, file)
+            assert sum(reader.held for reader, _ in runs._opened.values()) <= 3 * each
+        assert open_run(files, made[0]).pages[0].column("hash")[0].as_py() == 0
+
+
+def test_a_file_that_unfolds_to_more_than_any_run_is_damaged(tmp_path: Path) -> None:
+    """Whoever forges one must not make the reader take all memory."""
+    files = FolderFiles(tmp_path)
+    with files.create("forged") as sink, pa.CompressedOutputStream(sink, "zstd") as packed:
+        packed.write(pa.py_buffer(bytes(runs._UNFOLDED + 1)))
+    size, crc = files.checksum("forged")
+    assert size < 100_000
+    with pytest.raises(StateRefused) as refused:
+        open_run(files, RunFile("forged", 1, size, crc))
+    assert refused.value.code == "STATE_DAMAGED"
+    assert "unfolds" in str(refused.value)
