@@ -84,7 +84,7 @@ def tree_delta(
         parents = pc.list_parent_indices(columns[0]).to_numpy()
         columns, weights, of = [columns[0].flatten()], weights[parents], of[parents]
     typed = [c.cast(k.type) for c, k in zip(columns, spec.layout.components, strict=True)]
-    entries = collapse(spec.layout, hashes[of], chains[of], typed, weights)
+    entries = collapse(spec.layout, hashes[of], chains[of], typed, weights, of)
     return delta_of(ordinal, entries, hashes, chains, open_tree)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -126,6 +127,7 @@ def collapse(
     chains: Chains,
     columns: Sequence[pa.Array],
     weights: Weights,
+    places: npt.NDArray[np.int64] | None = None,
 ) -> Entries:
     """Entries from rows in any order: equal ones added up, those that cancel dropped.
 
@@ -138,13 +140,15 @@ def collapse(
         chains: which group of that hash.
         columns: the values, one column per component.
         weights: of the rows.
+        places: numbers of the groups in order of hash and chain, where there are such: small ones are sorted faster.
 
     Raises:
         RunFailed: WEIGHT_OVERFLOW.
     """
     keys = encode(columns, layout.components)
     shown = tuple(canonical(column) for column in columns)
-    return _summed(Entries(hashes, chains, keys, shown, weights))
+    groups: list[npt.NDArray[Any]] = [hashes, chains] if places is None else [places]
+    return _summed(Entries(hashes, chains, keys, shown, weights), groups)
 
 
 def add_up(parts: Sequence[Entries]) -> Entries:
@@ -156,19 +160,18 @@ def add_up(parts: Sequence[Entries]) -> Entries:
     if len(parts) == 1:
         return parts[0]
     payload = zip(*(p.payload for p in parts), strict=True)
-    return _summed(
-        Entries(
-            np.concatenate([p.hashes for p in parts]),
-            np.concatenate([p.chains for p in parts]),
-            Keys.concat([p.keys for p in parts]),
-            tuple(pa.concat_arrays(columns) for columns in payload),
-            np.concatenate([p.weights for p in parts]),
-        )
+    rows = Entries(
+        np.concatenate([p.hashes for p in parts]),
+        np.concatenate([p.chains for p in parts]),
+        Keys.concat([p.keys for p in parts]),
+        tuple(pa.concat_arrays(columns) for columns in payload),
+        np.concatenate([p.weights for p in parts]),
     )
+    return _summed(rows, [rows.hashes, rows.chains])
 
 
-def _summed(rows: Entries) -> Entries:
-    order, first = sort_order([rows.hashes, rows.chains], rows.keys)
+def _summed(rows: Entries, groups: Sequence[npt.NDArray[Any]]) -> Entries:
+    order, first = sort_order(groups, rows.keys)
     starts = np.flatnonzero(first)
     weights = sum_runs_of_rows(rows.weights[order], starts)
     kept = weights != 0

@@ -239,6 +239,35 @@ def check_order(
     ]
 
 
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 64), st.booleans()), min_size=1, max_size=3),
+    st.integers(0, 70),
+    st.integers(0, 2**32),
+)
+def test_numbers_of_any_range_are_sorted_by_all_their_bits(
+    shapes: list[tuple[int, bool]], count: int, seed: int
+) -> None:
+    """Columns that fit one word together, those that do not, and those that leave no room for a place."""
+    draw = np.random.default_rng(seed)
+    columns = []
+    for bits, signed in shapes:
+        column = draw.integers(0, 2**bits, count, np.uint64, endpoint=bits < 64) if bits else None
+        column = np.zeros(count, np.uint64) if column is None else column
+        if count and bits:
+            column[-1] = column[0] = 0
+            column[count // 2] = 2**bits - 1
+        columns.append(column.view(np.int64) if signed else column)
+    order, first = sort_order(columns[:-1], Keys((columns[-1].view(np.uint64),), None))
+    rows = list(
+        zip(*(c.tolist() for c in [*columns[:-1], columns[-1].view(np.uint64)]), strict=True)
+    )
+    wanted = sorted(range(count), key=lambda i: (rows[i], i))
+    assert order.tolist() == wanted
+    ordered = [rows[i] for i in wanted]
+    assert first.tolist() == [i == 0 or ordered[i] != ordered[i - 1] for i in range(count)]
+
+
 def test_a_64_bit_column_without_nulls_is_one_word() -> None:
     """The usual key takes no more than the value itself; a flag byte makes it two."""
     assert key_form([Component(pa.int64())]).words == 1
