@@ -57,12 +57,6 @@ _NEW_CONTEXT_CONF: dict[str, str] = {
 }
 """Further settings of a Spark that is started here."""
 
-_LOCAL_CONF: dict[str, str] = {
-    # Between Spark and Python on one machine TCP waits up to 40 ms for more of a message that has ended.
-    "spark.python.unix.domain.socket.enabled": str(os.name == "posix").lower(),
-}
-"""Further settings of one whose workers are all on this machine."""
-
 WORKER_PYTHON = "spark.pyspark.python"
 """The Python of the executors where it is not at the path of this one; Spark itself reads it in its own launcher only."""
 
@@ -178,7 +172,6 @@ def get_session(
     os.environ["PYSPARK_PYTHON"] = (conf or {}).get(WORKER_PYTHON, sys.executable)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     own = {"spark.master": master or "local[*]", "spark.app.name": "substrait-agg"}
-    own |= _LOCAL_CONF if own["spark.master"].startswith("local[") else {}
     session = start_spark({**own, **_NEW_CONTEXT_CONF, **SESSION_CONF, **(conf or {})}, log)
     session.sparkContext.setLogLevel("ERROR")
     # PySpark logs every failed query as a page of JSON besides raising it.

@@ -26,7 +26,7 @@ from substrait_agg.errors import StateRefused
 from substrait_agg.functions.accumulators import WeightKind
 from substrait_agg.operator.emission import ALL, NONE
 from substrait_agg.spark.logs import noted_logs
-from substrait_agg.state.run import RunFile
+from substrait_agg.state.run import RunFile, open_pages
 from substrait_agg.tools.state import State
 from tests.checkpoint.made import Made, filled, some_rows
 from tests.operator.measures_draw import Stream, random_node
@@ -184,8 +184,8 @@ def _rerun(folder: Path, tree: str, change: Any) -> str:
     checkpoint = Checkpoint(folder)
     state = checkpoint.snapshot(6).operators[0]
     run = state.group[0] if tree == "group" else state.trees[0][0]
-    with pa.ipc.open_file(pa.memory_map(str(folder / "state" / run.name))) as reader:
-        rows = reader.read_all()
+    reader, _ = open_pages(pa.memory_map(str(folder / "state" / run.name)))
+    rows = reader.read_all()
     rows = change(rows)
     path = folder / "state" / run.name
     path.unlink()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from benchmarks.batches import Stream
 from substrait_agg.commit.retention import Retention
+from substrait_agg.state.merging import SMALL_WIDTH
 
 
 def test_all_that_is_written_is_counted(tmp_path: Path) -> None:
@@ -19,9 +20,9 @@ def test_all_that_is_written_is_counted(tmp_path: Path) -> None:
 
 
 def test_merges_of_every_tree_are_counted(tmp_path: Path) -> None:
-    """Four runs of one size become one, in the group tree and in the ordered tree alike."""
+    """Runs of one size become one, in the group tree and in the ordered tree alike."""
     stream = Stream(tmp_path / "checkpoint", rows=100, keys=50, partitions=1, retention=Retention())
-    for _ in range(4):
+    for _ in range(SMALL_WIDTH):
         stream.step()
     (result,) = stream.results
     assert [len(result.group), *(len(runs) for runs in result.trees)] == [1, 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pytest
 
@@ -14,7 +14,6 @@ from substrait_agg.operator.emission import ALL
 from substrait_agg.operator.spec import operator_spec
 from substrait_agg.spark.care import Care
 from substrait_agg.spark.job import Job, run_job
-from substrait_agg.spark.recipes import Recipes
 from tests.crash.settings import chained
 
 
@@ -29,7 +28,8 @@ def test_a_full_disk_under_a_small_batch(monkeypatch: pytest.MonkeyPatch) -> Non
     job = Job(node, operator_spec(node), "nowhere", 2, state, 1, ALL, (), final=False)
     nothing: Any = None
     monkeypatch.setattr("substrait_agg.spark.job.is_small", lambda *_: True)
-    monkeypatch.setattr("substrait_agg.spark.job.rows_on_driver", lambda *_: [])
+    monkeypatch.setattr("substrait_agg.spark.job.on_driver", lambda *_: [])
+    recipes: Any = Mock()
     with patch("substrait_agg.spark.job.run_task", full), pytest.raises(RunFailed) as refused:
-        run_job(nothing, job, object(), Care(), Recipes())  # type: ignore[arg-type]
+        run_job(nothing, job, object(), Care(), recipes)  # type: ignore[arg-type]
     assert refused.value.code == "CHECKPOINT_NOT_WRITTEN"

@@ -167,6 +167,8 @@ def without_spark() -> Iterator[None]:
             stack.enter_context(patch(f"substrait_agg.spark.job.{driver}", lambda *_: False))
         stack.enter_context(patch("substrait_agg.spark.batches.operator_changes", _changes_of))
         stack.enter_context(patch("substrait_agg.spark.evolve.operator_changes", _changes_of))
+        # The few versions have merges in them.
+        stack.enter_context(patch("substrait_agg.state.merging.SMALL_WIDTH", 4))
         # What a loss of power would lose is not what is looked at, and waiting for disks takes most of the time.
         stack.enter_context(patch("os.fsync", lambda _descriptor: None))
         yield
