@@ -174,7 +174,7 @@ def parse_output(text: str) -> OutputSpec:
     kind, given, location = text.partition("=")
     if kind not in OUTPUTS:
         message = f"output {kind!r} is not known"
-        raise UsageError("OPTION_INVALID", message, help=_kinds_help(), path="--output")
+        raise UsageError("OPTION_INVALID", message, help=_how_to_write(text), path="--output")
     rule = OUTPUTS[kind].location
     if rule == "target":
         return OutputSpec(kind, None, parse_target(location))
@@ -187,8 +187,11 @@ def parse_output(text: str) -> OutputSpec:
     return OutputSpec(kind, None if location in ("", "-") else Path(location))
 
 
-def _kinds_help() -> str:
-    return f"one of {', '.join(OUTPUTS)}"
+def _how_to_write(text: str) -> str:
+    kind, colon, location = text.partition(":")
+    if colon and kind in OUTPUTS:
+        return f"write {kind}={location}"
+    return f"write KIND or KIND=LOCATION, with one of {', '.join(OUTPUTS)}"
 
 
 def check_outputs(

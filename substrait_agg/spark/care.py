@@ -14,6 +14,8 @@ from substrait_agg.spark.answers import HANDED_OVER
 
 FEW_GROUPS = 1 << 12
 """Groups of a batch up to which the driver takes the partial sums of the next."""
+ALIKE = 16
+"""How many times as large as the last a batch may be that is taken to be like it."""
 UNWEIGHED_BYTES = 1 << 24
 """Bytes of rows that Spark hands over at once without weighing them, should they be as long as those of the batch before."""
 _FIXED = frozenset({
@@ -36,6 +38,7 @@ class Care:
         raw: exchange rows without summing them first; chosen anew after every batch, by how often keys repeat.
         few: let the driver take the partial sums; chosen anew after every batch, by how many groups it touched.
         row_bytes: how long rows are on average, of the last batch; 0 where that is not known.
+        size: bytes of the last batch, as far as Spark knew before it read it.
     """
 
     place: bool = False
@@ -43,6 +46,11 @@ class Care:
     raw: bool = False
     few: bool = False
     row_bytes: int = 0
+    size: int = 0
+
+    def of_size(self, size: int) -> Care:
+        """The care for a batch of this size: one that is much larger than the last may have many more groups."""
+        return replace(self, size=size, few=self.few and size <= ALIKE * self.size)
 
 
 def needed(care: Care, results: Sequence[TaskResult]) -> Care:

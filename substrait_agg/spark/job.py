@@ -24,7 +24,7 @@ from substrait_agg.spark.decimals import Params
 from substrait_agg.spark.partial import partial_sums, raw_rows, unplaced_rows
 from substrait_agg.spark.reasons import batch_failed
 from substrait_agg.spark.recipes import Recipe, Recipes
-from substrait_agg.spark.small import holds, is_small, on_driver
+from substrait_agg.spark.small import holds, is_small, on_driver, size_of
 
 DRIVER_ROWS = 50_000
 """Rows of the pending tree up to which groups are emitted on the driver: a job on Spark costs more than those."""
@@ -142,8 +142,7 @@ def run_job(
     Raises:
         RunFailed: a value does not fit, or Spark could not compute the batch.
     """
-    spec = job.spec
-    care = replace(care, raw=care.raw or spec.row_wise, few=care.few or spec.is_global)
+    care = replace(care, raw=care.raw or job.spec.row_wise)
     tasks = job.tasks(raw=care.raw)
     results: list[TaskResult] = []
     if frame is not None:
@@ -159,6 +158,7 @@ def _with_rows(
     job: Job, frame: DataFrame, tasks: Tasks, care: Care, recipes: Recipes
 ) -> tuple[Tasks, list[TaskResult], Care]:
     """Run tasks over rows; returns the tasks that there were, what those did to which rows came, and the care it took."""
+    care = care.of_size(size_of(frame))
     # The changes of a second pass are put together with those of the first, range by range.
     if not (job.again and len(tasks) > 1):
         alone = _on_driver(job, frame, care, recipes)
@@ -178,11 +178,12 @@ def _on_driver(
     job: Job, frame: DataFrame, care: Care, recipes: Recipes
 ) -> tuple[Tasks, list[TaskResult], Care] | None:
     """As `_with_rows`, where the driver computes the batch itself; None of another."""
-    if is_small(frame, job.state):
+    spark, few = frame.sparkSession, care.few or job.spec.is_global
+    if is_small(spark, care.size, job.state):
         task = job.whole_task(raw=True)
         rows = on_driver(recipes.over(frame, "rows", lambda r: unplaced_rows(r, job.spec)))
         return None if rows is None else ((task,), [_here(task, rows)], care)
-    if care.raw or not care.few or not holds(frame.sparkSession, job.state):
+    if care.raw or not few or not holds(spark, job.state):
         return None
     task = job.whole_task(raw=False)
     while True:

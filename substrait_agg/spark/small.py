@@ -26,12 +26,14 @@ def holds(spark: SparkSession, state: OperatorState) -> bool:
     return bool(_most(spark)) and sum(run.bytes for run in state.runs) <= STATE_BYTES
 
 
-def is_small(frame: DataFrame, state: OperatorState) -> bool:
-    """Whether the driver computes this batch row by row; ``spark.substraitAgg.driverBytes`` says up to which size."""
-    if not holds(frame.sparkSession, state):
-        return False
-    size = frame._jdf.queryExecution().analyzed().stats().sizeInBytes()
-    return int(str(size)) <= _most(frame.sparkSession)
+def is_small(spark: SparkSession, size: int, state: OperatorState) -> bool:
+    """Whether the driver computes a batch of this size row by row; ``spark.substraitAgg.driverBytes`` says up to which."""
+    return holds(spark, state) and size <= _most(spark)
+
+
+def size_of(frame: DataFrame) -> int:
+    """Bytes of a batch, as far as Spark knows before it reads it."""
+    return int(str(frame._jdf.queryExecution().analyzed().stats().sizeInBytes()))
 
 
 def _most(spark: SparkSession) -> int:

@@ -203,7 +203,7 @@ def _has_fences(page: pa.RecordBatch) -> bool:
 def rows_at_once(readers: Sequence[RunReader], rows: int) -> int:
     """How many rows to take out of runs at once: `rows`, or fewer where they take more than `PIECE_BYTES`."""
     total = sum(reader.file.rows for reader in readers)
-    size = sum(reader.file.bytes for reader in readers)
+    size = sum(max(reader.file.bytes, reader.held) for reader in readers)
     if size <= PIECE_BYTES:  # all of it; and of tiny files the rows are the least part
         return rows
     return max(1, min(rows, PIECE_BYTES * total // size))

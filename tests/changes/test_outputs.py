@@ -273,6 +273,16 @@ def test_wrong_outputs_are_refused_before_anything_runs(text: str, code: str) ->
     assert refused.value.help
 
 
+def test_a_colon_for_an_equals_sign_is_pointed_out() -> None:
+    """Sources are written with one."""
+    with pytest.raises(UsageError) as refused:
+        parse_output("changes-parquet:out/x")
+    assert refused.value.help == "write changes-parquet=out/x"
+    with pytest.raises(UsageError) as refused:
+        parse_output("parquet:out")
+    assert "view-parquet" in refused.value.help
+
+
 def test_two_outputs_in_one_file_are_refused(tmp_path: Path) -> None:
     outputs = [f"stream-json={tmp_path}/out", f"debezium-json={tmp_path}/sub/../out"]
     with pytest.raises(UsageError) as refused:

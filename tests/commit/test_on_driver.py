@@ -27,9 +27,9 @@ def test_a_full_disk_under_a_small_batch(monkeypatch: pytest.MonkeyPatch) -> Non
     state = OperatorState(trees=((),) * len(node.trees))
     job = Job(node, operator_spec(node), "nowhere", 2, state, 1, ALL, (), final=False)
     nothing: Any = None
+    monkeypatch.setattr("substrait_agg.spark.job.size_of", lambda *_: 0)
     monkeypatch.setattr("substrait_agg.spark.job.is_small", lambda *_: True)
     monkeypatch.setattr("substrait_agg.spark.job.on_driver", lambda *_: [])
-    recipes: Any = Mock()
     with patch("substrait_agg.spark.job.run_task", full), pytest.raises(RunFailed) as refused:
-        run_job(nothing, job, object(), Care(), recipes)  # type: ignore[arg-type]
+        run_job(nothing, job, Mock(), Care(), Mock())
     assert refused.value.code == "CHECKPOINT_NOT_WRITTEN"

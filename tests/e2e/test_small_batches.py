@@ -81,8 +81,8 @@ def sides(pattern: list[str]) -> Iterator[list[int]]:
 
     now = [SPARK]
 
-    def is_small(frame: Any, _: Any) -> bool:
-        now[0] = next(turns, SPARK) if frame.columns else SPARK
+    def is_small(*_: Any) -> bool:
+        now[0] = next(turns, SPARK)
         return now[0] == DRIVER
 
     with (
@@ -110,14 +110,14 @@ def test_the_setting_says_which_batches_are_small(spark: SparkSession) -> None:
     """Where it is 0 no batch is, however few rows it has."""
     from substrait_agg.commit.snapshot import OperatorState
     from substrait_agg.spark.session import DRIVER_BYTES_SETTING
-    from substrait_agg.spark.small import is_small
+    from substrait_agg.spark.small import is_small, size_of
 
-    frame = spark.range(1)
-    assert not is_small(frame, OperatorState()), "the default is 0 here"
+    size, none = size_of(spark.range(1)), OperatorState()
+    assert not is_small(spark, size, none), "the default is 0 here"
     spark.conf.set(DRIVER_BYTES_SETTING, "1000")
     try:
-        assert is_small(frame, OperatorState())
-        assert not is_small(spark.range(1_000_000), OperatorState())
+        assert is_small(spark, size, none)
+        assert not is_small(spark, size_of(spark.range(1_000_000)), none)
     finally:
         spark.conf.unset(DRIVER_BYTES_SETTING)
 

@@ -88,7 +88,7 @@ def calls_for(kind: str, groups: int, folder: Path) -> int:
 def test_no_kind_of_measure_loops_over_groups(kind: str, tmp_path: Path) -> None:
     """Ten times the groups, and as many calls but for a few rounds of a bisection."""
     few, many = (calls_for(kind, n, tmp_path / str(n)) for n in (50, 500))
-    assert many <= few + 100
+    assert many <= few + 200
 
 
 def calls_with_shared_hashes(groups: int, folder: Path) -> int:
@@ -113,7 +113,7 @@ def calls_with_shared_hashes(groups: int, folder: Path) -> int:
 def test_groups_that_share_hashes_are_told_apart_all_at_once(tmp_path: Path) -> None:
     """Keys (x, null) and (null, x) have one hash in Spark, so such groups are not rare."""
     few, many = (calls_with_shared_hashes(n, tmp_path / str(n)) for n in (30, 300))
-    assert many <= few + 100
+    assert many <= few + 200
 
 
 def test_new_groups_of_a_hash_get_the_numbers_that_are_free(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from substrait_agg.functions.accumulators import Accumulator
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.plan.types import Type
 from substrait_agg.spark.answers import HANDED_OVER
-from substrait_agg.spark.care import FEW_GROUPS, UNWEIGHED_BYTES, Care, at_once, next_care
+from substrait_agg.spark.care import ALIKE, FEW_GROUPS, UNWEIGHED_BYTES, Care, at_once, next_care
 
 FLOAT = Accumulator("float", 0, 0, 0)
 
@@ -55,6 +55,13 @@ def test_the_driver_takes_the_sums_of_few_groups() -> None:
     told = spec()
     assert after(10**6, FEW_GROUPS, Care(), told).few
     assert not after(10**6, FEW_GROUPS + 1, Care(few=True), told).few
+
+
+def test_few_groups_are_not_expected_of_a_much_larger_batch() -> None:
+    """Where there were few in a thousand rows, there may be many in a million."""
+    care = after(10**3, 10, Care(size=1_000), spec())
+    assert care.of_size(ALIKE * 1_000) == replace(care, size=ALIKE * 1_000)
+    assert not care.of_size(ALIKE * 1_000 + 1).few
 
 
 def test_a_batch_without_rows_says_nothing() -> None:
