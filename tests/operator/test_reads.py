@@ -93,8 +93,9 @@ def test_deleting_the_maximum_a_hundred_thousand_times(tmp_path: Path) -> None:
         values = np.arange(top - step, top)
         reads.append(batch(made, np.zeros(step), values, -np.ones(step))[0])
         assert made.value(0) == (0, top - step - 1, top - step)
-    assert max(reads) < 12 * step
-    assert sum(reads) < 8 * count
+    # Up to seven runs of each of two classes of small runs, and the large one.
+    assert max(reads) < 20 * step
+    assert sum(reads) < 12 * count
 
 
 def test_deleting_the_maximum_one_by_one(tmp_path: Path) -> None:

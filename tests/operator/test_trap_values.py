@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -14,6 +15,7 @@ from substrait_agg.flow.measures import share
 from substrait_agg.functions.accumulators import MeasureKind
 from substrait_agg.operator.spec import operator_spec
 from substrait_agg.plan.types import FP64, I32, I64, Type, decimal
+from substrait_agg.state import merging
 from tests.operator.measures_build import (
     EVERYTHING,
     FLAG,
@@ -329,7 +331,8 @@ def test_merges_after_a_change_of_partitions_lose_nothing(tmp_path: Path) -> Non
     for start in (0, 40, 80):
         made.batch(rows[start : start + 40], 1)
     made.batch([], 4)
-    made.batch(rows[120:], 1)
+    with patch.object(merging, "SMALL_WIDTH", 4):
+        made.batch(rows[120:], 1)
     assert len(made.now.group) == 1
     made.check()
     assert made.entries_kept() == len(rows)
