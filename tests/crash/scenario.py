@@ -163,8 +163,8 @@ def without_spark() -> Iterator[None]:
     """Batches run in this process."""
     with ExitStack() as stack:
         stack.enter_context(patch("substrait_agg.spark.job._collect", _collected))
-        for told in ("is_small", "holds", "size_of"):
-            stack.enter_context(patch(f"substrait_agg.spark.job.{told}", lambda *_: 0))
+        stack.enter_context(patch("substrait_agg.spark.job._on_driver", lambda *_: None))
+        stack.enter_context(patch("substrait_agg.spark.job.size_of", lambda _: 0))
         stack.enter_context(patch("substrait_agg.spark.batches.operator_changes", _changes_of))
         stack.enter_context(patch("substrait_agg.spark.evolve.operator_changes", _changes_of))
         # The few versions have merges in them.
