@@ -65,6 +65,7 @@ def _job(query: str, data: DataSet, folder: Path, *, spark: bool) -> Job:
     )
 
 
+@pytest.mark.usefixtures("on_spark")
 @pytest.mark.parametrize("query", QUERIES)
 def test_ours_is_right_and_its_phases_are_those_of_its_batches(
     spark: SparkSession, tmp_path: Path, query: str
