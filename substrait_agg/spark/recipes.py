@@ -65,12 +65,10 @@ class Recipe:
         """As of `DataFrame`."""
         return self._then(lambda frame: frame.repartition(partitions))
 
-    def over(self, frame: DataFrame) -> DataFrame:
-        """The steps over another DataFrame with the columns of the first."""
-        made = frame._jdf
-        for step in self._steps:
-            made = step(made)
-        return _wrapped(made, frame)
+    @property
+    def made(self) -> tuple[DataFrame, tuple[Step, ...]]:
+        """The DataFrame, and the steps."""
+        return self._frame, self._steps
 
     def _then(self, step: Step) -> Recipe:
         return Recipe(_wrapped(step(self._frame._jdf), self._frame), (*self._steps, step))
@@ -82,16 +80,20 @@ def _wrapped(made: Any, frame: DataFrame) -> DataFrame:
 
 
 class Recipes:
-    """The recipes of an operator, by what they are for and the columns that they are over."""
+    """The steps of recipes, by what they are for and the columns that they are over."""
 
     def __init__(self) -> None:
-        self._made: dict[Hashable, Recipe] = {}
+        self._steps: dict[Hashable, tuple[Step, ...]] = {}
 
     def over(
         self, frame: DataFrame, made_for: Hashable, make: Callable[[Recipe], Recipe]
     ) -> DataFrame:
         """A DataFrame with the steps of `make` over it; `made_for` says what besides its columns they depend on."""
         key = (made_for, str(frame._jdf.schema().json()))
-        if key not in self._made:
-            self._made[key] = make(Recipe(frame))
-        return self._made[key].over(frame)
+        if key not in self._steps:
+            whole, self._steps[key] = make(Recipe(frame)).made
+            return whole
+        made = frame._jdf
+        for step in self._steps[key]:
+            made = step(made)
+        return _wrapped(made, frame)

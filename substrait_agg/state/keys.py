@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from substrait_agg.state.fixed_keys import Part, Words, fixed_parts, pack, width
-from substrait_agg.state.rows import Indices, Mask, as_mask
+from substrait_agg.state.rows import Indices, Mask, as_mask, stable_order
 from substrait_agg.state.variable_keys import first_words, joined, parts_as_bytes, variable_bytes
 
 
@@ -241,18 +241,18 @@ def _by_numbers(columns: Sequence[npt.NDArray[Any]], rows: int) -> tuple[Indices
     first[:1] = True
     packed = _packed(columns) if columns else None
     if packed is not None:
-        order, ordered = _by_number(*packed)
-        first[1:] = ordered[1:] != ordered[:-1]
-        return order, first
-    order = np.lexsort(columns[::-1]) if columns else np.arange(rows)
+        order = stable_order(packed)
+        columns = [packed]
+    else:
+        order = np.lexsort(columns[::-1]) if columns else np.arange(rows)
     for column in columns:
         ordered = column[order]
         first[1:] |= ordered[1:] != ordered[:-1]
     return order, first
 
 
-def _packed(columns: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[np.uint64], int] | None:
-    """Columns of numbers as one that sorts as they do, and its bits; None where those are more than 64."""
+def _packed(columns: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.uint64] | None:
+    """Columns of numbers as one that sorts as they do, in its upper bits; None where it would take more than 64."""
     ranges = [(int(column.min()), int(column.max())) for column in columns]
     bits = [(high - low).bit_length() for low, high in ranges]
     if sum(bits) > _WORD_BITS:
@@ -262,24 +262,7 @@ def _packed(columns: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[np.uint64]
         # Modulo 2^64, in which what is below zero is as far from the least as it should be.
         above = column.astype(np.uint64) - np.uint64(low % (1 << _WORD_BITS))
         packed = above if taken == _WORD_BITS else packed << np.uint64(taken) | above
-    return packed, sum(bits)
-
-
-def _by_number(
-    numbers: npt.NDArray[np.uint64], bits: int
-) -> tuple[Indices, npt.NDArray[np.uint64]]:
-    """The stable order of numbers of so many bits, and the numbers in it.
-
-    Plain sorting is several times faster than finding an order, so each number has its place in its lower bits where there is
-    room for that.
-    """
-    room = (len(numbers) - 1).bit_length()
-    if bits + room > _WORD_BITS:
-        order = np.argsort(numbers, kind="stable")
-        return order, numbers[order]
-    keyed = numbers << np.uint64(room) | np.arange(len(numbers), dtype=np.uint64)
-    keyed.sort()
-    return (keyed & np.uint64((1 << room) - 1)).view(np.int64), keyed >> np.uint64(room)
+    return packed << np.uint64(_WORD_BITS - sum(bits))
 
 
 def _constant(column: npt.NDArray[Any]) -> bool:

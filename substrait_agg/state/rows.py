@@ -70,7 +70,7 @@ def group_rows(hashes: Hashes, keys: Sequence[pa.Array]) -> tuple[Indices, Mask]
         The order, and for each row in that order whether it is the first of its key. Different keys with
         one hash stay apart: true keys decide, the hash only sorts.
     """
-    order = hash_order(hashes)
+    order = stable_order(hashes)
     ordered = hashes[order]
     first = np.ones(len(order), np.bool_)
     same = np.flatnonzero(ordered[1:] == ordered[:-1])
@@ -85,22 +85,22 @@ def group_rows(hashes: Hashes, keys: Sequence[pa.Array]) -> tuple[Indices, Mask]
     return order, first
 
 
-def hash_order(hashes: Hashes) -> Indices:
-    """The stable order of hashes.
+def stable_order(numbers: npt.NDArray[np.uint64]) -> Indices:
+    """The stable order of numbers that differ in their upper bits, such as hashes.
 
-    Plain sorting is several times faster than finding an order, so what is sorted are the upper bits of each hash with its
-    place in the lower ones. That hashes differ in the lower bits alone is so rare that it may cost a second sort.
+    Plain sorting is several times faster than finding an order, so what is sorted are the upper bits of each number with its
+    place in the lower ones. That numbers differ in the lower bits alone is so rare that it may cost a second sort.
     """
-    count = np.uint64(len(hashes))
+    count = np.uint64(len(numbers))
     places = (
         np.uint64((1 << max(1, int(count - np.uint64(1)).bit_length())) - 1) if count else count
     )
-    keyed = hashes & ~places | np.arange(count, dtype=np.uint64)
+    keyed = numbers & ~places | np.arange(count, dtype=np.uint64)
     keyed.sort()
     order = (keyed & places).view(np.int64)
-    ordered = hashes[order]
+    ordered = numbers[order]
     if (ordered[1:] < ordered[:-1]).any():
-        return np.argsort(hashes, kind="stable")
+        return np.argsort(numbers, kind="stable")
     return order
 
 
