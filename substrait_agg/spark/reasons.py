@@ -51,9 +51,10 @@ _REFUSED = re.compile(
 )
 """What a Python worker says where the system does not let it write: Java says it otherwise."""
 _NOTES_REFUSED = re.compile(
-    r"/spark/\S+ \((?:Read-only file system|Permission denied)\)|No space left on device|Disk quota exceeded"
+    r"/spark/\S+(?: \(|: )(?:Read-only file system|Permission denied|Operation not permitted)"
+    r"|No space left on device|Disk quota exceeded"
 )
-"""What Java says where Spark may not write down how far its query is."""
+"""What Java, and the ``chmod`` that it starts, say where Spark may not write down how far its query is."""
 _OF_A_TASK = "Job aborted due to stage failure"
 _READ_FAILED = re.compile(
     r"\[FAILED_READ_FILE[\w.]*\] Encountered error while reading file (\S+)\.(?:\s+(.*)|$)"

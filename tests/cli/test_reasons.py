@@ -89,6 +89,8 @@ def test_a_task_that_may_not_write_is_told_as_that() -> None:
     ("told", "code"),
     [
         ("terminated with exception: /c/ckpt/spark/commits/..2.tmp.crc (Read-only file system)", "CHECKPOINT_NOT_WRITTEN"),
+        ("terminated with exception: chmod: changing permissions of '/c/ckpt/spark/commits/.2.tmp': Read-only file system", "CHECKPOINT_NOT_WRITTEN"),
+        ("terminated with exception: chmod: changing permissions of '/c/spark/offsets/.2.tmp': Operation not permitted", "CHECKPOINT_NOT_WRITTEN"),
         ("terminated with exception: No space left on device", "CHECKPOINT_NOT_WRITTEN"),
         ("terminated with exception: /data/in/a.csv (Permission denied)", "BATCH_FAILED"),
         ("terminated: Job aborted due to stage failure: No space left on device", "BATCH_FAILED"),
