@@ -12,7 +12,7 @@ from substrait_agg.commit.shapes import OperatorShape
 from substrait_agg.commit.typed import built
 
 PLAN = "plan.json"
-PLAN_FORMAT = 5
+PLAN_FORMAT = 6
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 PLANS = re.compile(rf"plan-{_FINGERPRINT.pattern}\.json")
 """Names of the documents of plans that a checkpoint went on with."""

@@ -19,6 +19,7 @@ WAITING = "groups wait to be emitted, and it would be of another instant than wh
 FINISHED = "groups are finished, and nothing is kept of them but what they show"
 ARRIVALS = "it depends on the order in which rows arrived, which is not kept"
 UNREAD = "what it reads is in no tree that is kept"
+ENDS_ALONE = "; where rows only come, of the values of min and max only the ends are kept"
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,19 +186,22 @@ class _Planner:
         self, made: Migration, there: KeptOperator, now: KeptOperator, ordinal: int
     ) -> Iterator[str]:
         """What can be made of nothing that is kept."""
+        unread = UNREAD + (ENDS_ALONE if any(t.holds == "ends" for t in there.trees) else "")
         trees = {
-            i: ARRIVALS if tree.holds == "arrivals" else UNREAD
+            i: ARRIVALS if tree.holds == "arrivals" else unread
             for i, tree in enumerate(now.trees)
             if made.trees[i] == NEW and made.tree_rows[i] is None
         }
         numbers = {
-            i: trees.get(number.tree, UNREAD)
+            i: trees.get(number.tree, unread)
             for i, number in enumerate(now.numbers)
             if made.numbers[i] == NEW
             and (number.tree in trees or (number.tree < 0 and made.number_rows[i] is None))
         }
         named = False
         for i, measure in enumerate(now.measures):
+            if made.measures[i] != NEW:  # what is there of it was enough, and stays
+                continue
             why = [trees[measure.tree]] if measure.tree in trees else []
             why += [numbers[n] for n in measure.numbers if n in numbers]
             if why:
@@ -262,6 +266,7 @@ def _matched(found: int, there: KeptOperator, now: KeptOperator) -> Migration:
     kept_ends = [(there.trees[e.tree].print, e.side) for e in there.ends]
     ends = _places(kept_ends, [(now.trees[e.tree].print, e.side) for e in now.ends])
     measures = _places(*([_turn(o, i) for i in range(len(o.measures))] for o in (there, now)))
+    trees = _with_all_ends(now, trees, ends)
     lists = ((numbers, there.numbers), (trees, there.trees), (ends, there.ends))
     return Migration(
         operator=found,
@@ -282,6 +287,17 @@ def _matched(found: int, there: KeptOperator, now: KeptOperator) -> Migration:
         same=all(
             found == tuple(range(len(kept))) for found, kept in (*lists, (measures, there.measures))
         ),
+    )
+
+
+def _with_all_ends(
+    now: KeptOperator, trees: tuple[int, ...], ends: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Where the trees are; of those of which ends are all that is kept, only where all of these are there."""
+    lost = {end.tree for end, at in zip(now.ends, ends, strict=True) if at == NEW}
+    return tuple(
+        NEW if i in lost and tree.holds == "ends" else at
+        for i, (tree, at) in enumerate(zip(now.trees, trees, strict=True))
     )
 
 

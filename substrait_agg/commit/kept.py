@@ -66,8 +66,9 @@ class KeptTree:
         arguments: per component the ordinal of its argument, -1 for a time of arrival.
         skipped: components whose nulls keep a row out.
         present: ordinal of the argument that is null in rows which stay out, -1 for none.
-        holds: ``rows``, ``whole rows`` (all that is read, of all rows), ``elements`` of lists, or ``arrivals``.
-        entries: ordinal of the accumulator that counts its entries.
+        holds: ``rows``, ``whole rows`` (all that is read, of all rows), ``elements`` of lists, ``arrivals``, or ``ends``: no
+            entries, as of its values only the ends are kept.
+        entries: ordinal of the accumulator that counts its entries; -1 where it has none.
     """
 
     print: str
@@ -137,7 +138,7 @@ class KeptOperator:
             (self.arguments, [a for t in self.trees for a in (*t.arguments, t.present)], none),
             (self.trees, [n.tree for n in self.numbers] + [m.tree for m in self.measures], none),
             (self.trees, [e.tree for e in self.ends], range(0)),
-            (self.numbers, [t.entries for t in self.trees], range(0)),
+            (self.numbers, [t.entries for t in self.trees if t.holds != "ends"], range(0)),
             (self.numbers, [n for m in self.measures for n in m.numbers], range(0)),
         ):
             if any(o not in range(len(what)) and o not in also for o in ordinals):
@@ -238,7 +239,7 @@ def _trees(node: AggregateNode, arguments: Sequence[KeptArgument]) -> tuple[Kept
         ]
         present = _told(arguments, tree.present)
         print_ = digest([holds, parts, list(tree.skipped), present, follows])
-        entries = node.accumulators.index(tree_counters(ordinal)[1])
+        entries = -1 if tree.ends_alone else node.accumulators.index(tree_counters(ordinal)[1])
         made.append(KeptTree(print_, columns, tree.skipped, tree.present, holds, entries))
     return tuple(made)
 
@@ -248,6 +249,8 @@ def _holds(tree: ValueTree, *, whole: bool) -> str:
         return "arrivals"
     if tree.elements:
         return "elements"
+    if tree.ends_alone:
+        return "ends"
     return "whole rows" if whole else "rows"
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from substrait_agg.commit.derivation import ALWAYS, Rows
 from substrait_agg.commit.evolution import NEW, Migration
 from substrait_agg.functions import exact
-from substrait_agg.functions.accumulators import COUNT_DIGITS, tree_counters
+from substrait_agg.functions.accumulators import COUNT_DIGITS, TREE_COUNTERS
 from substrait_agg.operator.computed import with_computed
 from substrait_agg.operator.delta import (
     FloatDigits,
@@ -23,6 +23,7 @@ from substrait_agg.operator.delta import (
     unpack_fixed,
     unpack_floats,
 )
+from substrait_agg.operator.ends import ends_delta
 from substrait_agg.operator.finalize import GroupState, count_of
 from substrait_agg.operator.groups import Chains, RowGroups, Sums, Touched, places
 from substrait_agg.operator.names import WEIGHT
@@ -48,7 +49,7 @@ class Migrated:
 
     Attributes:
         rows: of the group tree, in order of hash.
-        trees: per ordered tree the rows to write; None for one that is kept as it is.
+        trees: per ordered tree the rows to write; None for one that is kept as it is, and for one that has none.
     """
 
     rows: pa.Table
@@ -139,7 +140,7 @@ class _Slice:
         values = self._values(now, ends, shown > 0)
         made = stored_rows(spec, self._groups, self._chains, now, shown, values, ends, time)
         trees = (
-            delta.entries.to_table(tree.layout) if at == NEW else None
+            delta.entries.to_table(tree.layout) if at == NEW and not tree.ends_alone else None
             for delta, tree, at in zip(self._deltas, spec.trees, self._migration.trees, strict=True)
         )
         return Migrated(made.filter(pa.array(~as_mask(made.column("dead")))), tuple(trees))
@@ -191,7 +192,7 @@ class _Slice:
 
     def _sum(self, ordinal: int) -> Summed | None:
         accumulator = self._spec.accumulators[ordinal]
-        if accumulator.kind in ("live", "entries"):
+        if accumulator.kind in TREE_COUNTERS:
             return counted(accumulator, self._deltas[accumulator.tree], self._count)
         if accumulator.tree >= 0:
             return distinct_sums(self._spec, ordinal, self._deltas[accumulator.tree], self._count)
@@ -223,6 +224,9 @@ class _Slice:
         columns: dict[str, object] = {f"x{a}": column for a, column in given.columns.items()}
         table = pa.table({**columns, WEIGHT: given.weights})
         place = (self._hashes, self._chains, self._before.open_tree)
+        if spec.ends_alone:
+            groups = RowGroups.of(given.groups, self._count)
+            return ends_delta(ordinal, self._spec, table, groups, *place)
         return tree_delta(ordinal, spec, table, given.groups, *place)
 
     def _read(self, ordinal: int, *, all_: bool) -> Delta:
@@ -253,8 +257,7 @@ class _Slice:
     def _ends(self, now: GroupState) -> list[End]:
         ends = []
         for (tree, side), at in zip(self._spec.ends, self._migration.ends, strict=True):
-            live = self._spec.accumulators.index(tree_counters(tree)[0])
-            there = count_of(self._spec, now, live) > 0
+            there = count_of(self._spec, now, self._spec.alive(tree)) > 0
             parts = range(len(self._spec.trees[tree].layout.components))
             payload = tuple(whole(self._rows, f"e{at}_{c}") for c in parts) if at != NEW else None
             if payload is None:

@@ -12,6 +12,7 @@ from substrait_agg.flow.graph import (
     COMPUTED,
     Computed,
     Follows,
+    Read,
     TreeComponent,
     ValueTree,
 )
@@ -29,6 +30,17 @@ Argument = tuple[Expr | None, Expr | None]
 
 ALL_ROWS = -1
 DECIMAL_BITS = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Arguments, trees and accumulators of an aggregate, and per measure what it reads, as in `AggregateNode`."""
+
+    arguments: tuple[Argument, ...]
+    trees: tuple[ValueTree, ...]
+    accumulators: tuple[Accumulator, ...]
+    reads: tuple[Read, ...]
+    computed: tuple[Computed, ...]
 
 
 @dataclass(slots=True)

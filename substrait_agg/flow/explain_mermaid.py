@@ -16,6 +16,7 @@ from substrait_agg.flow.explain_text import (
     accumulator_text,
     accumulators,
     columns_text,
+    entry_text,
     groups_text,
     kept_text,
     keys_text,
@@ -132,8 +133,7 @@ def _operator(operator: Operator, drawing: _Drawing) -> Iterator[str]:
     yield drawing.node(f"{me}_state", _state(operator.state), "state", "store")
     yield f"  {me}_group -.- {me}_state"
     for tree in operator.state.trees:
-        entry = f"per entry {size_text(tree.entry_bytes, tree.varies)}"
-        lines = (f"tree {tree.ordinal}", tree_text(tree), entry)
+        lines = (f"tree {tree.ordinal}", tree_text(tree), entry_text(tree))
         yield drawing.node(f"{me}_tree{tree.ordinal}", lines, "state", "store")
         yield f"  {me}_group -.- {me}_tree{tree.ordinal}"
     yield "  end"

@@ -63,7 +63,7 @@ def group_size(node: AggregateNode, names: Sequence[str]) -> Size:
 
 
 def entry_size(node: AggregateNode, ordinal: int, names: Sequence[str]) -> Size:
-    """What an entry of a tree takes in a run: its group, its key in order-preserving form, its values, its weight.
+    """What an entry of a tree takes in a run: its group, its key in order-preserving form, its values, its weight; nothing if none is kept.
 
     Args:
         node: the operator.
@@ -71,6 +71,8 @@ def entry_size(node: AggregateNode, ordinal: int, names: Sequence[str]) -> Size:
         names: of the components of the tree.
     """
     tree = node.trees[ordinal]
+    if tree.ends_alone:
+        return Size(0, ())
     types = component_types(node, tree)
     bits = HASH_BITS + CHAIN_BITS + WEIGHT_BITS + RUNNING_SUM_BITS + sum(map(type_bits, types))
     varies = tuple(n for n, t in zip(names, types, strict=True) if not is_fixed(t))

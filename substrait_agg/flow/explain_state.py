@@ -87,6 +87,8 @@ def _number(accumulator: accumulators.Accumulator, node: AggregateNode, names: N
         return f"live entries of tree {accumulator.tree}"
     if accumulator.kind == "entries":
         return f"entries of tree {accumulator.tree}"
+    if accumulator.kind == "met":
+        return f"whether tree {accumulator.tree} has met a value"
     of = f", over the live entries of tree {accumulator.tree}" if accumulator.tree >= 0 else ""
     text = argument_text(accumulator.argument, node, names)
     word = "count" if accumulator.kind == "count" else "sum"
@@ -120,6 +122,7 @@ def _tree(ordinal: int, node: AggregateNode, names: Names) -> Tree:
         measures=readers,
         entry_bytes=size.bytes,
         varies=size.varies,
+        ends_alone=tree.ends_alone,
     )
 
 

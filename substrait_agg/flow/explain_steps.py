@@ -88,15 +88,16 @@ def _words(node: AggregateNode, keys: tuple[Key, ...], *, by_policy: bool) -> Ma
     named = ", ".join([*(key.name for key in keys), *(["grouping set"] if node.sets else [])])
     # One group always sums first, and so do weights that are cut in pieces.
     sums = not named or node.weight == "any"
+    entries = not all(tree.ends_alone for tree in node.trees)
     return {
         "by": (f"by {named}" if named else "to one group")
         + ("" if sums else ", unless its keys hardly repeat"),
         "exchanged": "partial groups" if sums else "partial groups, or else rows,",
         "target": "their key" if node.key_types else "the one group",
         "guard": EARLY[node.early],
-        "looked_up": "; look up the changed values in the trees" if node.trees else "",
+        "looked_up": "; look up the changed values in the trees" if entries else "",
         "saved": "touched groups and changed values as new sorted runs"
-        if node.trees
+        if entries
         else "the touched groups as a new sorted run",
         "emit": _emitted(node, by_policy=by_policy),
     }

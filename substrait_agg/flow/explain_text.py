@@ -21,9 +21,7 @@ from substrait_agg.flow.explain_tree import (
     Tree,
     View,
 )
-
-COUNTERS = ("live", "entries")
-"""Accumulators that every tree has: they are listed only where a measure reads them."""
+from substrait_agg.functions.accumulators import TREE_COUNTERS
 
 HANGING = 4
 """Columns by which the rest of a folded line stands further right than its beginning."""
@@ -125,20 +123,20 @@ def _state(state: State, groups: Groups) -> Iterator[str]:
     yield from (f"    {accumulator_text(a)}" for a in accumulators(state))
     for tree in state.trees:
         yield f"  tree {tree.ordinal}: {tree_text(tree)}"
-        yield f"    per entry {size_text(tree.entry_bytes, tree.varies)}"
+        yield f"    {entry_text(tree)}"
 
 
 def accumulators(state: State) -> list[Accumulator]:
-    """The accumulators that tell something."""
-    return [a for a in state.accumulators if a.measures or a.kind not in COUNTERS]
+    """The accumulators that tell something: those that trees have are listed only where a measure reads them."""
+    return [a for a in state.accumulators if a.measures or a.kind not in TREE_COUNTERS]
 
 
 def kept_text(state: State) -> str:
     """What every group keeps, its accumulators aside."""
-    trees = (
-        "; of each tree how many entries, how many of them live, and the ends that measures read"
-    )
-    return f"its keys and their hash, its total weight, the row last emitted{trees if state.trees else ''}"
+    entries = not all(tree.ends_alone for tree in state.trees)
+    counts = "how many entries, how many of them live, and " if entries else ""
+    trees = f"; of each tree {counts}the ends that measures read" if state.trees else ""
+    return f"its keys and their hash, its total weight, the row last emitted{trees}"
 
 
 def groups_text(groups: Groups) -> str:
@@ -153,6 +151,13 @@ def size_text(size: int, varies: Iterable[str]) -> str:
     """Bytes, and what takes more."""
     listed = ", ".join(varies)
     return f"{size} bytes + what is in {listed}" if listed else f"{size} bytes"
+
+
+def entry_text(tree: Tree) -> str:
+    """What an entry of a tree takes."""
+    if tree.ends_alone:
+        return "no entries: rows are never taken back, so its ends are all that is kept"
+    return f"per entry {size_text(tree.entry_bytes, tree.varies)}"
 
 
 def accumulator_text(accumulator: Accumulator) -> str:

@@ -120,8 +120,9 @@ class Tree:
         what: what it is ordered by, or holds.
         use: which measures read it, or what it is for.
         measures: ordinals of the measures that read it.
-        entry_bytes: what an entry takes in a run, its varying parts aside.
+        entry_bytes: what an entry takes in a run, its varying parts aside; 0 where no entries are kept.
         varies: names of the parts whose size depends on the values.
+        ends_alone: no entries are kept, but the ends of the tree, with the group, as rows are never taken back.
     """
 
     ordinal: int
@@ -130,6 +131,7 @@ class Tree:
     measures: tuple[int, ...]
     entry_bytes: int
     varies: tuple[str, ...]
+    ends_alone: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,6 +153,7 @@ class ValueTree:
         present: argument that is null in rows which stay out (a filter where nulls are kept), `ALL_ROWS` for none.
         elements: its one component is a list, and the entries are the elements of the lists.
         follows: set where it holds arrivals of the values of another tree instead of values of rows.
+        ends_alone: nothing is kept of it but its ends, with the group, as no entry ever leaves it (`flow.ends`).
     """
 
     components: tuple[TreeComponent, ...]
@@ -160,6 +161,7 @@ class ValueTree:
     present: int
     elements: bool = False
     follows: Follows | None = None
+    ends_alone: bool = False
 
 
 Side = OneOf["", "first", "last"]

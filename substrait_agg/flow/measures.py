@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 from substrait_agg.bind.bound import BoundMeasure, Call, Conditional, Constant, Expr
-from substrait_agg.flow.accumulate import Argument, Sharing
-from substrait_agg.flow.graph import Computed, Read, Side, ValueTree
-from substrait_agg.functions.accumulators import Accumulator, MeasureKind, WeightKind
+from substrait_agg.flow.accumulate import Shared, Sharing
+from substrait_agg.flow.ends import ends_alone
+from substrait_agg.flow.graph import Read, Side
+from substrait_agg.functions.accumulators import MeasureKind, WeightKind
 from substrait_agg.functions.registry import implementation_of
 from substrait_agg.functions.user import AdditiveMeasure
 from substrait_agg.plan.types import BOOL
 
 Decompose = Callable[[BoundMeasure, Sharing], Read]
-
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """Arguments, trees and accumulators of an aggregate, and per measure what it reads, as in `AggregateNode`."""
-
-    arguments: tuple[Argument, ...]
-    trees: tuple[ValueTree, ...]
-    accumulators: tuple[Accumulator, ...]
-    reads: tuple[Read, ...]
-    computed: tuple[Computed, ...]
 
 
 def share(
@@ -47,13 +36,14 @@ def share(
     reads = tuple(_DECOMPOSE[measure.kind](measure, sharing) for measure in measures)
     if guarded:
         sharing.whole_rows(keys)
-    return Shared(
+    shared = Shared(
         tuple(sharing.arguments),
         tuple(sharing.trees),
         tuple(sharing.accumulators),
         reads,
         tuple(sharing.computed),
     )
+    return ends_alone(shared) if weight == "one" else shared
 
 
 def _present(value: Expr) -> Expr:

@@ -57,7 +57,8 @@ class Accumulator:
     Attributes:
         kind: ``count`` (sum of weights), ``integer``, ``decimal`` (unscaled) or ``float`` (sum of weight times value),
             ``product`` (sum of weight times product of two floats), and of the entries of a tree ``live``
-            (those with weight above zero) and ``entries`` (those with a weight other than zero).
+            (those with weight above zero) and ``entries`` (those with a weight other than zero), or ``met``, of a tree of which
+            only ends are kept: above zero once it has met a value, and nothing more than that.
         argument: which prepared argument column it reads; -1 where it counts entries.
         bits: size of the values added, in bits (integers), or 0.
         digits: how many digits it keeps in every group; 0 for floats, which keep as many as the values need.
@@ -65,7 +66,7 @@ class Accumulator:
         tree: the tree whose live entries it sums instead of rows (DISTINCT), or counts; -1 for rows.
     """
 
-    kind: OneOf["count", "integer", "decimal", "float", "product", "live", "entries"]
+    kind: OneOf["count", "integer", "decimal", "float", "product", "live", "entries", "met"]
     argument: int
     bits: int
     digits: int
@@ -80,6 +81,11 @@ class Accumulator:
 
 COUNT_DIGITS = 2
 """Digits of a count: one of more than 63 bits is an error, no output type holds it."""
+
+
+MET: OneOf["met"] = "met"
+TREE_COUNTERS = ("live", "entries", MET)
+"""Kinds of accumulators that count the entries of a tree."""
 
 
 def tree_counters(tree: int) -> tuple[Accumulator, Accumulator]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -22,10 +22,12 @@ from substrait_agg.flow.graph import (
 )
 from substrait_agg.functions.accumulators import (
     DIGIT_BITS,
+    MET,
     Accumulator,
     EarlyRetraction,
     MeasureKind,
     WeightKind,
+    tree_counters,
 )
 from substrait_agg.functions.registry import implementation_of
 from substrait_agg.functions.user import AdditiveMeasure
@@ -117,6 +119,7 @@ class TreeSpec:
         present: argument that is null in rows which stay out, or -1.
         elements: the entries are the elements of its one component, a list.
         follows: set where it holds arrivals of the values of another tree.
+        ends_alone: it has no entries: all that is kept of it are its ends, with the group.
     """
 
     layout: TreeLayout
@@ -125,6 +128,7 @@ class TreeSpec:
     present: int
     elements: bool
     follows: Follows | None = None
+    ends_alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +229,13 @@ class OperatorSpec:
     def ends(self) -> tuple[tuple[int, Side], ...]:
         """Which end of which tree is remembered in a group's row: (tree, side), each once."""
         return tuple(dict.fromkeys((m.tree, m.side) for m in self.measures if m.side))
+
+    def alive(self, tree: int) -> int:
+        """Ordinal of the accumulator that is above zero for groups which have live entries in a tree."""
+        live = tree_counters(tree)[0]
+        return self.accumulators.index(
+            replace(live, kind=MET) if self.trees[tree].ends_alone else live
+        )
 
     @property
     def row_wise(self) -> bool:
@@ -350,4 +361,5 @@ def _tree(
         tree.present,
         tree.elements,
         tree.follows,
+        tree.ends_alone,
     )

@@ -15,11 +15,12 @@ import pyarrow.compute as pc
 
 from substrait_agg.errors import RunFailed
 from substrait_agg.functions import exact
-from substrait_agg.functions.accumulators import COUNT_DIGITS, tree_counters
+from substrait_agg.functions.accumulators import COUNT_DIGITS
 from substrait_agg.operator.arrivals import Arrivals, arrivals_delta, moved_arrivals
 from substrait_agg.operator.changed import row_changes
 from substrait_agg.operator.delta import add_floats
 from substrait_agg.operator.emission import ALL, Emission, Waiting, pending_rows, waiting
+from substrait_agg.operator.ends import ends_delta
 from substrait_agg.operator.finalize import GroupState, count_of
 from substrait_agg.operator.groups import (
     Chains,
@@ -163,6 +164,9 @@ def _tree_rows(spec: OperatorSpec, folded: Folded) -> tuple[tuple[pa.Table, ...]
     tables, aside = [], 0
     gone = folded.out.any
     for i, (delta, tree) in enumerate(zip(folded.deltas, spec.trees, strict=True)):
+        if tree.ends_alone:
+            tables.append(tree.layout.schema.empty_table())
+            continue
         entries = delta.entries
         out = freed(delta, folded.groups, folded.chains, gone)
         if out is not None:
@@ -283,6 +287,8 @@ def _tree_deltas(
             deltas.append(arrivals_delta(i, tree, moved[pair], *place))
         elif i == spec.guard and rows_in.delta is not None:
             deltas.append(rows_in.delta)
+        elif tree.ends_alone:
+            deltas.append(ends_delta(i, spec, rows_in.rows, rows_in.groups, *place))
         else:
             deltas.append(tree_delta(i, tree, rows_in.rows, rows_in.of_row, *place))
     return deltas
@@ -341,7 +347,7 @@ def _ends(
 ) -> list[End]:
     ends = []
     for (tree, side), payload in zip(spec.ends, old.ends, strict=True):
-        ordinal = spec.accumulators.index(tree_counters(tree)[0])
+        ordinal = spec.alive(tree)
         before = End(count_of(spec, old.state, ordinal) > 0, payload)
         live = count_of(spec, now, ordinal) > 0
         ends.append(

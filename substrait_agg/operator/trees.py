@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from substrait_agg.functions import exact
-from substrait_agg.functions.accumulators import DIGIT_BITS, Accumulator
+from substrait_agg.functions.accumulators import DIGIT_BITS, TREE_COUNTERS, Accumulator
 from substrait_agg.operator.computed import with_computed
 from substrait_agg.operator.delta import FloatDigits, fixed_digits, float_digits
 from substrait_agg.operator.groups import Chains, RowGroups, Sums, places
@@ -77,14 +77,13 @@ def tree_delta(
         RunFailed: WEIGHT_OVERFLOW.
     """
     rows = contributing(spec, slice_)
-    columns = [_column(slice_, a).take(pa.array(rows)) for a in spec.arguments]
+    columns = [argument_of(slice_, a).take(pa.array(rows)) for a in spec.arguments]
     weights = pc.fill_null(whole(slice_, WEIGHT), 0).to_numpy(zero_copy_only=False)[rows]
     of = of_row[rows]
     if spec.elements:
         parents = pc.list_parent_indices(columns[0]).to_numpy()
         columns, weights, of = [columns[0].flatten()], weights[parents], of[parents]
-    typed = [c.cast(k.type) for c, k in zip(columns, spec.layout.components, strict=True)]
-    entries = collapse(spec.layout, hashes[of], chains[of], typed, weights, of)
+    entries = collapse(spec.layout, hashes[of], chains[of], typed(spec, columns), weights, of)
     return delta_of(ordinal, entries, hashes, chains, open_tree)
 
 
@@ -102,22 +101,28 @@ def delta_of(
     return Delta(entries, at, old, new, open_tree(ordinal, entries))
 
 
+def typed(spec: TreeSpec, columns: Sequence[pa.Array]) -> list[pa.Array]:
+    """Columns of values in the types that a tree has them in."""
+    return [c.cast(k.type) for c, k in zip(columns, spec.layout.components, strict=True)]
+
+
 def contributing(spec: TreeSpec, slice_: pa.Table) -> Indices:
     """The rows of a slice that a tree takes in."""
     weight = whole(slice_, WEIGHT)
     keep = pc.fill_null(pc.not_equal(weight, 0), False)
     needed = [spec.arguments[i] for i in spec.skipped]
     for argument in [*needed, *([spec.present] if spec.present >= 0 else [])]:
-        keep = pc.and_(keep, pc.is_valid(_column(slice_, argument)))
+        keep = pc.and_(keep, pc.is_valid(argument_of(slice_, argument)))
     return np.flatnonzero(as_mask(keep))
 
 
-def _column(slice_: pa.Table, argument: int) -> pa.Array:
+def argument_of(slice_: pa.Table, argument: int) -> pa.Array:
+    """An argument column of a slice."""
     return whole(slice_, f"x{argument}")
 
 
 def counted(accumulator: Accumulator, delta: Delta, groups: int) -> exact.Digits:
-    """What a slice adds to the number of live entries, or of entries at all, of each group."""
+    """What a slice adds to the number of live entries, or of entries at all, of each group, or to that of ends it has met."""
     changed = delta.appeared
     if accumulator.kind == "entries":
         changed = (delta.new != 0).astype(np.int64) - (delta.old != 0)
@@ -260,7 +265,7 @@ def add_entries(spec: OperatorSpec, deltas: Sequence[Delta], groups: int, sums: 
         if accumulator.tree < 0:
             continue
         delta = deltas[accumulator.tree]
-        if accumulator.kind in ("live", "entries"):
+        if accumulator.kind in TREE_COUNTERS:
             fixed[i] = counted(accumulator, delta, groups)
             continue
         total = distinct_sums(spec, i, delta, groups)

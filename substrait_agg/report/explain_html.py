@@ -259,4 +259,5 @@ def _tree(tree: Tree, limits: Limits) -> Iterator[str]:
     yield f"<code>tree {tree.ordinal}</code>"
     yield limits.text(tree.what)
     yield limits.text(tree.use)
-    yield limits.text(size_text(tree.entry_bytes, tree.varies))
+    size = size_text(tree.entry_bytes, tree.varies)
+    yield limits.text("its ends are all that is kept" if tree.ends_alone else size)

@@ -46,6 +46,7 @@ TREE = {
     "measures": [NUMBER],
     "entry_bytes": NUMBER,
     "varies": TEXTS,
+    "ends_alone": bool,
 }
 STEP = {"kind": {"filter", "project"}, "expressions": TEXTS, "columns": [COLUMN]}
 INPUT = {

@@ -288,6 +288,8 @@ class World:
         return sum(map(self._entries_of, self.spec.trees)) if self.rows else 0
 
     def _entries_of(self, tree: TreeSpec) -> int:
+        if tree.ends_alone:
+            return 0
         if tree.follows is not None:
             # Of every value that is there, when it came.
             return sum(w > 0 for w in self._weights(self.spec.trees[tree.follows.tree]).values())
