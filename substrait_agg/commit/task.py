@@ -26,7 +26,7 @@ from substrait_agg.operator.delta import decimal_overflow
 from substrait_agg.operator.emission import Emission, due, most_due, pending_schema
 from substrait_agg.operator.latest import latest_step
 from substrait_agg.operator.leaving import closed_schema, most_leaving, to_look_at
-from substrait_agg.operator.names import ROWS
+from substrait_agg.operator.names import ROWS, WEIGHT
 from substrait_agg.operator.session import drop_rows, finished_rows, session_step
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.operator.split import split_rows
@@ -241,6 +241,8 @@ class _Task:
         counted = batch.column(ROWS if plan.spec.weight != "one" else "w_0")
         self._counters["input_rows"] += pc.sum(counted).as_py() or 0
         checked = self._hashed(batch, hashes)
+        if plan.spec.trees:
+            checked = checked.append_column(WEIGHT, counted)
         if decimal_overflow(checked, plan.spec):
             raise _Retry(misplaced=False, overflow=True)
         return self._counting(with_key_types(checked, plan.spec), counted)

@@ -12,6 +12,12 @@ from dataclasses import replace
 from substrait_agg.flow.accumulate import Shared
 from substrait_agg.flow.graph import Read, ValueTree
 from substrait_agg.functions.accumulators import MET, TREE_COUNTERS, Accumulator, tree_counters
+from substrait_agg.plan.types import INTEGER_BITS
+
+_ORDERED_BY_SPARK = frozenset({
+    *INTEGER_BITS, "bool", "date", "decimal", "fp32", "fp64", "precision_timestamp", "precision_timestamp_tz",
+})  # fmt: skip
+"""Kinds of values of fixed size: for others Spark would sort the rows of a batch."""
 
 
 def ends_alone(shared: Shared) -> Shared:
@@ -23,7 +29,12 @@ def ends_alone(shared: Shared) -> Shared:
     places = {old: new for new, (old, _) in enumerate(kept)}
     return replace(
         shared,
-        trees=tuple(replace(t, ends_alone=i in alone) for i, t in enumerate(shared.trees)),
+        trees=tuple(
+            replace(tree, ends_alone=True, partial=_is_partial(tree, shared))
+            if i in alone
+            else tree
+            for i, tree in enumerate(shared.trees)
+        ),
         accumulators=tuple(accumulator for _, accumulator in kept),
         reads=tuple(_moved(read, places) for read in shared.reads),
     )
@@ -36,6 +47,14 @@ def _is_read_at_ends(ordinal: int, tree: ValueTree, shared: Shared) -> bool:
     followed = (t.follows.tree for t in shared.trees if t.follows)
     summed = (a.tree for a in shared.accumulators if a.kind not in TREE_COUNTERS)
     return ordinal not in (*followed, *summed)
+
+
+def _is_partial(tree: ValueTree, shared: Shared) -> bool:
+    """Whether Spark orders the values as the tree does, and keeps the least and greatest of a group where it adds up."""
+    if len(tree.components) > 1 or not tree.skipped or tree.components[0].descending:
+        return False
+    value, _ = shared.arguments[tree.components[0].argument]
+    return value is not None and value.type.kind in _ORDERED_BY_SPARK
 
 
 def _kept(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal as OneOf
+from typing import Protocol
 
 from substrait_agg.bind.bound import BoundMeasure, Call, Expr, SortKey
 from substrait_agg.bind.windows import call_durations
@@ -154,6 +155,7 @@ class ValueTree:
         elements: its one component is a list, and the entries are the elements of the lists.
         follows: set where it holds arrivals of the values of another tree instead of values of rows.
         ends_alone: nothing is kept of it but its ends, with the group, as no entry ever leaves it (`flow.ends`).
+        partial: Spark can find the ends of a batch, as part of its partial sums.
     """
 
     components: tuple[TreeComponent, ...]
@@ -162,6 +164,7 @@ class ValueTree:
     elements: bool = False
     follows: Follows | None = None
     ends_alone: bool = False
+    partial: bool = False
 
 
 Side = OneOf["", "first", "last"]
@@ -199,11 +202,17 @@ class Latest:
     labels: tuple[str, ...] = ()
 
 
+class _MayBePartial(Protocol):
+    @property
+    def partial(self) -> bool: ...
+
+
 def row_wise(
-    trees: Sequence[object], computed: Sequence[object], accumulators: Sequence[Accumulator]
+    trees: Sequence[_MayBePartial], computed: Sequence[object], accumulators: Sequence[Accumulator]
 ) -> bool:
-    """Whether the state of an operator is not made of sums alone."""
-    return bool(trees or computed) or any(a.kind == "product" for a in accumulators)
+    """Whether the state of an operator is not made of partial sums, and of ends of values, alone."""
+    products = any(a.kind == "product" for a in accumulators)
+    return products or bool(computed) or not all(tree.partial for tree in trees)
 
 
 def _windows_of(key: Expr) -> int:
@@ -276,7 +285,7 @@ class AggregateNode:
 
     @property
     def row_wise(self) -> bool:
-        """Whether its input comes row by row: trees, products and computed columns are not made of sums."""
+        """Whether its input comes row by row: trees with entries, products and computed columns are not made of sums."""
         return row_wise(self.trees, self.computed, self.accumulators) or self.latest is not None
 
     @property

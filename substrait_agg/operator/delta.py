@@ -5,6 +5,8 @@ Columns of a delta table: ``hash`` (uint64), keys ``k*``, then partial sums (int
 
 - A decimal accumulator comes either as one column ``a{i}`` of type decimal(38, s), null where the sum did not fit,
   or as parts ``a{i}_{part}_{j}``, part p counting units of 10^(18 p).
+- Of a tree whose ends Spark finds (`TreeSpec.partial`) there are ``lo{i}`` and ``hi{i}``, the least and greatest value of
+  argument i, each where it is read, and ``__weight``, the rows that each row stands for.
 - A float or product accumulator has a column ``b{i}`` (int32): the bin of the values added, null meaning bin 0. The
   coefficients of bin b count units of 2^(64 b - 96) for floats, and of 2^(64 b - 160) for products of two floats, which have
   twice the bits. Values that are not finite come as counts in bins of their own.

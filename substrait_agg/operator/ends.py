@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from substrait_agg.operator.groups import Chains, RowGroups
+from substrait_agg.operator.names import END
 from substrait_agg.operator.spec import OperatorSpec, TreeSpec
-from substrait_agg.operator.trees import Delta, OpenTree, argument_of, contributing, typed
+from substrait_agg.operator.trees import Delta, OpenTree, contributing, typed
 from substrait_agg.state.canonical import canonical
 from substrait_agg.state.entries import Entries
 from substrait_agg.state.keys import Keys, compare, encode
-from substrait_agg.state.rows import Hashes, Indices, take
+from substrait_agg.state.rows import Hashes, Indices, take, whole
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """The values that rows bring to a tree, those of one group behind each other: as columns, as keys, and the group of each."""
+
+    columns: list[pa.Array]
+    keys: Keys
+    groups: Indices
+
+    def at(self, rows: Indices) -> _Values:
+        """Some of them."""
+        return _Values(take(self.columns, rows), self.keys.take(rows), self.groups[rows])
 
 
 def ends_delta(
@@ -29,33 +45,47 @@ def ends_delta(
     Args:
         ordinal: which tree.
         spec: the operator.
-        slice_: rows with ``x*`` and ``__weight`` (null: the row adds nothing), all of them insertions.
+        slice_: rows with ``x*``, or with ``lo*`` and ``hi*``, and ``__weight`` (null: the row adds nothing), all of them insertions.
         groups: the group of each row.
         hashes: per group.
         chains: per group.
         open_tree: gives the tree.
     """
     tree = spec.trees[ordinal]
-    rows, of = _in_groups(tree, slice_, groups)
-    columns = typed(tree, [argument_of(slice_, a).take(pa.array(rows)) for a in tree.arguments])
-    keys = encode(columns, tree.layout.components)
-    sides = sorted(side for t, side in spec.ends if t == ordinal)
-    chosen = _each_once(keys, [extreme_rows(keys, of, last=side == "last") for side in sides])
-    at = of[chosen]
-    weights = np.ones(len(chosen), np.int64)
-    shown = tuple(canonical(column) for column in take(columns, chosen))
-    entries = Entries(hashes[at], chains[at], keys.take(chosen), shown, weights)
+    read: dict[tuple[str, ...], _Values] = {}
+    ends = []
+    for side in sorted(side for t, side in spec.ends if t == ordinal):
+        names = _names(tree, side, slice_)
+        if names not in read:
+            read[names] = _values(tree, names, slice_, groups)
+        values = read[names]
+        ends.append(values.at(extreme_rows(values.keys, values.groups, last=side == "last")))
+    found = ends[0] if len(ends) == 1 else _each_once(*ends)
+    shown = tuple(map(canonical, found.columns))
+    at = found.groups
+    weights = np.ones(len(at), np.int64)
+    entries = Entries(hashes[at], chains[at], found.keys, shown, weights)
     return Delta(entries, at, np.zeros_like(weights), weights, open_tree(ordinal, entries))
 
 
-def _in_groups(tree: TreeSpec, slice_: pa.Table, groups: RowGroups) -> tuple[Indices, Indices]:
-    """The rows that the tree takes in, those of one group behind each other, and the group of each."""
+def _names(tree: TreeSpec, side: str, slice_: pa.Table) -> tuple[str, ...]:
+    """The columns in which an end is looked for."""
+    partial = f"{END[side]}{tree.arguments[0]}"
+    if tree.partial and partial in slice_.column_names:
+        return (partial,)
+    return tuple(f"x{argument}" for argument in tree.arguments)
+
+
+def _values(tree: TreeSpec, names: tuple[str, ...], slice_: pa.Table, groups: RowGroups) -> _Values:
     takes = np.zeros(slice_.num_rows, np.bool_)
-    takes[contributing(tree, slice_)] = True
+    takes[contributing(tree, slice_, names)] = True
     lengths = np.diff(groups.starts, append=len(groups.order))
     which = np.arange(groups.count) if groups.at is None else groups.at
     kept = takes[groups.order]
-    return groups.order[kept], np.repeat(which, lengths)[kept]
+    rows = groups.order[kept]
+    columns = typed(tree, [whole(slice_, name).take(pa.array(rows)) for name in names])
+    keys = encode(columns, tree.layout.components)
+    return _Values(columns, keys, np.repeat(which, lengths)[kept])
 
 
 def extreme_rows(keys: Keys, groups: Indices, *, last: bool) -> Indices:
@@ -102,11 +132,16 @@ def _runs(groups: Indices) -> tuple[Indices, Indices]:
     return starts, np.diff(starts, append=len(groups))
 
 
-def _each_once(keys: Keys, ends: list[Indices]) -> Indices:
-    """One end of each group, or both in order of group and key: one entry where the least is the greatest."""
-    if len(ends) == 1:
-        return ends[0]
-    least, greatest = ends
-    differ = compare(keys.take(least), keys.take(greatest)) != 0
-    both: Indices = np.stack([least, greatest], axis=1).ravel()
-    return both[np.stack([np.ones_like(differ), differ], axis=1).ravel()]
+def _each_once(least: _Values, greatest: _Values) -> _Values:
+    """Both ends of every group in order of group and key: one where the least is the greatest."""
+    count = len(least.groups)
+    differ = compare(least.keys, greatest.keys) != 0
+    places = np.stack([np.arange(count), np.arange(count) + count], axis=1).ravel()
+    kept = np.stack([np.ones_like(differ), differ], axis=1).ravel()
+    columns = zip(least.columns, greatest.columns, strict=True)
+    both = _Values(
+        [pa.concat_arrays(pair) for pair in columns],
+        Keys.concat([least.keys, greatest.keys]),
+        np.concatenate([least.groups, greatest.groups]),
+    )
+    return both.at(places[kept])

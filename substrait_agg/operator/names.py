@@ -14,5 +14,8 @@ POSITION = "__at"
 TIME = "__time"
 """The event time of a row in microseconds since 1970, int64, of a group the greatest; null: the row has none."""
 
+END = {"first": "lo", "last": "hi"}
+"""What the column of the least or greatest value of an argument begins with; its number follows."""
+
 LAST_POSITION = "__at_last"
 """The same of the last of several equal rows that became one; `POSITION` is that of the first then."""

@@ -120,6 +120,7 @@ class TreeSpec:
         elements: the entries are the elements of its one component, a list.
         follows: set where it holds arrivals of the values of another tree.
         ends_alone: it has no entries: all that is kept of it are its ends, with the group.
+        partial: delta rows may bring the ends of the rows they stand for (`operator.delta`).
     """
 
     layout: TreeLayout
@@ -129,6 +130,7 @@ class TreeSpec:
     elements: bool
     follows: Follows | None = None
     ends_alone: bool = False
+    partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +241,7 @@ class OperatorSpec:
 
     @property
     def row_wise(self) -> bool:
-        """Whether its input comes row by row: trees, products and computed columns are not made of sums."""
+        """Whether its input comes row by row: trees with entries, products and computed columns are not made of sums."""
         return row_wise(self.trees, self.computed, self.accumulators) or self.latest is not None
 
     @property
@@ -362,4 +364,5 @@ def _tree(
         tree.elements,
         tree.follows,
         tree.ends_alone,
+        tree.partial,
     )

@@ -77,7 +77,7 @@ def tree_delta(
         RunFailed: WEIGHT_OVERFLOW.
     """
     rows = contributing(spec, slice_)
-    columns = [argument_of(slice_, a).take(pa.array(rows)) for a in spec.arguments]
+    columns = [whole(slice_, f"x{a}").take(pa.array(rows)) for a in spec.arguments]
     weights = pc.fill_null(whole(slice_, WEIGHT), 0).to_numpy(zero_copy_only=False)[rows]
     of = of_row[rows]
     if spec.elements:
@@ -106,19 +106,15 @@ def typed(spec: TreeSpec, columns: Sequence[pa.Array]) -> list[pa.Array]:
     return [c.cast(k.type) for c, k in zip(columns, spec.layout.components, strict=True)]
 
 
-def contributing(spec: TreeSpec, slice_: pa.Table) -> Indices:
-    """The rows of a slice that a tree takes in."""
+def contributing(spec: TreeSpec, slice_: pa.Table, names: Sequence[str] | None = None) -> Indices:
+    """The rows of a slice that a tree takes in; `names` are the columns of its components where they are not the arguments."""
     weight = whole(slice_, WEIGHT)
     keep = pc.fill_null(pc.not_equal(weight, 0), False)
-    needed = [spec.arguments[i] for i in spec.skipped]
-    for argument in [*needed, *([spec.present] if spec.present >= 0 else [])]:
-        keep = pc.and_(keep, pc.is_valid(argument_of(slice_, argument)))
+    columns = names or [f"x{a}" for a in spec.arguments]
+    needed = [columns[i] for i in spec.skipped]
+    for name in [*needed, *([f"x{spec.present}"] if spec.present >= 0 else [])]:
+        keep = pc.and_(keep, pc.is_valid(whole(slice_, name)))
     return np.flatnonzero(as_mask(keep))
-
-
-def argument_of(slice_: pa.Table, argument: int) -> pa.Array:
-    """An argument column of a slice."""
-    return whole(slice_, f"x{argument}")
 
 
 def counted(accumulator: Accumulator, delta: Delta, groups: int) -> exact.Digits:

@@ -109,10 +109,13 @@ def _partial_cells(spec: OperatorSpec) -> int:
     sums = sum(
         _LIMBS.get(accumulator.kind) or accumulator.bits // DIGIT_BITS
         for accumulator in spec.accumulators
+        if accumulator.tree < 0
     )
-    return _HASHES + len(spec.keys) + 1 + sums
+    return _HASHES + len(spec.keys) + 1 + sums + len(spec.ends)
 
 
 def _row_cells(spec: OperatorSpec) -> int:
     weight = 0 if spec.weight == "one" else 1
-    return _HASHES + len(spec.keys) + len({a.argument for a in spec.accumulators}) + weight
+    read = {a.argument for a in spec.accumulators if a.tree < 0}
+    read |= {a for tree in spec.trees for a in tree.arguments}
+    return _HASHES + len(spec.keys) + len(read) + weight

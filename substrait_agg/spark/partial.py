@@ -25,7 +25,7 @@ from pyspark.sql.types import ArrayType, MapType, StructType
 from substrait_agg.commit.task import MURMUR, OTHER
 from substrait_agg.functions.accumulators import Accumulator, WeightKind
 from substrait_agg.operator.delta import MINUS_BIN, NAN_BIN, PART_POWER, PLUS_BIN
-from substrait_agg.operator.names import POSITION, ROWS, TIME, WEIGHT
+from substrait_agg.operator.names import END, POSITION, ROWS, TIME, WEIGHT
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.spark.decimals import Params, negative
 from substrait_agg.spark.keys import keyed, normalised, restored_keys
@@ -50,12 +50,13 @@ def _contributions(frame: Recipe, spec: OperatorSpec) -> Recipe:
     floats = _floats(spec)
     frame = _with_float_limbs(frame, spec, floats)
     kept = [*_keys(spec), *(f"b{i}" for i in floats), *_raw_columns(spec)]
+    kept += [f"x{a}" for a in _end_arguments(spec) if f"x{a}" not in kept]
     kept += [TIME] if TIME in frame.columns else []
     columns = [F.col(name) for name in kept]
     if spec.weight != "one":
         columns += _named("w", weight_limbs(spec.weight))
     for i, accumulator in enumerate(spec.accumulators):
-        if accumulator.kind != "decimal":
+        if accumulator.kind != "decimal" and accumulator.tree < 0:
             columns += _named(f"a{i}", _coefficient_columns(i, accumulator, spec.weight))
     # A frame without columns would lose its rows on the way: count(*) alone reads nothing.
     return frame.select(*(columns or [F.lit(True).alias("x")]))
@@ -82,21 +83,23 @@ def partial_sums(
         parts: sum decimals in parts that cannot overflow, instead of in 38 digits.
 
     Returns:
-        ``k*``, ``b*``, ``w_*``, ``a*``, ``c*``, the two hashes of the keys, and ``__rows`` (rows summed) unless it
+        ``k*``, ``b*``, ``w_*``, ``lo*``, ``hi*``, ``a*``, ``c*``, the two hashes of the keys, and ``__rows`` (rows summed) unless it
         equals the total weight.
     """
     keys = _keys(spec)
     types = {k: frame.schema[k].dataType for k in keys}
     frame = keyed(_contributions(frame, spec), keys, floats=False)
     bins = [f"b{i}" for i in _floats(spec)]
-    taken = {*keys, *bins, *_raw_columns(spec), "x", TIME}
+    ends = [f"x{a}" for a in _end_arguments(spec)]
+    taken = {*keys, *bins, *_raw_columns(spec), *ends, "x", TIME}
     sums = [F.sum(name).alias(name) for name in frame.columns if name not in taken]
     sums.append(F.count(F.lit(1)).alias("w_0" if spec.weight == "one" else ROWS))
     if TIME in frame.columns:
         sums.append(F.max(TIME).alias(TIME))
+    sums += _end_columns(spec)
     for i, accumulator in enumerate(spec.accumulators):
-        params = decimals[accumulator.argument]
-        if accumulator.kind == "decimal" and params is not None:
+        params = decimals[accumulator.argument] if accumulator.kind == "decimal" else None
+        if params is not None:
             sums += _decimal_sums(i, accumulator.argument, params, spec.weight, parts=parts)
     grouped = frame.grouped((*keys, *bins), *sums)
     if not keys:
@@ -163,6 +166,18 @@ def _raw_columns(spec: OperatorSpec) -> list[str]:
         return []
     weights = [] if spec.weight == "one" else [WEIGHT]
     return [*(f"x{i}" for i in sorted(arguments)), *weights]
+
+
+def _end_arguments(spec: OperatorSpec) -> list[int]:
+    """Arguments of which the least or greatest values are read."""
+    return sorted({spec.trees[tree].arguments[0] for tree, _ in spec.ends})
+
+
+def _end_columns(spec: OperatorSpec) -> list[Column]:
+    """The least and greatest values that are read."""
+    least_or_greatest = {"first": F.min, "last": F.max}
+    wanted = {(spec.trees[tree].arguments[0], side) for tree, side in spec.ends}
+    return [least_or_greatest[side](f"x{a}").alias(f"{END[side]}{a}") for a, side in sorted(wanted)]
 
 
 def _floats(spec: OperatorSpec) -> list[int]:
