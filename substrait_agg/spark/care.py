@@ -68,7 +68,7 @@ def next_care(spec: OperatorSpec, results: Sequence[TaskResult], care: Care) -> 
     groups = sum(r.counters.get("touched", 0) for r in results)
     if not rows:
         return care
-    raw = _better_raw(spec, rows, groups, raw=care.raw)
+    raw = better_raw(spec, rows, groups, raw=care.raw)
     came = sum(r.counters.get("partial_rows", 0) for r in results)
     row_bytes = -(-sum(r.received for r in results) // max(1, came))
     return replace(care, raw=raw, few=groups <= FEW_GROUPS, row_bytes=row_bytes)
@@ -87,7 +87,12 @@ def at_once(node: AggregateNode, care: Care) -> int | None:
     return min(HANDED_OVER, UNWEIGHED_BYTES // care.row_bytes) or None if care.row_bytes else None
 
 
-def _better_raw(spec: OperatorSpec, rows: int, groups: int, *, raw: bool) -> bool:
+def may_be_raw(spec: OperatorSpec) -> bool:
+    """Whether rows are ever exchanged as they are, though they could be summed first."""
+    return not spec.is_global and spec.weight != "any"
+
+
+def better_raw(spec: OperatorSpec, rows: int, groups: int, *, raw: bool) -> bool:
     """Whether a batch like this one is better exchanged row by row.
 
     What is compared are the cells of its rows and those of the partial sums of its groups: with many measures a row is much
@@ -99,10 +104,10 @@ def _better_raw(spec: OperatorSpec, rows: int, groups: int, *, raw: bool) -> boo
         groups: that they touched.
         raw: how this batch was exchanged; a little more is asked for to change than to stay.
     """
-    if spec.is_global or spec.weight == "any":
+    if not may_be_raw(spec):
         return False
     cells = groups * _partial_cells(spec)
-    return (2 * cells if raw else cells) > rows * _row_cells(spec)
+    return (2 * cells if raw else cells) > rows * row_cells(spec)
 
 
 def _partial_cells(spec: OperatorSpec) -> int:
@@ -114,7 +119,8 @@ def _partial_cells(spec: OperatorSpec) -> int:
     return _HASHES + len(spec.keys) + 1 + sums + len(spec.ends)
 
 
-def _row_cells(spec: OperatorSpec) -> int:
+def row_cells(spec: OperatorSpec) -> int:
+    """How many cells a row has that is exchanged."""
     weight = 0 if spec.weight == "one" else 1
     read = {a.argument for a in spec.accumulators if a.tree < 0}
     read |= {a for tree in spec.trees for a in tree.arguments}

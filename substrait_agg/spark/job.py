@@ -18,6 +18,7 @@ from substrait_agg.errors import RunFailed
 from substrait_agg.flow.graph import AggregateNode
 from substrait_agg.operator.emission import Emission
 from substrait_agg.operator.spec import OperatorSpec
+from substrait_agg.spark.ahead import foreseen
 from substrait_agg.spark.answers import answers
 from substrait_agg.spark.care import Care, at_once, needed, next_care
 from substrait_agg.spark.decimals import Params
@@ -143,6 +144,8 @@ def run_job(
         RunFailed: a value does not fit, or Spark could not compute the batch.
     """
     care = replace(care, raw=care.raw or job.spec.row_wise)
+    if frame is not None:
+        care = foreseen(job.spec, frame, care.of_size(size_of(frame)))
     tasks = job.tasks(raw=care.raw)
     results: list[TaskResult] = []
     if frame is not None:
@@ -158,7 +161,6 @@ def _with_rows(
     job: Job, frame: DataFrame, tasks: Tasks, care: Care, recipes: Recipes
 ) -> tuple[Tasks, list[TaskResult], Care]:
     """Run tasks over rows; returns the tasks that there were, what those did to which rows came, and the care it took."""
-    care = care.of_size(size_of(frame))
     # The changes of a second pass are put together with those of the first, range by range.
     if not (job.again and len(tasks) > 1):
         alone = _on_driver(job, frame, care, recipes)

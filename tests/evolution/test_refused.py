@@ -95,6 +95,39 @@ def test_a_measure_over_what_is_kept_is_computed(what: str, tmp_path: Path) -> N
     made.check()
 
 
+def test_of_ends_alone_nothing_else_can_be_made(tmp_path: Path) -> None:
+    """Where rows only come, min and max keep no tree; the reason says so, and what is there stays as it is."""
+    made = world(tmp_path, LEAST, weight="one")
+    made.batch([row(k0=1, long=3), row(k0=1, long=4), row(k0=2)])
+    for added in (measure("max", "long"), measure("sum", "long"), measure("list", "long")):
+        wanted = replace(added, path="added")
+        (reason,) = evolve(made, node_of(KEYS, (LEAST, wanted), "one"))
+        assert reason.startswith(f"measure {added.kind} added: ")
+        assert reason.endswith("of the values of min and max only the ends are kept")
+    assert evolve(made, node_of(KEYS, (COUNT, LEAST), "one")) == ()
+    made.batch([row(k0=1, long=2), row(k0=2, long=9)])
+    made.check()
+
+
+def test_ends_are_taken_over_and_made_of_a_tree(tmp_path: Path) -> None:
+    """One of two, and both where a tree has the values; the tree itself goes when nobody reads it any more."""
+    greatest = measure("max", "long")
+    made = world(tmp_path, LEAST, greatest, weight="one")
+    made.batch([row(k0=1, long=3), row(k0=1, long=4), row(k0=2)])
+    assert evolve(made, node_of(KEYS, (greatest,), "one")) == ()
+    made.batch([row(k0=1, long=2), row(k0=2, long=9)])
+    made.check()
+    made = world(tmp_path, measure("list", "long"), LEAST, weight="one")
+    made.batch([row(k0=1, long=3), row(k0=1, long=4), row(k0=2)])
+    made.batch([row(k0=2, long=-1), row(k0=3, long=7)])
+    assert made.entries_kept() == 4
+    assert evolve(made, node_of(KEYS, (greatest, LEAST), "one"), 2) == ()
+    made.check()
+    assert made.entries_kept() == 0
+    made.batch([row(k0=1, long=1), row(k0=2, long=0), row(k0=4, long=5)])
+    made.check()
+
+
 def test_groups_that_wait_keep_their_values_and_take_no_new_measure(tmp_path: Path) -> None:
     """A new value would be of another instant than those beside it; dropping and reordering are no matter."""
     made = world(tmp_path, LEAST, COUNT)

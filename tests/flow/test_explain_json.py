@@ -33,7 +33,7 @@ MEASURE = {
 }
 ACCUMULATOR = {
     "name": TEXT,
-    "kind": {"count", "integer", "decimal", "float", "product", "live", "entries"},
+    "kind": {"count", "integer", "decimal", "float", "product", "live", "entries", "met"},
     "what": TEXT,
     "digits": (NUMBER, None),
     "bytes": (NUMBER, None),
