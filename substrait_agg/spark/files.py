@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
+
+from substrait_agg.errors import InputRefused
 
 _GLOB = frozenset("*?[]{}\\")
 
@@ -39,23 +44,49 @@ def escaped(name: str) -> str:
     return "".join(f"\\{c}" if c in _GLOB else c for c in name)
 
 
-def _is_data(path: Any, root_parts: int) -> bool:
+def _is_data(path: str, root_parts: int) -> bool:
     """Whether a file is data: Spark leaves out names that begin with ``_`` or ``.`` (unless they hold ``=``)."""
-    parts = str(path.toUri().getPath()).split("/")[root_parts:]
+    parts = path.split("/")[root_parts:]
     return not any(p.startswith(".") or (p.startswith("_") and "=" not in p) for p in parts)
 
 
 def _files_below(system: Any, status: Any) -> list[tuple[str, int]]:
-    path = status.getPath()
     if not status.isDirectory():
         return [_file(status)] if status.getLen() > 0 else []
-    depth = len(str(path.toUri().getPath()).rstrip("/").split("/"))
-    found, listing = [], system.listFiles(path, True)
+    uri = status.getPath().toUri()
+    root = str(uri.getPath())
+    depth = len(root.rstrip("/").split("/"))
+    found = _listed_here(root) if str(uri.getScheme()) == "file" else _listed(system, status)
+    return [(name, modified) for path, name, modified in found if _is_data(path, depth)]
+
+
+def _listed(system: Any, status: Any) -> Iterator[tuple[str, str, int]]:
+    """The files in a folder that are not empty: path, name, and when it was modified."""
+    listing = system.listFiles(status.getPath(), True)
     while listing.hasNext():
         entry = listing.next()
-        if entry.getLen() > 0 and _is_data(entry.getPath(), depth):
-            found.append(_file(entry))
-    return found
+        if entry.getLen() > 0:
+            yield (str(entry.getPath().toUri().getPath()), *_file(entry))
+
+
+def _listed_here(root: str) -> Iterator[tuple[str, str, int]]:
+    """The same of a folder of this machine: Hadoop starts a program (``ls``) for every file that it lists there."""
+    for folder, _, names in os.walk(root, onerror=_refused, followlinks=True):
+        for name in names:
+            path = f"{folder.rstrip('/')}/{name}"
+            try:
+                status = Path(path).stat()
+            except FileNotFoundError:  # it has been taken away meanwhile, or is a link to nothing
+                continue
+            if status.st_size > 0:
+                yield path, f"file:{path}", status.st_mtime_ns // 1_000_000
+
+
+def _refused(error: OSError) -> None:
+    raise InputRefused(
+        "SOURCE_UNREADABLE", f"a folder of the source cannot be read: {error}",
+        help="check the permissions of the folder and of those in it",
+    )  # fmt: skip
 
 
 def _file(status: Any) -> tuple[str, int]:
@@ -74,6 +105,9 @@ def look_up(spark: SparkSession, location: str) -> Place | None:
     """What is at a path or glob now; None if there is nothing.
 
     A single file is streamed as its folder filtered by its name, which is what Spark's file stream can do.
+
+    Raises:
+        InputRefused: SOURCE_UNREADABLE.
     """
     context = spark.sparkContext
     path = context._jvm.org.apache.hadoop.fs.Path(location)  # type: ignore[union-attr]
