@@ -296,7 +296,7 @@ def _with_all_ends(
     """Where the trees are; of those of which ends are all that is kept, only where all of these are there."""
     lost = {end.tree for end, at in zip(now.ends, ends, strict=True) if at == NEW}
     return tuple(
-        NEW if i in lost and tree.holds == "ends" else at
+        NEW if i in lost and tree.entries < 0 else at
         for i, (tree, at) in enumerate(zip(now.trees, trees, strict=True))
     )
 

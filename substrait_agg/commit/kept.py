@@ -138,7 +138,7 @@ class KeptOperator:
             (self.arguments, [a for t in self.trees for a in (*t.arguments, t.present)], none),
             (self.trees, [n.tree for n in self.numbers] + [m.tree for m in self.measures], none),
             (self.trees, [e.tree for e in self.ends], range(0)),
-            (self.numbers, [t.entries for t in self.trees if t.holds != "ends"], range(0)),
+            (self.numbers, [t.entries for t in self.trees], none),
             (self.numbers, [n for m in self.measures for n in m.numbers], range(0)),
         ):
             if any(o not in range(len(what)) and o not in also for o in ordinals):
@@ -245,7 +245,7 @@ def _trees(node: AggregateNode, arguments: Sequence[KeptArgument]) -> tuple[Kept
 
 
 def _holds(tree: ValueTree, *, whole: bool) -> str:
-    if tree.follows is not None:
+    if tree.follows is not None or any(c.argument >= ARRIVAL_BATCH for c in tree.components):
         return "arrivals"
     if tree.elements:
         return "elements"

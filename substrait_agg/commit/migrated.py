@@ -226,7 +226,7 @@ class _Slice:
         place = (self._hashes, self._chains, self._before.open_tree)
         if spec.ends_alone:
             groups = RowGroups.of(given.groups, self._count)
-            return ends_delta(ordinal, self._spec, table, groups, *place)
+            return ends_delta(ordinal, self._spec, table, groups, *place, version=_NO_BATCH)
         return tree_delta(ordinal, spec, table, given.groups, *place)
 
     def _read(self, ordinal: int, *, all_: bool) -> Delta:
@@ -291,6 +291,10 @@ class _Slice:
             measure_value(groups, i) if at == NEW else whole(self._rows, f"v{at}")
             for i, at in enumerate(self._migration.measures)
         ]
+
+
+_NO_BATCH = -1
+"""Rows are never read from what is kept for a measure that depends on when they came."""
 
 
 @dataclass(frozen=True, slots=True)

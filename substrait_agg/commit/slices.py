@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from substrait_agg.flow.graph import COMPUTED
 from substrait_agg.operator.names import POSITION, WEIGHT
 from substrait_agg.operator.spec import OperatorSpec, TreeSpec
 
@@ -58,7 +59,7 @@ def complete(table: pa.Table, spec: OperatorSpec) -> pa.Table:
 
 def _with_arguments(table: pa.Table, tree: TreeSpec) -> pa.Table:
     for argument, component in zip(tree.arguments, tree.layout.components, strict=True):
-        if f"x{argument}" not in table.column_names:
+        if argument < COMPUTED and f"x{argument}" not in table.column_names:
             type_ = pa.list_(component.type) if tree.elements else component.type
             table = table.append_column(f"x{argument}", pa.nulls(table.num_rows, type_))
     if tree.present >= 0 and f"x{tree.present}" not in table.column_names:

@@ -29,6 +29,7 @@ from substrait_agg.plan.types import BOOL, INTEGER_BITS, Type
 Argument = tuple[Expr | None, Expr | None]
 
 ALL_ROWS = -1
+_WHEN = (TreeComponent(ARRIVAL_BATCH), TreeComponent(ARRIVAL_POSITION))
 DECIMAL_BITS = 128
 
 
@@ -108,15 +109,24 @@ class Sharing:
 
     def arrivals(self, measure: BoundMeasure, *, latest: bool) -> int:
         """Ordinal of the tree of the values of a measure in the order in which they came."""
+        if self.weight == "one":
+            return self._rows_by_arrival(measure)
         base = self.values(measure, measure.arguments, keep_nulls=measure.keep_nulls)
         value = self.trees[base].components[0]
-        when = (TreeComponent(ARRIVAL_BATCH), TreeComponent(ARRIVAL_POSITION))
         skipped = self.trees[base].skipped
         follows = Follows(base, latest, by_value=True)
-        self._place_tree(ValueTree((value, *when), skipped, ALL_ROWS, follows=follows))
+        self._place_tree(ValueTree((value, *_WHEN), skipped, ALL_ROWS, follows=follows))
         follows = Follows(base, latest, by_value=False)
         last = tuple(2 for _ in skipped)
-        return self._place_tree(ValueTree((*when, value), last, ALL_ROWS, follows=follows))
+        return self._place_tree(ValueTree((*_WHEN, value), last, ALL_ROWS, follows=follows))
+
+    def _rows_by_arrival(self, measure: BoundMeasure) -> int:
+        """As `arrivals`, where none goes again: the first and last rows that bring a value are those that brought it first and last."""
+        keep = measure.keep_nulls
+        present = self.argument(None, measure.filter) if keep else ALL_ROWS
+        value = self.argument(measure.arguments[0], None if keep else measure.filter)
+        components = (*_WHEN, TreeComponent(value))
+        return self._place_tree(ValueTree(components, () if keep else (2,), present))
 
     def whole_rows(self, keys: Sequence[Expr]) -> None:
         """Add the tree of all that is read of the input rows, `keys` included."""

@@ -8,14 +8,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from substrait_agg.flow.graph import ARRIVAL_BATCH, ARRIVAL_POSITION
 from substrait_agg.operator.groups import Chains, RowGroups
-from substrait_agg.operator.names import END
+from substrait_agg.operator.names import END, POSITION
 from substrait_agg.operator.spec import OperatorSpec, TreeSpec
 from substrait_agg.operator.trees import Delta, OpenTree, contributing, typed
 from substrait_agg.state.canonical import canonical
 from substrait_agg.state.entries import Entries
 from substrait_agg.state.keys import Keys, compare, encode
 from substrait_agg.state.rows import Hashes, Indices, take, whole
+
+_ARRIVAL = {ARRIVAL_BATCH: "", ARRIVAL_POSITION: POSITION}
+"""Columns of what tells when a row came; the batch is the same for all rows of a slice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,8 @@ def ends_delta(
     hashes: Hashes,
     chains: Chains,
     open_tree: OpenTree,
+    *,
+    version: int,
 ) -> Delta:
     """The least and greatest values of a slice, as entries that nothing was there of before.
 
@@ -50,6 +56,7 @@ def ends_delta(
         hashes: per group.
         chains: per group.
         open_tree: gives the tree.
+        version: of the batch.
     """
     tree = spec.trees[ordinal]
     read: dict[tuple[str, ...], _Values] = {}
@@ -57,7 +64,7 @@ def ends_delta(
     for side in sorted(side for t, side in spec.ends if t == ordinal):
         names = _names(tree, side, slice_)
         if names not in read:
-            read[names] = _values(tree, names, slice_, groups)
+            read[names] = _values(tree, names, slice_, groups, version)
         values = read[names]
         ends.append(values.at(extreme_rows(values.keys, values.groups, last=side == "last")))
     found = ends[0] if len(ends) == 1 else _each_once(*ends)
@@ -73,17 +80,21 @@ def _names(tree: TreeSpec, side: str, slice_: pa.Table) -> tuple[str, ...]:
     partial = f"{END[side]}{tree.arguments[0]}"
     if tree.partial and partial in slice_.column_names:
         return (partial,)
-    return tuple(f"x{argument}" for argument in tree.arguments)
+    return tuple(_ARRIVAL.get(argument, f"x{argument}") for argument in tree.arguments)
 
 
-def _values(tree: TreeSpec, names: tuple[str, ...], slice_: pa.Table, groups: RowGroups) -> _Values:
+def _values(
+    tree: TreeSpec, names: tuple[str, ...], slice_: pa.Table, groups: RowGroups, version: int
+) -> _Values:
     takes = np.zeros(slice_.num_rows, np.bool_)
     takes[contributing(tree, slice_, names)] = True
     lengths = np.diff(groups.starts, append=len(groups.order))
     which = np.arange(groups.count) if groups.at is None else groups.at
     kept = takes[groups.order]
     rows = groups.order[kept]
-    columns = typed(tree, [whole(slice_, name).take(pa.array(rows)) for name in names])
+    batch = pa.array(np.full(len(rows), version, np.int64))
+    given = [whole(slice_, name).take(pa.array(rows)) if name else batch for name in names]
+    columns = typed(tree, given)
     keys = encode(columns, tree.layout.components)
     return _Values(columns, keys, np.repeat(which, lengths)[kept])
 

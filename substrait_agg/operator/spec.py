@@ -132,6 +132,11 @@ class TreeSpec:
     ends_alone: bool = False
     partial: bool = False
 
+    @property
+    def by_arrival(self) -> bool:
+        """Whether it depends on the order in which rows came."""
+        return self.follows is not None or ARRIVAL_POSITION in self.arguments
+
 
 @dataclass(frozen=True, slots=True)
 class ComputedSpec:
@@ -247,7 +252,7 @@ class OperatorSpec:
     @property
     def by_arrival(self) -> bool:
         """Whether rows have to say where in their batch they stand."""
-        return any(tree.follows for tree in self.trees) or self.latest is not None
+        return any(tree.by_arrival for tree in self.trees) or self.latest is not None
 
     @property
     def output(self) -> pa.Schema:

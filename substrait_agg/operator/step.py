@@ -288,7 +288,8 @@ def _tree_deltas(
         elif i == spec.guard and rows_in.delta is not None:
             deltas.append(rows_in.delta)
         elif tree.ends_alone:
-            deltas.append(ends_delta(i, spec, rows_in.rows, rows_in.groups, *place))
+            rows, of = rows_in.rows, rows_in.groups
+            deltas.append(ends_delta(i, spec, rows, of, *place, version=state.version))
         else:
             deltas.append(tree_delta(i, tree, rows_in.rows, rows_in.of_row, *place))
     return deltas

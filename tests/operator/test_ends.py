@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from substrait_agg.operator.ends import extreme_rows
@@ -21,6 +21,7 @@ WORD = st.integers(0, 2) | st.integers(2**64 - 2, 2**64 - 1)
 REST = st.sampled_from([b"", b"\0", b"a", b"ab", b"b", b"\xff", b"\xff\0"])
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), WORD, WORD, REST)), st.booleans(), st.booleans())
 def test_the_first_row_with_the_extreme_of_each_group(
     rows: list[tuple[int, int, int, bytes]], text: bool, last: bool
@@ -48,6 +49,9 @@ ENDS = (
     measure("max_by", "long", "double"),
     measure("first_value", "text", order=("-long",)),
     measure("last_value", "long", order=("text", "-double")),
+    measure("first", "text"),
+    measure("last", "long", filter_=FLAG),
+    measure("last", "double", keep_nulls=True),
 )
 
 
