@@ -6,6 +6,7 @@ a word those that have gone since. A batch that is computed only in a later run 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,9 @@ from substrait_agg.commit.query_logs import (
 from substrait_agg.disk import disk
 from substrait_agg.errors import InputRefused
 from substrait_agg.spark.files import exists
+
+_UNFINISHED = re.compile(r"\..+\.tmp(?:\.crc)?")
+"""Names under which Spark writes a note until it is whole."""
 
 
 def check_planned_files(spark: SparkSession, folder: Path, batch: int) -> None:
@@ -86,12 +90,21 @@ def forget_unplanned(folder: Path) -> None:
 
     A kill between the two notes leaves them so, and Spark would put them in one batch with the files that come next: the batches
     of a killed run would not be those of a run that was never killed. Only the newest entry of a source's log can be such a
-    note; a compacted one is left alone, because it holds the older entries too.
+    note; a compacted one is left alone, because it holds the older entries too. Notes that it was killed over go as well: with one
+    of those Spark refuses to begin its first batch.
     """
+    _forget_unfinished(folder)
     ends = offsets_of(folder, max(batches(folder / "offsets"), default=-1))
     for source, log in source_logs(folder):
         end = ends[source] if source < len(ends) else -1
         for entry in children(log):
             if entry.name.isdigit() and int(entry.name) > end and lists_files(entry):
                 disk().remove(log / f".{entry.name}.crc")
+                disk().remove(entry)
+
+
+def _forget_unfinished(folder: Path) -> None:
+    for log in (folder / "offsets", folder / "commits", *(log for _, log in source_logs(folder))):
+        for entry in children(log):
+            if _UNFINISHED.fullmatch(entry.name):
                 disk().remove(entry)

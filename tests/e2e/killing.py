@@ -17,6 +17,10 @@ from substrait_agg.locations import located
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "substrait_agg_cli.main"]
 PATIENCE = 240.0
+QUICK = (
+    "--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+)  # fmt: skip
+"""Most of what a short run takes is the JVM compiling itself."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class Command:
         }
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                [*COMMAND, "run", *self.arguments, "--checkpoint", str(self.checkpoint)],
+                [*COMMAND, "run", *self.arguments, *QUICK, "--checkpoint", str(self.checkpoint)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -504,9 +504,9 @@ def killed(folder: Path, seed: int, kills: Sequence[int]) -> None:
     assert len(lines) == sa.open_view(folder / "checkpoint").changes().num_rows
 
 
-def test_kills_leave_no_trace(tmp_path: Path) -> None:
-    """Killed twice between emissions, no window is lost, emitted twice, or emitted with rows that were late."""
-    killed(tmp_path, 21, (2, 3))
+def test_a_kill_leaves_no_trace(tmp_path: Path) -> None:
+    """Killed between emissions, no window is lost, emitted twice, or emitted with rows that were late."""
+    killed(tmp_path, 21, (3,))
 
 
 @pytest.mark.soak

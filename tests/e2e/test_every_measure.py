@@ -110,7 +110,7 @@ string_agg(distinct s, '|' order by s) from t group by rollup(g, b)
 """
 
 
-def test_kills_leave_no_trace_in_trees(tmp_path: Path) -> None:
+def test_kills_leave_no_trace_in_trees(spark: SparkSession, tmp_path: Path) -> None:
     """Killed twice with kill -9; view and changes of every version are those of a run that was never killed."""
     files, states = _tables(_batches(3))
     write_in_order(tmp_path / "in", files)
@@ -127,15 +127,13 @@ def test_kills_leave_no_trace_in_trees(tmp_path: Path) -> None:
         "--output",
         "none",
     )
-    runs = [
-        Command(arguments, tmp_path / name, tmp_path / f"{name}.log")
-        for name in ("killed", "whole")
-    ]
+    command = Command(arguments, tmp_path / "killed", tmp_path / "log")
     for versions, delay in ((2, 0.05), (1, 0.2)):
-        runs[0].kill_after(versions, delay)
-    for run in runs:
-        run.finish()
-    killed, whole = (sa.open_view(run.checkpoint) for run in runs)
+        command.kill_after(versions, delay)
+    command.finish()
+    sources = {"t": source.removeprefix("t=")}
+    sa.run(sa.load(plan), sources, checkpoint=tmp_path / "whole", spark=spark).wait()
+    killed, whole = (sa.open_view(tmp_path / name) for name in ("killed", "whole"))
     assert killed.versions() == whole.versions() == list(range(len(files) + 1))
     assert bag(killed.to_arrow()) == bag(whole.to_arrow())
     assert changes_by_version(killed.changes()) == changes_by_version(whole.changes())

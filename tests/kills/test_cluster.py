@@ -14,7 +14,7 @@ from tests.kills.stream import Stream, make_stream
 
 pytestmark = pytest.mark.spark
 
-BATCHES = 10
+BATCHES = 6
 
 
 @pytest.fixture(scope="module")
