@@ -37,7 +37,7 @@ def foreseen(spec: OperatorSpec, frame: DataFrame, care: Care) -> Care:
         RunFailed: Spark could not read the rows.
     """
     known = care.row_bytes or care.raw or not may_be_raw(spec)
-    if known or not LARGE_BYTES <= care.size < _UNKNOWN_BYTES:
+    if known or not LARGE_BYTES <= care.size < _UNKNOWN_BYTES or _is_observed(frame):
         return care
     try:
         drawn, distinct = _drawn(frame, len(spec.keys))
@@ -46,6 +46,11 @@ def foreseen(spec: OperatorSpec, frame: DataFrame, care: Care) -> Care:
     rows = max(drawn, care.size // (_CELL_BYTES * row_cells(spec)))
     groups = expected_groups(rows, drawn, distinct)
     return replace(care, raw=better_raw(spec, rows, groups, raw=False))
+
+
+def _is_observed(frame: DataFrame) -> bool:
+    """Whether it is noted what is read, such as event times: then the rows may be read once only, and all of them."""
+    return "CollectMetrics" in str(frame._jdf.queryExecution().analyzed().toString())
 
 
 def _drawn(frame: DataFrame, keys: int) -> tuple[int, int]:

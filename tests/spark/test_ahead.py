@@ -66,6 +66,20 @@ def test_of_other_batches_nothing_is_looked_at(what: dict[str, Any], spark: Spar
 
 
 @pytest.mark.spark
+def test_rows_that_are_observed_are_not_looked_at(spark: SparkSession) -> None:
+    """Event times are noted as rows are read for the first time: a look would be taken for the whole batch."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F
+
+    noted = Observation()
+    observed = rows(spark, 1_000_000, 1_000_000).observe(noted, F.count(F.lit(1)).alias("n"))
+    prepared = observed.select((F.col("k0") + 1).alias("k0")).unionAll(rows(spark, 5, 5))
+    assert not foreseen(prepared)
+    assert prepared.count() == 1_000_005
+    assert noted.get == {"n": 1_000_000}
+
+
+@pytest.mark.spark
 def test_what_cannot_be_read_is_told_as_of_any_batch(spark: SparkSession) -> None:
     from pyspark.sql import functions as F
 
