@@ -162,3 +162,18 @@ def test_ends_that_tasks_find(spark: SparkSession, tmp_path: Path) -> None:
 def test_ends_that_the_driver_finds(spark: SparkSession, tmp_path: Path, *, keyed: bool) -> None:
     """And Spark, in turns."""
     check(spark, tmp_path, PARTIAL, keyed=keyed)
+
+
+@pytest.mark.usefixtures("on_spark")
+def test_ends_of_groups_that_wait(spark: SparkSession, tmp_path: Path) -> None:
+    """What was not emitted yet is kept like the rest: emitted at the end, it is that of all rows."""
+    rng = random.Random("ends that wait")
+    batches = [rows(rng, PARTIAL, 20, 9) for _ in range(3)]
+    write_in_order(tmp_path / "t", [pa.Table.from_pylist(b, schema_of(PARTIAL)) for b in batches])
+    source = {"t": f"parquet:{tmp_path / 't'}?batch-files=1"}
+    plan, checkpoint = plan_of(PARTIAL, keyed=True), tmp_path / "checkpoint"
+    views = maintain(spark, plan, source, checkpoint, emit="count:1000", partitions=2)
+    *waiting, last = (views[version] for version in sorted(views))
+    assert len(waiting) == 1 + len(batches)
+    assert not any(waiting)
+    assert last == wanted([row for batch in batches for row in batch], PARTIAL, keyed=True)
