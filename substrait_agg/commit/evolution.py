@@ -208,7 +208,9 @@ class _Planner:
                 named = True
                 yield f"{self._measure(ordinal, i)}: {why[0]}"
         guards = [i for i, t in enumerate(now.trees) if t.holds == "whole rows"]
-        if any(i in trees for i in guards) and not named:
+        if not named and (trees or numbers) and not any(i in trees for i in guards):
+            yield f"{self._named(ordinal)}: {unread}"
+        elif any(i in trees for i in guards) and not named:
             yield f"{self._named(ordinal)} reads more of its rows now, and all that is read is kept to tell early retractions"
         elif any(made.trees[i] == NEW for i in guards) and self._last.counters.get("quarantined"):
             yield "rows wait in quarantine for their insertion, told by other columns than those of the new plan"

@@ -78,6 +78,24 @@ class KeptTree:
     holds: str
     entries: int
 
+    def check(self) -> None:
+        """Check that it holds something, and names no component that it does not have.
+
+        Raises:
+            ValueError: it does not.
+        """
+        if any(i not in range(len(self.arguments)) for i in self.skipped):
+            raise ValueError("a tree names a component that it does not have")
+        if (self.entries < 0) not in _WITHOUT_ENTRIES.get(self.holds, ()):
+            raise ValueError("a tree holds nothing that is known")
+
+
+_WITHOUT_ENTRIES: dict[str, tuple[bool, ...]] = {
+    "rows": (False,), "whole rows": (False,), "elements": (False,), "arrivals": (False, True), "ends": (True,),
+}  # fmt: skip
+"""Whether a tree that holds this is without entries."""
+_SIDES = ("first", "last")
+
 
 @dataclass(frozen=True, slots=True)
 class KeptEnd:
@@ -143,9 +161,12 @@ class KeptOperator:
         ):
             if any(o not in range(len(what)) and o not in also for o in ordinals):
                 raise ValueError("an operator names what it does not have")
-        for tree in self.trees:
-            if any(i not in range(len(tree.arguments)) for i in tree.skipped):
-                raise ValueError("a tree names a component that it does not have")
+        for ordinal, tree in enumerate(self.trees):
+            tree.check()
+            if tree.entries < 0 and all(end.tree != ordinal for end in self.ends):
+                raise ValueError("nothing is kept of a tree")
+        if len(set(self.ends)) < len(self.ends) or any(e.side not in _SIDES for e in self.ends):
+            raise ValueError("an end of a tree is told twice, or is none")
 
 
 @dataclass(frozen=True, slots=True)

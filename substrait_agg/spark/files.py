@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -44,10 +45,9 @@ def escaped(name: str) -> str:
     return "".join(f"\\{c}" if c in _GLOB else c for c in name)
 
 
-def _is_data(path: str, root_parts: int) -> bool:
-    """Whether a file is data: Spark leaves out names that begin with ``_`` or ``.`` (unless they hold ``=``)."""
-    parts = path.split("/")[root_parts:]
-    return not any(p.startswith(".") or (p.startswith("_") and "=" not in p) for p in parts)
+def _is_shown(name: str) -> bool:
+    """Whether Spark reads what has this name: it leaves out those that begin with ``_`` or ``.`` (unless they hold ``=``)."""
+    return not (name.startswith(".") or (name.startswith("_") and "=" not in name))
 
 
 def _files_below(system: Any, status: Any) -> list[tuple[str, int]]:
@@ -55,9 +55,16 @@ def _files_below(system: Any, status: Any) -> list[tuple[str, int]]:
         return [_file(status)] if status.getLen() > 0 else []
     uri = status.getPath().toUri()
     root = str(uri.getPath())
+    if _is_here(str(uri.getScheme())):
+        return list(_listed_here(root))
     depth = len(root.rstrip("/").split("/"))
-    found = _listed_here(root) if str(uri.getScheme()) == "file" else _listed(system, status)
-    return [(name, modified) for path, name, modified in found if _is_data(path, depth)]
+    found = _listed(system, status)
+    return [(n, at) for path, n, at in found if all(map(_is_shown, path.split("/")[depth:]))]
+
+
+def _is_here(scheme: str) -> bool:
+    """Whether paths are those of this machine."""
+    return scheme == "file"
 
 
 def _listed(system: Any, status: Any) -> Iterator[tuple[str, str, int]]:
@@ -69,23 +76,39 @@ def _listed(system: Any, status: Any) -> Iterator[tuple[str, str, int]]:
             yield (str(entry.getPath().toUri().getPath()), *_file(entry))
 
 
-def _listed_here(root: str) -> Iterator[tuple[str, str, int]]:
-    """The same of a folder of this machine: Hadoop starts a program (``ls``) for every file that it lists there."""
-    for folder, _, names in os.walk(root, onerror=_refused, followlinks=True):
-        for name in names:
+def _listed_here(root: str) -> Iterator[tuple[str, int]]:
+    """The data files in a folder of this machine, by Python: Hadoop starts a program (``ls``) for every file that it lists there."""
+    for folder, folders, names in os.walk(root, onerror=_unless_gone, followlinks=True):
+        folders[:] = filter(_is_shown, folders)
+        for name in filter(_is_shown, names):
             path = f"{folder.rstrip('/')}/{name}"
             try:
                 status = Path(path).stat()
-            except FileNotFoundError:  # it has been taken away meanwhile, or is a link to nothing
+            except OSError as error:
+                _unless_gone(error)
                 continue
             if status.st_size > 0:
-                yield path, f"file:{path}", status.st_mtime_ns // 1_000_000
+                yield f"file:{_readable(path)}", status.st_mtime_ns // 1_000_000
 
 
-def _refused(error: OSError) -> None:
-    raise InputRefused(
-        "SOURCE_UNREADABLE", f"a folder of the source cannot be read: {error}",
-        help="check the permissions of the folder and of those in it",
+def _unless_gone(error: OSError) -> None:
+    """Refuse what may not be read; not what has been taken away meanwhile, and links to nothing."""
+    if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+        raise _unreadable(str(error)) from error
+
+
+def _readable(path: str) -> str:
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        raise _unreadable(f"the name {path!a} is not UTF-8") from error
+    return path
+
+
+def _unreadable(why: str) -> InputRefused:
+    return InputRefused(
+        "SOURCE_UNREADABLE", f"a folder of the source cannot be read: {why}",
+        help="check the names and the permissions of what is in it",
     )  # fmt: skip
 
 

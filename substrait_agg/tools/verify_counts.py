@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from substrait_agg.commit.shapes import NumberShape, OperatorShape
 from substrait_agg.commit.snapshot import OperatorState, Snapshot
-from substrait_agg.functions.accumulators import COUNT_DIGITS, DIGIT_BITS
+from substrait_agg.functions.accumulators import COUNT_DIGITS, DIGIT_BITS, MET
 from substrait_agg.operator.delta import unpack_fixed
 from substrait_agg.state.entries import TreeLayout
 from substrait_agg.state.ordered import OrderedTree
@@ -38,6 +38,11 @@ def check_operator(
     for number, tree in _tree_counters(shape):
         if tree < len(state.trees):
             _check_entries(storage, state, tree, number, path, found)
+    ends = (n.tree for n in (() if shape is None else shape.numbers) if n.kind == MET)
+    for tree in ends:
+        if any(state.trees[tree : tree + 1]):
+            message = f"tree {tree} has entries, though its ends are all that is kept of it"
+            found.fault("COUNTS_DIFFER", path, message)
     return _waiting(storage, state)
 
 

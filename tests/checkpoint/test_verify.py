@@ -19,15 +19,19 @@ import pytest
 import substrait_agg as sa
 from substrait_agg.changes import row_lines
 from substrait_agg.changes.files import Record
+from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.retention import Retention
-from substrait_agg.commit.snapshot import Snapshot, snapshot_name
+from substrait_agg.commit.shapes import NumberShape, OperatorShape
+from substrait_agg.commit.snapshot import OperatorState, Snapshot, snapshot_name
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.errors import StateRefused
 from substrait_agg.functions.accumulators import WeightKind
 from substrait_agg.operator.emission import ALL, NONE
 from substrait_agg.spark.logs import noted_logs
 from substrait_agg.state.run import RunFile, open_pages
+from substrait_agg.tools.findings import Findings
 from substrait_agg.tools.state import State
+from substrait_agg.tools.verify_counts import check_operator
 from tests.checkpoint.made import Made, filled, some_rows
 from tests.operator.measures_draw import Stream, random_node
 
@@ -380,3 +384,15 @@ def test_logs_of_spark_that_are_not_what_the_version_notes_are_named(
         path.mkdir()
     found = faults(folder)
     assert "STATE_DAMAGED" in found[f"spark/{name}"]
+
+
+def test_entries_where_none_are_kept_are_a_fault(tmp_path: Path) -> None:
+    """A tree of which the ends alone are kept has no runs."""
+    number = NumberShape("whether it has met a value", "met", 2, tree=1)
+    shape = OperatorShape("aggregate", (), (), (number,))
+    run = RunFile("tree1.arrow", 1, 1, 0, 0, 1, 2)
+    for trees, codes in (((), []), (((run,), ()), []), (((), (run,)), ["COUNTS_DIFFER"])):
+        found = Findings()
+        state = OperatorState(trees=trees)
+        assert check_operator(FolderFiles(str(tmp_path)), state, shape, "p", found) == 0
+        assert [finding.code for finding in found] == codes

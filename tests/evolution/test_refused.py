@@ -223,3 +223,35 @@ def test_the_error_names_all_reasons_and_what_to_do() -> None:
         check_evolved(here, other, "folder", None, reasons=("this",), evolve=False)
     assert refused.value.code == "PLAN_DIFFERS"
     assert "--evolve" not in (refused.value.help or "")
+
+
+def test_a_document_that_contradicts_itself_is_none(tmp_path: Path) -> None:
+    """Ends that are told twice, are none, or are missing; trees that hold something unknown, or count what they do not have."""
+    made = world(tmp_path, LEAST, measure("list", "text"), weight="one")
+    (kept,) = document(made.node).kept
+    kept.check()
+    (end,), (ends, rows) = kept.ends, kept.trees
+    assert (ends.holds, ends.entries, rows.holds) == ("ends", -1, "rows")
+    wrong = (
+        {"ends": ()}, {"ends": (end, end)}, {"ends": (replace(end, side="middle"),)},
+        {"trees": (replace(ends, holds="rows"), rows)}, {"trees": (ends, replace(rows, entries=-1))},
+        {"trees": (replace(ends, entries=0), rows)}, {"trees": (ends, replace(rows, holds="much"))},
+        {"trees": (ends, replace(rows, skipped=(3,)))},
+    )  # fmt: skip
+    for changed in wrong:
+        with pytest.raises(ValueError, match=r"an? (tree|end)"):
+            replace(kept, **changed).check()
+
+
+def test_what_cannot_be_made_is_refused_whoever_reads_it(tmp_path: Path) -> None:
+    """Also where all measures are told to be kept, as in a document that somebody has changed."""
+    made = world(tmp_path, LEAST, weight="one")
+    made.batch([row(k0=1, long=3)])
+    there, state = document(made.node), OperatorState(made.now.group, (), made.now.trees, ())
+    (kept,) = there.kept
+    lost = replace(there, kept=(replace(kept, trees=(replace(kept.trees[0], print="0"),)),))
+    last = Snapshot(1, "0" * 64, None, -1, (state,), (), {})
+    found, reasons = evolution(lost, document(node_of(KEYS, (COUNT, LEAST), "one")), last)
+    assert found is None
+    assert reasons
+    assert "no tree that is kept" in reasons[0]

@@ -30,7 +30,7 @@ HIDDEN = (".a.csv.crc", "_SUCCESS", "_log/a.csv", ".tmp/b.csv", "sub/_c.csv", "e
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Files and hidden ones, an empty one, a link to a folder and one to nothing; some time apart."""
+    """Files and hidden ones, an empty one, links to a folder, to nothing and to itself; some time apart."""
     root = tmp_path / "in"
     for number, name in enumerate((*HIDDEN, *DATA[:4])):
         path = root / name
@@ -39,6 +39,7 @@ def folder(tmp_path: Path) -> Path:
         os.utime(path, (1_000, 1_000 + number + 0.25))
     (root / "link").symlink_to(root / "sub")
     (root / "gone.csv").symlink_to(root / "nothing")
+    (root / "loop.csv").symlink_to("loop.csv")
     return root
 
 
@@ -49,14 +50,9 @@ def test_the_files_are_those_that_spark_reads(
     """Listed here, and as in a store: the same names and times, so that it does not matter where the folder is."""
     from substrait_agg.spark import files
 
-    (folder / "gone.csv").unlink()  # Hadoop fails where a link leads nowhere
-    listed = files._listed_here
-    if not here:
-        system = spark.sparkContext._jvm.org.apache.hadoop.fs.FileSystem  # type: ignore[union-attr]
-        local = system.getLocal(spark.sparkContext._jsc.hadoopConfiguration())
-        path = spark.sparkContext._jvm.org.apache.hadoop.fs.Path  # type: ignore[union-attr]
-        listed = lambda root: files._listed(local, local.getFileStatus(path(root)))  # noqa: E731
-    with patch.object(files, "_listed_here", listed):
+    for link in ("gone.csv", "loop.csv"):
+        (folder / link).unlink()  # Hadoop fails where a link leads nowhere
+    with patch.object(files, "_is_here", lambda scheme: here and scheme == "file"):
         found = files.look_up(spark, str(folder))
     assert found is not None
     assert found.files == tuple(sorted(f"file:{folder / name}" for name in DATA))
@@ -67,26 +63,54 @@ def test_the_files_are_those_that_spark_reads(
     assert told - {f"{folder}/empty.csv"} == {f"{folder / name}" for name in DATA}
 
 
-def test_a_link_to_nothing_is_no_file(spark: SparkSession, folder: Path) -> None:
+def found_in(spark: SparkSession, folder: Path) -> int:
     from substrait_agg.spark.files import look_up
 
     found = look_up(spark, str(folder))
     assert found is not None
-    assert len(found.files) == len(DATA)
+    return len(found.files)
 
 
-def test_a_folder_that_may_not_be_read_is_refused(spark: SparkSession, folder: Path) -> None:
-    """Nothing in it would be missed otherwise."""
-    from substrait_agg.spark.files import look_up
+def test_links_to_nothing_and_to_themselves_are_no_files(spark: SparkSession, folder: Path) -> None:
+    assert found_in(spark, folder) == len(DATA)
 
+
+def scanning(monkeypatch: pytest.MonkeyPatch, name: str, error: OSError) -> None:
+    """Fail to look into folders of this name."""
     scan = os.scandir
 
     def refusing(path: str) -> object:
-        if str(path).endswith("sub"):
-            raise PermissionError(13, "Permission denied", str(path))
+        if Path(path).name == name:
+            raise error
         return scan(path)
 
-    with patch("os.scandir", refusing), pytest.raises(InputRefused) as refused:
-        look_up(spark, str(folder))
+    monkeypatch.setattr(os, "scandir", refusing)
+
+
+def test_a_folder_that_may_not_be_read_is_refused(
+    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing in it would be missed otherwise; not so one that Spark does not look into."""
+    scanning(monkeypatch, "_log", PermissionError(13, "Permission denied", "_log"))
+    assert found_in(spark, folder) == len(DATA)
+    scanning(monkeypatch, "sub", PermissionError(13, "Permission denied", "sub"))
+    with pytest.raises(InputRefused) as refused:
+        found_in(spark, folder)
     assert refused.value.code == "SOURCE_UNREADABLE"
     assert "sub" in str(refused.value)
+
+
+def test_a_folder_that_is_taken_away_meanwhile_is_none(
+    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scanning(monkeypatch, "_k=2", FileNotFoundError(2, "No such file or directory", "_k=2"))
+    assert found_in(spark, folder) == len(DATA) - 1
+
+
+def test_a_name_that_is_no_text_is_refused(spark: SparkSession, folder: Path) -> None:
+    """Spark does not find such a file again."""
+    Path(os.fsdecode(bytes(folder) + b"/\xff.csv")).write_text("k\n1\n")
+    with pytest.raises(InputRefused) as refused:
+        found_in(spark, folder)
+    assert refused.value.code == "SOURCE_UNREADABLE"
+    assert "not UTF-8" in str(refused.value)
