@@ -476,7 +476,7 @@ def test_rows_behind_the_end_of_an_input_are_not_late(spark: SparkSession, tmp_p
 def killed(folder: Path, seed: int, kills: Sequence[int]) -> None:
     """Run the command over random rows of two tables, killed after some numbers of versions; check what is left at the end."""
     rng = random.Random(seed)
-    batches = sum(kills) + 3
+    batches = sum(kills) + 6
     tables = [
         Table("goals", drawn(seed, batches, rows=20), Rule(behind=5)),
         Table("more", drawn(seed + 1, batches, rows=20, speed=50), Rule(percent=20, events=30)),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -62,6 +64,7 @@ def test_back_and_again_is_as_if_never_gone_back(
     try:
         while newest(command.checkpoint) < 11:
             assert process.poll() is None, command.log.read_text()[-3000:]
+        os.killpg(process.pid, signal.SIGSTOP)  # it would be done before it is asked about
         refused = _state("rollback", str(command.checkpoint), "--to", "5", "--force")
         listed = _state("ls", str(command.checkpoint), "--format", "json")
     finally:
