@@ -20,7 +20,7 @@ import substrait_agg as sa
 from substrait_agg.changes import row_lines
 from substrait_agg.changes.files import Record
 from substrait_agg.commit.files import FolderFiles
-from substrait_agg.commit.retention import Retention
+from substrait_agg.commit.retention import KEPT, Retention
 from substrait_agg.commit.shapes import NumberShape, OperatorShape
 from substrait_agg.commit.snapshot import OperatorState, Snapshot, snapshot_name
 from substrait_agg.commit.store import Checkpoint
@@ -29,9 +29,11 @@ from substrait_agg.functions.accumulators import WeightKind
 from substrait_agg.operator.emission import ALL, NONE
 from substrait_agg.spark.logs import noted_logs
 from substrait_agg.state.run import RunFile, open_pages
+from substrait_agg.tools import verify
 from substrait_agg.tools.findings import Findings
 from substrait_agg.tools.state import State
 from substrait_agg.tools.verify_counts import check_operator
+from substrait_agg.tools.verify_view import check_view
 from tests.checkpoint.made import Made, filled, some_rows
 from tests.operator.measures_draw import Stream, random_node
 
@@ -330,6 +332,31 @@ def test_readers_beside_a_run_find_no_fault(tmp_path: Path) -> None:
     run.join()
     assert verified > 1
     assert sa.open_state(made.folder).verify().ok
+
+
+def test_verify_ignores_a_version_that_a_run_deletes_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time verify is about to read the view, a run commits versions and deletes that one."""
+    made, random = filled(tmp_path / "ckpt", 3, retention=Retention(2)), Random(4)
+
+    def check_after_commits(*arguments: Any) -> int:
+        for _ in range(4):
+            made.batch(some_rows(random, 5))
+        return check_view(*arguments)
+
+    monkeypatch.setattr(verify, "check_view", check_after_commits)
+    verdict = sa.open_state(made.folder).verify()
+    assert verdict.ok, verdict.errors
+
+
+def test_verify_reports_a_retention_record_that_expires_every_version(folder: Path) -> None:
+    """The newest version always keeps its state: without it no view can be read."""
+    checkpoint = Checkpoint(folder)
+    newest = checkpoint.versions()[-1]
+    claim = replace(checkpoint.kept(), state_from=newest + 1)
+    (folder / KEPT).write_bytes(claim.to_bytes(checkpoint.identity))
+    assert faults(folder)["snapshots"] == {"VERSION_UNKNOWN"}
 
 
 @pytest.mark.parametrize("name", ["metadata", "offsets/5"])
