@@ -200,7 +200,7 @@ _ALL: tuple[ErrorCode, ...] = (
         ("FILE_NOT_USABLE", "the system refused to read or write a file", "check the path, its permissions and the space left"),
         ("INTERRUPTED", "the user stopped the command", "run the same command again; a run goes on where it was"),
         ("INTERNAL", "an error of this program", "report it with what --debug shows"),
-        ("PLAN_DEVIATES", "a warning: a plan that is run or explained has several deviations", "see them with substrait-agg validate"),
+        ("PLAN_DEVIATES", "a warning or a remark: several problems of a plan, none an error, summed up", "list them with substrait-agg validate --verbose"),
         ("TOOL_MISSING", "the demo's data generator is not installed", "pip install 'substrait-agg[demo]'"),
         ("TOOL_FAILED", "the demo's data generator failed", "see its message"),
         ("DEMO_TOO_SHORT", "the demo's run ended before it could be killed", "give more --files"),

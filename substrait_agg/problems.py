@@ -12,13 +12,23 @@ __all__ = ["KINDS", "MODES", "Level", "Mode", "Problem", "ProblemKind", "Problem
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One problem of one plan: `path` names the place in the plan message."""
+    """One problem of one plan.
+
+    Attributes:
+        code: of its kind, a key of `KINDS`.
+        level: how bad it is in the mode that the plan was checked in.
+        path: the place in the plan message.
+        message: what is wrong.
+        help: what to do about it.
+        producer: the producer whose profile says how the place is read; empty where no profile does.
+    """
 
     code: str
     level: Level
     path: str
     message: str
     help: str
+    producer: str = ""
 
     def as_dict(self) -> Mapping[str, str]:
         """The problem as JSON-ready strings: code, level, path, message, help."""
@@ -51,21 +61,29 @@ class Problems:
     found: list[Problem] = field(default_factory=list)
     _known: set[Problem] = field(default_factory=set)
 
-    def add(self, code: str, path: str, note: str = "", /, **params: object) -> None:
+    def add(
+        self, code: str, path: str, note: str = "", producer: str = "", /, **params: object
+    ) -> None:
         """Report the kind `code` of `KINDS` at `path`.
 
         Args:
             code: one of `KINDS`.
             path: the place in the plan message.
             note: what is particular to the plan's producer, appended to the message.
-            params: fill the templates of message and help.
+            producer: the producer whose profile the note comes from.
+            params: fill the templates of message and help; one named ``producer`` counts as above.
         """
         kind = KINDS[code]
         level = kind.level(self.mode)
         words = {name: _shortened(value) for name, value in params.items()}
         message = kind.message.format(**words)
         problem = Problem(
-            code, level, path, f"{message}, {note}" if note else message, kind.help.format(**words)
+            code,
+            level,
+            path,
+            f"{message}, {note}" if note else message,
+            kind.help.format(**words),
+            producer or words.get("producer", ""),
         )
         if problem not in self._known:
             self._known.add(problem)

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 import click
 
-from substrait_agg.problem_kinds import LEVELS
+from substrait_agg.problem_kinds import LEVELS, Level
 from substrait_agg.problems import Problem
+from substrait_agg.report.deviations import summarize
 from substrait_agg.report.excerpt import WIDTH, Line
 from substrait_agg.report.located import Located
 from substrait_agg.report.report import Report
@@ -20,7 +21,7 @@ from substrait_agg.report.visible import visible
 from substrait_agg_cli.terminal import Color, problem_line
 
 FULL = 2
-"""Problems with the same code and the same help that are shown in full; of further ones, only their line."""
+"""Warnings with the same code and the same help that are listed in full; of further ones, only their line. Errors are always in full."""
 
 _MAX_WIDTH = 100
 _LEVEL_COLORS = {"error": "red", "warning": "yellow", "info": "cyan"}
@@ -42,22 +43,28 @@ class Findings:
         color: whether to use colours.
         excerpts: whether to show the part of the plan around each problem.
         several: whether there are several plans, so that paths begin with the name of theirs.
+        verbose: whether to list every problem.
+        threshold: problems of this level or worse are listed in any case.
         width: characters of a line on the terminal.
     """
 
     color: bool
     excerpts: bool = True
     several: bool = False
+    verbose: bool = True
+    threshold: Level = "error"
     width: int = field(
         default_factory=lambda: min(shutil.get_terminal_size((80, 24)).columns, _MAX_WIDTH)
     )
-    _told: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _listed: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _summarized: int = 0
 
     def show(self, report: Report) -> None:
-        """Write the problems of one report; those like others before them, of this or another report, shortly."""
-        told = [(problem, self._in_full(problem)) for problem in report.problems]
-        located = Located(report, (problem for problem, full in told if full))
-        for problem, full in told:
+        """Write the problems of one report: in a line each, or the milder ones in a line for all."""
+        listed = [p for p in report.problems if self._is_listed(p)]
+        headlines = [(problem, self._in_full(problem)) for problem in listed]
+        located = Located(report, (problem for problem, full in headlines if full))
+        for problem, full in headlines:
             self._echo(self._headline(problem, report.plan if self.several else ""))
             if full and self.excerpts:
                 self._excerpt(located, problem)
@@ -65,19 +72,33 @@ class Findings:
                 self._echo(f"{self._style('help:', fg='green')} {visible(problem.help)}")
             if full and self.excerpts:
                 self._echo("")
+        others = [p for p in report.problems if not self._is_listed(p)]
+        for summary in summarize(others, ""):
+            self._echo(self._headline(summary, report.plan if self.several else ""))
+        self._summarized += len(others)
+
+    def _is_listed(self, problem: Problem) -> bool:
+        """Whether a problem has lines of its own: a remark or the known habit of a producer has none."""
+        if self.verbose or LEVELS.index(problem.level) <= LEVELS.index(self.threshold):
+            return True
+        return problem.level == "warning" and not problem.producer
 
     def _in_full(self, problem: Problem) -> bool:
-        """Count a problem; whether it is one of the first of its kind."""
+        """Count a milder problem; whether a problem is an error, or one of the first of its kind."""
+        if problem.level == "error":
+            return True
         kind = (problem.code, problem.help)
-        self._told[kind] += 1
-        return self._told[kind] <= FULL
+        self._listed[kind] += 1
+        return self._listed[kind] <= FULL
 
     def finish(self) -> None:
-        """Write how often there was what was not told in full each time."""
-        for (code, help), count in self._told.items():
+        """Write how often there was what was not listed in full each time, and how to have it listed."""
+        note = self._style("note:", bold=True)
+        for (code, help), count in self._listed.items():
             if count > FULL:
-                note = self._style("note:", bold=True)
                 self._echo(f"{note} {code} {count} times: {visible(help)}")
+        if self._summarized:
+            self._echo(f"{note} --verbose lists each of them with its place and what to do")
 
     def _headline(self, problem: Problem, plan: str) -> str:
         line = problem_line(problem, plan)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -56,16 +55,15 @@ def show_problems(problems: Iterable[Problem]) -> None:
 
 
 def show_warnings(problems: Iterable[Problem], plan: str) -> None:
-    """Write the warning of a plan to stderr; where there are several, how many of each code: `validate` lists them."""
+    """Write the warning of a plan to stderr; where there are several, how many of each code."""
+    from substrait_agg.report.deviations import summarize
+
     warnings = [p for p in problems if p.level == "warning"]
     if len(warnings) < 2:
         show_problems(warnings)
         return
-    codes = ", ".join(
-        f"{count} {code}" for code, count in Counter(p.code for p in warnings).items()
-    )
-    message = f"{len(warnings)} deviations from the specification are read as producers mean them: {codes}"
-    show("warning", "PLAN_DEVIATES", "", message, f"substrait-agg validate {plan} lists them")
+    help = f"substrait-agg validate --verbose {plan} lists them"
+    show_problems(summarize(warnings, help))
 
 
 def show_error(error: SubstraitAggError) -> int:

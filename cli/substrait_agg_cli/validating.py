@@ -72,7 +72,7 @@ class _Run:
 @click.option(
     "--format",
     type=click.Choice(FORMATS),
-    help="text: a line per plan, its problems on stderr; json, sarif, html: one document with everything. "
+    help="text: a line per plan, its problems on stderr (see --verbose); json, sarif, html: one document with everything. "
     "Default: from the suffix of --to, else text.",
 )
 @click.option(
@@ -104,6 +104,13 @@ class _Run:
     help="The mildest level that makes the exit status 1.",
 )
 @click.option(
+    "--verbose",
+    "-v",
+    is_flag=True,
+    help="With text: list every problem. Without it, a line per plan sums up remarks and what is read as the "
+    "producer of the plan is known to mean it, unless --select or --error-on names them.",
+)
+@click.option(
     "--excerpt/--no-excerpt",
     default=True,
     show_default=True,
@@ -125,6 +132,7 @@ def validate(
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     error_on: Level,
+    verbose: bool,
     excerpt: bool,
     color: Color,
 ) -> None:
@@ -140,7 +148,8 @@ def validate(
         from substrait_agg_cli.findings import Findings, colored
 
         several = len(plans) > 1 or any(is_folder(name) for name in plans)
-        findings = Findings(colored(color), excerpt, several)
+        list_all = verbose or bool(select)
+        findings = Findings(colored(color), excerpt, several, list_all, error_on)
     run = _Run(error_on)
     _check_all(run, plans, mode, selection, findings, aloud=targets.get(STDIO) == "text")
     _refuse_plans_as_targets(run, targets)

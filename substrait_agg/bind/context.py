@@ -101,7 +101,7 @@ class Context:
         note = self.profile.note(code, params) if lenient else ""
         if len(self.problems.found) >= MAX_PROBLEMS:
             raise Exceeded("TOO_MANY_PROBLEMS", path, limit=MAX_PROBLEMS)
-        self.problems.add(code, path, note, **params)
+        self.problems.add(code, path, note, self.profile.producer if note else "", **params)
 
     def told(self, path: str) -> bool:
         """Whether a problem of the very place is known, so that its value says nothing."""

@@ -43,6 +43,7 @@ class Profile:
     Attributes:
         name: shown in messages.
         prefixes: what ``version.producer`` starts with, lower case.
+        habits_of: the producer that has the habits, where that is not `name`.
         derivation: whose rules give types that the plan does not declare.
         project_replaces: a project without output mapping gives its expressions alone, not the input's columns too.
         habits: what the producer is known to leave out or to write otherwise; the first that fits counts.
@@ -57,6 +58,7 @@ class Profile:
 
     name: str
     prefixes: tuple[str, ...] = ()
+    habits_of: str = ""
     derivation: Derivation = "standard"
     project_replaces: bool = False
     habits: tuple[Habit, ...] = ()
@@ -65,6 +67,11 @@ class Profile:
     grouping_bitmask: bool = False
     defaults: Mapping[tuple[str, str], str] = field(default_factory=dict)
     settings: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+
+    @property
+    def producer(self) -> str:
+        """The producer that has the habits."""
+        return self.habits_of or self.name
 
     def note(self, code: str, params: Mapping[str, object]) -> str:
         """What the producer means where its plan has the problem `code`; empty where that is no habit of it."""
@@ -177,7 +184,7 @@ PROFILES: tuple[Profile, ...] = (
     Profile("Acero", ("acero",), habits=_ACERO),
 )
 
-UNNAMED = Profile("the specification", habits=_UNNAMED)
+UNNAMED = Profile("the specification", habits_of="substrait-python", habits=_UNNAMED)
 """A plan that states its release but not its producer."""
 
 

@@ -102,7 +102,7 @@ def test_explain_and_run_count_warnings_where_there_are_several(good_plan: Path)
     warning, advice = call("explain", good_plan).stderr.splitlines()
     assert warning.startswith("warning[PLAN_DEVIATES]: 3 deviations ")
     assert warning.endswith(": 3 PHASE_UNSPECIFIED")
-    assert advice == f"help: substrait-agg validate {good_plan} lists them"
+    assert advice == f"help: substrait-agg validate --verbose {good_plan} lists them"
     assert call("validate", good_plan).stderr.count("warning[PHASE_UNSPECIFIED]") == 3
 
 

@@ -107,7 +107,7 @@ def test_ignored_problems_are_not_shown_and_do_not_count(bad_plan: Path, warned_
 
 
 def test_selected_problems_are_the_only_ones(warned_plan: Path) -> None:
-    everything = call(PLANS / "tpch" / "q01.bin", "--no-excerpt").stderr
+    everything = call(PLANS / "tpch" / "q01.bin", "--no-excerpt", "--verbose").stderr
     only = call(PLANS / "tpch" / "q01.bin", "--no-excerpt", "--select", "PHASE_*").stderr
     assert "OUTPUT_TYPE_MISSING" in everything
     assert "OUTPUT_TYPE_MISSING" not in only

@@ -41,7 +41,7 @@ def test_without_excerpts_a_problem_is_two_lines(bad_plan: Path) -> None:
 
 
 def test_repeats_are_one_line_each_and_counted() -> None:
-    text = stderr(Q01)
+    text = stderr(Q01, "--verbose")
     assert text.count("warning[PHASE_UNSPECIFIED]") == 8
     assert text.count("help: set the phase") == findings.FULL
     assert text.count("phase: (not written)") == findings.FULL
@@ -49,15 +49,105 @@ def test_repeats_are_one_line_each_and_counted() -> None:
 
 
 def test_repeats_are_told_across_plans() -> None:
-    text = stderr(Q01, PLANS / "tpch" / "q01.json")
+    text = stderr(Q01, PLANS / "tpch" / "q01.json", "-v")
     assert text.count("warning[PHASE_UNSPECIFIED]") == 16
     assert text.count("help: set the phase") == findings.FULL
     assert "note: PHASE_UNSPECIFIED 16 times" in text
 
 
+# --- what is summed up -----------------------------------------------------------------------
+
+
+def test_habits_of_a_producer_are_one_line_per_plan() -> None:
+    summed, note = stderr(Q01).splitlines()
+    assert summed == (
+        "warning[PLAN_DEVIATES]: 23 deviations from the specification are read as DataFusion means them: "
+        "7 FUNCTION_NAME_BARE, 8 OUTPUT_TYPE_MISSING, 8 PHASE_UNSPECIFIED"
+    )
+    assert note == "note: --verbose lists each of them with its place and what to do"
+
+
+def test_each_of_several_plans_has_a_line_and_the_note_comes_once() -> None:
+    plans = sorted((PLANS / "samples").glob("*/*.bin"))
+    lines = stderr(*plans, PLANS / "tpch" / "isthmus" / "q01.bin").splitlines()
+    summed = [line.split(": ")[0] for line in lines if "[PLAN_DEVIATES]" in line]
+    assert len(summed) == len(set(summed))
+    assert f"info[PLAN_DEVIATES] at {PLANS / 'tpch' / 'isthmus' / 'q01.bin'}" in summed
+    assert sum(line.startswith("note: --verbose") for line in lines) == 1
+    assert not any(line.startswith("warning[PHASE_UNSPECIFIED]") for line in lines)
+
+
+def _with_measures(path: Path, name: str, count: int, **version: object) -> Path:
+    """A copy of the plan with `count` measures that state no phase."""
+    plan = json.loads(path.read_text())
+    plan.pop("version", None)
+    plan.update(version)
+    root = plan["relations"][0]["root"]
+    (measure,) = root["input"]["aggregate"]["measures"]
+    del measure["measure"]["phase"]
+    root["input"]["aggregate"]["measures"] = [measure] * count
+    root["names"] = ["k", *(f"n{at}" for at in range(count))]
+    copy = path.with_name(name)
+    copy.write_text(json.dumps(plan))
+    return copy
+
+
+def test_warnings_that_no_profile_explains_are_listed(good_plan: Path) -> None:
+    nobody = _with_measures(good_plan, "nobody.json", 3)
+    text = stderr(nobody, "--no-excerpt")
+    assert text.count("warning[PHASE_UNSPECIFIED] at relations[0]") == 3
+    assert "info[PLAN_DEVIATES]: 3 remarks: 1 VERSION_MISSING, 2 MEASURE_DUPLICATE\n" in text
+    assert "warning[PLAN_DEVIATES]" not in text
+    known = _with_measures(
+        good_plan, "known.json", 1, version={"minorNumber": 53, "producer": "acero 1"}
+    )
+    (summed, _) = stderr(known).splitlines()
+    assert summed == (
+        "warning[PLAN_DEVIATES]: 1 deviation from the specification is read as Acero means it: 1 PHASE_UNSPECIFIED"
+    )
+
+
+def test_errors_are_in_full_and_warnings_beside_them_summed_up(
+    good_plan: Path, tmp_path: Path
+) -> None:
+    plan = json.loads(
+        _with_measures(
+            good_plan, "many.json", 5, version={"minorNumber": 53, "producer": "acero"}
+        ).read_text()
+    )
+    plan["extensions"][0]["extensionFunction"]["name"] = "frobnicate"
+    path = tmp_path / "many_errors.json"
+    path.write_text(json.dumps(plan))
+    text = stderr(path)
+    errors = text.count("error[AGGREGATE_FUNCTION_UNKNOWN]")
+    assert errors > findings.FULL
+    assert text.count("  --> ") == text.count("help: ") == errors
+    assert text.count("PLAN_DEVIATES") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--error-on", "warning"), ("--select", "PHASE_*"), ("--verbose",)]
+)
+def test_what_is_asked_for_or_fails_is_listed(arguments: tuple[str, ...]) -> None:
+    text = stderr(Q01, *arguments)
+    assert text.count("warning[PHASE_UNSPECIFIED]") == 8
+    assert "PLAN_DEVIATES" not in text
+
+
+def test_documents_are_the_same_with_and_without_verbose() -> None:
+    for form in ("json", "sarif", "html"):
+        results = [
+            CliRunner().invoke(main, ["validate", str(Q01), "--format", form, *more])
+            for more in ((), ("--verbose",))
+        ]
+        assert results[0].stdout == results[1].stdout
+        assert "PLAN_DEVIATES" not in results[0].stdout
+        assert [r.exit_code for r in results] == [0, 0]
+
+
 @pytest.mark.parametrize("columns", [40, 80])
 def test_excerpts_fit_the_terminal(columns: int) -> None:
-    lines = stderr(Q01, COLUMNS=str(columns)).splitlines()
+    lines = stderr(Q01, "--verbose", COLUMNS=str(columns)).splitlines()
     around = [line for line in lines if line.startswith(("    ", "  >"))]
     assert around
     assert max(map(len, around)) <= columns
