@@ -85,6 +85,10 @@ class Problems:
             kind.help.format(**words),
             producer or words.get("producer", ""),
         )
+        self.copy(problem)
+
+    def copy(self, problem: Problem) -> None:
+        """Add a problem as it is, unless it is known."""
         if problem not in self._known:
             self._known.add(problem)
             self.found.append(problem)

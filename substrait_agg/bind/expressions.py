@@ -210,6 +210,8 @@ def _conditional(
 def _or_list(node: model.SingularOrList, schema: Schema | None, context: Context) -> Expr:
     value = bind_expression(node.value, schema, context)
     options = tuple(bind_expression(option, schema, context) for option in node.options)
+    if not options:
+        context.report("IN_LIST_EMPTY", node.path)
     unified = _unified((value, *options), (node.value, *node.options), context)
     if unified is None or is_unknown(*unified):
         return unknown()

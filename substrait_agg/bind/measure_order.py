@@ -77,7 +77,7 @@ def _report_direction(sort: model.SortField, name: str, context: Context) -> Non
         context.report(
             "COMPARISON_FUNCTION_NOT_SUPPORTED", path, name=name, function=function.declared
         )
-    else:
+    elif function != model.NO_FUNCTION:
         context.report("FUNCTION_UNDECLARED", path, name=function.declared)
 
 

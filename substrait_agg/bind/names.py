@@ -5,7 +5,7 @@ from __future__ import annotations
 from substrait_agg.bind.context import Context
 from substrait_agg.functions.aggregates import STANDARD_URNS
 from substrait_agg.functions.windows import WINDOWS_URN
-from substrait_agg.plan.model import FunctionName
+from substrait_agg.plan.model import NO_FUNCTION, FunctionName
 
 # A URI that names only the folder of the standard extensions says nothing about the extension.
 FOLDERS = frozenset({"", "extensions"})
@@ -21,6 +21,8 @@ def check_declared(function: FunctionName, path: str, context: Context) -> bool:
 
     That is reported once, at the declaration; `path`, the place of use, stands for one that is not there or not known.
     """
+    if function == NO_FUNCTION:
+        return False
     if not function.known:
         context.report("FUNCTION_UNDECLARED", path, name=function.declared)
         return False
@@ -31,7 +33,10 @@ def check_declared(function: FunctionName, path: str, context: Context) -> bool:
         return False
     missing = [
         word
-        for word, absent in (("an extension", bare), ("a signature", function.signature is None))
+        for word, absent in (
+            ("an extension", bare and not function.undeclared_extension),
+            ("a signature", function.signature is None),
+        )
         if absent
     ]
     if missing:

@@ -36,6 +36,7 @@ from substrait_agg.bind.rows import bind_rows
 from substrait_agg.functions.derive import widened
 from substrait_agg.plan import model
 from substrait_agg.plan.types import Type
+from substrait_agg.problems import Problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +166,27 @@ def _read(node: model.Read, context: Context) -> Ordered:
         context.report("TABLE_NAME_MISSING", f"{node.path}.named_table.names")
     check_column_names(node.names, f"{node.path}.base_schema.names", context)
     ordered = Ordered(_source(node, context))
+    _check_best_effort(node, ordered.relation, context)
     if node.filter is not None:
         ordered = _filtered(ordered, node.filter, node.path, context)
     return _emit(_masked(ordered, node, context), node.emit, node.path, context)
+
+
+def _check_best_effort(node: model.Read, source: Bound, context: Context) -> None:
+    """Report the references of the best effort filter that mean nothing; all else in it may be ignored."""
+    if node.best_effort_filter is None:
+        return
+    apart = Context(Problems(context.problems.mode), context.profile)
+    bind_condition(node.best_effort_filter, _schema(source), apart, "FILTER_NOT_BOOLEAN")
+    for problem in apart.problems.found:
+        if problem.code in _INVALID_ANYWHERE:
+            context.problems.copy(problem)
+
+
+_INVALID_ANYWHERE = frozenset(
+    {"FIELD_OUT_OF_RANGE", "NESTED_STEP_INVALID", "FILTER_NOT_BOOLEAN", "FUNCTION_UNDECLARED"}
+)
+"""Problems of an expression that is not computed: what it refers to does not exist, or it is no condition."""
 
 
 def _source(node: model.Read, context: Context) -> Bound:
@@ -228,6 +247,8 @@ def _filtered(
 def _project(node: model.Project, context: Context) -> Ordered:
     source = bind_relation(node.input, context)
     types = _schema(source.relation)
+    if not node.expressions:
+        context.report("PROJECT_EXPRESSIONS_MISSING", node.path)
     expressions = tuple(bind_expression(e, types, context) for e in node.expressions)
     if types is None:
         return source

@@ -52,7 +52,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class TypeName:
-    """An extension type as the plan declares it; `urn` as in `FunctionName`."""
+    """An extension type or a type variation as the plan declares it; `urn` as in `FunctionName`."""
 
     name: str
     urn: str | None
@@ -60,13 +60,17 @@ class TypeName:
 
 @dataclass(slots=True)
 class Context:
-    """Declarations by anchor, the producer's name in lower case, and the sink of problems."""
+    """Declarations by anchor, the producer's name in lower case, and the sink of problems.
+
+    A type or variation is None where its declaration has no name, which has been reported.
+    """
 
     findings: Findings
     producer: str = ""
     version: tuple[int, int, int] | None = None
     functions: dict[int, FunctionName] = field(default_factory=dict)
-    types: dict[int, TypeName] = field(default_factory=dict)
+    types: dict[int, TypeName | None] = field(default_factory=dict)
+    variations: dict[int, TypeName | None] = field(default_factory=dict)
     _said: set[tuple[str, str]] = field(default_factory=set)
 
     @property

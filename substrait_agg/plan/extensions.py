@@ -3,80 +3,174 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from substrait_agg.plan.context import Context, TypeName
-from substrait_agg.plan.model import FunctionName
+from substrait_agg.plan.model import NO_FUNCTION, FunctionName
 from substrait_agg.plan.node import Node
 
 _STANDARD_OWNER = "io.substrait"
+_SITES = (
+    "github.com/substrait-io/substrait",
+    "raw.githubusercontent.com/substrait-io/substrait",
+    "substrait.io",
+)
+_STANDARD_SITES = tuple(
+    f"{scheme}://{www}{site}/"
+    for scheme in ("https", "http")
+    for www in ("", "www.")
+    for site in _SITES
+)
+"""Where the files of the standard are published."""
+
+NO_EXTENSION = 2**32 - 1
+"""Reference of a function without an extension, as DataFusion writes it."""
+
+_URN_REFERENCE, _URI_REFERENCE = "extension_urn_reference", "extension_uri_reference"
+
+Names = dict[int, str | None]
+"""Anchor -> name of the extension; None where what is declared names no extension."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Extensions:
+    """The extensions that a plan declares, by the field that refers to them."""
+
+    by_field: dict[str, Names]
+
+    def declared(self, item: Node, field: str) -> bool:
+        """Whether the extension that a declaration refers to in `field` exists."""
+        return item.number(field) in self.by_field[field]
+
+    def name(self, item: Node, field: str) -> str | None:
+        """The name of the extension that a declaration refers to in `field`."""
+        return self.by_field[field].get(item.number(field))
+
+
+@dataclass(frozen=True, slots=True)
+class _Owner:
+    """The extension that a declaration belongs to; `undeclared` where it refers to none that exists."""
+
+    name: str | None
+    undeclared: bool = False
 
 
 def read_extensions(plan: Node, context: Context) -> None:
-    """Fill the tables of functions and types of `context` from a ``Plan`` message."""
+    """Fill the tables of functions, types and variations of `context` from a ``Plan`` message."""
     urns = _by_anchor(plan, "urn", _name_of_urn, context)
     uris = _by_anchor(plan, "uri", _name_of_uri, context)
     if uris and not urns:
         context.removed(plan, "extension_uris", "0.85")
+    extensions = _Extensions({_URN_REFERENCE: urns, _URI_REFERENCE: uris})
     for declaration in plan.messages("extensions"):
-        _read_declaration(declaration, urns, uris, context)
+        _read_declaration(declaration, extensions, context)
 
 
 def _by_anchor(
     plan: Node, what: str, name_of: Callable[[str], str | None], context: Context
-) -> dict[int, str | None]:
+) -> Names:
     """The extensions of a plan, by URN or by URI; of two under one anchor the first, which is reported."""
-    found: dict[int, str | None] = {}
+    found: Names = {}
     for item in plan.messages(f"extension_{what}s"):
-        anchor, name = item.number(f"extension_{what}_anchor"), name_of(item.text(what))
+        written = item.text(what).strip()
+        anchor, name = item.number(f"extension_{what}_anchor"), name_of(written)
+        _check_form(item, what, written, name, context)
         if found.setdefault(anchor, name) != name:
-            _report_twice(item, anchor, context)
+            _report_repeated(item, anchor, "extension", context)
     return found
 
 
-def _read_declaration(
-    declaration: Node, urns: dict[int, str | None], uris: dict[int, str | None], context: Context
-) -> None:
+def _check_form(item: Node, what: str, written: str, name: str | None, context: Context) -> None:
+    """Report an address in the place of a URN, and a URN in the place of an address."""
+    address = what == "urn" and _is_standard_file(written)
+    urn = what == "uri" and written.lower().startswith("extension:")
+    if name is not None and (address or urn):
+        form = "the address of a file" if address else "a URN"
+        context.report(
+            "EXTENSION_NAME_FORM", item.at(what), field=what, written=written, form=form, name=name,
+            urn=written if urn else f"extension:{_STANDARD_OWNER}:{name}",
+        )  # fmt: skip
+
+
+def _read_declaration(declaration: Node, extensions: _Extensions, context: Context) -> None:
     kind = declaration.which("mapping_type")
-    if kind == "extension_type_variation":
-        return
     item = declaration.message(kind) if kind else None
     if item is None:
         context.missing(declaration, "mapping_type")
         return
-    urn = _owner(item, urns, uris)
+    owner = _owner(item, extensions, context)
     name = item.text("name")
+    named = bool(name.partition(":")[0].strip())
+    if not named:
+        context.missing(item, "name")
     if kind == "extension_function":
-        anchor = item.number("function_anchor")
-        declared = function_name(name, urn, item.path)
-        same = context.functions.setdefault(anchor, declared) == declared
+        anchor, what = item.number("function_anchor"), "function"
+        made = _function(name, owner, item.path) if named else NO_FUNCTION
+        same = context.functions.setdefault(anchor, made) == made
     else:
-        anchor = item.number("type_anchor")
-        same = context.types.setdefault(anchor, TypeName(name, urn)) == TypeName(name, urn)
+        what = "type" if kind == "extension_type" else "type variation"
+        table = context.types if kind == "extension_type" else context.variations
+        anchor = item.number("type_anchor" if what == "type" else "type_variation_anchor")
+        declared = TypeName(name, owner.name) if named else None
+        same = table.setdefault(anchor, declared) == declared
     if not same:
-        _report_twice(item, anchor, context)
+        _report_repeated(item, anchor, what, context)
 
 
-def _report_twice(item: Node, anchor: int, context: Context) -> None:
-    reason = f"{anchor} is declared twice"
-    context.report("VALUE_INVALID", item.path, field="anchor", reason=reason)
+def _report_repeated(item: Node, anchor: int, what: str, context: Context) -> None:
+    context.report("ANCHOR_REPEATED", item.path, anchor=anchor, what=what)
 
 
-def _owner(item: Node, urns: dict[int, str | None], uris: dict[int, str | None]) -> str | None:
-    """The extension that a declaration refers to: a URN counts before a URI, unknown anchors are none."""
-    by_urn = item.number("extension_urn_reference")
-    by_uri = item.number("extension_uri_reference")
-    return urns.get(by_urn) or uris.get(by_uri)
+def _owner(item: Node, extensions: _Extensions, context: Context) -> _Owner:
+    """The extension that a declaration refers to; references to nothing, and two that contradict each other, are reported.
+
+    Where both references are written, the URN counts. Where none is, the anchor is 0.
+    """
+    both = (_URN_REFERENCE, _URI_REFERENCE)
+    written = [f for f in both if item.has(f) and item.number(f) != NO_EXTENSION]
+    declared = [f for f in written or both if extensions.declared(item, f)]
+    if len(written) == len(both) and declared and not _agree(item, declared, extensions):
+        context.report(
+            "FIELD_CONFLICT", item.at(_URI_REFERENCE), field=_URI_REFERENCE, other=_URN_REFERENCE
+        )
+    for field in written[:1] if not declared else ():
+        anchor, what = item.number(field), field.split("_")[1].upper()
+        context.report(
+            "EXTENSION_UNDECLARED", item.at(field),
+            name=item.text("name"), what=what, anchor=anchor,
+        )  # fmt: skip
+    names = (extensions.name(item, field) for field in declared)
+    return _Owner(next((n for n in names if n), None), bool(written) and not declared)
 
 
-def function_name(declared: str, urn: str | None, path: str = "") -> FunctionName:
+def _agree(item: Node, declared: list[str], extensions: _Extensions) -> bool:
+    """Whether URN and URI of a declaration name one extension.
+
+    The URN of another owner than the standard's says nothing about the name of its file, nor does a folder about what is in it.
+    """
+    if len(declared) < 2:
+        return False
+    urn, uri = (extensions.name(item, field) for field in (_URN_REFERENCE, _URI_REFERENCE))
+    return urn is None or uri is None or ":" in urn or urn == uri
+
+
+def _function(declared: str, owner: _Owner, path: str) -> FunctionName:
     """A name such as ``sum:i32``, ``count:`` or ``sum``, declared at `path`, in its parts."""
     name, colon, signature = declared.strip().partition(":")
-    return FunctionName(name.lower(), signature if colon else None, urn, declared, path=path)
+    return FunctionName(
+        name.lower(), signature if colon else None, owner.name, declared,
+        path=path, undeclared_extension=owner.undeclared,
+    )  # fmt: skip
 
 
 def _name_of_urn(urn: str) -> str | None:
-    """``extension:io.substrait:functions_x`` to ``functions_x``; other owners stay in the name."""
-    parts = [part for part in urn.strip().split(":") if part]
+    """``extension:io.substrait:functions_x`` to ``functions_x``; other owners stay in the name.
+
+    The address of a file of the standard means the extension in that file.
+    """
+    if _is_standard_file(urn):
+        return _name_of_uri(urn)
+    parts = [part for part in urn.split(":") if part]
     if len(parts) > 1 and parts[0].lower() == "extension":
         parts = parts[1:]
     if len(parts) > 1 and parts[0].lower() == _STANDARD_OWNER:
@@ -84,10 +178,18 @@ def _name_of_urn(urn: str) -> str | None:
     return ":".join(parts) or None
 
 
+def _is_standard_file(text: str) -> bool:
+    """Whether a text is the address of an extension file: on a site of the standard, or a path without a site."""
+    path = text.partition("?")[0].partition("#")[0].lower()
+    return path.endswith((".yaml", ".yml")) and (
+        path.startswith(_STANDARD_SITES) or ":" not in path
+    )
+
+
 def _name_of_uri(uri: str) -> str | None:
     """The file's name without ``.yaml``; None for a mere folder, which says nothing."""
-    file = uri.strip().split("?")[0].split("#")[0].rpartition("/")[2]
+    file = uri.partition("?")[0].partition("#")[0].rpartition("/")[2]
     for suffix in (".yaml", ".yml"):
         if file.lower().endswith(suffix):
             return file[: -len(suffix)] or None
-    return None if uri.strip().endswith("/") else _name_of_urn(file)
+    return None if uri.endswith("/") else _name_of_urn(file)

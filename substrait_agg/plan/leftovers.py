@@ -18,10 +18,6 @@ IGNORED: dict[tuple[str, str], str] = {
     ("Plan", "execution_behavior"): "only context variables use it, which are refused",
     ("Plan", "named_lambdas"): "only lambdas use it, which are refused",
     (
-        "extensions.SimpleExtensionDeclaration",
-        "extension_type_variation",
-    ): "variations are reported where a type has one",
-    (
         "Expression.MaskExpression",
         "maintain_singular_struct",
     ): "a row of one column stays a row: relations have no other output",

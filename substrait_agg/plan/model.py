@@ -23,6 +23,7 @@ class FunctionName:
         declared: the name exactly as declared, or ``anchor N`` where no declaration exists.
         known: False where the plan declares no function under this anchor.
         path: place of the declaration in the plan message, or empty; it says nothing about what the function is.
+        undeclared_extension: whether the declaration refers to an extension that the plan does not declare, which is reported.
     """
 
     name: str
@@ -31,10 +32,11 @@ class FunctionName:
     declared: str
     known: bool = True
     path: str = field(default="", compare=False)
+    undeclared_extension: bool = field(default=False, compare=False)
 
 
 NO_FUNCTION = FunctionName("", None, None, "no function", known=False)
-"""Stands in a measure without a function, whose problem has been reported."""
+"""Stands for a function that a call does not say, or that is declared without a name; the problem has been reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,7 @@ class Read:
         projection: column ordinals that remain, in order, or None for all.
         files: True when the plan names local files itself (`table` then holds their URIs).
         emit: output mapping, None when direct.
+        best_effort_filter: a condition that is checked, but not applied.
     """
 
     table: tuple[str, ...]
@@ -186,6 +189,7 @@ class Read:
     files: bool
     emit: tuple[int, ...] | None
     path: str
+    best_effort_filter: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -265,6 +265,8 @@ def _equal(left: Expression, right: Expression) -> Expression:
 
 def _switch(node: Node, body: Node, context: Context) -> Expression:
     cases = []
+    if not body.messages("ifs"):
+        context.missing(body, "ifs")
     for case in body.messages("ifs"):
         literal = case.message("if")
         value = expression(case, "then", context)

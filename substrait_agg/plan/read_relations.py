@@ -29,6 +29,9 @@ from substrait_agg.plan.read_expressions import (
 )
 from substrait_agg.plan.types import Type
 
+_NULLABLE = 1
+"""Of the enumeration of nullabilities."""
+
 REFERENCES = ("reference", "detached_rel_ordinal")
 """Kinds of relation that stand for one written elsewhere in the plan."""
 
@@ -142,7 +145,6 @@ def _read(node: Node, context: Context) -> Relation:
     names, types = _schema(node, context)
     if node.has("best_effort_filter"):
         context.report("BEST_EFFORT_FILTER", node.at("best_effort_filter"))
-        node.message("best_effort_filter")
     return Read(
         table=_table(kind, body, context),
         names=names,
@@ -153,6 +155,7 @@ def _read(node: Node, context: Context) -> Relation:
         files=kind == "local_files",
         emit=_emit(node),
         path=node.path,
+        best_effort_filter=optional(node, "best_effort_filter", context),
     )
 
 
@@ -181,7 +184,9 @@ def _schema(node: Node, context: Context) -> tuple[tuple[str, ...], tuple[Type, 
     types: tuple[Type, ...] = ()
     if struct is not None:
         # The schema's struct is the row itself: it has no nulls and no variations.
-        struct.take("nullability")
+        # One that does not say so cannot mean anything else than required.
+        if struct.number("nullability") == _NULLABLE:
+            context.report("SCHEMA_NULLABLE", struct.path)
         types = tuple(each(struct, "types"))
     names = tuple(schema.scalars("names"))
     widths = [1 + _nested_names(made) for made in types]

@@ -123,6 +123,8 @@ def valid_parameters(kind: str, params: tuple[int, ...]) -> bool:
 def _extension_type(node: Node, field: str, nullable: bool, context: Context) -> Type:
     anchor = node.number(field)
     declared = context.types.get(anchor)
+    if declared is None and anchor in context.types:
+        return BROKEN
     if declared is None:
         reason = f"is {anchor}, under which the plan declares no type"
         context.report("VALUE_INVALID", node.at(field), field=field, reason=reason)
@@ -141,7 +143,8 @@ def with_variation(made: Type, kind: str, node: Node, context: Context) -> Type:
         context.variation_read(node, variation, kind, str(meant.as_nullable(False)))
         return meant
     if variation:
-        context.report("TYPE_VARIATION", node.path, variation=variation, type=made.kind)
+        code = "TYPE_VARIATION" if variation in context.variations else "TYPE_VARIATION_UNDECLARED"
+        context.report(code, node.path, variation=variation, type=made.kind)
     return made
 
 

@@ -244,6 +244,14 @@ EXPRESSIONS: tuple[ProblemKind, ...] = kinds(
          "the last one."),
     ),
     (
+        "IN_LIST_EMPTY", "warning", "error",
+        "the IN list has no options; it is false for every row",
+        "write the options, or remove the condition",
+        ("An IN list has one or more options (specification, Or List Equality Expression), and SQL has no empty one. "
+         "Here it is false, also for null; consumers may give null for a null value, or fail. Mostly the options were "
+         "lost when the plan was made."),
+    ),
+    (
         "BRANCH_TYPES_DIFFER", "error", "error",
         "the values have no common type: {types}",
         "cast the values to one type",

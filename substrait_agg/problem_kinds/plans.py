@@ -68,6 +68,30 @@ PLANS: tuple[ProblemKind, ...] = kinds(
          "empty relation. A consumer that does not look runs a plan that nobody wrote."),
     ),
     (
+        "ANCHOR_REPEATED", "error", "error",
+        "anchor {anchor} is declared for two different {what}s",
+        "give every {what} an anchor of its own",
+        ("An anchor stands for one extension, function, type or type variation of the plan (specification, "
+         "Extensions). Of two declarations under one anchor consumers take the first or the last, so that a call means "
+         "two different functions."),
+    ),
+    (
+        "EXTENSION_UNDECLARED", "warning", "error",
+        "{name} belongs to the extension with the {what} anchor {anchor}, which the plan does not declare; it is taken by its name",
+        "declare the extension under this anchor, or refer to one that the plan declares",
+        ("A function, type or type variation refers to its extension by the anchor under which the plan declares that "
+         "extension (specification, Extensions). Without the extension only the name is left, and it can mean several: "
+         "count gives an i64 in one extension of the standard and a decimal in another."),
+    ),
+    (
+        "EXTENSION_NAME_FORM", "warning", "error",
+        "{field} says {written}, which is {form}; it is read as extension {name}",
+        "declare the extension among extension_urns as {urn}",
+        ("A URN names an extension by its owner and its id, such as extension:io.substrait:functions_string; releases "
+         "before 0.75 gave the address of its file instead (specification, Extensions). A consumer that compares texts "
+         "does not find the extension."),
+    ),
+    (
         "FIELD_NOT_SUPPORTED", "error", "error",
         "field {field} of {message} is not supported",
         "write the plan without it",
@@ -119,12 +143,28 @@ PLANS: tuple[ProblemKind, ...] = kinds(
          "nothing."),
     ),
     (
+        "SCHEMA_NULLABLE", "info", "error",
+        "the struct of the schema is nullable; it is read as required, since a row is never null",
+        "set the nullability of the schema's struct to required",
+        ("The struct of a schema is the row itself and has to be required (specification, Named Structs). A consumer "
+         "that believes a nullable one makes every column nullable, and derives other types for all that is computed "
+         "from them."),
+    ),
+    (
         "TYPE_VARIATION", "warning", "error",
         "variation {variation} of type {type} is read as the type itself",
         "use the type without a variation",
         ("A variation is another form of a type, whose functions may differ (specification, Type Variations). Here "
          "values are read as those of the plain type; where the variation means more than a layout in memory, results "
          "can differ."),
+    ),
+    (
+        "TYPE_VARIATION_UNDECLARED", "warning", "error",
+        "type {type} has the variation {variation}, which the plan does not declare; it is read as the type itself",
+        "declare the variation among the plan's extensions, or use the type without it",
+        ("A type refers to its variation by the anchor under which the plan declares it (specification, Type "
+         "Variations). An anchor without a declaration says nothing; a consumer with a table of its own takes whatever "
+         "has that number there, such as another width or layout of the values."),
     ),
     (
         "TYPE_VARIATION_ASSUMED", "info", "error",

@@ -121,6 +121,14 @@ RELATIONS: tuple[ProblemKind, ...] = kinds(
          "the letter, every reference above counts the wrong columns."),
     ),
     (
+        "PROJECT_EXPRESSIONS_MISSING", "info", "error",
+        "the project has no expressions; it only passes on columns of its input",
+        "give it an expression, or map the columns in the relation below",
+        ("A project has one or more expressions (specification, Project Operation). Without any it can only choose and "
+         "order columns, which every relation does by its output mapping; mostly the expressions were lost when the "
+         "plan was made."),
+    ),
+    (
         "SORT_NO_EFFECT", "info", "info",
         "this sort changes nothing: what reads it does not depend on the order of rows",
         "remove the sort, or sort at the root",

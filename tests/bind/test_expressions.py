@@ -29,6 +29,7 @@ from substrait_agg.plan.model import (
     Switch,
 )
 from substrait_agg.plan.types import BOOL, DATE, FP64, I8, I32, I64, STRING, Type, decimal
+from substrait_agg.problems import Mode
 from tests.bind.build import (
     COLUMNS,
     ROOT,
@@ -59,9 +60,9 @@ def bind_one(expression: Expression, producer: str = "") -> Expr:
     return root.expressions[0]
 
 
-def codes(expression: Expression) -> dict[str, str]:
-    bare = {"FUNCTION_NAME_BARE"}
-    return {c: level for c, level in codes_of(project(expression), "e").items() if c not in bare}
+def codes(expression: Expression, mode: Mode = "lenient") -> dict[str, str]:
+    found = codes_of(project(expression), "e", mode=mode)
+    return {c: level for c, level in found.items() if c != "FUNCTION_NAME_BARE"}
 
 
 def test_the_table_uses_only_words_it_defines() -> None:
@@ -256,6 +257,14 @@ def test_in_lists_are_null_when_anything_in_them_can_be() -> None:
     assert str(made.type) == "bool"
     made = bind_one(SingularOrList(col("must"), (lit(None, I64),), ROOT))
     assert str(made.type) == "bool?"
+
+
+@pytest.mark.parametrize(("mode", "level"), [("lenient", "warning"), ("strict", "error")])
+def test_an_in_list_without_options(mode: Mode, level: str) -> None:
+    """It is false for every row; SQL has no such list, so its options were lost."""
+    given = SingularOrList(col("must"), (), ROOT)
+    assert codes(given, mode).get("IN_LIST_EMPTY") == level
+    assert str(bind_one(given).type) == "bool"
 
 
 def test_casts() -> None:

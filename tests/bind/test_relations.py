@@ -7,8 +7,17 @@ from dataclasses import replace
 import pytest
 
 from substrait_agg.bind.bound import BoundProject, BoundRead, BoundRows, SortKey
-from substrait_agg.plan.model import Filter, Project, Union
-from substrait_agg.plan.types import I8, I64, Type, decimal
+from substrait_agg.plan.model import (
+    Expression,
+    FieldRef,
+    Filter,
+    FunctionName,
+    Project,
+    ScalarCall,
+    Union,
+)
+from substrait_agg.plan.types import BOOL, FP64, I8, I64, Type, decimal
+from substrait_agg.problems import MODES, Mode
 from tests.bind.build import (
     COLUMNS,
     ORDINALS,
@@ -47,6 +56,47 @@ def test_a_duckdb_project_without_mapping_replaces_them() -> None:
     given = Project(read(), (col("x"),), None, ROOT)
     assert len(bound(given, "x", producer="duckdb").root.types) == 1
     assert codes_of(given, "x", producer="duckdb") == {"PROJECT_REPLACES_COLUMNS": "info"}
+
+
+@pytest.mark.parametrize(("mode", "level"), [("lenient", "info"), ("strict", "error")])
+def test_a_project_without_expressions_passes_columns_on(mode: Mode, level: str) -> None:
+    given = Project(read(), (), (3, 0), ROOT)
+    found = problems_of(given, "a", "b", mode=mode)
+    assert [(p.code, p.level) for p in found] == [("PROJECT_EXPRESSIONS_MISSING", level)]
+    assert [str(t) for t in bound(given, "a", "b").root.types] == ["i64?", "string?"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "code"),
+    [
+        (at(len(COLUMNS)), "FIELD_OUT_OF_RANGE"),
+        (call("gt", at(len(COLUMNS)), lit(1, I64)), "FIELD_OUT_OF_RANGE"),
+        (FieldRef((ORDINALS["big"], 2), ROOT), "NESTED_STEP_INVALID"),
+        (col("big"), "FILTER_NOT_BOOLEAN"),
+        (ScalarCall(FunctionName("", None, None, "anchor 9", known=False), (), (), BOOL, ROOT),
+         "FUNCTION_UNDECLARED"),
+    ],
+)  # fmt: skip
+def test_references_of_a_best_effort_filter_exist(condition: Expression, code: str) -> None:
+    """It is not applied, but columns that are numbered wrong there are numbered wrong elsewhere too."""
+    given = read(best_effort_filter=condition, projection=(3,))
+    for mode in MODES:
+        assert [(p.code, p.level) for p in problems_of(given, "a", mode=mode)] == [(code, "error")]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        call("gt", col("x"), lit(1.0, FP64)),
+        # What cannot be computed need not be: the filter may be left out.
+        call("frobnicate", col("x")),
+        call("gt", col("x"), col("name")),
+    ],
+)
+def test_a_best_effort_filter_need_not_be_computed(condition: Expression) -> None:
+    given = read(best_effort_filter=condition, projection=(3,))
+    for mode in MODES:
+        assert problems_of(given, "a", mode=mode) == []
 
 
 @pytest.mark.parametrize(

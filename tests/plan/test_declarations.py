@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from substrait_agg.plan.model import FunctionName
+from substrait_agg.plan.model import NO_FUNCTION, FunctionName
 from tests.plan.helpers import aggregate, codes, decoded_aggregate, function, plan_of, read
 
 SPEC = "https://github.com/substrait-io/substrait/blob/main/extensions"
@@ -73,17 +73,141 @@ def test_uris_of_the_releases_before_urns(uri: str, name: str | None) -> None:
     assert declared(1, **tables).urn == name
 
 
-def test_the_urn_counts_where_both_are_written() -> None:
-    tables = {
-        "extension_uris": [{"extension_uri_anchor": 1, "uri": "/functions_old.yaml"}],
-        "extension_urns": [
-            {"extension_urn_anchor": 1, "urn": "extension:io.substrait:functions_new"}
-        ],
-        "extensions": [
-            function(1, "sum:i32", extension_uri_reference=1, extension_urn_reference=1)
-        ],
+STANDARD = "extension:io.substrait:functions_string"
+
+
+def both(urn: str | None, uri: str | None) -> dict[str, Any]:
+    """A function that refers to a URN and to a URI; None is an extension that is not declared."""
+    urns = [{"extension_urn_anchor": 4, "urn": urn}] if urn else []
+    uris = [{"extension_uri_anchor": 7, "uri": uri}] if uri else []
+    references = {"extension_urn_reference": 4, "extension_uri_reference": 7}
+    return {
+        "version": {"minor_number": 80},
+        "extension_urns": urns,
+        "extension_uris": uris,
+        "extensions": [function(1, "concat:str", **references)],
     }
-    assert declared(1, **tables).urn == "functions_new"
+
+
+@pytest.mark.parametrize(
+    ("urn", "uri"),
+    [
+        (STANDARD, f"{SPEC}/functions_string.yaml"),
+        (STANDARD, "/functions_string.yaml"),
+        (STANDARD, f"{SPEC}/"),
+        # How another owner calls the file of an extension is up to it.
+        ("extension:com.acme:texts", "https://acme.example/more_texts.yaml"),
+    ],
+)
+def test_a_urn_and_the_uri_of_the_same_extension(urn: str, uri: str) -> None:
+    tables = both(urn, uri)
+    assert read(plan_of(aggregate(), **tables))[1] == []
+    assert declared(1, **tables).urn == urn.removeprefix("extension:").removeprefix("io.substrait:")
+
+
+@pytest.mark.parametrize("mode", ["lenient", "strict"])
+@pytest.mark.parametrize(
+    ("urn", "uri"),
+    [
+        (STANDARD, f"{SPEC}/functions_boolean.yaml"),
+        (STANDARD, "https://acme.example/more_texts.yaml"),
+        (STANDARD, None),
+        (None, "/functions_string.yaml"),
+    ],
+)
+def test_a_urn_and_a_uri_that_contradict_each_other(
+    urn: str | None, uri: str | None, mode: str
+) -> None:
+    """A parser of URNs reads another function than a parser of URIs."""
+    _, found = read(plan_of(aggregate(), **both(urn, uri)), mode)
+    place = "extensions[0].extension_function.extension_uri_reference"
+    assert [(p.code, p.level, p.path) for p in found if p.code != "FIELD_REMOVED"] == [
+        ("FIELD_CONFLICT", "error", place)
+    ]
+
+
+@pytest.mark.parametrize(("mode", "level"), [("lenient", "warning"), ("strict", "error")])
+@pytest.mark.parametrize("field", ["extension_urn_reference", "extension_uri_reference"])
+@pytest.mark.parametrize("kind", ["function", "type", "type_variation"])
+def test_a_reference_to_an_extension_that_is_not_declared(
+    kind: str, field: str, mode: str, level: str
+) -> None:
+    """Of every kind of declaration; the function is still known by its name."""
+    item = {f"{kind}_anchor": 3, "name": "odd:i32", field: 12}
+    tables = {
+        "extension_urns": [{"extension_urn_anchor": 4, "urn": STANDARD}],
+        "extensions": [{f"extension_{kind}": item}],
+    }
+    _, found = read(plan_of(aggregate(), **tables), mode)
+    assert [(p.code, p.level, p.path) for p in found] == [
+        ("EXTENSION_UNDECLARED", level, f"extensions[0].extension_{kind}.{field}")
+    ]
+    assert "anchor 12" in found[0].message
+    if kind == "function":
+        assert declared(3, **tables).undeclared_extension
+
+
+def test_two_references_to_nothing_are_one_problem() -> None:
+    _, found = read(plan_of(aggregate(), **both(None, None)))
+    place = "extensions[0].extension_function.extension_urn_reference"
+    assert codes(found) == [("EXTENSION_UNDECLARED", place)]
+
+
+@pytest.mark.parametrize("name", ["", ":i32", " "])
+@pytest.mark.parametrize("kind", ["function", "type", "type_variation"])
+def test_a_declaration_without_a_name(kind: str, name: str) -> None:
+    item = {f"{kind}_anchor": 3, "name": name}
+    _, found = read(plan_of(aggregate(), extensions=[{f"extension_{kind}": item}]))
+    assert codes(found) == [("FIELD_MISSING", f"extensions[0].extension_{kind}")]
+
+
+def test_a_call_of_a_function_without_a_name_is_no_second_problem() -> None:
+    """What is wrong stands at the declaration: the call says what it should."""
+    assert declared(3, extensions=[function(3, "")]) == NO_FUNCTION
+
+
+@pytest.mark.parametrize(("mode", "level"), [("lenient", "warning"), ("strict", "error")])
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"{SPEC}/functions_string.yaml",
+        "https://raw.githubusercontent.com/substrait-io/substrait/v0.60.0/extensions/functions_string.yaml",
+        "https://substrait.io/extensions/functions_string.yaml",
+        "/functions_string.yaml",
+        "functions_string.yml",
+    ],
+)
+def test_the_address_of_a_standard_extension_as_a_urn(address: str, mode: str, level: str) -> None:
+    tables = {
+        "extension_urns": [{"extension_urn_anchor": 2, "urn": address}],
+        "extensions": [function(1, "concat:str", extension_urn_reference=2)],
+    }
+    _, found = read(plan_of(aggregate(), **tables), mode)
+    assert [(p.code, p.level, p.path) for p in found] == [
+        ("EXTENSION_NAME_FORM", level, "extension_urns[0].urn")
+    ]
+    assert found[0].help.endswith(STANDARD)
+    assert declared(1, **tables).urn == "functions_string"
+
+
+def test_the_address_of_another_site_is_no_standard_extension() -> None:
+    """The function would otherwise be taken for one of the standard."""
+    tables = {
+        "extension_urns": [{"urn": "https://acme.example/extensions/functions_string.yaml"}],
+        "extensions": [function(1, "concat:str")],
+    }
+    assert read(plan_of(aggregate(), **tables))[1] == []
+    assert declared(1, **tables).urn == "https://acme.example/extensions/functions_string.yaml"
+
+
+def test_a_urn_in_the_place_of_a_uri() -> None:
+    tables = {
+        "extension_uris": [{"uri": STANDARD}],
+        "extensions": [function(1, "concat:str")],
+    }
+    _, found = read(plan_of(aggregate(), **tables))
+    assert codes(found) == [("EXTENSION_NAME_FORM", "extension_uris[0].uri")]
+    assert declared(1, **tables).urn == "functions_string"
 
 
 def test_anchor_zero_and_datafusion_reference() -> None:
@@ -99,7 +223,14 @@ def test_a_function_that_is_not_declared_is_not_known() -> None:
 def test_one_anchor_for_two_functions_is_reported() -> None:
     twice = [function(1, "sum:i32"), function(1, "sum:i32"), function(1, "avg:i32")]
     _, found = read(plan_of(aggregate(), extensions=twice))
-    assert codes(found) == [("VALUE_INVALID", "extensions[2].extension_function")]
+    assert codes(found) == [("ANCHOR_REPEATED", "extensions[2].extension_function")]
+
+
+@pytest.mark.parametrize("kind", ["type", "type_variation"])
+def test_one_anchor_for_two_types_or_variations_is_reported(kind: str) -> None:
+    items = [{f"{kind}_anchor": 1, "name": name} for name in ("point", "point", "line")]
+    plan = plan_of(aggregate(), extensions=[{f"extension_{kind}": item} for item in items])
+    assert codes(read(plan)[1]) == [("ANCHOR_REPEATED", f"extensions[2].extension_{kind}")]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +248,7 @@ def test_one_anchor_for_two_extensions_is_reported(what: str, first: str, second
         ]
     }
     _, found = read(plan_of(aggregate(), **tables))
-    assert codes(found) == [("VALUE_INVALID", f"extension_{what}s[2]")]
+    assert codes(found) == [("ANCHOR_REPEATED", f"extension_{what}s[2]")]
 
 
 def test_removed_fields_are_a_problem_only_in_plans_of_releases_without_them() -> None:

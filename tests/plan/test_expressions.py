@@ -92,6 +92,13 @@ def test_switch() -> None:
     assert (found.cases[0][0].value, type(found.match), problems) == (7, m.FieldRef, [])
 
 
+def test_a_switch_has_cases() -> None:
+    """As an if-then has clauses: without any it would be its default, which nobody writes so."""
+    _, problems = decoded_expression({"switch_expression": {"match": column(0), "else": column(1)}})
+    place = "relations[0].root.input.project.expressions[0].switch_expression"
+    assert [(p.code, p.level, p.path) for p in problems] == [("FIELD_MISSING", "error", place)]
+
+
 def test_in_list() -> None:
     found, problems = decoded_expression(
         {"singular_or_list": {"value": column(0), "options": [ONE, column(1)]}}

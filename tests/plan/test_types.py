@@ -158,12 +158,28 @@ def test_a_variation_of_datafusion_is_reported_once() -> None:
     assert [p.code for p in found] == ["TYPE_VARIATION_ASSUMED"]
 
 
-def test_variations_of_others_are_reported() -> None:
-    """Only DataFusion means an unsigned integer by variation 1."""
+@pytest.mark.parametrize(
+    ("anchor", "code"), [(1, "TYPE_VARIATION"), (2, "TYPE_VARIATION_UNDECLARED")]
+)
+def test_variations_of_others_are_reported(anchor: int, code: str) -> None:
+    """Only DataFusion means an unsigned integer by variation 1; one that is not declared means nothing at all."""
     written = {"i64": {"type_variation_reference": 1, **NULLABLE}}
-    decoded, found = read(plan_of(table(written)))
+    variation = {"extension_type_variation": {"type_variation_anchor": anchor, "name": "packed"}}
+    decoded, found = read(plan_of(table(written), extensions=[variation]))
     assert isinstance(decoded.root, m.Read)
-    assert (str(decoded.root.types[0]), [p.code for p in found]) == ("i64?", ["TYPE_VARIATION"])
+    assert (str(decoded.root.types[0]), [p.code for p in found]) == ("i64?", [code])
+
+
+@pytest.mark.parametrize(("mode", "level"), [("lenient", "info"), ("strict", "error")])
+def test_the_struct_of_a_schema_is_required(mode: str, level: str) -> None:
+    """Its columns stay as they are."""
+    source = table({"i64": {"nullability": "NULLABILITY_REQUIRED"}})
+    source["read"]["base_schema"]["struct"]["nullability"] = "NULLABILITY_NULLABLE"
+    decoded, found = read(plan_of(source), mode)
+    place = "relations[0].root.input.read.base_schema.struct"
+    assert [(p.code, p.level, p.path) for p in found] == [("SCHEMA_NULLABLE", level, place)]
+    assert isinstance(decoded.root, m.Read)
+    assert str(decoded.root.types[0]) == "i64"
 
 
 # --- constants ---------------------------------------------------------------------------------

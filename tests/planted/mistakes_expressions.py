@@ -82,7 +82,7 @@ VALUES = (
     Mistake("a literal that says nothing", "FIELD_MISSING", DATE, inside("literal", becoming())),
     Mistake("a decimal of too few bytes", "VALUE_INVALID", MONEY,
             inside("literal.decimal", setting(value=b"\x01"))),
-    Mistake("a literal of a variation of its type", "TYPE_VARIATION", DATE,
+    Mistake("a literal of a variation that is not declared", "TYPE_VARIATION_UNDECLARED", DATE,
             inside("literal", setting(type_variation_reference=7)),
             producers=("substrait-python",)),  # DataFusion's variations have a meaning
     Mistake("a time finer than microseconds", "TIME_TOO_FINE", DATE,

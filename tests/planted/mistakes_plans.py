@@ -35,6 +35,7 @@ READ = first("Rel", lambda p: p.message.HasField("read"))
 ARITHMETIC, COMPARISON, STRING = (
     f"functions_{name}" for name in ("arithmetic", "comparison", "string")
 )
+ADDRESS = "https://github.com/substrait-io/substrait/blob/main/extensions"
 OWN = "extension:com.example:functions_own"
 ONE_COLUMN = {
     "base_schema": {"names": ["k"], "struct": {"types": [{"i64": NULLABLE}], **REQUIRED}},
@@ -80,14 +81,31 @@ def _same_anchor(place: Place) -> None:
     functions[-1].extension_function.function_anchor = anchor
 
 
+def _address(place: Place) -> str:
+    """The extension of a measure's function is named by the address of its file."""
+    calling(f"{ADDRESS}/{ARITHMETIC}.yaml", "max:fp64")(place)
+    return f"extension_urns[{len(place.plan.extension_urns) - 1}].urn"
+
+
 DECLARATIONS = (
-    Mistake("one anchor for two functions", "VALUE_INVALID", PLAN, at_declaration(together(
+    Mistake("one anchor for two functions", "ANCHOR_REPEATED", PLAN, at_declaration(together(
         adding("extensions", extension_function={"name": "another:i64"}), _same_anchor))),
     Mistake("a declaration that declares nothing", "FIELD_MISSING", PLAN, adding("extensions")),
     Mistake("a function declared without an extension", "FUNCTION_NAME_BARE", AVG,
             at_declaration(together(
                 calling(ARITHMETIC, "max:fp64"),
-                lambda p: setting(extension_urn_reference=OUTSIDE)(p.top.down("extensions[-1].extension_function"))))),
+                lambda p: setting(extension_urn_reference=0)(p.top.down("extensions[-1].extension_function"))))),
+    Mistake("a function of an extension that is not declared", "EXTENSION_UNDECLARED", AVG,
+            at_declaration(together(
+                calling(ARITHMETIC, "max:fp64"),
+                lambda p: setting(extension_urn_reference=OUTSIDE)(p.top.down("extensions[-1].extension_function")))),
+            ".extension_urn_reference"),
+    Mistake("a measure of a function without a name", "FIELD_MISSING", AVG,
+            at_declaration(calling(ARITHMETIC, ""))),
+    Mistake("a scalar function without a name", "FIELD_MISSING", COMPARED,
+            at_declaration(calling(ARITHMETIC, ":i64_i64"))),
+    Mistake("the address of a standard extension as a URN", "EXTENSION_NAME_FORM", AVG,
+            _address),
     Mistake("a function declared without its signature", "FUNCTION_NAME_BARE", AVG,
             at_declaration(calling(ARITHMETIC, "max"))),
     Mistake("a measure of an extension that is not known", "FUNCTION_URN_UNKNOWN", AVG,
