@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from substrait_agg.functions.accumulators import MeasureKind
+from substrait_agg.functions.kinds import MeasureKind
 from substrait_agg.plan.types import Type
 
 # --- expressions: each has `.type`; column ordinals count the input row of the relation -------

@@ -46,7 +46,7 @@ from substrait_agg.flow.graph import (
     TableOrigin,
     shown_operators,
 )
-from substrait_agg.functions.accumulators import STATE_CLASS
+from substrait_agg.functions.kinds import KINDS
 from substrait_agg.plan.types import Type
 
 WEIGHTS = {"one": "inserts only", "sign": "weights 1 and -1", "any": "any weight"}
@@ -140,7 +140,7 @@ def _measure(node: AggregateNode, ordinal: int, inputs: Names, name: str) -> Mea
 
 
 def _state_class(measure: BoundMeasure, read: Read) -> str:
-    usual = STATE_CLASS[measure.kind]
+    usual = KINDS[measure.kind].state
     if read.tree < 0:
         return usual
     if measure.order:

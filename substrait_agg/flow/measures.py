@@ -9,7 +9,8 @@ from substrait_agg.bind.bound import BoundMeasure, Call, Conditional, Constant, 
 from substrait_agg.flow.accumulate import Shared, Sharing
 from substrait_agg.flow.ends import ends_alone
 from substrait_agg.flow.graph import Read, Side
-from substrait_agg.functions.accumulators import MeasureKind, WeightKind
+from substrait_agg.functions.accumulators import WeightKind
+from substrait_agg.functions.kinds import KINDS, Input, complete
 from substrait_agg.functions.registry import implementation_of
 from substrait_agg.functions.user import AdditiveMeasure
 from substrait_agg.plan.types import BOOL
@@ -33,7 +34,7 @@ def share(
         keys: what that tree holds besides: in a grouping set that leaves keys out, rows still differ in them.
     """
     sharing = Sharing(weight)
-    reads = tuple(_DECOMPOSE[measure.kind](measure, sharing) for measure in measures)
+    reads = tuple(_DECOMPOSE[KINDS[measure.kind].input](measure, sharing) for measure in measures)
     if guarded:
         sharing.whole_rows(keys)
     shared = Shared(
@@ -200,40 +201,25 @@ def _nothing(_measure: BoundMeasure, _sharing: Sharing) -> Read:
     return Read()
 
 
-_DECOMPOSE: Mapping[MeasureKind, Decompose] = {
-    "count": _count,
-    "sum": _sum,
-    "sum0": _sum,
-    "avg": _sum,
-    "bool_and": _boolean,
-    "bool_or": _boolean,
-    "variance": _moments,
-    "std_dev": _moments,
-    "covar": _moments,
-    "corr": _moments,
-    "min": _extreme("first"),
-    "max": _extreme("last"),
-    "any_value": _extreme("first"),
-    "mode": _scan,
-    "median": _rank,
-    "quantile": _rank,
-    "percentile_cont": _rank,
-    "percentile_disc": _rank,
-    "product": _scan,
-    "bit_and": _scan,
-    "bit_or": _scan,
-    "bit_xor": _scan,
-    "list": _scan,
-    "string_agg": _scan,
-    "nth_value": _rank,
-    "first_value": _end("first"),
-    "last_value": _end("last"),
-    "first": _arrived("first"),
-    "last": _arrived("last"),
-    "min_by": _by("first"),
-    "max_by": _by("last"),
-    "list_union_distinct": _union,
-    "user": _user,
-    "surrogate_key": _nothing,
-    "grouping": _nothing,
-}
+_DECOMPOSE: Mapping[Input, Decompose] = complete(
+    {
+        "count": _count,
+        "total": _sum,
+        "conditions": _boolean,
+        "moments": _moments,
+        "least": _extreme("first"),
+        "greatest": _extreme("last"),
+        "multiset": _scan,
+        "ranked": _rank,
+        "first in order": _end("first"),
+        "last in order": _end("last"),
+        "first by": _by("first"),
+        "last by": _by("last"),
+        "earliest": _arrived("first"),
+        "latest": _arrived("last"),
+        "elements": _union,
+        "user": _user,
+        "none": _nothing,
+    },
+    Input,
+)

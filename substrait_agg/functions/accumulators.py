@@ -1,42 +1,9 @@
-"""What measures keep per group: exact accumulators, all of them integers, and which class of state each measure has."""
+"""What measures keep per group: exact accumulators, all of them integers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal as OneOf
-
-MeasureKind = OneOf[
-    "count", "sum", "sum0", "avg", "bool_and", "bool_or", "variance", "std_dev", "covar", "corr",
-    "min", "max", "any_value", "mode", "median", "quantile", "percentile_cont", "percentile_disc",
-    "product", "bit_and", "bit_or", "bit_xor", "list", "string_agg", "first_value", "last_value",
-    "nth_value", "min_by", "max_by", "list_union_distinct", "first", "last", "surrogate_key",
-    "grouping", "user",
-]  # fmt: skip
-"""The measures that are maintained; `count` counts rows, or non-null values where there is an argument."""
-
-StateClass = OneOf["additive", "shared tree", "own tree", "none"]
-
-STATE_CLASS: dict[MeasureKind, StateClass] = {
-    **dict.fromkeys(
-        ("count", "sum", "sum0", "avg", "bool_and", "bool_or", "variance", "std_dev", "covar", "corr"),
-        "additive",
-    ),
-    **dict.fromkeys(
-        (
-            "min", "max", "any_value", "mode", "median", "quantile", "percentile_cont",
-            "percentile_disc", "product", "bit_and", "bit_or", "bit_xor", "list", "string_agg",
-            "list_union_distinct",
-        ),
-        "shared tree",
-    ),
-    **dict.fromkeys(
-        ("first_value", "last_value", "nth_value", "min_by", "max_by", "first", "last"), "own tree"
-    ),
-    "surrogate_key": "none",
-    "grouping": "none",
-    "user": "additive",
-}  # fmt: skip
-"""Class of state of a measure without DISTINCT and ORDER BY."""
 
 WeightKind = OneOf["one", "sign", "any"]
 """What is known of the weights of an input: always 1; 1 or -1; any int64."""

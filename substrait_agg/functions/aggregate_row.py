@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
-from substrait_agg.functions.accumulators import STATE_CLASS, MeasureKind
 from substrait_agg.functions.aggregate_types import FAMILIES
+from substrait_agg.functions.kinds import KINDS, MeasureKind
 
 Handling = OneOf["honoured", "no-op", "refused"]
 """What becomes of a part of a measure: it is obeyed, provably changes nothing, or makes the plan be refused."""
@@ -163,7 +163,7 @@ class AggregateFunction:
         """Class of the state of a plain measure: ``additive``, ``shared tree``, ``own tree`` or ``none``."""
         if self.kind is None:
             return "none"
-        return "shared tree" if self.always_distinct else STATE_CLASS[self.kind]
+        return "shared tree" if self.always_distinct else KINDS[self.kind].state
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from substrait_agg.functions.accumulators import MeasureKind
+from substrait_agg.functions.kinds import MeasureKind
 from substrait_agg.operator.groups import Chains
 from substrait_agg.operator.spec import MeasureSpec
 from substrait_agg.state.ordered import OrderedTree

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from substrait_agg.functions.kinds import MeasureKind, complete, kinds_of
 from substrait_agg.operator.contributors import (
     Contributors,
     chosen,
@@ -91,21 +92,24 @@ def _bits(ufunc: np.ufunc) -> Callable[[Segments, MeasureSpec], pa.Array]:
     return kernel
 
 
-SCANS: Mapping[str, Callable[[Segments, MeasureSpec], pa.Array]] = {
-    "list": _list,
-    "list_union_distinct": _list_union,
-    "string_agg": _string_agg,
-    "mode": _mode,
-    "median": median,
-    "quantile": quantile,
-    "percentile_cont": percentile_cont,
-    "percentile_disc": percentile_disc,
-    "product": product,
-    "bit_and": _bits(np.bitwise_and),
-    "bit_or": _bits(np.bitwise_or),
-    "bit_xor": _bits(np.bitwise_xor),
-    "nth_value": _nth_value,
-}
+SCANS: Mapping[MeasureKind, Callable[[Segments, MeasureSpec], pa.Array]] = complete(
+    {
+        "list": _list,
+        "list_union_distinct": _list_union,
+        "string_agg": _string_agg,
+        "mode": _mode,
+        "median": median,
+        "quantile": quantile,
+        "percentile_cont": percentile_cont,
+        "percentile_disc": percentile_disc,
+        "product": product,
+        "bit_and": _bits(np.bitwise_and),
+        "bit_or": _bits(np.bitwise_or),
+        "bit_xor": _bits(np.bitwise_xor),
+        "nth_value": _nth_value,
+    },
+    kinds_of("multiset"),
+)
 """Kind of measure -> from the live entries of n groups the n values, in the type of the measure.
 
 A group without contributors gives null; the empty list for ``list_union_distinct``, and for ``list`` unless its option

@@ -25,10 +25,10 @@ from substrait_agg.functions.accumulators import (
     MET,
     Accumulator,
     EarlyRetraction,
-    MeasureKind,
     WeightKind,
     tree_counters,
 )
+from substrait_agg.functions.kinds import MeasureKind
 from substrait_agg.functions.registry import implementation_of
 from substrait_agg.functions.user import AdditiveMeasure
 from substrait_agg.operator.latest_spec import LatestSpec

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from substrait_agg.functions.accumulators import MeasureKind, tree_counters
+from substrait_agg.functions.accumulators import tree_counters
+from substrait_agg.functions.kinds import KINDS, Evaluation, complete
 from substrait_agg.operator.computed import additive_value, ordered_value
 from substrait_agg.operator.contributors import converted, together
 from substrait_agg.operator.finalize import GroupState, count_of, fixed_of, number_value
@@ -71,8 +72,8 @@ def measure_values(groups: Groups) -> list[pa.Array]:
 def measure_value(groups: Groups, ordinal: int) -> pa.Array:
     """The values of one measure; as `measure_values`."""
     measure = groups.spec.measures[ordinal]
-    make = _end if measure.side else _BY_KIND.get(measure.kind, _number)
-    return _masked(make(groups, measure, ordinal), groups.shown)
+    evaluate = _EVALUATE[KINDS[measure.kind].evaluation]
+    return _masked(evaluate(groups, measure, ordinal), groups.shown)
 
 
 def _masked(values: pa.Array, keep: Mask) -> pa.Array:
@@ -93,20 +94,11 @@ def _boolean(groups: Groups, measure: MeasureSpec, _: int) -> pa.Array:
     return pa.array(value, mask=~(holds | fails))
 
 
-_SUMS: Mapping[MeasureKind, tuple[str, ...]] = {
-    "variance": ("x", "xx"),
-    "std_dev": ("x", "xx"),
-    "covar": ("x", "y", "xy"),
-    "corr": ("x", "y", "xy", "xx", "yy"),
-}
-"""Which sums stand behind the count in `MeasureSpec.accumulators`."""
-
-
 def _moment(groups: Groups, measure: MeasureSpec, _: int) -> pa.Array:
     count, *ordinals = measure.accumulators
     sums = {
         name: groups.state.floats[ordinal]
-        for name, ordinal in zip(_SUMS[measure.kind], ordinals, strict=True)
+        for name, ordinal in zip(KINDS[measure.kind].sums, ordinals, strict=True)
     }
     return moment_value(measure, count_of(groups.spec, groups.state, count), sums)
 
@@ -192,18 +184,16 @@ def _grouping(groups: Groups, measure: MeasureSpec, _: int) -> pa.Array:
     return constants.take(pc.cast(groups.keys[-1], pa.int64()))
 
 
-_BY_KIND: Mapping[MeasureKind, Callable[[Groups, MeasureSpec, int], pa.Array]] = {
-    "bool_and": _boolean,
-    "bool_or": _boolean,
-    **dict.fromkeys(_SUMS, _moment),
-    "surrogate_key": _surrogate,
-    "grouping": _grouping,
-    "user": _user,
-    **dict.fromkeys(
-        (
-            "mode", "median", "quantile", "percentile_cont", "percentile_disc", "product", "bit_and",
-            "bit_or", "bit_xor", "list", "string_agg", "nth_value", "list_union_distinct",
-        ),
-        _scan,
-    ),
-}  # fmt: skip
+_EVALUATE: Mapping[Evaluation, Callable[[Groups, MeasureSpec, int], pa.Array]] = complete(
+    {
+        "number": _number,
+        "condition": _boolean,
+        "moment": _moment,
+        "extreme": _end,
+        "multiset": _scan,
+        "user": _user,
+        "surrogate_key": _surrogate,
+        "grouping": _grouping,
+    },
+    Evaluation,
+)

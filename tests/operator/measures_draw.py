@@ -9,7 +9,8 @@ from typing import Any
 from substrait_agg.bind.bound import BoundMeasure, Call, Column, Expr, MeasureSort
 from substrait_agg.flow.graph import AggregateNode
 from substrait_agg.flow.measures import share
-from substrait_agg.functions.accumulators import MeasureKind, WeightKind
+from substrait_agg.functions.accumulators import WeightKind
+from substrait_agg.functions.kinds import MeasureKind
 from substrait_agg.plan.types import (
     BOOL,
     FP32,

@@ -12,7 +12,7 @@ from unittest.mock import patch
 import pytest
 
 from substrait_agg.flow.measures import share
-from substrait_agg.functions.accumulators import MeasureKind
+from substrait_agg.functions.kinds import MeasureKind
 from substrait_agg.operator.spec import operator_spec
 from substrait_agg.plan.types import FP64, I32, I64, Type, decimal
 from substrait_agg.state import merging

@@ -12,7 +12,7 @@ import pytest
 
 from substrait_agg.commit.task import run_task
 from substrait_agg.commit.task_plan import TaskPlan
-from substrait_agg.functions.accumulators import MeasureKind
+from substrait_agg.functions.kinds import MeasureKind
 from substrait_agg.plan.types import I64
 from substrait_agg.state.run import HASH_MAX
 from tests.operator.measures_build import (
