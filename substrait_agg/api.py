@@ -300,7 +300,7 @@ def run(
         PlanRefused: the plan has errors; no data has been read.
         InputRefused: a source is missing or does not fit.
         StateRefused: the checkpoint belongs to another plan or is damaged.
-        UsageError: an option is wrong.
+        UsageError: an option is wrong, or pyspark, pandas or Java is missing.
         RunFailed: Spark could not start, or the first version could not be computed.
     """
     trigger = _trigger(until)
@@ -313,6 +313,9 @@ def run(
     remembered = None if ttl is None else parse_ttl(ttl)
     policy = _policy(early_retraction)
     bound = _plan(plan).bound(mode)
+    from substrait_agg.optional_packages import require
+
+    require("pyspark", "pandas")
     from substrait_agg.spark import run as run_on_spark
 
     return run_on_spark(

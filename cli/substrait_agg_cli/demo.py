@@ -21,6 +21,7 @@ import click
 
 from substrait_agg import open_view
 from substrait_agg.errors import RunFailed, StateRefused, UsageError
+from substrait_agg.optional_packages import require
 from substrait_agg_cli.demo_check import changes_add_up, compare, expected
 from substrait_agg_cli.demo_data import Stream, generate, write_stream
 from substrait_agg_cli.terminal import FAILURE, Program, debug_option
@@ -61,6 +62,7 @@ def main(scale: float, files: int) -> None:
 
 def demo(folder: Path, scale: float, files: int) -> bool:
     """The whole demo in a folder; returns whether every check passed."""
+    require("duckdb")
     import duckdb
 
     title(f"TPC-H lineitem at scale {scale:g} as a stream of {files} change files")

@@ -12,6 +12,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from substrait_agg.errors import RunFailed
+from substrait_agg.spark.java import incomplete, missing_module
 from substrait_agg.spark.reasons import SPARK_ERRORS, reason_of
 
 _ERROR_LINE = re.compile(
@@ -29,6 +30,7 @@ def start_spark(conf: Mapping[str, str], log: IO[bytes] | None = None) -> SparkS
 
     Raises:
         RunFailed: ``SPARK_NOT_STARTED``.
+        UsageError: ``JAVA_INCOMPLETE``.
     """
     settings = SparkConf()
     for key, value in conf.items():
@@ -41,9 +43,14 @@ def start_spark(conf: Mapping[str, str], log: IO[bytes] | None = None) -> SparkS
         # Settings of SQL are read, and refused, when they are first asked for.
         session.conf.get("spark.app.name")
     except SPARK_ERRORS as error:
+        printed = _printed(log)
+        module = missing_module(printed)
+        if module is not None:
+            raise incomplete((module,)) from error
+        found = _ERROR_LINE.search(printed)
         raise RunFailed(
             "SPARK_NOT_STARTED",
-            f"Spark could not start: {_printed(log) or reason_of(error)}",
+            f"Spark could not start: {found[1].strip() if found else reason_of(error)}",
             help="check --master and --conf; --debug shows what Spark printed",
         ) from error
     return session
@@ -60,12 +67,11 @@ def _quiet(context: Any) -> None:
 
 
 def _printed(log: IO[bytes] | None) -> str:
-    """The first error that a JVM which did not come up has printed, empty if there is none."""
+    """What a JVM that did not come up has printed."""
     if log is None or SparkContext._gateway is not None:
         return ""
     log.seek(0)
-    found = _ERROR_LINE.search(log.read().decode(errors="replace"))
-    return found.group(1).strip() if found else ""
+    return log.read().decode(errors="replace")
 
 
 def _gateway(settings: SparkConf, log: IO[bytes] | None) -> Any:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-import re
-import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import IO
 
 from pyspark.sql import SparkSession
 
 from substrait_agg.errors import UsageError
+from substrait_agg.spark.java import require_java
 from substrait_agg.spark.launch import start_spark
 from substrait_agg.spark.reasons import SPARK_ERRORS, reason_of
 
@@ -59,36 +56,6 @@ _NEW_CONTEXT_CONF: dict[str, str] = {
 
 WORKER_PYTHON = "spark.pyspark.python"
 """The Python of the executors where it is not at the path of this one; Spark itself reads it in its own launcher only."""
-
-MIN_JAVA = 17
-JAVA_INSTALL = "apt-get install -y openjdk-17-jre-headless  (or set JAVA_HOME to a JDK 17 or newer)"
-
-
-def java_version() -> int | None:
-    """Major version of the Java that Spark would start, None where there is none."""
-    home = os.environ.get("JAVA_HOME")
-    binary = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    if not binary or not shutil.which(binary):
-        return None
-    shown = subprocess.run([binary, "-version"], capture_output=True, text=True, check=False)
-    found = re.search(r'version "(?:1\.)?(\d+)', shown.stderr + shown.stdout)
-    return int(found.group(1)) if found else None
-
-
-def require_java() -> None:
-    """Check that Spark can start.
-
-    Raises:
-        UsageError: ``JAVA_MISSING`` where there is no Java, or one older than 17.
-    """
-    version = java_version()
-    if version is None:
-        what = "Spark needs Java, and none was found on PATH or in JAVA_HOME"
-    elif version < MIN_JAVA:
-        what = f"Spark needs Java {MIN_JAVA} or newer, and found Java {version}"
-    else:
-        return
-    raise UsageError("JAVA_MISSING", what, help=f"install it: {JAVA_INSTALL}")
 
 
 def isolated(spark: SparkSession, conf: Mapping[str, str] | None = None) -> SparkSession:
@@ -161,7 +128,7 @@ def get_session(
         log: file for what a new Spark prints, see `launch.start_spark`.
 
     Raises:
-        UsageError: ``JAVA_MISSING``.
+        UsageError: ``JAVA_MISSING``, ``JAVA_TOO_OLD``, ``JAVA_INCOMPLETE``.
         RunFailed: ``SPARK_NOT_STARTED``.
     """
     running = spark or SparkSession.getActiveSession()

@@ -26,7 +26,7 @@ LAYERS = (
         "published",
         "redaction",
     },
-    {"errors", "problems", "notices"},
+    {"errors", "problems", "notices", "optional_packages"},
     {"plan"},
     {"functions"},
     {"bind"},

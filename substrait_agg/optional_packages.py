@@ -1,0 +1,85 @@
+"""Packages that only some of this program needs: what to install where one is missing.
+
+`require` is called before the first import of such a package. Packages of object stores are in `object_store.PACKAGES`,
+what is asked of Java is in `spark.java`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata, util
+
+from substrait_agg.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalPackage:
+    """A package that is not among the dependencies of every installation.
+
+    Attributes:
+        module: what is imported.
+        code: of the error where it is missing or too old.
+        needed_for: ends the sentence of the message.
+        install: what pip has to install.
+        minimum: the oldest release that does, empty for any.
+    """
+
+    module: str
+    code: str
+    needed_for: str
+    install: str
+    minimum: str = ""
+
+
+SPARK_EXTRA = "substrait-agg[spark]"
+DEMO_EXTRA = "substrait-agg[demo]"
+
+PACKAGES: dict[str, OptionalPackage] = {
+    package.module: package
+    for package in (
+        OptionalPackage("pyspark", "PYSPARK_MISSING", "running a plan", SPARK_EXTRA, "4.1"),
+        OptionalPackage("pandas", "PANDAS_MISSING", "handing rows from Spark to Python", SPARK_EXTRA, "2.2"),
+        OptionalPackage("duckdb", "DUCKDB_MISSING", "the check of the demo", DEMO_EXTRA),
+    )
+}  # fmt: skip
+
+
+def require(*modules: str) -> None:
+    """Check that packages are installed; none is imported.
+
+    Args:
+        modules: names of modules, each a key of `PACKAGES`.
+
+    Raises:
+        UsageError: the code of the first one that is missing or too old.
+    """
+    for module in modules:
+        package = PACKAGES[module]
+        found = _installed(module)
+        if found is None:
+            message = f"the package {module} is not installed; {package.needed_for} needs it"
+        elif package.minimum and tuple(_numbers(found)) < tuple(_numbers(package.minimum)):
+            message = f"{module} {found} is too old; {package.needed_for} needs {package.minimum} or newer"
+        else:
+            continue
+        raise UsageError(package.code, message, help=f"pip install '{package.install}'")
+
+
+def _installed(module: str) -> str | None:
+    """The release of a package, empty where it does not say, None where it cannot be imported."""
+    if util.find_spec(module) is None:
+        return None
+    try:
+        return metadata.version(module)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _numbers(release: str) -> Iterator[int]:
+    for part in release.split("."):
+        digits = re.match(r"\d+", part)
+        if digits is None:
+            return
+        yield int(digits[0])

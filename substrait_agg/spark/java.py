@@ -1,0 +1,118 @@
+"""The Java that Spark starts: whether it is there, new enough, and complete."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from substrait_agg.errors import UsageError
+
+MIN_JAVA = 17
+INSTALL = "apt-get install -y openjdk-17-jre-headless  (or set JAVA_HOME to a JDK 17 or newer)"
+MODULES = (
+    "java.desktop",
+    "java.logging",
+    "java.management",
+    "java.naming",
+    "java.security.jgss",
+    "java.security.sasl",
+    "java.sql",
+    "java.xml",
+    "jdk.incubator.vector",
+    "jdk.management",
+    "jdk.security.auth",
+    "jdk.unsupported",
+)
+"""Modules without which Spark does not come up, or fails in its first batch; `tests/spark/test_java.py` leaves them out one by one."""
+
+_VERSION = re.compile(r"(?:1\.)?(\d+)")
+_ENTRY = re.compile(r'^(\w+)="([^"]*)"$', re.MULTILINE)
+_NO_MODULE = re.compile(r"java\.lang\.module\.FindException: Module ([\w.]+) not found")
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """An installation of Java.
+
+    Attributes:
+        home: its folder.
+        version: its feature release, such as 17.
+        modules: what it consists of; None where it does not say.
+    """
+
+    home: Path
+    version: int
+    modules: frozenset[str] | None = None
+
+
+def find_java(environment: Mapping[str, str] = os.environ) -> Java | None:
+    """The Java that Spark would start, None where there is none that works.
+
+    The file ``release`` of an installation tells without starting a JVM.
+    """
+    home = environment.get("JAVA_HOME")
+    binary = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if not binary or not shutil.which(binary):
+        return None
+    folder = Path(binary).resolve().parents[1]
+    return _described(folder) or _asked(binary, folder)
+
+
+def _described(folder: Path) -> Java | None:
+    try:
+        entries = dict(_ENTRY.findall((folder / "release").read_text(errors="replace")))
+    except OSError:
+        return None
+    version = _VERSION.match(entries.get("JAVA_VERSION", ""))
+    if version is None:
+        return None
+    modules = entries.get("MODULES")
+    return Java(folder, int(version[1]), frozenset(modules.split()) if modules else None)
+
+
+def _asked(binary: str, folder: Path) -> Java | None:
+    shown = subprocess.run([binary, "-version"], capture_output=True, text=True, check=False)
+    version = re.search(rf'version "{_VERSION.pattern}', shown.stderr + shown.stdout)
+    return Java(folder, int(version[1])) if version else None
+
+
+def require_java() -> None:
+    """Check that Spark can start.
+
+    Raises:
+        UsageError: ``JAVA_MISSING``, ``JAVA_TOO_OLD``, ``JAVA_INCOMPLETE``.
+    """
+    java = find_java()
+    if java is None:
+        home = os.environ.get("JAVA_HOME")
+        where = f"JAVA_HOME, {home}, holds none that works" if home else "none was found on PATH"
+        raise UsageError(
+            "JAVA_MISSING", f"Spark needs Java, and {where}", help=f"install it: {INSTALL}"
+        )
+    if java.version < MIN_JAVA:
+        message = (
+            f"Spark needs Java {MIN_JAVA} or newer, and found Java {java.version} in {java.home}"
+        )
+        raise UsageError("JAVA_TOO_OLD", message, help=f"install it: {INSTALL}")
+    if java.modules is not None:
+        missing = tuple(module for module in MODULES if module not in java.modules)
+        if missing:
+            raise incomplete(missing, f" in {java.home}")
+
+
+def incomplete(missing: tuple[str, ...], where: str = "") -> UsageError:
+    """The error for a Java without modules that Spark needs, such as one that jlink made."""
+    several = len(missing) > 1
+    message = f"the Java{where} lacks {'modules' if several else 'a module'} that Spark needs: {', '.join(missing)}"
+    return UsageError("JAVA_INCOMPLETE", message, help=f"install a whole one: {INSTALL}")
+
+
+def missing_module(printed: str) -> str | None:
+    """The module that a JVM did not find when it started, from what it has printed."""
+    found = _NO_MODULE.search(printed)
+    return found[1] if found else None

@@ -1,0 +1,92 @@
+"""The Java that Spark starts is looked at before it is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from substrait_agg.errors import UsageError
+from substrait_agg.spark import java
+from substrait_agg.spark.java import MODULES, find_java, missing_module, require_java
+
+
+def installed(folder: Path, release: str | None, shown: str = "") -> Path:
+    """An installation whose program prints something and fails if it is asked for what `release` tells."""
+    binary = folder / "bin" / "java"
+    binary.parent.mkdir(parents=True)
+    binary.write_text(f"#!/bin/sh\necho '{shown}' >&2\n" if shown else "#!/bin/sh\nexit 1\n")
+    binary.chmod(0o755)
+    if release is not None:
+        (folder / "release").write_text(release)
+    return folder
+
+
+WHOLE = f'JAVA_VERSION="17.0.15"\nMODULES="java.base {" ".join(MODULES)}"\n'
+
+
+@pytest.mark.parametrize(
+    ("release", "shown", "code", "said"),
+    [
+        (None, "", "JAVA_MISSING", "holds none that works"),
+        (None, 'openjdk version "11.0.2"', "JAVA_TOO_OLD", "found Java 11"),
+        (None, 'java version "1.8.0_1"', "JAVA_TOO_OLD", "found Java 8"),
+        ('JAVA_VERSION="1.8.0_392"\n', "", "JAVA_TOO_OLD", "found Java 8"),
+        ('JAVA_VERSION="16"\n', "", "JAVA_TOO_OLD", "found Java 16"),
+        (WHOLE.replace(" java.sql ", " "), "", "JAVA_INCOMPLETE", "a module that Spark needs: java.sql"),
+        ('JAVA_VERSION="21"\nMODULES="java.base"\n', "", "JAVA_INCOMPLETE", "lacks modules"),
+    ],
+)  # fmt: skip
+def test_java_that_does_not_do_is_said_with_the_command_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    release: str | None,
+    shown: str,
+    code: str,
+    said: str,
+) -> None:
+    """Spark itself would end in a page of shell errors."""
+    monkeypatch.setenv("JAVA_HOME", str(installed(tmp_path / "java", release, shown)))
+    with pytest.raises(UsageError) as raised:
+        require_java()
+    assert raised.value.code == code
+    assert said in raised.value.message
+    assert java.INSTALL in raised.value.help
+
+
+@pytest.mark.parametrize(
+    ("release", "shown"),
+    [
+        (WHOLE, ""),
+        ('JAVA_VERSION="21.0.2"\n', ""),
+        (None, 'openjdk version "25-ea" 2025-09-16'),
+        ('IMPLEMENTOR="somebody"\n', 'openjdk version "17.0.2"'),
+    ],
+)
+def test_java_that_does_is_taken(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, release: str | None, shown: str
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(installed(tmp_path / "java", release, shown)))
+    require_java()
+
+
+def test_without_java_home_the_program_on_the_path_counts(tmp_path: Path) -> None:
+    """Behind links, as Debian's alternatives are."""
+    home = installed(tmp_path / "java", WHOLE)
+    link = tmp_path / "links" / "java"
+    link.parent.mkdir()
+    link.symlink_to(home / "bin" / "java")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PATH", str(link.parent))
+        found = find_java({})
+    assert found is not None
+    assert (found.home, found.version) == (home, 17)
+
+
+def test_the_module_that_a_jvm_did_not_find_is_read_from_what_it_printed() -> None:
+    printed = (
+        "Error occurred during initialization of boot layer\n"
+        "java.lang.module.FindException: Module jdk.incubator.vector not found\n"
+    )
+    assert missing_module(printed) == "jdk.incubator.vector"
+    assert missing_module("Error: A JNI error has occurred") is None
