@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from substrait_agg.functions.kinds import MeasureKind
+from substrait_agg.plan.model import EnumArgument, TypeArgument
 from substrait_agg.plan.types import Type
 
 # --- expressions: each has `.type`; column ordinals count the input row of the relation -------
@@ -79,6 +80,9 @@ class InList:
 
 
 Expr = Constant | Column | Nested | Call | Conversion | Conditional | InList
+
+Argument = Expr | EnumArgument | TypeArgument
+"""An argument of a call that is being bound: a value, a word or a type."""
 
 
 @dataclass(frozen=True, slots=True)

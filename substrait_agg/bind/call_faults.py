@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from substrait_agg.bind.bound import Argument
 from substrait_agg.bind.context import Context
 from substrait_agg.functions.scalars import WORDS, Overload, ScalarFunction
 from substrait_agg.plan.model import EnumArgument, ScalarCall
@@ -11,7 +12,6 @@ from substrait_agg.plan.model import EnumArgument, ScalarCall
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from substrait_agg.bind.calls import Argument
 
 Params = tuple[str, ...]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from substrait_agg.bind.bound import Call, Constant, Expr
+from substrait_agg.bind.bound import Argument, Call, Constant, Expr
 from substrait_agg.bind.call_faults import expanded, report_faults
 from substrait_agg.bind.context import Context, Schema, is_unknown, unknown
 from substrait_agg.bind.convert import as_declared, can_cast, convert, fits_decimal, is_null, unify
@@ -27,8 +27,6 @@ from substrait_agg.functions.signatures import Section
 from substrait_agg.functions.windows import WINDOWS, WINDOWS_URN
 from substrait_agg.plan.model import EnumArgument, ScalarCall, TypeArgument
 from substrait_agg.plan.types import FP64, STRING, Type
-
-Argument = Expr | EnumArgument | TypeArgument
 
 _PATTERNS = frozenset({"like", "ilike"})
 SECTION: Section = "scalar_functions"

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
-from substrait_agg.bind.bound import Call, Column, Constant, Conversion
-from substrait_agg.bind.calls import Argument, bind_call
+from substrait_agg.bind.bound import Argument, Call, Column, Constant, Conversion
+from substrait_agg.bind.calls import bind_call
 from substrait_agg.bind.context import Context, Schema
 from substrait_agg.bind.profiles import STANDARD
 from substrait_agg.bind.rules import bind_measure

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from substrait_agg.bind.bound import (
+    Argument,
     Call,
     Column,
     Conditional,
@@ -16,7 +17,7 @@ from substrait_agg.bind.bound import (
     InList,
     Nested,
 )
-from substrait_agg.bind.calls import Argument, bind_call
+from substrait_agg.bind.calls import bind_call
 from substrait_agg.bind.context import Context, Schema, is_unknown, unknown
 from substrait_agg.bind.convert import can_cast, fits_decimal, is_null, unified_type, unify
 from substrait_agg.bind.digits import TOO_FINE, kept_value

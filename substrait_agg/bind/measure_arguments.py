@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from struct import pack
 from typing import Any
 
-from substrait_agg.bind.bound import Constant, Conversion, Expr
-from substrait_agg.bind.calls import Argument
+from substrait_agg.bind.bound import Argument, Constant, Conversion, Expr
 from substrait_agg.bind.context import Schema
 from substrait_agg.bind.convert import convert
 from substrait_agg.functions.aggregate_row import AggregateFunction, Parameter

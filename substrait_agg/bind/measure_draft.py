@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from substrait_agg.bind.bound import Expr
-from substrait_agg.bind.calls import Argument
+from substrait_agg.bind.bound import Argument, Expr
 from substrait_agg.bind.context import Context, GroupingInfo, Schema, is_unknown, unknown
 from substrait_agg.bind.expressions import bind_arguments, bind_expression
 from substrait_agg.bind.measure_arguments import Matched, expressions_of, match_arguments

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
-from substrait_agg.bind.calls import Argument, described
+from substrait_agg.bind.bound import Argument
+from substrait_agg.bind.calls import described
 from substrait_agg.bind.context import Context, is_keyable
 from substrait_agg.bind.measure_arguments import expressions_of, fits, within_group
 from substrait_agg.bind.measure_draft import Draft

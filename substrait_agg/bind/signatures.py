@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
+from substrait_agg.bind.bound import Argument
 from substrait_agg.bind.context import Context, listed
 from substrait_agg.bind.signature_words import (
     ANY,
@@ -30,9 +30,6 @@ from substrait_agg.functions.signatures import (
 )
 from substrait_agg.functions.windows import WINDOWS_URN
 from substrait_agg.plan.model import EnumArgument, FunctionName, TypeArgument
-
-if TYPE_CHECKING:
-    from substrait_agg.bind.calls import Argument
 
 _DECLARING = STANDARD_URNS | {WINDOWS_URN}
 """URNs whose declarations are known."""

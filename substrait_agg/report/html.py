@@ -17,7 +17,7 @@ from substrait_agg.problems import Problem
 from substrait_agg.report.html_problems import Why, badges, box, line, reasons
 from substrait_agg.report.html_tree import TreePage
 from substrait_agg.report.page import asset, escape, page, size
-from substrait_agg.report.report import Report
+from substrait_agg.report.plan_problems import PlanProblems
 from substrait_agg.report.tree_constants import clipped
 
 MAX_PAGE = 300_000
@@ -38,7 +38,9 @@ _PROBLEMS_SHARE = 0.6
 _FRAME = 1_500
 
 
-def reports_html(reports: Sequence[Report], failures: Sequence[SubstraitAggError] = ()) -> str:
+def reports_html(
+    reports: Sequence[PlanProblems], failures: Sequence[SubstraitAggError] = ()
+) -> str:
     """Reports of any number of plans as one self-contained HTML document.
 
     Args:
@@ -53,7 +55,7 @@ def reports_html(reports: Sequence[Report], failures: Sequence[SubstraitAggError
         room *= _SMALLER
 
 
-def _made(reports: Sequence[Report], failures: Sequence[SubstraitAggError], room: int) -> str:
+def _made(reports: Sequence[PlanProblems], failures: Sequence[SubstraitAggError], room: int) -> str:
     script = asset("html.js")
     title = _title(reports, len(failures))
     room -= size(page(title, "", script))
@@ -81,7 +83,7 @@ def _made(reports: Sequence[Report], failures: Sequence[SubstraitAggError], room
     return page(title, body, script)
 
 
-def _title(reports: Sequence[Report], unread: int) -> str:
+def _title(reports: Sequence[PlanProblems], unread: int) -> str:
     refused = sum(not report.ok for report in reports)
     if unread:
         refusals = f"{refused:,} of {len(reports):,} plans refused, " if refused else ""
@@ -115,7 +117,7 @@ def _failures(failures: Sequence[SubstraitAggError]) -> str:
     )
 
 
-def _name(report: Report) -> str:
+def _name(report: PlanProblems) -> str:
     return clipped(report.plan, _MAX_NAME) or "plan"
 
 
@@ -127,14 +129,14 @@ def _verdict(ok: bool) -> str:
     )
 
 
-def _counts(*reports: Report) -> str:
+def _counts(*reports: PlanProblems) -> str:
     """How many problems there are of each level, then how many more that are not shown."""
     shown = Counter(problem.level for report in reports for problem in report.problems)
     hidden = Counter(problem.level for report in reports for problem in report.hidden)
     return f"{badges(shown)} {badges(hidden, ' not shown')}".strip() or "no problems"
 
 
-def _header(reports: Sequence[Report], title: str, *, ok: bool) -> str:
+def _header(reports: Sequence[PlanProblems], title: str, *, ok: bool) -> str:
     """The title and the sum; `ok`: whether every file could be read."""
     ok = ok and all(report.ok for report in reports)
     counts = f"<p>{_verdict(ok)} {_counts(*reports)}</p>" if len(reports) > 1 else ""
@@ -167,7 +169,7 @@ def _filters(every: Sequence[Problem]) -> str:
     )
 
 
-def _table(reports: Sequence[Report], linked: frozenset[int]) -> str:
+def _table(reports: Sequence[PlanProblems], linked: frozenset[int]) -> str:
     """All plans at a glance, where there are several; `linked` are those that have a section."""
     if len(reports) < 2:
         return ""
@@ -189,7 +191,7 @@ def _table(reports: Sequence[Report], linked: frozenset[int]) -> str:
     )
 
 
-def _worst(reports: Sequence[Report], number: int) -> list[int]:
+def _worst(reports: Sequence[PlanProblems], number: int) -> list[int]:
     """Which reports are shown: at most `number`, those with the worst problems, in their order."""
     if len(reports) <= number:
         return list(range(len(reports)))
@@ -201,7 +203,7 @@ def _worst(reports: Sequence[Report], number: int) -> list[int]:
     return sorted(sorted(range(len(reports)), key=badness)[:number])
 
 
-def _section(at: int, report: Report, why: Why, room: int) -> str:
+def _section(at: int, report: PlanProblems, why: Why, room: int) -> str:
     root = read_message(report.content)
     room -= _FRAME + 2 * size(escape(_name(report)))
     chosen = _chosen(report.problems, at, why, int(room * _PROBLEMS_SHARE))
@@ -247,7 +249,9 @@ _TREE_TOOLS = (
 )
 
 
-def _tree(report: Report, root: Node, chosen: Sequence[int], at: int, why: Why, room: int) -> str:
+def _tree(
+    report: PlanProblems, root: Node, chosen: Sequence[int], at: int, why: Why, room: int
+) -> str:
     boxes = sum(
         size(box(p, f"{at}-{i}", why=why, at=p.path))
         for i, p in ((i, report.problems[i]) for i in chosen)
@@ -260,7 +264,7 @@ def _tree(report: Report, root: Node, chosen: Sequence[int], at: int, why: Why, 
     return _TREE_TOOLS + made.html()
 
 
-def _unread(report: Report, chosen: Sequence[int], at: int, why: Why) -> str:
+def _unread(report: PlanProblems, chosen: Sequence[int], at: int, why: Why) -> str:
     """The problems of a plan of which nothing can be shown."""
     boxes = "".join(box(report.problems[i], f"{at}-{i}", why=why) for i in chosen)
     return f"<p>Nothing of this plan can be shown as a tree.</p>{boxes}"

@@ -12,7 +12,7 @@ from substrait_agg.problems import Problem
 from substrait_agg.report.declared_names import function_names
 from substrait_agg.report.excerpt import WIDTH, Line, excerpt
 from substrait_agg.report.places import Region, locate, text_region
-from substrait_agg.report.report import Report
+from substrait_agg.report.plan_problems import PlanProblems
 from substrait_agg.report.visible import cut, visible
 
 UNREADABLE = "PLAN_UNREADABLE"
@@ -28,7 +28,7 @@ class Located:
         problems: those that will be asked for; None for all. Places of many problems take their time.
     """
 
-    def __init__(self, report: Report, problems: Iterable[Problem] | None = None) -> None:
+    def __init__(self, report: PlanProblems, problems: Iterable[Problem] | None = None) -> None:
         self.report = report
         self.problems = report.problems if problems is None else tuple(problems)
 

@@ -20,7 +20,7 @@ from substrait_agg.problem_kinds import KINDS, Level, ProblemKind
 from substrait_agg.problems import Problem
 from substrait_agg.report.located import Located
 from substrait_agg.report.places import Region
-from substrait_agg.report.report import Report, json_document
+from substrait_agg.report.plan_problems import PlanProblems, json_document
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 STDIN = "-"
@@ -31,7 +31,7 @@ _PARAMETER = re.compile(r"\{(\w+)\}")
 
 
 def reports_sarif(
-    reports: Sequence[Report],
+    reports: Sequence[PlanProblems],
     exit_code: int | None = None,
     failures: Iterable[SubstraitAggError] = (),
 ) -> str:

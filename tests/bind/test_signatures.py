@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from substrait_agg.bind.bound import Column
-from substrait_agg.bind.calls import Argument
+from substrait_agg.bind.bound import Argument, Column
 from substrait_agg.bind.declared import type_of
 from substrait_agg.bind.signature_words import KINDS, takes, words_declared, words_of
 from substrait_agg.bind.signatures import NUMBER, Declared, declared_signature, misfit
