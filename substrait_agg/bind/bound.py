@@ -19,6 +19,10 @@ class Constant:
     type: Type
     value: Any
 
+    def identity(self) -> tuple[object, ...]:
+        """See `bind.fingerprint.Identified`."""
+        return ("Constant", self.type, self.value)
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -26,6 +30,10 @@ class Column:
 
     type: Type
     ordinal: int
+
+    def identity(self) -> tuple[object, ...]:
+        """See `bind.fingerprint.Identified`."""
+        return ("Column", self.type, self.ordinal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +43,10 @@ class Nested:
     type: Type
     input: Expr
     step: Any
+
+    def identity(self) -> tuple[object, ...]:
+        """See `bind.fingerprint.Identified`."""
+        return ("Nested", self.type, self.input, self.step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +63,10 @@ class Call:
     enums: tuple[tuple[int, str], ...] = ()
     options: tuple[tuple[str, str], ...] = ()
 
+    def identity(self) -> tuple[object, ...]:
+        """See `bind.fingerprint.Identified`."""
+        return ("Call", self.type, self.function, self.arguments, self.enums, self.options)
+
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
@@ -59,6 +75,10 @@ class Conversion:
     type: Type
     input: Expr
     null_on_failure: bool = False
+
+    def identity(self) -> tuple[object, ...]:
+        """See `bind.fingerprint.Identified`."""
+        return ("Conversion", self.type, self.input, self.null_on_failure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +89,10 @@ class Conditional:
     clauses: tuple[tuple[Expr, Expr], ...]
     otherwise: Expr
 
+    def identity(self) -> tuple[object, ...]:
+        """See `bind.fingerprint.Identified`."""
+        return ("Conditional", self.type, self.clauses, self.otherwise)
+
 
 @dataclass(frozen=True, slots=True)
 class InList:
@@ -77,6 +101,10 @@ class InList:
     type: Type
     value: Expr
     options: tuple[Expr, ...]
+
+    def identity(self) -> tuple[object, ...]:
+        """See `bind.fingerprint.Identified`."""
+        return ("InList", self.type, self.value, self.options)
 
 
 Expr = Constant | Column | Nested | Call | Conversion | Conditional | InList
@@ -92,6 +120,10 @@ class MeasureSort:
     expression: Expr
     descending: bool
     nulls_first: bool
+
+    def identity(self) -> tuple[object, ...]:
+        """See `bind.fingerprint.Identified`."""
+        return ("MeasureSort", self.expression, self.descending, self.nulls_first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +159,13 @@ class BoundMeasure:
     keep_nulls: bool = False
     implementation: str = ""
 
+    def identity(self) -> tuple[object, ...]:
+        """See `bind.fingerprint.Identified`."""
+        return (
+            "BoundMeasure", self.kind, self.arguments, self.filter, self.type, self.distinct, self.order,
+            self.options, self.constants, self.keep_nulls, self.implementation,
+        )  # fmt: skip
+
     @property
     def argument(self) -> Expr | None:
         """The first argument, None where rows are counted."""
@@ -156,6 +195,10 @@ class BoundRead:
     types: tuple[Type, ...]
     path: str
 
+    def identity(self) -> tuple[object, ...]:
+        """See `bind.fingerprint.Identified`."""
+        return ("BoundRead", self.table, self.names, self.types)
+
 
 @dataclass(frozen=True, slots=True)
 class BoundRows:
@@ -164,6 +207,10 @@ class BoundRows:
     types: tuple[Type, ...]
     rows: tuple[tuple[Expr, ...], ...]
     path: str
+
+    def identity(self) -> tuple[object, ...]:
+        """See `bind.fingerprint.Identified`."""
+        return ("BoundRows", self.types, self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +222,10 @@ class BoundFilter:
     types: tuple[Type, ...]
     path: str
 
+    def identity(self) -> tuple[object, ...]:
+        """See `bind.fingerprint.Identified`."""
+        return ("BoundFilter", self.input, self.condition, self.types)
+
 
 @dataclass(frozen=True, slots=True)
 class BoundProject:
@@ -185,6 +236,10 @@ class BoundProject:
     types: tuple[Type, ...]
     path: str
 
+    def identity(self) -> tuple[object, ...]:
+        """See `bind.fingerprint.Identified`."""
+        return ("BoundProject", self.input, self.expressions, self.types)
+
 
 @dataclass(frozen=True, slots=True)
 class BoundUnion:
@@ -193,6 +248,10 @@ class BoundUnion:
     inputs: tuple[BoundRelation, ...]
     types: tuple[Type, ...]
     path: str
+
+    def identity(self) -> tuple[object, ...]:
+        """See `bind.fingerprint.Identified`."""
+        return ("BoundUnion", self.inputs, self.types)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +275,10 @@ class BoundAggregate:
     path: str
     sets: tuple[tuple[int, ...], ...] = ()
 
+    def identity(self) -> tuple[object, ...]:
+        """See `bind.fingerprint.Identified`."""
+        return ("BoundAggregate", self.input, self.keys, self.measures, self.types, self.sets)
+
 
 BoundRelation = BoundRead | BoundRows | BoundFilter | BoundProject | BoundUnion | BoundAggregate
 
@@ -227,6 +290,10 @@ class SortKey:
     ordinal: int
     descending: bool
     nulls_first: bool
+
+    def identity(self) -> tuple[object, ...]:
+        """See `bind.fingerprint.Identified`."""
+        return ("SortKey", self.ordinal, self.descending, self.nulls_first)
 
 
 @dataclass(frozen=True, slots=True)

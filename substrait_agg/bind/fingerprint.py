@@ -5,14 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from substrait_agg.bind.bound import BoundRelation, Column, Expr, SortKey
 
 FORMAT = "bound-1"
-WORDING = frozenset({"path", "name"})
-"""Attributes that say where or how something was written, not what it computes."""
+
+
+class Identified(Protocol):
+    """Something that enters fingerprints."""
+
+    def identity(self) -> tuple[object, ...]:
+        """Return a tag, and the attributes that decide what is computed, in a fixed order.
+
+        Checkpoints are recognised by fingerprints. So tag and order stay as they are when the class or its fields are
+        renamed, and attributes that tell only where or how something was written (path, name) are left out.
+        """
 
 
 def fingerprint(root: BoundRelation, names: tuple[str, ...], sorts: tuple[SortKey, ...]) -> str:
@@ -27,7 +35,7 @@ def digest(content: Any) -> str:
 
 
 def canonical(value: Any, columns: Sequence[Any] | None = None) -> Any:
-    """Dataclasses as [class, attributes...], everything else as JSON values that tell all types apart.
+    """Return JSON values that differ wherever plans differ: objects as their identity, all types told apart.
 
     Args:
         value: what is serialised.
@@ -37,9 +45,9 @@ def canonical(value: Any, columns: Sequence[Any] | None = None) -> Any:
     if columns is not None and isinstance(value, Expr):
         if isinstance(value, Column):
             return columns[value.ordinal]
-        return digest(_attributes(value, columns))
-    if is_dataclass(value):
-        return _attributes(value, columns)
+        return digest(_identity(value, columns))
+    if hasattr(value, "identity"):
+        return _identity(value, columns)
     if isinstance(value, tuple | list):
         return [canonical(item, columns) for item in value]
     if isinstance(value, bytes):
@@ -51,8 +59,5 @@ def canonical(value: Any, columns: Sequence[Any] | None = None) -> Any:
     raise TypeError(f"no canonical form for {type(value).__name__}")
 
 
-def _attributes(value: Any, columns: Sequence[Any] | None) -> list[Any]:
-    kind = type(value).__name__
-    skipped = WORDING if kind.startswith("Bound") else frozenset[str]()
-    told = (getattr(value, f.name) for f in fields(value) if f.name not in skipped)
-    return [kind, *(canonical(item, columns) for item in told)]
+def _identity(value: Identified, columns: Sequence[Any] | None) -> list[Any]:
+    return [canonical(item, columns) for item in value.identity()]

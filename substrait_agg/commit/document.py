@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import uuid
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from substrait_agg.commit.kept import KeptOperator, Reading
 from substrait_agg.commit.sealed import damaged, seal, unseal
 from substrait_agg.commit.shapes import OperatorShape
-from substrait_agg.commit.typed import built
+from substrait_agg.commit.typed import built, encoded
 
 PLAN = "plan.json"
 PLAN_FORMAT = 6
@@ -117,7 +117,7 @@ def new_identity() -> str:
 
 def document_bytes(document: PlanDocument, identity: str) -> bytes:
     """The file of a plan document."""
-    return seal({"plan": asdict(document)}, format=PLAN_FORMAT, checkpoint=identity)
+    return seal({"plan": encoded(document)}, format=PLAN_FORMAT, checkpoint=identity)
 
 
 def document_name(plan: str) -> str:

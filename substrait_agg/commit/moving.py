@@ -9,7 +9,7 @@ import json
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -27,7 +27,7 @@ from substrait_agg.commit.migrated import (
 )
 from substrait_agg.commit.snapshot import ChangeFile, OperatorState
 from substrait_agg.commit.surrogates import Surrogates
-from substrait_agg.commit.typed import built
+from substrait_agg.commit.typed import built, encoded
 from substrait_agg.operator.leaving import closed_schema
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.state.entries import Entries, TreeLayout
@@ -97,7 +97,7 @@ class Moved:
 
     def to_json(self) -> str:
         """As one line of JSON."""
-        return json.dumps(asdict(self))
+        return json.dumps(encoded(self))
 
     @staticmethod
     def from_json(text: str) -> Moved:

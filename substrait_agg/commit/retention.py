@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from substrait_agg.commit.saved_logs import sweep_logs
 from substrait_agg.commit.sealed import damaged, seal, unseal
 from substrait_agg.commit.snapshot import Snapshot, snapshot_name
-from substrait_agg.commit.typed import built
+from substrait_agg.commit.typed import built, encoded
 from substrait_agg.durations import microseconds
 from substrait_agg.errors import UsageError
 
@@ -92,7 +92,7 @@ class Kept:
 
     def to_bytes(self, checkpoint: str) -> bytes:
         """As a sealed document."""
-        return seal(asdict(self), format=KEPT_FORMAT, checkpoint=checkpoint)
+        return seal(encoded(self), format=KEPT_FORMAT, checkpoint=checkpoint)
 
     @staticmethod
     def of(content: bytes, checkpoint: str | None) -> Kept:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from substrait_agg.commit.ranges import check_partitions
 from substrait_agg.commit.sealed import damaged, seal, unseal
-from substrait_agg.commit.typed import built
+from substrait_agg.commit.typed import built, encoded
 from substrait_agg.errors import UsageError
 
 SETTINGS = "settings.json"
@@ -26,7 +26,7 @@ class Settings:
 
     def to_bytes(self, checkpoint: str) -> bytes:
         """As a sealed document."""
-        return seal(asdict(self), format=SETTINGS_FORMAT, checkpoint=checkpoint)
+        return seal(encoded(self), format=SETTINGS_FORMAT, checkpoint=checkpoint)
 
     @staticmethod
     def of(content: bytes, checkpoint: str | None) -> Settings:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from substrait_agg.commit.sealed import damaged, seal, unseal
-from substrait_agg.commit.typed import built
+from substrait_agg.commit.typed import built, encoded
 from substrait_agg.operator.watermarks import SourceTime
 from substrait_agg.state.run import RunFile
 
@@ -133,7 +133,7 @@ class Snapshot:
 
     def to_bytes(self, checkpoint: str = "") -> bytes:
         """JSON with a checksum over its content and the id of its checkpoint."""
-        return seal(asdict(self), format=FORMAT, checkpoint=checkpoint)
+        return seal(encoded(self), format=FORMAT, checkpoint=checkpoint)
 
 
 def snapshot_name(version: int) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from substrait_agg.commit.snapshot import ChangeFile
-from substrait_agg.commit.typed import built
+from substrait_agg.commit.typed import built, encoded
 from substrait_agg.operator.emission import ALL, Emission
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.state.run import RunFile
@@ -78,7 +78,7 @@ class TaskResult:
 
     def to_json(self) -> str:
         """As one line of JSON."""
-        return json.dumps(asdict(self))
+        return json.dumps(encoded(self))
 
     @staticmethod
     def from_json(text: str) -> TaskResult:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -15,9 +15,33 @@ LEAST, GREATEST = -(1 << 63), 1 << 64
 
 _Reader = Callable[[Any], Any]
 
+KEY = "key"
+"""Metadata of a dataclass field: its key in documents, where that is not its name.
+
+Documents are formats: a field that is renamed keeps its key as ``field(metadata={KEY: "old_name"})``.
+"""
+
+
+def encoded(value: Any) -> Any:
+    """Return the JSON values of a dataclass: an object with a key per field."""
+    if is_dataclass(value):
+        kind: Any = type(value)
+        return {key: encoded(getattr(value, name)) for key, name in _keys(kind).items()}
+    if isinstance(value, tuple | list):
+        return [encoded(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: encoded(item) for key, item in value.items()}
+    return value
+
+
+@cache
+def _keys(kind: Any) -> dict[str, str]:
+    """The attribute of each key of a dataclass."""
+    return {f.metadata.get(KEY, f.name): f.name for f in fields(kind)}
+
 
 def built(kind: type[T], body: Any) -> T:
-    """A dataclass from the JSON object that `dataclasses.asdict` makes of it.
+    """Return the dataclass of which `encoded` made a JSON object.
 
     Args:
         kind: of fields that are int, str, bool, other such dataclasses, tuples of one type, mappings by str, or None.
@@ -36,7 +60,8 @@ def _reader(kind: Any) -> _Reader:
     if is_dataclass(kind):
         hints = get_type_hints(kind)
         made: Any = kind
-        return partial(_object, made, {name: _reader(hint) for name, hint in hints.items()})
+        readers = {key: (name, _reader(hints[name])) for key, name in _keys(made).items()}
+        return partial(_object, made, readers)
     if origin is tuple:
         return partial(_tuple, _reader(arguments[0]))
     if origin in (Mapping, dict):
@@ -49,12 +74,15 @@ def _reader(kind: Any) -> _Reader:
     return _PLAIN[kind]
 
 
-def _object(kind: Callable[..., Any], readers: Mapping[str, _Reader], value: Any) -> Any:
+def _object(
+    kind: Callable[..., Any], readers: Mapping[str, tuple[str, _Reader]], value: Any
+) -> Any:
     _check(value, dict)
     if other := value.keys() ^ readers.keys():
         message = f"fields are missing or not known: {', '.join(sorted(other))}"
         raise ValueError(message)
-    return kind(**{name: readers[name](given) for name, given in value.items()})
+    read = ((readers[key], given) for key, given in value.items())
+    return kind(**{name: reader(given) for (name, reader), given in read})
 
 
 def _tuple(reader: _Reader, value: Any) -> tuple[Any, ...]:

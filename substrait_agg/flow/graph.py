@@ -201,6 +201,10 @@ class Latest:
     partial: tuple[int, ...] = ()
     labels: tuple[str, ...] = ()
 
+    def identity(self) -> tuple[object, ...]:
+        """See `bind.fingerprint.Identified`."""
+        return ("Latest", self.values, self.partial, self.labels)
+
 
 class _MayBePartial(Protocol):
     @property
@@ -227,6 +231,10 @@ class Session:
 
     gap: int
     call: Call
+
+    def identity(self) -> tuple[object, ...]:
+        """See `bind.fingerprint.Identified`."""
+        return ("Session", self.gap, self.call)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,10 @@ class Type:
     children: tuple[Type, ...] = field(default=())
     name: str = ""
 
+    def identity(self) -> tuple[object, ...]:
+        """See `bind.fingerprint.Identified`."""
+        return ("Type", self.kind, self.nullable, self.params, self.children, self.name)
+
     def as_nullable(self, nullable: bool = True) -> Type:
         """The same type with the given nullability."""
         return self if self.nullable == nullable else replace(self, nullable=nullable)

@@ -6,7 +6,7 @@ beginning does no harm: a rollback that was killed is finished by running it aga
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from substrait_agg.commit.saved_logs import load
 from substrait_agg.commit.sealed import damaged, seal, unseal
 from substrait_agg.commit.snapshot import Snapshot, snapshot_name
 from substrait_agg.commit.store import Checkpoint
-from substrait_agg.commit.typed import built
+from substrait_agg.commit.typed import built, encoded
 from substrait_agg.commit.view import View
 from substrait_agg.errors import StateRefused
 from substrait_agg.tools.sink_cut import Ahead, cut_output, losses
@@ -46,7 +46,8 @@ class Rollback:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
-        return asdict(self)
+        values: dict[str, Any] = encoded(self)
+        return values
 
     def to_bytes(self, checkpoint: str) -> bytes:
         """As a sealed document."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from substrait_agg.commit.retention import Kept
 from substrait_agg.commit.settings import Settings
 from substrait_agg.commit.shapes import NumberShape, OperatorShape, TreeShape
 from substrait_agg.commit.store import Checkpoint
+from substrait_agg.commit.typed import KEY, built, encoded
 from substrait_agg.errors import StateRefused
 
 OPERATOR = Described(("table t",), ("k",), ("sum(x) -> i64?", "count(*) -> i64"), ("1", "2"))
@@ -53,6 +54,24 @@ def test_documents_come_back_as_they_were(tmp_path: Path) -> None:
     assert again.kept() == Kept(1, 0, 3)
     assert again.settings() == Settings(8)
     again.check(DOCUMENT)
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """A document of which a field has another name than its key."""
+
+    parts: Mapping[str, tuple[int, ...]]
+    now: str | None = field(default=None, metadata={KEY: "before"})
+
+
+def test_a_renamed_field_keeps_its_key() -> None:
+    """In what is written and in what is read."""
+    body = {"parts": {"a": [1, 2]}, "before": "x"}
+    document = Renamed({"a": (1, 2)}, "x")
+    assert encoded(document) == body
+    assert built(Renamed, body) == document
+    with pytest.raises(ValueError, match="now"):
+        built(Renamed, {"parts": {}, "now": "x"})
 
 
 def test_every_checkpoint_has_an_id_of_its_own(tmp_path: Path) -> None:

@@ -187,6 +187,7 @@ class World:
         calls: per driver what its callback was given: version and changes.
         noted: called before and after the checkpoint goes on with another plan.
         bucket: URL of an object store that has the checkpoint instead of the folder, or empty.
+        delivers: whether runs have outputs.
     """
 
     folder: Path
@@ -194,6 +195,7 @@ class World:
     noted: Callable[[], None] = lambda: None
     calls: dict[str, list[Call]] = field(default_factory=dict)
     bucket: str = ""
+    delivers: bool = True
 
     @property
     def checkpoint(self) -> Location:
@@ -224,6 +226,7 @@ def _run(world: World, plan: Flow, until: int, name: str, pause: Any) -> None:
         f"stream-json={world.folder / 'out.jsonl'}",
         f"view-parquet={world.folder / 'view'}",
     ]
+    outputs = outputs if world.delivers else []
     store = Checkpoint(world.checkpoint)
     document = plan_document(plan, world.setting.events)
     found = store.check(document, evolve=world.setting.other is not None)

@@ -1,0 +1,127 @@
+"""Checkpoints that an earlier build wrote, and what it takes to go on with them.
+
+``python -m tests.checkpoint.stored FOLDER`` writes them. It was run once, at commit d016621, and the files stay as they are: what is
+written there has to be readable as long as no format number is raised.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tarfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from tests import windowed
+from tests.crash.scenario import FIRST, World, run, without_spark
+from tests.crash.settings import Setting, chained, evolving, timed
+from tests.e2e import plans
+from tests.e2e.files import write_in_order
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FOLDER = Path(__file__).parents[1] / "data" / "checkpoints"
+SETTINGS: dict[str, Callable[[], Setting]] = {
+    "chained": chained,
+    "evolving": evolving,
+    "timed": timed,
+}
+"""Checkpoints of local runs, which ended after `FIRST` batches."""
+
+GOALS = "goals"
+"""The checkpoint of a run on Spark: upserts, sessions, an aggregate over them, and a view of whole rows."""
+GOALS_FIRST = 2
+
+
+def unpacked(name: str, folder: Path) -> Path:
+    """The folder of a stored checkpoint, unpacked below `folder`."""
+    target = folder / "checkpoint"
+    with tarfile.open(FOLDER / f"{name}.tar.xz") as stored:
+        stored.extractall(target, filter="data")
+    return target
+
+
+def local_world(folder: Path, setting: Setting) -> World:
+    """A local run of a setting without outputs, whose places a checkpoint would note."""
+    return World(folder, setting, delivers=False)
+
+
+def goals_plan() -> str:
+    """Sessions of the newest rows per key, as whole rows with a constant beside them."""
+    windows = windowed.Windows()
+    sessions = windowed.aggregate(
+        windows.read(),
+        [windowed.column(0), windows.call("session", windowed.interval(seconds=10))],
+        [windowed.COUNT, windowed.SUM, windowed.MAX],
+    )
+    columns = [windowed.column(i) for i in range(5)]
+    rows = windowed.projected(sessions, *columns, plans.literal("i64", 7), width=5)
+    return windows.plan(rows, "team", "w", "start", "end", "c", "s", "m", "seven")
+
+
+def goals_batches() -> tuple[pa.Table, ...]:
+    """Rows by key `n`: later batches move goals to other sessions and teams."""
+    return tuple(
+        pa.table(
+            {
+                "team": pa.array(["ab"[(i + b) % 2] for i in range(8)]),
+                "t": pa.array([1_000_000 * (6 * i + 3 * b) for i in range(8)], pa.timestamp("us")),
+                "n": pa.array([(i * (b + 1)) % 11 for i in range(8)], pa.int64()),
+            }
+        )
+        for b in range(4)
+    )
+
+
+def run_goals(spark: SparkSession, folder: Path, batches: Sequence[pa.Table]) -> None:
+    """Run the plan over some batches, of which the checkpoint in `folder` knows none."""
+    import substrait_agg as sa
+
+    source = folder / f"in-{len(list(folder.glob('in-*')))}"
+    write_in_order(source, batches)
+    # With a pattern Spark does not ask for the files of earlier batches, whose folder is gone.
+    options: dict[str, Any] = {"partitions": 2, "accept_source_change": True}
+    sa.run(
+        goals_plan(),
+        {GOALS: f"parquet:{source}/*.parquet?batch-files=1&key=n"},
+        checkpoint=folder / "checkpoint",
+        spark=spark,
+        **options,
+    ).wait()
+
+
+def _pack(checkpoint: Path, name: str) -> None:
+    with tarfile.open(FOLDER / f"{name}.tar.xz", "w:xz", preset=9) as packed:
+        packed.add(checkpoint, ".", filter=_anonymous)
+
+
+def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return member
+
+
+def write(folder: Path) -> None:
+    """Write all stored checkpoints anew, with the build at hand."""
+    from substrait_agg.spark.session import get_session
+
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, make in SETTINGS.items():
+        setting = replace(make(), other=None)
+        (folder / name).mkdir(parents=True)
+        with without_spark():
+            run(local_world(folder / name, setting), FIRST)
+        _pack(folder / name / "checkpoint", name)
+    (folder / GOALS).mkdir()
+    run_goals(get_session("local[2]"), folder / GOALS, goals_batches()[:GOALS_FIRST])
+    _pack(folder / GOALS / "checkpoint", GOALS)
+    shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

@@ -1,0 +1,75 @@
+"""Checkpoints that an earlier build wrote are read, verified, continued and evolved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import substrait_agg as sa
+from substrait_agg.commit.kept import kept_operators
+from substrait_agg.commit.store import Checkpoint
+from substrait_agg.flow import lower
+from substrait_agg.flow.upserts import Upsert
+from substrait_agg.tools.findings import Finding
+from tests.checkpoint.stored import (
+    GOALS,
+    SETTINGS,
+    goals_plan,
+    local_world,
+    unpacked,
+)
+from tests.crash.scenario import FIRST, check_left, run, without_spark
+from tests.e2e.rows import bag, changes_by_version
+
+
+def findings(folder: Path) -> list[Finding]:
+    """What verification finds; local runs have no logs of Spark."""
+    verdict = sa.open_state(str(folder)).verify()
+    return [found for found in verdict.findings if found.code != "OFFSETS_LOST"]
+
+
+@pytest.mark.parametrize("name", [*SETTINGS, GOALS])
+def test_its_files_are_what_they_were(name: str, tmp_path: Path) -> None:
+    """Verification finds nothing, every version is read, and rows of every tree are shown."""
+    folder = unpacked(name, tmp_path)
+    assert not findings(folder)
+    view = sa.open_view(str(folder))
+    assert view.versions() == list(range(FIRST + 1))
+    assert view.to_arrow().num_rows
+    state = sa.open_state(str(folder))
+    for tree in state.ls().trees:
+        shown = state.show(operator=tree.operator, tree=tree.tree, limit=None)
+        assert sum(table.num_rows for table in shown.values()) or not tree.rows
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_it_is_continued(name: str, tmp_path: Path) -> None:
+    """A run that goes on with it ends as one that was never stopped; one setting goes on with another plan."""
+    setting = SETTINGS[name]()
+    stored, whole = (local_world(tmp_path / place, setting) for place in ("stored", "whole"))
+    unpacked(name, stored.folder)
+    with without_spark():
+        for world in (stored, whole):
+            run(world)
+        check_left(stored)
+    views = [sa.open_view(str(world.checkpoint)) for world in (stored, whole)]
+    assert bag(views[0].to_arrow()) == bag(views[1].to_arrow())
+    assert changes_by_version(views[0].changes()) == changes_by_version(views[1].changes())
+    assert not findings(Path(str(stored.checkpoint)))
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_what_its_operators_keep_is_described_as_before(name: str, tmp_path: Path) -> None:
+    """So that it can be compared with another plan, field by field."""
+    document = Checkpoint(unpacked(name, tmp_path)).document()
+    flow = replace(SETTINGS[name](), other=None).flow
+    assert kept_operators(flow) == document.kept
+
+
+def test_upserts_and_sessions_are_described_as_before(tmp_path: Path) -> None:
+    """The same of the flow that ran on Spark."""
+    document = Checkpoint(unpacked(GOALS, tmp_path)).document()
+    plan = sa.load(goals_plan().encode()).bound()
+    assert kept_operators(lower(plan, upserts={(GOALS,): Upsert(("n",))})) == document.kept

@@ -1,0 +1,59 @@
+"""What identifies plans and operators is the same in every build: by it a checkpoint is recognised."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import substrait_agg as sa
+from substrait_agg.bind.fingerprint import digest
+from substrait_agg.commit.document import document_bytes
+from substrait_agg.flow import lower
+from substrait_agg.flow.graph import Flow, TableOrigin
+from substrait_agg.flow.upserts import Upsert
+from substrait_agg.functions.accumulators import WeightKind
+from substrait_agg.spark.document import plan_document
+from tests.checkpoint.stored import GOALS, goals_plan
+from tests.crash.settings import chained, evolving, timed
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT / "tests" / "data" / "fingerprints.json"
+FOLDERS = ("windows", "tpch", "samples/substrait-python")
+
+
+def flows() -> dict[str, Flow]:
+    """A fixed set of plans, with and without upserts, sessions, grouping sets and quarantine."""
+    other = evolving().other
+    assert other is not None
+    goals = sa.load(goals_plan().encode()).bound()
+    upsert = Upsert(("n",), ("t",), partial=True)
+    made = {
+        "chained": chained().flow,
+        "evolving": other,
+        "timed": timed().flow,
+        "goals": lower(goals, upserts={(GOALS,): upsert}),
+    }
+    for folder in FOLDERS:
+        for path in sorted((ROOT / "plans" / folder).glob("*.json")):
+            plan = sa.load(path).bound()
+            name = f"{folder}/{path.stem}"
+            made[name] = plain = lower(plan)
+            origins = (branch.origin for node in plain.operators for branch in node.inputs)
+            signs: dict[tuple[str, ...], WeightKind] = {
+                origin.table: "sign" for origin in origins if isinstance(origin, TableOrigin)
+            }
+            made[f"{name} in quarantine"] = lower(plan, signs, "quarantine")
+    return made
+
+
+def identity(flow: Flow) -> list[str]:
+    """The fingerprint of the plan, and what its operators are compared by when a checkpoint goes on with another plan."""
+    document = json.loads(document_bytes(plan_document(flow), "a checkpoint"))
+    return [flow.fingerprint[:16], digest(document["plan"]["kept"])[:16]]
+
+
+def test_fingerprints_do_not_change() -> None:
+    """Names of classes and fields do not matter; where this fails, no checkpoint could be continued."""
+    assert {name: identity(flow) for name, flow in flows().items()} == json.loads(
+        GOLDEN.read_text()
+    )
