@@ -135,7 +135,7 @@ def running(command: Sequence[str], folder: Path) -> Iterator[subprocess.Popen[b
         **os.environ,
         "TMPDIR": str(scratch),
         "SPARK_LOCAL_DIRS": str(scratch),
-        "SPARK_SUBMIT_OPTS": f"-Djava.io.tmpdir={scratch}",
+        "SPARK_SUBMIT_OPTS": f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} -Djava.io.tmpdir={scratch}",
     }
     with log_file(folder).open("ab") as log:
         process = subprocess.Popen(
