@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from substrait_agg.commit import View
     from substrait_agg.functions.accumulators import EarlyRetraction
     from substrait_agg.plan.model import DecodedPlan
-    from substrait_agg.spark import Run
+    from substrait_agg.spark.running import Run
     from substrait_agg.tools.state import State
 
 PlanSource = Any
@@ -316,7 +316,7 @@ def run(
     from substrait_agg.optional_packages import require
 
     require("pyspark", "pandas")
-    from substrait_agg.spark import run as run_on_spark
+    from substrait_agg.spark.run import run as run_on_spark
 
     return run_on_spark(
         bound,

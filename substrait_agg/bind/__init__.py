@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from substrait_agg.bind.binder import bind
-from substrait_agg.bind.bound import BoundPlan
+from typing import TYPE_CHECKING
+
+from substrait_agg.deferred_imports import deferred
+
+if TYPE_CHECKING:
+    from substrait_agg.bind.binder import bind
+    from substrait_agg.bind.bound import BoundPlan
 
 __all__ = ["BoundPlan", "bind"]
+
+__getattr__ = deferred(__name__, {"bind": "binder", "BoundPlan": "bound"})

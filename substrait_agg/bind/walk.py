@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from substrait_agg.bind.bound import (
@@ -19,6 +19,7 @@ from substrait_agg.bind.bound import (
     InList,
     Nested,
 )
+from substrait_agg.functions.windows import durations_of
 
 
 def parts(expression: Expr) -> tuple[Expr, ...]:
@@ -111,3 +112,8 @@ def index_columns(root: BoundRelation) -> frozenset[int]:
         picked = enumerate(root.expressions)
         return frozenset(i for i, e in picked if isinstance(e, Column) and e.ordinal in below)
     return frozenset()
+
+
+def call_durations(values: Sequence[Expr]) -> tuple[int, ...]:
+    """Microseconds of the durations behind the time, from the arguments of a bound call."""
+    return durations_of(tuple(v.value for v in values[1:] if isinstance(v, Constant)))

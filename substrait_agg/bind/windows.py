@@ -25,14 +25,13 @@ from substrait_agg.bind.bound import (
 from substrait_agg.bind.context import Bound, Context, Opaque
 from substrait_agg.bind.measure_places import expression_place
 from substrait_agg.bind.show import show
-from substrait_agg.bind.walk import columns_in, parts
+from substrait_agg.bind.walk import call_durations, columns_in, parts
 from substrait_agg.functions.windows import (
     GROUPING_WINDOWS,
     MICROS_PER_DAY,
     MOST_WINDOWS,
     WINDOWS,
     duration_value,
-    durations_of,
     windows_per_row,
 )
 from substrait_agg.plan import model
@@ -123,11 +122,6 @@ def _few(values: tuple[Expr, ...], call: model.ScalarCall, context: Context) -> 
     if count > MOST_WINDOWS:
         context.report("WINDOWS_TOO_MANY", call.path, count=count, limit=MOST_WINDOWS)
     return count <= MOST_WINDOWS
-
-
-def call_durations(values: Sequence[Expr]) -> tuple[int, ...]:
-    """Microseconds of the durations behind the time, from the arguments of a bound call."""
-    return durations_of(tuple(v.value for v in values[1:] if isinstance(v, Constant)))
 
 
 # --- where they may stand ----------------------------------------------------------------------

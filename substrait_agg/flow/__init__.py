@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from substrait_agg.flow.explain import explain_flow, explain_plan, explain_text
-from substrait_agg.flow.explain_tree import ExplainedPlan
-from substrait_agg.flow.graph import Flow
-from substrait_agg.flow.lower import lower
+from typing import TYPE_CHECKING
 
-__all__ = ["ExplainedPlan", "Flow", "explain_flow", "explain_plan", "explain_text", "lower"]
+from substrait_agg.deferred_imports import deferred
+
+if TYPE_CHECKING:
+    from substrait_agg.flow.explain import explain_flow, explain_plan
+    from substrait_agg.flow.explain_tree import ExplainedPlan
+    from substrait_agg.flow.graph import Flow
+
+__all__ = ["ExplainedPlan", "Flow", "explain_flow", "explain_plan"]
+
+__getattr__ = deferred(
+    __name__,
+    {
+        "ExplainedPlan": "explain_tree",
+        "Flow": "graph",
+        "explain_flow": "explain",
+        "explain_plan": "explain",
+    },
+)

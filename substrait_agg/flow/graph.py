@@ -8,7 +8,7 @@ from typing import Literal as OneOf
 from typing import Protocol
 
 from substrait_agg.bind.bound import BoundMeasure, Call, Expr, SortKey
-from substrait_agg.bind.windows import call_durations
+from substrait_agg.bind.walk import call_durations
 from substrait_agg.flow.times import EventKey
 from substrait_agg.functions.accumulators import Accumulator, EarlyRetraction, WeightKind
 from substrait_agg.functions.windows import windows_per_row

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from substrait_agg.bind.bound import Call, Constant, Expr
-from substrait_agg.bind.windows import DURATION, call_durations
+from substrait_agg.bind.walk import call_durations
+from substrait_agg.bind.windows import DURATION
 from substrait_agg.functions.windows import duration_value
 
 

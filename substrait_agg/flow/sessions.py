@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from substrait_agg.bind.bound import BoundAggregate, BoundMeasure, BoundRelation, Call, Column, Expr
-from substrait_agg.bind.walk import renumber
-from substrait_agg.bind.windows import call_durations
+from substrait_agg.bind.walk import call_durations, renumber
 from substrait_agg.flow.accumulate import ALL_ROWS
 from substrait_agg.flow.branches import needed, places_of
 from substrait_agg.flow.graph import (

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
-from substrait_agg.plan.decoder import decode
-from substrait_agg.plan.model import DecodedPlan
-from substrait_agg.plan.node import MAX_DEPTH, MAX_VALUES
-from substrait_agg.plan.source import MAX_PLAN_BYTES
+from typing import TYPE_CHECKING
+
+from substrait_agg.deferred_imports import deferred
+
+if TYPE_CHECKING:
+    from substrait_agg.plan.decoder import decode
+    from substrait_agg.plan.model import DecodedPlan
+    from substrait_agg.plan.node import MAX_DEPTH, MAX_VALUES
+    from substrait_agg.plan.source import MAX_PLAN_BYTES
 
 __all__ = ["MAX_DEPTH", "MAX_PLAN_BYTES", "MAX_VALUES", "DecodedPlan", "decode"]
+
+__getattr__ = deferred(
+    __name__,
+    {
+        "MAX_DEPTH": "node",
+        "MAX_PLAN_BYTES": "source",
+        "MAX_VALUES": "node",
+        "DecodedPlan": "model",
+        "decode": "decoder",
+    },
+)

@@ -1,8 +1,4 @@
-"""Spark: sources, expressions, the exchange and the streaming query. The only folder that imports pyspark."""
+"""Spark: sources, expressions, the exchange and the streaming query. The only folder that imports pyspark.
 
-from __future__ import annotations
-
-from substrait_agg.spark.run import run
-from substrait_agg.spark.running import Run
-
-__all__ = ["Run", "run"]
+Nothing is imported here: workers import single modules of it. A run begins in `spark.run`.
+"""

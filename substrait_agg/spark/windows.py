@@ -8,7 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from substrait_agg.bind.bound import Call
-from substrait_agg.bind.windows import call_durations
+from substrait_agg.bind.walk import call_durations
 from substrait_agg.errors import UsageError
 from substrait_agg.functions.windows import windows_per_row
 from substrait_agg.plan.types import Type

@@ -9,7 +9,8 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.bind.bound import BoundAggregate, BoundFilter, BoundProject, Call, Column
-from substrait_agg.bind.windows import DURATION, call_durations
+from substrait_agg.bind.walk import call_durations
+from substrait_agg.bind.windows import DURATION
 from tests.windowed import (
     COUNT,
     SUM,

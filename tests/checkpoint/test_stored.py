@@ -10,7 +10,7 @@ import pytest
 import substrait_agg as sa
 from substrait_agg.commit.kept import kept_operators
 from substrait_agg.commit.store import Checkpoint
-from substrait_agg.flow import lower
+from substrait_agg.flow.lower import lower
 from substrait_agg.flow.upserts import Upsert
 from substrait_agg.tools.findings import Finding
 from tests.checkpoint.stored import (

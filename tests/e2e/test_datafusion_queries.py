@@ -69,7 +69,7 @@ def _view(
 
 
 def _tables(plan: Any) -> set[tuple[str, ...]]:
-    from substrait_agg.flow import lower
+    from substrait_agg.flow.lower import lower
     from substrait_agg.spark.inputs import table_origins
 
     return {origin.table for origin in table_origins(lower(plan.bound()))}

@@ -13,7 +13,7 @@ import pytest
 import substrait_agg as sa
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.errors import UsageError
-from substrait_agg.flow import lower
+from substrait_agg.flow.lower import lower
 from substrait_agg.operator.policy import EVERY_BATCH
 from substrait_agg.operator.watermarks import Ttl
 from substrait_agg.spark.batches import FIRST_BATCH, Batches

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from substrait_agg.bind import bind
-from substrait_agg.flow import explain_flow, lower
+from substrait_agg.flow import explain_flow
 from substrait_agg.flow.graph import Flow
+from substrait_agg.flow.lower import lower
 from substrait_agg.operator.spec import operator_spec
 from substrait_agg.plan import decode
 from substrait_agg.plan.model import Measure, SortField

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from substrait_agg.bind.show import show
-from substrait_agg.flow import lower
 from substrait_agg.flow.graph import (
     AggregateNode,
     Branch,
@@ -14,6 +13,7 @@ from substrait_agg.flow.graph import (
     RowsOrigin,
     TableOrigin,
 )
+from substrait_agg.flow.lower import lower
 from substrait_agg.functions.accumulators import Accumulator, WeightKind
 from substrait_agg.plan.model import Filter, Measure, Project, Relation, Union
 from substrait_agg.plan.types import FP64, I64

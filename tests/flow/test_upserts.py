@@ -6,7 +6,6 @@ import pytest
 
 from substrait_agg.bind.show import show
 from substrait_agg.errors import InputRefused
-from substrait_agg.flow import lower
 from substrait_agg.flow.explain import row_names
 from substrait_agg.flow.graph import (
     Flow,
@@ -17,6 +16,7 @@ from substrait_agg.flow.graph import (
     shown_operators,
 )
 from substrait_agg.flow.identity import identities
+from substrait_agg.flow.lower import lower
 from substrait_agg.flow.upserts import Upsert, upserts_of
 from substrait_agg.functions.accumulators import EarlyRetraction
 from substrait_agg.operator.spec import operator_spec

@@ -21,7 +21,7 @@ from substrait_agg.commit.ranges import clip, partition_range
 from substrait_agg.commit.task import run_task
 from substrait_agg.commit.task_plan import TaskPlan
 from substrait_agg.errors import RunFailed
-from substrait_agg.flow import lower
+from substrait_agg.flow.lower import lower
 from substrait_agg.functions.accumulators import EarlyRetraction
 from substrait_agg.operator.emission import ALL, Emission
 from substrait_agg.operator.names import WEIGHT

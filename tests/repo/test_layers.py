@@ -18,6 +18,7 @@ LAYERS = (
     {
         "problem_kinds",
         "error_codes",
+        "deferred_imports",
         "durations",
         "locations",
         "local_copies",

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import substrait_agg as sa
 from substrait_agg.errors import CommitConflict, StateRefused
-from substrait_agg.flow import lower
+from substrait_agg.flow.lower import lower
 from substrait_agg.spark.batches import FIRST_BATCH
 from substrait_agg_cli.main import main
 from tests.e2e.feeds import Change, Feed, check

@@ -1,0 +1,25 @@
+"""Names of a package that are imported when they are first used, so that a worker loads only what its task needs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+
+def deferred(package: str, names: Mapping[str, str]) -> Callable[[str], object]:
+    """The ``__getattr__`` of a package.
+
+    Args:
+        package: its full name.
+        names: what it exports -> the module of the package that defines it; no name may be that of a module.
+    """
+
+    def find(name: str) -> object:
+        if name not in names:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value: object = getattr(import_module(f"{package}.{names[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return find
