@@ -56,10 +56,11 @@ def sides(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     """Batches of tests are small: some are computed on the driver, some on Spark, so that both go on with what the other left."""
     if "spark" not in request.fixturenames:
         return
-    from substrait_agg.spark import small
+    from substrait_agg.spark import consolidation, small
 
     if "on_spark" in request.fixturenames:
         monkeypatch.setattr(small, "DRIVER_BYTES", 0)
+        monkeypatch.setattr(consolidation, "DRIVER_ROWS", 0)
         return
     turns = random.Random(request.node.nodeid)
 

@@ -36,14 +36,14 @@ def write_joined(
         The new file; nothing where all rows cancel.
     """
     later = pa.concat_tables([pq.read_table(files.map(file.name)) for file in second])
-    wanted = _row_bytes(later)
+    wanted = row_bytes(later)
     met = [later]
     rows = 0
     with ExitStack() as stack:
         sink = stack.enter_context(files.create(name))
         writer = stack.enter_context(parquet_writer(sink, later.schema))
-        for piece in _pieces(files, first):
-            same = as_mask(pc.is_in(_row_bytes(piece), value_set=wanted))
+        for piece in pieces(files, first):
+            same = as_mask(pc.is_in(row_bytes(piece), value_set=wanted))
             met.append(piece.filter(pa.array(same)))
             others = piece.filter(pa.array(~same))
             writer.write_table(others)
@@ -61,9 +61,11 @@ def added_up(changes: pa.Table) -> pa.Table:
     """Changes with each row once, its weights added up, retractions first; rows of weight 0 are left out.
 
     Args:
-        changes: at least one row; the column of weights is the last.
+        changes: the column of weights is the last.
     """
-    codes = _row_bytes(changes).dictionary_encode().indices.to_numpy()
+    if not changes.num_rows:
+        return changes
+    codes = row_bytes(changes).dictionary_encode().indices.to_numpy()
     sums = np.zeros(codes.max() + 1, np.int64)
     np.add.at(sums, codes, changes.column(WEIGHT).to_numpy())
     first = np.zeros(len(sums), np.int64)
@@ -74,13 +76,14 @@ def added_up(changes: pa.Table) -> pa.Table:
     return rows.set_column(rows.num_columns - 1, changes.schema.field(WEIGHT), pa.array(sums[kept]))
 
 
-def _pieces(files: FolderFiles, changes: Sequence[ChangeFile]) -> Iterator[pa.Table]:
+def pieces(files: FolderFiles, changes: Sequence[ChangeFile]) -> Iterator[pa.Table]:
+    """Read change files in pieces of at most `PIECE_ROWS` rows."""
     for file in changes:
         for batch in pq.ParquetFile(files.map(file.name)).iter_batches(PIECE_ROWS):
             yield pa.Table.from_batches([batch])
 
 
-def _row_bytes(changes: pa.Table) -> pa.Array:
+def row_bytes(changes: pa.Table) -> pa.Array:
     """Rows without their weights as bytes that are equal where the rows are."""
     columns = [c.combine_chunks() for c in changes.drop_columns([WEIGHT]).columns]
     names = [str(i) for i in range(len(columns))]

@@ -346,6 +346,13 @@ class Flow:
     fingerprint: str
 
 
+def hides_keys(flow: Flow) -> bool:
+    """Whether the view leaves out a key of its last operator, so that rows of different groups can be equal."""
+    last = flow.operators[-1]
+    keys = {o for o, name in enumerate(last.columns) if name.startswith("k")}
+    return not keys <= set(flow.output)
+
+
 def shown_operators(flow: Flow) -> frozenset[int]:
     """Ids of the operators whose groups the view shows: the last, or those below it where its groups are whole rows.
 

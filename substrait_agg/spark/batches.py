@@ -10,12 +10,25 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 
+from substrait_agg.commit.consolidate import Consolidation
 from substrait_agg.commit.publishing import committed_by_another
 from substrait_agg.commit.retention import DEFAULT, Retention
-from substrait_agg.commit.snapshot import InputPlace, LateFile, OperatorState, Snapshot
+from substrait_agg.commit.snapshot import (
+    ChangeFile,
+    InputPlace,
+    LateFile,
+    OperatorState,
+    Snapshot,
+)
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.errors import CommitConflict, StateRefused
-from substrait_agg.flow.graph import AggregateNode, Flow, OperatorOrigin, shown_operators
+from substrait_agg.flow.graph import (
+    AggregateNode,
+    Flow,
+    OperatorOrigin,
+    hides_keys,
+    shown_operators,
+)
 from substrait_agg.metrics import Progress
 from substrait_agg.metrics.progress import END_OF_INPUT
 from substrait_agg.metrics.tally import Tally, at_start, counted
@@ -24,6 +37,7 @@ from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.spec import OperatorSpec, operator_spec
 from substrait_agg.spark.care import Care
 from substrait_agg.spark.conflicts import alone, conflict_behind
+from substrait_agg.spark.consolidation import consolidate
 from substrait_agg.spark.event_state import BatchTimes, EventOptions, EventState, Moved
 from substrait_agg.spark.inputs import Frames, operator_changes
 from substrait_agg.spark.job import Job, JobResult, changes_of, counters_of, run_job
@@ -74,6 +88,7 @@ class Batches:
         self._retention = retention
         self.clock = clock
         self._shown = shown_operators(flow)
+        self._hides_keys = hides_keys(flow)
         self._specs: list[OperatorSpec] = [operator_spec(node) for node in flow.operators]
         self._care = [Care() for _ in flow.operators]
         self._recipes = [Recipes() for _ in flow.operators]
@@ -169,7 +184,7 @@ class Batches:
         if self._events.keep_late and parts:
             files = write_late(parts, self._checkpoint.changes, self._next)
         late = sum(part.late() for part in parts)
-        self._commit(results, query, batch, Moved(after, late, files))
+        self._commit(spark, results, query, batch, Moved(after, late, files))
 
     @alone
     def advance(self, spark: SparkSession) -> None:
@@ -196,7 +211,7 @@ class Batches:
         changed = tuple(result.state for result in results) != last.operators
         # A bound that passes nothing is worked out anew at any time: an idle run makes no versions.
         if changed or noted or after.watermark != before.watermark:
-            self._commit(results, last.query, last.batch, Moved(after))
+            self._commit(spark, results, last.query, last.batch, Moved(after))
 
     def _settled(
         self,
@@ -247,7 +262,7 @@ class Batches:
         self._tally = Tally()
         results = self._computed(spark, {}, self._rules(emission))
         if any(task.counters.get("touched") for result in results for task in result.tasks):
-            self._commit(results, last.query, last.batch, Moved(self.event_state))
+            self._commit(spark, results, last.query, last.batch, Moved(self.event_state))
 
     def end(self, spark: SparkSession) -> None:
         """The input has come to its end, and so has all waiting: no row is expected any more.
@@ -312,15 +327,43 @@ class Batches:
         return results
 
     def _commit(
-        self, results: list[JobResult], query: str | None, batch: int, moved: Moved
+        self,
+        spark: SparkSession,
+        results: list[JobResult],
+        query: str | None,
+        batch: int,
+        moved: Moved,
     ) -> None:
+        results, served = self._consolidated(spark, results)
         snapshot = self._snapshot(results, self._next, query, batch, moved)
         with self._tally.phase("commit"):
             self._checkpoint.publish(snapshot)
         self._last = snapshot
         with self._tally.phase("sweep"):
-            self._tidy(results, snapshot)
+            self._tidy(served, snapshot)
         self._note(snapshot)
+
+    def _consolidated(
+        self, spark: SparkSession, results: list[JobResult]
+    ) -> tuple[list[JobResult], list[ChangeFile]]:
+        """Consolidate the changes of the view where rows of different groups can be equal.
+
+        Returns:
+            What the operators did, and the change files that nobody reads after the commit.
+        """
+        below, last = results[:-1], results[-1]
+        served, changes = changes_of(below), changes_of([last])
+        if not self._hides_keys:
+            return results, served
+        operator = len(below)
+        work = Consolidation(self._checkpoint.changes.root, operator, self._next, tuple(changes))
+        with self._tally.job(operator):
+            done = consolidate(spark, work, self._partitions)
+        if done is None:
+            return results, served
+        consolidated = last.with_changes(done)
+        self._tally.ran(operator, [consolidated.tasks[-1].counters])
+        return [*below, consolidated], [*served, *changes]
 
     def _run_operator(
         self,
@@ -388,11 +431,11 @@ class Batches:
             begun=0 if self._last is None else self._last.begun,
         )
 
-    def _tidy(self, results: list[JobResult], snapshot: Snapshot) -> None:
-        # Changes between operators have served; everything else that no kept version names goes now and then.
-        served = (change.name for change in changes_of(results[:-1]))
+    def _tidy(self, served: Sequence[ChangeFile], snapshot: Snapshot) -> None:
+        # Everything else that no kept version names goes now and then.
+        names = (change.name for change in served)
         due = self._retention.due(snapshot.version)
-        self._checkpoint.tidy(snapshot, served, sweep=due, retention=self._retention)
+        self._checkpoint.tidy(snapshot, names, sweep=due, retention=self._retention)
 
     def _note(self, snapshot: Snapshot) -> None:
         self.progress = self._at_end(self._tally.after(self.progress, snapshot))

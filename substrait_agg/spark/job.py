@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from substrait_agg.bind.bound import Expr
+from substrait_agg.commit.consolidate import Consolidated
 from substrait_agg.commit.ranges import clip, outside, partition_range
 from substrait_agg.commit.snapshot import ChangeFile, OperatorState
 from substrait_agg.commit.task import run_task
@@ -126,6 +127,20 @@ class JobResult:
             for task in self.tasks
         )
         return replace(self, tasks=(*first, *second.tasks), state=second.state)
+
+    def with_changes(self, done: Consolidated) -> JobResult:
+        """Replace the change files of all tasks by consolidated ones; a last task without rows has them, and corrects the counters."""
+        before = {
+            name: sum(task.counters.get(name, 0) for task in self.tasks)
+            for name in ("retracted", "inserted")
+        }
+        counters = {
+            "retracted": done.retracted - before["retracted"],
+            "inserted": done.inserted - before["inserted"],
+        }
+        tasks = (replace(task, changes=()) for task in self.tasks)
+        last = TaskResult(1, 0, changes=done.changes, counters=counters)
+        return replace(self, tasks=(*tasks, last))
 
 
 def run_job(

@@ -67,6 +67,41 @@ def first_words(values: pa.Array) -> Words:
     return np.asarray(words & kept[missing])
 
 
+_HASHED_BYTES = 1 << 22
+_MULTIPLIER = 0x9E3779B97F4A7C15
+_MIX = (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53)
+
+
+def byte_hashes(values: pa.Array) -> npt.NDArray[np.uint64]:
+    """Hash binary values to 64 bits: a polynomial in their bytes, mixed as MurmurHash3 finishes.
+
+    Args:
+        values: pa.binary() without nulls; none is empty.
+    """
+    offsets, data = _buffers(values)
+    hashes = np.empty(len(values), np.uint64)
+    start = 0
+    while start < len(values):
+        # At least one value at a time, so one of any length is hashed.
+        end = max(start + 1, int(np.searchsorted(offsets, offsets[start] + _HASHED_BYTES)) - 1)
+        bounds = offsets[start : end + 1]
+        hashes[start:end] = _polynomials(data[bounds[0] : bounds[-1]], bounds - bounds[0])
+        start = end
+    for factor in _MIX:
+        hashes ^= hashes >> np.uint64(33)
+        hashes *= np.uint64(factor)
+    hashes ^= hashes >> np.uint64(33)
+    return hashes
+
+
+def _polynomials(data: npt.NDArray[np.uint8], bounds: npt.NDArray[np.int64]) -> Words:
+    lengths = np.diff(bounds)
+    powers = np.cumprod(np.full(int(lengths.max()), _MULTIPLIER, np.uint64))
+    places = np.arange(len(data)) - np.repeat(bounds[:-1], lengths)
+    terms = (data.astype(np.uint64) + np.uint64(1)) * powers[places]
+    return np.asarray(np.add.reduceat(terms, bounds[:-1]))
+
+
 def _value(array: pa.Array, *, raw: bool = False) -> pa.Array:
     size = width(array.type)
     if size is not None:

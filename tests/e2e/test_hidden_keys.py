@@ -1,0 +1,241 @@
+"""Views that leave keys out: the changes of every version are consolidated by the rows that are shown, whichever task made them."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import substrait_agg as sa
+from tests.e2e.feeds import Feed, check, churn
+from tests.e2e.model import measured
+from tests.e2e.plans import Builder, Json, aggregate, column, projected, read
+from tests.e2e.rows import Bag, plain
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = {"a": "string", "b": "i64", "x": "i64", "y": "fp64"}
+FLOATS = [None, 0.0, -0.0, 1.5, float("nan")]
+TOTALS = {"count": ("i64!", "i64"), "sum": ("i64", "i64"), "sum0": ("i64!", "i64")}
+
+
+@dataclass(frozen=True)
+class HiddenKeys:
+    """Groups by some keys, in one or several sets, and which of the columns are shown.
+
+    Attributes:
+        keys: of the table's columns a, b.
+        sets: ordinals of the keys of each grouping set.
+        measures: what is computed of x.
+        shown: ordinals of the aggregate's columns.
+    """
+
+    keys: tuple[str, ...]
+    sets: tuple[tuple[int, ...], ...]
+    measures: tuple[str, ...]
+    shown: tuple[int, ...]
+
+    def plan(self) -> str:
+        """The plan as JSON."""
+        builder = Builder()
+        names = list(COLUMNS)
+        measures = [
+            builder.measure(m, (column(2), "i64"), output=TOTALS[m][0]) for m in self.measures
+        ]
+        keys = [column(names.index(k)) for k in self.keys]
+        relation: Json = aggregate(read("t", COLUMNS), keys, measures)
+        if len(self.sets) > 1:
+            groupings = [{"expressionReferences": list(s)} for s in self.sets]
+            relation["aggregate"]["groupings"] = groupings
+        root = projected(relation, self._width(), *map(column, self.shown))
+        return builder.plan(root, *(f"c{i}" for i in range(len(self.shown))))
+
+    def _width(self) -> int:
+        return len(self.keys) + len(self.measures) + (len(self.sets) > 1)
+
+    def wanted(self, rows: Bag) -> Bag:
+        """The view over the rows."""
+        view: Bag = Counter()
+        for index, chosen in enumerate(self.sets):
+            groups: dict[Any, list[tuple[tuple[Any, ...], int]]] = {}
+            if not chosen:
+                groups[(None,) * len(self.keys)] = []
+            for row, weight in rows.items():
+                key = tuple(
+                    row[list(COLUMNS).index(k)] if i in chosen else None
+                    for i, k in enumerate(self.keys)
+                )
+                groups.setdefault(key, []).append((row, weight))
+            for key, members in groups.items():
+                if chosen and sum(w for _, w in members) <= 0:
+                    continue
+                pairs = [(row[2], w) for row, w in members]
+                values = [measured(m, pairs, TOTALS[m][1]) for m in self.measures]
+                whole = (*map(plain, key), *values, index)
+                view[tuple(whole[o] for o in self.shown)] += 1
+        return view
+
+
+def drawn(rng: random.Random) -> HiddenKeys:
+    """Plans that leave out at least one key, or the index of the set."""
+    keys = rng.choice([("a",), ("a", "b"), ("b", "a")])
+    every = tuple(range(len(keys)))
+    sets = rng.choice([(every,), (every,), (every, (0,)), (every, ()), (every, (0,), ())])
+    measures = tuple(rng.sample(list(TOTALS), rng.randint(1, 2)))
+    width = len(keys) + len(measures) + (len(sets) > 1)
+    hidden = rng.choice([*every, *([width - 1] if len(sets) > 1 else [])])
+    others = [o for o in range(width) if o != hidden]
+    shown = rng.sample(others, rng.randint(1, len(others)))
+    return HiddenKeys(keys, sets, measures, tuple(shown))
+
+
+def check_consolidated(checkpoint: Path) -> None:
+    """No row is there twice in a version, in whatever output."""
+    changes = sa.open_view(checkpoint).changes()
+    rows = Counter(str(row) for row in changes.drop_columns(["__weight"]).to_pylist())
+    assert not [row for row, times in rows.items() if times > 1]
+
+
+@pytest.fixture(params=["driver", "tasks"])
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where changes are consolidated."""
+    from substrait_agg.spark import consolidation
+
+    monkeypatch.setattr(consolidation, "DRIVER_ROWS", 0 if request.param == "tasks" else 50_000)
+    return str(request.param)
+
+
+def swapped() -> tuple[str, Feed]:
+    """Two groups exchange what they show: X 1 -> 2 and Y 2 -> 1, in one version; Z goes from 2 to 3."""
+    plan = HiddenKeys(("a",), ((0,),), ("sum",), (1,)).plan()
+    batches = [
+        [(("X", 0, 1, 0.0), 1), (("Y", 0, 2, 0.0), 1), (("Z", 0, 2, 0.0), 1)],
+        [(("X", 0, 1, 0.0), -1), (("X", 0, 2, 0.0), 1), (("Y", 0, 2, 0.0), -1), (("Y", 0, 1, 0.0), 1), (("Z", 0, 1, 0.0), 1)],
+    ]  # fmt: skip
+    return plan, Feed("t", COLUMNS, "op", batches)
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 4])
+def test_groups_that_exchange_their_values_change_nothing(
+    spark: SparkSession, tmp_path: Path, place: str, partitions: int
+) -> None:
+    """The old and the new row of different groups cancel, in every output."""
+    plan, feed = swapped()
+    source = {"t": feed.write(tmp_path)}
+    checkpoint, given = tmp_path / "checkpoint", []
+    outputs = ["stream-json", "debezium-json", "changes-parquet"]
+    told = [f"{kind}={tmp_path / kind}" for kind in outputs]
+    sa.run(
+        plan, source, checkpoint=checkpoint, spark=spark, partitions=partitions, outputs=told,
+        on_changes=lambda changes, _: given.extend(changes.to_pylist()),
+    ).wait()  # fmt: skip
+    wanted = Counter({(1, 1, 1): 1, (1, 2, 2): 1, (2, 2, -1): 1, (2, 3, 1): 1})
+
+    def counted(rows: list[dict[str, Any]]) -> Bag:
+        return Counter((r["__version"], r["c0"], r["__weight"]) for r in rows)
+
+    assert counted(sa.open_view(checkpoint).changes().to_pylist()) == wanted
+    assert counted(given) == wanted
+    assert counted(pq.read_table(tmp_path / "changes-parquet").to_pylist()) == wanted
+    lines = [json.loads(line) for line in (tmp_path / "stream-json").read_text().splitlines()]
+    assert Counter((e["version"], e["row"]["c0"], e["weight"]) for e in lines) == wanted
+    events = [json.loads(line) for line in (tmp_path / "debezium-json").read_text().splitlines()]
+    pairs = [((e.get("payload") or e)["op"], (e.get("payload") or e)) for e in events]
+    assert Counter(op for op, _ in pairs) == {"c": 4, "d": 1}
+    # What was consolidated is not left behind.
+    left = {p.name for p in (checkpoint / "changes").iterdir()}
+    named = {c.name for v in (1, 2) for c in _snapshot(checkpoint, v).changes}
+    assert left == named
+
+
+def _snapshot(checkpoint: Path, version: int) -> Any:
+    from substrait_agg.commit.store import Checkpoint
+
+    return Checkpoint(checkpoint).snapshot(version)
+
+
+def test_progress_counts_what_is_consolidated(
+    spark: SparkSession, tmp_path: Path, place: str
+) -> None:
+    plan, feed = swapped()
+    run = sa.run(
+        plan, {"t": feed.write(tmp_path)}, checkpoint=tmp_path / "c", spark=spark, partitions=2
+    )
+    run.wait()
+    assert (run.progress.changes, run.progress.retracted, run.progress.inserted) == (4, 1, 3)
+
+
+def _random(spark: SparkSession, folder: Path, seed: object) -> None:
+    rng = random.Random(f"hidden keys {seed}")
+    case = drawn(rng)
+
+    def row() -> tuple[Any, ...]:
+        return (rng.choice("XYZ"), rng.choice([None, 1, 2]), rng.choice([None, 0, 1, 2]),
+                rng.choice(FLOATS))  # fmt: skip
+
+    feed = Feed("t", COLUMNS, "op", churn(rng, row, 5, rng.randint(2, 12)))
+    how: dict[str, Any] = {"partitions": rng.choice([1, 2, 4])}
+    if rng.random() < 0.3:
+        how["early_retraction"] = "quarantine"
+        feed = Feed("t", COLUMNS, "op", _on_time(feed.batches))
+    checkpoint = check(spark, folder, case.plan(), [feed], case.wanted, **how)
+    check_consolidated(checkpoint)
+
+
+def _on_time(batches: Any) -> Any:
+    """The batches without the retractions that come before their insertions, and without these."""
+    there: Bag = Counter()
+    kept = []
+    for batch in batches:
+        # Within a batch the order does not matter: insertions first.
+        ordered = sorted(batch, key=lambda change: -change[1])
+        now = []
+        for row, weight in ordered:
+            if there[_key(row)] + weight >= 0:
+                there[_key(row)] += weight
+                now.append((row, weight))
+        kept.append(now)
+    return kept
+
+
+def _key(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(map(plain, row))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_changes_are_consolidated_and_add_up(
+    spark: SparkSession, tmp_path: Path, place: str, seed: int
+) -> None:
+    """Random keys, sets, measures, shown columns, cuts and partitions: every version adds up to its view, each row changing once."""
+    _random(spark, tmp_path, f"{place} {seed}")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(1000, 1060))
+def test_many_more(spark: SparkSession, tmp_path: Path, place: str, seed: int) -> None:
+    """The same for many seeds."""
+    _random(spark, tmp_path, f"{place} {seed}")
+
+
+def test_views_that_show_their_keys_pay_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is read again where equal rows are of one group."""
+    from substrait_agg.spark import batches
+
+    calls: list[Callable[..., Any]] = []
+    monkeypatch.setattr(batches, "consolidate", lambda *given: calls.append(given[0]))
+    _, feed = swapped()
+    case = HiddenKeys(("a", "b"), ((0, 1),), ("sum",), (2, 1, 0))
+    check(spark, tmp_path, case.plan(), [feed], case.wanted, partitions=2)
+    assert not calls
