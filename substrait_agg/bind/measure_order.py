@@ -21,7 +21,7 @@ DIRECTIONS: dict[str, tuple[bool, bool]] = {
     "desc_nulls_first": (True, True),
     "desc_nulls_last": (True, False),
     # Any order that keeps equal values together will do.
-    "clustered": (False, False),
+    "clustered": (False, True),
 }
 """Direction of a sort field -> (descending, nulls first)."""
 
@@ -155,7 +155,7 @@ def _full_order(order: Order, value: Expr) -> tuple[MeasureSort, ...]:
     """The keys and behind them the value, in whose order rows with equal keys stand."""
     if any(key.expression == value for key in order.keys):
         return order.keys
-    return (*order.keys, MeasureSort(value, False, False))
+    return (*order.keys, MeasureSort(value, False, True))
 
 
 def _reversed(key: MeasureSort) -> MeasureSort:

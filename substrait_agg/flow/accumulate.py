@@ -103,7 +103,7 @@ class Sharing:
         self, measure: BoundMeasure, arguments: Sequence[Expr], *, keep_nulls: bool = False
     ) -> int:
         """Ordinal of the shared tree over the values of a measure, in their own order."""
-        components = [(a, False, False) for a in arguments]
+        components = [(a, False, keep_nulls) for a in arguments]
         skipped = () if keep_nulls else tuple(range(len(components)))
         return self.tree(measure, components, skipped)
 

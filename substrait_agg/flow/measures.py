@@ -131,7 +131,8 @@ def _ordered(measure: BoundMeasure, sharing: Sharing) -> tuple[int, tuple[int, .
     for value in measure.arguments:
         written = [repr(k) for k, _, _ in keys]
         if repr(value) not in written:
-            keys.append((value, False, False))
+            # Where no sort says otherwise, a null comes before all values, as in nested values.
+            keys.append((value, False, measure.keep_nulls))
             written.append(repr(value))
         places.append(written.index(repr(value)))
     skipped = () if measure.keep_nulls else tuple(places)
@@ -192,7 +193,7 @@ def _arrived(side: Side) -> Decompose:
 
 
 def _union(measure: BoundMeasure, sharing: Sharing) -> Read:
-    components = [(measure.arguments[0], False, False)]
+    components = [(measure.arguments[0], False, True)]
     tree = sharing.tree(measure, components, (0,), elements=True)
     return Read((), tree, (0,))
 

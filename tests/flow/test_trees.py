@@ -58,6 +58,22 @@ def test_another_value_filter_treatment_of_nulls_or_order_is_another_tree(
     assert len(node_of(one, one).trees) == len(node_of(other, other).trees) == 1
 
 
+@pytest.mark.parametrize("name", ["array_agg", "nth_value", "first_value"])
+def test_nulls_that_count_come_first_where_no_sort_says_otherwise(name: str) -> None:
+    """As inside nested values; a sort of the plan is obeyed, and behind it equal rows stand with nulls first again."""
+    further = [lit(1, I64)] if name == "nth_value" else []
+
+    def ways(*sorts: SortField) -> list[tuple[bool, bool]]:
+        (tree, *_) = node_of(measure(name, col("x"), *further, sorts=sorts)).trees
+        return [(c.descending, c.nulls_first) for c in tree.components]
+
+    if name != "first_value":  # that goes by arrival
+        assert ways() == [(False, True)]
+    assert ways(by(col("x"))) == [(False, False)]
+    assert ways(by(col("big"), "desc_nulls_last")) == [(True, False), (False, True)]
+    assert ways(by(col("big"), "clustered")) == [(False, True), (False, True)]
+
+
 def test_filters_that_look_alike_stay_apart() -> None:
     """What a filter computes tells, not how it would be shown."""
     given = [

@@ -164,7 +164,7 @@ def _in_order(measure: BoundMeasure, rows: Sequence[Row]) -> list[tuple[Any, int
     keys = [_key(s) for s in measure.order]
     place = next((i for i, k in enumerate(keys) if k.expression == value), len(keys))
     if place == len(keys):
-        keys.append(Key(value))
+        keys.append(Key(value, nulls_first=True))
     kept = live_entries(rows, keys)
     return [
         (values[place], 1 if measure.distinct else weight)
@@ -322,7 +322,9 @@ def _union(measure: BoundMeasure, rows: Sequence[Row]) -> Any:
     for row in rows:
         for element in evaluate(measure.arguments[0], row.values) or ():
             weights[(canonical(element),)] += row.weight
-    return [values[0] for values, _ in in_order(weights, [Key(measure.arguments[0])])]
+    return [
+        values[0] for values, _ in in_order(weights, [Key(measure.arguments[0], nulls_first=True)])
+    ]
 
 
 _ADDITIVE: dict[str, Callable[[BoundMeasure, list[Entry]], Any]] = {
