@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from substrait_agg.bind.bound import Argument, Call, Constant, Expr
 from substrait_agg.bind.call_faults import expanded, report_faults
@@ -29,6 +30,9 @@ from substrait_agg.plan.model import EnumArgument, ScalarCall, TypeArgument
 from substrait_agg.plan.types import FP64, STRING, Type
 
 _PATTERNS = frozenset({"like", "ilike"})
+ESCAPE: Final = 2
+"""Position of the escape character of a pattern."""
+
 SECTION: Section = "scalar_functions"
 """Where an extension file declares what expressions call."""
 
@@ -79,12 +83,12 @@ def _scalar_name(call: ScalarCall, context: Context) -> str | None:
 
 def _with_escape(arguments: tuple[Argument, ...], escape: str | None) -> tuple[Argument, ...]:
     """Arguments of a pattern match with the producer's escape character where the plan gives none."""
-    given = len(arguments) > 2 and not (
-        isinstance(arguments[2], Constant) and arguments[2].value is None
+    given = len(arguments) > ESCAPE and not (
+        isinstance(arguments[ESCAPE], Constant) and arguments[ESCAPE].value is None
     )
     if given or escape is None:
         return arguments
-    return (*arguments[:2], Constant(STRING.as_nullable(False), escape))
+    return (*arguments[:ESCAPE], Constant(STRING.as_nullable(False), escape))
 
 
 def _resolve(
@@ -104,12 +108,14 @@ def _resolve(
             return unknown()
         values = durations
     options = choose_options(call.function.name, call.options, overload.options, context, call.path)
-    type_ = _result(row, overload, values, options, context)
+    nullable = _nullable(row, arguments)
+    type_ = _result(overload, values, context).as_nullable(_with_options(nullable, options))
     enums = tuple(
         (i, a.value.upper()) for i, a in enumerate(arguments) if isinstance(a, EnumArgument)
     )
     bound = Call(type_, row.name, values, enums, options)
-    made = _declare(bound, call.output_type, _null_option(row, bound), call.path, context)
+    null_option = "" if nullable else _null_option(options)
+    made = _declare(bound, call.output_type, null_option, call.path, context)
     if is_window(bound):
         # One that is converted is none any more.
         context.windows[call.path] = made if is_window(made) else bound
@@ -215,35 +221,46 @@ def _report_promotion(
         context.report("ARGUMENTS_PROMOTED", path, function=function, types=types, type=changed[0])
 
 
-def _result(
-    row: ScalarFunction,
-    overload: Overload,
-    values: tuple[Expr, ...],
-    options: tuple[tuple[str, str], ...],
-    context: Context,
-) -> Type:
+def _result(overload: Overload, values: tuple[Expr, ...], context: Context) -> Type:
+    """The type of the result; whether it is nullable is not decided here."""
     types: Schema = tuple(v.type for v in values)
-    result = RESULT_RULES[overload.result](types, context.profile.derivation)
-    return result.as_nullable(_nullable(row, types, dict(options)))
+    return RESULT_RULES[overload.result](types, context.profile.derivation)
 
 
-def _nullable(row: ScalarFunction, types: Schema, options: dict[str, str]) -> bool:
-    if "NULL" in options.values():
-        return True
-    if options.get("NULL_HANDLING") == "IGNORE_NULLS":
-        return False
+def _nullable(row: ScalarFunction, arguments: tuple[Argument, ...]) -> bool:
+    """Whether the declaration of a function derives a nullable result for the arguments.
+
+    Constants count as their types say, also those that are no arguments of the bound call; a null escape character is
+    none at all.
+    """
+    given = [
+        a
+        for position, a in enumerate(arguments)
+        if not isinstance(a, EnumArgument | TypeArgument)
+        and not (row.name in _PATTERNS and position == ESCAPE and is_null(a))
+    ]
     if row.nulls == "mirror":
-        return any(t.nullable for t in types)
+        return any(a.type.nullable for a in given)
     if row.nulls == "all":
-        return all(t.nullable for t in types)
+        return all(map(_possibly_null, given))
     return row.nulls == "always"
 
 
-def _null_option(row: ScalarFunction, call: Call) -> str:
-    """The option that makes a call nullable which would not be without it, as its declaration derives it; empty for none."""
-    if _nullable(row, tuple(v.type for v in call.arguments), {}):
-        return ""
-    return next((name for name, value in call.options if value == "NULL"), "")
+def _possibly_null(argument: Expr) -> bool:
+    """Whether a value of the argument can be null: a constant that is not null never is, whatever its type says."""
+    return argument.type.nullable and (not isinstance(argument, Constant) or is_null(argument))
+
+
+def _with_options(nullable: bool, options: tuple[tuple[str, str], ...]) -> bool:
+    """Whether the result is nullable once the options of the call count as well."""
+    if _null_option(options):
+        return True
+    return nullable and ("NULL_HANDLING", "IGNORE_NULLS") not in options
+
+
+def _null_option(options: tuple[tuple[str, str], ...]) -> str:
+    """The option that makes a call null in some cases; empty for none."""
+    return next((name for name, value in options if value == "NULL"), "")
 
 
 def _declare(

@@ -68,7 +68,7 @@ def _literal(node: model.Literal, _schema: Schema | None, context: Context) -> E
     if value is TOO_FINE:
         context.report("TIME_TOO_FINE", node.path, type=node.type, ticks=node.value)
         return unknown()
-    return Constant(type_.as_nullable(value is None), value)
+    return Constant(type_.as_nullable(type_.nullable or value is None), value)
 
 
 def _field(node: model.FieldRef, schema: Schema | None, context: Context) -> Expr:

@@ -35,12 +35,16 @@ class Matched:
         constants: values of the constant arguments, in order.
         words: (option, value) of the enumeration arguments, upper case.
         faults: constants that are none or have a wrong value.
+        nullable_constant: whether the type of a constant argument is nullable.
+        assumed: parameters of constant arguments that the plan leaves out, which have their default.
     """
 
     values: tuple[Expr, ...] = ()
     constants: tuple[Any, ...] = ()
     words: tuple[tuple[str, str], ...] = ()
     faults: tuple[ConstantFault, ...] = ()
+    nullable_constant: bool = False
+    assumed: tuple[Parameter, ...] = ()
 
     @property
     def types(self) -> Schema:
@@ -80,7 +84,15 @@ def match_arguments(
             _read_constant(parameter, argument, constants, faults)
         elif argument is not None and not isinstance(argument, TypeArgument):
             values.append(_as_taken(parameter, argument))
-    return Matched(tuple(values), tuple(constants), tuple(words), tuple(faults))
+    assumed = (p for p, a in pairs if a is None and p.default is not None)
+    nullable = any(p.role == "constant" and a is not None and _nullable(a) for p, a in pairs)
+    return Matched(
+        tuple(values), tuple(constants), tuple(words), tuple(faults), nullable, tuple(assumed)
+    )
+
+
+def _nullable(argument: Argument) -> bool:
+    return not isinstance(argument, EnumArgument | TypeArgument) and argument.type.nullable
 
 
 def within_group(

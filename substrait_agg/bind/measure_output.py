@@ -7,7 +7,7 @@ from substrait_agg.bind.convert import fits_decimal
 from substrait_agg.bind.measure_draft import Draft
 from substrait_agg.bind.measure_signature import output_explained
 from substrait_agg.functions.aggregate_row import AggregateFunction
-from substrait_agg.functions.aggregate_types import RESULTS, convertible
+from substrait_agg.functions.aggregate_types import MIRRORING, RESULTS, convertible
 from substrait_agg.functions.derive import widened
 from substrait_agg.functions.registry import UserMeasure
 from substrait_agg.plan.types import Type
@@ -53,7 +53,9 @@ def _derived(draft: Draft, row: AggregateFunction, types: Schema, context: Conte
     if draft.user is not None:
         return _given(draft, draft.user, types, context)
     rule = RESULTS[row.result]
-    return rule(types, draft.measure.function.urn, context.profile.derivation)
+    derived = rule(types, draft.measure.function.urn, context.profile.derivation)
+    constant = draft.matched is not None and draft.matched.nullable_constant
+    return derived.as_nullable() if constant and row.result in MIRRORING else derived
 
 
 def _given(draft: Draft, user: UserMeasure, types: Schema, context: Context) -> Type:

@@ -131,6 +131,11 @@ def _arguments(draft: Draft, context: Context) -> bool:
         report_kept(draft, row, context)
         return False
     fits = signature_fits(draft, matched, context)
+    for parameter in matched.assumed:
+        context.report(
+            "ARGUMENT_ASSUMED", f"{draft.measure.path}.arguments",
+            function=draft.name, argument=parameter.name, value=repr(parameter.default),
+        )  # fmt: skip
     for fault in matched.faults:
         position = next(i for i, a in enumerate(draft.arguments) if a is fault.argument)
         context.report(

@@ -68,6 +68,7 @@ class Parameter:
             shown = f"{self.name}: " + " or ".join(self.words)
         elif self.role == "constant":
             shown = f"{self.name}: constant {self.rule}"
+            shown += "" if self.default is None else f" = {self.default!r}"
         else:
             kinds = FAMILIES.get(self.kinds) or " or ".join(self.kinds)
             shown = f"{self.name}: {kinds}"

@@ -137,6 +137,9 @@ RESULTS: dict[str, ResultType] = {
 }
 """Result rules by the word the catalogue uses: as the declaration derives them, nullability included."""
 
+MIRRORING = frozenset({"mirror", "text"})
+"""Rules whose value is nullable where an argument is; constant arguments count as well."""
+
 OWN = "own"
 """The rule of user-defined measures: their value has the type that they say, and no other."""
 

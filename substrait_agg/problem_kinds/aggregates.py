@@ -83,6 +83,14 @@ AGGREGATES: tuple[ProblemKind, ...] = kinds(
          "that takes them from some row depends on which row that is."),
     ),
     (
+        "ARGUMENT_ASSUMED", "warning", "error",
+        "{function} has no argument {argument}; {value} is taken",
+        "write the argument that the query means",
+        ("The function is declared with the argument, so nothing says what holds without it (specification, Aggregate "
+         "Functions). Some producers lose it: DuckDB's extension writes string_agg(x, '-') without its separator. What "
+         "is taken may then be another value than that of the query, and so are the texts."),
+    ),
+    (
         "DISTINCT_NOT_SUPPORTED", "error", "error",
         "{name} cannot be over distinct values: {reason}",
         "use the invocation ALL",

@@ -175,10 +175,10 @@ EXPRESSIONS: tuple[ProblemKind, ...] = kinds(
     ),
     (
         "RESULT_NULLABILITY", "warning", "error",
-        "{function} declares {declared}, but null is possible; the column is nullable",
+        "{function} declares {declared}, but a nullable type is derived; the column is nullable",
         "declare the type nullable",
-        ("Whether a result can be null follows from the declaration's nullability and the arguments (specification, "
-         "Scalar Functions). A consumer that believes the plan skips the null check and shows whatever value lies "
+        ("Whether a result is nullable follows from the declaration's nullability and the types of the arguments, constants "
+         "among them (specification, Scalar Functions). A consumer that believes the plan skips the null check and shows whatever value lies "
          "under the null."),
     ),
     (

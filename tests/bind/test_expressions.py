@@ -24,6 +24,7 @@ from substrait_agg.plan.model import (
     Expression,
     FieldRef,
     IfThen,
+    Literal,
     Project,
     SingularOrList,
     Switch,
@@ -33,6 +34,7 @@ from substrait_agg.problems import Mode
 from tests.bind.build import (
     COLUMNS,
     ROOT,
+    at,
     bound,
     call,
     codes_of,
@@ -140,6 +142,94 @@ def test_underived_nullability_follows_the_function() -> None:
     assert type_of("nullif", col("must"), col("must")) == "i64?"
     assert type_of("add", col("must"), col("must")) == "i64"
     assert type_of("add", col("must"), col("big")) == "i64?"
+
+
+def fixed(value: Any, type_: Type) -> Literal:
+    """A literal whose type is not nullable."""
+    return lit(value, type_.as_nullable(False))
+
+
+MINUTE = Type("interval_day", params=(6,)), (0, 60_000_000)
+"""Type and value of a constant."""
+
+REQUIRED_COLUMNS = {
+    "name": STRING.as_nullable(False),
+    "x": FP64.as_nullable(False),
+    "must": I64.as_nullable(False),
+    "day": DATE.as_nullable(False),
+    "at": STAMP.as_nullable(False),
+}
+
+MIRRORING: list[tuple[str, tuple[Any, ...], Type]] = [
+    ("like", ("name", (STRING, "a%")), BOOL),
+    ("like", ("name", (STRING, "a!%"), (STRING, "!")), BOOL),
+    ("starts_with", ("name", (STRING, "a")), BOOL),
+    ("lpad", ("name", (I32, 4), (STRING, " ")), STRING),
+    ("substring", ("name", (I32, 1), (I32, 2)), STRING),
+    ("concat", ("name", (STRING, "a")), STRING),
+    ("regexp_count_substring", ("name", (STRING, "a"), (I64, 1)), I64),
+    ("round", ("x", (I32, 2)), FP64),
+    ("add", ("must", (I64, 1)), I64),
+    ("gt", ("must", (I64, 1)), BOOL),
+    ("between", ("must", (I64, 1), (I64, 9)), BOOL),
+    ("least", ("must", (I64, 1)), I64),
+    ("date_part", ((STRING, "year"), "day"), I32),
+    ("date_trunc", ((STRING, "year"), "at"), STAMP),
+    ("tumble_start", ("at", MINUTE), STAMP),
+    ("tumble_start", ("at", MINUTE, MINUTE), STAMP),
+    ("add", ("at", MINUTE), STAMP),
+]
+"""Functions that are nullable where an argument is: name, columns and constants, type of the result."""
+
+
+@pytest.mark.parametrize(("name", "given", "result"), MIRRORING)
+def test_constants_count_where_nullability_is_mirrored(
+    name: str, given: tuple[Any, ...], result: Type
+) -> None:
+    """Each nullable constant alone makes the result nullable, also one that is no argument of the bound call."""
+    source = read(REQUIRED_COLUMNS)
+    names = list(REQUIRED_COLUMNS)
+
+    def typed(nullable: int | None, output: Type) -> tuple[str, dict[str, str]]:
+        arguments = [
+            at(names.index(a)) if isinstance(a, str) else lit(a[1], a[0].as_nullable(i == nullable))
+            for i, a in enumerate(given)
+        ]
+        root = project(call(name, *arguments, output=output), source=source)
+        found = codes_of(root, "e", mode="strict")
+        found.pop("FUNCTION_NAME_BARE")
+        made = bound(root, "e").root
+        assert isinstance(made, BoundProject)
+        return str(made.expressions[0].type), found
+
+    required = result.as_nullable(False)
+    assert typed(None, required) == (str(required), {})
+    constants = [i for i, a in enumerate(given) if not isinstance(a, str)]
+    for position in constants:
+        assert typed(position, required)[1] == {"RESULT_NULLABILITY": "error"}
+        assert typed(position, result) == (str(result.as_nullable()), {})
+
+
+def test_a_constant_that_is_there_settles_a_choice() -> None:
+    """Whatever its type says: coalesce is null only where every argument is."""
+    chosen = call("coalesce", col("big"), lit(1, I64), output=None)
+    assert str(bind_one(chosen).type) == "i64"
+    chosen = call("coalesce", col("big"), lit(None, I64), output=None)
+    assert str(bind_one(chosen).type) == "i64?"
+
+
+def test_an_escape_character_that_is_null_is_none() -> None:
+    """DataFusion writes it so; it says nothing about the result."""
+    given = call("like", at(0), fixed("a%", STRING), lit(None, STRING), output=None)
+    made = bound(project(given, source=read(REQUIRED_COLUMNS)), "e").root
+    assert str(made.types[0]) == "bool"
+
+
+def test_literals_have_the_nullability_that_the_plan_gives_them() -> None:
+    assert str(bind_one(lit(1, I64)).type) == "i64?"
+    assert str(bind_one(fixed(1, I64)).type) == "i64"
+    # There is no null of a required type.
+    assert str(bind_one(fixed(None, I64)).type) == "i64?"
 
 
 def test_a_result_that_claims_never_to_be_null_is_nullable_all_the_same() -> None:
@@ -252,9 +342,11 @@ def test_conditionals_have_one_type() -> None:
 
 
 def test_in_lists_are_null_when_anything_in_them_can_be() -> None:
-    made = bind_one(SingularOrList(col("must"), (lit(1, I64), lit(2, I8)), ROOT))
+    made = bind_one(SingularOrList(col("must"), (fixed(1, I64), fixed(2, I8)), ROOT))
     assert isinstance(made, InList)
     assert str(made.type) == "bool"
+    made = bind_one(SingularOrList(col("must"), (fixed(1, I64), lit(2, I64)), ROOT))
+    assert str(made.type) == "bool?"
     made = bind_one(SingularOrList(col("must"), (lit(None, I64),), ROOT))
     assert str(made.type) == "bool?"
 
@@ -309,7 +401,7 @@ def test_switches_nested_in_what_they_match_are_limited() -> None:
     [
         (
             call("date_part", lit("fortnight", STRING), col("day"), output=I32),
-            "(string 'fortnight', date?)", "part is one of day, dow, doy, hour,",
+            "(string? 'fortnight', date?)", "part is one of day, dow, doy, hour,",
         ),
         (call("equal", col("name"), col("big")), "(string?, i64?)", "(any, any) of one type"),
         (call("like", col("name"), col("big")), "(string?, i64?)", "(text, text, escape)"),

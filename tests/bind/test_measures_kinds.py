@@ -10,6 +10,7 @@ from substrait_agg.bind.bound import BoundAggregate, BoundMeasure, Call, Constan
 from substrait_agg.functions.aggregates import AGGREGATE_NAMES, AGGREGATES
 from substrait_agg.plan.model import Cast, EnumArgument, Measure, TypeArgument
 from substrait_agg.plan.types import FP32, FP64, I8, I32, I64, STRING, Type, decimal
+from substrait_agg.problems import Mode
 from tests.bind.build import (
     MEASURE,
     ORDINALS,
@@ -230,6 +231,48 @@ def test_any_value_may_ignore_nulls_or_not() -> None:
     for value in ("TRUE", "FALSE"):
         given = measure("any_value", col("x"), options=(option("ignore_nulls", value),))
         assert bind_one(given).kind == "any_value"
+
+
+@pytest.mark.parametrize(("mode", "level"), [("lenient", "warning"), ("strict", "error")])
+@pytest.mark.parametrize("name", ["string_agg", "listagg", "group_concat"])
+def test_a_separator_that_is_left_out_is_told(name: str, mode: Mode, level: str) -> None:
+    """The query may have had another one than the comma that is taken."""
+    root = aggregate(read(), (), (measure(name, col("name"), output=STRING),))
+    found = problems_of(root, "m", mode=mode)
+    (problem,) = [p for p in found if p.code == "ARGUMENT_ASSUMED"]
+    assert (problem.level, problem.path) == (level, f"{MEASURE}.arguments")
+    assert problem.message == f"{name} has no argument separator; ',' is taken"
+    written = measure(name, col("name"), lit(",", STRING), output=STRING)
+    assert "ARGUMENT_ASSUMED" not in codes_of(aggregate(read(), (), (written,)), "m", mode=mode)
+
+
+def test_what_else_may_be_left_out_changes_nothing() -> None:
+    """An accuracy only says how good an approximation has to be."""
+    given = measure("approx_percentile_cont", col("x"), HALF, output=FP64)
+    assert "ARGUMENT_ASSUMED" not in codes_of(aggregate(read(), (), (given,)), "m")
+
+
+@pytest.mark.parametrize("value", [True, False])
+@pytest.mark.parametrize("separator", [True, False])
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_separator_counts_for_nullability(value: bool, separator: bool, declared: bool) -> None:
+    """The declaration mirrors the nullability of all arguments; a group in which nothing counts is null all the same."""
+    source = read({"v": STRING.as_nullable(value)})
+    given = measure(
+        "string_agg", at(0), lit("-", STRING.as_nullable(separator)),
+        output=STRING.as_nullable(declared),
+    )  # fmt: skip
+    root = aggregate(source, (), (given,))
+    found = set(codes_of(root, "m", mode="strict")) - {"FUNCTION_NAME_BARE", "ORDER_MISSING"}
+    derived = value or separator
+    expected = {
+        (True, True): set(),
+        (True, False): {"OUTPUT_NULLABILITY"},
+        (False, True): {"OUTPUT_TYPE_DIFFERS"},
+        (False, False): set(),
+    }
+    assert found == expected[derived, declared]
+    assert str(bound(root, "m").root.types[0]) == "string?"
 
 
 @pytest.mark.parametrize(

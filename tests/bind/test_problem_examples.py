@@ -26,6 +26,8 @@ ALSO: dict[str, frozenset[str]] = {
     "SESSION_ARRIVAL": frozenset({"SIGNATURE_UNKNOWN", "ORDER_MISSING"}),
     # No extension of the standard has the function, so no signature of it is known.
     "GROUPING_ARGUMENT": frozenset({"SIGNATURE_UNKNOWN"}),
+    # The declared signature has the argument that is left out.
+    "ARGUMENT_ASSUMED": frozenset({"SIGNATURE_DIFFERS"}),
     # A type of too many digits is what makes the digits of its constant too fine.
     "TIME_TOO_FINE": frozenset({"TIME_DIGITS_NOT_KEPT"}),
     # The problems that are too many.

@@ -189,7 +189,7 @@ def test_states_follow_from_what_is_maintained() -> None:
 
 
 def test_signatures_are_shown_as_they_are_called() -> None:
-    assert AGGREGATES["string_agg"].signature == ("(input: text, [separator: constant text])")
+    assert AGGREGATES["string_agg"].signature == "(input: text, [separator: constant text = ','])"
     assert AGGREGATES["count"].signature == "([x: any type, ...])"
     assert AGGREGATES["corr"].signature == "(x: number, y: number)"
 
