@@ -12,6 +12,7 @@ from substrait_agg.bind.convert import as_declared, can_cast, convert, fits_deci
 from substrait_agg.bind.names import check_declared
 from substrait_agg.bind.options import choose_options
 from substrait_agg.bind.signatures import check_declaration, declared_signature, misfit, types_of
+from substrait_agg.bind.time_texts import read_time_texts
 from substrait_agg.bind.windows import is_window, window_arguments
 from substrait_agg.functions.aggregates import find as find_aggregate
 from substrait_agg.functions.derive import FLOATS, RESULT_RULES, as_decimal, is_numeric
@@ -94,6 +95,10 @@ def _with_escape(arguments: tuple[Argument, ...], escape: str | None) -> tuple[A
 def _resolve(
     row: ScalarFunction, call: ScalarCall, arguments: tuple[Argument, ...], context: Context
 ) -> Expr:
+    read = _with_times(row, call, arguments, context)
+    if read is None:
+        return unknown()
+    arguments = read
     found = _choose(row, arguments) or _choose(row, _promoted(arguments))
     if found is None:
         texts = (", ".join(map(described, arguments)), _takes(row))
@@ -120,6 +125,19 @@ def _resolve(
         # One that is converted is none any more.
         context.windows[call.path] = made if is_window(made) else bound
     return made
+
+
+def _with_times(
+    row: ScalarFunction, call: ScalarCall, arguments: tuple[Argument, ...], context: Context
+) -> tuple[Argument, ...] | None:
+    """The arguments of a comparison with texts read as dates and times; None once it is reported that one is none."""
+    values = tuple(a for a in arguments if not isinstance(a, EnumArgument | TypeArgument))
+    compares = any(o.unify and o.params[0] == "any" for o in row.overloads)
+    if not compares or len(values) < len(arguments):
+        return arguments
+    # A call that is not from a plan has no arguments of its own.
+    paths = [a.path for a in call.arguments] or [call.path] * len(arguments)
+    return read_time_texts(row.name, values, paths, context)
 
 
 def _check_signature(call: ScalarCall, arguments: tuple[Argument, ...], context: Context) -> None:

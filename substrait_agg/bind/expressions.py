@@ -21,6 +21,7 @@ from substrait_agg.bind.calls import bind_call
 from substrait_agg.bind.context import Context, Schema, is_unknown, unknown
 from substrait_agg.bind.convert import can_cast, fits_decimal, is_null, unified_type, unify
 from substrait_agg.bind.digits import TOO_FINE, kept_value
+from substrait_agg.bind.time_texts import read_time_texts
 from substrait_agg.bind.walk import larger_than
 from substrait_agg.functions.derive import common_type
 from substrait_agg.plan import model
@@ -165,15 +166,16 @@ def _switch(node: model.Switch, schema: Schema | None, context: Context) -> Expr
     values = tuple(bind_expression(value, schema, context) for _, value in node.cases)
     if is_unknown(match, *cases):
         return unknown()
-    unified = _unified((match, *cases), (node.match, *(case for case, _ in node.cases)), context)
+    nodes = (node.match, *(case for case, _ in node.cases))
+    unified = _compared("the switch", (match, *cases), nodes, context)
     if unified is None:
         return unknown()
     _check_cases(node, context)
     match, *literals = unified
     conditions = tuple(_equals(match, literal) for literal in literals)
     last = None if node.otherwise is None else bind_expression(node.otherwise, schema, context)
-    nodes = (*(value for _, value in node.cases), node.otherwise)
-    return _conditional(conditions, values, last, nodes, context)
+    results = (*(value for _, value in node.cases), node.otherwise)
+    return _conditional(conditions, values, last, results, context)
 
 
 def _check_cases(node: model.Switch, context: Context) -> None:
@@ -213,11 +215,22 @@ def _or_list(node: model.SingularOrList, schema: Schema | None, context: Context
     options = tuple(bind_expression(option, schema, context) for option in node.options)
     if not options:
         context.report("IN_LIST_EMPTY", node.path)
-    unified = _unified((value, *options), (node.value, *node.options), context)
+    unified = _compared("the IN list", (value, *options), (node.value, *node.options), context)
     if unified is None or is_unknown(*unified):
         return unknown()
     nullable = any(e.type.nullable for e in unified)
     return InList(BOOL.as_nullable(nullable), unified[0], unified[1:])
+
+
+def _compared(
+    what: str,
+    values: tuple[Expr, ...],
+    nodes: tuple[model.Expression, ...],
+    context: Context,
+) -> tuple[Expr, ...] | None:
+    """As `_unified`, for values that are compared: texts beside dates and times are read as these."""
+    read = read_time_texts(what, values, [node.path for node in nodes], context)
+    return None if read is None else _unified(read, nodes, context)
 
 
 def _unified(

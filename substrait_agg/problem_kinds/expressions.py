@@ -96,6 +96,23 @@ EXPRESSIONS: tuple[ProblemKind, ...] = kinds(
          "integers. As a float, an integer beyond 2^53 loses digits, and the comparison may change."),
     ),
     (
+        "TEXT_READ_AS_TIME", "warning", "error",
+        "{what} has the text {text} beside values of type {type}; it is read as {value}",
+        "write a literal of type {type}, or cast the text to it",
+        ("There are no implicit conversions: a plan contains a cast wherever types differ (specification, Cast "
+         "Expression). SQL lets a text literal stand for a date or time, and some producers pass it on as it is. A "
+         "consumer that compares texts instead puts 1994-1-1 behind 1994-02-01, one that casts a point in time to a date "
+         "loses its time of day."),
+    ),
+    (
+        "TIME_TEXT_INVALID", "error", "error",
+        "the text {text} cannot be compared with values of type {type}: {reason}",
+        "write a literal of type {type}, or a text in the form of ISO 8601",
+        ("A text beside dates or times is read as one of them where ISO 8601 says which (a habit of SQL; the "
+         "specification has no implicit conversions). This one is none, or has a part that the other values do not have: "
+         "without that part it would be another value."),
+    ),
+    (
         "FUNCTION_MEANING", "warning", "error",
         "{function} is computed as {meaning}, as {producer} means it",
         "call it {meaning}",
