@@ -18,6 +18,7 @@ from substrait_agg.report.report import Report
 
 if TYPE_CHECKING:
     from substrait_agg.bind.bound import BoundPlan
+    from substrait_agg.bind.context import SourceSchemas
     from substrait_agg.commit import View
     from substrait_agg.functions.accumulators import EarlyRetraction
     from substrait_agg.plan.model import DecodedPlan
@@ -74,6 +75,10 @@ class Plan:
             self._checked[known] = _check(self.content, mode)
         return self._checked[known]
 
+    def check_with(self, source_schemas: SourceSchemas) -> Checked:
+        """As `check` in lenient mode, with the columns of the tables whose types the plan leaves out."""
+        return _check(self.content, "lenient", source_schemas)
+
     def bound(self, mode: Mode = "lenient") -> BoundPlan:
         """The plan ready to run.
 
@@ -98,7 +103,7 @@ class Plan:
         return checked.decoded
 
 
-def _check(content: Any, mode: Mode) -> Checked:
+def _check(content: Any, mode: Mode, source_schemas: SourceSchemas | None = None) -> Checked:
     from substrait_agg.bind import bind
     from substrait_agg.plan import decode
     from substrait_agg.report.order import in_plan_order
@@ -109,7 +114,7 @@ def _check(content: Any, mode: Mode) -> Checked:
     except PlanRefused as refusal:
         found = tuple(dict.fromkeys((*problems.found, *refusal.problems)))
         return Checked(None, None, in_plan_order(_of_no_plan(content, found)))
-    bound = bind(decoded, problems)
+    bound = bind(decoded, problems, source_schemas)
     return Checked(decoded, None if problems.errors else bound, in_plan_order(problems.found))
 
 
@@ -250,7 +255,8 @@ def run(
     """Start maintaining the plan over its sources, or continue where the checkpoint is.
 
     Args:
-        plan: a `Plan` or anything that `load` takes.
+        plan: a `Plan` or anything that `load` takes. Where it gives names and no types for the columns of a table
+            (``SCHEMA_TYPES_MISSING``), they are taken from the source of the table, in lenient mode.
         sources: per table of the plan a SPEC (``parquet:data/li?batch-files=1``) or a DataFrame. With ``key=COLUMN`` in a
             SPEC a row replaces the one with its key, so that events need not say what a row was.
         checkpoint: folder of state, offsets and versions, or its URL in an object store (``s3://bucket/prefix``); it is also
@@ -312,7 +318,8 @@ def run(
     emission = parse_emit(emit)
     remembered = None if ttl is None else parse_ttl(ttl)
     policy = _policy(early_retraction)
-    bound = _plan(plan).bound(mode)
+    session = {"spark": spark, "conf": conf, "master": master, "spark_log": spark_log}
+    bound = _bound_to_run(_plan(plan), mode, sources, session)
     from substrait_agg.optional_packages import require
 
     require("pyspark", "pandas")
@@ -341,6 +348,27 @@ def run(
         accept_source_change=accept_source_change,
         evolve=evolve,
     )
+
+
+def _bound_to_run(
+    plan: Plan, mode: Mode, sources: Mapping[str, Any], session: Mapping[str, Any]
+) -> BoundPlan:
+    """The plan ready to run, with column types from the sources where it has none; strict mode takes none."""
+    checked = plan.check(mode)
+    errors = {problem.code for problem in checked.problems if problem.level == "error"}
+    if errors != {"SCHEMA_TYPES_MISSING"} or checked.decoded is None or mode == "strict":
+        return plan.bound(mode)
+    from substrait_agg.bind import untyped_tables
+    from substrait_agg.optional_packages import require
+
+    require("pyspark", "pandas")
+    from substrait_agg.spark.run import schemas_of_sources
+
+    schemas = schemas_of_sources(untyped_tables(checked.decoded), sources, **session)
+    typed = plan.check_with(schemas)
+    if typed.bound is None:
+        raise PlanRefused(typed.problems)
+    return typed.bound
 
 
 def _policy(word: str) -> EarlyRetraction:

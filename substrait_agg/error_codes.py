@@ -82,6 +82,7 @@ _ALL: tuple[ErrorCode, ...] = (
         ("SOURCE_NOT_FOUND", "there is nothing at the source's location", "check the path; a folder must exist before it is filled"),
         ("SOURCE_EMPTY", "the source has no file yet, so its columns are not known", "start when the first file is there"),
         ("SOURCE_UNREADABLE", "Spark cannot open the source", "check location, format and options; --debug shows Spark's log"),
+        ("SOURCE_TYPES_UNKNOWN", "the plan gives no column types for a table, and its source has none that a plan could have", "give a source with types, add ?inferSchema=true to a CSV source, or write the types into the plan"),
         ("SOURCE_FILE_GONE", "a file of the batch that is computed was removed", "put it back; nothing of the batch was committed"),
         ("CSV_HEADER_MISSING", "columns are taken by name, but the CSV file is read without a header", "add ?header=true"),
         ("COLUMN_MISSING", "the source lacks a column of the plan", "rename or add the column at the source"),

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from substrait_agg.deferred_imports import deferred
 
 if TYPE_CHECKING:
-    from substrait_agg.bind.binder import bind
+    from substrait_agg.bind.binder import bind, untyped_tables
     from substrait_agg.bind.bound import BoundPlan
 
-__all__ = ["BoundPlan", "bind"]
+__all__ = ["BoundPlan", "bind", "untyped_tables"]
 
-__getattr__ = deferred(__name__, {"bind": "binder", "BoundPlan": "bound"})
+__getattr__ = deferred(
+    __name__, {"bind": "binder", "untyped_tables": "binder", "BoundPlan": "bound"}
+)

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import accumulate
 
 from substrait_agg.bind.bound import BoundPlan, SortKey
-from substrait_agg.bind.context import Context, Opaque, Schema, columns, is_keyable, names_width
+from substrait_agg.bind.context import (
+    Context,
+    Opaque,
+    Schema,
+    SourceSchemas,
+    UntypedTable,
+    columns,
+    is_keyable,
+    names_width,
+)
 from substrait_agg.bind.deep import deep_call
 from substrait_agg.bind.fingerprint import fingerprint
 from substrait_agg.bind.grouping import addressed_wider
+from substrait_agg.bind.grouping_index import uncounted_index
 from substrait_agg.bind.names import check_column_names
 from substrait_agg.bind.placed import Exceeded
 from substrait_agg.bind.profiles import profile_of
+from substrait_agg.bind.readings import (
+    Reading,
+    direct_project_in,
+    possible_readings,
+    relations_of,
+)
 from substrait_agg.bind.relations import Order, Ordered, OrderKey, bind_relation, projected
 from substrait_agg.bind.walk import index_columns, selected_columns
 from substrait_agg.bind.windows import report_misplaced
-from substrait_agg.plan.model import DecodedPlan, Relation
+from substrait_agg.plan.model import DecodedPlan, Read, Relation
 from substrait_agg.problems import Problems
 
 DIRECTIONS: dict[str, tuple[bool, bool]] = {
@@ -27,19 +44,92 @@ DIRECTIONS: dict[str, tuple[bool, bool]] = {
 """Sort direction -> (descending, nulls first)."""
 
 
-def bind(plan: DecodedPlan, problems: Problems) -> BoundPlan | None:
+def bind(
+    plan: DecodedPlan, problems: Problems, source_schemas: SourceSchemas | None = None
+) -> BoundPlan | None:
     """The plan with every expression typed and every function resolved.
 
     Args:
         plan: as decoded; what its decoding found wrong is already in `problems`.
         problems: takes everything that is wrong with the plan, inputs before what reads them.
+        source_schemas: of the tables whose column types the plan leaves out (`untyped_tables`).
 
     Returns:
         The bound plan, or None when `problems` holds an error.
     """
     profile = profile_of(plan.producer, versioned=plan.version is not None)
-    made: BoundPlan | None = deep_call(_bound, plan, Context(problems, profile))
+    readings = possible_readings(plan, profile.direct_project, merges_keys=profile.grouping_bitmask)
+    schemas = source_schemas or {}
+    if len(readings) == 1:
+        return _read_as(plan, Context(problems, profile, readings[0], schemas))
+    trials = [_try(plan, Context(_copy(problems), profile, r, schemas)) for r in readings]
+    choice = _choice(trials)
+    made = _read_as(plan, Context(problems, profile, choice.reading, schemas))
+    if not choice.unclear:
+        return made
+    project = direct_project_in(plan)
+    path = plan.place if project is None else project.path
+    problems.add("PROJECT_UNCLEAR", path, producer=profile.name, version=_release(plan))
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """What comes of a reading: the number of errors it makes, and the identity of the plan if it makes none."""
+
+    reading: Reading
+    errors: int
+    identity: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """The reading that is taken; `unclear` where another one fits as well and gives another plan."""
+
+    reading: Reading
+    unclear: bool
+
+
+def _choice(trials: list[_Trial]) -> _Choice:
+    """The reading that fits best: the one with the fewest errors."""
+    least = min(trial.errors for trial in trials)
+    best = [trial for trial in trials if trial.errors == least]
+    # Equal keys are one column by the specification; it decides where both readings of them fit.
+    first: dict[bool, _Trial] = {}
+    for trial in best:
+        first.setdefault(trial.reading.project_replaces, trial)
+    identities = {trial.identity for trial in first.values()}
+    return _Choice(best[0].reading, least == 0 and len(identities) > 1)
+
+
+def _copy(problems: Problems) -> Problems:
+    """The problems so far, to try a reading with. What fits does not depend on the mode, so lenient levels count."""
+    return Problems("lenient", list(problems.found))
+
+
+def _try(plan: DecodedPlan, context: Context) -> _Trial:
+    before = len(context.problems.errors)
+    made = _read_as(plan, context)
+    errors = len(context.problems.errors) - before
+    return _Trial(context.reading, errors, None if made is None else made.fingerprint)
+
+
+def _read_as(plan: DecodedPlan, context: Context) -> BoundPlan | None:
+    made: BoundPlan | None = deep_call(_bound, plan, context)
     return made
+
+
+def untyped_tables(plan: DecodedPlan) -> tuple[UntypedTable, ...]:
+    """The tables that the plan reads with column names and without column types."""
+    reads = (r for r in relations_of(plan) if isinstance(r, Read))
+    named = (r for r in reads if r.table and r.names and not r.types and r.rows is None)
+    return tuple(dict.fromkeys((r.table, r.names) for r in named if not r.files))
+
+
+def _release(plan: DecodedPlan) -> str:
+    if plan.version is None or not any(plan.version):
+        return "of unknown version"
+    return ".".join(map(str, plan.version))
 
 
 def _bound(plan: DecodedPlan, context: Context) -> BoundPlan | None:
@@ -51,6 +141,9 @@ def _bound(plan: DecodedPlan, context: Context) -> BoundPlan | None:
 
 
 def _bind(plan: DecodedPlan, context: Context) -> BoundPlan | None:
+    if not context.profile.grouping_bitmask:
+        never = context.profile.index_never_counted
+        context.uncounted = uncounted_index(relations_of(plan), never_counted=never)
     ordered = _bind_whole(plan.root, context)
     context.apart.extend(plan.others)
     while context.apart:

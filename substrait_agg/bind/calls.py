@@ -293,6 +293,11 @@ def _declare(
     if not context.check_type(declared, path):
         return unknown()
     declared = context.kept(declared, path)
+    if _typed_as_column(call, declared, context):
+        context.report(
+            "RESULT_TYPE_OF_COLUMN", path, function=function, declared=declared, derived=derived
+        )
+        return call
     if not derived.same_kind(declared):
         if not can_cast(derived, declared) or not fits_decimal(declared):
             context.report(
@@ -311,6 +316,15 @@ def _declare(
         )
         context.report(code, path, function=function, declared=declared, **why)
     return as_declared(call, declared)
+
+
+def _typed_as_column(call: Call, declared: Type, context: Context) -> bool:
+    """Whether the producer gave the call the type of the column that it compares."""
+    return (
+        call.function in context.profile.column_typed
+        and not call.type.same_kind(declared)
+        and call.arguments[0].type.same_kind(declared)
+    )
 
 
 def described(argument: Argument) -> str:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from substrait_agg.bind.bound import BoundRelation, Column, Constant, Expr
 from substrait_agg.bind.placed import Exceeded, Placed
 from substrait_agg.bind.profiles import Profile
+from substrait_agg.bind.readings import BY_THE_SPECIFICATION, Reading
 from substrait_agg.plan.context import MAX_PROBLEMS
 from substrait_agg.plan.types import Type
 from substrait_agg.problems import Problems
 
 Schema = tuple[Type, ...]
+
+UntypedTable = tuple[tuple[str, ...], tuple[str, ...]]
+"""A table that is read without column types: its name's parts, and the column names, depth first."""
+
+SourceSchemas = Mapping[UntypedTable, tuple[tuple[str, ...], Schema]]
+"""Table without types in the plan -> names and types of its top-level columns, as its source has them."""
 
 UNKNOWN = Type("unknown")
 """Type of an expression whose problem has been reported: it fits everywhere, so that one mistake is reported once."""
@@ -66,8 +74,11 @@ class Context:
     Attributes:
         problems: takes what is wrong with the plan.
         profile: how the plan's producer is read.
+        reading: which of the meanings is taken that the plan leaves open.
+        source_schemas: columns of the tables whose types the plan leaves out.
         named: functions whose declaration, which has no place of its own, has been reported.
         bound: identity of a decoded relation -> what it was bound to: relations that the plan shares are bound once.
+        uncounted: identities of the aggregates whose readers do not count the index of the grouping set.
         wider: identities of the aggregates of one grouping set that are addressed in the layout of several.
         cut: whether it has been reported that digits finer than a microsecond are not kept.
         placed: counts what the plan takes.
@@ -79,8 +90,11 @@ class Context:
 
     problems: Problems
     profile: Profile
+    reading: Reading = BY_THE_SPECIFICATION
+    source_schemas: SourceSchemas = field(default_factory=dict)
     named: set[str] = field(default_factory=set)
     bound: dict[int, Any] = field(default_factory=dict)
+    uncounted: frozenset[int] = frozenset()
     wider: frozenset[int] = frozenset()
     cut: set[str] = field(default_factory=set)
     placed: Placed = field(default_factory=Placed)

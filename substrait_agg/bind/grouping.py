@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from substrait_agg.bind.bound import (
@@ -23,6 +24,7 @@ from substrait_agg.bind.bound import (
 )
 from substrait_agg.bind.context import Context, is_unknown
 from substrait_agg.bind.placed import too_large
+from substrait_agg.bind.readings import inputs_of
 from substrait_agg.plan import model
 from substrait_agg.plan.types import BOOL, I32, Type
 
@@ -73,7 +75,8 @@ def report_repeated(
     first: dict[Expr, int] = {}
     for ordinal, key in enumerate(keys):
         other = first.setdefault(key, ordinal)
-        if other != ordinal and not is_unknown(key):
+        # Those written inside the sets have no place of their own; `with_repeated_keys` reports them.
+        if other != ordinal and not is_unknown(key) and not node.inline:
             path = f"{node.path}.grouping_expressions[{ordinal}]"
             context.report("GROUPING_EXPRESSION_DUPLICATE", path, ordinal=ordinal, other=other)
     seen: dict[frozenset[int], int] = {}
@@ -82,6 +85,24 @@ def report_repeated(
         if other != position:
             path = f"{node.path}.groupings[{position}]"
             context.report("GROUPING_SET_DUPLICATE", path, ordinal=position, other=other)
+
+
+def with_repeated_keys(node: model.Aggregate, context: Context) -> model.Aggregate:
+    """The old-form aggregate with a key of its own for every time that a set names an expression; reported."""
+    keys: dict[tuple[int, int], int] = {}
+    sets = []
+    for position, refs in enumerate(node.groupings):
+        seen: Counter[int] = Counter()
+        ordinals = []
+        for ordinal in refs:
+            seen[ordinal] += 1
+            ordinals.append(keys.setdefault((ordinal, seen[ordinal]), len(keys)))
+        sets.append(tuple(ordinals))
+        if len(seen) < len(refs):
+            place = f"{node.path}.groupings[{position}].grouping_expressions"
+            context.report("GROUPING_KEY_REPEATED", place, count=len(refs), distinct=len(seen))
+    expressions = tuple(node.grouping_expressions[ordinal] for ordinal, _ in keys)
+    return replace(node, grouping_expressions=expressions, groupings=tuple(sets))
 
 
 def key_types(keys: tuple[Expr, ...], sets: Sets) -> tuple[Type, ...]:
@@ -162,18 +183,12 @@ def addressed_wider(root: model.Relation) -> frozenset[int]:
         if id(node) in seen:
             continue
         seen.add(id(node))
-        inputs = _inputs(node)
+        inputs = inputs_of(node)
         waiting.extend(inputs)
         source = _aggregate_below(inputs[0]) if len(inputs) == 1 else None
         if source is not None and _reaches(node, source):
             wider.add(id(source))
     return frozenset(wider)
-
-
-def _inputs(node: Any) -> tuple[Any, ...]:
-    if isinstance(node, model.Union | model.Unsupported):
-        return node.inputs
-    return (node.input,) if hasattr(node, "input") else ()
 
 
 def _aggregate_below(node: Any) -> model.Aggregate | None:

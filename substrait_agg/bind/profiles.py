@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from substrait_agg.bind.readings import APPENDS, DirectProject
 from substrait_agg.functions.derive import Derivation
 
 
@@ -45,12 +46,16 @@ class Profile:
         prefixes: what ``version.producer`` starts with, lower case.
         habits_of: the producer that has the habits, where that is not `name`.
         derivation: whose rules give types that the plan does not declare.
-        project_replaces: a project without output mapping gives its expressions alone, not the input's columns too.
+        direct_project: what a project without output mapping means, by the release that the plan states.
         habits: what the producer is known to leave out or to write otherwise; the first that fits counts.
         meanings: function as the producer spells it -> canonical name, where that is not what the specification means.
         like_escape: escape character of a pattern for which the plan gives none.
         grouping_bitmask: an aggregate with grouping sets is addressed as distinct keys, bitmask, measures
             (`bind.grouping`).
+        index_never_counted: columns behind an aggregate with several grouping sets are numbered without its index.
+        keys_by_column: keys of several grouping sets are numbered by their columns in the input, where the plan writes
+            no output mapping that says otherwise.
+        column_typed: functions to whose result the producer gives the type of the column that they compare.
         defaults: (function as the producer spells it, option) -> value where the plan does not set the option;
             upper-case option and value.
         settings: canonical name of an aggregate function -> options that it has decided in the producer's plans.
@@ -60,11 +65,14 @@ class Profile:
     prefixes: tuple[str, ...] = ()
     habits_of: str = ""
     derivation: Derivation = "standard"
-    project_replaces: bool = False
+    direct_project: DirectProject = APPENDS
     habits: tuple[Habit, ...] = ()
     meanings: Mapping[str, str] = field(default_factory=dict)
     like_escape: str | None = None
     grouping_bitmask: bool = False
+    index_never_counted: bool = False
+    keys_by_column: bool = False
+    column_typed: frozenset[str] = frozenset()
     defaults: Mapping[tuple[str, str], str] = field(default_factory=dict)
     settings: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
@@ -83,6 +91,14 @@ STANDARD = Profile("the specification")
 _SKIPPING_NULLS = {"least": "least_skip_null", "greatest": "greatest_skip_null"}
 """As in PostgreSQL; in the specification a null among the arguments gives null."""
 
+_COMPARISONS = frozenset(
+    {
+        "equal", "not_equal", "lt", "lte", "gt", "gte", "is_null", "is_not_null",
+        "is_not_distinct_from",
+    }
+)  # fmt: skip
+"""What the extension of DuckDB writes for a filter that it moves into a read."""
+
 _DECIMALS = {"declared": "decimal.*", "derived": "decimal.*"}
 _CALCITE = "as Isthmus declares the type that Calcite gives it"
 _NO_NAME = "as substrait-python means it, whose plans do not name it"
@@ -100,6 +116,8 @@ _DUCKDB = (
     Habit("OUTPUT_TYPE_DIFFERS", "as DuckDB declares what it computes itself"),
     Habit("RESULT_TYPE_DIFFERS", "as DuckDB declares what it computes itself"),
     Habit("GROUPING_INDEX_NOT_NAMED", "as DuckDB means it"),
+    Habit("GROUPING_INDEX_NOT_COUNTED", "as DuckDB means it"),
+    Habit("RESULT_TYPE_OF_COLUMN", "as DuckDB writes it for filters that it moves into a read"),
 )
 _IBIS = (
     Habit(
@@ -129,6 +147,8 @@ _ISTHMUS = (
         {"types": ".*decimal.*"},
     ),
     Habit("GROUPING_INDEX_NOT_NAMED", "as Isthmus means it"),
+    Habit("GROUPING_INDEX_NOT_COUNTED", "as Isthmus means it"),
+    Habit("GROUPING_KEY_ORDER", "as Isthmus means it"),
 )  # fmt: skip
 _SPARK = (
     Habit(
@@ -158,13 +178,18 @@ PROFILES: tuple[Profile, ...] = (
         meanings=_SKIPPING_NULLS,
         like_escape="\\",
         grouping_bitmask=True,
+        # DataFusion 42 states 0.55 and writes no output mapping; DataFusion 43 states 0.58 and always writes one.
+        direct_project=DirectProject(replaces_until=57, appends_from=56),
         # As in PostgreSQL, concat() skips nulls; the operator || is written as str_concat and does not.
         defaults={("concat", "NULL_HANDLING"): "IGNORE_NULLS"},
     ),
     Profile(
         "DuckDB",
         ("duckdb",),
-        project_replaces=True,
+        # The extension changed in March 2025 and stated 0.53 before and after.
+        direct_project=DirectProject(replaces_until=53, appends_from=53),
+        index_never_counted=True,
+        column_typed=_COMPARISONS,
         habits=_DUCKDB,
         meanings=_SKIPPING_NULLS,
         # In DuckDB x / 0 and x % 0 are null.
@@ -179,7 +204,7 @@ PROFILES: tuple[Profile, ...] = (
         settings={"product": (("EMPTY", "NULL"),)},
     ),
     Profile("ibis-substrait", ("ibis",), habits=_IBIS),
-    Profile("Isthmus", ("isthmus",), habits=_ISTHMUS),
+    Profile("Isthmus", ("isthmus",), habits=_ISTHMUS, keys_by_column=True),
     Profile("substrait-spark", ("substrait-spark",), habits=_SPARK),
     Profile("Acero", ("acero",), habits=_ACERO),
 )

@@ -29,9 +29,12 @@ from substrait_agg.bind.context import (
     unknown,
 )
 from substrait_agg.bind.expressions import bind_condition, bind_expression, constant_in
-from substrait_agg.bind.grouping import columns_read
+from substrait_agg.bind.grouping import columns_read, with_repeated_keys
+from substrait_agg.bind.grouping_index import keys_by_column
 from substrait_agg.bind.limits import check_written
 from substrait_agg.bind.names import check_column_names, check_declared
+from substrait_agg.bind.profiles import STANDARD
+from substrait_agg.bind.readings import repeats_key
 from substrait_agg.bind.rows import bind_rows
 from substrait_agg.functions.derive import widened
 from substrait_agg.plan import model
@@ -157,6 +160,13 @@ def drop_order(ordered: Ordered, context: Context) -> Bound:
 
 
 def _read(node: model.Read, context: Context) -> Ordered:
+    if node.table and node.names and not node.types and node.rows is None and not node.files:
+        found = context.source_schemas.get((node.table, node.names))
+        if found is None:
+            table, path = ".".join(node.table), f"{node.path}.base_schema"
+            context.report("SCHEMA_TYPES_MISSING", path, table=table, count=len(node.names))
+            return Ordered(Opaque(node.path))
+        node = replace(node, names=found[0], types=found[1])
     node = replace(node, types=_kept_types(node, context))
     if node.files:
         context.report("FILES_NOT_ALLOWED", node.path, files=", ".join(node.table) or "none named")
@@ -253,7 +263,7 @@ def _project(node: model.Project, context: Context) -> Ordered:
     if types is None:
         return source
     if node.emit is None:
-        if context.profile.project_replaces:
+        if context.reading.project_replaces:
             producer = context.profile.name
             context.report("PROJECT_REPLACES_COLUMNS", node.path, producer=producer)
             return projected(source, expressions, node.path)
@@ -329,8 +339,32 @@ def _order_key(field: model.SortField, bound: Expr) -> OrderKey:
 
 def _aggregate(node: model.Aggregate, context: Context) -> Ordered:
     source = drop_order(bind_relation(node.input, context), context)
-    ordered = Ordered(bind_aggregate(node, source, context))
+    if context.reading.keys_repeated and repeats_key(node):
+        node = with_repeated_keys(node, context)
+    ordered = _renumbered(node, Ordered(bind_aggregate(node, source, context)), context)
     return _emit(ordered, node.emit, node.path, context)
+
+
+def _renumbered(node: model.Aggregate, ordered: Ordered, context: Context) -> Ordered:
+    """The aggregate with its columns as the plan numbers them, where that is not the specification's way."""
+    types = _schema(ordered.relation)
+    if types is None or len(node.groupings) < 2:
+        return ordered
+    kept, count = list(columns(types)), len(node.grouping_expressions)
+    width = count + len(node.measures)
+    uncounted = id(node) in context.uncounted
+    order = None
+    # A plan without a producer is taken for one of Isthmus where it does not count the index.
+    by_column = context.profile.keys_by_column or (uncounted and context.profile is STANDARD)
+    if by_column and node.emit in (None, tuple(range(width))):
+        order = keys_by_column(node)
+    if order is not None:
+        kept[:count] = [kept[ordinal] for ordinal in order]
+        context.report("GROUPING_KEY_ORDER", node.path, order=", ".join(map(str, order)))
+    if uncounted:
+        del kept[width:]
+        context.report("GROUPING_INDEX_NOT_COUNTED", node.path, count=width)
+    return projected(ordered, tuple(kept), node.path) if uncounted or order else ordered
 
 
 def _unsupported(node: model.Unsupported, context: Context) -> Ordered:

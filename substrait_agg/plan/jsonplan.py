@@ -15,7 +15,15 @@ from typing import Any
 
 from substrait_agg.plan.jsontext import parse_json
 from substrait_agg.plan.node import Node, Unreadable
-from substrait_agg.plan.schema import ANY, ENUM, MESSAGE, NEWEST_RELEASE, Field, schema
+from substrait_agg.plan.schema import (
+    ANY,
+    ENUM,
+    MESSAGE,
+    NEWEST_RELEASE,
+    SINGLE_BEFORE,
+    Field,
+    schema,
+)
 from substrait_agg.plan.wire import Report
 
 _RANGES = {
@@ -44,6 +52,7 @@ def read_json(text: str, report: Report) -> Node:
     document = parse_json(text)
     if not isinstance(document, dict):
         raise Unreadable("PLAN_UNREADABLE", reason="the text is not a JSON object")
+    minor = _minor_version(document)
     root = Node(schema().messages["Plan"])
     pending: list[tuple[Node, dict[str, Any]]] = [(root, document)]
     while pending:
@@ -56,12 +65,28 @@ def read_json(text: str, report: Report) -> Node:
         for key, value in members.items():
             item = node.shape.by_json_name.get(key)
             if item is not None:
-                _read_field(node, item, value, pending, report)
+                listed = _listed(node, item, value, minor)
+                _read_field(node, item, listed, pending, report)
             else:
                 field = f"{key[:80]} of {node.shape.name}"
                 place = node.at(_NOT_IN_A_NAME.sub("?", key[:80]) or "?")
                 report("UNKNOWN_FIELD", place, field=field, newest=NEWEST_RELEASE)
     return root
+
+
+def _minor_version(document: dict[str, Any]) -> int:
+    """The minor version of Substrait that the plan states; 0 where it states none or a damaged one."""
+    version = document.get("version")
+    if not isinstance(version, dict):
+        return 0
+    minor = version.get("minorNumber", version.get("minor_number", 0))
+    return minor if isinstance(minor, int) else 0
+
+
+def _listed(node: Node, item: Field, value: Any, minor: int) -> Any:
+    """The value, in a list where the field took a single one when the plan was written."""
+    until = SINGLE_BEFORE.get((node.shape.name, item.name), 0)
+    return [value] if isinstance(value, dict) and minor < until else value
 
 
 def _read_field(

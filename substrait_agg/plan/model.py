@@ -250,7 +250,7 @@ class Aggregate:
     """An aggregate: grouping expressions in declaration order, sets of ordinals into them, measures.
 
     Grouping expressions written inline in each set (before spec 0.57) are already gathered: equal ones once,
-    in order of first appearance.
+    in order of first appearance. Then `inline` is true, and a set that names an expression twice has its ordinal twice.
     """
 
     input: Relation
@@ -259,6 +259,7 @@ class Aggregate:
     measures: tuple[Measure, ...]
     emit: tuple[int, ...] | None
     path: str
+    inline: bool = False
 
 
 @dataclass(frozen=True, slots=True)

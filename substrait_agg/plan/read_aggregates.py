@@ -27,11 +27,12 @@ _PHASES = {
 }
 _INVOCATIONS = {0: "unspecified", 1: "all", 2: "distinct"}
 
-Groupings = tuple[tuple[Expression, ...], tuple[tuple[int, ...], ...]]
+Groupings = tuple[tuple[Expression, ...], tuple[tuple[int, ...], ...], bool]
+"""Keys, per set their ordinals, and whether the keys are written inside the sets."""
 
 
 def groupings(node: Node, context: Context) -> Groupings:
-    """Grouping expressions, and per grouping set the ordinals into them.
+    """Grouping expressions, per grouping set the ordinals into them, and whether they are written in the sets alone.
 
     References count where both forms are written, which DataFusion does.
     """
@@ -40,7 +41,7 @@ def groupings(node: Node, context: Context) -> Groupings:
     inline = [item.messages("grouping_expressions") for item in sets]
     references = [tuple(item.scalars("expression_references")) for item in sets]
     if not any(inline):
-        return keys, tuple(references)
+        return keys, tuple(references), False
     first = next(item for item, found in zip(sets, inline, strict=True) if found)
     context.removed(first, "grouping_expressions", "0.88")
     if not keys and not any(references):
@@ -57,7 +58,7 @@ def groupings(node: Node, context: Context) -> Groupings:
             )
         elif written:
             context.copied(item, "grouping_expressions")
-    return keys, tuple(references)
+    return keys, tuple(references), False
 
 
 def _same_keys(
@@ -95,7 +96,7 @@ def _gathered(inline: list[list[Node]], context: Context) -> Groupings:
                 keys.append(as_expression(item, context))
             ordinals_here.append(ordinal)
         sets.append(tuple(ordinals_here))
-    return tuple(keys), tuple(sets)
+    return tuple(keys), tuple(sets), True
 
 
 def measure(node: Node, context: Context) -> Measure:

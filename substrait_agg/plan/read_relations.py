@@ -124,9 +124,9 @@ def _set(node: Node, context: Context) -> Relation:
 
 
 def _aggregate(node: Node, context: Context) -> Relation:
-    keys, sets = groupings(node, context)
+    keys, sets, inline = groupings(node, context)
     measures = tuple(measure(item, context) for item in node.messages("measures"))
-    return Aggregate(_input(node, context), keys, sets, measures, _emit(node), node.path)
+    return Aggregate(_input(node, context), keys, sets, measures, _emit(node), node.path, inline)
 
 
 # --- reads -------------------------------------------------------------------------------------
@@ -189,6 +189,8 @@ def _schema(node: Node, context: Context) -> tuple[tuple[str, ...], tuple[Type, 
             context.report("SCHEMA_NULLABLE", struct.path)
         types = tuple(each(struct, "types"))
     names = tuple(schema.scalars("names"))
+    if names and not types and node.has("named_table"):
+        return names, ()  # binding takes the types from the source, or reports that there are none
     widths = [1 + _nested_names(made) for made in types]
     if len(names) == sum(widths):
         starts = accumulate(widths[:-1], initial=0) if widths else ()

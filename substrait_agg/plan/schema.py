@@ -154,6 +154,9 @@ _OTHER_RELEASES: tuple[tuple[str, int, str, str, str], ...] = (
     ("Plan", 11, "named_lambdas", "*NamedLambda", ""),
 )  # fmt: skip
 
+SINGLE_BEFORE: dict[tuple[str, str], int] = {("extensions.AdvancedExtension", "optimization"): 50}
+"""Repeated field -> the minor version that made it repeated: before, JSON holds one object instead of a list."""
+
 _OTHER_EMPTY_MESSAGES = ("Expression.Enum.Empty",)
 
 # Enum values that were renamed: both names are read in JSON.

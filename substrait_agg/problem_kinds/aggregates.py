@@ -15,6 +15,32 @@ AGGREGATES: tuple[ProblemKind, ...] = kinds(
          "group of a null key."),
     ),
     (
+        "GROUPING_INDEX_NOT_COUNTED", "warning", "error",
+        ("the plan numbers columns as if the aggregate ended with its {count} keys and measures; it is read without "
+         "the index of the grouping set"),
+        "count the index as the last column of the aggregate, or leave it out with an output mapping",
+        ("With more than one grouping set, the last column is the index of the set that made the row (specification, "
+         "Aggregate Operation). Producers are known that do not count it. Read by the letter, the index stands where "
+         "the first expression of the project above is meant, and every expression moves by one."),
+    ),
+    (
+        "GROUPING_KEY_ORDER", "warning", "error",
+        "the plan numbers the grouping keys by their columns in the input; their order is {order}",
+        "number them as they are written, or write an output mapping",
+        ("The first columns of an aggregate are its grouping expressions in declaration order (specification, "
+         "Aggregate Operation). This producer numbers them by their columns in the input. Read by the letter, one key "
+         "would be taken for another."),
+    ),
+    (
+        "GROUPING_KEY_REPEATED", "warning", "error",
+        ("a grouping set names {count} expressions, of which {distinct} differ; each is a column of its own, as the "
+         "names and references of the plan have it"),
+        "name each expression once, or write the expressions beside the sets and refer to them",
+        ("Grouping expressions that stand inside the sets are the older form; equal ones are one column (release notes "
+         "of Substrait 0.57). Some producers mean a column for each. Read by the letter, every column behind the second "
+         "one moves."),
+    ),
+    (
         "GROUPING_LAYOUT", "warning", "error",
         "{producer} numbers its columns so: distinct keys ({keys}), bitmask of the keys left out, measures ({measures})",
         "number them as the specification does: every grouping expression, the measures, the index of the grouping set",

@@ -207,6 +207,14 @@ EXPRESSIONS: tuple[ProblemKind, ...] = kinds(
          "consumer that believes the type shows whatever value lies under the null."),
     ),
     (
+        "RESULT_TYPE_OF_COLUMN", "warning", "error",
+        "{function} declares {declared}, the type of the column that it compares; its result is {derived}",
+        "declare {derived}",
+        ("The declared type has to be the one that the function's declaration derives (specification, Scalar "
+         "Functions); a comparison gives a boolean. This producer declares the type of the compared column. A consumer "
+         "that believes it finds a condition that is no boolean."),
+    ),
+    (
         "RESULT_TYPE_NOT_SUPPORTED", "error", "error",
         "{function} declares {declared}, to which {derived} cannot be converted",
         "declare {derived}",

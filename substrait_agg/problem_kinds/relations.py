@@ -15,6 +15,14 @@ RELATIONS: tuple[ProblemKind, ...] = kinds(
          "that come later."),
     ),
     (
+        "SCHEMA_TYPES_MISSING", "error", "error",
+        "the schema of table {table} names {count} columns and gives no column types",
+        "run takes the types from the source of the table; to check the plan without one, write the types into it",
+        ("A schema has a type for every name (specification, Named Structs). Without types no function and no result "
+         "type of the plan can be checked, so validate and explain have nothing to go by. DataFusion wrote such plans "
+         "before release 42."),
+    ),
+    (
         "FIELD_OUT_OF_RANGE", "error", "error",
         "reference to column {ordinal}, but the input has {count} columns",
         "refer to columns 0 to {last}",
@@ -127,6 +135,16 @@ RELATIONS: tuple[ProblemKind, ...] = kinds(
         ("A project has one or more expressions (specification, Project Operation). Without any it can only choose and "
          "order columns, which every relation does by its output mapping; mostly the expressions were lost when the "
          "plan was made."),
+    ),
+    (
+        "PROJECT_UNCLEAR", "error", "error",
+        ("{producer} wrote projects without output mapping in two meanings when it stated version {version}, and the "
+         "plan fits both: the expressions alone, or the input's columns and the expressions"),
+        "write the output mapping, or make the plan with a newer release of the producer",
+        ("The output of a project without mapping is the columns of its input, and behind them its expressions "
+         "(specification, Project Operation). Older releases of this producer meant the expressions alone, and state "
+         "the same version. Mostly the names of the root and the references tell which is meant; here both meanings "
+         "give a result, and not the same one."),
     ),
     (
         "SORT_NO_EFFECT", "info", "info",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +12,7 @@ from typing import IO, Any
 from pyspark.sql import DataFrame, SparkSession
 
 from substrait_agg.bind.bound import BoundPlan
+from substrait_agg.bind.context import SourceSchemas, UntypedTable
 from substrait_agg.changes import Delivery, check_outputs, keeps_late
 from substrait_agg.changes.courier import STOP_SECONDS, Couriers, check_free
 from substrait_agg.changes.evolved import check_outputs_go_on
@@ -49,6 +50,7 @@ from substrait_agg.spark.running import Options, Run
 from substrait_agg.spark.session import get_session
 from substrait_agg.spark.settings import PARTITIONS, Settings
 from substrait_agg.spark.sinks import SparkWriter, check_writers, frame_of, open_writer
+from substrait_agg.spark.source_types import source_schemas
 from substrait_agg.spark.sources import check_sources, weight_kind
 from substrait_agg.spark.specs import Table
 from substrait_agg.spark.timing import event_options, timed_flow, with_times
@@ -141,6 +143,28 @@ def run(
             raise _not_started(error) from safe_cause(error)
         undone.pop_all()
     return started
+
+
+def schemas_of_sources(
+    tables: Sequence[UntypedTable],
+    sources: Mapping[str, Source],
+    *,
+    spark: SparkSession | None,
+    conf: Mapping[str, str] | None,
+    master: str | None,
+    spark_log: IO[bytes] | None,
+) -> SourceSchemas:
+    """The columns of tables that a plan reads without types; the options are those of `run`.
+
+    Raises:
+        InputRefused, UsageError: a source is missing, has no types or cannot be opened.
+        RunFailed: Spark could not start.
+    """
+    remember((conf or {}).items())
+    try:
+        return source_schemas(tables, sources, lambda: get_session(master, conf, spark, spark_log))
+    except SPARK_ERRORS as error:
+        raise _not_started(error) from safe_cause(error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,12 +130,13 @@ def _opened(
     try:
         return read_stream(spark, spec, wanted, table)
     except (PySparkException, Py4JJavaError) as error:
-        raise _unreadable(spec, table, error) from safe_cause(error)
+        raise unreadable(spec, table, error) from safe_cause(error)
 
 
-def _unreadable(
+def unreadable(
     spec: SourceSpec, table: str, error: PySparkException | Py4JJavaError
 ) -> InputRefused:
+    """The error for a source that Spark cannot open."""
     if isinstance(error, PySparkException):
         absent = error.getCondition() in ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND")
         text = str(error)

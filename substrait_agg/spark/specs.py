@@ -372,6 +372,23 @@ def check_sources(
     return {table: sources[name] for table, name in chosen.items() if name is not None}
 
 
+def source_of(table: Table, sources: Mapping[str, Source]) -> Source:
+    """The source of one table, as `check_sources` finds it.
+
+    Raises:
+        InputRefused: ``SOURCE_MISSING``, ``SOURCE_AMBIGUOUS``.
+    """
+    name = _find(table, sources)
+    if name is None:
+        shown = ".".join(table)
+        raise InputRefused(
+            "SOURCE_MISSING",
+            f"no source is given for {shown}, and the plan gives no column types for it",
+            help=f"add --source {shown}=SPEC",
+        )
+    return sources[name]
+
+
 def _refuse_shared(chosen: Mapping[Table, str | None]) -> None:
     for table, name in chosen.items():
         others = [".".join(t) for t, n in chosen.items() if n == name and t != table]

@@ -26,7 +26,7 @@ from tests.bind.build import (
     read,
 )
 from tests.bind.test_expressions import project
-from tests.bind.written import Json, at, of, problems, schema
+from tests.bind.written import NULLABLE, Json, at, of, problems, schema
 
 PLANS = Path(__file__).parents[2] / "plans"
 NAMES = {
@@ -246,6 +246,38 @@ def test_types_that_duckdb_writes_in_full_are_named() -> None:
     assert (long.level, long.path) == ("warning", "extensions[0].extension_function")
     assert "DuckDB writes the types of a signature in full" in long.message
     assert not any(p.code == "SIGNATURE_UNKNOWN" for p in problems(duckdb_plan("sum:dec", uri)))
+
+
+@pytest.mark.parametrize("kind", ["date", "i64", "string", "decimal"])
+def test_duckdb_gives_a_comparison_the_type_of_its_column(kind: str) -> None:
+    """So it does for filters that it moves into a read; of other producers it is another result type."""
+    more = {"precision": 12, "scale": 2} if kind == "decimal" else {}
+    shown = of(kind, NULLABLE, **more)
+    compared = {
+        "scalar_function": {
+            "function_reference": 1, "output_type": shown, "arguments": [{"value": at(0)}],
+        }
+    }  # fmt: skip
+    source = {
+        "read": {
+            "base_schema": schema({"c": shown}),
+            "filter": compared,
+            "named_table": {"names": ["t"]},
+        }
+    }
+    function = {"function_anchor": 1, "name": "is_not_null:any"}
+    written: Json = {
+        "version": {"minor_number": 53, "producer": "DuckDB"},
+        "extensions": [{"extension_function": function}],
+        "relations": [{"root": {"input": source, "names": ["c"]}}],
+    }
+    (found,) = [p for p in problems(written) if p.code == "RESULT_TYPE_OF_COLUMN"]
+    assert found.level == "warning"
+    assert "DuckDB" in found.message
+    assert not [p for p in problems(written) if p.level == "error"]
+    assert [p.code for p in problems(written, "strict") if p.code == "RESULT_TYPE_OF_COLUMN"]
+    written["version"]["producer"] = "nobody"
+    assert [p for p in problems(written) if p.level == "error"]
 
 
 def test_a_bare_name_is_reported_once_where_it_is_declared() -> None:

@@ -52,12 +52,6 @@ def test_a_project_without_mapping_keeps_the_inputs_columns() -> None:
     assert len(bound(given, *COLUMNS, "again").root.types) == len(COLUMNS) + 1
 
 
-def test_a_duckdb_project_without_mapping_replaces_them() -> None:
-    given = Project(read(), (col("x"),), None, ROOT)
-    assert len(bound(given, "x", producer="duckdb").root.types) == 1
-    assert codes_of(given, "x", producer="duckdb") == {"PROJECT_REPLACES_COLUMNS": "info"}
-
-
 @pytest.mark.parametrize(("mode", "level"), [("lenient", "info"), ("strict", "error")])
 def test_a_project_without_expressions_passes_columns_on(mode: Mode, level: str) -> None:
     given = Project(read(), (), (3, 0), ROOT)

@@ -119,6 +119,12 @@ def test_extensions_of_a_relation() -> None:
     relation = table(I32)
     relation["read"]["advanced_extension"] = {"optimization": [any_value]}
     assert read(plan_of(relation))[1] == []
+    relation["read"]["advanced_extension"] = {"optimization": any_value}
+    old = {**plan_of(relation), "version": {"minorNumber": 49}}
+    assert read(old)[1] == [], "it was no list before 0.50"
+    new = {**plan_of(relation), "version": {"minorNumber": 50}}
+    path = "relations[0].root.input.read.advanced_extension.optimization"
+    assert codes(read(new)[1]) == [("VALUE_INVALID", path)]
     relation["read"]["advanced_extension"] = {"enhancement": any_value}
     _, found = read(plan_of(relation))
     path = "relations[0].root.input.read.advanced_extension.enhancement"
