@@ -14,7 +14,7 @@ MAX_PROBLEMS = 1_000
 """Problems after which decoding stops; a plan that has more is damaged, not mistaken."""
 
 
-SAID_ONCE = frozenset({"FIELD_REMOVED", "TYPE_VARIATION_ASSUMED"})
+SAID_ONCE = frozenset({"FIELD_REMOVED", "REFERENCE_ROOT_MISSING", "TYPE_VARIATION_ASSUMED"})
 """Problems of a plan that are reported at one of their places."""
 
 
@@ -81,6 +81,12 @@ class Context:
     def report(self, code: str, path: str, **params: object) -> None:
         """Add a problem; see `Findings.report`."""
         self.findings.report(code, path, **params)
+
+    def report_once(self, code: str, path: str) -> None:
+        """Add a problem of the whole plan at one of its places."""
+        if (code, "") not in self._said:
+            self._said.add((code, ""))
+            self.report(code, path)
 
     def removed(self, node: Node, name: str, release: str) -> None:
         """Note that a field was read which `release` removed.

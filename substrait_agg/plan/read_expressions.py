@@ -305,6 +305,8 @@ def _selection(node: Node, body: Node, context: Context) -> Expression:
     if steps is None or not isinstance(steps[0], int):
         context.report("EXPRESSION_NOT_SUPPORTED", segment.path, kind="reference without a column")
         return Unsupported("selection", node.path)
+    if root is None:
+        context.report_once("REFERENCE_ROOT_MISSING", body.path)
     return FieldRef(steps, node.path)
 
 

@@ -198,6 +198,14 @@ PLANS: tuple[ProblemKind, ...] = kinds(
          "whatever it has there."),
     ),
     (
+        "REFERENCE_ROOT_MISSING", "info", "error",
+        "references do not say what they refer to; they are read as columns of the input row",
+        "set the root reference",
+        ("A reference says what it goes out from: the input row, a row of an outer query, or the value of an expression "
+         "(specification, Field References). Protobuf hands out none of them by default; a consumer that takes the row of "
+         "another query reads another column."),
+    ),
+    (
         "REFERENCE_CYCLE", "error", "error",
         "{what} {index} refers to itself",
         "make one of the references on the way mean something else",

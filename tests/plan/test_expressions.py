@@ -7,7 +7,20 @@ import pytest
 from substrait_agg.plan import model as m
 from substrait_agg.plan.schema import schema
 from substrait_agg.plan.types import Type
-from tests.plan.helpers import BOOL, I32, Json, codes, column, decoded_expression, function, value
+from substrait_agg.problems import Mode
+from tests.plan.helpers import (
+    BOOL,
+    I32,
+    Json,
+    codes,
+    column,
+    decoded_expression,
+    function,
+    plan_of,
+    project,
+    read,
+    value,
+)
 
 BASE = "relations[0].root.input.project.expressions[0]"
 ONE = {"literal": {"i32": 1}}
@@ -92,6 +105,22 @@ def test_switch() -> None:
     assert (found.cases[0][0].value, type(found.match), problems) == (7, m.FieldRef, [])
 
 
+@pytest.mark.parametrize(("mode", "level"), [("lenient", "info"), ("strict", "error")])
+def test_references_without_a_root_are_reported_once(mode: Mode, level: str) -> None:
+    """They can only mean the input row, as long as nothing else is written."""
+    bare = {"selection": {"direct_reference": {"struct_field": {"field": 1}}}}
+    plan, found = read(plan_of(project(column(0), bare, bare)), mode)
+    assert [(p.code, p.level) for p in found] == [("REFERENCE_ROOT_MISSING", level)]
+    place = "relations[0].root.input.project.expressions"
+    assert found[0].path in (f"{place}[1].selection", f"{place}[2].selection")
+    assert isinstance(plan.root, m.Project)
+    assert [e.steps for e in plan.root.expressions if isinstance(e, m.FieldRef)] == [
+        (0,),
+        (1,),
+        (1,),
+    ]
+
+
 def test_a_switch_has_cases() -> None:
     """As an if-then has clauses: without any it would be its default, which nobody writes so."""
     _, problems = decoded_expression({"switch_expression": {"match": column(0), "else": column(1)}})
@@ -114,7 +143,7 @@ def selection(segment: Json, **root: Json) -> Json:
 def test_nested_references() -> None:
     key = {"map_key": {"string": "k"}, "child": {"list_element": {"offset": 2}}}
     segment = {"struct_field": {"field": 1, "child": {"map_key": key}}}
-    found, problems = decoded_expression(selection(segment))
+    found, problems = decoded_expression(selection(segment, root_reference={}))
     assert isinstance(found, m.FieldRef)
     first, (word, literal), last = found.steps
     assert (first, word, literal.value, last, problems) == (1, "key", "k", 2, [])
