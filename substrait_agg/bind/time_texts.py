@@ -55,9 +55,10 @@ def read_time_texts(
     if not all(valid):
         return None
     first = texts[0]
+    zone = " UTC" if target.kind == "precision_timestamp_tz" else ""
     context.report(
         "TEXT_READ_AS_TIME", paths[first],
-        what=what, type=target.as_nullable(False), value=show(read[first]), text=show(values[first]),
+        what=what, type=target.as_nullable(False), text=show(values[first]), value=show(read[first]) + zone,
     )  # fmt: skip
     return tuple(read)
 

@@ -145,6 +145,11 @@ def test_that_a_text_is_read_is_told(mode: Mode, level: str) -> None:
     )
 
 
+def test_an_instant_is_told_in_utc() -> None:
+    (problem,) = found(call("lt", column("instant"), text("1994-05-06 01:00+02:00")))
+    assert problem.message.endswith("it is read as TIMESTAMP '1994-05-05 23:00:00' UTC")
+
+
 @pytest.mark.parametrize("name", [
     "equal", "not_equal", "lt", "lte", "gt", "gte", "is_distinct_from", "is_not_distinct_from", "nullif",
     "coalesce", "least", "greatest",
