@@ -48,11 +48,12 @@ class Process:
         log: file for what it prints on stderr.
         python: that runs it.
         memory: of its JVM, as Java takes it.
+        root: the tree whose code runs.
     """
 
-    def __init__(self, engine: str, log: Path, python: str, memory: str) -> None:
+    def __init__(self, engine: str, log: Path, python: str, memory: str, root: Path = ROOT) -> None:
         self.engine, self._log = engine, log
-        paths = [str(ROOT), str(ROOT / "cli"), os.environ.get("PYTHONPATH", "")]
+        paths = [str(root), str(root / "cli"), os.environ.get("PYTHONPATH", "")]
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(paths),

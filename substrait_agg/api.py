@@ -310,6 +310,9 @@ def run(
         RunFailed: Spark could not start, or the first version could not be computed.
     """
     trigger = _trigger(until)
+    from substrait_agg.metrics.startup import StartTimer
+
+    timer = StartTimer()
     from substrait_agg.commit.retention import parse_retention
     from substrait_agg.operator.policy import parse_emit
     from substrait_agg.operator.watermarks import parse_ttl
@@ -324,6 +327,8 @@ def run(
 
     require("pyspark", "pandas")
     from substrait_agg.spark.run import run as run_on_spark
+
+    timer.end("load")
 
     return run_on_spark(
         bound,
@@ -347,6 +352,7 @@ def run(
         retention=retention,
         accept_source_change=accept_source_change,
         evolve=evolve,
+        timer=timer,
     )
 
 

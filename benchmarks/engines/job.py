@@ -60,12 +60,14 @@ class Taken:
         seconds: from the trigger to the commit.
         parts: seconds by phase; see `benchmarks.phases`.
         written: bytes of state, changes and snapshots; None where it is not known batch by batch.
+        since: seconds from the call of the engine to the end of the batch; 0 where that is not measured.
     """
 
     file: str
     seconds: float
     parts: dict[str, float] = field(default_factory=dict)
     written: int | None = None
+    since: float = 0.0
 
 
 class Engine(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -39,9 +40,10 @@ class Native:
 
     def run(self, job: Job) -> list[Taken]:
         """Run the batches."""
+        began = time.time()
         spark = _session(self._spark, self._settings, job)
         writer = on_spark.queried(on_spark.stream(spark, job), job).writeStream
-        return _taken(_run(writer.format("noop").outputMode("update"), job), job)
+        return _taken(_run(writer.format("noop").outputMode("update"), job), job, began)
 
 
 class Floor:
@@ -52,13 +54,14 @@ class Floor:
 
     def run(self, job: Job) -> list[Taken]:
         """Run the batches."""
+        began = time.time()
         spark = _session(self._spark, {LOGS: LOGS_OF_SPARK}, job)
 
         def batch(frame: DataFrame, _: int) -> None:
             on_spark.queried(frame, job).mapInArrow(_count, "rows long").collect()
 
         writer = on_spark.stream(spark, job).writeStream.foreachBatch(batch)
-        return _taken(_run(writer, job), job)
+        return _taken(_run(writer, job), job, began)
 
 
 def rocksdb() -> Native:
@@ -98,9 +101,13 @@ def _run(writer: Any, job: Job) -> Any:
     return query
 
 
-def _taken(query: Any, job: Job) -> list[Taken]:
+def _taken(query: Any, job: Job, began: float) -> list[Taken]:
     told = on_spark.progress_of(query)
     return [
-        Taken(files[0], p["durationMs"]["triggerExecution"] / 1000)
+        Taken(
+            files[0],
+            p["durationMs"]["triggerExecution"] / 1000,
+            since=on_spark.ended(p) - began,
+        )
         for files, p in zip(job.batches, told, strict=True)
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -61,6 +62,12 @@ def queried(frame: DataFrame, job: Job) -> DataFrame:
 def rows_of(spark: SparkSession, job: Job, paths: Sequence[str]) -> DataFrame:
     """Files as a table."""
     return spark.read.schema(schema(job)).parquet(*paths)
+
+
+def ended(progress: dict[str, Any]) -> float:
+    """When a batch was over, in seconds since 1970."""
+    triggered = datetime.fromisoformat(progress["timestamp"]).timestamp()
+    return triggered + float(progress["durationMs"]["triggerExecution"]) / 1000
 
 
 def progress_of(query: Any) -> list[dict[str, Any]]:

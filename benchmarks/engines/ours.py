@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ class Ours:
 
     def run(self, job: Job) -> list[Taken]:
         """Run the batches."""
+        began = time.time()
         told: list[Move] = [(Progress(), 0)]
         written = 0
 
@@ -50,7 +52,10 @@ class Ours:
         moves = list(zip(told[-len(spark) - 1 :], told[-len(spark) :], strict=False))
         stages = self._stages(str(run.query.runId), len(spark))
         return [
-            _taken(files[0], p, before, after, stages[ordinal])
+            replace(
+                _taken(files[0], p, before, after, stages[ordinal]),
+                since=on_spark.ended(p) - began,
+            )
             for ordinal, (files, p, (before, after)) in enumerate(
                 zip(job.batches, spark, moves, strict=True)
             )

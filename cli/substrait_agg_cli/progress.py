@@ -6,7 +6,7 @@ import shutil
 import threading
 from typing import TextIO
 
-from substrait_agg.metrics.brief import progress_line
+from substrait_agg.metrics.brief import progress_line, start_line
 from substrait_agg.metrics.progress import Progress
 
 CLEAR_LINE = "\r\x1b[K"
@@ -18,11 +18,14 @@ class Meter:
     Args:
         stream: where to.
         live: rewrite one line in place.
+        loading: seconds that the program took before the run was called.
     """
 
-    def __init__(self, stream: TextIO, *, live: bool) -> None:
+    def __init__(self, stream: TextIO, *, live: bool, loading: float = 0.0) -> None:
         self._stream = stream
         self._live = live
+        self._loading = loading
+        self._started = False
         self._open = False
         self._lock = threading.Lock()
 
@@ -35,6 +38,12 @@ class Meter:
             self._stream.write(f"{CLEAR_LINE}{text}" if self._live else f"{text}\n")
             self._stream.flush()
             self._open = self._live
+            if progress.start_phases and not self._started:
+                self._started = True
+                phases = (("program", self._loading), *progress.start_phases)
+                self._stream.write(f"{'' if not self._open else chr(10)}{start_line(phases)}\n")
+                self._stream.flush()
+                self._open = False
 
     def end(self) -> None:
         """End the line that is rewritten, so that what follows starts on its own."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import click
 
 import substrait_agg
+import substrait_agg_cli
 from substrait_agg.errors import UsageError
 from substrait_agg.problems import Mode
 from substrait_agg_cli.notices import notices_shown
@@ -139,7 +141,7 @@ Examples:
 @click.option(
     "--progress/--no-progress",
     default=True,
-    help="Rows, groups touched, speed and watermark on stderr.",
+    help="Rows, groups touched, speed and watermark on stderr; after the first batch, how long the start took by phase.",
 )
 @debug_option
 def run(
@@ -174,7 +176,9 @@ def run(
     checked = loaded.check(mode)
     if checked.bound is not None:
         show_warnings(checked.problems, plan)
-    meter = Meter(sys.stderr, live=sys.stderr.isatty())
+    meter = Meter(
+        sys.stderr, live=sys.stderr.isatty(), loading=time.monotonic() - substrait_agg_cli.STARTED
+    )
     drawn = any(map(draws, sinks))
     with spark_log(debug=debug_wanted()) as log, notices_shown(meter, later=drawn):
         started = substrait_agg.run(

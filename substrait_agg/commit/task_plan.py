@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from substrait_agg.commit.snapshot import ChangeFile
 from substrait_agg.commit.typed import built, encoded
@@ -84,3 +84,10 @@ class TaskResult:
     def from_json(text: str) -> TaskResult:
         """From `to_json`."""
         return built(TaskResult, json.loads(text))
+
+
+def task_of(tasks: tuple[TaskPlan, ...], partition: int) -> TaskPlan:
+    """The task of a partition; an exchange other than the expected one shows as a range that its rows do not fall in."""
+    if partition < len(tasks):
+        return tasks[partition]
+    return replace(tasks[0], low=1, high=0, group=(), pending=(), trees=(), seeds=(), closed=())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
 from substrait_agg.metrics.progress import END_OF_INPUT, Progress
@@ -30,6 +30,14 @@ def progress_line(progress: Progress) -> str:
         f"{progress.groups_touched:,} groups touched, {progress.changes:,} changes, "
         f"{progress.rows_per_second:,.0f} rows/s{''.join(f', {n}' for n in _notable(progress))}"
     )
+
+
+def start_line(phases: Iterable[tuple[str, float]]) -> str:
+    """How long it took until the first rows were in a version, in all and by phase."""
+    shown = tuple(phases)
+    total = sum(seconds for _, seconds in shown)
+    parts = ", ".join(f"{name} {seconds:.1f}" for name, seconds in shown)
+    return f"first batch committed after {total:.1f} s: {parts}"
 
 
 def status_line(version: int, progress: Progress | None) -> str:

@@ -127,6 +127,8 @@ class Progress:
         committed: when the newest version was committed, in seconds since 1970; 0 before the first of this run.
         plan: fingerprint of the plan.
         checkpoint: path of the checkpoint.
+        start_phases: seconds of each phase (`startup.PHASES`) from the call of ``run`` to the commit of the first batch; empty
+            before it.
     """
 
     version: int = -1
@@ -155,6 +157,7 @@ class Progress:
     committed: float = 0.0
     plan: str = ""
     checkpoint: str = ""
+    start_phases: tuple[tuple[str, float], ...] = ()
 
     @property
     def input_ended(self) -> bool:

@@ -14,7 +14,7 @@ from substrait_agg.commit.consolidate import Consolidated
 from substrait_agg.commit.ranges import clip, outside, partition_range
 from substrait_agg.commit.snapshot import ChangeFile, OperatorState
 from substrait_agg.commit.task import run_task
-from substrait_agg.commit.task_plan import TaskPlan, TaskResult
+from substrait_agg.commit.task_plan import TaskPlan, TaskResult, task_of
 from substrait_agg.errors import RunFailed
 from substrait_agg.flow.graph import AggregateNode
 from substrait_agg.operator.emission import Emission
@@ -297,7 +297,8 @@ def _on_spark(
     """Run a task in every partition; without `rows`, what partitions hold says nothing; `at_once` as `rows` of `answers`."""
 
     def work(partition: int, batches: Iterator[pa.RecordBatch]) -> str:
-        return run_task(_task_of(tasks, partition), batches if rows else ()).to_json()
+        # What this refers to is imported by workers: nothing of this module.
+        return run_task(task_of(tasks, partition), batches if rows else ()).to_json()
 
     return [TaskResult.from_json(told) for told in answers(frame, work, rows=at_once)]
 
@@ -308,13 +309,6 @@ def _decimal_params(value: Expr | None) -> Params | None:
     if value.type.kind == "u64":
         return (20, 0)
     return (value.type.params[0], value.type.params[1]) if value.type.kind == "decimal" else None
-
-
-def _task_of(tasks: tuple[TaskPlan, ...], partition: int) -> TaskPlan:
-    """The task of a partition; an exchange other than the expected one shows as a range that its rows do not fall in."""
-    if partition < len(tasks):
-        return tasks[partition]
-    return replace(tasks[0], low=1, high=0, group=(), pending=(), trees=(), seeds=(), closed=())
 
 
 def changes_of(results: Iterable[JobResult]) -> list[ChangeFile]:

@@ -30,6 +30,7 @@ from substrait_agg.functions.accumulators import EarlyRetraction
 from substrait_agg.locations import Location
 from substrait_agg.metrics import Progress
 from substrait_agg.metrics.observers import Observers
+from substrait_agg.metrics.startup import StartTimer
 from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.watermarks import Ttl
 from substrait_agg.redaction import remember, safe_cause
@@ -81,10 +82,11 @@ def run(
     retention: Retention = DEFAULT,
     accept_source_change: bool = False,
     evolve: bool = False,
+    timer: StartTimer | None = None,
 ) -> Run:
     """Start or continue a run of a bound plan, with the options of `substrait_agg.run`.
 
-    Here `until` is ``done`` or the interval between batches as Spark reads it.
+    Here `until` is ``done`` or the interval between batches as Spark reads it; `timer` measures the start.
 
     Raises:
         InputRefused, StateRefused, UsageError: before anything is written.
@@ -98,9 +100,12 @@ def run(
         early_retraction, emit, watermark or {}, ttl, metrics, accept_source_change, evolve
     )
     ready = _checked(plan, sources, checkpoint, sinks, asked)
+    timer = timer or StartTimer()
+    timer.end("check")
     observers = Observers(metrics, listener)
     given = next((s for s in ready.sources.values() if isinstance(s, DataFrame)), None)
     session = given.sparkSession if given else get_session(master, conf, spark, spark_log)
+    timer.end("spark")
     settings = Settings(session, conf)
     with ExitStack() as undone:
         undone.callback(settings.restore)
@@ -110,6 +115,7 @@ def run(
             outer = spark or session
             check_writers(outer, sinks)
             feed = open_feed(session, ready.flow, ready.sources, ready.events.sources)
+            timer.end("sources")
             ready.store.create(ready.document, evolve=evolve)
             closing = undone.enter_context(ExitStack())
             closing.enter_context(lock_for_run(ready.store.folder))
@@ -136,7 +142,8 @@ def run(
             couriers = Couriers(delivery, lambda: View(ready.store), show=until != "done")
             undone.callback(couriers.end, with_view=False, patience=STOP_SECONDS)
             options = Options(
-                count, until, emit, ready.events, progress, observers, retention, work, closing, ready.places
+                count, until, emit, ready.events, progress, observers, retention, work, closing, ready.places,
+                timer,
             )  # fmt: skip
             started = Run(session, ready.flow, feed, ready.store, couriers, options, settings)
         except SPARK_ERRORS as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,6 +19,7 @@ from substrait_agg.errors import RunFailed
 from substrait_agg.flow.graph import Flow
 from substrait_agg.metrics import Progress
 from substrait_agg.metrics.observers import Observers
+from substrait_agg.metrics.startup import StartTimer
 from substrait_agg.notices import notice
 from substrait_agg.operator.policy import EmitPolicy
 from substrait_agg.redaction import safe_cause
@@ -53,6 +54,7 @@ class Options:
         work: where Spark keeps its logs.
         closing: lets go of the checkpoint.
         places: where the tables are read from.
+        timer: measures the start.
     """
 
     partitions: int
@@ -65,6 +67,7 @@ class Options:
     work: Work
     closing: ExitStack
     places: tuple[InputPlace, ...] = ()
+    timer: StartTimer = field(default_factory=StartTimer)
 
 
 class Run:
@@ -101,6 +104,7 @@ class Run:
         self._finished = False
         self._stopped = False
         self._first = True
+        self._timer = options.timer
         self._query: StreamingQuery | None = None
         self._couriers = couriers
         couriers.begin(self._unread)
@@ -172,6 +176,7 @@ class Run:
         if self._batches.seen(query, batch):
             return
         first, self._first = self._first, False
+        self._timer.end("query")
         if first:  # all batches of a stream have one session, which is its own
             prepare(session, self._conf)
             check_planned_files(session, self._logs.folder, batch)
@@ -212,9 +217,15 @@ class Run:
                 self._couriers.wake(self.progress)
 
     def _with_outputs(self, progress: Progress) -> Progress:
-        return replace(progress, sinks=self._couriers.progress(progress.version))
+        return replace(
+            progress,
+            sinks=self._couriers.progress(progress.version),
+            start_phases=self._timer.phases,
+        )
 
     def _committed(self, progress: Progress) -> None:
+        if not self._first or self._feed.stream is None:
+            self._timer.end("batch")
         told = self._with_outputs(progress)
         if self._progress is not None:
             self._progress(told)

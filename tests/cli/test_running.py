@@ -16,10 +16,11 @@ from click.testing import CliRunner, Result
 from substrait_agg.errors import InputRefused, RunFailed
 from substrait_agg.metrics import Progress
 from substrait_agg.metrics.brief import progress_line
+from substrait_agg.metrics.startup import StartTimer
 from substrait_agg.notices import LOGGER, notice
 from substrait_agg_cli.main import main
 from substrait_agg_cli.notices import notices_shown
-from substrait_agg_cli.progress import Meter
+from substrait_agg_cli.progress import CLEAR_LINE, Meter
 
 PROGRESS = Progress(
     version=4, batches=5, input_rows=12_345, groups_touched=67, rows_per_second=8_901.2, changes=23
@@ -62,9 +63,9 @@ class Engine:
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     made = Engine()
-    module = ModuleType("substrait_agg.spark")
+    module = ModuleType("substrait_agg.spark.run")
     module.run = made.start  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "substrait_agg.spark", module)
+    monkeypatch.setitem(sys.modules, "substrait_agg.spark.run", module)
     return made
 
 
@@ -229,6 +230,45 @@ def test_progress_is_plain_lines_on_stderr_unless_switched_off(good_plan: Path) 
     line = "version 4: 12,345 rows, 67 groups touched, 23 changes, 8,901 rows/s\n"
     assert (shown.stderr, shown.stdout) == (line, "")
     assert call(good_plan, "--checkpoint", "ck", "--no-progress").stderr == ""
+
+
+PHASES = (
+    ("load", 0.8),
+    ("check", 0.1),
+    ("spark", 3.14),
+    ("sources", 0.5),
+    ("query", 0.7),
+    ("batch", 0.96),
+)
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_the_time_to_the_first_batch_is_told_once_by_phase(live: bool) -> None:
+    stream = io.StringIO()
+    meter = Meter(stream, live=live, loading=0.25)
+    meter.show(Progress(version=0))
+    assert "first batch" not in stream.getvalue()
+    for version in (1, 2):
+        meter.show(Progress(version=version, start_phases=PHASES))
+    meter.end()
+    told = (
+        "first batch committed after 6.5 s: "
+        "program 0.2, load 0.8, check 0.1, spark 3.1, sources 0.5, query 0.7, batch 1.0"
+    )
+    lines = stream.getvalue().replace(CLEAR_LINE, "\n").strip("\n").splitlines()
+    assert [line for line in lines if line.startswith("first batch")] == [told]
+    assert lines[-1].startswith("version 2")
+
+
+def test_phases_of_a_start_are_told_when_all_are_over() -> None:
+    instants = iter((1.0, 1.5, 2.0, 4.0, 8.0))
+    timer = StartTimer(lambda: next(instants))
+    for phase in ("load", "check", "load", "spark"):
+        timer.end(phase)
+        assert timer.phases == ()
+    timer.end("batch")
+    timer.end("batch")
+    assert timer.phases == (("load", 0.5), ("check", 0.5), ("spark", 2.0), ("batch", 4.0))
 
 
 def test_progress_on_a_terminal_rewrites_one_line_and_ends_it() -> None:

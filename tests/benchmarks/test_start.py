@@ -1,0 +1,23 @@
+"""The table of starts."""
+
+from __future__ import annotations
+
+from benchmarks.start import Start, table
+
+
+def test_ratios_are_those_of_a_round_to_the_fastest_of_sparks_own() -> None:
+    starts = [
+        Start("ours", 1_000, 0, 1.0, 3.0, 0.2),
+        Start("default", 1_000, 0, 4.0, 6.0, 0.5),
+        Start("rocksdb", 1_000, 0, 2.0, 8.0, 0.5),
+        Start("ours", 1_000, 1, 3.0, 9.0, 0.2),
+        Start("default", 1_000, 1, 3.0, 9.0, 0.5),
+        Start("before", 50_000, 0, 3.0, 9.0, 0.5),
+    ]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in table(starts).splitlines()[2:]
+    ]
+    assert rows[0] == ["1,000", "ours", "2.00", "0.20", "10.0", "6.00", "0.75", "0.75"]
+    assert rows[1][:3] == ["1,000", "default", "3.50"]
+    assert rows[3] == ["50,000", "before", "3.00", "0.50", "6.0", "9.00", "-", "-"]

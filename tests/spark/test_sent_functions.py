@@ -1,0 +1,40 @@
+"""What workers load to have the functions that they are sent."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import cloudpickle
+
+from substrait_agg.spark import answers, job
+
+
+def loaded_by(function: Any, folder: Path) -> set[str]:
+    """Modules of the folder for Spark that a worker loads to have the function."""
+    path = folder / "function.pickle"
+    path.write_bytes(cloudpickle.dumps(function))  # type: ignore[no-untyped-call]
+    program = f"import pickle, sys; pickle.load(open({str(path)!r}, 'rb')); print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    return {name for name in done.stdout.split() if name.startswith("substrait_agg.spark.")}
+
+
+def test_the_function_of_a_batch_does_not_import_the_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It carries its code along; what it refers to is imported."""
+    sent: list[Any] = []
+
+    def send(_frame: Any, work: Any, **_: Any) -> list[str]:
+        sent.append(answers._worker(work))
+        return []
+
+    monkeypatch.setattr(job, "answers", send)
+    job._on_spark(Any, ())  # type: ignore[arg-type]
+    modules = {"substrait_agg.spark.answers", "substrait_agg.spark.reasons"}
+    assert loaded_by(sent[0], tmp_path) == modules
