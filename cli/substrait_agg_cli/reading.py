@@ -43,17 +43,34 @@ to_option = click.option(
     is_flag=True,
     help="Instead of the result, the rows that wait for their insertion, with their weights.",
 )
+@click.option(
+    "--bad-rows",
+    is_flag=True,
+    help="Instead of the result, the rows that sources with bad-rows=quarantine set aside, with file, reason and version;"
+    " with --version those of the versions up to it.",
+)
 @to_option
 @debug_option
 def view(
-    directory: str, version: int | None, format: str | None, quarantined: bool, to: str
+    directory: str,
+    version: int | None,
+    format: str | None,
+    quarantined: bool,
+    bad_rows: bool,
+    to: str,
 ) -> None:
     """Show the result that a checkpoint DIR holds, in the order that the plan asks for."""
     chosen = format or FORMAT_OF_SUFFIX.get(Path(to).suffix, "table")
     if chosen == "parquet":
         _no_binary_on_terminal(to)
+    if quarantined and bad_rows:
+        message = "--quarantined and --bad-rows show different rows"
+        raise UsageError("OPTION_CONFLICT", message, help="give one of them", path="--bad-rows")
     opened = substrait_agg.open_view(existing_folder(directory))
-    rows = opened.quarantined(version) if quarantined else opened.to_arrow(version=version)
+    if bad_rows:
+        rows = opened.bad_rows(until=version)
+    else:
+        rows = opened.quarantined(version) if quarantined else opened.to_arrow(version=version)
     if chosen == "parquet":
         _write_parquet(rows, opened.version if version is None else version, to)
     else:

@@ -34,7 +34,7 @@ LIVE_OUTPUTS = ("live-table", "live-csv")
 EPILOG = """\b
 Examples:
   substrait-agg run q01.bin --source lineitem=parquet:data/lineitem --checkpoint ckpt
-  substrait-agg run sales.json --source 'sales=csv:in/?header=true&op=kind&batch-files=1' \\
+  substrait-agg run sales.json --source 'sales=csv:in/?op=kind&batch-files=1' \\
       --checkpoint ckpt --output stream-json
 """
 
@@ -48,7 +48,7 @@ Examples:
     metavar="NAME=SPEC",
     help="One per table of the plan. SPEC is [FORMAT:]LOCATION[?key=value&...]. Keys weight=COLUMN,"
     " op=COLUMN or cdc=debezium say how changes are marked; key=COLUMN[,COLUMN] is the primary key of a table whose"
-    " rows replace one another, order=COLUMN what tells the newer one; batch-files=N limits the files of one batch.",
+    " rows replace one another, order=COLUMN what tells the newer one; batch-files=N limits the files of one batch; bad-rows=quarantine sets rows aside that cannot be read (view --bad-rows). Others are options of Spark, such as sep or dateFormat.",
 )
 @click.option(
     "--checkpoint",

@@ -73,13 +73,14 @@ def _versions(found: Listing) -> Iterator[str]:
         "rows in",
         "changes",
         "late",
+        "bad",
         "written",
         "in all",
     )
     rows = [
         (
             v.version, v.created or "-", instant(v.watermark), "kept" if v.kept else "-",
-            "-" if v.batch < 0 else v.batch, v.rows_in, v.changes, v.late, size(v.written), size(v.bytes),
+            "-" if v.batch < 0 else v.batch, v.rows_in, v.changes, v.late, v.bad, size(v.written), size(v.bytes),
         )
         for v in found.versions
     ]  # fmt: skip

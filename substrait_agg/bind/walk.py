@@ -9,7 +9,9 @@ from substrait_agg.bind.bound import (
     BoundAggregate,
     BoundFilter,
     BoundProject,
+    BoundRead,
     BoundRelation,
+    BoundUnion,
     Call,
     Column,
     Conditional,
@@ -83,6 +85,19 @@ def rewrite(expression: Expr, column: Callable[[Column], Expr]) -> Expr:
 def renumber(expression: Expr, places: Mapping[int, int]) -> Expr:
     """The expression over a row whose column `o` now stands at ``places[o]``."""
     return rewrite(expression, lambda c: replace(c, ordinal=places[c.ordinal]))
+
+
+def table_reads(root: BoundRelation) -> Iterator[BoundRead]:
+    """All reads of tables below a relation."""
+    waiting = [root]
+    while waiting:
+        match waiting.pop():
+            case BoundRead() as read:
+                yield read
+            case BoundFilter(input=inner) | BoundProject(input=inner) | BoundAggregate(input=inner):
+                waiting.append(inner)
+            case BoundUnion(inputs=inputs):
+                waiting.extend(inputs)
 
 
 def selected_columns(root: BoundRelation) -> tuple[BoundAggregate, tuple[int, ...]] | None:

@@ -212,7 +212,7 @@ def unneeded_state(checkpoint: Checkpoint, kept: Kept, newest: int) -> Iterator[
 
 
 def unneeded_changes(checkpoint: Checkpoint, kept: Kept, newest: int) -> Iterator[str]:
-    """The same for change files and files of late rows, which only the version they were written for names."""
+    """The same for change files and files of rows that were left out, which only the version they were written for names."""
 
     @lru_cache(maxsize=2)
     def named(version: int) -> set[str]:
@@ -236,13 +236,12 @@ def state_files(snapshot: Snapshot) -> set[str]:
 
 
 def change_files(snapshot: Snapshot) -> set[str]:
-    """Names of the change files and of the files of late rows of a version."""
-    late = (late.file for late in snapshot.late)
-    return {change.name for change in (*snapshot.changes, *snapshot.taken_back, *late)}
+    """Names of the change files of a version, and of the files of rows that it left out."""
+    return {change.name for change in snapshot.change_files}
 
 
 _VERSIONED = re.compile(
-    r"(?:[a-z]+[0-9]*-[0-9]+-)?([0-9]{12})-(?:(?:[0-9]+|late)-)?[0-9a-z]+\.(?:arrow|parquet)"
+    r"(?:[a-z]+[0-9]*-[0-9]+-)?([0-9]{12})-(?:(?:[0-9]+|late|bad)-)?[0-9a-z]+\.(?:arrow|parquet)"
 )
 
 

@@ -10,15 +10,15 @@ from substrait_agg.commit.typed import built, encoded
 from substrait_agg.operator.watermarks import SourceTime
 from substrait_agg.state.run import RunFile
 
-FORMAT = 5
+FORMAT = 6
 
 __all__ = [
     "FORMAT",
     "ChangeFile",
     "InputPlace",
-    "LateFile",
     "LogFile",
     "OperatorState",
+    "SideFile",
     "Snapshot",
     "damaged",
     "parse_snapshot",
@@ -37,8 +37,8 @@ class ChangeFile:
 
 
 @dataclass(frozen=True, slots=True)
-class LateFile:
-    """A file of late rows of a table: its columns that the plan reads, ``__version``, ``__weight``."""
+class SideFile:
+    """A file of rows of a table that a version left out: late rows, or the records of bad rows."""
 
     table: str
     file: ChangeFile
@@ -101,6 +101,7 @@ class Snapshot:
         sources: how far each source with a watermark is, in the order of the plan document.
         idle: groups whose newest event time is not after this have been forgotten; None: none have.
         late: files of the rows that were late in this version, where they are kept.
+        bad: files of the records of rows that were bad in this version.
         logs: Spark's own logs that tell what has been read, as they were in this version.
         inputs: where each table was read from.
         begun: the version with which its plan began; 0 for the first plan.
@@ -122,7 +123,8 @@ class Snapshot:
     watermark: int | None = None
     sources: tuple[SourceTime, ...] = ()
     idle: int | None = None
-    late: tuple[LateFile, ...] = ()
+    late: tuple[SideFile, ...] = ()
+    bad: tuple[SideFile, ...] = ()
     logs: tuple[LogFile, ...] = ()
     inputs: tuple[InputPlace, ...] = ()
     begun: int = 0
@@ -130,6 +132,12 @@ class Snapshot:
     taken_back: tuple[ChangeFile, ...] = ()
     parent: int = 0
     attempt: str = ""
+
+    @property
+    def change_files(self) -> tuple[ChangeFile, ...]:
+        """All files in the folder of changes that this version names."""
+        aside = (side.file for side in (*self.late, *self.bad))
+        return (*self.changes, *self.taken_back, *aside)
 
     def to_bytes(self, checkpoint: str = "") -> bytes:
         """JSON with a checksum over its content and the id of its checkpoint."""

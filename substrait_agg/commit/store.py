@@ -154,9 +154,7 @@ class Checkpoint(Contents):
             settle(
                 self.state, (run for o in snapshot.operators for run in o.runs), snapshot.version
             )
-            late = (late.file for late in snapshot.late)
-            named = (*snapshot.changes, *snapshot.taken_back, *late)
-            settle(self.changes, named, snapshot.version)
+            settle(self.changes, snapshot.change_files, snapshot.version)
             published = self._snapshots.publish(snapshot_name(snapshot.version), content)
         if not published:
             raise committed_by_another(self.folder, snapshot.version)

@@ -28,6 +28,17 @@ from substrait_agg.state.tree import Tree
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+BAD_ROWS = pa.schema(
+    [
+        *(
+            pa.field(name, pa.string())
+            for name in ("source", "file", "position", "code", "reason", "row")
+        ),
+        pa.field(VERSION, pa.int64()),
+    ]
+)
+"""Columns of the records of bad rows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Evolved:
@@ -275,6 +286,25 @@ class View:
             table: pa.concat_tables(parts, promote_options="default")
             for table, parts in tables.items()
         }
+
+    def bad_rows(self, since: int | None = None, until: int | None = None) -> pa.Table:
+        """Rows that a source with ``bad-rows=quarantine`` set aside in the versions after `since` up to `until` (all when None).
+
+        Returns:
+            By version, source, file and position: ``source`` (the table), ``file`` and ``position`` (null where they are
+            not known), ``code`` and ``reason`` of the fault, ``row`` (the row as text) and ``__version``. Each row is there once.
+
+        Raises:
+            StateRefused: STATE_DAMAGED.
+        """
+        parts = [
+            self._read(bad.file).cast(BAD_ROWS)
+            for version in self.versions()
+            if (since is None or version > since) and (until is None or version <= until)
+            for bad in self._checkpoint.snapshot(version).bad
+        ]
+        keys = [(name, "ascending") for name in (VERSION, "source", "file", "position", "row")]
+        return pa.concat_tables([BAD_ROWS.empty_table(), *parts]).sort_by(keys)
 
     def quarantined(self, version: int | None = None) -> pa.Table:
         """The rows that wait for their insertion at a version (the newest when None).

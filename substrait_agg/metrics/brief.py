@@ -58,6 +58,7 @@ def _notable(progress: Progress) -> Iterator[str]:
         yield f"watermark {watermark_text(progress.watermark)}"
     counts = (
         (progress.late_rows, "late rows"),
+        (progress.bad_rows, "bad rows"),
         (progress.groups_waiting, "groups waiting"),
         (progress.quarantined, "rows in quarantine"),
     )

@@ -127,6 +127,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("input_rows_total", "counter", "rows", _OPERATOR, "Rows that reached the operator.", _per_operator(lambda o: o.input_rows)),
     Metric("exchanged_rows_total", "counter", "rows", _OPERATOR, "Rows exchanged between tasks: those left after summing per key, or all of them where that hardly helps.", _per_operator(lambda o: o.partial_rows)),
     Metric("late_rows_total", "counter", "rows", (), "Rows that came behind the watermark and were left out.", _plain(lambda p: p.late_rows)),
+    Metric("bad_rows_total", "counter", "rows", (), "Rows that were set aside because they could not be read or broke a rule of the plan.", _plain(lambda p: p.bad_rows)),
     Metric("early_retractions_total", "counter", "", _OPERATOR, "With carry, how often the total weight of a group fell below zero; with quarantine, the rows that had to be kept aside.", _per_operator(lambda o: o.early_retractions)),
     Metric("quarantined_rows", "gauge", "rows", (), "Rows that wait in quarantine for their insertion.", _plain(lambda p: p.quarantined)),
     Metric("groups_touched_total", "counter", "groups", _OPERATOR, "Groups that rows touched or whose time had come.", _per_operator(lambda o: o.groups_touched)),

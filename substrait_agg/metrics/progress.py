@@ -111,6 +111,7 @@ class Progress:
         watermark: no row with an earlier event time is expected, in microseconds since 1970; `END_OF_INPUT` at the end of
             the input, None where nothing is known.
         late_rows: rows that came behind the watermark and were left out.
+        bad_rows: rows that were set aside because they could not be read or broke a rule of the plan.
         early_retractions: retractions that came before their insertion (see `OperatorProgress`).
         groups_emitted: groups emitted.
         retracted: rows of changes of the view that take an old row back.
@@ -141,6 +142,7 @@ class Progress:
     quarantined: int = 0
     watermark: int | None = None
     late_rows: int = 0
+    bad_rows: int = 0
     early_retractions: int = 0
     groups_emitted: int = 0
     retracted: int = 0

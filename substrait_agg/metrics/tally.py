@@ -86,6 +86,7 @@ class Tally:
             rows_per_second=total["input_rows"] / max(seconds, 1e-9),
             batch_seconds=seconds,
             late_rows=before.late_rows + counters.get("late", 0),
+            bad_rows=before.bad_rows + counters.get("bad", 0),
             early_retractions=before.early_retractions + total["early"],
             groups_emitted=before.groups_emitted + total["emitted"],
             retracted=before.retracted + final["retracted"],

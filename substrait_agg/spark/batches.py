@@ -16,8 +16,8 @@ from substrait_agg.commit.retention import DEFAULT, Retention
 from substrait_agg.commit.snapshot import (
     ChangeFile,
     InputPlace,
-    LateFile,
     OperatorState,
+    SideFile,
     Snapshot,
 )
 from substrait_agg.commit.store import Checkpoint
@@ -35,6 +35,7 @@ from substrait_agg.metrics.tally import Tally, at_start, counted
 from substrait_agg.operator.emission import ALL, Emission, oldest, pending_schema
 from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.spec import OperatorSpec, operator_spec
+from substrait_agg.spark.bad_rows import BadRows
 from substrait_agg.spark.care import Care
 from substrait_agg.spark.conflicts import alone, conflict_behind
 from substrait_agg.spark.consolidation import consolidate
@@ -42,10 +43,10 @@ from substrait_agg.spark.event_state import BatchTimes, EventOptions, EventState
 from substrait_agg.spark.inputs import Frames, operator_changes
 from substrait_agg.spark.job import Job, JobResult, changes_of, counters_of, run_job
 from substrait_agg.spark.late import Lateness, Part
-from substrait_agg.spark.late_files import write_late
 from substrait_agg.spark.logs import carried
 from substrait_agg.spark.recipes import Recipes
 from substrait_agg.spark.seeds import seeds
+from substrait_agg.spark.side_files import write_side_files
 from substrait_agg.state.tree import Tree
 
 FIRST_BATCH = -1
@@ -178,13 +179,22 @@ class Batches:
         results = self._computed(spark, frames, self._rules(replace(emission, instant=instant)))
         before = self.event_state
         after = before if times is None else before.after(times.heard(), instant)
-        parts = [p for p in (*(times.parts if times else ()), *self._parts) if p.late()]
+        parts = [p for p in (*(times.parts if times else ()), *self._parts) if p.count()]
+        bad = [b for b in times.bad if b.count()] if times else []
         results = self._settled(spark, results, before, after, now)
-        files: tuple[LateFile, ...] = ()
+        self._commit(spark, results, query, batch, self._with_left_out(after, parts, bad))
+
+    def _with_left_out(
+        self, state: EventState, parts: Sequence[Part], bad: Sequence[BadRows]
+    ) -> Moved:
+        """The event time after a batch, and the files of the rows that the batch left out."""
+        files: tuple[SideFile, ...] = ()
         if self._events.keep_late and parts:
-            files = write_late(parts, self._checkpoint.changes, self._next)
-        late = sum(part.late() for part in parts)
-        self._commit(spark, results, query, batch, Moved(after, late, files))
+            files = write_side_files("late", parts, self._checkpoint.changes, self._next)
+        late = sum(part.count() for part in parts)
+        bad_files = write_side_files("bad", bad, self._checkpoint.changes, self._next)
+        # The files tell how many: a task that is computed twice counts its rows twice.
+        return Moved(state, late, files, sum(f.file.rows for f in bad_files), bad_files)
 
     @alone
     def advance(self, spark: SparkSession) -> None:
@@ -420,12 +430,17 @@ class Batches:
             batch=batch,
             operators=tuple(result.state for result in results),
             changes=tuple(changes_of(results[-1:])),
-            counters={**counted(counters_of(results), self._last), "late": moved.late},
+            counters={
+                **counted(counters_of(results), self._last),
+                "late": moved.late,
+                "bad": moved.bad,
+            },
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
             watermark=moved.state.watermark,
             sources=moved.state.sources,
             idle=moved.state.idle,
             late=moved.files,
+            bad=moved.bad_files,
             logs=self.logs,
             inputs=self.inputs,
             begun=0 if self._last is None else self._last.begun,

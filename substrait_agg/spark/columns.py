@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -11,6 +12,7 @@ from pyspark.sql import types as st
 
 from substrait_agg.errors import InputRefused
 from substrait_agg.plan.types import INTEGER_BITS, Type
+from substrait_agg.spark.bad_rows import error_text
 from substrait_agg.spark.schema import MAX_FRACTION_DIGITS, to_spark
 
 _INTEGRAL_DIGITS: dict[type[st.DataType], int] = {
@@ -153,33 +155,106 @@ def check_type(name: str, actual: st.DataType, type_: Type, table: str) -> None:
         )
 
 
-def _fail(code: str, text: str) -> Column:
-    return F.raise_error(F.lit(f"[{code}] {text}"))
+def _outside(column: Column, type_: Type) -> Column:
+    """Whether an integer is outside of `type_`; false for null."""
+    low, high = integer_range(type_.kind)
+    bound = st.DecimalType(20, 0) if type_.kind == "u64" else st.LongType()
+    return ~_or_true(column.between(F.lit(str(low)).cast(bound), F.lit(str(high)).cast(bound)))
 
 
 def in_range(column: Column, type_: Type, what: str) -> Column:
     """The integer `column` as `type_`; a value outside of it fails the batch with ``VALUE_OUT_OF_RANGE``."""
-    low, high = integer_range(type_.kind)
-    target = to_spark(type_)
-    bound = st.DecimalType(20, 0) if type_.kind == "u64" else st.LongType()
-    inside = column.between(F.lit(str(low)).cast(bound), F.lit(str(high)).cast(bound))
-    error = _fail("VALUE_OUT_OF_RANGE", f"{what} has a value outside of {type_.kind}")
-    return F.when(column.isNull() | inside, column.cast(target)).otherwise(error.cast(target))
+    error = F.raise_error(misfit_text(what, _words_outside(type_))).cast(to_spark(type_))
+    return F.when(~_outside(column, type_), column.cast(to_spark(type_))).otherwise(error)
+
+
+def _words_outside(type_: Type) -> str:
+    return f"outside of {type_.kind}"
+
+
+def _or_true(test: Column) -> Column:
+    return F.coalesce(test, F.lit(True))
+
+
+def misfit(column: Column, actual: st.DataType, type_: Type) -> tuple[Column, str] | None:
+    """Whether a value of the type `actual`, which `fits`, is none of `type_`, and in words what it is then.
+
+    Returns:
+        None where every value is one.
+    """
+    if type_.kind in INTEGER_BITS:
+        if not type_.kind.startswith("u") and actual == to_spark(type_):
+            return None
+        return _outside(column, type_), _words_outside(type_)
+    if type_.kind == "uuid":
+        octets = F.coalesce(F.octet_length(_uuid(column, actual)), F.lit(0))
+        return column.isNotNull() & (octets != 16), "that is not a UUID"
+    if isinstance(actual, st.TimeType) and actual.precision > MAX_FRACTION_DIGITS:
+        finer = ~_or_true(column == column.cast(to_spark(type_)))
+        return finer, "finer than a microsecond"
+    return _nested_misfit(column, actual, type_) if type_.children else None
+
+
+def _nested_misfit(column: Column, actual: st.DataType, type_: Type) -> tuple[Column, str] | None:
+    found: list[tuple[Column, str] | None] = []
+    if isinstance(actual, st.ArrayType):
+        found = [_any_misfit(column, actual.elementType, type_.children[0])]
+    elif isinstance(actual, st.MapType):
+        (key, value), inner = type_.children, (actual.keyType, actual.valueType)
+        found = [
+            _any_misfit(F.map_keys(column), inner[0], key),
+            _any_misfit(F.map_values(column), inner[1], value),
+        ]
+    else:
+        fields = zip(_fields(actual), type_.children, strict=True)
+        found = [misfit(column.getField(f.name), f.dataType, t) for f, t in fields]
+    known = [each for each in found if each is not None]
+    if not known:
+        return None
+    broken = reduce(lambda a, b: a | b, (F.coalesce(test, F.lit(False)) for test, _ in known))
+    return broken, known[0][1]
+
+
+def _any_misfit(elements: Column, actual: st.DataType, type_: Type) -> tuple[Column, str] | None:
+    told = misfit(F.lit(None).cast(actual), actual, type_)
+    if told is None:
+        return None
+
+    def broken(element: Column) -> Column:
+        test = misfit(element, actual, type_)
+        return F.lit(False) if test is None else F.coalesce(test[0], F.lit(False))
+
+    return F.exists(elements, broken), told[1]
+
+
+def misfit_text(what: str, words: str) -> Column:
+    """The error of a value that is a `misfit`."""
+    return error_text("VALUE_OUT_OF_RANGE", f"{what} has a value {words}")
+
+
+def _unless_misfit(
+    value: Column, column: Column, actual: st.DataType, type_: Type, what: str
+) -> Column:
+    found = misfit(column, actual, type_)
+    if found is None:
+        return value
+    broken, words = found
+    error = F.raise_error(misfit_text(what, words)).cast(to_spark(all_nullable(type_)))
+    return F.when(~broken, value).otherwise(error)
 
 
 def converted(column: Column, actual: st.DataType, type_: Type, what: str) -> Column:
-    """A column of the type `actual`, which `fits`, as the plan's `type_`; does not depend on session settings."""
+    """A column of the type `actual`, which `fits`, as the plan's `type_`; does not depend on session settings.
+
+    A value that is a `misfit` fails the batch with ``VALUE_OUT_OF_RANGE``.
+    """
     if type_.kind in INTEGER_BITS:
         signed_same = not type_.kind.startswith("u") and actual == to_spark(type_)
         return column if signed_same else in_range(column, type_, what)
     if type_.kind == "uuid":
-        return _uuid(column, actual, what)
+        return _unless_misfit(_uuid(column, actual), column, actual, type_, what)
     if isinstance(actual, st.TimeType) and actual.precision > MAX_FRACTION_DIGITS:
-        kept = column.cast(to_spark(type_))
-        error = _fail("VALUE_OUT_OF_RANGE", f"{what} has a value finer than a microsecond")
-        return F.when(column.isNull() | (column == kept), kept).otherwise(
-            error.cast(to_spark(type_))
-        )
+        return _unless_misfit(column.cast(to_spark(type_)), column, actual, type_, what)
     if type_.kind == "precision_timestamp" and isinstance(actual, st.TimestampType):
         return _utc_wall_clock(column)
     if type_.kind == "precision_timestamp_tz" and isinstance(actual, st.TimestampNTZType):
@@ -190,12 +265,10 @@ def converted(column: Column, actual: st.DataType, type_: Type, what: str) -> Co
     return column if actual == target else column.cast(target)
 
 
-def _uuid(column: Column, actual: st.DataType, what: str) -> Column:
+def _uuid(column: Column, actual: st.DataType) -> Column:
+    """The bytes of a UUID; of text that is no hexadecimal null."""
     text = isinstance(actual, _STRINGS)
-    raw = F.unhex(F.replace(column, F.lit("-"), F.lit(""))) if text else column
-    error = _fail("VALUE_OUT_OF_RANGE", f"{what} has a value that is not a UUID")
-    good = column.isNull() | (F.coalesce(F.octet_length(raw), F.lit(0)) == 16)
-    return F.when(good, raw).otherwise(error.cast("binary"))
+    return F.unhex(F.replace(column, F.lit("-"), F.lit(""))) if text else column
 
 
 def _nested_converted(column: Column, actual: st.DataType, type_: Type, what: str) -> Column:

@@ -10,9 +10,8 @@ its table has such columns. Source: https://debezium.io/documentation/reference/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import reduce
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -24,6 +23,17 @@ from substrait_agg.flow.upserts import LARGE
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.plan.types import Type
 from substrait_agg.spark import debezium_keys
+from substrait_agg.spark.bad_rows import (
+    BAD,
+    CORRUPT,
+    FILE,
+    POSITION,
+    Fault,
+    error_text,
+    raise_on,
+    record,
+)
+from substrait_agg.spark.columns import misfit, misfit_text
 from substrait_agg.spark.literals import zoneless
 from substrait_agg.spark.schema import in_text, to_spark
 from substrait_agg.spark.specs import SourceSpec
@@ -39,16 +49,24 @@ PER_MICROSECOND = {"ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}
 
 WHOLE_NUMBER = "^-?[0-9]+$"
 _CORRUPT = "__corrupt"
+_ASIDE = (CORRUPT, FILE, POSITION, BAD)
 _WHOLE = "decimal(38,0)"
 _LOWER_DIGITS = 19
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a column is written in events: the type that Spark parses it as, and what makes the plan's value of that."""
+    """How a column is written in events.
+
+    Attributes:
+        parsed: the type that Spark parses it as.
+        convert: makes the plan's value of that, or fails.
+        broken: whether `convert` would fail for a value that is not null; None where it never does.
+    """
 
     parsed: st.DataType
     convert: Callable[[Column], Column] = lambda column: column
+    broken: Callable[[Column], Column] | None = None
 
 
 def change_rows(events: DataFrame, origin: TableOrigin, spec: SourceSpec) -> DataFrame:
@@ -60,8 +78,9 @@ def change_rows(events: DataFrame, origin: TableOrigin, spec: SourceSpec) -> Dat
         spec: says how decimals and times are written.
 
     Returns:
-        The columns by name, what orders the events of a key, and ``__weight``, 1 or -1. While rows are read, these fail the
-        batch: ``ENVELOPE_INVALID``, ``OPERATION_UNKNOWN``, ``ROW_BEFORE_MISSING``, ``ROW_AFTER_MISSING``, ``COLUMN_MISSING``,
+        The columns by name, what orders the events of a key, and ``__weight``, 1 or -1. Where bad rows are set aside, also the text
+        of the event (`CORRUPT`), `FILE`, `POSITION` and `BAD`; a bad event is one row of weight 0. While rows are read, these
+        make an event bad: ``ENVELOPE_INVALID``, ``OPERATION_UNKNOWN``, ``ROW_BEFORE_MISSING``, ``ROW_AFTER_MISSING``, ``COLUMN_MISSING``,
         ``VALUE_OUT_OF_RANGE``, ``VALUE_UNAVAILABLE``.
 
     Raises:
@@ -77,30 +96,52 @@ def change_rows(events: DataFrame, origin: TableOrigin, spec: SourceSpec) -> Dat
     keyed = origin.keyed
     present = debezium_keys.texts(events, VALUE, keyed).where(~F.trim("t").isin("", "null"))
     fields = [*_fields(row), *debezium_keys.order_fields(keyed)]
-    parsed = present.select(
-        "t", F.from_json("t", _envelope(fields), {"columnNameOfCorruptRecord": _CORRUPT}).alias("e")
-    )
-    e = F.col("e")
-    inner = F.coalesce(e["payload"], F.struct(*(e[field.name] for field in fields)))
-    opened = parsed.select("t", e[_CORRUPT].alias("corrupt"), inner.alias("e")).select(
-        "t", "corrupt", "e.*"
-    )
-    checked = opened.where(_sound(origin, table))
-    taken = (
-        _side("before", TOOK, -1) if keyed is None else debezium_keys.removed(origin, keyed, row)
-    )
-    sides = F.array(taken, _side("after", BROUGHT, 1))
-    order = debezium_keys.order_columns(keyed)
-    exploded = checked.select(F.explode(F.array_compact(sides)).alias("s"), *order)
+    opened = _opened(present, fields)
+    faults = _envelope_faults(origin, table)
+    if spec.bad_rows == "quarantine":
+        faults += _value_faults(origin, readings, table)
+        opened = opened.withColumn(BAD, record(faults, F.col("t")))
+    else:
+        opened = opened.where(raise_on(faults))
+    exploded = _exploded(opened, origin, row)
+    aside = [name for name in exploded.columns if name in _ASIDE]
     columns = [
         r.convert(F.col("s.row").getField(n)).alias(n)
         for n, r in zip(origin.names, readings, strict=True)
     ]
     further: list[Column | str] = [
-        *exploded.columns[1:],
+        *(name for name in exploded.columns[1:] if name not in _ASIDE),
         *debezium_keys.unchanged(origin, F.col("s.row")),
     ]
-    return exploded.select(*columns, *further, F.col("s.weight").alias(WEIGHT))
+    weight = F.coalesce(F.col("s.weight"), F.lit(0).cast("bigint")).alias(WEIGHT)
+    return exploded.select(*columns, *further, weight, *aside)
+
+
+def _exploded(opened: DataFrame, origin: TableOrigin, row: st.StructType) -> DataFrame:
+    """The rows ``s`` that events take and bring, and what orders them; of a bad event one row without values."""
+    keyed = origin.keyed
+    taken = (
+        _side("before", TOOK, -1) if keyed is None else debezium_keys.removed(origin, keyed, row)
+    )
+    sides = F.array_compact(F.array(taken, _side("after", BROUGHT, 1)))
+    aside = []
+    if BAD in opened.columns:
+        aside = [F.col("t").alias(CORRUPT), *(F.col(name) for name in (FILE, POSITION, BAD))]
+        none = F.array(F.lit(None).cast(_side_type(row)))
+        sides = F.when(F.col(BAD).isNull(), sides).otherwise(none)
+    order = debezium_keys.order_columns(keyed)
+    return opened.select(F.explode(sides).alias("s"), *order, *aside)
+
+
+def _opened(present: DataFrame, fields: list[st.StructField]) -> DataFrame:
+    """Events without the schema part around them: their text, whether it is no event, their fields, and where they are from."""
+    place = present.columns[1:]
+    options = {"columnNameOfCorruptRecord": _CORRUPT}
+    parsed = present.withColumn("e", F.from_json("t", _envelope(fields), options))
+    e = F.col("e")
+    inner = F.coalesce(e["payload"], F.struct(*(e[field.name] for field in fields)))
+    unwrapped = parsed.select("t", e[_CORRUPT].alias("corrupt"), inner.alias("e"), *place)
+    return unwrapped.select("t", "corrupt", "e.*", *place)
 
 
 def _fields(row: st.StructType) -> list[st.StructField]:
@@ -113,38 +154,78 @@ def _envelope(fields: list[st.StructField]) -> st.StructType:
     return st.StructType([st.StructField("payload", st.StructType(fields)), *fields, corrupt])
 
 
+def _side_type(row: st.StructType) -> st.StructType:
+    return st.StructType([st.StructField("row", row), st.StructField("weight", st.LongType())])
+
+
 def _side(name: str, operations: Sequence[str], weight: int) -> Column:
     made = F.struct(F.col(name).alias("row"), F.lit(weight).cast("bigint").alias("weight"))
     return F.when(F.col("op").isin(*operations), made)
 
 
-# --- what fails a batch ---------------------------------------------------------------------------
+# --- what makes an event bad ---------------------------------------------------------------------------
 
 
-def _sound(origin: TableOrigin, table: str) -> Column:
-    """True, or an error: a condition of a filter, because Spark leaves out columns that nobody reads, but no filter."""
+def _envelope_faults(origin: TableOrigin, table: str) -> list[Fault]:
     op = F.col("op")
     known = F.coalesce(op.isin(*TOOK, *BROUGHT), F.lit(False))
     told = F.coalesce(F.concat(F.lit("'"), op, F.lit("'")), F.lit("none"))
-    faults: list[tuple[Column, Column]] = [
+    return [
         (F.col("corrupt").isNotNull(), _message("ENVELOPE_INVALID", table, "an event is not JSON, or a value does not fit its column")),
         (~known, F.concat(_message("OPERATION_UNKNOWN", table, "an event has the operation "), told, F.lit("; c, r, u and d are read"))),
         (op.isin(*_needs_before(origin)) & F.col("before").isNull(), _message("ROW_BEFORE_MISSING", table, "an update or delete does not say what the row was")),
         (op.isin(*BROUGHT) & F.col("after").isNull(), _message("ROW_AFTER_MISSING", table, "an event that brings a row has none")),
         *_left_out(origin, table),
     ]  # fmt: skip
-    broken = reduce(lambda a, b: a | b, (F.coalesce(f, F.lit(False)) for f, _ in faults))
-    message = F.lit("")
-    for fault, text in reversed(faults):
-        message = F.when(fault, text).otherwise(message)
-    return F.when(~broken, F.lit(True)).otherwise(F.raise_error(message).cast("boolean"))
+
+
+def _value_faults(origin: TableOrigin, readings: Sequence[Reading], table: str) -> list[Fault]:
+    """What else is wrong with the rows of an event, found before the event is split in rows: a bad event is left out whole."""
+    keyed = origin.keyed
+    keys = set() if keyed is None else {origin.names[k] for k in keyed.keys}
+    faults: list[Fault] = []
+    for side, operations in (("before", _needs_before(origin)), ("after", BROUGHT)):
+        there = F.col("op").isin(*operations) & F.col(side).isNotNull()
+        for name, type_, reading in zip(origin.names, origin.types, readings, strict=True):
+            if side == "after" or keyed is None or name in keys:
+                value, what = F.col(side).getField(name), f"column {name} of table {table}"
+                found = _faults_of_value(value, type_, reading, what, is_key=name in keys)
+                faults += [(there & broken, text) for broken, text in found]
+    order = zip(keyed.paths if keyed else (), debezium_keys.order_columns(keyed), strict=True)
+    return [
+        *faults,
+        *(
+            (column.isNull(), error_text("ORDER_IS_NULL", f"{path} of table {table}, which orders the rows of a key, is null"))
+            for path, column in order
+        ),
+    ]  # fmt: skip
+
+
+def _faults_of_value(
+    value: Column, type_: Type, reading: Reading, what: str, *, is_key: bool
+) -> Iterator[Fault]:
+    test = misfit(value, reading.parsed, type_) if reading.broken is None else None
+    if reading.broken is not None:
+        text = error_text(
+            "ROW_UNREADABLE", f"{what} has a value that is no {replace(type_, nullable=False)}"
+        )
+        yield value.isNotNull() & reading.broken(value), text
+    if test is not None:
+        yield test[0], misfit_text(what, test[1])
+    if is_key:
+        yield value.isNull(), error_text("KEY_IS_NULL", f"{what}, part of its key, is null")
+    if not type_.nullable:
+        text = error_text(
+            "NULL_IN_REQUIRED_COLUMN", f"{what} is null, and the plan says it never is"
+        )
+        yield value.isNull(), text
 
 
 def _needs_before(origin: TableOrigin) -> Sequence[str]:
     return TOOK if origin.keyed is None else ("d",)
 
 
-def _left_out(origin: TableOrigin, table: str) -> list[tuple[Column, Column]]:
+def _left_out(origin: TableOrigin, table: str) -> list[Fault]:
     """Columns that the rows of an event do not have, or say nothing of."""
     after = [_absent("after", name, table) for name in origin.names]
     if origin.keyed is None:
@@ -165,10 +246,10 @@ def _left_out(origin: TableOrigin, table: str) -> list[tuple[Column, Column]]:
 
 
 def _message(code: str, table: str, text: str) -> Column:
-    return F.lit(f"[{code}] table {table}: {text}")
+    return error_text(code, f"table {table}: {text}")
 
 
-def _absent(side: str, name: str, table: str) -> tuple[Column, Column]:
+def _absent(side: str, name: str, table: str) -> Fault:
     """A column that is null because the row does not have it: looked up in the text only where it is null."""
     inside = F.coalesce(*(F.get_json_object("t", f"$.{p}{side}") for p in ("payload.", "")))
     there = F.array_contains(F.json_object_keys(inside), name)
@@ -206,13 +287,29 @@ def _decimal(name: str, type_: Type, spec: SourceSpec, table: str) -> Reading:
     forms = "bytes (Debezium's default), or text for strings and numbers"
     if _encoding("decimals", spec.decimals, name, type_, table, forms) == "text":
         return Reading(to_spark(type_))
+    what = f"column {name} of table {table}"
     return Reading(
-        st.BinaryType(), lambda column: _unscaled(column, type_, f"column {name} of table {table}")
+        st.BinaryType(),
+        lambda column: _unscaled(column, type_, what),
+        lambda column: F.when(
+            _has_digits(column), _unscaled_text(column, type_).try_cast(to_spark(type_)).isNull()
+        ).otherwise(F.lit(True)),
     )
+
+
+def _has_digits(column: Column) -> Column:
+    return F.octet_length(column).between(1, 16)
 
 
 def _unscaled(column: Column, type_: Type, what: str) -> Column:
     """A decimal of its digits as a signed big-endian number in bytes."""
+    error = F.raise_error(F.lit(f"[VALUE_OUT_OF_RANGE] {what} has a decimal of more than 16 bytes"))
+    told = _unscaled_text(column, type_)
+    text = F.when(_has_digits(column), told).otherwise(error.cast("string"))
+    return F.when(column.isNotNull(), text).cast(to_spark(type_))
+
+
+def _unscaled_text(column: Column, type_: Type) -> Column:
     digits = _magnitude(F.hex(column))
     scale = type_.params[1]
     zeros = F.repeat(F.lit("0"), F.greatest(F.lit(scale + 1) - F.length(digits), F.lit(0)))
@@ -220,10 +317,7 @@ def _unscaled(column: Column, type_: Type, what: str) -> Column:
     cut = F.length(padded) - scale
     sign = F.when(_negative(F.hex(column)), "-").otherwise("")
     before, after = F.substr(padded, F.lit(1), cut), F.substr(padded, cut + 1)
-    error = F.raise_error(F.lit(f"[VALUE_OUT_OF_RANGE] {what} has a decimal of more than 16 bytes"))
-    fits = F.octet_length(column).between(1, 16)
-    text = F.when(fits, F.concat(sign, before, F.lit("."), after)).otherwise(error.cast("string"))
-    return F.when(column.isNotNull(), text).cast(to_spark(type_))
+    return F.concat(sign, before, F.lit("."), after)
 
 
 def _negative(digits: Column) -> Column:
@@ -265,7 +359,12 @@ def _date(_name: str, _type: Type, _spec: SourceSpec, _table: str) -> Reading:
             _unless_number(column).cast("date")
         )
 
-    return Reading(st.StringType(), convert)
+    def broken(column: Column) -> Column:
+        number = column.rlike(WHOLE_NUMBER)
+        days = column.try_cast("int").isNull()
+        return F.when(number, days).otherwise(column.try_cast("date").isNull())
+
+    return Reading(st.StringType(), convert, broken)
 
 
 def _unless_number(column: Column) -> Column:
@@ -304,11 +403,30 @@ def _instant(name: str, type_: Type, spec: SourceSpec, table: str) -> Reading:
         )
         return made.cast(target)
 
-    return Reading(st.StringType(), convert)
+    def broken(column: Column) -> Column:
+        if unit == "text":
+            return column.try_cast(target).isNull()
+        return _no_ticks(column, unit, day=type_.kind == "precision_time")
+
+    return Reading(st.StringType(), convert, broken)
+
+
+def _no_ticks(column: Column, unit: str, *, day: bool) -> Column:
+    """Whether a text is no number of `unit` that is whole in microseconds; with `day`, or none of a day."""
+    times, by = PER_MICROSECOND[unit]
+    number = column.try_cast("bigint")
+    ticks = F.try_multiply(number, F.lit(times))
+    broken = F.coalesce(number % by != 0, F.lit(True)) | ticks.isNull()
+    return broken | ~ticks.between(0, 86_400_000_000 * by - 1) if day else broken
 
 
 def _zoned(_name: str, type_: Type, _spec: SourceSpec, _table: str) -> Reading:
-    return Reading(st.StringType(), lambda column: column.cast(to_spark(type_)))
+    target = to_spark(type_)
+    return Reading(
+        st.StringType(),
+        lambda column: column.cast(target),
+        lambda column: column.try_cast(target).isNull(),
+    )
 
 
 _SPECIAL: dict[str, Callable[[str, Type, SourceSpec, str], Reading]] = {

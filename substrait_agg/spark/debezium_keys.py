@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as st
 
 from substrait_agg.flow.graph import Keyed, TableOrigin
+from substrait_agg.spark.bad_rows import FILE, POSITION
 from substrait_agg.spark.upserts import order_types, unchanged_column
 
 MESSAGE_KEY = "key"
@@ -23,13 +24,14 @@ UNAVAILABLE = "__debezium_unavailable_value"
 
 
 def texts(events: DataFrame, value: str, keyed: Keyed | None) -> DataFrame:
-    """The events as JSON texts ``t``; tombstones as deletes where they tell the key, and without text otherwise.
+    """The events as JSON texts ``t``, and where they are from; tombstones as deletes where they tell the key, and without text otherwise.
 
     With an order that the envelope tells, tombstones say nothing: they have no envelope.
     """
     text = F.col(value).cast("string")
+    place = [F.col(name) for name in (FILE, POSITION) if name in events.columns]
     if keyed is None or keyed.paths or MESSAGE_KEY not in events.columns:
-        return events.select(text.alias("t"))
+        return events.select(text.alias("t"), *place)
     key = F.col(MESSAGE_KEY).cast("string")
     inner = F.when(
         F.get_json_object(key, "$.schema").isNotNull(), F.get_json_object(key, "$.payload")
@@ -38,7 +40,7 @@ def texts(events: DataFrame, value: str, keyed: Keyed | None) -> DataFrame:
         F.json_object_keys(inner).isNotNull(),
         F.concat(F.lit('{"op":"d","before":'), inner, F.lit("}")),
     )
-    return events.select(F.coalesce(text, told).alias("t"))
+    return events.select(F.coalesce(text, told).alias("t"), *place)
 
 
 def order_fields(keyed: Keyed | None) -> list[st.StructField]:

@@ -1,7 +1,7 @@
-"""Inputs of a run with event time: rows stream as their sources give them, and go through the steps of the plan batch by batch.
+"""Inputs of a run with event time, or with bad rows that are set aside: rows stream as their sources give them, and go through the steps of the plan batch by batch.
 
-So the watermark sees every row, also those that filters drop, and a row that is late is seen where it would have counted.
-A table is read once, however often the plan reads it.
+So the watermark sees every row, also those that filters drop, and a row that is late is seen where it would have counted. A bad row
+is left out of all branches. A table is read once, however often the plan reads it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from substrait_agg.flow.graph import Branch, Flow, RowsOrigin, TableOrigin
 from substrait_agg.operator.names import TIME, WEIGHT
 from substrait_agg.operator.watermarks import Heard
+from substrait_agg.spark.bad_rows import BAD, BadRows
 from substrait_agg.spark.branches import apply_steps, prepare
 from substrait_agg.spark.event_sources import EventSource, Table
 from substrait_agg.spark.heard import EventTimes
@@ -34,12 +35,14 @@ class BatchRows:
         frames: prepared rows by operator id, without those that are late.
         heard: gives the event times of each source with a watermark.
         parts: the same rows by branch, which know how many of them were late.
+        bad: the bad rows by table.
         kept: what was kept of the batch, to be let go of; None where nothing was.
     """
 
     frames: Frames
     heard: Callable[[], tuple[Heard, ...]]
     parts: tuple[Part, ...]
+    bad: tuple[BadRows, ...] = ()
     kept: DataFrame | None = None
 
 
@@ -115,6 +118,8 @@ class EventInputs:
         times = EventTimes(events, self._streaming, self._origins, rows)
         split = untagged(times.rows, range(len(self._streaming)))
         tables = {table: split[i] for i, table in enumerate(self._streaming)}
+        bad = {t: BadRows(".".join(t), f) for t, f in tables.items() if BAD in f.columns}
+        tables |= {table: rows_of.good for table, rows_of in bad.items()}
         parts = [
             Part(
                 node,
@@ -129,7 +134,9 @@ class EventInputs:
         for part in parts:
             held = frames.get(part.node.id)
             frames[part.node.id] = part.prepared if held is None else held.unionAll(part.prepared)
-        return BatchRows(frames, times.heard, tuple(parts), rows if shared else None)
+        return BatchRows(
+            frames, times.heard, tuple(parts), tuple(bad.values()), rows if shared else None
+        )
 
     def _of_branch(self, frame: DataFrame, origin: TableOrigin) -> DataFrame:
         """The columns of a table that a branch reads, in its order, and those that travel."""

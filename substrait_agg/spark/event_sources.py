@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from substrait_agg.bind.bound import (
-    BoundAggregate,
-    BoundFilter,
-    BoundPlan,
-    BoundProject,
-    BoundRead,
-    BoundRelation,
-    BoundUnion,
-)
+from substrait_agg.bind.bound import BoundPlan, BoundRelation
+from substrait_agg.bind.walk import table_reads
 from substrait_agg.errors import UsageError
 from substrait_agg.operator.watermarks import WatermarkRule, parse_rule
 from substrait_agg.plan.types import Type
@@ -114,15 +107,8 @@ def _split(name: str, tables: Mapping[Table, Mapping[str, Type]]) -> tuple[Table
 def _schemas(relation: BoundRelation) -> dict[Table, dict[str, Type]]:
     """The columns of every table that is read."""
     found: dict[Table, dict[str, Type]] = {}
-    waiting = [relation]
-    while waiting:
-        match waiting.pop():
-            case BoundRead(table=table, names=names, types=types):
-                found.setdefault(table, {}).update(zip(names, types, strict=True))
-            case BoundFilter(input=inner) | BoundProject(input=inner) | BoundAggregate(input=inner):
-                waiting.append(inner)
-            case BoundUnion(inputs=inputs):
-                waiting.extend(inputs)
+    for read in table_reads(relation):
+        found.setdefault(read.table, {}).update(zip(read.names, read.types, strict=True))
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from substrait_agg.commit.snapshot import LateFile, Snapshot
+from substrait_agg.commit.snapshot import SideFile, Snapshot
 from substrait_agg.flow.graph import AggregateNode, Flow
 from substrait_agg.operator.completeness import Limit
 from substrait_agg.operator.emission import Emission
@@ -19,6 +19,7 @@ from substrait_agg.operator.watermarks import (
     moved,
     watermark_of,
 )
+from substrait_agg.spark.bad_rows import BadRows
 from substrait_agg.spark.event_sources import EventSource
 from substrait_agg.spark.late import Lateness, Part
 
@@ -162,17 +163,21 @@ class BatchTimes:
         instant: when it was planned, microseconds since 1970: the same however often it is computed.
         heard: gives the event times of each source with a watermark, once the batch has been read.
         parts: its rows by branch, which know how many of them were late.
+        bad: its bad rows by table.
     """
 
     instant: int
     heard: Callable[[], Sequence[Heard]] = tuple
     parts: tuple[Part, ...] = ()
+    bad: tuple[BadRows, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """How far event time is after a version, how many of its rows were late, and where they are kept."""
+    """How far event time is after a version, how many of its rows were late or bad, and where they are kept."""
 
     state: EventState
     late: int = 0
-    files: tuple[LateFile, ...] = ()
+    files: tuple[SideFile, ...] = ()
+    bad: int = 0
+    bad_files: tuple[SideFile, ...] = ()

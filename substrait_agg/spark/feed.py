@@ -13,6 +13,7 @@ from substrait_agg.spark.event_inputs import EventInputs
 from substrait_agg.spark.event_sources import EventSource, Table
 from substrait_agg.spark.event_state import BatchTimes, EventState
 from substrait_agg.spark.inputs import Frames, Source, open_inputs, untagged
+from substrait_agg.spark.sources import sets_aside
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class PlainFeed:
 
 
 class EventFeed:
-    """Inputs with event time; attributes as of `PlainFeed`."""
+    """Inputs with event time, or of which bad rows are set aside; attributes as of `PlainFeed`."""
 
     def __init__(
         self,
@@ -68,7 +69,7 @@ class EventFeed:
         """The rows of a micro-batch, without those that are late after the version before."""
         rows = self._inputs.batch(frame, self._flow, state.lateness(self._flow))
         try:
-            yield Batch(rows.frames, BatchTimes(instant, rows.heard, rows.parts))
+            yield Batch(rows.frames, BatchTimes(instant, rows.heard, rows.parts, rows.bad))
         finally:
             if rows.kept is not None:
                 rows.kept.unpersist()
@@ -88,6 +89,6 @@ def open_feed(
     Raises:
         InputRefused: a source is not there or does not fit the plan.
     """
-    if events:
+    if events or any(map(sets_aside, sources.values())):
         return EventFeed(spark, flow, sources, events)
     return PlainFeed(spark, flow, sources)

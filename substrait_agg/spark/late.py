@@ -132,11 +132,11 @@ class Part:
         hops = {m.key: _still(node, m) for m in lateness.limits if is_hop(node.keys[m.key])}
         self.prepared = prepare(stepped, node, hops)
 
-    def late(self) -> int:
-        """How many rows were late, once the rows have been read."""
+    def count(self) -> int:
+        """The number of late rows, once the rows have been read."""
         return 0 if self._observed is None else int(self._observed.get[_COUNT])
 
-    def late_rows(self) -> DataFrame:
+    def rows(self) -> DataFrame:
         """The late rows as the source gave them, and their weights."""
         names = self._origin.names if self._origin else ()
         row = F.struct(*(F.col(column_name(i)).alias(f"s{i}") for i in range(len(names))))

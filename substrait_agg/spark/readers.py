@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql import types as st
 
 from substrait_agg.errors import InputRefused
 from substrait_agg.plan.types import Type
+from substrait_agg.spark.bad_rows import CORRUPT, FILE, POSITION
 from substrait_agg.spark.columns import check_type, find_column, reader_type
 from substrait_agg.spark.files import Place, look_up
 from substrait_agg.spark.schema import in_text, to_spark
@@ -27,13 +30,33 @@ LOCATION_OPTION = {"kafka": "subscribe"}
 def read_stream(spark: SparkSession, spec: SourceSpec, wanted: Wanted, table: str) -> DataFrame:
     """The stream of all rows of a source; it has the `wanted` columns, and maybe others.
 
+    Where bad rows are set aside, the columns `FILE` and `POSITION` come last, before them `CORRUPT` for CSV and JSON.
+
     Raises:
         InputRefused: ``SOURCE_NOT_FOUND``, ``SOURCE_EMPTY``, ``COLUMN_MISSING``, ``COLUMN_AMBIGUOUS``,
             ``COLUMN_TYPE_MISMATCH``, ``CSV_HEADER_MISSING``.
         PySparkException: where Spark cannot open it.
     """
-    if spec.is_files:
-        return _read_files(spark, spec, wanted, table)
+    frame = _read_files if spec.is_files else _read_others
+    rows = frame(spark, spec, wanted, table)
+    return rows if spec.bad_rows == "fail" else _with_place(rows, spec)
+
+
+_NOWHERE = "string(null)"
+_POSITION = {
+    "parquet": "string(_metadata.row_index)",
+    "kafka": "concat(topic, '/', partition, '/', offset)",
+}
+"""Format -> where in its file or topic a row is, as an expression."""
+
+
+def _with_place(rows: DataFrame, spec: SourceSpec) -> DataFrame:
+    file = "_metadata.file_path" if spec.is_files else _NOWHERE
+    position = _POSITION.get(spec.format, _NOWHERE)
+    return rows.select("*", F.expr(file).alias(FILE), F.expr(position).alias(POSITION))
+
+
+def _read_others(spark: SparkSession, spec: SourceSpec, _wanted: Wanted, _table: str) -> DataFrame:
     reader = spark.readStream.options(**dict(spec.options))
     if spec.format == "table":
         return reader.table(spec.location)
@@ -113,28 +136,55 @@ def _own_schema(
 def _csv_schema(
     spark: SparkSession, spec: SourceSpec, place: Place, wanted: Wanted, table: str
 ) -> tuple[st.StructType, dict[str, str]]:
-    """Every column of the header, those of the plan in the plan's types; a file with another header fails."""
-    options = {key.lower(): value for key, value in spec.options}
-    if options.get("header", "false").lower() != "true":
-        raise InputRefused(
-            "CSV_HEADER_MISSING",
-            f"the source of {table} ({spec.redacted()}) is read without a header, and columns are taken by name",
-            help="add ?header=true, with the column names in the first line of every file",
-        )
+    """Every column of the files, those of the plan in the plan's types; a file with another header fails."""
     if not place.files:
         raise InputRefused(
             "SOURCE_EMPTY",
             f"the source of {table} ({spec.redacted()}) has no file yet, so its columns are not known",
             help="start when the first file is there",
         )
-    text = replace_options(spec, inferSchema="false")
-    header = _batch_schema(spark, text, place.first_file)
-    types = {find_column(n, header.names, table): t for n, t in wanted.items()}
+    header = {} if spec.by_position else {"header": "true"}
+    text = replace_options(spec, inferSchema="false", **header)
+    names = _batch_schema(spark, text, place.first_file).names
+    if spec.by_position:
+        names = _names_by_position(spec, names, wanted, table)
+    elif not any(_has(name, names) for name in wanted) and wanted:
+        raise InputRefused(
+            "CSV_HEADER_MISSING",
+            f"the first line of {place.files[0]}, a source of {table}, names no column that the plan reads"
+            f" ({', '.join(wanted)}); its values are {', '.join(names)}",
+            help="write the column names in the first line of every file, or add ?header=false, which takes columns by position",
+        )
+    types = {find_column(n, names, table): t for n, t in wanted.items()}
     fields = [
-        st.StructField(f.name, to_spark(in_text(types[i])) if i in types else st.StringType())
-        for i, f in enumerate(header.fields)
+        st.StructField(name, to_spark(in_text(types[i])) if i in types else st.StringType())
+        for i, name in enumerate(names)
     ]
-    return st.StructType(fields), {"mode": "FAILFAST", "enforceSchema": "false"}
+    return _of_text(spec, fields, {**header, "enforceSchema": "false"})
+
+
+def _names_by_position(spec: SourceSpec, found: list[str], wanted: Wanted, table: str) -> list[str]:
+    """The names of columns that have none in the file: first those of the plan, then Spark's ``_c<position>``."""
+    names = spec.columns or tuple(wanted)
+    if len(found) < len(names):
+        raise InputRefused(
+            "COLUMN_MISSING",
+            f"the source of {table} ({spec.redacted()}) has {len(found)} columns without a header, and the plan declares"
+            f" {len(names)}: {', '.join(names)}",
+            help="give files with a column for each of them, in this order, or with a header",
+        )
+    return [*names, *found[len(names) :]]
+
+
+def _of_text(
+    spec: SourceSpec, fields: list[st.StructField], options: dict[str, str]
+) -> tuple[st.StructType, dict[str, str]]:
+    """The schema and options with which rows that cannot be parsed fail, or keep their text where they are set aside."""
+    if spec.bad_rows == "fail":
+        return st.StructType(fields), {**options, "mode": "FAILFAST"}
+    kept = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    corrupt = st.StructField(CORRUPT, st.StringType())
+    return st.StructType([*fields, corrupt]), {**options, **kept}
 
 
 def _json_schema(
@@ -147,7 +197,7 @@ def _json_schema(
         found = _batch_schema(spark, spec, place.load_paths).names
     for name, type_ in wanted.items():
         names[found[find_column(name, found, table)] if found else name] = in_text(type_)
-    return _planned(names), {"mode": "FAILFAST"}
+    return _of_text(spec, _planned(names).fields, {})
 
 
 def _has(name: str, found: list[str]) -> bool:
@@ -157,7 +207,7 @@ def _has(name: str, found: list[str]) -> bool:
 def replace_options(spec: SourceSpec, **options: str) -> SourceSpec:
     """The specification with `options` in place of those of the same name."""
     kept = tuple(p for p in spec.options if p[0].lower() not in {o.lower() for o in options})
-    return SourceSpec(spec.format, spec.location, kept + tuple(options.items()))
+    return replace(spec, options=kept + tuple(options.items()))
 
 
 SCHEMAS: dict[str, SchemaOf] = {

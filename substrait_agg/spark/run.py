@@ -41,6 +41,7 @@ from substrait_agg.spark.feed import open_feed
 from substrait_agg.spark.inputs import Source, table_origins
 from substrait_agg.spark.logs import check_logs
 from substrait_agg.spark.places import check_places, input_places
+from substrait_agg.spark.positions import with_positions
 from substrait_agg.spark.reasons import (
     SPARK_ERRORS,
     reason_of,
@@ -222,7 +223,7 @@ def _checked(
     Raises:
         InputRefused, StateRefused, UsageError: as `run`.
     """
-    chosen = check_sources(sources, table_origins(lower(plan)))
+    chosen = with_positions(check_sources(sources, table_origins(lower(plan))), plan)
     weights = {table: weight_kind(source) for table, source in chosen.items()}
     keep_late = any(map(keeps_late, sinks))
     events = event_options(plan, asked.watermark, asked.ttl, keep_late=keep_late)

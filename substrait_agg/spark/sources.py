@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -19,8 +18,20 @@ from substrait_agg.operator.names import WEIGHT
 from substrait_agg.plan.types import INTEGER_BITS, Type
 from substrait_agg.redaction import cleaned, safe_cause
 from substrait_agg.spark import specs
-from substrait_agg.spark.columns import check_type, converted, find_column
+from substrait_agg.spark.bad_rows import (
+    BAD,
+    CORRUPT,
+    FILE,
+    POSITION,
+    Fault,
+    error_text,
+    raise_on,
+    record,
+    row_as_json,
+)
+from substrait_agg.spark.columns import check_type, converted, find_column, misfit, misfit_text
 from substrait_agg.spark.debezium import VALUE, change_rows
+from substrait_agg.spark.parse_faults import TextColumn, csv_faults, json_faults, row_options
 from substrait_agg.spark.readers import read_stream
 from substrait_agg.spark.schema import column_name
 from substrait_agg.spark.specs import SourceSpec, as_spec, check_sources
@@ -51,6 +62,10 @@ OPERATIONS: dict[str, int] = {
 """Values of an operation column and the weight of their row."""
 
 
+_ADDED = frozenset({CORRUPT, FILE, POSITION, BAD})
+"""Columns of readers that are none of the source."""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceFrame:
     """An opened source.
@@ -58,7 +73,7 @@ class SourceFrame:
     Attributes:
         frame: columns ``c0`` ... in the plan's types, then ``__weight`` (bigint, never null; the literal 1
             where `weight` is ``one``). Of upserts also the envelope fields that order them, and which
-            values they leave out, before the weight.
+            values they leave out, before the weight. Where bad rows are set aside, the column `BAD` comes last.
         weight: what is known of the weights.
         streaming: False for a static DataFrame, which is one batch.
     """
@@ -73,6 +88,11 @@ def weight_kind(source: str | SourceSpec | DataFrame) -> WeightKind:
     if isinstance(source, DataFrame):
         return "any" if WEIGHT in source.columns else "one"
     return specs.weight_kind(source)
+
+
+def sets_aside(source: str | SourceSpec | DataFrame) -> bool:
+    """Whether bad rows of a source are set aside."""
+    return not isinstance(source, DataFrame) and as_spec(source).bad_rows == "quarantine"
 
 
 def open_source(
@@ -152,29 +172,104 @@ def unreadable(
 
 
 def _shaped(frame: DataFrame, spec: SourceSpec, origin: TableOrigin, table: str) -> DataFrame:
-    names = frame.columns
+    names = [name for name in frame.columns if name not in _ADDED]
     fields = frame.schema.fields
     # Renamed by position, so that names that differ by case, or twice the same, can be told apart.
-    plain = frame.toDF(*[f"s{i}" for i in range(len(names))])
-    columns = []
-    for ordinal, (name, type_) in enumerate(zip(origin.names, origin.types, strict=True)):
+    plain = frame.toDF(*(f"s{i}" for i in range(len(names))), *frame.columns[len(names) :])
+    columns, misfits, read = [], [], []
+    for name, type_ in zip(origin.names, origin.types, strict=True):
         found = find_column(name, names, table)
-        actual = fields[found].dataType
+        actual, column = fields[found].dataType, F.col(f"s{found}")
         _check(spec, name, actual, type_, table)
         what = f"column {name} of table {table}"
-        value = converted(F.col(f"s{found}"), actual, type_, what)
-        columns.append(value.alias(column_name(ordinal)))
+        columns.append(converted(column, actual, type_, what))
+        test = misfit(column, actual, type_)
+        if test is not None:
+            misfits.append((test[0], misfit_text(what, test[1])))
+        read.append(TextColumn(names[found], found, column, type_))
     if origin.keyed is not None:
         if spec.change == "op":
             plain = without_preimages(
                 plain, F.col(f"s{find_column(spec.change_column, names, table)}")
             )
-        for i, further in enumerate(further_columns(origin.keyed)):
-            place = names.index(further)
-            columns.append(F.col(f"s{place}").alias(column_name(len(origin.names) + i)))
+        columns += [F.col(f"s{names.index(f)}") for f in further_columns(origin.keyed)]
     weight = _weight(spec, names, fields, table)
-    shaped = plain.select(*columns, weight.cast("bigint").alias(WEIGHT))
-    return _without_nulls(shaped, origin, table)
+    if spec.bad_rows == "fail":
+        return _failing(plain, columns, weight, origin, table)
+    if weight.read is not None:
+        read.append(weight.read)
+    row = _row(plain, spec, names, fields, read)
+    faults = [
+        *([] if BAD in plain.columns else _parse_faults(spec, names, read, table)),
+        *misfits,
+        *weight.faults,
+        *null_faults(origin, table, columns, weight.value),
+    ]
+    return _setting_aside(plain, columns, weight, faults, row)
+
+
+def _named(columns: Sequence[Column]) -> list[Column]:
+    return [column.alias(column_name(i)) for i, column in enumerate(columns)]
+
+
+def _failing(
+    plain: DataFrame, columns: Sequence[Column], weight: _Weight, origin: TableOrigin, table: str
+) -> DataFrame:
+    """The rows of a source, of which a bad one fails the batch.
+
+    Nulls that the plan rules out fail too: counters are shared on the strength of the plan's word.
+    """
+    value = weight.value
+    for broken, text in weight.faults:
+        value = F.when(~broken, value).otherwise(F.raise_error(text).cast("bigint"))
+    shaped = plain.select(*_named(columns), value.cast("bigint").alias(WEIGHT))
+    made = [F.col(column_name(i)) for i in range(len(columns))]
+    faults = null_faults(origin, table, made, F.col(WEIGHT))
+    return shaped.filter(raise_on(faults)) if faults else shaped
+
+
+def _setting_aside(
+    plain: DataFrame,
+    columns: Sequence[Column],
+    weight: _Weight,
+    faults: Sequence[Fault],
+    row: Column,
+) -> DataFrame:
+    """The rows of a source with the column `BAD`; the columns of bad rows are null, and their weight is 0."""
+    known = [F.col(BAD)] if BAD in plain.columns else []
+    marked = plain.withColumn(BAD, F.coalesce(*known, record(faults, row)))
+    good = F.col(BAD).isNull()
+    value = F.coalesce(F.when(good, weight.value.cast("bigint")), F.lit(0).cast("bigint"))
+    return marked.select(
+        *_named([F.when(good, column) for column in columns]),
+        (value if weight.faults or known else weight.value.cast("bigint")).alias(WEIGHT),
+        F.col(BAD),
+    )
+
+
+def _row(
+    plain: DataFrame,
+    spec: SourceSpec,
+    names: Sequence[str],
+    fields: Sequence[st.StructField],
+    read: Sequence[TextColumn],
+) -> Column:
+    """A row as text: as its source has it where that is known, else its values as they were read."""
+    texts = [F.col(CORRUPT)] if CORRUPT in plain.columns else []
+    if spec.format == "csv":
+        every = F.struct(*(F.col(f"s{i}") for i in range(len(names))))
+        return F.coalesce(*texts, F.to_csv(every, row_options(spec.options)))
+    used = dict.fromkeys(column.ordinal for column in read)
+    values = [(names[i], F.col(f"s{i}"), fields[i].dataType) for i in used]
+    return F.coalesce(*texts, row_as_json(values)) if values else F.coalesce(*texts, F.lit("{}"))
+
+
+def _parse_faults(
+    spec: SourceSpec, names: Sequence[str], read: Sequence[TextColumn], table: str
+) -> list[Fault]:
+    if spec.format == "csv":
+        return csv_faults(read, len(names), row_options(spec.options), table)
+    return json_faults(read, table) if spec.format == "json" else []
 
 
 def _check(spec: SourceSpec, name: str, actual: st.DataType, type_: Type, table: str) -> None:
@@ -183,24 +278,36 @@ def _check(spec: SourceSpec, name: str, actual: st.DataType, type_: Type, table:
         check_type(name, actual, type_, table)
 
 
+@dataclass(frozen=True, slots=True)
+class _Weight:
+    """The weight of a row, when that is at fault, and the column that tells it."""
+
+    value: Column
+    faults: tuple[Fault, ...] = ()
+    read: TextColumn | None = None
+
+
 def _weight(
     spec: SourceSpec, names: Sequence[str], fields: Sequence[st.StructField], table: str
-) -> Column:
+) -> _Weight:
     if spec.change == "none":
-        return F.lit(1)
+        return _Weight(F.lit(1))
     found = find_column(spec.change_column, names, table)
     kind = {"weight": Type("i64"), "op": Type("string")}[spec.change]
     _check(spec, spec.change_column, fields[found].dataType, kind, table)
-    build: Mapping[str, Callable[[Column, str], Column]] = {"weight": _plain_weight, "op": _signed}
-    return build[spec.change](F.col(f"s{found}"), f"column {spec.change_column} of table {table}")
+    column, what = F.col(f"s{found}"), f"column {spec.change_column} of table {table}"
+    read = TextColumn(names[found], found, column, kind)
+    build = {"weight": _plain_weight, "op": _signed}[spec.change]
+    value, fault = build(column, what)
+    return _Weight(value, (fault,), read)
 
 
-def _plain_weight(column: Column, what: str) -> Column:
-    error = F.raise_error(F.lit(f"[WEIGHT_IS_NULL] {what}, the weight, is null"))
-    return F.coalesce(column.cast("bigint"), error.cast("bigint"))
+def _plain_weight(column: Column, what: str) -> tuple[Column, Fault]:
+    text = error_text("WEIGHT_IS_NULL", f"{what}, the weight, is null")
+    return column.cast("bigint"), (column.isNull(), text)
 
 
-def _signed(column: Column, what: str) -> Column:
+def _signed(column: Column, what: str) -> tuple[Column, Fault]:
     words = ", ".join(OPERATIONS)
     given = F.coalesce(F.concat(F.lit("'"), column, F.lit("'")), F.lit("null"))
     text = F.concat(
@@ -208,25 +315,5 @@ def _signed(column: Column, what: str) -> Column:
     )
     plus = [word for word, sign in OPERATIONS.items() if sign > 0]
     minus = [word for word, sign in OPERATIONS.items() if sign < 0]
-    return (
-        F.when(column.isin(plus), F.lit(1).cast("bigint"))
-        .when(column.isin(minus), F.lit(-1).cast("bigint"))
-        .otherwise(F.raise_error(text).cast("bigint"))
-    )
-
-
-def _without_nulls(frame: DataFrame, origin: TableOrigin, table: str) -> DataFrame:
-    """Fail on a null that the plan rules out: counters are shared on the strength of the plan's word.
-
-    A filter, because Spark drops unused columns together with whatever is computed in them, but never a filter.
-    """
-    faults = null_faults(origin, table)
-    if not faults:
-        return frame
-    message = F.lit("")
-    for is_null, text in reversed(faults):
-        message = F.when(is_null, F.lit(text)).otherwise(message)
-    broken = reduce(lambda a, b: a | b, (is_null for is_null, _ in faults))
-    return frame.filter(
-        F.when(~broken, F.lit(True)).otherwise(F.raise_error(message).cast("boolean"))
-    )
+    value = F.when(column.isin(plus), F.lit(1)).when(column.isin(minus), F.lit(-1)).cast("bigint")
+    return value, (~F.coalesce(column.isin(plus + minus), F.lit(False)), text)

@@ -17,9 +17,13 @@ from substrait_agg.flow.graph import TableOrigin
 from substrait_agg.flow.upserts import ENVELOPE_FIELDS, Upsert
 from substrait_agg.functions.accumulators import WeightKind
 from substrait_agg.redaction import redacted_options, redacted_place, remember
+from substrait_agg.spark.format_options import OPTIONS, nearest, spelled, with_zoneless_format
 
 ChangeKind = OneOf["none", "weight", "op", "debezium"]
 """How rows say what they do: every row is inserted; a weight column; an operation column; an envelope."""
+
+BadRowPolicy = OneOf["fail", "quarantine"]
+"""What a row does that cannot be read or breaks a rule of the plan: fail the batch, or be set aside."""
 
 FORMAT_OF_SUFFIX: dict[str, str] = {
     "parquet": "parquet",
@@ -63,6 +67,8 @@ class SourceSpec:
         times: how change events write timestamps and times of day: ``ms``, ``us``, ``ns``, ``text``; empty: not said.
         decimals: how they write decimals: ``bytes``, ``text``; empty: not said.
         upsert: set where a row replaces the one with its key.
+        bad_rows: what a row does that cannot be read or breaks a rule of the plan.
+        columns: the columns of the table in the plan, where a file without a header has them by position.
     """
 
     format: str
@@ -74,6 +80,14 @@ class SourceSpec:
     times: str = ""
     decimals: str = ""
     upsert: Upsert | None = None
+    bad_rows: BadRowPolicy = "fail"
+    columns: tuple[str, ...] = ()
+
+    @property
+    def by_position(self) -> bool:
+        """Whether this is CSV without a header."""
+        given = {key.lower(): value.lower() for key, value in self.options}
+        return self.format == "csv" and given.get("header", "true") == "false"
 
     @property
     def is_files(self) -> bool:
@@ -93,6 +107,8 @@ class SourceSpec:
             pairs += [(word, ",".join(columns)) for word, columns in named if columns]
         if self.batch_files is not None:
             pairs.append(("batch-files", str(self.batch_files)))
+        if self.bad_rows != "fail":
+            pairs.append(("bad-rows", self.bad_rows))
         shown = redacted_options(pairs)
         place = redacted_place(self.location)
         return f"{self.format}:{place}" + (f"?{shown}" if shown else "")
@@ -225,11 +241,43 @@ def _batch_files(pairs: dict[str, str], format_: str, text: str) -> int | None:
     return int(value)
 
 
+def _bad_rows(pairs: dict[str, str], text: str) -> BadRowPolicy:
+    value = pairs.pop("bad-rows", "fail")
+    known: dict[str, BadRowPolicy] = {"fail": "fail", "quarantine": "quarantine"}
+    if value in known:
+        return known[value]
+    raise _bad(
+        "SPEC_OPTION_BAD", text, f"bad-rows={value} is not known",
+        "write bad-rows=fail (the default), or bad-rows=quarantine to set bad rows aside",
+    )  # fmt: skip
+
+
+def _checked_options(pairs: dict[str, str], format_: str, text: str) -> dict[str, str]:
+    """Options of a format as Spark names them."""
+    try:
+        return with_zoneless_format(spelled(pairs, format_))
+    except KeyError as error:
+        name = str(error.args[0])
+        near = nearest(name, format_)
+        told = "change events" if format_ == "debezium" else format_
+        raise _bad(
+            "SPEC_OPTION_UNKNOWN", text, f"{name} is no option of {told}",
+            (f"did you mean {near}? " if near else "") + f"options of Spark: {', '.join(sorted(OPTIONS[format_]))}",
+        ) from error  # fmt: skip
+    except ValueError as error:
+        raise _bad(
+            "SPEC_OPTION_BAD",
+            text,
+            f"the option {error}",
+            "leave it out, or write it as docs/formats.md says",
+        ) from error
+
+
 def parse_spec(text: str) -> SourceSpec:
     """Parse a source specification.
 
     Raises:
-        UsageError: ``SPEC_EMPTY``, ``SPEC_FORMAT_MISSING``, ``SPEC_OPTION_BAD``, ``SPEC_OPTION_TWICE``,
+        UsageError: ``SPEC_EMPTY``, ``SPEC_FORMAT_MISSING``, ``SPEC_OPTION_BAD``, ``SPEC_OPTION_TWICE``, ``SPEC_OPTION_UNKNOWN``,
             ``SPEC_CHANGE_CONFLICT``. Messages quote the text without its options.
     """
     place, _, query = text.strip().partition("?")
@@ -254,11 +302,14 @@ def parse_spec(text: str) -> SourceSpec:
             "write json:LOCATION, or a stream of messages such as kafka:TOPIC",
         )  # fmt: skip
     batch_files = _batch_files(pairs, format_, shown)
-    if location.rstrip("/").lower().endswith(".tsv") and format_ == "csv":
-        pairs.setdefault("sep", "\t")
+    bad_rows = _bad_rows(pairs, shown)
+    if format_ in OPTIONS:
+        pairs = _checked_options(pairs, "debezium" if change == "debezium" else format_, shown)
+    if format_ == "csv" and location.rstrip("/").lower().endswith(".tsv"):
+        pairs = pairs if "delimiter" in pairs else {"sep": "\t", **pairs}
     options = tuple(pairs.items())
     return SourceSpec(
-        format_, location, options, change, column, batch_files, times, decimals, upsert
+        format_, location, options, change, column, batch_files, times, decimals, upsert, bad_rows
     )
 
 

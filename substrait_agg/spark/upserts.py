@@ -12,10 +12,10 @@ from pyspark.sql import functions as F
 from substrait_agg.errors import InputRefused
 from substrait_agg.flow.graph import Keyed, TableOrigin
 from substrait_agg.flow.upserts import ENVELOPE_FIELDS, Upserts
-from substrait_agg.operator.names import WEIGHT
+from substrait_agg.spark.bad_rows import Fault, error_text
 from substrait_agg.spark.columns import required_paths
 from substrait_agg.spark.files import Place, look_up
-from substrait_agg.spark.schema import column_name, to_spark
+from substrait_agg.spark.schema import to_spark
 from substrait_agg.spark.specs import SourceSpec, Table, as_spec
 
 PREIMAGES = ("update_preimage", "-U")
@@ -107,31 +107,38 @@ def order_types(keyed: Keyed) -> list[tuple[str, str]]:
     ]
 
 
-Fault = tuple[Column, str]
-"""When a row is at fault, and the text of the error."""
+def null_faults(
+    origin: TableOrigin, table: str, columns: Sequence[Column], weight: Column
+) -> list[Fault]:
+    """What must not be null in the rows of a source, with the error of each.
 
-
-def null_faults(origin: TableOrigin, table: str) -> list[Fault]:
-    """What must not be null in the rows of a source, with the error of each."""
+    Args:
+        origin: the table.
+        table: its name, for messages.
+        columns: the columns of the table, then those of `further_columns`.
+        weight: the weight of the row.
+    """
     keyed = origin.keyed
-    faults = [] if keyed is None else _keyed_faults(origin, keyed, table)
-    # A deletion has no row besides its key.
-    counts = F.lit(True) if keyed is None else F.col(WEIGHT) > 0
-    for i, (name, type_) in enumerate(zip(origin.names, origin.types, strict=True)):
-        for place, is_null in required_paths(F.col(column_name(i)), type_, name):
-            text = f"[NULL_IN_REQUIRED_COLUMN] column {place} of table {table} is null, and the plan says it never is"
-            faults.append((is_null if keyed is None else counts & is_null, text))
+    faults = [] if keyed is None else _keyed_faults(origin, keyed, table, columns)
+    for value, name, type_ in zip(columns, origin.names, origin.types, strict=False):
+        for place, is_null in required_paths(value, type_, name):
+            text = error_text(
+                "NULL_IN_REQUIRED_COLUMN",
+                f"column {place} of table {table} is null, and the plan says it never is",
+            )
+            # A deletion has no row besides its key.
+            faults.append((is_null if keyed is None else (weight > 0) & is_null, text))
     return faults
 
 
-def _keyed_faults(origin: TableOrigin, keyed: Keyed, table: str) -> list[Fault]:
+def _keyed_faults(
+    origin: TableOrigin, keyed: Keyed, table: str, columns: Sequence[Column]
+) -> list[Fault]:
     names = (*origin.names, *keyed.paths)
-    texts: tuple[tuple[Sequence[int], Callable[[str], str]], ...] = (
-        (keyed.keys, lambda n: f"[KEY_IS_NULL] column {n} of table {table}, part of its key, is null"),
-        (keyed.order, lambda n: f"[ORDER_IS_NULL] {n} of table {table}, which orders the rows of a key, is null"),
+    texts: tuple[tuple[Sequence[int], Callable[[str], Column]], ...] = (
+        (keyed.keys, lambda n: error_text("KEY_IS_NULL", f"column {n} of table {table}, part of its key, is null")),
+        (keyed.order, lambda n: error_text("ORDER_IS_NULL", f"{n} of table {table}, which orders the rows of a key, is null")),
     )  # fmt: skip
     return [
-        (F.col(column_name(place)).isNull(), text(names[place]))
-        for places, text in texts
-        for place in places
+        (columns[place].isNull(), text(names[place])) for places, text in texts for place in places
     ]

@@ -27,7 +27,8 @@ class VersionLine:
         rows_in: input rows of its batch, over all operators that read tables.
         groups: groups that it touched.
         changes: rows of its change files.
-        late: rows that it left out.
+        late: rows that it left out because they were late.
+        bad: rows that it set aside because they could not be read or broke a rule of the plan.
         watermark: microseconds since 1970, None for none.
         kept: whether its state is kept.
         written: bytes of the files written for it that are still there.
@@ -41,6 +42,7 @@ class VersionLine:
     groups: int
     changes: int
     late: int
+    bad: int
     watermark: int | None
     kept: bool
     written: int
@@ -171,7 +173,6 @@ def _sizes(files: FolderFiles) -> dict[str, int]:
 def _version(snapshot: Snapshot, written: int, *, kept: bool) -> VersionLine:
     counters = snapshot.counters
     named = {run.name: run.bytes for operator in snapshot.operators for run in operator.runs}
-    changes = [*snapshot.changes, *snapshot.taken_back, *(late.file for late in snapshot.late)]
     return VersionLine(
         version=snapshot.version,
         created=snapshot.created,
@@ -180,10 +181,11 @@ def _version(snapshot: Snapshot, written: int, *, kept: bool) -> VersionLine:
         groups=counters.get("touched", 0),
         changes=sum(change.rows for change in snapshot.changes),
         late=counters.get("late", 0),
+        bad=counters.get("bad", 0),
         watermark=snapshot.watermark,
         kept=kept,
         written=written,
-        bytes=sum(c.bytes for c in changes) + (sum(named.values()) if kept else 0),
+        bytes=sum(c.bytes for c in snapshot.change_files) + (sum(named.values()) if kept else 0),
     )
 
 

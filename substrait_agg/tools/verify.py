@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pyarrow.parquet as pq
 
+from substrait_agg.commit.change_writer import VERSION
 from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.retention import (
     Kept,
@@ -160,20 +161,21 @@ class _Verification:
                 self._found.fault("CHAIN_BROKEN", path, "its watermark is behind the one before")
 
     def _change_files(self, snapshot: Snapshot) -> None:
-        files = [*snapshot.changes, *snapshot.taken_back, *(late.file for late in snapshot.late)]
-        for change in files:
+        records = {bad.file.name for bad in snapshot.bad}
+        for change in snapshot.change_files:
             path = f"changes/{change.name}"
             if self._is_whole(self._checkpoint.changes, change, path):
                 with self._found.caught("CHANGES_DAMAGED", path):
-                    self._change_rows(change, snapshot.version, path)
+                    columns = [VERSION] if change.name in records else [VERSION, WEIGHT]
+                    self._change_rows(change, snapshot.version, path, columns)
 
-    def _change_rows(self, change: ChangeFile, version: int, path: str) -> None:
+    def _change_rows(self, change: ChangeFile, version: int, path: str, columns: list[str]) -> None:
         with self._checkpoint.changes.map(change.name) as source:
-            table = pq.read_table(source, columns=["__version", WEIGHT])
+            table = pq.read_table(source, columns=columns)
         if table.num_rows != change.rows:
             message = f"it has {table.num_rows} rows, the snapshot says {change.rows}"
             self._found.fault("CHANGES_DAMAGED", path, message)
-        if set(table.column("__version").unique().to_pylist()) - {version}:
+        if set(table.column(VERSION).unique().to_pylist()) - {version}:
             message = f"it has changes of other versions than {version}"
             self._found.fault("CHANGES_DAMAGED", path, message)
 

@@ -17,10 +17,10 @@ import pyarrow as pa
 from substrait_agg.changes.files import Record
 from substrait_agg.commit import Checkpoint, open_view
 from substrait_agg.commit.document import Guarded, PlanDocument, ViewColumn
-from substrait_agg.commit.late import LateWriter
 from substrait_agg.commit.retention import Kept
 from substrait_agg.commit.settings import Settings
-from substrait_agg.commit.snapshot import LateFile, OperatorState, Snapshot
+from substrait_agg.commit.side_writer import SideWriter
+from substrait_agg.commit.snapshot import OperatorState, SideFile, Snapshot
 from substrait_agg.operator.completeness import Limit
 from substrait_agg.operator.policy import EmitPolicy
 from tests.operator.measures_build import gone, measure, row
@@ -94,16 +94,27 @@ class Rich:
         self.store.publish(
             Snapshot(
                 version, PLAN, None, -1, states, changes, {"touched": 1}, f"2026-01-0{version + 1}",
-                late=self._late(version),
+                late=self._late(version), bad=self._bad(version),
             )
         )  # fmt: skip
 
-    def _late(self, version: int) -> tuple[LateFile, ...]:
-        name = f"{version:012d}-late-{uuid.uuid4().hex}.parquet"
-        with LateWriter(self.store.changes, name, ("k", "__weight"), version) as writer:
-            writer.write(pa.record_batch({"s0": [version, 7], "s1": [1, 1]}))
+    def _late(self, version: int) -> tuple[SideFile, ...]:
+        rows = pa.record_batch({"s0": [version, 7], "s1": [1, 1]})
+        return self._aside("late", ("k", "__version", "__weight"), rows, version)
+
+    def _bad(self, version: int) -> tuple[SideFile, ...]:
+        names = ("source", "file", "position", "code", "reason", "row")
+        rows = pa.record_batch({name: [f"{name}{version}", None] for name in names})
+        return self._aside("bad", (*names, "__version"), rows, version)
+
+    def _aside(
+        self, kind: str, names: tuple[str, ...], rows: pa.RecordBatch, version: int
+    ) -> tuple[SideFile, ...]:
+        name = f"{version:012d}-{kind}-{uuid.uuid4().hex}.parquet"
+        with SideWriter(self.store.changes, name, names, version) as writer:
+            writer.write(rows)
         assert writer.file is not None
-        return (LateFile("events", writer.file),)
+        return (SideFile("events", writer.file),)
 
     @property
     def record(self) -> Record:
@@ -176,6 +187,7 @@ def questions(rich: Rich) -> dict[str, Any]:
         "changes": lambda: bag(open_view(rich.folder).changes()),
         "some changes": lambda: bag(open_view(rich.folder).changes(1, 3)),
         "late": lambda: {t: bag(rows) for t, rows in open_view(rich.folder).late().items()},
+        "bad rows": lambda: bag(open_view(rich.folder).bad_rows()),
         "record": rich.record.read,
         "settings": rich.store.settings,
         "go on": lambda: went_on(rich),

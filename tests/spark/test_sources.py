@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,16 @@ from uuid import UUID, uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from substrait_agg.errors import InputRefused
 from substrait_agg.flow.graph import TableOrigin
 from substrait_agg.plan.types import Type, decimal
+from substrait_agg.spark.format_options import NOT_TAKEN, OF_FOLDERS, OPTIONS
 from substrait_agg.spark.sources import open_source, weight_kind
+from substrait_agg.spark.specs import parse_spec
 
 pytestmark = pytest.mark.spark
 
@@ -256,8 +260,140 @@ def test_csv_is_read_by_header_in_the_types_of_the_plan(
 ) -> None:
     """Columns the plan does not name are skipped; empty fields are null."""
     (tmp_path / "a.csv").write_text("skip,B,a\nu,1.50,7\nv,,8\n")
-    found = rows(spark, f"csv:{tmp_path}/?header=true", origin(a=I64, b=decimal(9, 2)))
-    assert found == [(7, Decimal("1.50"), 1), (8, None, 1)]
+    for spec in (f"csv:{tmp_path}/", f"csv:{tmp_path}/?Header=true"):
+        found = rows(spark, spec, origin(a=I64, b=decimal(9, 2)))
+        assert found == [(7, Decimal("1.50"), 1), (8, None, 1)]
+
+
+def test_csv_without_a_header_is_read_by_position(spark: SparkSession, tmp_path: Path) -> None:
+    """Columns behind those of the plan have Spark's names."""
+    (tmp_path / "a.csv").write_text("1,x,-D\n2,y,+I\n")
+    spec = replace(parse_spec(f"csv:{tmp_path}/?header=false&op=_c2"), columns=("number", "unread"))
+    assert rows(spark, spec, origin(number=I64)) == [(1, -1), (2, 1)]
+    assert rows(spark, spec, origin(unread=STRING)) == [("x", -1), ("y", 1)]
+    wider = replace(spec, columns=("a", "b", "c", "d"))
+    assert refused(spark, wider, origin(a=I64)).code == "COLUMN_MISSING"
+
+
+def test_a_csv_file_that_begins_with_a_row_has_no_header(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_text("1,x\n2,y\n")
+    found = refused(spark, f"csv:{tmp_path}/", origin(number=I64))
+    assert found.code == "CSV_HEADER_MISSING"
+    assert "1, x" in found.message
+    assert "header=false" in found.help
+
+
+ZONELESS = Type("precision_timestamp", params=(6,))
+DAY = Type("date")
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "columns", "wanted"),
+    [
+        ("sep=;", "a;b\n1;x\n", {"a": I64, "b": STRING}, (1, "x")),
+        ("quote='", "a,b\n1,'x,y'\n", {"a": I64, "b": STRING}, (1, "x,y")),
+        ("escape=!", 'a,b\n1,"x!"y"\n', {"a": I64, "b": STRING}, (1, 'x"y')),
+        ("nullValue=NA", "a,b\nNA,x\n", {"a": I64, "b": STRING}, (None, "x")),
+        ("multiLine=true", 'a,b\n1,"x\ny"\n', {"a": I64, "b": STRING}, (1, "x\ny")),
+        ("comment=%23", "a,b\n# none\n1,x\n", {"a": I64, "b": STRING}, (1, "x")),
+        ("encoding=ISO-8859-1", "a,b\n1,ä\n", {"a": I64, "b": STRING}, (1, "ä")),
+        ("ignoreLeadingWhiteSpace=true", "a,b\n1,  x\n", {"a": I64, "b": STRING}, (1, "x")),
+        ("dateFormat=dd.MM.yyyy", "a\n31.12.2024\n", {"a": DAY}, (dt.date(2024, 12, 31),)),
+        ("timestampFormat=dd.MM.yyyy HH:mm", "a\n31.12.2024 23:59\n", {"a": ZONELESS}, (dt.datetime(2024, 12, 31, 23, 59),)),
+        ("timestampNTZFormat=dd.MM.yyyy HH:mm", "a\n31.12.2024 23:59\n", {"a": ZONELESS}, (dt.datetime(2024, 12, 31, 23, 59),)),
+        ("locale=de&dateFormat=d. MMMM yyyy", "a\n3. März 2024\n", {"a": DAY}, (dt.date(2024, 3, 3),)),
+        ("nanValue=none", "a\nnone\n", {"a": FP64}, ("nan",)),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("policy", ["fail", "quarantine"])
+def test_options_of_csv_are_honoured(
+    spark: SparkSession, tmp_path: Path, options: str, text: str, columns: dict[str, Type], wanted: tuple[Any, ...], policy: str
+) -> None:  # fmt: skip
+    encoding = "latin-1" if "8859" in options else "utf-8"
+    (tmp_path / "a.csv").write_text(text, encoding=encoding)
+    (found,) = rows(spark, f"csv:{tmp_path}/?{options}&bad-rows={policy}", origin(**columns))
+    values = tuple("nan" if str(v) == "nan" else v for v in found[: len(columns)])
+    assert values == wanted
+    assert policy == "fail" or found[-1] is None
+
+
+@pytest.mark.parametrize(
+    ("options", "row"),
+    [
+        ("dateFormat=dd.MM.yyyy", "2024-12-31"),
+        ("dateFormat=dd.MM.yyyy", "31.02.2024"),
+        ("dateFormat=yyyy-MM-dd", "2024-12-31T00:00"),
+    ],
+)
+def test_a_date_of_another_format_is_bad(
+    spark: SparkSession, tmp_path: Path, options: str, row: str
+) -> None:
+    """A row is strictly in the format that is given."""
+    (tmp_path / "a.csv").write_text(f"a\n{row}\n")
+    assert fails(spark, f"csv:{tmp_path}/?{options}", origin(a=DAY))
+    ((day, _, record),) = rows(
+        spark, f"csv:{tmp_path}/?{options}&bad-rows=quarantine", origin(a=DAY)
+    )
+    assert day is None
+    assert f"'{row}', which is no date" in record.message
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "columns", "wanted"),
+    [
+        ("multiLine=true", '[{"a": 1},\n {"a": 2}]', {"a": I64}, [(1, 1), (2, 1)]),
+        ("allowComments=true", '{"a": /* one */ 1}', {"a": I64}, [(1, 1)]),
+        ("allowSingleQuotes=false", "{'a': 1}", {"a": I64}, None),
+        ("dateFormat=dd.MM.yyyy", '{"a": "31.12.2024"}', {"a": DAY}, [(dt.date(2024, 12, 31), 1)]),
+        ("timestampFormat=dd.MM.yyyy HH:mm", '{"a": "31.12.2024 23:59"}', {"a": ZONELESS}, [(dt.datetime(2024, 12, 31, 23, 59), 1)]),
+        ("lineSep=;", '{"a": 1};{"a": 2}', {"a": I64}, [(1, 1), (2, 1)]),
+    ],
+)  # fmt: skip
+def test_options_of_json_are_honoured(
+    spark: SparkSession, tmp_path: Path, options: str, text: str, columns: dict[str, Type], wanted: Any
+) -> None:  # fmt: skip
+    (tmp_path / "a.json").write_text(text)
+    spec = f"json:{tmp_path}/?{options}"
+    if wanted is None:
+        with pytest.raises((InputRefused, PySparkException)):
+            rows(spark, spec, origin(**columns))
+    else:
+        assert rows(spark, spec, origin(**columns)) == wanted
+
+
+def test_merge_schema_finds_columns_of_later_files(spark: SparkSession, tmp_path: Path) -> None:
+    parquet(tmp_path / "in", "a", {"x": [1]})
+    parquet(tmp_path / "in", "b", {"x": [2], "y": [3]})
+    found = rows(spark, f"parquet:{tmp_path}/in?mergeSchema=true", origin(x=I64, y=I64))
+    assert sorted(found, key=str) == [(1, None, 1), (2, 3, 1)]
+
+
+@pytest.mark.parametrize(
+    ("format_", "name"),
+    [
+        ("csv", "org.apache.spark.sql.catalyst.csv.CSVOptions"),
+        ("json", "org.apache.spark.sql.catalyst.json.JSONOptions"),
+        ("parquet", "org.apache.spark.sql.execution.datasources.parquet.ParquetOptions"),
+    ],
+)
+def test_every_option_that_spark_lists_is_taken_or_refused_with_a_reason(
+    spark: SparkSession, format_: str, name: str
+) -> None:
+    jvm: Any = spark._jvm
+    loader = jvm.Thread.currentThread().getContextClassLoader()
+    options = loader.loadClass(f"{name}$").getField("MODULE$").get(None).getAllOptions()
+    names = {str(options.toSeq().apply(i)) for i in range(options.size())}
+    refused_here = {n.lower() for n in NOT_TAKEN}
+    known = {n.lower() for n in OPTIONS[format_]} | refused_here
+    assert {n for n in names if n.lower() not in known} == set()
+    listed = {n.lower() for n in names}
+    assert {n for n in OPTIONS[format_] if n.lower() not in listed} <= {*OF_FOLDERS, *ALIASES}
+
+
+ALIASES = {"delimiter", "charset", "timeFormat", "enableDateTimeParsingFallback"}
+"""Options that Spark takes without listing them for every format."""
 
 
 @pytest.mark.parametrize(
@@ -272,13 +408,9 @@ def test_a_malformed_csv_row_or_another_header_fails(
     assert fails(spark, f"csv:{tmp_path}/?header=true", origin(a=I64))
 
 
-def test_csv_without_header_or_without_files_is_refused(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """Columns are taken by name, so a name must be there."""
-    assert refused(spark, f"csv:{tmp_path}/?header=true", origin(a=I64)).code == "SOURCE_EMPTY"
-    (tmp_path / "0.csv").write_text("1,2\n")
-    assert refused(spark, f"csv:{tmp_path}/", origin(a=I64)).code == "CSV_HEADER_MISSING"
+def test_csv_without_files_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """What columns it has is not known."""
+    assert refused(spark, f"csv:{tmp_path}/", origin(a=I64)).code == "SOURCE_EMPTY"
 
 
 def test_json_keys_are_found_without_regard_to_case(spark: SparkSession, tmp_path: Path) -> None:

@@ -133,3 +133,59 @@ def test_missing_unknown_and_ambiguous_sources_are_named(
         check_sources(dict.fromkeys(names, 0), [TableOrigin(t, (), ()) for t in tables])
     assert raised.value.code == code
     assert named in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("spec", "code", "said"),
+    [
+        ("csv:in/?seperator=;", "SPEC_OPTION_UNKNOWN", "seperator is no option of csv"),
+        ("csv:in/?batchfiles=1", "SPEC_OPTION_UNKNOWN", "did you mean batch-files?"),
+        ("csv:in/?datefromat=d", "SPEC_OPTION_UNKNOWN", "did you mean dateFormat?"),
+        ("json:in/?sep=;", "SPEC_OPTION_UNKNOWN", "sep is no option of json"),
+        ("json:in/?cdc=debezium&dateFormat=d", "SPEC_OPTION_UNKNOWN", "change events"),
+        ("parquet:in/?mergeschemas=true", "SPEC_OPTION_UNKNOWN", "did you mean mergeSchema?"),
+        ("csv:in/?mode=PERMISSIVE", "SPEC_OPTION_BAD", "bad-rows="),
+        ("csv:in/?inferSchema=true", "SPEC_OPTION_BAD", "those of the plan"),
+        ("csv:in/?sep=;&SEP=,", "SPEC_OPTION_BAD", "sep is given twice"),
+        ("csv:in/?header=no", "SPEC_OPTION_BAD", "true or false"),
+        ("csv:in/?bad-rows=skip", "SPEC_OPTION_BAD", "bad-rows=quarantine"),
+    ],
+)
+def test_options_that_there_are_none_of_are_refused(spec: str, code: str, said: str) -> None:
+    """With what is near, or the reason."""
+    with pytest.raises(UsageError) as raised:
+        parse_spec(spec)
+    assert raised.value.code == code
+    assert said in f"{raised.value.message}; {raised.value.help}"
+
+
+def test_options_have_the_names_of_spark() -> None:
+    """Hadoop's settings are passed as they are, and other formats keep their own options."""
+    options = "nullvalue=NA&DATEFORMAT=d&fs.s3a.Endpoint=x"
+    assert parse_spec(f"csv:in/?{options}").options == (
+        ("nullValue", "NA"), ("dateFormat", "d"), ("fs.s3a.Endpoint", "x")
+    )  # fmt: skip
+    assert parse_spec("orc:in/?any=1").options == (("any", "1"),)
+    assert parse_spec("kafka:t?startingoffsets=earliest").options == (
+        ("startingoffsets", "earliest"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("pattern", "zoneless"),
+    [("dd.MM.yyyy HH:mm", True), ("yyyy-MM-dd'T'HH:mm:ssXXX", False), ("yyyy-MM-dd'Z'", True)],
+)
+def test_a_timestamp_format_holds_without_a_zone_too(pattern: str, zoneless: bool) -> None:
+    """Unless it has a zone, or the other one is given."""
+    spec = parse_spec(f"csv:in/?timestampFormat={pattern}")
+    assert (("timestampNTZFormat", pattern) in spec.options) is zoneless
+    both = parse_spec(f"csv:in/?timestampFormat={pattern}&timestampNTZFormat=y")
+    assert dict(both.options)["timestampNTZFormat"] == "y"
+
+
+def test_bad_rows_are_part_of_a_spec() -> None:
+    """The default is left out of its text."""
+    assert parse_spec("csv:in/?bad-rows=fail") == parse_spec("csv:in/")
+    spec = parse_spec("csv:in/?bad-rows=quarantine&op=kind")
+    assert spec.bad_rows == "quarantine"
+    assert parse_spec(str(spec)) == spec

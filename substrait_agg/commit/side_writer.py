@@ -1,4 +1,4 @@
-"""Files of late rows: the rows that a version left out, as their source gave them."""
+"""Files of rows that a version left out: late rows as their source gave them, and records of bad rows."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.snapshot import ChangeFile
 
 
-class LateWriter:
+class SideWriter:
     """Writes one file; nothing is created before the first row.
 
     Args:
         files: the folder.
         name: of the file.
-        names: of the columns, the last of them ``__weight``.
+        names: of the columns, ``__version`` among them, which this writer adds.
         version: the version that leaves the rows out.
 
     Attributes:
@@ -33,7 +33,7 @@ class LateWriter:
         self.file: ChangeFile | None = None
         self._files = files
         self._name = name
-        self._names = [*names[:-1], VERSION, names[-1]]
+        self._names = list(names)
         self._version = version
         self._stack = ExitStack()
         self._writer: pq.ParquetWriter | None = None
@@ -43,11 +43,12 @@ class LateWriter:
         return self
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows: the table's columns, then the weight."""
+        """Append rows, which have all columns besides ``__version``."""
         if not batch.num_rows:
             return
         version = pa.array(np.full(batch.num_rows, self._version, np.int64))
-        columns = [*batch.columns[:-1], version, batch.columns[-1]]
+        place = self._names.index(VERSION)
+        columns = [*batch.columns[:place], version, *batch.columns[place:]]
         table = pa.Table.from_arrays(columns, names=self._names)
         if self._writer is None:
             sink = self._stack.enter_context(self._files.create(self._name))

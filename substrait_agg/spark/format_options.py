@@ -1,0 +1,121 @@
+"""Options of CSV, JSON and Parquet sources: which there are, and why some of Spark's are not taken.
+
+Names are Spark's, passed on as Spark writes them. Sources: https://spark.apache.org/docs/latest/sql-data-sources-csv.html and
+the pages of the other formats beside it; https://spark.apache.org/docs/latest/streaming/apis-on-dataframes-and-datasets.html
+("Input Sources"). A name with a point in it, such as ``fs.s3a.endpoint``, is a setting of Hadoop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+
+OF_FOLDERS = (
+    "cleanSource", "discardCachedInputRatio", "fileNameOnly", "ignoreCorruptFiles", "ignoreMissingFiles", "latestFirst", "maxBytesPerTrigger", "maxCachedFiles",
+    "maxFileAge", "maxFilesPerTrigger", "pathGlobFilter", "recursiveFileLookup", "sourceArchiveDir",
+)  # fmt: skip
+"""Options of every source of files."""
+
+_OF_TEXT = (
+    "dateFormat", "enableDateTimeParsingFallback", "encoding", "charset", "lineSep", "locale", "multiLine", "timestampFormat",
+    "timestampNTZFormat", "timeFormat", "timeZone",
+)  # fmt: skip
+
+OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "csv": (
+        *OF_FOLDERS, *_OF_TEXT, "charToEscapeQuoteEscaping", "comment", "delimiter", "emptyValue", "escape", "header",
+        "ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace", "inputBufferSize", "maxCharsPerColumn", "maxColumns", "nanValue",
+        "negativeInf", "nullValue", "positiveInf", "quote", "sep", "unescapedQuoteHandling",
+    ),
+    "json": (
+        *OF_FOLDERS, *_OF_TEXT, "allowBackslashEscapingAnyCharacter", "allowComments", "allowNonNumericNumbers",
+        "allowNumericLeadingZeros", "allowSingleQuotes", "allowUnquotedControlChars", "allowUnquotedFieldNames",
+    ),
+    "parquet": (*OF_FOLDERS, "datetimeRebaseMode", "int96RebaseMode", "mergeSchema"),
+    "debezium": (*OF_FOLDERS, "lineSep"),
+}  # fmt: skip
+"""Format -> its options; ``debezium`` for files of change events, which are read as lines of text."""
+
+OWN = (
+    "weight", "op", "cdc", "key", "order", "times", "decimals", "batch-files", "bad-rows",
+)  # fmt: skip
+"""Keys of a SPEC that are no options of Spark, for suggestions."""
+
+_TYPES = "the types of columns are those of the plan"
+_WRITING = "it is an option of writing"
+_BAD_ROWS = "bad-rows=fail or bad-rows=quarantine says what becomes of rows that cannot be read"
+_COLUMNS = "columns are taken by name from the header, or by position with header=false"
+_NOT_STREAMED = "Spark does not take it for a stream of files; pathGlobFilter chooses files by name"
+
+NOT_TAKEN: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("inferSchema", "samplingRatio", "preferDate", "prefersDecimal", "primitivesAsString", "inferTimestamp",
+         "dropFieldIfAllNull", "singleVariantColumn"),
+        _TYPES,
+    ),
+    **dict.fromkeys(
+        ("quoteAll", "escapeQuotes", "compression", "codec", "ignoreNullFields", "pretty", "writeNonAsciiCharacterAsCodePoint",
+         "extension", "sortKeys"),
+        _WRITING,
+    ),
+    **dict.fromkeys(("mode", "columnNameOfCorruptRecord"), _BAD_ROWS),
+    **dict.fromkeys(("enforceSchema", "columnPruning"), _COLUMNS),
+    "useUnsafeRow": "it is internal to Spark",
+    **dict.fromkeys(("modifiedBefore", "modifiedAfter"), _NOT_STREAMED),
+}  # fmt: skip
+"""Options of Spark that are refused -> why."""
+
+_ZONE_LETTERS = frozenset("VzOXxZ")
+
+
+def spelled(options: Mapping[str, str], format_: str) -> dict[str, str]:
+    """Options with their names as Spark writes them.
+
+    Args:
+        options: as given, in any case.
+        format_: a key of `OPTIONS`.
+
+    Raises:
+        KeyError: an option is not known, with its name.
+        ValueError: an option is not taken, or given twice, with the reason.
+    """
+    known = {name.lower(): name for name in OPTIONS[format_]}
+    refused = {name.lower(): reason for name, reason in NOT_TAKEN.items()}
+    made: dict[str, str] = {}
+    for given, value in options.items():
+        name = given if "." in given else known.get(given.lower())
+        if name is None and given.lower() in refused:
+            raise ValueError(f"{given} is not taken: {refused[given.lower()]}")
+        if name is None:
+            raise KeyError(given)
+        if name in made:
+            raise ValueError(f"{name} is given twice")
+        if name == "header" and value.lower() not in ("true", "false"):
+            raise ValueError(f"header={value} is not true or false")
+        made[name] = value
+    return made
+
+
+def nearest(name: str, format_: str) -> str | None:
+    """The option that a name that is not known comes closest to, None where none is close."""
+    names: Iterable[str] = (*OWN, *OPTIONS[format_])
+    by_lower = {n.lower(): n for n in names}
+    found = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[found[0]] if found else None
+
+
+def with_zoneless_format(options: Mapping[str, str]) -> dict[str, str]:
+    """The options, with ``timestampFormat`` also for timestamps without a zone.
+
+    Spark has a second option for them (``timestampNTZFormat``), which nobody thinks of: without it, a column that the
+    plan types without a zone would not be read in the format that is given.
+    """
+    pattern = options.get("timestampFormat", "")
+    if not pattern or "timestampNTZFormat" in options or _ZONE_LETTERS & set(_unquoted(pattern)):
+        return dict(options)
+    return {**options, "timestampNTZFormat": pattern}
+
+
+def _unquoted(pattern: str) -> str:
+    """A pattern without the texts in single quotes."""
+    return "".join(pattern.split("'")[::2])
