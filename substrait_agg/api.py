@@ -31,6 +31,9 @@ PlanSource = Any
 EXPLAIN_FORMATS = ("text", "json", "mermaid", "html")
 
 
+_WITH_SOURCES = "with the column types of its sources"
+
+
 @dataclass(frozen=True)
 class Checked:
     """A plan after decoding and binding in one mode; `bound` is None where it has errors."""
@@ -76,8 +79,18 @@ class Plan:
         return self._checked[known]
 
     def check_with(self, source_schemas: SourceSchemas) -> Checked:
-        """As `check` in lenient mode, with the columns of the tables whose types the plan leaves out."""
-        return _check(self.content, "lenient", source_schemas)
+        """As `check` in lenient mode, with the columns of the tables whose types the plan leaves out.
+
+        The answer is kept: `check_to_run` gives it.
+        """
+        checked = _check(self.content, "lenient", source_schemas)
+        self._checked["lenient", _WITH_SOURCES] = checked
+        return checked
+
+    def check_to_run(self, mode: Mode = "lenient") -> Checked:
+        """What a run goes by: as `check`, or with the column types of its sources where the last run took them."""
+        typed = self._checked.get(("lenient", _WITH_SOURCES))
+        return typed if mode == "lenient" and typed is not None else self.check(mode)
 
     def bound(self, mode: Mode = "lenient") -> BoundPlan:
         """The plan ready to run.

@@ -193,6 +193,10 @@ def run(
             spark_log=log,
             **options,
         )
+        if (
+            checked.bound is None
+        ):  # its sources had the column types, so only now the whole plan is checked
+            show_warnings(loaded.check_to_run(mode).problems, plan)
         wait(started, meter)
 
 

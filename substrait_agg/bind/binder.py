@@ -57,7 +57,7 @@ def bind(
     Returns:
         The bound plan, or None when `problems` holds an error.
     """
-    profile = profile_of(plan.producer, versioned=plan.version is not None)
+    profile = profile_of(plan.producer, plan.version)
     readings = possible_readings(plan, profile.direct_project, merges_keys=profile.grouping_bitmask)
     schemas = source_schemas or {}
     if len(readings) == 1:

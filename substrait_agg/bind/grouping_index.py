@@ -1,9 +1,9 @@
 """Plans whose producer does not count the grouping-set index that an aggregate with several sets ends with.
 
-Isthmus counted no index column before release 0.66 of substrait-java, and the extension of DuckDB counts none. What
+Isthmus counted no index column before October 2025, DataFusion none before release 43, and DuckDB counts none. What
 reads such an aggregate then means other columns than the specification: a project over *w* keys and measures writes
 its first expression as column *w*, which is the index. `uncounted_index` finds these aggregates by their readers, and
-`without_index` gives them the columns that are meant.
+`bind.relations` gives them the columns that are meant.
 
 Isthmus also numbered the keys by their columns in the input, whatever their order in the grouping sets (until August
 2026, when it began to write an output mapping for that). `keys_by_column` finds these aggregates.

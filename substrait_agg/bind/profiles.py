@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from substrait_agg.bind.readings import APPENDS, DirectProject
+from substrait_agg.bind.readings import APPENDS, DirectProject, Version, release_of
 from substrait_agg.functions.derive import Derivation
 
 
@@ -45,6 +45,8 @@ class Profile:
         name: shown in messages.
         prefixes: what ``version.producer`` starts with, lower case.
         habits_of: the producer that has the habits, where that is not `name`.
+        before: the first minor version of Substrait that this entry is not for, where an earlier release of the producer
+            has one of its own; None: of every release.
         derivation: whose rules give types that the plan does not declare.
         direct_project: what a project without output mapping means, by the release that the plan states.
         habits: what the producer is known to leave out or to write otherwise; the first that fits counts.
@@ -64,6 +66,7 @@ class Profile:
     name: str
     prefixes: tuple[str, ...] = ()
     habits_of: str = ""
+    before: int | None = None
     derivation: Derivation = "standard"
     direct_project: DirectProject = APPENDS
     habits: tuple[Habit, ...] = ()
@@ -108,6 +111,8 @@ _DATAFUSION = (
     Habit("PHASE_UNSPECIFIED", "as DataFusion means it"),
     Habit("OUTPUT_TYPE_MISSING", "as DataFusion derives it"),
     Habit("RESULT_TYPE_MISSING", "as DataFusion derives it"),
+    Habit("GROUPING_INDEX_NOT_COUNTED", "as DataFusion meant it before release 43"),
+    Habit("GROUPING_INDEX_NOT_NAMED", "as DataFusion meant it before release 43"),
 )
 _DUCKDB = (
     Habit("FUNCTION_NAME_BARE", "as DuckDB means it"),
@@ -169,20 +174,28 @@ _UNNAMED = (
 )  # fmt: skip
 """Nothing in a plan of substrait-python tells it from one made by hand, so only the messages speak of it."""
 
+_OF_DATAFUSION = Profile(
+    "DataFusion",
+    ("datafusion",),
+    derivation="arrow",
+    habits=_DATAFUSION,
+    meanings=_SKIPPING_NULLS,
+    like_escape="\\",
+    grouping_bitmask=True,
+    # DataFusion 42 states 0.55 and writes no output mapping; DataFusion 43 states 0.58 and always writes one.
+    direct_project=DirectProject(replaces_until=57, appends_from=56),
+    # As in PostgreSQL, concat() skips nulls; the operator || is written as str_concat and does not.
+    defaults={("concat", "NULL_HANDLING"): "IGNORE_NULLS"},
+)
+
+_OF_OLD_DATAFUSION = replace(
+    _OF_DATAFUSION, before=58, grouping_bitmask=False, index_never_counted=True
+)
+"""DataFusion numbers a bitmask behind the keys since release 43; before, it numbered keys and measures alone."""
+
 PROFILES: tuple[Profile, ...] = (
-    Profile(
-        "DataFusion",
-        ("datafusion",),
-        derivation="arrow",
-        habits=_DATAFUSION,
-        meanings=_SKIPPING_NULLS,
-        like_escape="\\",
-        grouping_bitmask=True,
-        # DataFusion 42 states 0.55 and writes no output mapping; DataFusion 43 states 0.58 and always writes one.
-        direct_project=DirectProject(replaces_until=57, appends_from=56),
-        # As in PostgreSQL, concat() skips nulls; the operator || is written as str_concat and does not.
-        defaults={("concat", "NULL_HANDLING"): "IGNORE_NULLS"},
-    ),
+    _OF_OLD_DATAFUSION,
+    _OF_DATAFUSION,
     Profile(
         "DuckDB",
         ("duckdb",),
@@ -213,13 +226,18 @@ UNNAMED = Profile("the specification", habits_of="substrait-python", habits=_UNN
 """A plan that states its release but not its producer."""
 
 
-def profile_of(producer: str, *, versioned: bool = False) -> Profile:
-    """The profile of a producer by its lower-case name, or that of the specification.
+def profile_of(producer: str, version: Version | None = None) -> Profile:
+    """The profile of a producer and its release, or that of the specification.
 
     Args:
         producer: ``version.producer`` in lower case, or empty.
-        versioned: whether the plan has a ``version`` at all.
+        version: the release of Substrait that the plan states; None where it has no ``version`` at all.
     """
     if not producer:
-        return UNNAMED if versioned else STANDARD
-    return next((p for p in PROFILES if producer.startswith(p.prefixes)), STANDARD)
+        return UNNAMED if version is not None else STANDARD
+    minor = release_of(version)
+    fitting = (p for p in PROFILES if producer.startswith(p.prefixes))
+    of_release = (
+        p for p in fitting if p.before is None or (minor is not None and minor < p.before)
+    )
+    return next(of_release, STANDARD)

@@ -20,6 +20,13 @@ MAJOR_RELEASE = 1_000_000
 """Stands for the minor version of releases 1.0 and later: it is above every minor version of 0."""
 
 
+def release_of(version: Version | None) -> int | None:
+    """The minor version that tells releases apart; None where the plan states none."""
+    if version is None or version[:2] == (0, 0):
+        return None
+    return version[1] if version[0] == 0 else MAJOR_RELEASE
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """One way to read a plan.
@@ -48,8 +55,8 @@ class DirectProject:
     def meanings(self, version: Version | None) -> tuple[bool, ...]:
         """The values of `Reading.project_replaces` that are possible; both where the plan states no version."""
         replaces, appends = self.replaces_until is not None, self.appends_from is not None
-        if version is not None and version[:2] != (0, 0):
-            release = version[1] if version[0] == 0 else MAJOR_RELEASE
+        release = release_of(version)
+        if release is not None:
             replaces = self.replaces_until is not None and release <= self.replaces_until
             appends = self.appends_from is not None and release >= self.appends_from
         return tuple(value for value, possible in ((False, appends), (True, replaces)) if possible)

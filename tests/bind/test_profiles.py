@@ -109,7 +109,7 @@ def test_every_habit_is_of_a_code_of_the_table_and_names_its_producer() -> None:
 def test_a_plan_without_a_version_is_nobodys() -> None:
     """Only plans that state their release and no producer may be substrait-python's."""
     assert profile_of("").habits == ()
-    said = profile_of("", versioned=True).note("PHASE_UNSPECIFIED", {"name": "sum"})
+    said = profile_of("", (0, 85, 0)).note("PHASE_UNSPECIFIED", {"name": "sum"})
     assert said == "as substrait-python means it, whose plans do not name it"
 
 

@@ -73,7 +73,7 @@ def types_of(made: BoundPlan | None) -> list[str]:
 def test_the_release_says_what_a_direct_project_means(
     producer: str, minor: int, meanings: tuple[bool, ...]
 ) -> None:
-    assert profile_of(producer).direct_project.meanings((0, minor, 0)) == meanings
+    assert profile_of(producer, (0, minor, 0)).direct_project.meanings((0, minor, 0)) == meanings
 
 
 def test_a_release_that_is_not_stated_or_above_0_says_it_as_well() -> None:
@@ -318,3 +318,16 @@ def test_one_set_is_in_the_order_of_the_specification() -> None:
     made, said = read_plan(given, "must", "name", "s", producer="isthmus")
     assert types_of(made) == ["i64", "string?", "i64?"]
     assert "GROUPING_KEY_ORDER" not in said
+
+
+def test_datafusion_numbers_no_bitmask_before_release_43() -> None:
+    """Release 42 states 0.55, release 43 states 0.58; a plan that states none is of a new one."""
+    given = project(several(*KEYS), at(0), at(2))
+    made, said = read_plan(given, "name", "s", producer="datafusion", minor=55)
+    assert types_of(made) == ["string?", "i64?"]
+    assert said["GROUPING_INDEX_NOT_COUNTED"] == "warning"
+    mapped = replace(given, emit=(4, 5))
+    made, said = read_plan(mapped, "name", "bitmask", producer="datafusion", minor=58)
+    assert types_of(made) == ["string?", "u8"]
+    assert "GROUPING_LAYOUT" in said
+    assert profile_of("datafusion", (0, 0, 0)).grouping_bitmask

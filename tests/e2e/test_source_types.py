@@ -49,7 +49,11 @@ def test_a_run_takes_them_from_files_and_goes_on(spark: SparkSession, tmp_path: 
 def test_a_run_takes_them_from_a_dataframe(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.createDataFrame([("a", 2, 0.5), ("b", 0, 0.5)], "k string, i int, x double")
     for _ in range(2):
-        maintain(spark, HAVING, {"t": frame}, tmp_path / "checkpoint")
+        plan = sa.load(HAVING)
+        maintain(spark, plan, {"t": frame}, tmp_path / "checkpoint")
+        checked = plan.check_to_run()
+        assert checked.bound is not None
+        assert "OUTPUT_TYPE_MISSING" in {p.code for p in checked.problems}
         assert bag(sa.open_view(tmp_path / "checkpoint").to_arrow()) == {("a", 4): 1}
 
 
