@@ -37,7 +37,7 @@ durations: $(READY) java browser
 # Atheris has wheels for Linux and older Pythons only; without it the coverage-guided fuzzing is skipped.
 soak: $(READY) java
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[soak]'
-	$(RUN) -m pytest -m soak
+	$(RUN) -m pytest --hypothesis-profile deep -m 'soak or hypothesis'
 
 BENCH = $(RUN) -m pip install --quiet --disable-pip-version-check -e '.[bench]' && $(RUN) -m benchmarks \
 	--json bench-data/$@.json --markdown bench-data/$@.md --plots bench-data/$@-plots

@@ -22,6 +22,7 @@ from substrait_agg.changes.courier import Couriers
 from substrait_agg.changes.files import Record
 from substrait_agg.metrics import Progress
 from tests.changes.test_courier import GrowingView
+from tests.sampling import examples
 
 
 @contextmanager
@@ -79,7 +80,7 @@ def one_run(
     return not couriers.undelivered()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=1, max_size=5),
     st.integers(0, 2**32),

@@ -26,10 +26,11 @@ from tests.operator.test_leaving import (
     random_policy,
 )
 from tests.operator.test_measures_model import small_limits
+from tests.sampling import seeds
 
 
 @pytest.mark.parametrize("weight", WEIGHTS)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(2, 6))
 def test_what_is_left_of_finished_groups(seed: int, weight: WeightKind, tmp_path: Path) -> None:
     """Random policies; half way measures are dropped and moved, and one more is refused while there are such groups."""
     random = Random(f"evolution leaving {weight} {seed}")

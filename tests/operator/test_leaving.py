@@ -27,6 +27,7 @@ from tests.operator.measures_draw import DRAWS, Draft, node_of
 from tests.operator.measures_reference import Row, Values, canonical
 from tests.operator.measures_world import Shown, World, agree
 from tests.operator.test_measures_model import small_limits
+from tests.sampling import seeds
 
 WEIGHTS: tuple[WeightKind, ...] = ("one", "sign", "any")
 STAMP = NAMES.index("stamp")
@@ -80,7 +81,7 @@ def random_policy(random: Random) -> EmitPolicy:
 
 
 @pytest.mark.parametrize("weight", WEIGHTS)
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(2, 10))
 def test_whatever_the_policy_the_last_view_is_that_of_the_rows_that_were_not_late(
     seed: int, weight: WeightKind, tmp_path: Path
 ) -> None:
@@ -174,7 +175,7 @@ class Memory:
 
 @pytest.mark.parametrize("forget", ["retract", "keep"])
 @pytest.mark.parametrize("weight", WEIGHTS)
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(2, 8))
 def test_idle_groups_are_forgotten_and_begin_anew(
     seed: int, weight: WeightKind, forget: Forget, tmp_path: Path
 ) -> None:

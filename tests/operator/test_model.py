@@ -25,6 +25,7 @@ from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.state.tree import Tree
 from tests.operator.measures_world import merging_soon
 from tests.operator.reference import Row, expected, partial_sums, raw_rows, spec_for
+from tests.sampling import examples
 
 Rows = list[tuple[Any, ...]]
 
@@ -154,7 +155,7 @@ def row_lists(weight: str) -> st.SearchStrategy[list[Row]]:
 
 @pytest.mark.parametrize("weight", ["one", "sign", "any"])
 @pytest.mark.parametrize("keys", [0, 2])
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_every_version_equals_recomputation(weight: Any, keys: int, data: st.DataObject) -> None:
     """Any rows, weights, cuts into batches, partitions, collisions, page and slice sizes; merges after few rows."""
@@ -171,7 +172,7 @@ def test_every_version_equals_recomputation(weight: Any, keys: int, data: st.Dat
             world.check()
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_pending_keys_are_emitted_later_and_once(data: st.DataObject) -> None:
     """Groups touched without emission keep what they last showed; the next emission brings them all up to date."""

@@ -19,6 +19,7 @@ from substrait_agg.operator.moments import moment_value
 from substrait_agg.operator.spec import MeasureSpec
 from substrait_agg.plan.types import FP32, FP64, Type
 from tests.operator.rounding import MODES, round_float
+from tests.sampling import examples
 
 LOWEST = -2148 // 32 - 1
 """Position of a digit below the product of the two smallest floats."""
@@ -106,7 +107,7 @@ GROUPS = st.lists(
 
 @pytest.mark.parametrize("distribution", ["SAMPLE", "POPULATION"])
 @pytest.mark.parametrize("type_", [FP64, FP32])
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(groups=GROUPS, mode=st.sampled_from(MODES))
 def test_variance_deviation_and_covariance_are_rounded_once(
     distribution: str, type_: Type, groups: Sequence[Group], mode: str
@@ -126,7 +127,7 @@ def test_variance_deviation_and_covariance_are_rounded_once(
         assert found["std_dev"][i] == root(variance, mode, single=single)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(GROUPS)
 def test_correlation_is_within_two_units(groups: Sequence[Group]) -> None:
     """Next to the exact value, within [-1, 1]; null where x or y does not vary."""

@@ -23,6 +23,7 @@ from substrait_agg.problems import Problem
 from substrait_agg.report.html import MAX_PAGE, reports_html
 from substrait_agg.report.report import Report
 from tests.report.pages import Element, by_id, parsed
+from tests.sampling import examples
 
 PLANS = Path(__file__).parents[2] / "plans"
 SAMPLES = sorted(PLANS.rglob("*.bin"))
@@ -294,7 +295,7 @@ def test_no_plan_at_all_makes_a_page() -> None:
     page_of()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.sampled_from(SAMPLES),
     st.lists(st.tuples(st.integers(0, 4_000), st.integers(0, 255)), max_size=8),
@@ -320,7 +321,7 @@ PROBLEMS = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(st.lists(PROBLEMS, max_size=30), max_size=4), st.data())
 def test_any_problems_anywhere_make_a_page(found: list[list[Problem]], data: st.DataObject) -> None:
     contents = [(PLANS / "tpch/q01.bin").read_bytes(), hostile_plan(), b"", b"{"]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from substrait_agg.functions.accumulators import Accumulator
 from substrait_agg.operator.spec import OperatorSpec
+from tests.sampling import examples
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -91,7 +92,7 @@ def test_what_cannot_be_read_is_told_as_of_any_batch(spark: SparkSession) -> Non
     assert failed.value.code == "NULL_IN_REQUIRED_COLUMN"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(1, 10**7), st.integers(1, 10**9), st.integers(0, 2**32))
 def test_so_many_groups_as_there_will_be_are_expected(keys: int, more: int, seed: int) -> None:
     """Of random keys, from what the first rows show, to a factor of two."""

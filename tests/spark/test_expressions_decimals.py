@@ -16,6 +16,7 @@ from substrait_agg.bind.bound import Call, Column
 from substrait_agg.plan.types import Type, decimal
 from substrait_agg.spark.expressions import to_column
 from substrait_agg.spark.schema import to_spark
+from tests.sampling import examples
 
 pytestmark = pytest.mark.spark
 
@@ -96,7 +97,7 @@ def operations(
 
 
 @settings(
-    max_examples=25,
+    max_examples=examples(25),
     deadline=None,
     derandomize=True,
     # Each try is a Spark job: shrinking would take minutes.

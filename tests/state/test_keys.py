@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from substrait_agg.state.keys import Component, Keys, compare, encode, key_form, sort_order
+from tests.sampling import examples
 
 Rank = Callable[[Any], Any]
 
@@ -187,7 +188,7 @@ def tables(draw: st.DrawFn) -> tuple[list[str], list[Component], list[tuple[Any,
 @pytest.mark.parametrize("name", sorted(TYPES))
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("nulls_first", [False, True])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(data=st.data())
 def test_each_type_has_its_documented_order(
     name: str, descending: bool, nulls_first: bool, data: st.DataObject
@@ -200,7 +201,7 @@ def test_each_type_has_its_documented_order(
     check_order(keys, [component], [rank], [(row,) for row in rows])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(table=tables())
 def test_keys_of_several_columns_compare_column_by_column(
     table: tuple[list[str], list[Component], list[tuple[Any, ...]]],
@@ -239,7 +240,7 @@ def check_order(
     ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 64), st.booleans()), min_size=1, max_size=3),
     st.integers(0, 70),

@@ -17,6 +17,7 @@ from substrait_agg.state.merging import (
     spans_to_merge,
 )
 from substrait_agg.state.run import HASH_MAX, RunFile
+from tests.sampling import examples
 
 SIZE = HASH_MAX + 1
 
@@ -59,7 +60,7 @@ def test_a_thousand_batches_leave_few_runs_and_rewrite_each_row_a_few_times() ->
     assert abs(total - 1000 * rows) < 0.01 * 1000 * rows
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.lists(st.integers(1, 400_000), min_size=1, max_size=60),
     st.lists(st.integers(0, HASH_MAX), min_size=3, max_size=3),

@@ -25,6 +25,7 @@ from substrait_agg.state.entries import Entries, TreeLayout, collapse
 from substrait_agg.state.keys import Component, encode
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.run import RunFile, RunWriter
+from tests.sampling import examples
 
 Group = tuple[int, int]  # hash, chain
 Key = tuple[Any, ...]
@@ -125,7 +126,7 @@ def plain(rows: tuple[pa.Array, ...]) -> list[Key]:
     return list(zip(*(column.to_pylist() for column in rows), strict=True))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(history=histories(), probes=st.data())
 def test_weights_are_sums_over_all_runs(
     history: tuple[TreeLayout, list[Rows], int, bool], probes: st.DataObject
@@ -142,7 +143,7 @@ def test_weights_are_sums_over_all_runs(
         assert found == [model[h, c].get(k, 0) for h, c, k in rows]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(history=histories(), data=st.data())
 def test_the_first_and_the_last_live_entry(
     history: tuple[TreeLayout, list[Rows], int, bool], data: st.DataObject
@@ -180,7 +181,7 @@ def test_the_first_and_the_last_live_entry(
         assert all(v is None for i, row in enumerate(rows) if not found[i] for v in row)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(history=histories(), wanted=st.sets(st.sampled_from(GROUPS)))
 def test_all_live_entries_of_some_groups(
     history: tuple[TreeLayout, list[Rows], int, bool], wanted: set[Group]
@@ -201,7 +202,7 @@ def test_all_live_entries_of_some_groups(
         assert segments.offsets[-1] == len(rows) == len(segments.owners)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     history=histories(),
     cut=st.sampled_from([0, 1, 7, 8, 2**63, 2**64 - 1]),
@@ -249,7 +250,7 @@ def scanned(tree: OrderedTree, layout: TreeLayout) -> dict[tuple[Group, Key], in
     return {(group, key): weight for group, key, weight in rows}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     history=histories(),
     few=st.sampled_from([1, 8]),

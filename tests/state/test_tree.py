@@ -20,6 +20,7 @@ from substrait_agg.state import tree as trees
 from substrait_agg.state.rows import group_rows
 from substrait_agg.state.run import RunFile, RunWriter, open_run
 from substrait_agg.state.tree import Tree, newest
+from tests.sampling import examples
 
 SCHEMA = pa.schema(
     {
@@ -73,7 +74,7 @@ def contents(rows: pa.Table) -> dict[tuple[Any, ...], int]:
     return dict(zip(map(_mark, keys), rows.column("value").to_pylist(), strict=True))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     batches=st.lists(
         st.dictionaries(KEYS.map(_mark), st.tuples(st.booleans(), st.integers(0, 99)), max_size=9),

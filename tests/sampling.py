@@ -1,0 +1,53 @@
+"""How many random cases run in `make test`. `make soak` runs all of them.
+
+Cases of `make test` are the same in every run, so that a failure belongs to the change at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+QUICK, DEEP = "quick", "deep"
+"""Profiles of Hypothesis: that of `make test`, and that of `make soak`."""
+
+EXAMPLES = 100
+"""Examples of a property in the deep profile where the test does not say."""
+QUICK_SHARE = 5
+"""In the quick profile there is one example for so many."""
+QUICK_MINIMUM = 10
+
+
+def register_profiles() -> None:
+    """Make the profiles known, and the quick one the default."""
+    settings.register_profile(
+        QUICK, max_examples=_quick(EXAMPLES), deadline=None, derandomize=True, print_blob=True
+    )
+    settings.register_profile(DEEP, max_examples=EXAMPLES, deadline=None, print_blob=True)
+    settings.load_profile(QUICK)
+
+
+def examples(count: int) -> int:
+    """Give the number of examples of a property: `count` in the deep profile, fewer in the quick one."""
+    return count if settings.get_current_profile_name() == DEEP else _quick(count)
+
+
+def seeds(quick: int, count: int, *, also: Collection[int] = ()) -> list[Any]:
+    """Give the parameters of a test over seeds: the first `quick` ones run always, the rest only in `make soak`.
+
+    Args:
+        quick: how many run always.
+        count: how many there are.
+        also: others that run always, since they come to code that the first ones do not come to.
+    """
+    return [
+        seed if seed < quick or seed in also else pytest.param(seed, marks=pytest.mark.soak)
+        for seed in range(count)
+    ]
+
+
+def _quick(count: int) -> int:
+    return min(count, max(QUICK_MINIMUM, count // QUICK_SHARE))
