@@ -5,7 +5,7 @@ Cases of `make test` are the same in every run, so that a failure belongs to the
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import pytest
@@ -35,6 +35,15 @@ def examples(count: int) -> int:
     return count if settings.get_current_profile_name() == DEEP else _quick(count)
 
 
+def sample(values: Iterable[Any], *quick: Any) -> list[Any]:
+    """Give the parameters of a test: those that are among `quick` run always, the rest only in `make soak`."""
+    parameters = list(values)
+    unknown = [value for value in quick if value not in parameters]
+    if unknown:
+        raise ValueError(f"{unknown} are no parameters")
+    return [v if v in quick else pytest.param(v, marks=pytest.mark.soak) for v in parameters]
+
+
 def seeds(quick: int, count: int, *, also: Collection[int] = ()) -> list[Any]:
     """Give the parameters of a test over seeds: the first `quick` ones run always, the rest only in `make soak`.
 
@@ -43,10 +52,7 @@ def seeds(quick: int, count: int, *, also: Collection[int] = ()) -> list[Any]:
         count: how many there are.
         also: others that run always, since they come to code that the first ones do not come to.
     """
-    return [
-        seed if seed < quick or seed in also else pytest.param(seed, marks=pytest.mark.soak)
-        for seed in range(count)
-    ]
+    return sample(range(count), *range(quick), *also)
 
 
 def _quick(count: int) -> int:

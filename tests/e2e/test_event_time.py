@@ -504,6 +504,7 @@ def killed(folder: Path, seed: int, kills: Sequence[int]) -> None:
     assert len(lines) == sa.open_view(folder / "checkpoint").changes().num_rows
 
 
+@pytest.mark.soak
 def test_a_kill_leaves_no_trace(tmp_path: Path) -> None:
     """Killed between emissions, no window is lost, emitted twice, or emitted with rows that were late."""
     killed(tmp_path, 21, (3,))

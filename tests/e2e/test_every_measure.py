@@ -110,6 +110,7 @@ string_agg(distinct s, '|' order by s) from t group by rollup(g, b)
 """
 
 
+@pytest.mark.soak
 def test_kills_leave_no_trace_in_trees(spark: SparkSession, tmp_path: Path) -> None:
     """Killed twice with kill -9; view and changes of every version are those of a run that was never killed."""
     files, states = _tables(_batches(3))

@@ -21,6 +21,7 @@ from tests.e2e import plans
 from tests.e2e.killing import Command
 from tests.e2e.rows import bag, running_sums
 from tests.e2e.running import maintain
+from tests.sampling import sample
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -130,8 +131,13 @@ class Feed:
             self.count += 1
 
 
-@pytest.mark.parametrize("what", PLANS)
-@pytest.mark.parametrize("on_spark", [False, True])
+@pytest.mark.parametrize(
+    ("what", "on_spark"),
+    sample(
+        [(what, on_spark) for on_spark in (False, True) for what in PLANS],
+        ("measures", False), ("chained", True), ("having is left out", False), ("having comes", True),
+    ),
+)  # fmt: skip
 def test_every_version_is_that_of_a_run_from_the_beginning(
     spark: SparkSession, tmp_path: Path, what: str, on_spark: bool
 ) -> None:
@@ -173,6 +179,7 @@ def shown(checkpoint: Path) -> Counter[str]:
     return Counter(json.dumps(row) for row in sa.open_view(checkpoint).to_arrow().to_pylist())
 
 
+@pytest.mark.soak
 def test_killed_on_the_way_and_run_again(tmp_path: Path) -> None:
     """The command is killed as soon as the new plan is there, or before; what consumers have had adds up."""
     before, after = tmp_path / "before.json", tmp_path / "after.json"

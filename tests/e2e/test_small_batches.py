@@ -16,6 +16,7 @@ from tests.e2e.feeds import Feed, check
 from tests.e2e.model import measured
 from tests.e2e.plans import Builder, aggregate, column, read
 from tests.e2e.rows import Bag, plain
+from tests.sampling import sample
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,8 +94,13 @@ def sides(pattern: list[str]) -> Iterator[list[int]]:
         yield tasks
 
 
-@pytest.mark.parametrize("pattern", PATTERNS)
-@pytest.mark.parametrize("keys", [True, False], ids=["groups", "global"])
+@pytest.mark.parametrize(
+    ("pattern", "keys"),
+    sample(
+        [(pattern, keys) for keys in (True, False) for pattern in PATTERNS],
+        ("sums", True), ("all in turns", True), ("driver first", True), ("all in turns", False),
+    ),
+)  # fmt: skip
 def test_both_sides_give_the_same_versions(
     spark: SparkSession, tmp_path: Path, pattern: str, keys: bool
 ) -> None:

@@ -250,6 +250,7 @@ sa.run(plan, {"t": source}, checkpoint=checkpoint, master="local[2]", conf=conf)
 """
 
 
+@pytest.mark.soak
 def test_a_killed_program_goes_on_when_it_is_started_again(tmp_path: Path) -> None:
     """Its classes are its own: they stand in its main module, and every process registers them anew."""
     batches = changes(random.Random(5), 12)

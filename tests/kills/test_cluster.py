@@ -40,7 +40,8 @@ def check_killed(folder: Path, *, slow: bool) -> None:
     assert bool(counts["speculative"]) == slow, counts
 
 
-@pytest.mark.parametrize("slow", [False, pytest.param(True, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("slow", [False, True])
 def test_executors_of_a_standalone_cluster_are_killed(
     stream: Stream, whole: Place, tmp_path: Path, slow: bool
 ) -> None:

@@ -56,6 +56,7 @@ def command(*words: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.soak
 def test_a_full_disk_loses_nothing(stream: Stream, whole: Place, tmp_path: Path) -> None:
     """It is filled by the run itself, twice, at other places; with more space the same command ends right."""
     with disk_of(tmp_path / "disk", "220k") as disk:

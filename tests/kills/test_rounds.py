@@ -36,6 +36,7 @@ def test_four_kills_leave_no_trace(tmp_path: Path) -> None:
     assert tally.ends["workers: BATCH_FAILED"] == 1, tally.ends
 
 
+@pytest.mark.soak
 def test_workers_that_are_killed_are_replaced(tmp_path: Path) -> None:
     """Where Spark may try a task again, one run survives that its Python workers are killed in every batch."""
     stream = make_stream(tmp_path / "stream", 2, 10)

@@ -25,10 +25,10 @@ def spec(**changed: Any) -> OperatorSpec:
     return OperatorSpec((pa.int64(),), (COUNT,), (), **given)
 
 
-def rows(spark: SparkSession, count: int, keys: int) -> DataFrame:
+def rows(spark: SparkSession, count: int, keys: int, parts: int = 500) -> DataFrame:
     from pyspark.sql import functions as F
 
-    return spark.range(0, count, 1, 500).select((F.col("id") % keys).alias("k0"))
+    return spark.range(0, count, 1, parts).select((F.col("id") % keys).alias("k0"))
 
 
 def foreseen(frame: DataFrame, told: OperatorSpec | None = None, **care: Any) -> bool:
@@ -73,8 +73,8 @@ def test_rows_that_are_observed_are_not_looked_at(spark: SparkSession) -> None:
     from pyspark.sql import functions as F
 
     noted = Observation()
-    observed = rows(spark, 1_000_000, 1_000_000).observe(noted, F.count(F.lit(1)).alias("n"))
-    prepared = observed.select((F.col("k0") + 1).alias("k0")).unionAll(rows(spark, 5, 5))
+    observed = rows(spark, 1_000_000, 1_000_000, 2).observe(noted, F.count(F.lit(1)).alias("n"))
+    prepared = observed.select((F.col("k0") + 1).alias("k0")).unionAll(rows(spark, 5, 5, 2))
     assert not foreseen(prepared)
     assert prepared.count() == 1_000_005
     assert noted.get == {"n": 1_000_000}

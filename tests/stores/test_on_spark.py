@@ -99,6 +99,7 @@ def run_of(folder: Path, where: str, sources: str, machine: str) -> Command:
     return Command((*arguments, *spark), where, folder / "log", {"SUBSTRAIT_AGG_CACHE": str(cache)})
 
 
+@pytest.mark.soak
 def test_kills_and_other_machines_leave_no_trace(s3: Emulator, tmp_path: Path) -> None:
     """Killed with all it started, then gone on with where nothing is left of it: every version is as it should be.
 
