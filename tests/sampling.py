@@ -41,7 +41,7 @@ def sample(values: Iterable[Any], *quick: Any) -> list[Any]:
     unknown = [value for value in quick if value not in parameters]
     if unknown:
         raise ValueError(f"{unknown} are no parameters")
-    return [v if v in quick else pytest.param(v, marks=pytest.mark.soak) for v in parameters]
+    return [v if v in quick else _in_soak(v) for v in parameters]
 
 
 def seeds(quick: int, count: int, *, also: Collection[int] = ()) -> list[Any]:
@@ -53,6 +53,12 @@ def seeds(quick: int, count: int, *, also: Collection[int] = ()) -> list[Any]:
         also: others that run always, since they come to code that the first ones do not come to.
     """
     return sample(range(count), *range(quick), *also)
+
+
+def _in_soak(value: Any) -> Any:
+    # A tuple is the values of several parameters.
+    values = value if isinstance(value, tuple) else (value,)
+    return pytest.param(*values, marks=pytest.mark.soak)
 
 
 def _quick(count: int) -> int:

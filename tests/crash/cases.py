@@ -6,7 +6,7 @@ import shutil
 import threading
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from unittest.mock import patch
 
@@ -14,7 +14,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from substrait_agg.disk import using
 from substrait_agg.errors import CommitConflict, SubstraitAggError
-from tests.crash.double import Dead, Double, Point, Strike
+from tests.crash.double import Dead, Double, Mode, Point, Strike
 from tests.crash.scenario import (
     FIRST,
     Call,
@@ -31,6 +31,39 @@ MOST_RUNS = 4
 
 
 @dataclass(frozen=True)
+class Start:
+    """A recorded state from which a run goes on.
+
+    Attributes:
+        batches: how many batches were run before.
+        copy: copy of the folder, None for an empty one.
+        stored: content of the store that has the checkpoint, None where none has.
+        calls: what the callback was given until then.
+        seen: operations of an undisturbed run from here to the end.
+    """
+
+    batches: int
+    copy: Path | None
+    stored: Stored | None
+    calls: list[Call]
+    seen: Counter[Point] = field(default_factory=Counter)
+
+    def restore(self, world: World) -> None:
+        """Put a world back into this state."""
+        shutil.rmtree(world.folder)
+        if self.copy is None:
+            world.folder.mkdir()
+        else:
+            shutil.copytree(self.copy, world.folder)
+            world.calls["first"] = list(self.calls)
+        if self.stored is not None:
+            self.stored.back(empty=self.copy is None)
+
+    def __str__(self) -> str:
+        return f"a run from batch {self.batches} on"
+
+
+@dataclass(frozen=True)
 class Undisturbed:
     """A scenario in which nothing goes wrong.
 
@@ -38,33 +71,28 @@ class Undisturbed:
         setting: what is run.
         ending: what it leaves.
         folder: where it ran, and where every case runs: records of outputs name their paths.
-        first: operations of its first run.
-        second: operations of its second run.
-        halfway: copy of its folder after the first run.
-        calls: what the callback was given until then.
-        stored: the same of the store that has its checkpoint, None where none has.
+        empty: the start of its first run.
+        starts: the start of its second run, then those after each further batch.
         evolving: operations of the second run before it goes on with another plan, and when it has.
     """
 
     setting: Setting
     ending: Ending
     folder: Path
-    first: Counter[Point]
-    second: Counter[Point]
-    halfway: Path
-    calls: list[Call]
-    stored: Stored | None = None
+    empty: Start
+    starts: tuple[Start, ...]
     evolving: tuple[Counter[Point], ...] = ()
 
     def world(self) -> World:
         """The world of a case."""
-        bucket = self.stored.bucket if self.stored else ""
+        bucket = self.empty.stored.bucket if self.empty.stored else ""
         return World(self.folder, self.setting, bucket=bucket)
 
     @property
     def points(self) -> set[tuple[str, str]]:
         """Operations and what they are done to."""
-        return {(point.operation, point.what) for point in self.first + self.second}
+        seen = self.empty.seen + self.starts[0].seen
+        return {(point.operation, point.what) for point in seen}
 
 
 class Stored:
@@ -95,22 +123,48 @@ def undisturbed(folder: Path, setting: Setting, bucket: str = "") -> Undisturbed
     first, second = Double(world.folder), Double(world.folder)
     with using(first):
         run(world, FIRST, "first")
-    with (world.folder / "out.jsonl").open("a") as lines:
-        lines.write('{"version":')  # a kill cut it off
-    halfway = folder / "halfway"
-    shutil.copytree(world.folder, halfway)
-    stored = Stored() if bucket else None
-    calls = list(world.calls["first"])
+    empty = Start(0, None, Stored() if bucket else None, [], first.seen)
+    starts = [_recorded(world, folder, FIRST, second.seen)]
+    starts[0].restore(world)
     evolving: list[Counter[Point]] = []
     world.noted = lambda: evolving.append(Counter(second.seen))
+
+    def record(batch: int) -> None:
+        if FIRST < batch + 1 < BATCHES:
+            starts.append(_recorded(world, folder, batch + 1))
+
     with using(second):
-        run(world, BATCHES, "second")
+        run(world, BATCHES, "second", None if setting.other else record)
     end = ending(world)
     check_calls(world, end, one_by_one=True)
     check_left(world)
-    world.noted = lambda: None
-    seen = first.seen, second.seen
-    return Undisturbed(setting, end, world.folder, *seen, halfway, calls, stored, tuple(evolving))
+    whole = Undisturbed(setting, end, world.folder, empty, tuple(starts), tuple(evolving))
+    for start in starts[1:]:
+        _count(whole, start)
+    return whole
+
+
+def _recorded(
+    world: World, folder: Path, batches: int, seen: Counter[Point] | None = None
+) -> Start:
+    """Copy a world between two batches, with a line of an output that a kill has cut off."""
+    copy = folder / f"after-{batches}"
+    shutil.copytree(world.folder, copy)
+    with (copy / "out.jsonl").open("a") as lines:
+        lines.write('{"version":')
+    calls = [call for calls in world.calls.values() for call in calls]
+    stored = Stored() if world.bucket else None
+    return Start(batches, copy, stored, calls, Counter() if seen is None else seen)
+
+
+def _count(whole: Undisturbed, start: Start) -> None:
+    """Note the operations of a run that goes on from a start; it has to end as the others."""
+    world, double = whole.world(), Double(whole.folder)
+    start.restore(world)
+    with using(double):
+        run(world, BATCHES, "counted")
+    assert ending(world) == whole.ending
+    start.seen.update(double.seen)
 
 
 @dataclass(frozen=True)
@@ -119,11 +173,11 @@ class Case:
 
     Attributes:
         strike: the operation, the ordinal of its call in the run, and the mode.
-        begins: whether it is in the first run, else in the second.
+        start: where the run begins.
     """
 
     strike: Strike
-    begins: bool
+    start: Start
 
     @property
     def is_error(self) -> bool:
@@ -132,8 +186,7 @@ class Case:
 
     def __str__(self) -> str:
         point = self.strike.point
-        run = "first" if self.begins else "second"
-        return f"{point.operation} {point.what} in {point.caller} (call {self.strike.ordinal} of the {run} run): {self.strike.mode}"
+        return f"{point.operation} {point.what} in {point.caller} (call {self.strike.ordinal} of {self.start}): {self.strike.mode}"
 
 
 def cases(
@@ -154,18 +207,28 @@ def cases(
         but: operations, and what they are done to, that are left out.
     """
     told: set[tuple[str, str, str]] = set()
-    for begins, seen in ((False, whole.second), (True, whole.first)):
-        for point, count in sorted(seen.items()):
+    for start in (whole.starts[0], whole.empty):
+        for point, count in sorted(start.seen.items()):
             if point.operation != operation or (operation, point.what) in but:
                 continue
             key = (point.operation, point.what, point.caller if every_caller else "")
             if key in told and not every_call:
                 continue
             told.add(key)
-            ordinals = range(1, count + 1) if every_call else [(count + 1) // 2]
-            for ordinal in ordinals:
-                for mode in point.modes(every=every_caller):
-                    yield Case(Strike(point, ordinal, mode), begins)
+            for mode in point.modes(every=every_caller):
+                if every_call:
+                    for ordinal in range(1, count + 1):
+                        yield Case(Strike(point, ordinal, mode), start)
+                else:
+                    yield _case(whole, start, point, mode)
+
+
+def _case(whole: Undisturbed, start: Start, point: Point, mode: Mode) -> Case:
+    """The call in the middle of the shortest run that has one."""
+    # While one run sleeps, another one goes on for several versions.
+    if start.copy is not None and not mode.startswith("sleeps"):
+        start = next(s for s in reversed(whole.starts) if point in s.seen)
+    return Case(Strike(point, (start.seen[point] + 1) // 2, mode), start)
 
 
 def evolving_cases(
@@ -188,7 +251,7 @@ def evolving_cases(
         ordinals = range(before[point] + 1, after[point] + 1)
         for ordinal in ordinals if every_call else [ordinals[len(ordinals) // 2]]:
             for mode in point.modes(every=every_caller):
-                yield Case(Strike(point, ordinal, mode), begins=False)
+                yield Case(Strike(point, ordinal, mode), whole.starts[0])
 
 
 def run_case(case: Case, whole: Undisturbed) -> tuple[str, ...]:
@@ -197,18 +260,9 @@ def run_case(case: Case, whole: Undisturbed) -> tuple[str, ...]:
     Returns:
         The codes of the errors that runs ended with, in order.
     """
-    folder = whole.folder
-    shutil.rmtree(folder)
-    if case.begins:
-        folder.mkdir()
-    else:
-        shutil.copytree(whole.halfway, folder)
-    if whole.stored:
-        whole.stored.back(empty=case.begins)
     world = whole.world()
-    if not case.begins:
-        world.calls["first"] = list(whole.calls)
-    double = Double(folder, case.strike)
+    case.start.restore(world)
+    double = Double(whole.folder, case.strike)
     sleeps = case.strike.mode.startswith("sleeps")
     codes = _asleep(world, double) if sleeps else _again_and_again(world, double)
     assert double.struck, "nothing was disturbed"
