@@ -94,7 +94,7 @@ class _Above:
 
     prepared: Rows
 
-    def late(self) -> int:
+    def count(self) -> int:
         return 0
 
 
