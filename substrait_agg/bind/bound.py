@@ -107,7 +107,55 @@ class InList:
         return ("InList", self.type, self.value, self.options)
 
 
-Expr = Constant | Column | Nested | Call | Conversion | Conditional | InList
+@dataclass(frozen=True, slots=True)
+class NestedValue:
+    """A list, struct or map (the kind of `type`) of expressions; of a map keys and values in turns. Never null."""
+
+    type: Type
+    parts: tuple[Expr, ...]
+
+    def identity(self) -> tuple[object, ...]:
+        """See `bind.fingerprint.Identified`."""
+        return ("NestedValue", self.type, self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Lambda:
+    """A function as an argument of a call; `type` is a ``func`` of the result, then of the parameters."""
+
+    type: Type
+    body: Expr
+
+    def identity(self) -> tuple[object, ...]:
+        """See `bind.fingerprint.Identified`."""
+        return ("Lambda", self.type, self.body)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of the `steps_out`-th lambda around it (0: the innermost)."""
+
+    type: Type
+    steps_out: int
+    ordinal: int
+
+    def identity(self) -> tuple[object, ...]:
+        """See `bind.fingerprint.Identified`."""
+        return ("Parameter", self.type, self.steps_out, self.ordinal)
+
+
+Expr = (
+    Constant
+    | Column
+    | Nested
+    | Call
+    | Conversion
+    | Conditional
+    | InList
+    | NestedValue
+    | Lambda
+    | Parameter
+)
 
 Argument = Expr | EnumArgument | TypeArgument
 """An argument of a call that is being bound: a value, a word or a type."""

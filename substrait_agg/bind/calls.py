@@ -5,9 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from substrait_agg.bind.bound import Argument, Call, Constant, Expr
+from substrait_agg.bind.bound import Argument, Call, Constant, Expr, Lambda
 from substrait_agg.bind.call_faults import expanded, report_faults
-from substrait_agg.bind.context import Context, Schema, is_unknown, unknown
+from substrait_agg.bind.constant_checks import constants_fit
+from substrait_agg.bind.context import (
+    KEYABLE,
+    MAX_TIME_DIGITS,
+    Context,
+    Schema,
+    is_unknown,
+    unknown,
+)
 from substrait_agg.bind.convert import as_declared, can_cast, convert, fits_decimal, is_null, unify
 from substrait_agg.bind.names import check_declared
 from substrait_agg.bind.options import choose_options
@@ -15,7 +23,13 @@ from substrait_agg.bind.signatures import check_declaration, declared_signature,
 from substrait_agg.bind.time_texts import read_time_texts
 from substrait_agg.bind.windows import is_window, window_arguments
 from substrait_agg.functions.aggregates import find as find_aggregate
-from substrait_agg.functions.derive import FLOATS, RESULT_RULES, as_decimal, is_numeric
+from substrait_agg.functions.derive import (
+    FLOATS,
+    RESULT_RULES,
+    as_decimal,
+    common_type,
+    is_numeric,
+)
 from substrait_agg.functions.scalar_forms import parameter_text
 from substrait_agg.functions.scalars import (
     FAMILIES,
@@ -25,6 +39,7 @@ from substrait_agg.functions.scalars import (
     Overload,
     ScalarFunction,
 )
+from substrait_agg.functions.scalars_refused import refusal
 from substrait_agg.functions.signatures import Section
 from substrait_agg.functions.windows import WINDOWS, WINDOWS_URN
 from substrait_agg.plan.model import EnumArgument, ScalarCall, TypeArgument
@@ -37,7 +52,9 @@ ESCAPE: Final = 2
 SECTION: Section = "scalar_functions"
 """Where an extension file declares what expressions call."""
 
-_INT32 = range(-(2**31), 2**31)
+_TIME_DIGITS = range(13)
+_RESULTS = KEYABLE
+"""What a function that is an argument may give: elements of lists."""
 LONGEST_WORD = 40
 """Constant texts up to this length are shown in messages."""
 
@@ -57,7 +74,7 @@ def bind_call(call: ScalarCall, arguments: tuple[Argument, ...], context: Contex
         return unknown()
     check_declaration(call.function, SECTION, call.path, context)
     values = tuple(a for a in arguments if not isinstance(a, EnumArgument | TypeArgument))
-    if is_unknown(*values):
+    if is_unknown(*values) or _refused(name, arguments, call, context):
         return unknown()
     if name in _PATTERNS:
         arguments = _with_escape(arguments, context.profile.like_escape)
@@ -69,6 +86,12 @@ def _scalar_name(call: ScalarCall, context: Context) -> str | None:
     function, spelling = call.function, call.function.name
     meant = context.profile.meanings.get(spelling, spelling)
     name = SCALAR_NAMES.get(meant)
+    if name is None and refusal(spelling):
+        reason = refusal(spelling)
+        context.report(
+            "SCALAR_FUNCTION_NOT_SUPPORTED", call.path, name=function.declared, reason=reason
+        )
+        return None
     if name is None or (function.urn == WINDOWS_URN and name not in WINDOWS):
         name = None
         aggregate = find_aggregate(spelling) is not None
@@ -80,6 +103,19 @@ def _scalar_name(call: ScalarCall, context: Context) -> str | None:
             "FUNCTION_MEANING", call.path, function=spelling, meaning=meant, producer=producer
         )
     return name
+
+
+def _refused(
+    name: str, arguments: tuple[Argument, ...], call: ScalarCall, context: Context
+) -> bool:
+    """Report a call that the standard declares and that is refused for one of its arguments."""
+    parts = (a.value.upper() if isinstance(a, EnumArgument) else a.type.kind for a in arguments)
+    reason = refusal(name, parts)
+    if reason:
+        context.report(
+            "SCALAR_FUNCTION_NOT_SUPPORTED", call.path, name=call.function.declared, reason=reason
+        )
+    return bool(reason)
 
 
 def _with_escape(arguments: tuple[Argument, ...], escape: str | None) -> tuple[Argument, ...]:
@@ -106,6 +142,8 @@ def _resolve(
         return unknown()
     overload, values = found
     _check_signature(call, arguments, context)
+    if not constants_fit(row.name, arguments, call, context):
+        return unknown()
     _report_promotion(row.name, arguments, values, call.path, context)
     if row.name in WINDOWS:
         durations = window_arguments(row.name, values, call, context)
@@ -120,7 +158,9 @@ def _resolve(
     )
     bound = Call(type_, row.name, values, enums, options)
     null_option = "" if nullable else _null_option(options)
-    made = _declare(bound, call.output_type, null_option, call.path, context)
+    # A null that the declaration does not know of is no fault of the plan.
+    silent = row.nulls == "undeclared" and not any(v.type.nullable for v in values)
+    made = _declare(bound, call.output_type, null_option, call.path, context, undeclared=silent)
     if is_window(bound):
         # One that is converted is none any more.
         context.windows[call.path] = made if is_window(made) else bound
@@ -155,14 +195,35 @@ def _choose(
         params = expanded(overload, len(arguments))
         if params is None or not all(map(_fits, params, arguments)):
             continue
-        values = _values(params, arguments)
-        if overload.unify:
-            unified = unify(values)
-            if unified is None:
-                continue
-            values = unified
-        return overload, values
+        values: tuple[Expr, ...] | None = _values(params, arguments)
+        if overload.unify and values is not None:
+            values = unify(values)
+        if overload.of_elements and not _of_elements(arguments):
+            continue
+        if overload.element and values is not None:
+            values = _as_element(*values)
+        if values is not None:
+            return overload, values
     return None
+
+
+def _of_elements(arguments: tuple[Argument, ...]) -> bool:
+    """Whether a lambda takes one parameter, of the type of a list's elements."""
+    values, function = arguments
+    if not isinstance(values, Expr) or not isinstance(function, Lambda):
+        return False
+    parameters = function.type.children[1:]
+    return len(parameters) == 1 and parameters[0].same_kind(values.type.children[0])
+
+
+def _as_element(value: Expr, of: Expr) -> tuple[Expr, ...] | None:
+    """The value in the type of the elements of a list, and the list; None where it cannot be one of them."""
+    element = of.type.children[0]
+    if not is_null(value):
+        common = common_type((value.type, element))
+        if common is None or not common.same_kind(element):
+            return None
+    return convert(value, element), of
 
 
 def _fits(param: str, argument: Argument) -> bool:
@@ -177,15 +238,15 @@ def _fits(param: str, argument: Argument) -> bool:
             and isinstance(argument.value, str)
             and argument.value.lower() in WORDS[table]
         )
-    if word == "constant":
-        held = isinstance(argument, Constant) and (
-            argument.value is None or argument.value in _INT32
-        )
-        return held and argument.type.kind in FAMILIES[table]
+    if isinstance(argument, Lambda) or word == "function":
+        kind = argument.type.children[0].kind if isinstance(argument, Lambda) else ""
+        return word == "function" and kind in ({table} if table else _RESULTS)
     if word == "span":
         return isinstance(argument, Constant) and argument.type.kind in FAMILIES[table]
-    if word == "number":
-        return isinstance(argument, Constant) and argument.value == int(table)
+    if word == "digits":
+        return isinstance(argument, Constant) and argument.value in _TIME_DIGITS
+    if word == "format":
+        return isinstance(argument, Constant) and argument.type.kind in FAMILIES["text"]
     if word == "decimal" and table:
         return argument.type.kind == word and argument.type.params[1] == int(table)
     if word == "escape":
@@ -198,7 +259,7 @@ def _fits(param: str, argument: Argument) -> bool:
 def _values(params: tuple[str, ...], arguments: tuple[Argument, ...]) -> tuple[Expr, ...]:
     values: list[Expr] = []
     for param, argument in zip(params, arguments, strict=True):
-        if isinstance(argument, EnumArgument | TypeArgument) or param.startswith("number:"):
+        if isinstance(argument, EnumArgument | TypeArgument):
             continue
         if param.startswith("word:") and isinstance(argument, Constant):
             values.append(replace(argument, value=argument.value.lower()))
@@ -242,7 +303,10 @@ def _report_promotion(
 def _result(overload: Overload, values: tuple[Expr, ...], context: Context) -> Type:
     """The type of the result; whether it is nullable is not decided here."""
     types: Schema = tuple(v.type for v in values)
-    return RESULT_RULES[overload.result](types, context.profile.derivation)
+    rule, _, kind = overload.result.partition(":")
+    if kind and isinstance(values[-1], Constant):
+        return Type(kind, params=(min(int(values[-1].value), MAX_TIME_DIGITS),))
+    return RESULT_RULES[rule](types, context.profile.derivation)
 
 
 def _nullable(row: ScalarFunction, arguments: tuple[Argument, ...]) -> bool:
@@ -261,7 +325,7 @@ def _nullable(row: ScalarFunction, arguments: tuple[Argument, ...]) -> bool:
         return any(a.type.nullable for a in given)
     if row.nulls == "all":
         return all(map(_possibly_null, given))
-    return row.nulls == "always"
+    return row.nulls in ("always", "undeclared")
 
 
 def _possibly_null(argument: Expr) -> bool:
@@ -282,7 +346,13 @@ def _null_option(options: tuple[tuple[str, str], ...]) -> str:
 
 
 def _declare(
-    call: Call, declared: Type | None, null_option: str, path: str, context: Context
+    call: Call,
+    declared: Type | None,
+    null_option: str,
+    path: str,
+    context: Context,
+    *,
+    undeclared: bool = False,
 ) -> Expr:
     """`call` converted to the result type that the plan declares, with what is odd about that reported."""
     derived, function = call.type, call.function
@@ -308,7 +378,7 @@ def _declare(
         context.report(
             "RESULT_TYPE_DIFFERS", path, function=function, declared=declared, derived=derived
         )
-    if derived.nullable and not declared.nullable:
+    if derived.nullable and not declared.nullable and not undeclared:
         code, why = (
             ("NULL_BY_OPTION", {"option": null_option})
             if null_option

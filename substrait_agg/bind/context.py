@@ -86,6 +86,7 @@ class Context:
         incomplete: whether something stands for what could not be bound, so that the plan cannot be run.
         windows: place of a call -> the window that it is, which only a grouping expression can be; those found to be one are taken out.
         moved: whether one of them was moved up from a projection.
+        parameters: types of the parameters of the lambdas around what is bound, the innermost last.
     """
 
     problems: Problems
@@ -102,6 +103,7 @@ class Context:
     incomplete: bool = False
     windows: dict[str, Expr] = field(default_factory=dict)
     moved: bool = False
+    parameters: list[Schema] = field(default_factory=list)
 
     def report(self, code: str, path: str, **params: object) -> None:
         """Report a problem of the plan; where it is a habit of the producer, the message says what that means.

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
-from substrait_agg.bind.bound import Argument, Call, Column, Constant, Conversion
+from substrait_agg.bind.bound import Argument, Call, Column, Constant, Conversion, Lambda
 from substrait_agg.bind.calls import bind_call
 from substrait_agg.bind.context import Context, Schema
 from substrait_agg.bind.profiles import STANDARD
@@ -38,15 +38,29 @@ _TYPE = re.compile(r"(?P<word>u!\w+|\w+)(?P<mark>\??)(?:<(?P<inside>.*)>)?")
 _OUTER_COMMA = re.compile(r",(?![^<]*>)")
 Options = tuple[tuple[str, str], ...]
 
-AS_CONSTANTS = frozenset({("round", "s")})
+AS_CONSTANTS = frozenset(
+    {
+        ("assume_timezone", "precision"),
+        ("strftime", "format"),
+        *((f"strptime_{kind}", "format") for kind in ("date", "time", "timestamp")),
+        *((f"strptime_{kind}", "precision") for kind in ("time", "timestamp")),
+    }
+)
 """(function, argument) that only a constant can be given for, although the declaration asks for none."""
 
 _LITERALS: dict[str, object] = {
     **dict.fromkeys(("string", "varchar", "fixedchar"), ","),
+    "i8": _TIME_DIGITS,
     # A minute.
     "interval_day": (0, 60_000_000),
     "interval_compound": (0, 0, 60_000_000),
 }
+
+
+_FORMATS = {
+    "strftime": "%H", "strptime_date": "%F", "strptime_time": "%T", "strptime_timestamp": "%F %T",
+}  # fmt: skip
+"""Function -> a format that it takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +113,10 @@ def _parametrised(kind: str, nullable: bool, inside: str) -> Type | None:
         known = tuple(f for f in fields if f is not None)
         return Type(kind, nullable, children=known) if len(known) == len(fields) else None
     if kind == "func":
-        return Type("user_defined", nullable, name=kind)
+        parameter, _, result = inside.partition("->")
+        children = (type_of(result), type_of(parameter))
+        known = tuple(child for child in children if child is not None)
+        return Type(kind, nullable, children=known) if len(known) == len(children) else None
     parts = [part for part in inside.split(",") if part]
     return Type(kind, nullable, tuple(_parameter(kind, part) for part in parts))
 
@@ -189,15 +206,19 @@ def _bind_call(
     ):
         if declared.words:
             arguments.append(EnumArgument(word, ""))
+        elif type_.kind == "func":
+            arguments.append(Lambda(type_, Constant(type_.children[0], None)))
         elif declared.constant or (signature.name, declared.name) in AS_CONSTANTS:
-            arguments.append(Constant(type_, _LITERALS.get(type_.kind, 1)))
+            literal = _LITERALS.get(type_.kind, 1)
+            formatted = declared.name == "format"
+            arguments.append(Constant(type_, _FORMATS[signature.name] if formatted else literal))
         else:
             arguments.append(Column(type_, place))
+    call = ScalarCall(_name(signature), (), options, type_of(signature.returns), "")
+    made = bind_call(call, tuple(arguments), context)
     for argument in arguments:
         if isinstance(argument, Column) and not context.check_type(argument.type, ""):
             return ()
-    call = ScalarCall(_name(signature), (), options, type_of(signature.returns), "")
-    made = bind_call(call, tuple(arguments), context)
     inner = made.input if isinstance(made, Conversion) else made
     return inner.options if isinstance(inner, Call) else ()
 

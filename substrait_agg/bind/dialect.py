@@ -64,6 +64,8 @@ EXPRESSIONS: dict[type, Entry] = {
     model.IfThen: {"expression": "IF_THEN"},
     model.Switch: {"expression": "SWITCH"},
     model.SingularOrList: {"expression": "SINGULAR_OR_LIST"},
+    model.Lambda: {"expression": "LAMBDA"},
+    model.NestedValue: {"expression": "NESTED", "nested_types": ["STRUCT", "LIST", "MAP"]},
 }
 """Expression of the decoded tree -> its entry."""
 
@@ -102,7 +104,9 @@ def dialect(version: str) -> Entry:
 
 
 def _members(union: Any) -> tuple[type, ...]:
-    return tuple(kind for kind in get_args(union) if kind is not model.Unsupported)
+    # A parameter of a lambda is a selection.
+    left_out = (model.Unsupported, model.ParameterRef)
+    return tuple(kind for kind in get_args(union) if kind not in left_out)
 
 
 def _alias(urn: str) -> str:

@@ -15,7 +15,10 @@ from substrait_agg.bind.bound import (
     Conversion,
     Expr,
     InList,
+    Lambda,
     Nested,
+    NestedValue,
+    Parameter,
 )
 from substrait_agg.bind.calls import bind_call
 from substrait_agg.bind.context import Context, Schema, is_unknown, unknown
@@ -121,7 +124,13 @@ def _step_name(step: Any) -> str:
 
 
 def _call(node: model.ScalarCall, schema: Schema | None, context: Context) -> Expr:
-    return bind_call(node, bind_arguments(node.arguments, schema, context), context)
+    bound = tuple(
+        _lambda(argument, schema, context)
+        if isinstance(argument, model.Lambda)
+        else bind_arguments((argument,), schema, context)[0]
+        for argument in node.arguments
+    )
+    return bind_call(node, bound, context)
 
 
 def _cast(node: model.Cast, schema: Schema | None, context: Context) -> Expr:
@@ -273,6 +282,66 @@ def _first_unlike(written: list[tuple[Expr, str]]) -> str:
     return last
 
 
+def _misplaced(node: model.Lambda, _schema: Schema | None, context: Context) -> Expr:
+    """A lambda that is no argument of a scalar function has no value."""
+    context.report("EXPRESSION_NOT_SUPPORTED", node.path, kind="lambda outside of a call")
+    return unknown()
+
+
+def _lambda(node: model.Lambda, schema: Schema | None, context: Context) -> Expr:
+    if not all(context.check_column(type_, node.path) for type_ in node.parameters):
+        return unknown()
+    parameters = tuple(context.kept(type_, node.path) for type_ in node.parameters)
+    context.parameters.append(parameters)
+    try:
+        body = bind_expression(node.body, schema, context)
+    finally:
+        context.parameters.pop()
+    if is_unknown(body):
+        return unknown()
+    return Lambda(Type("func", nullable=False, children=(body.type, *parameters)), body)
+
+
+def _parameter(node: model.ParameterRef, schema: Schema | None, context: Context) -> Expr:
+    ordinal, depth = node.steps[0], len(context.parameters)
+    around = context.parameters[depth - 1 - node.steps_out] if node.steps_out < depth else ()
+    if ordinal >= len(around):
+        context.report(
+            "FIELD_OUT_OF_RANGE", node.path,
+            ordinal=ordinal, count=len(around), last=max(len(around) - 1, 0),
+        )  # fmt: skip
+        return unknown()
+    bound: Expr = Parameter(around[ordinal], node.steps_out, ordinal)
+    for step in node.steps[1:]:
+        bound = _nested(bound, step, schema, node.path, context)
+    return bound
+
+
+def _nested_value(node: model.NestedValue, schema: Schema | None, context: Context) -> Expr:
+    parts = tuple(bind_expression(part, schema, context) for part in node.parts)
+    if is_unknown(*parts):
+        return unknown()
+    children: list[Type] = []
+    # Keys and values of a map are of one type each, and so are the elements of a list.
+    for first, step in {"struct": (), "list": ((0, 1),), "map": ((0, 2), (1, 2))}[node.kind]:
+        alike = _unified(parts[first::step], node.parts[first::step], context)
+        if alike is None:
+            return unknown()
+        parts = _placed(parts, first, step, alike)
+        children.append(unified_type(alike))
+    type_ = Type(node.kind, node.nullable, children=tuple(children) or tuple(p.type for p in parts))
+    return NestedValue(type_, parts) if context.check_type(type_, node.path) else unknown()
+
+
+def _placed(
+    parts: tuple[Expr, ...], first: int, step: int, alike: tuple[Expr, ...]
+) -> tuple[Expr, ...]:
+    """The parts with every `step`-th one from `first` on replaced."""
+    changed = list(parts)
+    changed[first::step] = alike
+    return tuple(changed)
+
+
 def constant_in(expression: Expr) -> Constant | None:
     """The constant that a condition is, a converted null too, or None."""
     plain = expression
@@ -301,5 +370,8 @@ _BINDERS: dict[type, Callable[[Any, Schema | None, Context], Expr]] = {
     model.IfThen: _if_then,
     model.Switch: _switch,
     model.SingularOrList: _or_list,
+    model.NestedValue: _nested_value,
+    model.Lambda: _misplaced,
+    model.ParameterRef: _parameter,
     model.Unsupported: _unsupported,
 }

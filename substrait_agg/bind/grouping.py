@@ -241,3 +241,7 @@ def columns_read(expression: Any) -> Iterator[int]:
                 waiting.extend((value, *(e for _, e in cases), otherwise))
             case model.SingularOrList(value=value, options=options):
                 waiting.extend((value, *options))
+            case model.NestedValue(parts=parts):
+                waiting.extend(parts)
+            case model.Lambda(body=inner):
+                waiting.append(inner)

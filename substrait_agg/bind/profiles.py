@@ -94,6 +94,9 @@ STANDARD = Profile("the specification")
 _SKIPPING_NULLS = {"least": "least_skip_null", "greatest": "greatest_skip_null"}
 """As in PostgreSQL; in the specification a null among the arguments gives null."""
 
+_AS_POSTGRESQL = {**_SKIPPING_NULLS, "regexp_replace": "regexp_replace_first"}
+"""Without a flag regexp_replace replaces the first match only; in the specification it replaces all."""
+
 _COMPARISONS = frozenset(
     {
         "equal", "not_equal", "lt", "lte", "gt", "gte", "is_null", "is_not_null",
@@ -179,7 +182,7 @@ _OF_DATAFUSION = Profile(
     ("datafusion",),
     derivation="arrow",
     habits=_DATAFUSION,
-    meanings=_SKIPPING_NULLS,
+    meanings=_AS_POSTGRESQL,
     like_escape="\\",
     grouping_bitmask=True,
     # DataFusion 42 states 0.55 and writes no output mapping; DataFusion 43 states 0.58 and always writes one.
@@ -204,7 +207,7 @@ PROFILES: tuple[Profile, ...] = (
         index_never_counted=True,
         column_typed=_COMPARISONS,
         habits=_DUCKDB,
-        meanings=_SKIPPING_NULLS,
+        meanings=_AS_POSTGRESQL,
         # In DuckDB x / 0 and x % 0 are null.
         defaults={
             ("divide", "ON_DIVISION_BY_ZERO"): "NULL",

@@ -14,7 +14,10 @@ from substrait_agg.bind.bound import (
     Conversion,
     Expr,
     InList,
+    Lambda,
     Nested,
+    NestedValue,
+    Parameter,
 )
 
 INFIX: dict[str, str] = {
@@ -68,6 +71,19 @@ def show(expression: Expr, names: Sequence[str] = ()) -> str:
         case InList(value=value, options=options):
             inside = ", ".join(show(o, names) for o in options)
             return f"{show(value, names)} IN ({inside})"
+        case NestedValue() | Lambda() | Parameter():
+            return _value(expression, names)
+
+
+def _value(expression: NestedValue | Lambda | Parameter, names: Sequence[str]) -> str:
+    match expression:
+        case Lambda(body=body):
+            return f"(x -> {show(body, names)})"
+        case Parameter(steps_out=out, ordinal=ordinal):
+            return "x" + (f"{ordinal}" if ordinal else "") + "^" * out
+        case NestedValue(type=type_, parts=inner_parts):
+            inside = ", ".join(show(p, names) for p in inner_parts)
+            return f"{type_.kind.upper()}({inside})"
 
 
 def _call(call: Call, names: Sequence[str]) -> str:

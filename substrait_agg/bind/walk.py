@@ -19,7 +19,10 @@ from substrait_agg.bind.bound import (
     Conversion,
     Expr,
     InList,
+    Lambda,
     Nested,
+    NestedValue,
+    Parameter,
 )
 from substrait_agg.functions.windows import durations_of
 
@@ -37,7 +40,11 @@ def parts(expression: Expr) -> tuple[Expr, ...]:
             return (*(e for clause in clauses for e in clause), otherwise)
         case InList(value=value, options=options):
             return (value, *options)
-        case Column() | Constant():
+        case NestedValue(parts=inner_parts):
+            return inner_parts
+        case Lambda(body=body):
+            return (body,)
+        case Parameter() | Column() | Constant():
             return ()
 
 
@@ -65,8 +72,10 @@ def rewrite(expression: Expr, column: Callable[[Column], Expr]) -> Expr:
     match expression:
         case Column():
             return column(expression)
-        case Constant():
+        case Constant() | Parameter():
             return expression
+        case Lambda(body=body):
+            return replace(expression, body=rewrite(body, column))
         case Call(arguments=arguments):
             return replace(expression, arguments=tuple(rewrite(a, column) for a in arguments))
         case Conversion(input=inner):
@@ -80,6 +89,8 @@ def rewrite(expression: Expr, column: Callable[[Column], Expr]) -> Expr:
         case InList(value=value, options=options):
             moved_options = tuple(rewrite(o, column) for o in options)
             return replace(expression, value=rewrite(value, column), options=moved_options)
+        case NestedValue(parts=inner_parts):
+            return replace(expression, parts=tuple(rewrite(p, column) for p in inner_parts))
 
 
 def renumber(expression: Expr, places: Mapping[int, int]) -> Expr:

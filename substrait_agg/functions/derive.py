@@ -174,6 +174,10 @@ def _list_of_first(types: tuple[Type, ...], _rules: Derivation) -> Type:
     return Type("list", children=(types[0].as_nullable(False),))
 
 
+def _list_of_results(types: tuple[Type, ...], _rules: Derivation) -> Type:
+    return Type("list", children=(types[1].children[0],))
+
+
 def _longest(types: tuple[Type, ...], _rules: Derivation) -> Type:
     return decimal(max(t.params[0] for t in types), 0)
 
@@ -203,12 +207,19 @@ def _window(types: tuple[Type, ...], _rules: Derivation) -> Type:
     return Type("struct", children=(edge, edge))
 
 
+def _with_digits_of_first(kind: str) -> ResultRule:
+    return lambda types, _rules: Type(kind, params=types[0].params)
+
+
 RESULT_RULES: dict[str, ResultRule] = {
     "bool": _always("bool"),
     "i32": _always("i32"),
     "i64": _always("i64"),
     "fp64": _always("fp64"),
     "date": _always("date"),
+    "string": _always("string"),
+    "local_first": _with_digits_of_first("precision_timestamp"),
+    "zoned_first": _with_digits_of_first("precision_timestamp_tz"),
     "length": _by_rules("i64", "i32"),
     "first": _argument(0),
     "second": _argument(1),
@@ -217,6 +228,7 @@ RESULT_RULES: dict[str, ResultRule] = {
     "first_text": _first_text,
     "joined_text": _joined,
     "list_of_first": _list_of_first,
+    "list_of_results": _list_of_results,
     "window": _window,
     "decimal_widest": _widest,
     "decimal_longest": _longest,

@@ -18,6 +18,7 @@ from substrait_agg.functions.aggregate_row import (
 from substrait_agg.functions.aggregate_types import RESULT_TEXTS
 from substrait_agg.functions.aggregates import AGGREGATES
 from substrait_agg.functions.scalars import FAMILIES, SCALARS, WORDS, Overload, ScalarFunction
+from substrait_agg.functions.scalars_refused import REFUSED_SCALARS
 from substrait_agg.functions.signatures import (
     Signature,
     scalar_signatures,
@@ -179,11 +180,12 @@ NULLS: Mapping[str, str] = {
     "never": "never nullable",
     "always": "always nullable",
     "all": "nullable only if all arguments are",
+    "undeclared": "nullable, although declared as its arguments are",
 }
 """Whether the result of a scalar function can be null, by the word of its row."""
 
 SCALAR_RESULTS: Mapping[str, str] = {
-    **{kind: kind for kind in ("bool", "i32", "i64", "fp64", "date")},
+    **{kind: kind for kind in ("bool", "i32", "i64", "fp64", "date", "string")},
     "length": "i64, for DataFusion i32",
     "first": "type of the first argument",
     "second": "type of the second argument",
@@ -193,6 +195,7 @@ SCALAR_RESULTS: Mapping[str, str] = {
     "joined_text": "string, or varchar where all behind a varchar separator are of one",
     "window": "struct of start and end, each of the first argument's type",
     "list_of_first": "list of the first argument's type",
+    "list_of_results": "list of the function's results",
     "decimal_longest": "decimal of scale 0 with the larger precision",
     "decimal_widest": "decimal<38,0>",
     "decimal_add": "decimal with room for the sum",
@@ -202,6 +205,10 @@ SCALAR_RESULTS: Mapping[str, str] = {
     "decimal_whole": "decimal of scale 0",
     "decimal_round": "decimal with a digit more",
     "date_and_days": "precision_timestamp, for DataFusion date",
+    "local_first": "precision_timestamp with the digits of the first argument",
+    "zoned_first": "precision_timestamp_tz with the digits of the first argument",
+    "digits:precision_time": "precision_time with these digits",
+    "digits:precision_timestamp_tz": "precision_timestamp_tz with these digits",
 }
 """Results of scalar functions by the word of `derive.RESULT_RULES`."""
 
@@ -243,6 +250,7 @@ def scalar_document() -> Entry:
     """All scalar functions, by name, and the words that their arguments are described with."""
     return {
         "scalar_functions": [scalar(SCALARS[name]) for name in sorted(SCALARS)],
+        "refused_scalar_functions": dict(sorted(REFUSED_SCALARS.items())),
         "families": {name: sorted(kinds) or "any" for name, kinds in FAMILIES.items()},
         "words": {name: sorted(words) for name, words in WORDS.items()},
     }

@@ -18,6 +18,7 @@ from substrait_agg.functions.described import (
     urn_of,
 )
 from substrait_agg.functions.scalars import SCALAR_NAMES, SCALARS, ScalarFunction
+from substrait_agg.functions.scalars_refused import refusal
 from substrait_agg.functions.sections import alias_text, declared_by, option_texts, overload_texts
 from substrait_agg.functions.signatures import Signature
 from substrait_agg.functions.tables import plain, record
@@ -40,6 +41,9 @@ def lookup(name: str) -> Found:
         return SCALARS[SCALAR_NAMES[wanted]]
     if wanted in WINDOW_FUNCTIONS:
         message = f"{name} is a window function, which plans here cannot have"
+        raise UsageError("FUNCTION_UNKNOWN", message, help=_LIST)
+    if refusal(wanted):
+        message = f"the scalar function {name} is not supported: {refusal(wanted)}"
         raise UsageError("FUNCTION_UNKNOWN", message, help=_LIST)
     near = get_close_matches(wanted, (*AGGREGATE_NAMES, *SCALAR_NAMES), n=5, cutoff=0.6)
     help = f"did you mean {', '.join(near)}?" if near else _LIST

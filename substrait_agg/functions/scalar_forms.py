@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
-Nulls = OneOf["mirror", "never", "always", "all"]
-"""When the result can be null: if any argument can; never; always; only if every argument can."""
+Nulls = OneOf["mirror", "never", "always", "all", "undeclared"]
+"""When the result can be null: if any argument can; never; always; only if every argument can.
+
+``undeclared``: always, although the standard declares it null only if an argument can be.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +20,14 @@ class Overload:
     Attributes:
         params: per argument a word of `FAMILIES` (``decimal:0`` takes decimals without fraction only), ``enum:W`` (enumeration argument, one of ``WORDS[W]``, upper case),
             ``word:W`` (constant string, one of ``WORDS[W]``, lower case in a bound call) or ``escape`` (constant
-            string of one character; left out of a bound call where it is null), or ``number:N`` (the constant N only;
-            left out of a bound call), or ``constant:F`` (a constant of the family F that 32 bits hold, or null), or ``span:F``
-            (a constant of the family F).
-        result: a word of `derive.RESULT_RULES`.
+            string of one character; left out of a bound call where it is null), or ``span:F`` (a constant of the family F), or ``format`` (a constant string of
+            `time_formats`, or null), or ``function:K`` (a lambda whose result is of the kind K), or ``digits`` (a constant integer, the digits of a second from 0 to 12).
+        result: a word of `derive.RESULT_RULES`, or ``digits:K``: the type kind K with the digits that the last argument says.
         options: option name -> values that are honoured, the default first; upper case.
         unify: whether all arguments are converted to their common type.
         variadic: whether the last parameter may repeat.
+        of_elements: whether the second argument is a function of one parameter, the elements of the list that is the first one.
+        element: whether the first argument is converted to the element type of the list that is the second one.
     """
 
     params: tuple[str, ...]
@@ -31,6 +35,8 @@ class Overload:
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unify: bool = False
     variadic: bool = False
+    element: bool = False
+    of_elements: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,18 +82,42 @@ FAMILIES: dict[str, frozenset[str]] = {
     "months_days": frozenset({"interval_compound"}),
     "duration": frozenset({"interval_day", "interval_compound"}),
     "list": frozenset({"list"}),
+    "function": frozenset({"func"}),
     "any": frozenset(),
 }
 """Family -> type kinds it takes; ``any`` takes all."""
 
+_CLOCK_COMPONENTS = frozenset(
+    {
+        "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND", "NANOSECOND", "PICOSECOND",
+        "SUBSECOND",
+    }
+)  # fmt: skip
+_COMPONENTS = _CLOCK_COMPONENTS | {
+    "YEAR", "ISO_YEAR", "US_YEAR", "QUARTER", "MONTH", "DAY", "DAY_OF_YEAR", "MONDAY_DAY_OF_WEEK",
+    "SUNDAY_DAY_OF_WEEK", "MONDAY_WEEK", "SUNDAY_WEEK", "ISO_WEEK", "US_WEEK", "UNIX_TIME",
+}  # fmt: skip
+_DATE_UNITS = frozenset({"YEAR", "MONTH", "WEEK", "DAY"})
+_TIME_UNITS = frozenset({"HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND"})
+_DATE_ORIGINS = frozenset(
+    {"YEAR", "MONTH", "MONDAY_WEEK", "SUNDAY_WEEK", "ISO_WEEK", "US_WEEK", "DAY"}
+)
+_TIME_ORIGINS = _TIME_UNITS - {"MICROSECOND"}
+
 WORDS: dict[str, frozenset[str]] = {
-    "component": frozenset(
-        {
-            "YEAR", "ISO_YEAR", "QUARTER", "MONTH", "DAY", "DAY_OF_YEAR", "MONDAY_DAY_OF_WEEK",
-            "SUNDAY_DAY_OF_WEEK", "ISO_WEEK", "HOUR", "MINUTE", "SECOND", "MILLISECOND",
-            "MICROSECOND", "UNIX_TIME",
-        }
-    ),
+    "component": _COMPONENTS,
+    "clock_component": _CLOCK_COMPONENTS,
+    "zoned_component": _COMPONENTS | {"TIMEZONE_OFFSET"},
+    "boolean": frozenset({"IS_LEAP_YEAR"}),
+    "rounding": frozenset({"FLOOR", "CEIL", "ROUND_TIE_DOWN", "ROUND_TIE_UP"}),
+    "floor": frozenset({"FLOOR"}),
+    "date_unit": _DATE_UNITS,
+    "timestamp_unit": _DATE_UNITS | _TIME_UNITS,
+    "time_unit": _TIME_UNITS,
+    "time_of_day_unit": _TIME_UNITS | {"DAY"},
+    "date_origin": _DATE_ORIGINS,
+    "timestamp_origin": _DATE_ORIGINS | _TIME_ORIGINS,
+    "time_origin": _TIME_ORIGINS | {"DAY"},
     "indexing": frozenset({"ONE", "ZERO"}),
     "part": frozenset(
         {
@@ -108,9 +138,9 @@ def parameter_text(param: str) -> str:
     named = {
         "enum": name,
         "word": f"constant {name}",
-        "number": f"constant {name}",
-        "constant": f"constant {name}",
         "span": f"constant {name}",
+        "function": f"function with the result {name}",
         "decimal": f"decimal of scale {name}",
     }
-    return named[kind] if name else param
+    plain = {"format": "constant format", "digits": "constant digits of a second"}
+    return named[kind] if name else plain.get(param, param)

@@ -29,17 +29,24 @@ _LOG = {
     "ON_LOG_ZERO": ("MINUS_INFINITY", "NAN", "ERROR"),
 }
 _BY_ZERO = {"ON_DIVISION_BY_ZERO": ("ERROR", "NULL")}
-_CASE = {"CASE_SENSITIVITY": ("CASE_SENSITIVE", "CASE_INSENSITIVE")}
-_CHARSET = {"CHAR_SET": ("UTF8",)}
+_CASE = {"CASE_SENSITIVITY": ("CASE_SENSITIVE", "CASE_INSENSITIVE", "CASE_INSENSITIVE_ASCII")}
+_CHARSET = {"CHAR_SET": ("UTF8", "ASCII_ONLY")}
 _PATTERN = {
-    "CASE_SENSITIVITY": ("CASE_SENSITIVE", "CASE_INSENSITIVE"),
+    **_CASE,
     "MULTILINE": ("MULTILINE_DISABLED", "MULTILINE_ENABLED"),
     "DOTALL": ("DOTALL_DISABLED", "DOTALL_ENABLED"),
 }
 _DIRECTION = {
     "DIRECTION": ("ASC_NULLS_LAST", "ASC_NULLS_FIRST", "DESC_NULLS_LAST", "DESC_NULLS_FIRST")
 }
-_ROUND = {"ROUNDING": ("TIE_AWAY_FROM_ZERO", "TIE_TO_EVEN")}
+_ROUND = {
+    "ROUNDING": (
+        "TIE_AWAY_FROM_ZERO", "TIE_TO_EVEN", "TRUNCATE", "CEILING", "FLOOR", "AWAY_FROM_ZERO",
+        "TIE_DOWN", "TIE_UP", "TIE_TOWARDS_ZERO", "TIE_TO_ODD",
+    )
+}  # fmt: skip
+_NAN_EQUALITY = {"NAN_EQUALITY": ("NAN_IS_NAN", "NAN_IS_NOT_NAN")}
+_PADDING = {"PADDING": ("RIGHT", "LEFT")}
 _NEGATIVE_START = {"NEGATIVE_START": ("LEFT_OF_BEGINNING", "WRAP_FROM_END")}
 _CONCAT = {"NULL_HANDLING": ("ACCEPT_NULLS", "IGNORE_NULLS")}
 
@@ -206,7 +213,7 @@ def _whole(name: str, *aliases: str) -> ScalarFunction:
 
 def _round() -> ScalarFunction:
     rules = {"integer": "first", "float": "first", "decimal": "decimal_round"}
-    forms = [Overload((f, "constant:integer"), r, _ROUND) for f, r in rules.items()]
+    forms = [Overload((f, "integer"), r, _ROUND) for f, r in rules.items()]
     forms += [Overload((f,), r, _ROUND) for f, r in rules.items()]
     return ScalarFunction("round", tuple(forms))
 
@@ -220,10 +227,57 @@ def _logic(name: str) -> ScalarFunction:
     return ScalarFunction(name, (Overload(("bool",), "bool", variadic=True),))
 
 
+def _regular(name: str, result: str, *rest: str) -> ScalarFunction:
+    """A function of a text and a pattern; with `rest` further arguments or without them."""
+    forms = tuple(Overload(("text", "text", *more), result, _PATTERN) for more in ((), rest))
+    return ScalarFunction(name, forms)
+
+
+def _replacements() -> tuple[ScalarFunction, ...]:
+    three = ("text", "text", "text")
+    forms = (
+        Overload(three, "first_text", _PATTERN),
+        Overload((*three, "integer", "integer"), "first_text", _PATTERN),
+    )
+    return (
+        ScalarFunction("regexp_replace", forms),
+        # What DataFusion and DuckDB call regexp_replace.
+        ScalarFunction("regexp_replace_first", forms[:1]),
+    )
+
+
+def _round_temporal() -> ScalarFunction:
+    forms = tuple(
+        Overload((x, "enum:rounding", f"enum:{unit}", "integer", x), "first")
+        for x, unit in _UNITS.items()
+    )
+    return ScalarFunction("round_temporal", forms)
+
+
+def _round_calendar() -> ScalarFunction:
+    forms = tuple(
+        Overload((x, "enum:floor", f"enum:{unit}", f"enum:{x}_origin", "integer"), "first")
+        for x, unit in _CALENDAR_UNITS.items()
+    )
+    return ScalarFunction("round_calendar", forms)
+
+
+_UNITS = {"date": "date_unit", "timestamp": "timestamp_unit", "time": "time_unit"}
+_CALENDAR_UNITS = {**_UNITS, "time": "time_of_day_unit"}
+"""Family of points in time -> the table of units that it is rounded to."""
+
+
 def _extract() -> ScalarFunction:
+    zoned = ("enum:zoned_component", "timestamp_tz", "text")
+    points = (
+        ("enum:component", "date"),
+        ("enum:component", "timestamp"),
+        zoned,
+        ("enum:clock_component", "time"),
+    )
     forms = [
-        Overload(("enum:component", *indexing, *point), "i64")
-        for point in (("date",), ("timestamp",), ("timestamp_tz", "text"), ("time",))
+        Overload((component, *indexing, *point), "i64")
+        for component, *point in points
         for indexing in ((), ("enum:indexing",))
     ]
     return ScalarFunction("extract", tuple(forms))
@@ -241,6 +295,52 @@ def _window(name: str, *spans: str, result: str = "first") -> ScalarFunction:
 
 
 _POINTS = ("date", "timestamp", "timestamp_tz")
+
+_SCALED_INTERVALS = (
+    Overload(("integer", "days"), "second"),
+    Overload(("integer", "months"), "second"),
+)
+
+_DATE_AND_TIME = (
+    ScalarFunction(
+        "extract_boolean",
+        (
+            Overload(("enum:boolean", "date"), "bool"),
+            Overload(("enum:boolean", "timestamp"), "bool"),
+            Overload(("enum:boolean", "timestamp_tz", "text"), "bool"),
+        ),
+    ),
+    ScalarFunction(
+        "assume_timezone",
+        (
+            Overload(("timestamp", "text"), "zoned_first"),
+            Overload(("date", "text", "digits"), "digits:precision_timestamp_tz"),
+        ),
+    ),
+    ScalarFunction("local_timestamp", (Overload(("timestamp_tz", "text"), "local_first"),)),
+    ScalarFunction(
+        "strftime",
+        (
+            Overload(("timestamp", "format"), "string"),
+            Overload(("timestamp_tz", "format", "text"), "string"),
+            Overload(("date", "format"), "string"),
+            Overload(("time", "format"), "string"),
+        ),
+    ),
+    ScalarFunction("strptime_date", (Overload(("text", "format"), "date"),)),
+    ScalarFunction(
+        "strptime_time", (Overload(("text", "format", "digits"), "digits:precision_time"),)
+    ),
+    ScalarFunction(
+        "strptime_timestamp",
+        (
+            Overload(("text", "format", "digits"), "digits:precision_timestamp_tz"),
+            Overload(("text", "format", "text", "digits"), "digits:precision_timestamp_tz"),
+        ),
+    ),
+    _round_temporal(),
+    _round_calendar(),
+)
 
 _ROWS: tuple[ScalarFunction, ...] = (
     # comparison
@@ -279,7 +379,10 @@ _ROWS: tuple[ScalarFunction, ...] = (
     # arithmetic
     _arithmetic("add", "decimal_add", _unsigned(_OVERFLOW), *_moved()),
     _arithmetic("subtract", "decimal_add", _unsigned(_OVERFLOW), *_moved()),
-    _arithmetic("multiply", "decimal_multiply", _unsigned({"OVERFLOW": ("ERROR", "SATURATE")})),
+    _arithmetic(
+        "multiply", "decimal_multiply",
+        _unsigned({"OVERFLOW": ("ERROR", "SATURATE")}), *_SCALED_INTERVALS,
+    ),
     _DIVIDE,
     _MODULUS,
     _same_number("negate", True, "negative"),
@@ -308,6 +411,7 @@ _ROWS: tuple[ScalarFunction, ...] = (
     _floating("log10", _LOG),
     _floating("log2", _LOG),
     _floating("log1p", _LOG),
+    _floating("logb", _LOG, arity=2),
     ScalarFunction("bitwise_not", (Overload(("integer",), "first"),)),
     _bitwise("bitwise_and"),
     _bitwise("bitwise_or"),
@@ -323,6 +427,8 @@ _ROWS: tuple[ScalarFunction, ...] = (
     _strings("upper", "text", options=_CHARSET),
     _strings("lower", "text", options=_CHARSET),
     _strings("initcap", "text", options=_CHARSET),
+    _strings("swapcase", "text", options=_CHARSET),
+    _strings("capitalize", "text", options=_CHARSET),
     _strings("reverse", "text"),
     _strings("substring", "text", "integer", "?integer", result="first_text", options=_NEGATIVE_START, aliases=("substr",)),
     _strings("left", "text", "integer", result="first_text"),
@@ -332,13 +438,20 @@ _ROWS: tuple[ScalarFunction, ...] = (
     _strings("starts_with", "text", "text", result="bool", options=_CASE),
     _strings("ends_with", "text", "text", result="bool", options=_CASE),
     _strings("contains", "text", "text", result="bool", options=_CASE),
-    _strings("strpos", "text", "text", result="length", options={"CASE_SENSITIVITY": ("CASE_SENSITIVE",)}),
+    _strings("strpos", "text", "text", result="length", options=_CASE),
+    _strings("count_substring", "text", "text", result="i64", options=_CASE),
     _strings("ltrim", "text", "?text", result="first_text"),
     _strings("rtrim", "text", "?text", result="first_text"),
     _strings("trim", "text", "?text", result="first_text", aliases=("btrim",)),
     _strings("lpad", "text", "integer", "?text", result="first_text"),
     _strings("rpad", "text", "integer", "?text", result="first_text"),
-    _strings("replace", "text", "text", "text", result="first_text", options={"CASE_SENSITIVITY": ("CASE_SENSITIVE",)}),
+    _strings("center", "text", "integer", "text", result="first_text", options=_PADDING),
+    _strings("replace", "text", "text", "text", result="first_text", options=_CASE),
+    ScalarFunction(
+        "replace_slice",
+        (Overload(("text", "integer", "integer", "text"), "first_text"),),
+        "undeclared",
+    ),
     _strings("repeat", "text", "integer", result="first_text"),
     _strings("char_length", "text", result="length", aliases=("character_length", "length")),
     _strings("octet_length", "text", result="length"),
@@ -347,30 +460,34 @@ _ROWS: tuple[ScalarFunction, ...] = (
         "concat", (Overload(("text",), "text", _CONCAT, variadic=True),), aliases=("str_concat",)
     ),
     ScalarFunction("concat_ws", (Overload(("text", "text"), "joined_text", variadic=True),)),
+    _regular("regexp_match_substring", "first", "integer", "integer", "integer"),
     ScalarFunction(
-        "regexp_match_substring",
-        (
-            Overload(("text", "text"), "first", _PATTERN),
-            Overload(("text", "text", "number:1", "number:1", "number:0"), "first", _PATTERN),
-        ),
+        "regexp_match_substring_all",
+        (Overload(("text", "text", "integer", "integer"), "list_of_first", _PATTERN),),
     ),
+    _regular("regexp_count_substring", "i64", "integer"),
     ScalarFunction(
-        "regexp_count_substring",
-        (
-            Overload(("text", "text"), "i64", _PATTERN),
-            Overload(("text", "text", "number:1"), "i64", _PATTERN),
-        ),
+        "regexp_strpos", (Overload(("text", "text", "integer", "integer"), "i64", _PATTERN),)
     ),
+    *_replacements(),
     # lists
     _strings("string_split", "text", "text", result="list_of_first"),
     _strings("regexp_string_split", "text", "text", result="list_of_first", options=_PATTERN),
     ScalarFunction("cardinality", (Overload(("list",), "i64"),)),
     ScalarFunction("sort", (Overload(("list",), "first", _DIRECTION),)),
+    ScalarFunction(
+        "index_in", (Overload(("any", "list"), "i64", _NAN_EQUALITY, element=True),), "always"
+    ),
+    ScalarFunction("transform", (Overload(("list", "function"), "list_of_results", of_elements=True),)),
+    ScalarFunction("filter", (Overload(("list", "function:bool"), "first", of_elements=True),)),
+    ScalarFunction("any_match", (Overload(("list", "function:bool"), "bool", of_elements=True),), "always"),
+    ScalarFunction("all_match", (Overload(("list", "function:bool"), "bool", of_elements=True),), "always"),
     # date and time
     ScalarFunction(
         "add_intervals", tuple(Overload((i, i), "first", unify=True) for i in ("months", "days"))
     ),
     _extract(),
+    *_DATE_AND_TIME,
     ScalarFunction(
         "date_part", tuple(Overload(("word:part", p), "i32") for p in (*_POINTS, "time"))
     ),

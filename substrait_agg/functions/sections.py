@@ -11,6 +11,7 @@ from substrait_agg.functions.aggregates import AGGREGATES
 from substrait_agg.functions.described import NULLS, SCALAR_RESULTS, phases, takes_rows
 from substrait_agg.functions.scalar_forms import parameter_text
 from substrait_agg.functions.scalars import FAMILIES, SCALARS, WORDS, Overload, ScalarFunction
+from substrait_agg.functions.scalars_refused import REFUSED_PARTS, REFUSED_SCALARS
 from substrait_agg.functions.signatures import signatures
 
 
@@ -213,7 +214,18 @@ def scalar_sections() -> tuple[Section, ...]:
     )
     headers = ("function", "other names", "arguments: result")
     overloads = Section(f"The {len(SCALARS)} scalar functions", headers, rows)
-    return (overloads, _words(), _results(), _scalar_options())
+    return (overloads, _words(), _results(), _scalar_options(), _refused_scalars())
+
+
+def _refused_scalars() -> Section:
+    groups: dict[str, list[str]] = {}
+    for name, reason in REFUSED_SCALARS.items():
+        groups.setdefault(reason, []).append(code(name))
+    for (name, part), reason in REFUSED_PARTS.items():
+        groups.setdefault(reason, []).append(f"{code(name)} with {code(part)}")
+    rows = tuple((", ".join(names), reason) for reason, names in groups.items())
+    title = "Scalar functions of the standard that are refused"
+    return Section(title, ("functions", "reason"), rows)
 
 
 def _results() -> Section:

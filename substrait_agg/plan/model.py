@@ -143,6 +143,47 @@ class SingularOrList:
 
 
 @dataclass(frozen=True, slots=True)
+class NestedValue:
+    """A list, struct or map whose parts are expressions.
+
+    Attributes:
+        kind: ``list``, ``struct`` or ``map``.
+        parts: elements or fields; of a map keys and values in turns.
+        nullable: whether the plan declares its type nullable.
+        path: of its message.
+    """
+
+    kind: str
+    parts: tuple[Expression, ...]
+    nullable: bool
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lambda:
+    """A function as an argument: the types of its parameters and the expression that it computes of them."""
+
+    parameters: tuple[Type, ...]
+    body: Expression
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterRef:
+    """A parameter of a lambda around it, or a part of one.
+
+    Attributes:
+        steps_out: lambdas between the reference and the one that is meant.
+        steps: ordinal of the parameter, then steps as in `FieldRef`.
+        path: of its message.
+    """
+
+    steps_out: int
+    steps: tuple[Any, ...]
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Unsupported:
     """An expression or relation kind that is not read; its problem has already been reported.
 
@@ -159,7 +200,19 @@ class Unsupported:
     expressions: tuple[Expression, ...] = ()
 
 
-Expression = Literal | FieldRef | ScalarCall | Cast | IfThen | Switch | SingularOrList | Unsupported
+Expression = (
+    Literal
+    | FieldRef
+    | ScalarCall
+    | Cast
+    | IfThen
+    | Switch
+    | SingularOrList
+    | NestedValue
+    | Lambda
+    | ParameterRef
+    | Unsupported
+)
 
 # --- relations -------------------------------------------------------------------------------
 

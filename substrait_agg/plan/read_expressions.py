@@ -13,8 +13,11 @@ from substrait_agg.plan.model import (
     FieldRef,
     FunctionName,
     IfThen,
+    Lambda,
     Literal,
+    NestedValue,
     Option,
+    ParameterRef,
     Relation,
     ScalarCall,
     SingularOrList,
@@ -31,6 +34,7 @@ Argument = Expression | EnumArgument | TypeArgument
 
 _EQUAL = FunctionName("equal", "any_any", "functions_comparison", "equal:any_any")
 
+_NULLABLE = 1
 _FAILURES = {0: "unspecified", 1: "null", 2: "throw"}
 _DIRECTIONS = {
     0: "unspecified",
@@ -283,6 +287,39 @@ def _singular_or_list(node: Node, body: Node, context: Context) -> Expression:
     return SingularOrList(value, expressions(body, "options", context), node.path)
 
 
+def _nested(node: Node, body: Node, context: Context) -> Expression:
+    kind = body.which("nested_type")
+    inner = body.message(kind) if kind else None
+    if kind is None or inner is None:
+        context.missing(body, "nested_type")
+        return Unsupported("nested", node.path)
+    nullable = bool(body.take("nullable"))
+    if kind == "map":
+        pairs = inner.messages("key_values")
+        parts = tuple(expression(p, name, context) for p in pairs for name in ("key", "value"))
+    else:
+        parts = expressions(inner, "fields" if kind == "struct" else "values", context)
+    if not parts:
+        # Without a part there is no type; an empty list or map is a literal.
+        context.missing(inner, {"struct": "fields", "list": "values", "map": "key_values"}[kind])
+        return Unsupported("nested", node.path)
+    return NestedValue(kind, parts, nullable, node.path)
+
+
+def _lambda(node: Node, body: Node, context: Context) -> Expression:
+    struct = body.message("parameters")
+    if struct is None:
+        context.missing(body, "parameters")
+        return Unsupported("lambda", node.path)
+    if struct.number("nullability") == _NULLABLE:
+        reason = "is nullable, which parameters are not as a whole"
+        context.report(
+            "VALUE_INVALID", struct.at("nullability"), field="nullability", reason=reason
+        )
+    parameters = tuple(child.result for child in struct.messages("types"))
+    return Lambda(parameters, expression(body, "body", context), node.path)
+
+
 def _enum(node: Node, body: Node, context: Context) -> EnumArgument:
     context.removed(node, "enum", "0.93")
     unspecified = body.message("unspecified")
@@ -291,7 +328,8 @@ def _enum(node: Node, body: Node, context: Context) -> EnumArgument:
 
 def _selection(node: Node, body: Node, context: Context) -> Expression:
     root = body.which("root_type")
-    if root not in (None, "root_reference"):
+    parameter = body.message(root) if root == "lambda_parameter_reference" else None
+    if root not in (None, "root_reference") and parameter is None:
         return _part_of_expression(node, body, root, context)
     kind = body.which("reference_type")
     segment = body.message("direct_reference") if kind == "direct_reference" else None
@@ -305,6 +343,8 @@ def _selection(node: Node, body: Node, context: Context) -> Expression:
     if steps is None or not isinstance(steps[0], int):
         context.report("EXPRESSION_NOT_SUPPORTED", segment.path, kind="reference without a column")
         return Unsupported("selection", node.path)
+    if parameter is not None:
+        return ParameterRef(parameter.number("steps_out"), steps, node.path)
     if root is None:
         context.report_once("REFERENCE_ROOT_MISSING", body.path)
     return FieldRef(steps, node.path)
@@ -344,5 +384,7 @@ _READERS: dict[str, Callable[[Node, Node, Context], Expression | EnumArgument]] 
     "switch_expression": _switch,
     "singular_or_list": _singular_or_list,
     "cast": _cast,
+    "nested": _nested,
+    "lambda": _lambda,
     "enum": _enum,
 }

@@ -104,8 +104,8 @@ AGGREGATES: tuple[ProblemKind, ...] = kinds(
         "CONSTANT_ARGUMENT_INVALID", "error", "error",
         "argument {argument} of {function} is no constant that it can be: {reason}",
         "write a literal that it can be",
-        ("Some arguments hold for the whole measure: the separator of a list, the fraction of a percentile, the "
-         "position of a value. They are declared or meant as constants (specification, Scalar Functions); a consumer "
+        ("Some arguments hold for all rows: the separator of a list, the fraction of a percentile, the position of a "
+         "value, the format of a time. They are declared or meant as constants (specification, Scalar Functions); a consumer "
          "that takes them from some row depends on which row that is."),
     ),
     (

@@ -81,6 +81,13 @@ EXPRESSIONS: tuple[ProblemKind, ...] = kinds(
          "is put in its place."),
     ),
     (
+        "SCALAR_FUNCTION_NOT_SUPPORTED", "error", "error",
+        "scalar function {name} is not supported: {reason}",
+        "compute the column in the source, or write it with supported functions",
+        ("The standard declares the function, and Spark cannot compute exactly what the declaration says. An answer that "
+         "is nearly right would stay unnoticed in every group, so none is given."),
+    ),
+    (
         "FUNCTION_ARGUMENTS", "error", "error",
         "{function} does not take ({types})",
         "{function} takes {takes}",

@@ -130,7 +130,7 @@ PLANS: tuple[ProblemKind, ...] = kinds(
     (
         "EXPRESSION_NOT_SUPPORTED", "error", "error",
         "expression {kind} is not supported",
-        "use field references, literals, scalar functions, casts, if-then, switch and IN lists",
+        "use field references, literals, nested values, scalar functions, casts, if-then, switch and IN lists",
         ("A limit of this program: these kinds of expression are computed, and no others. Nothing is put in the place "
          "of another one."),
     ),

@@ -201,6 +201,17 @@ class _Saying:
         value = self.inside(node.values.get("value"))
         return f"{value} IN ({self.all(node.values.get('options', []))})"
 
+    def nested(self, node: Node) -> str:
+        """A ``Nested``: a list, struct or map of expressions."""
+        kind = next((k for k in ("struct", "list", "map") if k in node.values), None)
+        if kind is None:
+            return "NESTED"
+        inner = node.values[kind].values
+        parts = [*inner.get("fields", ()), *inner.get("values", ())]
+        pairs = list(inner.get("key_values", ()))[: max(self.left, 0)]
+        parts += [p.values.get(name) for p in pairs for name in ("key", "value")]
+        return f"{kind.upper()}({self.all(parts)})"
+
 
 _SAYINGS: Mapping[str, Callable[[_Saying, Node], str]] = {
     "Expression": _Saying.expression,
@@ -212,6 +223,7 @@ _SAYINGS: Mapping[str, Callable[[_Saying, Node], str]] = {
     "Expression.IfThen": _Saying.conditional,
     "Expression.SwitchExpression": _Saying.conditional,
     "Expression.SingularOrList": _Saying.in_list,
+    "Expression.Nested": _Saying.nested,
     "Expression.Enum": lambda _, node: clipped(
         node.values.get("specified", "unspecified"), MAX_NAME
     ),

@@ -68,6 +68,11 @@ def absolute(column: Column, params: Params) -> Column:
     return F.when(is_negative(column, params), negative(column, params)).otherwise(column)
 
 
+def scaled(column: Column, scale: int) -> Column:
+    """A decimal(38,0) times 10^-scale, exactly."""
+    return _cast(column * _unit(scale), (MAX, scale))
+
+
 # --- numbers as text of digits -----------------------------------------------------------------
 
 

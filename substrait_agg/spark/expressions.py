@@ -6,6 +6,7 @@ The columns are to be used in a session prepared with `session.SESSION_CONF`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import Column as SparkColumn
@@ -19,13 +20,16 @@ from substrait_agg.bind.bound import (
     Conversion,
     Expr,
     InList,
+    Lambda,
     Nested,
+    NestedValue,
+    Parameter,
 )
 from substrait_agg.errors import UsageError
 from substrait_agg.plan.types import Type
 from substrait_agg.spark.casts import convert
 from substrait_agg.spark.columns import all_nullable
-from substrait_agg.spark.functions import BUILDERS
+from substrait_agg.spark.functions import BUILDERS, HIGHER_ORDER
 from substrait_agg.spark.keys import hashable, normalised
 from substrait_agg.spark.literals import literal
 from substrait_agg.spark.parts import Arguments
@@ -57,7 +61,43 @@ def _nested(expr: Nested, columns: Columns) -> SparkColumn:
     return F.try_element_at(whole, to_column(expr.step, columns))
 
 
+@dataclass(frozen=True, slots=True)
+class _InLambda(Sequence[SparkColumn]):
+    """The columns of a row, and the parameters of the lambdas around an expression, the innermost last."""
+
+    columns: Columns
+    parameters: tuple[tuple[SparkColumn, ...], ...]
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __getitem__(self, ordinal: Any) -> Any:
+        return self.columns[ordinal]
+
+
+def _parameter(expr: Parameter, columns: Columns) -> SparkColumn:
+    scopes = columns.parameters if isinstance(columns, _InLambda) else ()
+    return scopes[-1 - expr.steps_out][expr.ordinal]
+
+
+def _function_of(expr: Lambda, columns: Columns) -> Callable[[SparkColumn], SparkColumn]:
+    """The lambda as Spark's functions of lists take it, which call it once for a parameter."""
+    around = columns.parameters if isinstance(columns, _InLambda) else ()
+
+    def body(element: SparkColumn) -> SparkColumn:
+        return to_column(expr.body, _InLambda(columns, (*around, (element,))))
+
+    return body
+
+
 def _call(expr: Call, columns: Columns) -> SparkColumn:
+    if expr.function in HIGHER_ORDER:
+        values, function = expr.arguments
+        if isinstance(function, Lambda):
+            made = HIGHER_ORDER[expr.function](
+                to_column(values, columns), _function_of(function, columns)
+            )
+            return made.cast(to_spark(all_nullable(expr.type)))
     build = BUILDERS.get(expr.function)
     if build is None:
         raise UsageError(
@@ -95,6 +135,15 @@ def _in_list(expr: InList, columns: Columns) -> SparkColumn:
     return comparable(expr.value, columns).isin([comparable(o, columns) for o in expr.options])
 
 
+def _nested_value(expr: NestedValue, columns: Columns) -> SparkColumn:
+    parts = [to_column(part, columns) for part in expr.parts]
+    if expr.type.kind == "struct":
+        made = F.struct(*(part.alias(f"f{i}") for i, part in enumerate(parts)))
+    else:
+        made = (F.array if expr.type.kind == "list" else F.create_map)(*parts)
+    return made.cast(to_spark(all_nullable(expr.type)))
+
+
 def comparable(expr: Expr, columns: Columns) -> SparkColumn:
     """The expression in a form that Spark compares: it has no comparison of maps."""
     column = to_column(expr, columns)
@@ -111,7 +160,7 @@ def _holds_map(type_: Type) -> bool:
 COMPARISONS = frozenset(
     {
         "equal", "not_equal", "lt", "lte", "gt", "gte", "between", "is_distinct_from",
-        "is_not_distinct_from",
+        "is_not_distinct_from", "index_in",
     }
 )  # fmt: skip
 """Functions that compare their arguments, and do nothing else with them."""
@@ -125,4 +174,6 @@ _BUILD: dict[type, Callable[[Any, Columns], SparkColumn]] = {
     Conversion: _conversion,
     Conditional: _conditional,
     InList: _in_list,
+    NestedValue: _nested_value,
+    Parameter: _parameter,
 }

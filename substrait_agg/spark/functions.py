@@ -2,42 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark.sql import Column
+from pyspark.sql import functions as F
 
 from substrait_agg.spark.functions_bits import BITS
+from substrait_agg.spark.functions_formats import FORMATS
 from substrait_agg.spark.functions_lists import LISTS
 from substrait_agg.spark.functions_logic import LOGIC
 from substrait_agg.spark.functions_numbers import NUMBERS
+from substrait_agg.spark.functions_regex import REGEX
 from substrait_agg.spark.functions_text import TEXT
 from substrait_agg.spark.functions_time import MOVES, TIME
+from substrait_agg.spark.functions_time_rounding import TIME_ROUNDING
 from substrait_agg.spark.functions_unsigned import UNSIGNED
 from substrait_agg.spark.parts import Arguments, Builder
 from substrait_agg.spark.windows import WINDOWS
 
-_POINTS_IN_TIME = frozenset({"date", "precision_timestamp", "precision_timestamp_tz"})
+_INTERVALS = frozenset({"interval_year", "interval_day", "interval_compound"})
 _UNSIGNED_KINDS = frozenset({"u8", "u16", "u32", "u64"})
 
 
 def _by_first_type(name: str) -> Builder:
-    """Numbers, unsigned integers and points in time share a name; the first argument tells which it is."""
+    """Numbers, unsigned integers, points in time and intervals share a name; the arguments tell which it is."""
 
     def build(a: Arguments) -> Column:
         kind = a.type(0).kind
         if kind in _UNSIGNED_KINDS:
             return UNSIGNED[name](a)
-        return (MOVES if kind in _POINTS_IN_TIME else NUMBERS)[name](a)
+        if a.type(1).kind in _INTERVALS:
+            return MOVES[name](a)
+        return NUMBERS[name](a)
 
     return build
 
+
+HIGHER_ORDER: dict[str, Callable[[Column, Callable[[Column], Column]], Column]] = {
+    "transform": F.transform,
+    "filter": F.filter,
+    "any_match": F.exists,
+    "all_match": F.forall,
+}
+"""Functions of a list and a function of its elements; Spark's follow three-valued logic."""
 
 BUILDERS: dict[str, Builder] = {
     **LOGIC,
     **NUMBERS,
     **TEXT,
+    **REGEX,
     **TIME,
+    **FORMATS,
+    **TIME_ROUNDING,
     **LISTS,
     **WINDOWS,
     **BITS,
     **{name: _by_first_type(name) for name in UNSIGNED},
 }
-"""One row for each row of `functions.scalars.SCALARS`."""
+"""With `HIGHER_ORDER`, one row for each row of `functions.scalars.SCALARS`."""

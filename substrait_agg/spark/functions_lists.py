@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from substrait_agg.spark.parts import Arguments, Builder, plain
-from substrait_agg.spark.patterns import pattern, quoted
+from substrait_agg.spark.patterns import quoted
 
 
 def _sort(a: Arguments) -> Column:
@@ -27,9 +27,19 @@ def _string_split(a: Arguments) -> Column:
     return F.when(a[0].isNotNull(), F.when(F.length(a[1]) > 0, parts).otherwise(whole))
 
 
+def _index_in(a: Arguments) -> Column:
+    """The place of the first equal element, from 0; null where there is none. NaN equals NaN, -0.0 equals 0.0."""
+    place = F.array_position(a[1], a[0])
+    found = F.when(place > 0, place - 1)
+    floats = a.type(0).kind in ("fp32", "fp64")
+    if floats and a.option("NAN_EQUALITY") == "NAN_IS_NOT_NAN":
+        return F.when(~F.isnan(a[0]), found)
+    return found
+
+
 LISTS: dict[str, Builder] = {
     "cardinality": plain(F.cardinality),
     "sort": _sort,
     "string_split": _string_split,
-    "regexp_string_split": lambda a: F.split(a[0], pattern(a), -1),
+    "index_in": _index_in,
 }

@@ -18,11 +18,10 @@ from substrait_agg.spark import decimals
 from substrait_agg.spark.columns import integer_range
 from substrait_agg.spark.functions_real import REAL
 from substrait_agg.spark.parts import Arguments, Builder, constant_double, double, failure, plain
+from substrait_agg.spark.rounding import rounded
 
 _WHOLE = "decimal(38,0)"
 _INT64 = "decimal(20,0)"
-_MOST_DIGITS = 400
-"""No number has more digits before or behind its point."""
 _ALL_WHOLE_FROM = float(2**52)
 """From here on every fp64 is a whole number."""
 
@@ -176,15 +175,6 @@ def _whole(function: Callable[[Column], Column]) -> Builder:
     return build
 
 
-def _round(a: Arguments) -> Column:
-    digits = a.constant(1) if len(a) > 1 else 0
-    if digits is None:
-        return F.lit(None)
-    even = a.option("ROUNDING", "TIE_AWAY_FROM_ZERO") == "TIE_TO_EVEN"
-    kept = max(-_MOST_DIGITS, min(_MOST_DIGITS, int(str(digits))))
-    return (F.bround if even else F.round)(a[0], kept)
-
-
 NUMBERS: dict[str, Builder] = {
     "add": _arithmetic("add", add),
     "subtract": _arithmetic("subtract", sub),
@@ -201,5 +191,5 @@ NUMBERS: dict[str, Builder] = {
     "shift_right_unsigned": _shift("shiftrightunsigned", unsigned=True),
     "ceil": _whole(F.ceil),
     "floor": _whole(F.floor),
-    "round": _round,
+    "round": rounded,
 }

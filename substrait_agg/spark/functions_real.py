@@ -87,16 +87,39 @@ def _logarithm(name: str, function: Callable[[Column], Column], zero: float = 0.
 
     def build(a: Arguments) -> Column:
         x = double(a[0])
-        at_zero = {
-            "NAN": constant_double("NaN"),
-            "MINUS_INFINITY": constant_double("-Infinity"),
-            "ERROR": failure("DOMAIN_ERROR", f"{name} is taken of {zero}").cast("double"),
-        }[a.option("ON_LOG_ZERO", "MINUS_INFINITY")]
+        at_zero = _at_zero(a, name, zero)
         what = f"{name} is taken of a number outside its domain"
         rest = F.when(x == zero, at_zero).otherwise(function(x))
         return _outside(a, x < zero, rest, what)
 
     return build
+
+
+def _logb(a: Arguments) -> Column:
+    """The logarithm of the first argument to the base of the second; exact where it is a whole number."""
+    x, base = double(a[0]), double(a[1])
+    quotient = F.ln(x) / F.ln(base)
+    whole = F.rint(quotient)
+    exact = F.when(F.pow(base, whole) == x, whole).otherwise(quotient)
+    infinity = constant_double("Infinity")
+    # A base of infinity: the quotient of two infinities says nothing.
+    found = F.when(F.abs(quotient) < infinity, exact).otherwise(quotient)
+    outside = (x < 0) | (base <= 0) | (base == 1.0)
+    at_zero = _at_zero(a, "logb")
+    result = F.when(x == 0, at_zero).otherwise(found)
+    nan = F.isnan(x) | F.isnan(base)
+    what = "logb is taken of a number outside its domain"
+    answer = F.when(nan, constant_double("NaN")).otherwise(_outside(a, outside, result, what))
+    return F.when(x.isNotNull() & base.isNotNull(), answer)
+
+
+def _at_zero(a: Arguments, name: str, zero: float = 0.0) -> Column:
+    """What ON_LOG_ZERO says."""
+    return {
+        "NAN": constant_double("NaN"),
+        "MINUS_INFINITY": constant_double("-Infinity"),
+        "ERROR": failure("DOMAIN_ERROR", f"{name} is taken of {zero}").cast("double"),
+    }[a.option("ON_LOG_ZERO", "MINUS_INFINITY")]
 
 
 def _asinh(x: Column) -> Column:
@@ -156,4 +179,5 @@ REAL: dict[str, Builder] = {
     "log10": _logarithm("log10", F.log10),
     "log2": _logarithm("log2", F.log2),
     "log1p": _logarithm("log1p", F.log1p, -1.0),
+    "logb": _logb,
 }

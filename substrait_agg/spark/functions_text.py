@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from string import ascii_lowercase, ascii_uppercase
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from substrait_agg.spark.parts import Arguments, Builder, plain
-from substrait_agg.spark.patterns import pattern
+from substrait_agg.spark.patterns import any_case, literal_replacement
 
 _LONGEST = 2**31 - 1
 NO_ESCAPE = "\uffff"
@@ -51,23 +52,95 @@ def _part(a: Arguments, *, left: bool) -> Column:
     return F.when(count < 0, rest).otherwise(F.right(a[0], count))
 
 
+_SMALL, _LARGE = ascii_lowercase, ascii_uppercase
+
+
+def _ascii_only(a: Arguments) -> bool:
+    return a.option("CHAR_SET") == "ASCII_ONLY"
+
+
+def ascii_lower(column: Column) -> Column:
+    """The text with the letters A to Z, and no others, in lower case."""
+    return F.translate(column, _LARGE, _SMALL)
+
+
+def _upper(a: Arguments, column: Column) -> Column:
+    return F.translate(column, _SMALL, _LARGE) if _ascii_only(a) else F.upper(column)
+
+
+def _lower(a: Arguments, column: Column) -> Column:
+    return ascii_lower(column) if _ascii_only(a) else F.lower(column)
+
+
+def _first_upper(a: Arguments, column: Column) -> Column:
+    return F.concat(_upper(a, F.left(column, F.lit(1))), F.substr(column, F.lit(2)))
+
+
 def _initcap(a: Arguments) -> Column:
     """Words are runs of letters and digits, where Spark's own function sees them between blanks only."""
     # Pieces end with a separator: "it's a" has "it'", "s " and "a".
-    pieces = F.split(F.lower(a[0]), r"(?<=[^\p{L}\p{M}\p{N}])")
-    whole = F.transform(
-        pieces, lambda p: F.concat(F.upper(F.left(p, F.lit(1))), F.substr(p, F.lit(2)))
-    )
-    return F.array_join(whole, "")
+    pieces = F.split(_lower(a, a[0]), r"(?<=[^\p{L}\p{M}\p{N}])")
+    return F.array_join(F.transform(pieces, lambda p: _first_upper(a, p)), "")
+
+
+def _capitalize(a: Arguments) -> Column:
+    """The first character in upper case, the others as they are."""
+    return _first_upper(a, a[0])
+
+
+def _swapcase(a: Arguments) -> Column:
+    """Every letter by itself; those that are neither upper nor lower case stay."""
+    if _ascii_only(a):
+        return F.translate(a[0], _SMALL + _LARGE, _LARGE + _SMALL)
+    characters = F.regexp_extract_all(a[0], F.lit("(?s)(.)"), F.lit(1))
+
+    def swapped(c: Column) -> Column:
+        small = F.when(F.rlike(c, F.lit(r"\p{IsLowercase}")), F.upper(c)).otherwise(c)
+        return F.when(F.rlike(c, F.lit(r"\p{IsUppercase}")), F.lower(c)).otherwise(small)
+
+    return F.array_join(F.transform(characters, swapped), "")
+
+
+def _count_substring(a: Arguments) -> Column:
+    """Occurrences that do not overlap, from the left; an empty text occurs before and after each character."""
+    text, part = _comparable(a)
+    rest = F.replace(text, part, F.lit(""))
+    taken = F.octet_length(text) - F.octet_length(rest)
+    count = F.call_function("div", taken, F.greatest(F.octet_length(part), F.lit(1)))
+    return F.when(F.octet_length(part) == 0, F.char_length(text) + 1).otherwise(count)
+
+
+def _replace_slice(a: Arguments) -> Column:
+    """Null where the slice starts outside the text or its length is negative."""
+    start, length = a[1].cast("bigint"), a[2].cast("bigint")
+    inside = (start >= 1) & (start <= F.char_length(a[0])) & (length >= 0)
+    # A slice beyond the end ends at the end; no sum is taken that could overflow.
+    after = start + F.least(length, F.lit(_LONGEST).cast("bigint"))
+    head = F.left(a[0], _count(start - 1))
+    return F.when(inside, F.concat(head, a[3], F.substr(a[0], _count(after))))
+
+
+def _center(a: Arguments) -> Column:
+    missing = F.greatest(_count(a[1]) - F.char_length(a[0]), F.lit(0))
+    # Spark's greatest passes over nulls.
+    missing = F.when(a[0].isNotNull() & a[1].isNotNull(), missing)
+    smaller = F.call_function("div", missing, F.lit(2)).cast("int")
+    left = smaller if a.option("PADDING", "RIGHT") == "RIGHT" else missing - smaller
+    return F.concat(F.repeat(a[2], left), a[0], F.repeat(a[2], missing - left))
 
 
 def _like(a: Arguments) -> Column:
     ignore = a.call.function == "ilike" or a.option("CASE_SENSITIVITY") == "CASE_INSENSITIVE"
     match = F.ilike if ignore else F.like
     if len(a) == 2:
-        return match(a[0], a[1], F.lit(NO_ESCAPE))
+        text, wanted = (a[0], a[1]) if ignore else _comparable(a)
+        return match(text, wanted, F.lit(NO_ESCAPE))
     escape = str(a.constant(2))
-    return match(a[0], _escaped_fully(a[1], escape), F.lit(escape))
+    wanted = _escaped_fully(a[1], escape)
+    if a.option("CASE_SENSITIVITY") == "CASE_INSENSITIVE_ASCII":
+        # The escape character would be another one in lower case; no letter is written beyond ASCII by this.
+        return match(ascii_lower(a[0]), ascii_lower(wanted), ascii_lower(F.lit(escape)))
+    return match(a[0], wanted, F.lit(escape))
 
 
 def _escaped_fully(pattern: Column, escape: str) -> Column:
@@ -81,13 +154,39 @@ def _escaped_fully(pattern: Column, escape: str) -> Column:
     return F.regexp_replace(ended, f"({mark}[%_{mark}])|{mark}", "$1")
 
 
-def _search(function: Callable[[Column, Column], Column]) -> Builder:
-    def build(a: Arguments) -> Column:
-        if a.option("CASE_SENSITIVITY") == "CASE_INSENSITIVE":
-            return function(F.lower(a[0]), F.lower(a[1]))
-        return function(a[0], a[1])
+def _comparable(a: Arguments) -> tuple[Column, Column]:
+    """The first two arguments in the case that the option asks for."""
+    change = {"CASE_INSENSITIVE": F.lower, "CASE_INSENSITIVE_ASCII": ascii_lower}.get(
+        a.option("CASE_SENSITIVITY")
+    )
+    return (a[0], a[1]) if change is None else (change(a[0]), change(a[1]))
 
-    return build
+
+def _search(function: Callable[[Column, Column], Column]) -> Builder:
+    return lambda a: function(*_comparable(a))
+
+
+def _strpos(a: Arguments) -> Column:
+    if a.option("CASE_SENSITIVITY") != "CASE_INSENSITIVE":
+        text, part = _comparable(a)
+        return F.call_function("position", part, text)
+    # In lower case a text may have more characters: the ones before the match are counted as they are.
+    wanted = any_case(a[1])
+    before = F.call_function(
+        "regexp_extract", a[0], F.concat(F.lit("(?s)^(.*?)"), wanted), F.lit(1)
+    )
+    return F.when(F.rlike(a[0], wanted), F.char_length(before) + 1).otherwise(
+        F.when(a[0].isNotNull() & a[1].isNotNull(), F.lit(0))
+    )
+
+
+def _replace(a: Arguments) -> Column:
+    if a.option("CASE_SENSITIVITY", "CASE_SENSITIVE") == "CASE_SENSITIVE":
+        return F.replace(*a.columns)
+    wanted = any_case(a[1], ascii_only=a.option("CASE_SENSITIVITY") == "CASE_INSENSITIVE_ASCII")
+    replaced = F.regexp_replace(a[0], wanted, literal_replacement(a[2]))
+    # Without a text to look for, nothing is replaced.
+    return F.when(F.octet_length(a[1]) == 0, F.when(a[2].isNotNull(), a[0])).otherwise(replaced)
 
 
 def _padded(name: str) -> Builder:
@@ -105,8 +204,8 @@ def _concat(a: Arguments) -> Column:
 
 
 TEXT: dict[str, Builder] = {
-    "upper": plain(F.upper),
-    "lower": plain(F.lower),
+    "upper": lambda a: _upper(a, a[0]),
+    "lower": lambda a: _lower(a, a[0]),
     "initcap": _initcap,
     "reverse": plain(F.reverse),
     "substring": _substring,
@@ -117,22 +216,22 @@ TEXT: dict[str, Builder] = {
     "starts_with": _search(F.startswith),
     "ends_with": _search(F.endswith),
     "contains": _search(F.contains),
-    "strpos": lambda a: F.call_function("position", a[1], a[0]),
+    "strpos": _strpos,
     "ltrim": plain(F.ltrim),
     "rtrim": plain(F.rtrim),
     "trim": plain(F.trim),
     "lpad": _padded("lpad"),
     "rpad": _padded("rpad"),
-    "replace": plain(F.replace),
+    "replace": _replace,
     "repeat": lambda a: F.repeat(a[0], _count(a[1])),
     "char_length": plain(F.char_length),
     "octet_length": plain(F.octet_length),
     "bit_length": plain(F.bit_length),
     "concat": _concat,
     "concat_ws": lambda a: F.call_function("concat_ws", *a.columns),
-    "regexp_count_substring": lambda a: F.regexp_count(a[0], pattern(a)),
-    # Empty where nothing matches: the declared type has no null for it.
-    "regexp_match_substring": lambda a: F.call_function(
-        "regexp_extract", a[0], pattern(a), F.lit(0)
-    ),
+    "swapcase": _swapcase,
+    "capitalize": _capitalize,
+    "count_substring": _count_substring,
+    "replace_slice": _replace_slice,
+    "center": _center,
 }

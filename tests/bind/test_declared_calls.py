@@ -35,6 +35,9 @@ TYPE_WORD = re.compile(r"(?P<word>[\w!]+)(?P<mark>\??)(?:<(?P<inside>.*)>)?")
 LITERALS: dict[str, Json] = {
     "string": {"string": ","}, "varchar": {"var_char": {"value": ",", "length": LENGTH}},
 }  # fmt: skip
+FORMATS = {
+    "strftime": "%H:%M", "strptime_date": "%Y-%j", "strptime_time": "%R", "strptime_timestamp": "%F",
+}  # fmt: skip
 DEPRECATED = "FUNCTION_DEPRECATED"
 
 
@@ -78,14 +81,16 @@ def numbers(word: str, inside: list[str]) -> list[int]:
 def result(signature: Signature, nulls: list[bool]) -> Json:
     """The type that the declaration gives for arguments of which `nulls` says whether they are nullable."""
     text = "".join(signature.returns.split())
-    if "\n" in signature.returns.strip():
+    made: Json
+    if "integer_parameter" in text:
+        # The digits that the last argument says, which is written as 1.
+        made = written(signature.returns.split()[-1].replace("precision>", "1>"), False)
+    elif "\n" in signature.returns.strip():
         values: dict[str, int] = {}
         for argument in signature.arguments:
             word, _, inside = ("", False, []) if argument.words else parts(argument.type)
             values |= dict(zip(inside, numbers(word, inside), strict=True))
-        made: Json = MessageToDict(
-            evaluate(signature.returns, values), preserving_proto_field_name=True
-        )
+        made = MessageToDict(evaluate(signature.returns, values), preserving_proto_field_name=True)
     else:
         made = written(text, False)
     (body,) = made.values()
@@ -110,9 +115,14 @@ def called(support: Support, every: int, options: list[Json]) -> tuple[Json, lis
     for place, argument in enumerate(arguments_of(signature)):
         if argument.words:
             given.append({"enum": support.words[argument.name][0].title()})
+        elif argument.type.startswith("func"):
+            given.append({"value": function_of(argument.type)})
         elif argument.constant or (signature.name, argument.name) in AS_CONSTANTS:
             word = parts(argument.type)[0]
-            given.append({"value": {"literal": LITERALS.get(word, {word: 1})}})
+            literal = LITERALS.get(word, {word: 1})
+            if argument.name == "format":
+                literal = {"string": FORMATS[signature.name]}
+            given.append({"value": {"literal": literal}})
         else:
             type_ = written(argument.type, bool(every) and place % every == 0)
             given.append({"value": column(len(columns))})
@@ -120,6 +130,20 @@ def called(support: Support, every: int, options: list[Json]) -> tuple[Json, lis
             nulls += [body["nullability"] == NULLABLE for body in type_.values()]
     call = {"arguments": given, "output_type": result(signature, nulls), "options": options}
     return call, columns
+
+
+def function_of(text: str) -> Json:
+    """A lambda of the declared result: its parameter, or a boolean."""
+    body: Json = {
+        "selection": {
+            "direct_reference": {"struct_field": {"field": 0}},
+            "lambda_parameter_reference": {},
+        }
+    }
+    if "boolean" in text:
+        body = {"literal": {"boolean": True, "nullable": True}}
+    parameters = {"types": [{"i64": {"nullability": REQUIRED}}], "nullability": REQUIRED}
+    return {"lambda": {"parameters": parameters, "body": body}}
 
 
 def column(ordinal: int) -> Json:

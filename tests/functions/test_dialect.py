@@ -63,7 +63,8 @@ def test_scalar_implementations_are_those_of_the_tables() -> None:
     subtract = named("supported_scalar_functions", "subtract")
     assert "fp64_fp64" in subtract["arithmetic"]["supported_impls"]
     assert "date_iyear" in subtract["datetime"]["supported_impls"]
-    assert not named("supported_scalar_functions", "transform"), "it takes a function"
+    transform = named("supported_scalar_functions", "transform")
+    assert transform["list"]["supported_impls"] == ["list_func"]
     assert not named("supported_scalar_functions", "point"), "a type that is not read"
     assert named("supported_scalar_functions", "coalesce")["comparison"]["variadic"] == {"min": 2}
     assert named("supported_scalar_functions", "or")["boolean"]["variadic"] == {"min": 1}
@@ -94,8 +95,11 @@ def test_the_first_value_of_an_option_is_what_holds_when_it_is_not_set() -> None
 def test_words_of_enumerations_that_are_refused_are_left_out() -> None:
     extract = named("supported_scalar_functions", "extract")["datetime"]["metadata"]["words"]
     words = {w for entry in extract if entry["name"] == "component" for w in entry["values"]}
-    assert {"YEAR", "UNIX_TIME"} <= words <= scalars.WORDS["component"]
-    declared = scalar("extract:req_date", "functions_datetime").arguments[0].words
+    assert {"YEAR", "UNIX_TIME"} <= words <= scalars.WORDS["zoned_component"]
+    leap = named("supported_scalar_functions", "extract_boolean")["datetime"]["metadata"]["words"]
+    words = {w for entry in leap for w in entry["values"]}
+    assert words == {"IS_LEAP_YEAR"}
+    declared = scalar("extract_boolean:req_ptstz_str", "functions_datetime").arguments[0].words
     assert not set(declared) <= words
 
 

@@ -54,10 +54,20 @@ SEGMENT = {
         },
     }
 }
+PARAMETER = {
+    "selection": {
+        "direct_reference": {"struct_field": {"field": 0}},
+        "lambda_parameter_reference": {"steps_out": 0},
+    }
+}
 EXPRESSIONS: list[Json] = [
     CALL,
     {"scalar_function": {"args": [{"enum": {"specified": "A"}}]}},
     {"selection": {"direct_reference": SEGMENT, "root_reference": {}}},
+    {"nested": {"list": {"values": [column(0)]}, "nullable": True}},
+    {"nested": {"struct": {"fields": [column(0)]}}},
+    {"nested": {"map": {"key_values": [{"key": column(0), "value": column(0)}]}}},
+    {"lambda": {"parameters": {"types": [I32], "nullability": 2}, "body": PARAMETER}},
     {"cast": {"type": I32, "input": column(0), "failure_behavior": 1}},
     {"if_then": {"ifs": [{"if": column(0), "then": column(1)}], "else": column(1)}},
     {

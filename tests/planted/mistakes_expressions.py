@@ -45,6 +45,8 @@ CALLS = (
             quietly(CALL, setting(function_reference=OUTSIDE))),
     Mistake("a scalar function that nobody has", "SCALAR_FUNCTION_UNKNOWN", COMPARED,
             calling("functions_comparison", "resembles:any_any")),
+    Mistake("a scalar function of the standard that is refused", "SCALAR_FUNCTION_NOT_SUPPORTED",
+            COMPARED, calling("functions_string", "title:str")),
     Mistake("an aggregate function in an expression", "FUNCTION_NOT_SCALAR", COMPARED,
             calling("functions_arithmetic", "corr:fp64_fp64")),
     Mistake("a comparison with a truth value", "FUNCTION_ARGUMENTS", COMPARED,

@@ -1,0 +1,25 @@
+"""Formats of strftime and strptime: what is read of them, and which are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from substrait_agg.functions.time_formats import FormatError, pieces, reading, writing
+
+
+@pytest.mark.parametrize("format", ["%Q", "%f", "%Ey", "%-d", "%", "%z", "%Z"])
+def test_formats_that_are_not_written(format: str) -> None:
+    with pytest.raises(FormatError):
+        writing(format, "precision_timestamp")
+
+
+@pytest.mark.parametrize("format", ["%Y-%m", "%Y-%m-%d %d", "%Y-%j-%d", "%U", "%F %z", "%s"])
+def test_formats_that_are_not_read(format: str) -> None:
+    with pytest.raises(FormatError):
+        reading(format, "date")
+
+
+def test_pieces_of_a_format() -> None:
+    assert [p.conversion or p.text for p in pieces("a%%b%d%t")] == ["a", "%", "b", "d", "\t"]
+    with pytest.raises(FormatError):
+        pieces("100%")
