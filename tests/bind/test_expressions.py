@@ -452,14 +452,15 @@ def test_lists_structs_and_maps_of_expressions() -> None:
     assert (str(found.type), show(found, list(COLUMNS))) == ("list<i64?>", "LIST(must, 1, big)")
     found = bind_one(NestedValue("struct", (col("must"), col("name")), True, ROOT))
     assert str(found.type) == "struct?<i64,string?>"
-    pairs = (lit("a", STRING), col("must"), lit("b", STRING), col("big"))
+    text = STRING.as_nullable(False)
+    pairs = (lit("a", text), col("must"), lit("b", text), col("big"))
     found = bind_one(NestedValue("map", pairs, False, ROOT))
     assert str(found.type) == "map<string,i64?>"
     assert show(found, list(COLUMNS)) == "MAP('a', must, 'b', big)"
 
 
 ELEMENT = ParameterRef(0, (0,), ROOT)
-NUMBERS = lit((1, 2), Type("list", children=(I64,)))
+NUMBERS = lit((1, 2), Type("list", nullable=False, children=(I64,)))
 
 
 def test_functions_as_arguments() -> None:
