@@ -182,7 +182,7 @@ def _strpos(a: Arguments) -> Column:
 
 def _replace(a: Arguments) -> Column:
     if a.option("CASE_SENSITIVITY", "CASE_SENSITIVE") == "CASE_SENSITIVE":
-        return F.replace(*a.columns)
+        return F.call_function("replace", *a.columns)
     wanted = any_case(a[1], ascii_only=a.option("CASE_SENSITIVITY") == "CASE_INSENSITIVE_ASCII")
     replaced = F.regexp_replace(a[0], wanted, literal_replacement(a[2]))
     # Without a text to look for, nothing is replaced.
