@@ -100,7 +100,11 @@ def nearest(name: str, format_: str) -> str | None:
     """The option that a name that is not known comes closest to, None where none is close."""
     names: Iterable[str] = (*OWN, *OPTIONS[format_])
     by_lower = {n.lower(): n for n in names}
-    found = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    given = name.lower()
+    close = get_close_matches(given, by_lower, n=1, cutoff=0.6)
+    # Such as sep of separator.
+    starts = [n for n in by_lower if len(n) > 2 and given.startswith(n)]
+    found = [*close, *sorted(starts, key=len, reverse=True)]
     return by_lower[found[0]] if found else None
 
 

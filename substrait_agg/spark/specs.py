@@ -262,7 +262,8 @@ def _checked_options(pairs: dict[str, str], format_: str, text: str) -> dict[str
         told = "change events" if format_ == "debezium" else format_
         raise _bad(
             "SPEC_OPTION_UNKNOWN", text, f"{name} is no option of {told}",
-            (f"did you mean {near}? " if near else "") + f"options of Spark: {', '.join(sorted(OPTIONS[format_]))}",
+            f"did you mean {near}? docs/formats.md lists the options" if near else
+            f"the options are {', '.join(sorted(OPTIONS[format_]))}",
         ) from error  # fmt: skip
     except ValueError as error:
         raise _bad(

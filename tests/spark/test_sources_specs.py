@@ -138,7 +138,8 @@ def test_missing_unknown_and_ambiguous_sources_are_named(
 @pytest.mark.parametrize(
     ("spec", "code", "said"),
     [
-        ("csv:in/?seperator=;", "SPEC_OPTION_UNKNOWN", "seperator is no option of csv"),
+        ("csv:in/?seperator=;", "SPEC_OPTION_UNKNOWN", "did you mean sep?"),
+        ("json:in/?zzz=1", "SPEC_OPTION_UNKNOWN", "the options are allow"),
         ("csv:in/?batchfiles=1", "SPEC_OPTION_UNKNOWN", "did you mean batch-files?"),
         ("csv:in/?datefromat=d", "SPEC_OPTION_UNKNOWN", "did you mean dateFormat?"),
         ("json:in/?sep=;", "SPEC_OPTION_UNKNOWN", "sep is no option of json"),
