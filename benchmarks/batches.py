@@ -26,7 +26,7 @@ import pyarrow as pa
 import substrait_agg as sa
 from substrait_agg.bind.bound import BoundMeasure, Column
 from substrait_agg.commit.files import FolderFiles
-from substrait_agg.commit.ranges import clip, partition_range
+from substrait_agg.commit.ranges import partition_range
 from substrait_agg.commit.retention import Retention
 from substrait_agg.commit.snapshot import OperatorState, Snapshot
 from substrait_agg.commit.store import Checkpoint, PlanDocument
@@ -35,7 +35,7 @@ from substrait_agg.commit.task_plan import TaskPlan, TaskResult
 from substrait_agg.flow.graph import AggregateNode
 from substrait_agg.flow.measures import share
 from substrait_agg.operator.names import WEIGHT
-from substrait_agg.operator.spec import operator_spec
+from substrait_agg.operator.registry import operator_of
 from substrait_agg.plan.types import I64, decimal
 
 KEY, VALUE = Column(I64, 0), Column(I64, 1)
@@ -113,13 +113,13 @@ class Stream:
         self.folder = folder
         self.checkpoint = Checkpoint(folder)
         self.checkpoint.create(PlanDocument("b" * 64, ("sign",), (), "", (), 1, 1))
-        self._node, self._spec = node, operator_spec(node)
+        self._node, self._operator = node, operator_of(node)
         self._rows, self._keys, self._partitions = rows, keys, partitions
         self._retention = retention
         self._random = np.random.default_rng(1)
         self._there: deque[tuple[npt.NDArray[np.int64], ...]] = deque()
         self._stay = stay
-        self._state = OperatorState(trees=((),) * len(self._spec.trees))
+        self._state = OperatorState()
         self.version = -1
         self.results: list[TaskResult] = []
         self.read = 0
@@ -131,13 +131,7 @@ class Stream:
         began = time.perf_counter()
         self.version += 1
         self.results = [self._task(p, batch) for p in range(self._partitions)]
-        self._state = OperatorState(
-            group=tuple(f for r in self.results for f in r.group),
-            trees=tuple(
-                tuple(f for r in self.results for f in r.trees[t])
-                for t in range(len(self._spec.trees))
-            ),
-        )
+        self._state = OperatorState.union(r.state for r in self.results)
         snapshot = Snapshot(
             self.version, "b" * 64, "q", self.version, (self._state,),
             tuple(c for r in self.results for c in r.changes),
@@ -175,10 +169,9 @@ class Stream:
         low, high = partition_range(partition, self._partitions)
         mine = batch.column("__m").to_numpy() % self._partitions == partition
         plan = TaskPlan(
-            checkpoint=str(self.checkpoint.folder), operator=0, spec=self._spec, low=low, high=high,
-            group=clip(self._state.group, low, high), pending=(), version=self.version,
-            columns=tuple((n, n) for n in self._spec.output.names), final=True, raw=True,
-            trees=tuple(clip(tree, low, high) for tree in self._state.trees),
+            checkpoint=str(self.checkpoint.folder), node=0, operator=self._operator, low=low, high=high,
+            state=self._state.within(low, high), version=self.version,
+            columns=tuple((n, n) for n in self._operator.spec.output.names), final=True, raw=True,
         )  # fmt: skip
         return run_task(plan, [batch.filter(pa.array(mine))])
 
@@ -240,9 +233,10 @@ def _amplification(results: Sequence[Sequence[TaskResult]], newest: int) -> floa
         for result in made:
             tasks += 1
             merged += result.counters["merged_bytes"]
-            files = (*result.group, *(run for tree in result.trees for run in tree))
             if not result.counters["merges"]:
-                runs.append(sum(f.bytes for f in files if f"-{version:012d}-" in f.name))
+                runs.append(
+                    sum(f.bytes for f in result.state.runs if f"-{version:012d}-" in f.name)
+                )
     new = float(np.mean(runs)) * tasks if runs else 1.0
     return round((new + merged) / new, 2)
 

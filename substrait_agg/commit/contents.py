@@ -22,13 +22,13 @@ from substrait_agg.commit.retention import (
     Kept,
 )
 from substrait_agg.commit.revisions import kept
-from substrait_agg.commit.sealed import damaged, unreadable, unseal
+from substrait_agg.commit.sealed import damaged, unreadable
 from substrait_agg.commit.settings import SETTINGS, Settings
 from substrait_agg.commit.snapshot import (
-    FORMAT,
     Snapshot,
     parse_snapshot,
     snapshot_name,
+    unseal_snapshot,
 )
 from substrait_agg.commit.stores import PROBE, checkpoint_location
 from substrait_agg.disk import disk
@@ -254,7 +254,7 @@ class Contents:
         shown, content = _shown(version), self._version_content(version)
         if content is None:
             return None
-        opened = unseal(content, shown, format=FORMAT)
+        opened = unseal_snapshot(content, shown)
         if opened.body.get("version") != version:
             raise damaged(shown, f"it holds version {opened.body.get('version')}")
         return opened.crc

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from substrait_agg.operator.names import WEIGHT
-from substrait_agg.operator.step import StepResult
+from substrait_agg.operator.protocol import OperatorResult
 from substrait_agg.state.run import RunFile, RunWriter
 
 COUNTERS = (
@@ -31,14 +31,15 @@ class TaskCounters(dict[str, int]):
         yield
         self[counter] += (time.monotonic_ns() - began) // 1000
 
-    def stepped(self, result: StepResult) -> None:
+    def add(self, counters: Mapping[str, int]) -> None:
+        """Add counters by name."""
+        for name, count in counters.items():
+            self[name] += count
+
+    def stepped(self, result: OperatorResult) -> None:
         """Count what a slice did."""
         weights = result.changes.column(WEIGHT).to_numpy()
-        self["touched"] += result.touched
-        self["emitted"] += result.emitted
-        self["early"] += result.early
-        self["quarantined"] += result.kept_aside
-        self["waiting"] += result.waiting
+        self.add(result.counters)
         self["retracted"] += int((weights < 0).sum())
         self["inserted"] += int((weights > 0).sum())
 

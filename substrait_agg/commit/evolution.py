@@ -10,6 +10,7 @@ from substrait_agg.commit.derivation import Rows, rows_for_number, rows_for_tree
 from substrait_agg.commit.document import PlanDocument
 from substrait_agg.commit.kept import KeptOperator
 from substrait_agg.commit.snapshot import OperatorState, Snapshot
+from substrait_agg.operator.names import CLOSED, PENDING
 
 SURROGATE = "surrogate_key"
 NEW = -1
@@ -172,7 +173,7 @@ class _Planner:
     def _check_shown(self, state: OperatorState, found: int, ordinal: int) -> None:
         """What only an operator has that the view shows."""
         last = found == len(self._there.kept) - 1
-        if state.pending and not self._wanted.kept[ordinal].shown:
+        if state[PENDING] and not self._wanted.kept[ordinal].shown:
             raise _Refused(f"{self._named(ordinal)} is read by another one now: {WAITING}")
         if ordinal == len(self._wanted.kept) - 1 and not last and self._forgets:
             raise _Refused(f"{self._named(ordinal)} makes the view now, and {FINISHED}")
@@ -217,7 +218,7 @@ class _Planner:
 
     def _mixed(self, made: Migration, state: OperatorState, ordinal: int) -> Iterator[str]:
         """Measures that would be of another instant than what is shown, or of groups that are no more."""
-        for why, runs in ((WAITING, state.pending), (FINISHED, state.closed)):
+        for why, runs in ((WAITING, state[PENDING]), (FINISHED, state[CLOSED])):
             for i, measure in enumerate(made.measures):
                 if runs and measure == NEW:
                     yield f"{self._measure(ordinal, i)}: {why}"
@@ -243,7 +244,7 @@ class _Planner:
             )
         if found is None:
             return
-        if self._last.operators[found].pending:
+        if self._last.operators[found][PENDING]:
             raise _Refused(
                 *reasons, f"{self._named(ordinal)} would have to be made anew: {WAITING}"
             )

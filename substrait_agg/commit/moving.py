@@ -9,7 +9,7 @@ import json
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -29,11 +29,12 @@ from substrait_agg.commit.snapshot import ChangeFile, OperatorState
 from substrait_agg.commit.surrogates import Surrogates
 from substrait_agg.commit.typed import built, encoded
 from substrait_agg.operator.leaving import closed_schema
+from substrait_agg.operator.names import CLOSED, GROUP, PENDING, entries_tree
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.state.entries import Entries, TreeLayout
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.run import RunFile, RunWriter, open_run
-from substrait_agg.state.tree import Tree
+from substrait_agg.state.tree import tree_of
 
 READ_ENTRIES = 1 << 20  # of groups that are read whole, at once
 
@@ -51,7 +52,6 @@ class MovePlan:
         version: the version being made.
         low: least sort hash of the range.
         high: greatest sort hash of the range.
-        keys: number of key columns.
         state: what is kept in the range.
         spec: the operator of the new plan.
         migration: where it finds what; None: the state is not needed any more.
@@ -65,7 +65,6 @@ class MovePlan:
     version: int
     low: int
     high: int
-    keys: int
     state: OperatorState
     spec: OperatorSpec | None = None
     migration: Migration | None = None
@@ -82,16 +81,14 @@ class MovePlan:
     def idle(self) -> bool:
         """Whether there is nothing to do."""
         wanted = self.rewrites or self.columns or self.back
-        return not wanted or not (self.state.group or self.state.closed)
+        return not wanted or not (self.state[GROUP] or self.state[CLOSED])
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What a task did: new runs of groups, of closed groups and per ordered tree, insertions and retractions."""
+    """What a task did: new runs by name of tree, insertions and retractions."""
 
-    group: tuple[RunFile, ...] = ()
-    closed: tuple[RunFile, ...] = ()
-    trees: tuple[tuple[RunFile, ...], ...] = ()
+    state: OperatorState = field(default_factory=OperatorState)
     inserted: tuple[ChangeFile, ...] = ()
     retracted: tuple[ChangeFile, ...] = ()
 
@@ -135,25 +132,20 @@ class _Moving:
                 if plan.columns:
                     inserted.write(shown_rows(new, 1))
             files = inserted.close(), retracted.close()
-        trees = len(plan.spec.trees) if plan.spec is not None and plan.rewrites else 0
-        return Moved(
-            self._closed("group"),
-            self._closed("closed"),
-            tuple(self._closed(f"tree{i}") for i in range(trees)),
-            *files,
-        )
+        trees = {name: self._closed(writer) for name, writer in self._writers.items()}
+        return Moved(OperatorState.of(trees), *files)
 
     def _rows(self) -> Iterator[tuple[pa.Table, pa.Table]]:
         """Rows of groups, then of closed groups, as they were and as they are."""
         plan = self._plan
-        for part in self._scan(plan.state.group):
+        for part in self._scan(plan.state[GROUP]):
             yield from self._groups(part)
-        for part in self._scan(plan.state.closed):
+        for part in self._scan(plan.state[CLOSED]):
             if plan.migration is None or plan.spec is None or not plan.rewrites:
                 yield part, part
                 continue
             made = closed_as(part, plan.migration, closed_schema(plan.spec))
-            self._write("closed", made)
+            self._write(CLOSED, made)
             yield part, made
 
     def _groups(self, part: pa.Table) -> Iterator[tuple[pa.Table, pa.Table]]:
@@ -165,22 +157,20 @@ class _Moving:
         sizes = entries_read(plan.migration, plan.spec, rows)
         for piece in pieces(rows, sizes, READ_ENTRIES):
             made = migrated(plan.spec, plan.migration, piece, self._before)
-            self._write("group", made.rows)
+            self._write(GROUP, made.rows)
             for i, entries in enumerate(made.trees):
                 if entries is not None:
-                    self._write(f"tree{i}", entries)
+                    self._write(entries_tree(i), entries)
             yield piece, made.rows
 
     def _scan(self, files: Sequence[RunFile]) -> Iterator[pa.Table]:
         if files:
-            schema = open_run(self._state, files[0]).schema
-            tree = Tree(self._state, files, schema, self._plan.keys)
-            yield from tree.scan(self._plan.low, self._plan.high)
+            yield from tree_of(self._state, files).scan(self._plan.low, self._plan.high)
 
     # --- trees of the old state ------------------------------------------------------------------
 
     def _kept(self, ordinal: int) -> OrderedTree | None:
-        files = self._files(ordinal)
+        files = self._plan.state[entries_tree(ordinal)]
         if not files:
             return None
         layout = TreeLayout.of_run(open_run(self._state, files[0]).schema)
@@ -191,12 +181,8 @@ class _Moving:
         if plan.spec is None or plan.migration is None:
             raise TypeError("a tree without a plan")
         at = plan.migration.trees[ordinal]
-        files = () if at == NEW else self._files(at)
+        files = () if at == NEW else plan.state[entries_tree(at)]
         return OrderedTree(self._state, files, plan.spec.trees[ordinal].layout, extra)
-
-    def _files(self, ordinal: int) -> tuple[RunFile, ...]:
-        trees = self._plan.state.trees
-        return trees[ordinal] if trees else ()
 
     # --- files -----------------------------------------------------------------------------------
 
@@ -213,13 +199,9 @@ class _Moving:
             self._writers[tree] = RunWriter(self._state, name, rows.schema, **pages)
         self._writers[tree].write(rows)
 
-    def _closed(self, tree: str) -> tuple[RunFile, ...]:
-        run = self._writers[tree].close() if tree in self._writers else None
-        if run is None:
-            return ()
-        plan = self._plan
-        span = plan.high - plan.low + 1
-        return (RunFile(run.name, run.rows, run.bytes, run.crc, plan.low, plan.high, span),)
+    def _closed(self, writer: RunWriter) -> tuple[RunFile, ...]:
+        run, low, high = writer.close(), self._plan.low, self._plan.high
+        return () if run is None else (replace(run, low=low, high=high, span=high - low + 1),)
 
 
 def state_after(
@@ -228,14 +210,9 @@ def state_after(
     """The state of an operator after all its tasks."""
     if migration.same:
         return before
-    made = [moved.trees for moved in done if moved.trees]
-    kept = before.trees or ((),) * (max(migration.trees, default=NEW) + 1)
-    return OperatorState(
-        group=tuple(run for moved in done for run in moved.group),
-        pending=before.pending,
-        trees=tuple(
-            tuple(run for trees in made for run in trees[i]) if at == NEW else kept[at]
-            for i, at in enumerate(migration.trees)
-        ),
-        closed=tuple(run for moved in done for run in moved.closed),
-    )
+    made = OperatorState.union(moved.state for moved in done)
+    trees = {name: made[name] for name in (GROUP, CLOSED)} | {PENDING: before[PENDING]}
+    for i, at in enumerate(migration.trees):
+        name = entries_tree(i)
+        trees[name] = made[name] if at == NEW else before[entries_tree(at)]
+    return OperatorState.of(trees)

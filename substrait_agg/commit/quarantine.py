@@ -13,14 +13,14 @@ from substrait_agg.commit.store import Guarded
 from substrait_agg.operator.delta import unpack_fixed
 from substrait_agg.operator.finalize import GroupState
 from substrait_agg.operator.groups import places
-from substrait_agg.operator.names import WEIGHT
+from substrait_agg.operator.names import GROUP, WEIGHT, entries_tree
 from substrait_agg.state.entries import TreeLayout
 from substrait_agg.state.keys import Component
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.rows import take
 from substrait_agg.state.run import open_run
 from substrait_agg.state.storage import Storage
-from substrait_agg.state.tree import Tree
+from substrait_agg.state.tree import tree_of
 
 OPERATOR = "__operator"
 
@@ -44,13 +44,9 @@ def waiting_rows(
     """
     typed = schema.append(pa.field(WEIGHT, pa.int64()))
     find = _groups_below_zero if guarded.tree < 0 else _entries_below_zero
-    parts = find(storage, guarded, state) if state.group else iter(())
+    parts = find(storage, guarded, state) if state[GROUP] else iter(())
     tables = [pa.Table.from_arrays(columns, schema=typed) for columns in parts]
     return pa.concat_tables([typed.empty_table(), *tables])
-
-
-def _group_tree(storage: Storage, guarded: Guarded, state: OperatorState) -> Tree:
-    return Tree(storage, state.group, open_run(storage, state.group[0]).schema, guarded.keys)
 
 
 def _keys(guarded: Guarded, rows: pa.Table) -> list[pa.Array]:
@@ -60,7 +56,7 @@ def _keys(guarded: Guarded, rows: pa.Table) -> list[pa.Array]:
 def _groups_below_zero(
     storage: Storage, guarded: Guarded, state: OperatorState
 ) -> Iterator[list[pa.Array]]:
-    for rows in _group_tree(storage, guarded, state).scan():
+    for rows in tree_of(storage, state[GROUP]).scan():
         if rows.num_rows:
             digits = unpack_fixed(rows.column("fixed").combine_chunks())
             weights = GroupState(digits, {}).weight()
@@ -72,7 +68,7 @@ def _entries_below_zero(
     storage: Storage, guarded: Guarded, state: OperatorState
 ) -> Iterator[list[pa.Array]]:
     """Entries of the tree of whole rows, each with the key of its group, which only the group tree has."""
-    files = state.trees[guarded.tree]
+    files = state[entries_tree(guarded.tree)]
     if not files:
         return
     names = open_run(storage, files[0]).schema
@@ -92,7 +88,7 @@ def _keys_of(
 ) -> list[pa.Array]:
     """The key columns of the groups of entries, which are in order of hash and chain."""
     hashes, chains = (entries.column(name).to_numpy() for name in ("hash", "chain"))
-    tree = _group_tree(storage, guarded, state)
+    tree = tree_of(storage, state[GROUP])
     wanted = np.unique(hashes)
     parts = [_of_hashes(rows, wanted) for rows in tree.scan(int(hashes[0]), int(hashes[-1]))]
     groups = pa.concat_tables(parts)

@@ -20,11 +20,13 @@ class Opened:
         body: its content.
         checkpoint: the checkpoint that it was written for.
         crc: its checksum, which tells it from every other document.
+        format: number of the form that `body` has.
     """
 
     body: dict[str, Any]
     checkpoint: str
     crc: int
+    format: int
 
 
 def seal(body: Mapping[str, Any], *, format: int, checkpoint: str) -> bytes:
@@ -40,7 +42,13 @@ def seal(body: Mapping[str, Any], *, format: int, checkpoint: str) -> bytes:
 
 
 def unseal(
-    content: bytes, name: str, *, format: int, checkpoint: str | None = None, without: str = ""
+    content: bytes,
+    name: str,
+    *,
+    format: int,
+    checkpoint: str | None = None,
+    without: str = "",
+    also: int | None = None,
 ) -> Opened:
     """What `seal` was given.
 
@@ -50,6 +58,7 @@ def unseal(
         format: the one that is known here.
         checkpoint: the id that the document must have; None for any.
         without: of a document that may be removed, what comes of that; for the message that it is damaged.
+        also: an older format that is known as well.
 
     Raises:
         StateRefused: STATE_DAMAGED (also where it belongs to another checkpoint), STATE_FORMAT_UNKNOWN.
@@ -61,7 +70,7 @@ def unseal(
         whole = crc == zlib.crc32(_dump(body))
         found = body.pop("format")
         # How a newer format is checksummed is not known here.
-        other = found > format or (whole and found != format)
+        other = found > format or (whole and found not in (format, also))
         owner = str(body.pop("checkpoint", ""))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise damaged(name, f"it cannot be read ({error}){hint}") from error
@@ -71,7 +80,7 @@ def unseal(
         raise damaged(name, f"its checksum does not match its content{hint}")
     if checkpoint is not None and owner != checkpoint:
         raise damaged(name, f"it belongs to another checkpoint{hint}")
-    return Opened(body, owner, crc)
+    return Opened(body, owner, crc, found)
 
 
 def damaged(name: str, reason: str) -> StateRefused:

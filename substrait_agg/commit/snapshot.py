@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from substrait_agg.commit.sealed import damaged, seal, unseal
+from substrait_agg.commit.ranges import clip, outside
+from substrait_agg.commit.sealed import Opened, damaged, seal, unseal
 from substrait_agg.commit.typed import built, encoded
+from substrait_agg.operator.names import CLOSED, GROUP, PENDING, entries_tree
 from substrait_agg.operator.watermarks import SourceTime
 from substrait_agg.state.run import RunFile
 
 FORMAT = 6
+SLOTS_FORMAT = 5
+"""The format before, which is still read: of each operator it has the trees in slots instead of by name, and no bad rows."""
 
 __all__ = [
     "FORMAT",
@@ -18,11 +23,13 @@ __all__ = [
     "InputPlace",
     "LogFile",
     "OperatorState",
+    "Runs",
     "SideFile",
     "Snapshot",
     "damaged",
     "parse_snapshot",
     "snapshot_name",
+    "unseal_snapshot",
 ]
 
 
@@ -60,28 +67,52 @@ class InputPlace:
     place: str
 
 
+Runs = tuple[RunFile, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class OperatorState:
-    """Live runs of one operator, newest first for every key: the group tree, the pending tree, the ordered trees.
+    """The state of an operator: the live runs of its trees by name, newest first for every key.
 
-    Attributes:
-        closed: runs of the groups that are finished: what the view shows of them, and nothing that could change it.
+    A tree without runs is left out.
     """
 
-    group: tuple[RunFile, ...] = ()
-    pending: tuple[RunFile, ...] = ()
-    trees: tuple[tuple[RunFile, ...], ...] = ()
-    closed: tuple[RunFile, ...] = ()
+    trees: Mapping[str, Runs] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not all(self.trees.values()):
+            raise ValueError("a tree has no runs")
+
+    @staticmethod
+    def of(trees: Mapping[str, Runs]) -> OperatorState:
+        """Return the state of trees of which some may have no runs."""
+        return OperatorState({name: runs for name, runs in trees.items() if runs})
+
+    def __getitem__(self, tree: str) -> Runs:
+        """The runs of a tree; none where there is no such tree."""
+        return self.trees.get(tree, ())
 
     @property
-    def runs(self) -> tuple[RunFile, ...]:
+    def runs(self) -> Runs:
         """All runs of all trees."""
-        return (
-            *self.group,
-            *self.pending,
-            *(run for tree in self.trees for run in tree),
-            *self.closed,
-        )
+        return tuple(run for runs in self.trees.values() for run in runs)
+
+    def within(self, low: int, high: int) -> OperatorState:
+        """Return the state as far as it holds hashes from `low` to `high`."""
+        return OperatorState.of({name: clip(runs, low, high) for name, runs in self.trees.items()})
+
+    def outside(self, taken: Sequence[tuple[int, int]]) -> OperatorState:
+        """Return the state as far as it lies outside all `taken` ranges of hashes."""
+        return OperatorState.of({name: outside(runs, taken) for name, runs in self.trees.items()})
+
+    @staticmethod
+    def union(parts: Iterable[OperatorState]) -> OperatorState:
+        """Return the trees of all parts, which are of different ranges, as one state."""
+        trees: dict[str, Runs] = {}
+        for part in parts:
+            for name, runs in part.trees.items():
+                trees[name] = (*trees.get(name, ()), *runs)
+        return OperatorState(trees)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +191,29 @@ def parse_snapshot(content: bytes, name: str, checkpoint: str | None = None) -> 
     Raises:
         StateRefused: STATE_DAMAGED or STATE_FORMAT_UNKNOWN.
     """
-    opened = unseal(content, name, format=FORMAT, checkpoint=checkpoint)
+    opened = unseal_snapshot(content, name, checkpoint)
     try:
-        found = built(Snapshot, opened.body)
-    except (ValueError, TypeError) as error:
+        body = _by_name(opened.body) if opened.format == SLOTS_FORMAT else opened.body
+        found = built(Snapshot, body)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise damaged(name, f"it cannot be read ({error})") from error
     if not found.operators:
         raise damaged(name, "it has no operators")
     return found
+
+
+def unseal_snapshot(content: bytes, name: str, checkpoint: str | None = None) -> Opened:
+    """Open the document of a version in any format that is read; arguments and errors as those of `parse_snapshot`."""
+    return unseal(content, name, format=FORMAT, checkpoint=checkpoint, also=SLOTS_FORMAT)
+
+
+def _by_name(body: dict[str, Any]) -> dict[str, Any]:
+    """The body of a snapshot of `SLOTS_FORMAT` as it is written now."""
+    operators = [{"trees": _named(state)} for state in body["operators"]]
+    return {**body, "operators": operators, "bad": []}
+
+
+def _named(state: Mapping[str, Any]) -> dict[str, Any]:
+    trees = {name: state[name] for name in (GROUP, PENDING, CLOSED)}
+    trees |= {entries_tree(i): runs for i, runs in enumerate(state["trees"])}
+    return {name: runs for name, runs in trees.items() if runs}

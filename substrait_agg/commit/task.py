@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from substrait_agg.commit.buckets import Buckets
 from substrait_agg.commit.change_writer import ChangeWriter
@@ -18,25 +17,16 @@ from substrait_agg.commit.counters import TaskCounters
 from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.passes import write_joined
 from substrait_agg.commit.ranges import sort_hash
-from substrait_agg.commit.slices import complete, seed_rows, with_key_types
-from substrait_agg.commit.snapshot import ChangeFile
+from substrait_agg.commit.snapshot import ChangeFile, OperatorState, Runs
 from substrait_agg.commit.surrogates import Surrogates
 from substrait_agg.commit.task_plan import TaskPlan, TaskResult
-from substrait_agg.operator.delta import decimal_overflow
-from substrait_agg.operator.emission import Emission, due, most_due, pending_schema
-from substrait_agg.operator.latest import latest_step
-from substrait_agg.operator.leaving import closed_schema, most_leaving, to_look_at
-from substrait_agg.operator.names import ROWS, WEIGHT
-from substrait_agg.operator.session import drop_rows, finished_rows, session_step
-from substrait_agg.operator.spec import OperatorSpec
-from substrait_agg.operator.split import split_rows
-from substrait_agg.operator.step import State, StepResult, step
-from substrait_agg.state.entries import Entries
+from substrait_agg.operator.protocol import OperatorResult, State, SumOverflow
+from substrait_agg.state.entries import Entries, TreeLayout
 from substrait_agg.state.merging import MergeSpan, after_merges, budget_for, spans_to_merge
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.rows import Hashes
 from substrait_agg.state.run import RunFile, RunWriter
-from substrait_agg.state.tree import Found, Tree
+from substrait_agg.state.tree import Found, KeyedLayout, Tree
 
 MURMUR, OTHER = "__m", "__x"
 """Columns of partial sums besides those of `operator.delta`: two hashes of the keys."""
@@ -61,15 +51,6 @@ def run_task(plan: TaskPlan, batches: Iterable[pa.RecordBatch]) -> TaskResult:
         )
 
 
-Step = Callable[[OperatorSpec, pa.Table, State, Emission], StepResult]
-
-
-def _step_of(spec: OperatorSpec) -> Step:
-    if spec.session:
-        return session_step
-    return latest_step if spec.latest else step
-
-
 class _TimedTree(Tree):
     """The group tree, with the time that lookups take."""
 
@@ -86,63 +67,50 @@ class _TimedTree(Tree):
 class _Task:
     def __init__(self, plan: TaskPlan) -> None:
         self._plan = plan
-        self._state = FolderFiles(f"{plan.checkpoint}/state")
-        self._schemas = {
-            "group": plan.spec.layout.schema,
-            "pending": pending_schema(plan.spec.keys),
-            "closed": closed_schema(plan.spec),
-        }
+        self._operator = plan.operator
+        self._files = FolderFiles(f"{plan.checkpoint}/state")
+        self._schema = plan.operator.state_schema(final=plan.final)
         self._counters = TaskCounters()
         self._received = 0
-        self._tree = _TimedTree(self._counters, *self._files("group", plan.group))
-        self._rows = self._writer("group")
-        self._held, self._pending = self._keyed("pending", plan.pending), self._writer("pending")
-        self._left, self._closed = self._keyed("closed", plan.closed), self._writer("closed")
-        self._entries = [self._tree_writer(i) for i in range(len(plan.spec.trees))]
+        self._writers = {name: self._writer(name) for name in self._schema}
+        self._keyed = cache(self._open_keyed)
+        surrogates = Surrogates(plan.version, plan.low, plan.high, again=plan.again)
+        self._state = State(self._keyed, self._open_ordered, surrogates, plan.version)
 
-    def _name(self, tree: str) -> str:
+    def _writer(self, tree: str) -> RunWriter:
         # Unique to the attempt: a failed or duplicate attempt can never overwrite what a snapshot names.
         plan = self._plan
-        return f"{tree}-{plan.operator}-{plan.version:012d}-{uuid.uuid4().hex}.arrow"
+        name = f"{tree}-{plan.node}-{plan.version:012d}-{uuid.uuid4().hex}.arrow"
+        return RunWriter(self._files, name, self._schema[tree].schema, plan.operator.spec.page_rows)
 
-    def _keyed(self, name: str, files: tuple[RunFile, ...]) -> Tree:
-        return Tree(*self._files(name, files))
+    def _open_keyed(self, name: str) -> Tree:
+        layout = self._schema[name]
+        if not isinstance(layout, KeyedLayout):
+            raise TypeError(name)
+        runs = self._plan.state[name]
+        return _TimedTree(self._counters, self._files, runs, layout.schema, layout.keys)
 
-    def _files(
-        self, name: str, files: tuple[RunFile, ...]
-    ) -> tuple[FolderFiles, tuple[RunFile, ...], pa.Schema, int]:
-        return self._state, files, self._schemas[name], len(self._plan.spec.keys)
-
-    def _writer(self, name: str) -> RunWriter:
-        return RunWriter(
-            self._state, self._name(name), self._schemas[name], self._plan.spec.page_rows
-        )
-
-    def _tree_writer(self, ordinal: int) -> RunWriter:
-        spec = self._plan.spec
-        name, schema = self._name(f"tree{ordinal}"), spec.trees[ordinal].layout.schema
-        return RunWriter(self._state, name, schema, spec.page_rows)
-
-    def _open_tree(self, ordinal: int, extra: Entries | None) -> OrderedTree:
-        plan = self._plan
-        files = plan.trees[ordinal] if plan.trees else ()
-        return OrderedTree(self._state, files, plan.spec.trees[ordinal].layout, extra)
+    def _open_ordered(self, name: str, extra: Entries | None) -> OrderedTree:
+        layout = self._schema[name]
+        if not isinstance(layout, TreeLayout):
+            raise TypeError(name)
+        return OrderedTree(self._files, self._plan.state[name], layout, extra)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> TaskResult:
         """Take up all rows, then write, merge and say what was done."""
-        plan = self._plan
-        keys = Surrogates(plan.version, plan.low, plan.high, again=plan.again)
-        state = State(self._tree, self._open_tree, keys, self._held, plan.version, self._left)
-        take = _step_of(plan.spec)
+        plan, operator = self._plan, self._operator
         with ExitStack() as stack:
             changes = ChangeWriter(
-                FolderFiles(f"{plan.checkpoint}/changes"), plan.operator, plan.version, plan.columns,
+                FolderFiles(f"{plan.checkpoint}/changes"), plan.node, plan.version, plan.columns,
                 stack, final=plan.final,
             )  # fmt: skip
             for slice_ in self._slices(batches, stack):
-                changes.write(self._take_up(take, slice_, state))
-            for rows in self._finished(state):
-                changes.write(self._take_up(drop_rows, rows, state))
+                with self._counters.timed("fold_us"):
+                    result = operator.apply((slice_,), self._state, plan.emission)
+                changes.write(self._written(result))
+            if not self._counters["partial_rows"]:  # only a pass without rows sees the whole state
+                for result in operator.advance(self._state, plan.emission, plan.low, plan.high):
+                    changes.write(self._written(result))
             with self._counters.timed("write_us"):
                 own = changes.close()
                 change_files, joined = self._joined(own)
@@ -150,11 +118,8 @@ class _Task:
         done = TaskResult(
             plan.low,
             plan.high,
-            group=self._merged_keyed("group", self._rows, plan.group),
-            pending=self._still_pending(),
+            state=self._state_after(),
             changes=change_files,
-            trees=tuple(self._merged_tree(i, w) for i, w in enumerate(self._entries)),
-            closed=self._merged_keyed("closed", self._closed, plan.closed),
             joined=joined,
             received=self._received,
         )
@@ -167,45 +132,28 @@ class _Task:
         if not own or not plan.earlier:
             return own, False
         files = FolderFiles(f"{plan.checkpoint}/changes")
-        name = f"{plan.version:012d}-{plan.operator}-{uuid.uuid4().hex}.parquet"
+        name = f"{plan.version:012d}-{plan.node}-{uuid.uuid4().hex}.parquet"
         together = write_joined(files, name, plan.earlier, own)
         for file in own:
             files.delete(file.name)
         return together, True
 
-    def _take_up(self, take: Step, slice_: pa.Table, state: State) -> pa.Table:
-        """Let a step take up a slice and write what it made; returns its changes."""
-        with self._counters.timed("fold_us"):
-            result = take(self._plan.spec, slice_, state, self._plan.emission)
+    def _written(self, result: OperatorResult) -> pa.Table:
+        """Write the rows that an operator adds to its trees; returns its changes."""
         self._counters.stepped(result)
         with self._counters.timed("write_us"):
-            self._rows.write(result.rows)
-            for writer, rows in zip(self._entries, result.trees, strict=True):
-                writer.write(rows)
-            self._pending.write(result.pending)
-            if self._keeps_closed:
-                self._closed.write(result.closed)
+            for name, rows in result.trees.items():
+                if name in self._writers:
+                    self._writers[name].write(rows)
         return result.changes
-
-    @property
-    def _keeps_closed(self) -> bool:
-        """Whether anybody reads closed groups: the view does, and groups that can come back."""
-        return self._plan.final or self._plan.spec.forget == "keep"
-
-    def _finished(self, state: State) -> Iterator[pa.Table]:
-        """Rows of finished sessions; only a pass without rows sees the whole state."""
-        plan = self._plan
-        watermark = plan.emission.watermark
-        if plan.spec.session and watermark is not None and not self._counters["partial_rows"]:
-            yield from finished_rows(plan.spec, state, watermark, plan.low, plan.high)
 
     def _slices(self, batches: Iterable[pa.RecordBatch], stack: ExitStack) -> Iterator[pa.Table]:
         held: list[pa.RecordBatch] = []
         rows = size = 0
-        plan, spec = self._plan, self._plan.spec
-        most = self._tree.rows_at_once(spec.slice_rows)  # each may bring what is kept of its group
-        many = most_due(plan.pending, plan.emission, plan.low, plan.high) > most
-        many |= most_leaving(plan.group, plan.emission, plan.low, plan.high) > most
+        plan, most_bytes = self._plan, self._operator.spec.slice_bytes
+        most = self._operator.rows_at_once(self._state)
+        work = self._operator.expected(plan.state.trees, plan.emission, plan.low, plan.high)
+        many = max(work.rows, work.visited) > most
         buckets = Buckets(plan.low, plan.high, stack) if many else None
         for batch in batches:
             self._received += batch.nbytes
@@ -213,7 +161,7 @@ class _Task:
             self._counters["partial_rows"] += checked.num_rows
             held.append(checked)
             rows, size = rows + checked.num_rows, size + checked.nbytes
-            if rows > most or size > spec.slice_bytes:
+            if rows > most or size > most_bytes:
                 buckets = buckets or Buckets(plan.low, plan.high, stack)
                 buckets.add(pa.Table.from_batches(held))
                 held, rows, size = [], 0, 0
@@ -231,100 +179,61 @@ class _Task:
         hashes = sort_hash(batch.column(MURMUR).to_numpy(), batch.column(OTHER).to_numpy())
         if len(hashes) and (int(hashes.min()) < plan.low or int(hashes.max()) > plan.high):
             raise _Retry(misplaced=True, overflow=False)
-        if plan.raw:
-            self._counters["input_rows"] += batch.num_rows
-            rows = self._hashed(batch, hashes)
-            # With either of these only the rows that count are split, once it is known which.
-            if plan.spec.guard < 0 and plan.spec.latest is None:
-                rows = split_rows(rows, plan.spec)
-            return self._counting(with_key_types(rows, plan.spec), np.ones(len(hashes), np.int64))
-        counted = batch.column(ROWS if plan.spec.weight != "one" else "w_0")
-        self._counters["input_rows"] += pc.sum(counted).as_py() or 0
-        checked = self._hashed(batch, hashes)
-        if plan.spec.trees:
-            checked = checked.append_column(WEIGHT, counted)
-        if decimal_overflow(checked, plan.spec):
-            raise _Retry(misplaced=False, overflow=True)
-        return self._counting(with_key_types(checked, plan.spec), counted)
-
-    def _counting(self, batch: pa.RecordBatch, rows: Any) -> pa.RecordBatch:
-        """The delta rows with the input rows that each stands for, where that decides what is emitted."""
-        if self._plan.emission.all:
-            return batch
-        return batch.append_column(ROWS, pa.array(rows).cast(pa.int64()))
-
-    def _hashed(self, batch: pa.RecordBatch, hashes: Hashes) -> pa.RecordBatch:
-        names = [n for n in batch.schema.names if n not in (MURMUR, OTHER, ROWS)]
-        columns = [pa.array(hashes), *(batch.column(n) for n in names)]
-        return pa.RecordBatch.from_arrays(columns, ["hash", *names])
+        try:
+            rows, count = self._operator.receive(
+                _hashed(batch, hashes), raw=plan.raw, emission=plan.emission
+            )
+        except SumOverflow as error:
+            raise _Retry(misplaced=False, overflow=True) from error
+        self._counters["input_rows"] += count
+        return rows
 
     def _completed(self, table: pa.Table | None, low: int, high: int) -> Iterator[pa.Table]:
-        # Pending keys and seeds join the slice as rows that add nothing.
+        # The rows of groups that act without rows join the slice as rows that add nothing.
         plan = self._plan
         parts = [table] if table is not None and table.num_rows else []
-        for rows in due(self._held, plan.emission, low, high):
-            parts += [rows] if rows.num_rows else []
-            if plan.emission.all:  # then a step does not ask which groups waited
-                self._counters["waiting"] -= rows.num_rows
-        leave = to_look_at(plan.spec, self._tree, plan.emission, low, high)
-        parts += [rows for rows in leave if rows.num_rows]
-        seeds = [(h, index) for h, index in plan.seeds if low <= h <= high]
-        if seeds:
-            parts.append(seed_rows(seeds, plan.spec))
-        if parts:
-            whole = pa.concat_tables(parts, promote_options="default")
-            if not plan.emission.all and ROWS not in whole.column_names:
-                whole = whole.append_column(ROWS, pa.nulls(whole.num_rows, pa.int64()))
-            yield complete(whole, plan.spec) if plan.spec.latest is None else whole
+        woken, counted = self._operator.wake(self._state, plan.emission, low, high, plan.seeds)
+        self._counters.add(counted)
+        if parts or woken:
+            yield self._operator.completed([*parts, *woken], plan.emission)
 
-    def _merged(
-        self,
-        new: RunFile | None,
-        before: tuple[RunFile, ...],
-        merge: Callable[[MergeSpan], RunFile | None],
-    ) -> tuple[RunFile, ...]:
-        plan = self._plan
-        if new is None:
-            return before
-        files = (self._in_range(new), *before)
-        spans = spans_to_merge(files, plan.low, plan.high, budget_for(new.rows))
+    def _state_after(self) -> OperatorState:
+        """The trees of the range with what was written, after merges."""
+        before, cleared = self._plan.state, self._operator.cleared(self._plan.emission)
+        trees = dict(before.trees)
+        for name, writer in self._writers.items():
+            if name in cleared:
+                writer.close()
+                trees[name] = ()
+            elif (run := self._counters.closed(writer)) is not None:
+                trees[name] = self._merged(name, run, before[name])
+        return OperatorState.of(trees)
+
+    def _merged(self, name: str, new: RunFile, before: Runs) -> Runs:
+        """The runs of a tree after those merges that a new run makes due."""
+        low, high = self._plan.low, self._plan.high
+        files = (replace(new, low=low, high=high, span=high - low + 1), *before)
+        spans = spans_to_merge(files, low, high, budget_for(new.rows))
         with self._counters.timed("merge_us"):
-            merged = [(span, merge(span)) for span in spans]
+            merged = [(span, self._merge(name, span)) for span in spans]
         self._counters.merged(run for _, run in merged)
         after = after_merges(files, merged)
         if all(file.name != new.name for file in after):
-            self._state.delete(new.name)
+            self._files.delete(new.name)
         return after
 
-    def _merged_keyed(
-        self, name: str, writer: RunWriter, before: tuple[RunFile, ...]
-    ) -> tuple[RunFile, ...]:
-        def merge(span: MergeSpan) -> RunFile | None:
-            merged = self._writer(name)
-            tree = self._keyed(name, span.files)
-            tree.merge(merged, bottom=span.bottom, low=span.low, high=span.high)
-            return merged.close()
+    def _merge(self, name: str, span: MergeSpan) -> RunFile | None:
+        writer, layout = self._writer(name), self._schema[name]
+        if isinstance(layout, KeyedLayout):
+            tree = Tree(self._files, span.files, layout.schema, layout.keys)
+            tree.merge(writer, bottom=span.bottom, low=span.low, high=span.high)
+        else:
+            OrderedTree(self._files, span.files, layout).merge(writer, span.low, span.high)
+        return writer.close()
 
-        return self._merged(self._counters.closed(writer), before, merge)
 
-    def _merged_tree(self, ordinal: int, writer: RunWriter) -> tuple[RunFile, ...]:
-        layout = self._plan.spec.trees[ordinal].layout
-
-        def merge(span: MergeSpan) -> RunFile | None:
-            merged = self._tree_writer(ordinal)
-            OrderedTree(self._state, span.files, layout).merge(merged, span.low, span.high)
-            return merged.close()
-
-        before = self._plan.trees[ordinal] if self._plan.trees else ()
-        return self._merged(self._counters.closed(writer), before, merge)
-
-    def _in_range(self, run: RunFile) -> RunFile:
-        low, high = self._plan.low, self._plan.high
-        return replace(run, low=low, high=high, span=high - low + 1)
-
-    def _still_pending(self) -> tuple[RunFile, ...]:
-        plan = self._plan
-        if not plan.emission.all:
-            return self._merged_keyed("pending", self._pending, plan.pending)
-        self._pending.close()  # nothing waits where all is emitted
-        return ()
+def _hashed(batch: pa.RecordBatch, hashes: Hashes) -> pa.RecordBatch:
+    """Rows of the exchange with their sort hash instead of the hashes that it is made of."""
+    names = [n for n in batch.schema.names if n not in (MURMUR, OTHER)]
+    columns = [pa.array(hashes), *(batch.column(n) for n in names)]
+    return pa.RecordBatch.from_arrays(columns, ["hash", *names])

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 
-from substrait_agg.commit.snapshot import ChangeFile
+from substrait_agg.commit.snapshot import ChangeFile, OperatorState
 from substrait_agg.commit.typed import built, encoded
 from substrait_agg.operator.emission import ALL, Emission
-from substrait_agg.operator.spec import OperatorSpec
-from substrait_agg.state.run import RunFile
+from substrait_agg.operator.protocol import StatefulOperator
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,15 +17,12 @@ class TaskPlan:
 
     Attributes:
         checkpoint: folder of the checkpoint.
-        operator: id of the operator.
-        spec: the operator.
+        node: id of the operator in the flow.
+        operator: what the task executes.
         low: least sort hash of the range.
         high: greatest sort hash of the range.
-        group: live runs of the group tree in the range, newest first.
-        pending: live runs of the pending tree in the range, newest first.
-        trees: live runs of each ordered tree in the range.
+        state: its trees in the range.
         seeds: groups that are there from the first version on: sort hash and set index (0 without grouping sets).
-        closed: live runs of the closed groups in the range, newest first.
         again: whether this is the second pass of a version, over groups that its watermark has passed.
         earlier: change files of the first pass over the range, where the view's changes are made.
         version: the version being made.
@@ -37,27 +33,24 @@ class TaskPlan:
     """
 
     checkpoint: str
-    operator: int
-    spec: OperatorSpec
+    node: int
+    operator: StatefulOperator
     low: int
     high: int
-    group: tuple[RunFile, ...]
-    pending: tuple[RunFile, ...]
+    state: OperatorState
     version: int
     columns: tuple[tuple[str, str], ...]
     final: bool
     raw: bool = False
     emission: Emission = ALL
-    trees: tuple[tuple[RunFile, ...], ...] = ()
     seeds: tuple[tuple[int, int], ...] = ()
-    closed: tuple[RunFile, ...] = ()
     again: bool = False
     earlier: tuple[ChangeFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What a task did; `misplaced` and `decimal_overflow` ask the driver to sum this batch again, more carefully.
+    """What a task did, and the state of its range then; `misplaced` and `decimal_overflow` ask the driver to sum this batch again, more carefully.
 
     Where `joined`, the change files hold those of the first pass over the range as well. `received` are the bytes of the rows
     that came.
@@ -65,14 +58,11 @@ class TaskResult:
 
     low: int
     high: int
-    group: tuple[RunFile, ...] = ()
-    pending: tuple[RunFile, ...] = ()
+    state: OperatorState = field(default_factory=OperatorState)
     changes: tuple[ChangeFile, ...] = ()
     counters: dict[str, int] = field(default_factory=dict)
     misplaced: bool = False
     decimal_overflow: bool = False
-    trees: tuple[tuple[RunFile, ...], ...] = ()
-    closed: tuple[RunFile, ...] = ()
     joined: bool = False
     received: int = 0
 
@@ -90,4 +80,4 @@ def task_of(tasks: tuple[TaskPlan, ...], partition: int) -> TaskPlan:
     """The task of a partition; an exchange other than the expected one shows as a range that its rows do not fall in."""
     if partition < len(tasks):
         return tasks[partition]
-    return replace(tasks[0], low=1, high=0, group=(), pending=(), trees=(), seeds=(), closed=())
+    return replace(tasks[0], low=1, high=0, state=OperatorState(), seeds=())

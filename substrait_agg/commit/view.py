@@ -19,7 +19,7 @@ from substrait_agg.commit.snapshot import ChangeFile, OperatorState, Snapshot, d
 from substrait_agg.commit.store import Checkpoint, PlanDocument, ViewColumn, ViewSort
 from substrait_agg.errors import StateRefused
 from substrait_agg.locations import Location
-from substrait_agg.operator.names import WEIGHT
+from substrait_agg.operator.names import CLOSED, GROUP, WEIGHT
 from substrait_agg.state.rows import nested_bytes
 from substrait_agg.state.run import RunFile, open_run
 from substrait_agg.state.storage import store_failed
@@ -133,7 +133,7 @@ class View:
         document, schema = self._of(snapshot)
         rows = [
             _shown(part, document.columns, schema)
-            for files in (state.group, state.closed)
+            for files in (state[GROUP], state[CLOSED])
             for part in self._rows(files, document)
         ]
         return ordered(pa.concat_tables([schema.empty_table(), *rows]), document.sorts)

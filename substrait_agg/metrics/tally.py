@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from substrait_agg.commit.snapshot import OperatorState, Snapshot
+from substrait_agg.commit.snapshot import Runs, Snapshot
 from substrait_agg.metrics.progress import BATCH_SECONDS, OperatorProgress, Progress, TreeSize
+from substrait_agg.operator.names import CLOSED, GROUP, PENDING
 from substrait_agg.state.run import RunFile
 
 TASK_COUNTS: dict[str, str] = {
@@ -157,20 +158,17 @@ def counted(tasks: Iterable[Mapping[str, int]], before: Snapshot | None) -> dict
     return dict(totals)
 
 
+_EMPTY: dict[str, Runs] = {GROUP: (), PENDING: (), CLOSED: ()}
+"""Trees whose size is told also where they have no runs."""
+
+
 def tree_sizes(snapshot: Snapshot) -> tuple[TreeSize, ...]:
     """The size of every tree of a version."""
     return tuple(
         _size(ordinal, name, runs)
         for ordinal, state in enumerate(snapshot.operators)
-        for name, runs in _trees(state)
+        for name, runs in {**_EMPTY, **state.trees}.items()
     )
-
-
-def _trees(state: OperatorState) -> Iterator[tuple[str, tuple[RunFile, ...]]]:
-    yield "group", state.group
-    yield "pending", state.pending
-    yield from ((f"tree{i}", runs) for i, runs in enumerate(state.trees))
-    yield "closed", state.closed
 
 
 def _size(operator: int, tree: str, runs: tuple[RunFile, ...]) -> TreeSize:

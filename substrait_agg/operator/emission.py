@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from substrait_agg.operator.completeness import Limit, complete
 from substrait_agg.operator.groups import Touched
-from substrait_agg.operator.names import ROWS
+from substrait_agg.operator.names import PENDING, ROWS
 from substrait_agg.state.merging import rows_in
 from substrait_agg.state.rows import Mask
 from substrait_agg.state.run import HASH_MAX, RunFile
@@ -130,20 +130,22 @@ def pending_schema(keys: Sequence[pa.DataType]) -> pa.Schema:
     )
 
 
-def waiting(slice_: pa.Table, groups: Touched, pending: Tree, emission: Emission) -> Waiting:
+def waiting(
+    slice_: pa.Table, groups: Touched, keyed: Callable[[str], Tree], emission: Emission
+) -> Waiting:
     """What the groups of a slice wait with, and whether they are emitted.
 
     Args:
         slice_: delta rows, with ``__rows`` unless all groups are emitted.
         groups: their groups.
-        pending: the pending tree before this batch.
+        keyed: gives the trees before this batch by name.
         emission: the rules.
     """
     known = np.zeros(groups.count, np.bool_)
     rows, since = np.zeros((2, groups.count), np.int64)
     if emission.all:
         return Waiting(known, rows, since, ~known, ~known)
-    found = pending.lookup(groups.hashes, groups.keys)
+    found = keyed(PENDING).lookup(groups.hashes, groups.keys)
     held = ~dead_rows(found.rows)
     at = found.positions[held]
     known[at] = True

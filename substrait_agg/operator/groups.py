@@ -18,7 +18,7 @@ from substrait_agg.operator.delta import (
     has_room,
     int64_column,
 )
-from substrait_agg.operator.spec import OperatorSpec
+from substrait_agg.operator.spec import InputSpec, OperatorSpec
 from substrait_agg.state.rows import Hashes, Indices, group_rows, take
 from substrait_agg.state.tree import Found, Tree
 
@@ -112,7 +112,7 @@ class Touched:
         return Touched(self.hashes[order], take(self.keys, order), of_row, rows), place
 
 
-def gather(spec: OperatorSpec, slice_: pa.Table) -> Touched:
+def gather(spec: InputSpec, slice_: pa.Table) -> Touched:
     """The groups of the rows of a slice."""
     hashes = slice_.column("hash").to_numpy()
     keys = [slice_.column(f"k{i}").combine_chunks() for i in range(len(spec.keys))]

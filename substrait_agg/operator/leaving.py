@@ -6,7 +6,7 @@ view reads (and, of kept ones, the group itself when it comes back); everything 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +18,7 @@ from substrait_agg.operator.completeness import complete
 from substrait_agg.operator.emission import Emission, Waiting
 from substrait_agg.operator.finalize import GroupState
 from substrait_agg.operator.groups import Chains, Touched
-from substrait_agg.operator.names import TIME, WEIGHT
+from substrait_agg.operator.names import CLOSED, TIME, WEIGHT
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.operator.stored import NEVER, Old
 from substrait_agg.operator.trees import Delta, overlaid
@@ -148,14 +148,14 @@ def closed_rows(
 
 
 def recalled(
-    spec: OperatorSpec, groups: Touched, old: Old, closed: Tree | None
+    spec: OperatorSpec, groups: Touched, old: Old, keyed: Callable[[str], Tree]
 ) -> tuple[Old, Mask]:
     """The groups as stored, with what the view still shows of those that were forgotten, and which those are."""
     back = np.zeros(groups.count, np.bool_)
     wanted = np.flatnonzero(old.shown == 0)
-    if closed is None or spec.forget != "keep" or not len(wanted):
+    if spec.forget != "keep" or not len(wanted):
         return old, back
-    found = closed.lookup(groups.hashes[wanted], take(groups.keys, wanted))
+    found = keyed(CLOSED).lookup(groups.hashes[wanted], take(groups.keys, wanted))
     alive = np.flatnonzero(~dead_rows(found.rows))
     if not len(alive):
         return old, back

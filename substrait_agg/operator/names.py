@@ -19,3 +19,19 @@ END = {"first": "lo", "last": "hi"}
 
 LAST_POSITION = "__at_last"
 """The same of the last of several equal rows that became one; `POSITION` is that of the first then."""
+
+# --- trees ------------------------------------------------------------------------------------
+
+GROUP = "group"
+"""The tree of groups by key."""
+
+PENDING = "pending"
+"""The tree of groups that wait to be emitted."""
+
+CLOSED = "closed"
+"""The tree of groups that are finished: what the view shows of them, and nothing that could change it."""
+
+
+def entries_tree(ordinal: int) -> str:
+    """Return the name of an ordered tree of entries of groups."""
+    return f"tree{ordinal}"

@@ -10,17 +10,18 @@ Under ``quarantine`` a row counts only as often as its weight is above zero, so 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from substrait_agg.operator.emission import ALL, Emission, pending_rows
+from substrait_agg.operator.emission import ALL, Emission
+from substrait_agg.operator.group_operator import GroupOperator
 from substrait_agg.operator.groups import places
-from substrait_agg.operator.leaving import closed_schema
-from substrait_agg.operator.names import WEIGHT
+from substrait_agg.operator.names import GROUP, WEIGHT, entries_tree
+from substrait_agg.operator.protocol import OperatorResult, Runs, Seeds, State, Work
 from substrait_agg.operator.sessions import (
     Bounds,
     Int64s,
@@ -30,24 +31,69 @@ from substrait_agg.operator.sessions import (
     sessions,
     whole_sessions,
 )
-from substrait_agg.operator.spec import OperatorSpec, SessionSpec
+from substrait_agg.operator.spec import SessionSpec
 from substrait_agg.operator.split import split_rows
-from substrait_agg.operator.step import Folded, State, StepResult, fold
+from substrait_agg.operator.step import Folded, fold
 from substrait_agg.operator.stored import stored_rows
 from substrait_agg.operator.trees import Delta
-from substrait_agg.state.entries import Entries
+from substrait_agg.state.entries import Entries, TreeLayout
+from substrait_agg.state.merging import rows_in
 from substrait_agg.state.rows import Indices, as_mask, take
 from substrait_agg.state.run import HASH_MAX
-from substrait_agg.state.tree import dead_rows, newest
+from substrait_agg.state.tree import KeyedLayout, dead_rows, newest
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOperator(GroupOperator):
+    """Tells which session each row is in; its groups are never shown, so none of them waits or is closed."""
+
+    spec: SessionSpec
+
+    def state_schema(self, *, final: bool = True) -> Mapping[str, KeyedLayout | TreeLayout]:
+        """See `StatefulOperator`: groups, and the rows of each."""
+        schema = GroupOperator.state_schema(self, final=final)
+        return {name: schema[name] for name in (GROUP, entries_tree(0))}
+
+    def apply(self, ports: Sequence[pa.Table], state: State, emission: Emission) -> OperatorResult:
+        """See `StatefulOperator`."""
+        (rows,) = ports
+        return session_step(self.spec, rows, state, emission)
+
+    def expected(
+        self, runs: Mapping[str, Runs], emission: Emission, low: int = 0, high: int = HASH_MAX
+    ) -> Work:
+        """See `StatefulOperator`: all rows are looked through for sessions that have ended."""
+        if emission.watermark is None:
+            return Work()
+        return Work(0, sum(rows_in(run, low, high) for run in runs.get(entries_tree(0), ())))
+
+    def wake(
+        self,
+        state: State,
+        emission: Emission,
+        low: int = 0,
+        high: int = HASH_MAX,
+        seeds: Seeds = (),
+    ) -> tuple[list[pa.Table], Mapping[str, int]]:
+        """See `StatefulOperator`: no group acts without rows."""
+        return [], {}
+
+    def advance(
+        self, state: State, emission: Emission, low: int = 0, high: int = HASH_MAX
+    ) -> Iterator[OperatorResult]:
+        """See `StatefulOperator`: drop the rows of sessions that have ended."""
+        if emission.watermark is not None:
+            for rows in finished_rows(self.spec, state, emission.watermark, low, high):
+                yield drop_rows(self.spec, rows, state)
 
 
 def session_step(
-    spec: OperatorSpec, slice_: pa.Table, state: State, emission: Emission = ALL
-) -> StepResult:
+    spec: SessionSpec, slice_: pa.Table, state: State, emission: Emission = ALL
+) -> OperatorResult:
     """Fold a slice into the rows that are kept, and say how rows with their sessions changed.
 
     Args:
-        spec: the operator; `session` is set.
+        spec: the operator.
         slice_: delta rows as for `operator.step.step`.
         state: the operator's state before this batch.
         emission: as for `operator.step.step`; the changes of a session are never held back.
@@ -56,38 +102,26 @@ def session_step(
         RunFailed: WEIGHT_OVERFLOW, TOTAL_OVERFLOW or EARLY_RETRACTION.
     """
     folded = fold(spec, slice_.combine_chunks(), state, emission)
-    return _result(spec, folded, _changes(spec, _session(spec), folded))
+    return _result(spec, folded, _changes(spec, folded))
 
 
-def drop_rows(
-    spec: OperatorSpec, slice_: pa.Table, state: State, _emission: Emission = ALL
-) -> StepResult:
+def drop_rows(spec: SessionSpec, slice_: pa.Table, state: State) -> OperatorResult:
     """Take rows out of the tree without a word: those of sessions that are finished (`finished_rows`)."""
     folded = fold(spec, slice_.combine_chunks(), state, ALL)
     return _result(spec, folded, _table(spec, [], _Moves.none(), []))
 
 
-def _result(spec: OperatorSpec, folded: Folded, changes: pa.Table) -> StepResult:
+def _result(spec: SessionSpec, folded: Folded, changes: pa.Table) -> OperatorResult:
     groups = folded.groups
     shown = np.zeros(groups.count, np.int64)
     rows = stored_rows(spec, groups, folded.chains, folded.now, shown, [], [])
     gone = as_mask(rows.column("dead")) & ~folded.old.known
-    tree = folded.deltas[0].entries.to_table(spec.trees[0].layout)
-    return StepResult(
-        rows.filter(pa.array(~gone)),
-        (tree,),
-        changes,
-        groups.count,
-        pending_rows(groups, folded.held),
-        closed_schema(spec).empty_table(),
-        folded.kept_aside,
-    )
-
-
-def _session(spec: OperatorSpec) -> SessionSpec:
-    if spec.session is None:
-        raise TypeError("no session")
-    return spec.session
+    trees = {
+        GROUP: rows.filter(pa.array(~gone)),
+        entries_tree(0): folded.deltas[0].entries.to_table(spec.trees[0].layout),
+    }
+    counters = {"touched": groups.count, "quarantined": folded.kept_aside}
+    return OperatorResult(trees, changes, counters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +145,14 @@ class _Moves:
         return _Moves(nothing, Bounds(nothing, nothing), nothing)
 
 
-def _changes(spec: OperatorSpec, session: SessionSpec, folded: Folded) -> pa.Table:
+def _changes(spec: SessionSpec, folded: Folded) -> pa.Table:
     delta = folded.deltas[0]
     timeless = as_mask(delta.entries.payload[0].is_null())
     parts = []
     if timeless.any():
         parts.append(_of_timeless(spec, folded, delta, np.flatnonzero(timeless)))
     if not timeless.all():
-        parts.append(_of_sessions(spec, session, folded, np.flatnonzero(~timeless)))
+        parts.append(_of_sessions(spec, folded, np.flatnonzero(~timeless)))
     if not parts:
         parts.append(_table(spec, [], _Moves.none(), []))
     changes = pa.concat_tables(parts)
@@ -126,12 +160,12 @@ def _changes(spec: OperatorSpec, session: SessionSpec, folded: Folded) -> pa.Tab
     return changes.take(pa.array(first))  # retractions first
 
 
-def _counted(spec: OperatorSpec, weights: Int64s) -> Int64s:
+def _counted(spec: SessionSpec, weights: Int64s) -> Int64s:
     """How often rows count: what waits in quarantine does not."""
     return np.maximum(weights, 0) if spec.early == "quarantine" else weights
 
 
-def _of_timeless(spec: OperatorSpec, folded: Folded, delta: Delta, rows: Indices) -> pa.Table:
+def _of_timeless(spec: SessionSpec, folded: Folded, delta: Delta, rows: Indices) -> pa.Table:
     weights = _counted(spec, delta.new[rows]) - _counted(spec, delta.old[rows])
     keys = take(folded.groups.keys, delta.groups[rows])
     zeros = np.zeros(len(rows), np.int64)
@@ -139,10 +173,8 @@ def _of_timeless(spec: OperatorSpec, folded: Folded, delta: Delta, rows: Indices
     return _table(spec, keys, moves, take(delta.entries.payload, rows), timeless=True)
 
 
-def _of_sessions(
-    spec: OperatorSpec, session: SessionSpec, folded: Folded, rows: Indices
-) -> pa.Table:
-    delta, gap = folded.deltas[0], session.gap
+def _of_sessions(spec: SessionSpec, folded: Folded, rows: Indices) -> pa.Table:
+    delta, gap = folded.deltas[0], spec.gap
     time = spec.trees[0].layout.components[0]
     tree = TimeTree(
         delta.tree, time.type, time.nullable, folded.groups.hashes, folded.chains
@@ -182,7 +214,7 @@ def _moved(owners: Indices, times: Int64s, old: Int64s, new: Int64s, gap: int) -
 
 
 def _table(
-    spec: OperatorSpec,
+    spec: SessionSpec,
     keys: list[pa.Array],
     moves: _Moves,
     payload: list[pa.Array] | tuple[pa.Array, ...],
@@ -190,7 +222,7 @@ def _table(
     timeless: bool = False,
 ) -> pa.Table:
     """Changes as the operator's output: other keys, window, what the measures read, weight; rows of weight 0 are left out."""
-    schema = _session(spec).output(spec)
+    schema = spec.changes
     if not len(moves.rows):
         return schema.empty_table()
     window = schema.field(len(spec.keys)).type
@@ -209,7 +241,7 @@ def _table(
 
 
 def finished_rows(
-    spec: OperatorSpec, state: State, watermark: int, low: int = 0, high: int = HASH_MAX
+    spec: SessionSpec, state: State, watermark: int, low: int = 0, high: int = HASH_MAX
 ) -> Iterator[pa.Table]:
     """Rows that take out of the tree all that belongs to sessions which end at the watermark or before it.
 
@@ -224,7 +256,7 @@ def finished_rows(
         Slices for `drop_rows`, in order of hash; groups of one hash are in one slice.
     """
     layout = spec.trees[0].layout
-    gap = _session(spec).gap
+    gap = spec.gap
     for rows in state.open_tree(0, None).scan(low, high):
         entries = Entries.from_table(rows, layout)
         timed = np.flatnonzero(~as_mask(entries.payload[0].is_null()))
@@ -244,7 +276,7 @@ def _owners(entries: Entries) -> Indices:
     return np.cumsum(other)
 
 
-def _taken_out(spec: OperatorSpec, state: State, entries: Entries, rows: Indices) -> pa.Table:
+def _taken_out(spec: SessionSpec, state: State, entries: Entries, rows: Indices) -> pa.Table:
     """Delta rows that bring the weight of some entries to zero."""
     hashes, chains = entries.hashes[rows], entries.chains[rows]
     columns: dict[str, pa.Array | npt.NDArray[np.uint64]] = {"hash": hashes}
@@ -259,14 +291,14 @@ def _taken_out(spec: OperatorSpec, state: State, entries: Entries, rows: Indices
 
 
 def _keys_of(
-    spec: OperatorSpec,
+    spec: SessionSpec,
     state: State,
     hashes: npt.NDArray[np.uint64],
     chains: npt.NDArray[np.uint16],
 ) -> list[pa.Array]:
     """The keys of groups by hash and chain, which are in order; only the group tree has them."""
     names = [f"k{i}" for i in range(len(spec.keys))]
-    stored = state.tree.rows_of(np.unique(hashes), ("hash", "dead", *names, "chain"))
+    stored = state.keyed(GROUP).rows_of(np.unique(hashes), ("hash", "dead", *names, "chain"))
     groups = newest(stored, len(spec.keys))
     groups = groups.filter(pa.array(~dead_rows(groups))).combine_chunks()
     order = np.lexsort((groups.column("chain").to_numpy(), groups.column("hash").to_numpy()))

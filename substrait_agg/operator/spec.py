@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
@@ -31,7 +31,6 @@ from substrait_agg.functions.accumulators import (
 from substrait_agg.functions.kinds import MeasureKind
 from substrait_agg.functions.registry import implementation_of
 from substrait_agg.functions.user import AdditiveMeasure
-from substrait_agg.operator.latest_spec import LatestSpec
 from substrait_agg.operator.layout import Layout
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.plan.arrow import to_arrow
@@ -42,11 +41,16 @@ from substrait_agg.state.run import PAGE_ROWS
 
 __all__ = [
     "ROW_COUNT",
+    "THERE",
     "ComputedSpec",
+    "InputSpec",
     "MeasureSpec",
     "OperatorSpec",
+    "SessionSpec",
     "TreeSpec",
+    "UpsertSpec",
     "operator_spec",
+    "upsert_spec",
 ]
 
 ROW_COUNT = -1  # ordinal that stands for the group's total weight
@@ -147,25 +151,60 @@ class ComputedSpec:
     column: str
 
 
-@dataclass(frozen=True, slots=True)
-class SessionSpec:
-    """What an operator that tells sessions puts out.
+class InputSpec(Protocol):
+    """What the exchange and the tasks have to know of an operator, whatever it does with its rows."""
 
-    Attributes:
-        gap: microseconds without a row that end a session.
-        window: Arrow type of a session.
-        values: Arrow types of what goes on with each row.
-    """
+    @property
+    def keys(self) -> tuple[pa.DataType, ...]:
+        """Arrow types of the columns by which rows are exchanged."""
 
-    gap: int
-    window: pa.DataType
-    values: tuple[pa.DataType, ...]
+    @property
+    def weight(self) -> WeightKind:
+        """What is known of the weights of the input."""
 
-    def output(self, spec: OperatorSpec) -> pa.Schema:
-        """Columns of its changes: the other keys, the session, the values, and the weight."""
-        types = (self.window, *self.values)
-        fields = [pa.field(f"v{i}", t) for i, t in enumerate(types)]
-        return pa.schema([*spec.output, *fields, pa.field(WEIGHT, pa.int64())])
+    @property
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        """Sums that may be made before the exchange."""
+
+    @property
+    def trees(self) -> tuple[TreeSpec, ...]:
+        """Ordered trees of arguments."""
+
+    @property
+    def ends(self) -> tuple[tuple[int, Side], ...]:
+        """Ends of trees that may be found before the exchange."""
+
+    @property
+    def always(self) -> tuple[int, ...]:
+        """Indices of the grouping sets whose groups are there without rows."""
+
+    @property
+    def is_global(self) -> bool:
+        """Whether there is one group, which is there without rows."""
+
+    @property
+    def row_wise(self) -> bool:
+        """Whether rows have to come one by one, and not summed per key."""
+
+    @property
+    def by_arrival(self) -> bool:
+        """Whether rows have to say where in their batch they stand."""
+
+    @property
+    def output(self) -> pa.Schema:
+        """Columns of its changes that are its groups': keys, then values."""
+
+    @property
+    def slice_rows(self) -> int:
+        """Rows held at once, fewer where they or the stored rows of their groups are long."""
+
+    @property
+    def slice_bytes(self) -> int:
+        """Bytes that they may take."""
+
+    @property
+    def page_rows(self) -> int:
+        """Rows per page of a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +225,6 @@ class OperatorSpec:
         guard: ordinal of the tree of whole input rows that tells such retractions; -1 where they are carried, and of a
             multiset, whose groups are its rows.
         forget: what becomes of the rows shown of groups that are forgotten when they are idle; empty where none are.
-        session: set for an operator that tells sessions: its keys are what they are told apart by, its one tree begins with the time.
-        latest: set where rows are upserts: the newest row of a key is all that is kept and emitted.
         page_rows: rows per page of a run.
         slice_rows: rows of input held at once, fewer where they or the stored rows of their groups are long.
         slice_bytes: what they may take.
@@ -205,17 +242,12 @@ class OperatorSpec:
     early: EarlyRetraction = "carry"
     guard: int = -1
     forget: Forget = ""
-    session: SessionSpec | None = None
-    latest: LatestSpec | None = None
     page_rows: int = PAGE_ROWS
     slice_rows: int = SLICE_ROWS
     slice_bytes: int = SLICE_BYTES
     layout: Layout = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.latest is not None:
-            object.__setattr__(self, "layout", self.latest.layout(self.keys))
-            return
         ends = [self.trees[t].layout.components for t, _ in self.ends]
         layout = Layout.of(
             self.output,
@@ -247,26 +279,125 @@ class OperatorSpec:
     @property
     def row_wise(self) -> bool:
         """Whether its input comes row by row: trees with entries, products and computed columns are not made of sums."""
-        return row_wise(self.trees, self.computed, self.accumulators) or self.latest is not None
+        return row_wise(self.trees, self.computed, self.accumulators)
 
     @property
     def by_arrival(self) -> bool:
         """Whether rows have to say where in their batch they stand."""
-        return any(tree.by_arrival for tree in self.trees) or self.latest is not None
+        return any(tree.by_arrival for tree in self.trees)
 
     @property
     def output(self) -> pa.Schema:
         """Columns of the operator's changes, without weight: ``k*`` then ``v*``."""
         keys = [pa.field(f"k{i}", t) for i, t in enumerate(self.keys)]
         given = [to_arrow(m.type) for m in self.measures]
-        if self.latest is not None:
-            given = list(self.latest.values)
         return pa.schema([*keys, *(pa.field(f"v{i}", t) for i, t in enumerate(given))])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSpec(OperatorSpec):
+    """An operator that tells sessions: its keys are what they are told apart by, its one tree begins with the time.
+
+    Attributes:
+        gap: microseconds without a row that end a session.
+        window: Arrow type of a session.
+        values: Arrow types of what goes on with each row.
+    """
+
+    gap: int
+    window: pa.DataType
+    values: tuple[pa.DataType, ...]
+
+    @property
+    def changes(self) -> pa.Schema:
+        """Columns of its changes: the other keys, the session, the values, and the weight."""
+        types = (self.window, *self.values)
+        fields = [pa.field(f"v{i}", t) for i, t in enumerate(types)]
+        return pa.schema([*self.output, *fields, pa.field(WEIGHT, pa.int64())])
+
+
+THERE = "there"
+"""The column of the tree of upserts that says whether the key has a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpsertSpec:
+    """An operator that keeps the newest row of each key; satisfies `InputSpec`.
+
+    Attributes:
+        keys: Arrow types of the key.
+        values: Arrow types of the columns behind the key; they arrive as ``x0``, ``x1``, ...
+        order: what orders the rows of one key; the columns arrive behind the values. Empty: the order of arrival.
+        partial: which of the values a row may leave out because they did not change. Behind what orders arrives a boolean
+            column for each that says so.
+        labels: how an error message names them.
+        page_rows: rows per page of a run.
+        slice_rows: rows of input held at once, fewer where they or the stored rows of their groups are long.
+        slice_bytes: what they may take.
+    """
+
+    keys: tuple[pa.DataType, ...]
+    values: tuple[pa.DataType, ...]
+    order: tuple[Component, ...] = ()
+    partial: tuple[int, ...] = ()
+    labels: tuple[str, ...] = ()
+    page_rows: int = PAGE_ROWS
+    slice_rows: int = SLICE_ROWS
+    slice_bytes: int = SLICE_BYTES
+
+    weight: ClassVar[WeightKind] = "sign"
+    accumulators: ClassVar[tuple[Accumulator, ...]] = ()
+    trees: ClassVar[tuple[TreeSpec, ...]] = ()
+    ends: ClassVar[tuple[tuple[int, Side], ...]] = ()
+    always: ClassVar[tuple[int, ...]] = ()
+    is_global: ClassVar[bool] = False
+    row_wise: ClassVar[bool] = True
+    by_arrival: ClassVar[bool] = True
+
+    @property
+    def output(self) -> pa.Schema:
+        """Columns of its changes, without weight: ``k*`` then ``v*``."""
+        keys = [pa.field(f"k{i}", t) for i, t in enumerate(self.keys)]
+        return pa.schema([*keys, *(pa.field(f"v{i}", t) for i, t in enumerate(self.values))])
+
+    @property
+    def order_columns(self) -> tuple[str, ...]:
+        """Names of the columns that order, in the rows that arrive."""
+        return tuple(f"x{len(self.values) + i}" for i in range(len(self.order)))
+
+    @property
+    def partial_columns(self) -> tuple[str, ...]:
+        """Names of the columns that say which values are left out, in the rows that arrive."""
+        first = len(self.values) + len(self.order)
+        return tuple(f"x{first + i}" for i in range(len(self.partial)))
+
+    @property
+    def stored(self) -> pa.Schema:
+        """Columns of a run: hash, dead, keys, ``there``, ``v*`` (the row, null without one) and ``o*`` (its order)."""
+        keys, values = list(self.output)[: len(self.keys)], list(self.output)[len(self.keys) :]
+        return pa.schema(
+            [
+                pa.field("hash", pa.uint64()),
+                pa.field("dead", pa.bool_()),
+                *keys,
+                pa.field(THERE, pa.bool_()),
+                *values,
+                *(pa.field(f"o{i}", c.type) for i, c in enumerate(self.order)),
+            ]
+        )
+
+
 def operator_spec(node: AggregateNode) -> OperatorSpec:
-    """The spec of a node of the flow."""
-    return OperatorSpec(
+    """The spec of a node that keeps groups."""
+    given: dict[str, Any] = {}
+    kind: type[OperatorSpec] = OperatorSpec
+    if node.session is not None:
+        window, *values = (to_arrow(t) for t in node.types[len(node.keys) :])
+        kind, given = (
+            SessionSpec,
+            {"gap": node.session.gap, "window": window, "values": tuple(values)},
+        )
+    return kind(
         keys=tuple(to_arrow(t) for t in node.key_types),
         accumulators=node.accumulators,
         measures=tuple(map(_measure, node.measures, node.reads)),
@@ -281,25 +412,24 @@ def operator_spec(node: AggregateNode) -> OperatorSpec:
         early=node.early,
         guard=node.guard,
         forget=node.forget,
-        session=_session(node),
-        latest=_latest(node),
+        **given,
     )
 
 
-def _session(node: AggregateNode) -> SessionSpec | None:
-    if node.session is None:
-        return None
-    window, *values = (to_arrow(t) for t in node.types[len(node.keys) :])
-    return SessionSpec(node.session.gap, window, tuple(values))
-
-
-def _latest(node: AggregateNode) -> LatestSpec | None:
+def upsert_spec(node: AggregateNode) -> UpsertSpec:
+    """The spec of a node that takes upserts."""
     if node.latest is None:
-        return None
+        raise TypeError(node)
     types = [BOOL if value is None else value.type for value, _ in node.arguments]
     count, partial = node.latest.values, node.latest.partial
     order = tuple(Component(to_arrow(t)) for t in types[count : len(types) - len(partial)])
-    return LatestSpec(tuple(map(to_arrow, types[:count])), order, partial, node.latest.labels)
+    return UpsertSpec(
+        tuple(map(to_arrow, node.key_types)),
+        tuple(map(to_arrow, types[:count])),
+        order,
+        partial,
+        node.latest.labels,
+    )
 
 
 def _computed(column: Computed) -> ComputedSpec:

@@ -5,7 +5,7 @@ Pure: Arrow in, Arrow out; no Spark, no clock, no files of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -41,13 +41,13 @@ from substrait_agg.operator.leaving import (
     newest_times,
     recalled,
 )
-from substrait_agg.operator.names import WEIGHT
+from substrait_agg.operator.names import CLOSED, GROUP, PENDING, WEIGHT, entries_tree
+from substrait_agg.operator.protocol import OperatorResult, State
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.operator.stored import Old, restore, stored_rows
 from substrait_agg.operator.trees import (
     Delta,
     End,
-    OpenTree,
     add_entries,
     moved_end,
     tree_delta,
@@ -60,59 +60,9 @@ from substrait_agg.state.tree import Found, Tree
 Int64s = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class StepResult:
-    """What a slice did.
-
-    Attributes:
-        rows: new rows of the group tree, in order of hash.
-        trees: per ordered tree the rows to add to it.
-        changes: output columns and ``__weight``; retractions first.
-        touched: groups touched.
-        pending: rows to add to the pending tree (`operator.emission`).
-        closed: rows to add to the tree of closed groups (`operator.leaving`).
-        kept_aside: how many rows more than before wait, in quarantine, for their insertion.
-        early: retractions that came before their insertion (`operator.guard.early_retractions`).
-        emitted: groups emitted.
-        waiting: how many groups more than before wait to be emitted.
-    """
-
-    rows: pa.Table
-    trees: tuple[pa.Table, ...]
-    changes: pa.Table
-    touched: int
-    pending: pa.Table
-    closed: pa.Table
-    kept_aside: int = 0
-    early: int = 0
-    emitted: int = 0
-    waiting: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """What a step works against.
-
-    Attributes:
-        tree: the group tree before this batch.
-        open_tree: gives an ordered tree.
-        surrogates: gives that many keys which were never given before.
-        pending: the pending tree before this batch.
-        version: the version being made.
-        closed: the tree of closed groups, where groups can come back from it.
-    """
-
-    tree: Tree
-    open_tree: OpenTree
-    surrogates: Callable[[int], Int64s]
-    pending: Tree
-    version: int = 0
-    closed: Tree | None = None
-
-
 def step(
     spec: OperatorSpec, slice_: pa.Table, state: State, emission: Emission = ALL
-) -> StepResult:
+) -> OperatorResult:
     """Fold a slice into the groups it touches and say how the rows of those that are emitted changed.
 
     Args:
@@ -131,18 +81,20 @@ def step(
     shown, values = _to_emit(spec, folded, state)
     shown = np.where(out.forgotten, 0, shown)
     trees, freed_aside = _tree_rows(spec, folded)
-    return StepResult(
-        _group_rows(spec, folded, shown, values),
-        trees,
-        row_changes(spec, groups, old, shown, values),
-        int((folded.held.touched | out.forgotten).sum()),
-        pending_rows(groups, folded.held),
-        closed_rows(spec, groups, out, folded.back, shown, values),
-        folded.kept_aside - freed_aside,
-        folded.early,
-        folded.held.emitted,
-        folded.held.more,
-    )
+    counters = {
+        "touched": int((folded.held.touched | out.forgotten).sum()),
+        "quarantined": folded.kept_aside - freed_aside,
+        "early": folded.early,
+        "emitted": folded.held.emitted,
+        "waiting": folded.held.more,
+    }
+    rows = {
+        GROUP: _group_rows(spec, folded, shown, values),
+        PENDING: pending_rows(groups, folded.held),
+        **{entries_tree(i): entries for i, entries in enumerate(trees)},
+        CLOSED: closed_rows(spec, groups, out, folded.back, shown, values),
+    }
+    return OperatorResult(rows, row_changes(spec, groups, old, shown, values), counters)
 
 
 def _group_rows(
@@ -247,10 +199,11 @@ def _to_emit(spec: OperatorSpec, folded: Folded, state: State) -> tuple[Int64s, 
 def fold(spec: OperatorSpec, slice_: pa.Table, state: State, emission: Emission) -> Folded:
     """Add a slice to the groups it touches; arguments and errors as those of `step`."""
     groups = gather(spec, slice_)
-    found = state.tree.lookup(groups.hashes, groups.keys)
-    groups, found, chains = _told_apart(spec, groups, found, state.tree)
-    old, back = recalled(spec, groups, restore(spec, groups.count, found), state.closed)
-    held = waiting(slice_, groups, state.pending, emission)
+    tree = state.keyed(GROUP)
+    found = tree.lookup(groups.hashes, groups.keys)
+    groups, found, chains = _told_apart(spec, groups, found, tree)
+    old, back = recalled(spec, groups, restore(spec, groups.count, found), state.keyed)
+    held = waiting(slice_, groups, state.keyed, emission)
     time = newest_times(slice_, groups, old, emission.instant)
     held, out = leaving(spec, groups, held, time, emission)
     # Of what was kept of a group that comes back, nothing holds for its new rows.

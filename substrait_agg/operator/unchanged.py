@@ -7,15 +7,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from substrait_agg.errors import RunFailed
-from substrait_agg.operator.latest_spec import LatestSpec
 from substrait_agg.operator.names import WEIGHT
+from substrait_agg.operator.spec import UpsertSpec
 from substrait_agg.state.rows import Indices, Mask, as_mask, take, whole
 
 Int64s = npt.NDArray[np.int64]
 
 
 def with_unchanged(
-    latest: LatestSpec,
+    spec: UpsertSpec,
     slice_: pa.Table,
     by_age: Indices,
     ends: Indices,
@@ -25,7 +25,7 @@ def with_unchanged(
     """The values of the newest row of each key; what it leaves out is looked up in the rows before it, then in the state.
 
     Args:
-        latest: says which values can be left out.
+        spec: says which values can be left out.
         slice_: the rows.
         by_age: their order by key, then by age.
         ends: where in that order the newest row of each key stands.
@@ -36,12 +36,12 @@ def with_unchanged(
         RunFailed: VALUE_UNAVAILABLE where no row before tells the value.
     """
     rows = by_age[ends]
-    columns = [whole(slice_, f"x{i}") for i in range(len(latest.values))]
+    columns = [whole(slice_, f"x{i}") for i in range(len(spec.values))]
     values = [
-        column.cast(type_) for column, type_ in zip(take(columns, rows), latest.values, strict=True)
+        column.cast(type_) for column, type_ in zip(take(columns, rows), spec.values, strict=True)
     ]
     deleted = slice_.column(WEIGHT).to_numpy()[by_age] < 0
-    for place, name in zip(latest.partial, latest.partial_columns, strict=True):
+    for place, name in zip(spec.partial, spec.partial_columns, strict=True):
         left_out = as_mask(whole(slice_, name))[by_age]
         if not left_out[ends].any():
             continue
@@ -50,8 +50,8 @@ def with_unchanged(
         held = (source < 0) & there
         lost = ~(here | held | deleted[ends])
         if lost.any():
-            raise _unavailable(latest, place, int(lost.sum()))
-        told = columns[place].cast(latest.values[place])
+            raise _unavailable(spec, place, int(lost.sum()))
+        told = columns[place].cast(spec.values[place])
         index = np.where(here, by_age[source], len(told) + np.arange(len(ends)))
         values[place] = pa.concat_arrays([told, stored[place]]).take(pa.array(index))
     return values
@@ -65,10 +65,10 @@ def _telling(left_out: Mask, ends: Indices) -> Int64s:
     return np.where(newest >= starts, newest, -1)
 
 
-def _unavailable(latest: LatestSpec, place: int, count: int) -> RunFailed:
+def _unavailable(spec: UpsertSpec, place: int, count: int) -> RunFailed:
     return RunFailed(
         "VALUE_UNAVAILABLE",
-        f"{count} rows say that their {latest.labels[latest.partial.index(place)]} did not change,"
+        f"{count} rows say that their {spec.labels[spec.partial.index(place)]} did not change,"
         " and no row before them told what it is",
         help="nothing of the batch was committed; let the stream begin with a snapshot,"
         " or have the database write whole rows (PostgreSQL: REPLICA IDENTITY FULL)",

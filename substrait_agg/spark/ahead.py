@@ -12,7 +12,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from substrait_agg.operator.spec import OperatorSpec
+from substrait_agg.operator.spec import InputSpec
 from substrait_agg.spark.care import Care, better_raw, may_be_raw, row_cells
 from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed
 
@@ -25,7 +25,7 @@ _UNKNOWN_BYTES = 1 << 50
 _CELL_BYTES = 8
 
 
-def foreseen(spec: OperatorSpec, frame: DataFrame, care: Care) -> Care:
+def foreseen(spec: InputSpec, frame: DataFrame, care: Care) -> Care:
     """The care for a batch of which no batch before tells anything.
 
     Args:

@@ -32,9 +32,10 @@ from substrait_agg.flow.graph import (
 from substrait_agg.metrics import Progress
 from substrait_agg.metrics.progress import END_OF_INPUT
 from substrait_agg.metrics.tally import Tally, at_start, counted
-from substrait_agg.operator.emission import ALL, Emission, oldest, pending_schema
+from substrait_agg.operator.emission import ALL, Emission, oldest
+from substrait_agg.operator.names import PENDING
 from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
-from substrait_agg.operator.spec import OperatorSpec, operator_spec
+from substrait_agg.operator.registry import operator_of
 from substrait_agg.spark.bad_rows import BadRows
 from substrait_agg.spark.care import Care
 from substrait_agg.spark.conflicts import alone, conflict_behind
@@ -47,7 +48,7 @@ from substrait_agg.spark.logs import carried
 from substrait_agg.spark.recipes import Recipes
 from substrait_agg.spark.seeds import seeds
 from substrait_agg.spark.side_files import write_side_files
-from substrait_agg.state.tree import Tree
+from substrait_agg.state.tree import tree_of
 
 FIRST_BATCH = -1
 
@@ -90,7 +91,7 @@ class Batches:
         self.clock = clock
         self._shown = shown_operators(flow)
         self._hides_keys = hides_keys(flow)
-        self._specs: list[OperatorSpec] = [operator_spec(node) for node in flow.operators]
+        self._operators = [operator_of(node) for node in flow.operators]
         self._care = [Care() for _ in flow.operators]
         self._recipes = [Recipes() for _ in flow.operators]
         self._last = checkpoint.latest()
@@ -125,7 +126,7 @@ class Batches:
     @property
     def waits(self) -> bool:
         """Whether any group waits to be emitted."""
-        return self._last is not None and any(o.pending for o in self._last.operators)
+        return self._last is not None and any(o[PENDING] for o in self._last.operators)
 
     def seen(self, query: str, batch: int) -> bool:
         """Whether this micro-batch is committed already: Spark replays what it has not noted down itself.
@@ -302,8 +303,7 @@ class Batches:
             return None
         storage = self._checkpoint.state
         held = (
-            oldest(Tree(storage, state.pending, pending_schema(spec.keys), len(spec.keys)))
-            for state, spec in zip(last.operators, self._specs, strict=True)
+            oldest(tree_of(storage, state[PENDING])) for state in last.operators if state[PENDING]
         )
         since = min((instant for instant in held if instant is not None), default=None)
         return None if since is None else self._policy.due(since, self.clock())
@@ -408,7 +408,7 @@ class Batches:
         columns = tuple((node.columns[o], f"c{i}") for i, o in enumerate(ordinals))
         return Job(
             node=node,
-            spec=self._specs[node.id],
+            operator=self._operators[node.id],
             checkpoint=str(self._checkpoint.folder),
             partitions=self._partitions,
             state=before if passed is None else passed[node.id].state,

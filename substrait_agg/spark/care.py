@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from substrait_agg.commit.task_plan import TaskResult
 from substrait_agg.flow.graph import AggregateNode
 from substrait_agg.functions.accumulators import DIGIT_BITS
-from substrait_agg.operator.spec import OperatorSpec
+from substrait_agg.operator.spec import InputSpec
 from substrait_agg.plan.types import INTEGER_BITS
 from substrait_agg.spark.answers import HANDED_OVER
 
@@ -62,7 +62,7 @@ def needed(care: Care, results: Sequence[TaskResult]) -> Care:
     )
 
 
-def next_care(spec: OperatorSpec, results: Sequence[TaskResult], care: Care) -> Care:
+def next_care(spec: InputSpec, results: Sequence[TaskResult], care: Care) -> Care:
     """The care for the next batch, which may be like this one."""
     rows = sum(r.counters.get("input_rows", 0) for r in results)
     groups = sum(r.counters.get("touched", 0) for r in results)
@@ -87,12 +87,12 @@ def at_once(node: AggregateNode, care: Care) -> int | None:
     return min(HANDED_OVER, UNWEIGHED_BYTES // care.row_bytes) or None if care.row_bytes else None
 
 
-def may_be_raw(spec: OperatorSpec) -> bool:
+def may_be_raw(spec: InputSpec) -> bool:
     """Whether rows are ever exchanged as they are, though they could be summed first."""
     return not spec.is_global and spec.weight != "any"
 
 
-def better_raw(spec: OperatorSpec, rows: int, groups: int, *, raw: bool) -> bool:
+def better_raw(spec: InputSpec, rows: int, groups: int, *, raw: bool) -> bool:
     """Whether a batch like this one is better exchanged row by row.
 
     What is compared are the cells of its rows and those of the partial sums of its groups: with many measures a row is much
@@ -110,7 +110,7 @@ def better_raw(spec: OperatorSpec, rows: int, groups: int, *, raw: bool) -> bool
     return (2 * cells if raw else cells) > rows * row_cells(spec)
 
 
-def _partial_cells(spec: OperatorSpec) -> int:
+def _partial_cells(spec: InputSpec) -> int:
     sums = sum(
         _LIMBS.get(accumulator.kind) or accumulator.bits // DIGIT_BITS
         for accumulator in spec.accumulators
@@ -119,7 +119,7 @@ def _partial_cells(spec: OperatorSpec) -> int:
     return _HASHES + len(spec.keys) + 1 + sums + len(spec.ends)
 
 
-def row_cells(spec: OperatorSpec) -> int:
+def row_cells(spec: InputSpec) -> int:
     """How many cells a row has that is exchanged."""
     weight = 0 if spec.weight == "one" else 1
     read = {a.argument for a in spec.accumulators if a.tree < 0}

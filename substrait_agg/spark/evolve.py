@@ -17,15 +17,17 @@ from substrait_agg.commit.document import PlanDocument
 from substrait_agg.commit.evolution import Evolution, Migration
 from substrait_agg.commit.moving import Columns, Moved, MovePlan, move, state_after
 from substrait_agg.commit.publishing import writing
-from substrait_agg.commit.ranges import clip, partition_range
+from substrait_agg.commit.ranges import partition_range
 from substrait_agg.commit.retention import DEFAULT, Retention
 from substrait_agg.commit.snapshot import ChangeFile, InputPlace, OperatorState, Snapshot
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.commit.view import Evolved, View
 from substrait_agg.flow.graph import AggregateNode, Branch, Flow, OperatorOrigin
 from substrait_agg.metrics.tally import counted
-from substrait_agg.operator.emission import ALL, pending_schema
-from substrait_agg.operator.spec import operator_spec
+from substrait_agg.operator.emission import ALL
+from substrait_agg.operator.names import PENDING
+from substrait_agg.operator.registry import operator_of
+from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.spark.answers import answers
 from substrait_agg.spark.care import Care
 from substrait_agg.spark.conflicts import conflict_behind
@@ -35,7 +37,7 @@ from substrait_agg.spark.late import Lateness
 from substrait_agg.spark.logs import carried
 from substrait_agg.spark.recipes import Recipes
 from substrait_agg.spark.seeds import seeds
-from substrait_agg.state.tree import Tree
+from substrait_agg.state.tree import tree_of
 
 
 def evolutions(store: Checkpoint, wanted: PlanDocument, found: Evolution | None) -> list[Evolved]:
@@ -166,15 +168,9 @@ class _Evolving:
 
     def _waiting(self) -> int:
         """How many groups wait; those of operators that are no more do not."""
-        if not any(state.pending for state in self._states):
-            return 0
         storage = self._store.state
-        trees = (
-            Tree(storage, state.pending, pending_schema(spec.keys), len(spec.keys))
-            for state, spec in zip(
-                self._states, map(operator_spec, self._flow.operators), strict=True
-            )
-        )
+        pending = (state[PENDING] for state in self._states)
+        trees = (tree_of(storage, runs) for runs in pending if runs)
         return sum(part.num_rows for tree in trees for part in tree.scan(columns=[]))
 
     # --- from what is kept -----------------------------------------------------------------------
@@ -183,9 +179,8 @@ class _Evolving:
         self, old: int, node: AggregateNode | None, migration: Migration | None, *, back: bool
     ) -> list[MovePlan]:
         """One task per hash range that has anything to do."""
-        spec = None if node is None else operator_spec(node)
+        spec = None if node is None else operator_of(node).spec
         state = self._last.operators[old]
-        keys = self._there.keys if node is None else len(node.key_types)
         final = node is not None and node.id == len(self._flow.operators) - 1
         shown = tuple((c.source, f"c{i}") for i, c in enumerate(self._there.columns))
         ranges = (partition_range(p, self._partitions) for p in range(self._partitions))
@@ -196,13 +191,8 @@ class _Evolving:
                 version=self._version,
                 low=low,
                 high=high,
-                keys=keys,
-                state=OperatorState(
-                    clip(state.group, low, high),
-                    trees=tuple(clip(tree, low, high) for tree in state.trees),
-                    closed=clip(state.closed, low, high),
-                ),
-                spec=spec,
+                state=state.within(low, high),
+                spec=spec if isinstance(spec, OperatorSpec) else None,
                 migration=migration,
                 columns=() if node is None else self._columns(node),
                 final=final,
@@ -229,10 +219,10 @@ class _Evolving:
 
     def _made_anew(self, node: AggregateNode) -> None:
         frames = [frame for frame in map(self._below(node), node.inputs) if frame is not None]
-        spec = operator_spec(node)
+        operator = operator_of(node)
         job = Job(
             node=node,
-            spec=spec,
+            operator=operator,
             checkpoint=str(self._store.folder),
             partitions=self._partitions,
             state=OperatorState(),
@@ -240,7 +230,7 @@ class _Evolving:
             emission=ALL,
             columns=self._columns(node),
             final=node.id == len(self._flow.operators) - 1,
-            seeds=seeds(self._spark, spec),
+            seeds=seeds(self._spark, operator.spec),
         )
         frame = reduce(DataFrame.unionAll, frames) if frames else None
         result = run_job(self._spark, job, frame, Care(), Recipes())

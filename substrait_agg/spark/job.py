@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -11,14 +11,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from substrait_agg.bind.bound import Expr
 from substrait_agg.commit.consolidate import Consolidated
-from substrait_agg.commit.ranges import clip, outside, partition_range
+from substrait_agg.commit.ranges import partition_range
 from substrait_agg.commit.snapshot import ChangeFile, OperatorState
 from substrait_agg.commit.task import run_task
 from substrait_agg.commit.task_plan import TaskPlan, TaskResult, task_of
 from substrait_agg.errors import RunFailed
 from substrait_agg.flow.graph import AggregateNode
 from substrait_agg.operator.emission import Emission
-from substrait_agg.operator.spec import OperatorSpec
+from substrait_agg.operator.protocol import StatefulOperator, Work
+from substrait_agg.operator.spec import InputSpec
 from substrait_agg.spark.ahead import foreseen
 from substrait_agg.spark.answers import answers
 from substrait_agg.spark.care import Care, at_once, needed, next_care
@@ -48,7 +49,7 @@ class Job:
 
     Attributes:
         node: the operator in the flow.
-        spec: the same, as tasks need it.
+        operator: what its tasks execute.
         checkpoint: folder of the checkpoint.
         partitions: state partitions.
         state: live runs before the batch.
@@ -62,7 +63,7 @@ class Job:
     """
 
     node: AggregateNode
-    spec: OperatorSpec
+    operator: StatefulOperator
     checkpoint: str
     partitions: int
     state: OperatorState
@@ -73,6 +74,11 @@ class Job:
     seeds: tuple[tuple[int, int], ...] = ()
     again: bool = False
     earlier: tuple[TaskResult, ...] = ()
+
+    @property
+    def spec(self) -> InputSpec:
+        """What the exchange has to know of the operator."""
+        return self.operator.spec
 
     def tasks(self, *, raw: bool) -> tuple[TaskPlan, ...]:
         """One plan per partition; a global aggregate has one partition, and a second pass as many as the first."""
@@ -87,15 +93,12 @@ class Job:
     def _task(self, low: int, high: int, *, raw: bool) -> TaskPlan:
         return TaskPlan(
             checkpoint=self.checkpoint,
-            operator=self.node.id,
-            spec=self.spec,
+            node=self.node.id,
+            operator=self.operator,
             low=low,
             high=high,
-            group=clip(self.state.group, low, high),
-            pending=clip(self.state.pending, low, high),
-            trees=tuple(clip(tree, low, high) for tree in self.state.trees),
+            state=self.state.within(low, high),
             seeds=tuple((h, index) for h, index in self.seeds if low <= h <= high),
-            closed=clip(self.state.closed, low, high),
             again=self.again,
             earlier=tuple(
                 file for r in self.earlier if (r.low, r.high) == (low, high) for file in r.changes
@@ -166,9 +169,10 @@ def run_job(
     if frame is not None:
         tasks, results, care = _with_rows(job, frame, tasks, care, recipes)
     done = {result.low for result in results}
-    left = tuple(t for t in tasks if t.low not in done and _has_work(t))
+    left = tuple(t for t in tasks if t.low not in done and (t.seeds or _work(t)))
     results += _without_rows(spark, left)
-    state = _state_after(job.state, results)
+    taken = [(r.low, r.high) for r in results if r.low <= r.high]
+    state = OperatorState.union([*(r.state for r in results), job.state.outside(taken)])
     return JobResult(tuple(results), state, next_care(job.spec, results, care))
 
 
@@ -231,9 +235,8 @@ def _collect(
 
 def _without_rows(spark: SparkSession, tasks: tuple[TaskPlan, ...]) -> list[TaskResult]:
     """Run tasks that no rows come to; where many groups wait, beside each other on Spark."""
-    waiting = sum(run.rows for task in tasks for run in task.pending)
-    looked_at = sum(map(_looked_at, tasks))
-    if waiting + looked_at // LOOKED_AT_ONCE <= DRIVER_ROWS:
+    works = [_work(task) for task in tasks]
+    if sum(work.rows + work.visited / LOOKED_AT_ONCE for work in works) <= DRIVER_ROWS:
         return [_here(task) for task in tasks]
     # One partition per task, in order.
     numbers = spark.range(0, len(tasks), 1, len(tasks))
@@ -248,31 +251,8 @@ def _here(task: TaskPlan, rows: Iterable[pa.RecordBatch] = ()) -> TaskResult:
         raise batch_failed(error) from error
 
 
-def _has_work(task: TaskPlan) -> bool:
-    waiting = bool(task.pending) and task.emission.takes_waiting
-    return waiting or bool(task.seeds) or bool(_looked_at(task))
-
-
-def _looked_at(task: TaskPlan) -> int:
-    """Rows that are looked through for groups that leave, and for sessions that are finished."""
-    rows = sum(run.rows for run in task.group) if task.emission.lets_go else 0
-    if task.spec.session is not None and task.emission.watermark is not None:
-        rows += sum(run.rows for tree in task.trees for run in tree)
-    return rows
-
-
-def _state_after(before: OperatorState, results: Sequence[TaskResult]) -> OperatorState:
-    taken = [(r.low, r.high) for r in results if r.low <= r.high]
-    group = (*(f for r in results for f in r.group), *outside(before.group, taken))
-    closed = (*(f for r in results for f in r.closed), *outside(before.closed, taken))
-    pending = (*(f for r in results for f in r.pending), *outside(before.pending, taken))
-    trees = tuple(
-        (*(f for r in results if r.trees for f in r.trees[t]), *outside(runs, taken))
-        for t, runs in enumerate(
-            before.trees or [()] * max((len(r.trees) for r in results), default=0)
-        )
-    )
-    return OperatorState(group, pending, trees, closed)
+def _work(task: TaskPlan) -> Work:
+    return task.operator.expected(task.state.trees, task.emission, task.low, task.high)
 
 
 def _delta(job: Job, frame: DataFrame, tasks: int, care: Care, recipes: Recipes) -> DataFrame:

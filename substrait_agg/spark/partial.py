@@ -26,7 +26,7 @@ from substrait_agg.commit.task import MURMUR, OTHER
 from substrait_agg.functions.accumulators import Accumulator, WeightKind
 from substrait_agg.operator.delta import MINUS_BIN, NAN_BIN, PART_POWER, PLUS_BIN
 from substrait_agg.operator.names import END, POSITION, ROWS, TIME, WEIGHT
-from substrait_agg.operator.spec import OperatorSpec
+from substrait_agg.operator.spec import InputSpec
 from substrait_agg.spark.decimals import Params, negative
 from substrait_agg.spark.keys import keyed, normalised, restored_keys
 from substrait_agg.spark.recipes import Recipe
@@ -36,7 +36,7 @@ _DECIMAL_PARTS = 3
 _LIMBS_AT_ONCE = 3
 
 
-def _contributions(frame: Recipe, spec: OperatorSpec) -> Recipe:
+def _contributions(frame: Recipe, spec: InputSpec) -> Recipe:
     """What each row adds to each partial sum.
 
     Args:
@@ -64,7 +64,7 @@ def _contributions(frame: Recipe, spec: OperatorSpec) -> Recipe:
 
 def partial_sums(
     frame: Recipe,
-    spec: OperatorSpec,
+    spec: InputSpec,
     partitions: int,
     *,
     decimals: Sequence[Params | None],
@@ -109,7 +109,7 @@ def partial_sums(
     return restored_keys(_placed(result, partitions) if place else result, types)
 
 
-def raw_rows(frame: Recipe, spec: OperatorSpec, partitions: int) -> Recipe:
+def raw_rows(frame: Recipe, spec: InputSpec, partitions: int) -> Recipe:
     """The input rows of an operator, each in the partition of its key, with the two hashes of the keys."""
     if not spec.keys:
         return unplaced_rows(frame, spec, lambda rows: rows.repartition(1))
@@ -118,7 +118,7 @@ def raw_rows(frame: Recipe, spec: OperatorSpec, partitions: int) -> Recipe:
 
 def unplaced_rows(
     frame: Recipe,
-    spec: OperatorSpec,
+    spec: InputSpec,
     exchange: Callable[[Recipe], Recipe] = lambda rows: rows,
 ) -> Recipe:
     """The input rows of an operator with the two hashes of their keys, wherever they are, or where `exchange` takes them."""
@@ -134,7 +134,7 @@ def unplaced_rows(
     return restored_keys(exchange(hashed), types)
 
 
-def _in_one_form(frame: Recipe, spec: OperatorSpec) -> Recipe:
+def _in_one_form(frame: Recipe, spec: InputSpec) -> Recipe:
     """Nested values of trees with equal ones alike: those are shown, and which row came first must not tell."""
     read = {f"x{a}" for tree in spec.trees for a in tree.arguments}
     nested = (ArrayType, MapType, StructType)
@@ -155,11 +155,11 @@ def _placed(frame: Recipe, partitions: int) -> Recipe:
     return frame.repartitionById(partitions, F.pmod(F.col(MURMUR), F.lit(partitions)))
 
 
-def _keys(spec: OperatorSpec) -> list[str]:
+def _keys(spec: InputSpec) -> list[str]:
     return [f"k{i}" for i in range(len(spec.keys))]
 
 
-def _raw_columns(spec: OperatorSpec) -> list[str]:
+def _raw_columns(spec: InputSpec) -> list[str]:
     """Columns that decimal sums are made of in every batch."""
     arguments = {a.argument for a in spec.accumulators if a.kind == "decimal"}
     if not arguments:
@@ -168,19 +168,19 @@ def _raw_columns(spec: OperatorSpec) -> list[str]:
     return [*(f"x{i}" for i in sorted(arguments)), *weights]
 
 
-def _end_arguments(spec: OperatorSpec) -> list[int]:
+def _end_arguments(spec: InputSpec) -> list[int]:
     """Arguments of which the least or greatest values are read."""
     return sorted({spec.trees[tree].arguments[0] for tree, _ in spec.ends})
 
 
-def _end_columns(spec: OperatorSpec) -> list[Column]:
+def _end_columns(spec: InputSpec) -> list[Column]:
     """The least and greatest values that are read."""
     least_or_greatest = {"first": F.min, "last": F.max}
     wanted = {(spec.trees[tree].arguments[0], side) for tree, side in spec.ends}
     return [least_or_greatest[side](f"x{a}").alias(f"{END[side]}{a}") for a, side in sorted(wanted)]
 
 
-def _floats(spec: OperatorSpec) -> list[int]:
+def _floats(spec: InputSpec) -> list[int]:
     return [i for i, a in enumerate(spec.accumulators) if a.kind == "float"]
 
 
@@ -282,7 +282,7 @@ def _decimal_part(value: Column, scale: int, part: int) -> Column:
     return F.call_function("div", value, F.lit(Decimal(1).scaleb(unit)))
 
 
-def _with_float_limbs(frame: Recipe, spec: OperatorSpec, floats: Sequence[int]) -> Recipe:
+def _with_float_limbs(frame: Recipe, spec: InputSpec, floats: Sequence[int]) -> Recipe:
     """Adds, per float accumulator i, its bin ``b{i}`` and limbs ``a{i}l0``, ... (lowest first)."""
     if not floats:
         return frame

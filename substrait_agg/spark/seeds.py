@@ -7,10 +7,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from substrait_agg.commit.ranges import sort_hash
-from substrait_agg.operator.spec import OperatorSpec
+from substrait_agg.operator.spec import InputSpec
 
 
-def seeds(spark: SparkSession, spec: OperatorSpec) -> tuple[tuple[int, int], ...]:
+def seeds(spark: SparkSession, spec: InputSpec) -> tuple[tuple[int, int], ...]:
     """Sort hash and set index of every group of an operator that is always shown.
 
     Their keys are null but for the set index; Spark itself says where such keys belong.

@@ -42,6 +42,14 @@ class Found:
     met: Indices
 
 
+@dataclass(frozen=True, slots=True)
+class KeyedLayout:
+    """The columns of a run of a tree of rows by key, and how many of them are the key."""
+
+    schema: pa.Schema
+    keys: int
+
+
 class Tree:
     """Read view of a tree as one snapshot names it.
 
@@ -233,6 +241,17 @@ def newest(rows: pa.Table, keys: int) -> pa.Table:
 
 def _flat(columns: Sequence[pa.ChunkedArray | pa.Array]) -> list[pa.Array]:
     return [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in columns]
+
+
+def tree_of(storage: Storage, runs: Sequence[RunFile]) -> Tree:
+    """Open a tree that has runs; these say themselves what their columns are."""
+    schema = open_run(storage, runs[0]).schema
+    return Tree(storage, runs, schema, len(key_columns(schema)))
+
+
+def key_columns(schema: pa.Schema) -> list[str]:
+    """Return the names of the key columns of a run."""
+    return [n for n in schema.names if n[0] == "k" and n[1:].isdigit()]
 
 
 def dead_rows(rows: pa.Table) -> Mask:

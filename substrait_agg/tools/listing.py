@@ -156,7 +156,7 @@ def listing(checkpoint: Checkpoint, limit: int | None) -> Listing:
         versions=tuple(
             _version(s, written[s.version], kept=s.version >= kept.state_from) for s in snapshots
         ),
-        trees=tuple(_tree(tree, document) for tree in trees if tree.runs),
+        trees=tuple(_tree(tree, document) for tree in trees),
     )
 
 

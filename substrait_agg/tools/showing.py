@@ -11,20 +11,17 @@ import pyarrow as pa
 from substrait_agg.changes.encode import unique_names
 from substrait_agg.commit.shapes import OperatorShape
 from substrait_agg.commit.snapshot import OperatorState
+from substrait_agg.operator.names import CLOSED, GROUP, PENDING
 from substrait_agg.state.entries import TreeLayout
 from substrait_agg.state.ordered import OrderedTree
-from substrait_agg.state.run import RunFile, open_run
+from substrait_agg.state.run import open_run
 from substrait_agg.state.storage import Storage
-from substrait_agg.state.tree import Tree, dead_rows
+from substrait_agg.state.tree import Tree, dead_rows, key_columns, tree_of
 from substrait_agg.tools import numbers
 from substrait_agg.tools.keys import matching, wanted_values
 from substrait_agg.tools.trees import (
-    CLOSED,
-    GROUP,
-    PENDING,
     component_columns,
     component_names,
-    key_columns,
     named,
     numbers_of,
     value_columns,
@@ -74,20 +71,15 @@ class Showing:
         names = unique_names([column for column, _ in made])
         return pa.table(dict(zip(names, (values for _, values in made), strict=True)))
 
-    def _runs(self, name: str) -> tuple[RunFile, ...]:
-        runs = {GROUP: self._state.group, PENDING: self._state.pending, CLOSED: self._state.closed}
-        return runs[name] if name in runs else self._state.trees[int(name.removeprefix("tree"))]
-
-    def _tree(self, runs: Sequence[RunFile]) -> tuple[Tree, pa.Schema]:
-        schema = open_run(self._storage, runs[0]).schema
-        return Tree(self._storage, runs, schema, len(key_columns(schema))), schema
+    def _tree(self, name: str) -> tuple[Tree, pa.Schema]:
+        runs = self._state[name]
+        return tree_of(self._storage, runs), open_run(self._storage, runs[0]).schema
 
     def _rows(self, name: str, key: Any, *, any_key: bool) -> pa.Table:
         """Live rows, as stored."""
-        runs = self._runs(name)
-        if not runs:
+        if not self._state[name]:
             return pa.table({"hash": pa.array([], pa.uint64())})
-        tree, schema = self._tree(runs)
+        tree, schema = self._tree(name)
         parts = _first(tree.scan(), self._limit) if any_key else self._of_key(tree, schema, key)
         return pa.concat_tables([schema.empty_table(), *parts]).combine_chunks()
 
@@ -137,9 +129,9 @@ class Showing:
 
     def _waiting(self, rows: pa.Table) -> list[tuple[str, Any]]:
         """What groups wait with, where any of the operator does."""
-        if not self._state.pending or not rows.num_rows:
+        if not self._state[PENDING] or not rows.num_rows:
             return []
-        tree, schema = self._tree(self._state.pending)
+        tree, schema = self._tree(PENDING)
         keys = [rows.column(name).combine_chunks() for name in key_columns(schema)]
         found = tree.lookup(rows.column("hash").to_numpy(), keys)
         held = ~dead_rows(found.rows)
@@ -166,7 +158,7 @@ class Showing:
 
     def _entries(self, name: str, key: Any, *, any_key: bool) -> pa.Table:
         """Entries, each with the key of its group, in order of group and value."""
-        runs = self._runs(name)
+        runs = self._state[name]
         if not runs:
             return pa.table({"weight": pa.array([], pa.int64())})
         schema = open_run(self._storage, runs[0]).schema
@@ -187,7 +179,7 @@ class Showing:
     def _groups_of(self, entries: pa.Table) -> pa.Table:
         """The key columns of the group of each entry; null where there is no such group."""
         hashes, chains = (entries.column(n).to_numpy() for n in ("hash", "chain"))
-        tree, schema = self._tree(self._state.group)
+        tree, schema = self._tree(GROUP)
         keys = key_columns(schema)
         parts = [
             part.select([*keys, "hash", "chain"])

@@ -10,11 +10,12 @@ from substrait_agg.commit.retention import parse_retention
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.errors import StateRefused
 from substrait_agg.locations import Location
+from substrait_agg.operator.names import GROUP
 from substrait_agg.tools.findings import Verdict
 from substrait_agg.tools.listing import Listing, listing
 from substrait_agg.tools.rollback import Rollback, rollback
 from substrait_agg.tools.showing import Showing
-from substrait_agg.tools.trees import GROUP, chosen_operator, chosen_tree, shape_of, trees_of
+from substrait_agg.tools.trees import chosen_operator, chosen_tree, shape_of, trees_of
 from substrait_agg.tools.vacuum import Vacuumed, vacuum
 from substrait_agg.tools.verify import verify
 
@@ -91,9 +92,9 @@ class State:
         state, any_key = snapshot.operators[ordinal], key is ANY
         shape = shape_of(self._checkpoint.document_of(snapshot.plan), ordinal)
         showing = Showing(self._checkpoint.state, state, shape, limit)
-        names = [GROUP] if tree is None else [chosen_tree(state, tree).name]
+        names = [GROUP] if tree is None else [chosen_tree(state, shape, tree)]
         if tree is None and not any_key:
-            names = [found.name for found in trees_of(ordinal, state) if found.runs]
+            names = [found.name for found in trees_of(ordinal, state)]
         try:
             return {name: showing.table(name, key, any_key=any_key) for name in names}
         except StateRefused:

@@ -12,9 +12,9 @@ from substrait_agg.commit.shapes import NumberShape, OperatorShape, TreeShape
 from substrait_agg.commit.snapshot import OperatorState, Snapshot
 from substrait_agg.commit.store import PlanDocument
 from substrait_agg.errors import UsageError
+from substrait_agg.operator.names import CLOSED, GROUP, PENDING, entries_tree
 from substrait_agg.state.run import RunFile
 
-GROUP, PENDING, CLOSED = "group", "pending", "closed"
 _ORDERED = re.compile(r"tree(\d+)")
 
 
@@ -33,11 +33,15 @@ class TreeRuns:
 
 
 def trees_of(ordinal: int, state: OperatorState) -> Iterator[TreeRuns]:
-    """The trees of an operator, those without runs too."""
-    yield TreeRuns(ordinal, GROUP, state.group)
-    yield TreeRuns(ordinal, PENDING, state.pending)
-    yield from (TreeRuns(ordinal, f"tree{i}", runs) for i, runs in enumerate(state.trees))
-    yield TreeRuns(ordinal, CLOSED, state.closed)
+    """The trees of an operator that have runs."""
+    names = sorted(state.trees, key=_place)
+    return (TreeRuns(ordinal, name, state[name]) for name in names)
+
+
+def _place(name: str) -> tuple[int, int]:
+    """Where a tree is listed: groups, those that wait, entries, groups that are closed."""
+    found = _ORDERED.fullmatch(name)
+    return (2, int(found[1])) if found else ({GROUP: 0, PENDING: 1}.get(name, 3), 0)
 
 
 def all_trees(snapshot: Snapshot) -> Iterator[TreeRuns]:
@@ -65,15 +69,16 @@ def chosen_operator(snapshot: Snapshot, operator: int | None) -> int:
     )
 
 
-def chosen_tree(state: OperatorState, name: str) -> TreeRuns:
-    """The tree of an operator by its name.
+def chosen_tree(state: OperatorState, shape: OperatorShape | None, name: str) -> str:
+    """Check the name of a tree of an operator, which need not have runs.
 
     Raises:
         UsageError: TREE_UNKNOWN.
     """
-    known = {tree.name: tree for tree in trees_of(0, state)}
+    entries = map(entries_tree, range(0 if shape is None else len(shape.trees)))
+    known = sorted({GROUP, PENDING, *entries, CLOSED, *state.trees}, key=_place)
     if name in known:
-        return known[name]
+        return name
     raise UsageError(
         "TREE_UNKNOWN",
         f"this operator has no tree {name!r}",
@@ -85,11 +90,6 @@ def chosen_tree(state: OperatorState, name: str) -> TreeRuns:
 def shape_of(document: PlanDocument, operator: int) -> OperatorShape | None:
     """What is known of an operator's columns."""
     return document.shapes[operator] if operator < len(document.shapes) else None
-
-
-def key_columns(schema: pa.Schema) -> list[str]:
-    """The key columns of a run of groups."""
-    return _numbered(schema, "k")
 
 
 def value_columns(schema: pa.Schema) -> list[str]:

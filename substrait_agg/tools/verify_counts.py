@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -12,13 +10,13 @@ from substrait_agg.commit.shapes import NumberShape, OperatorShape
 from substrait_agg.commit.snapshot import OperatorState, Snapshot
 from substrait_agg.functions.accumulators import COUNT_DIGITS, DIGIT_BITS, MET
 from substrait_agg.operator.delta import unpack_fixed
+from substrait_agg.operator.names import GROUP, PENDING, entries_tree
 from substrait_agg.state.entries import TreeLayout
 from substrait_agg.state.ordered import OrderedTree
-from substrait_agg.state.run import RunFile, open_run
+from substrait_agg.state.run import open_run
 from substrait_agg.state.storage import Storage
-from substrait_agg.state.tree import Tree
+from substrait_agg.state.tree import tree_of
 from substrait_agg.tools.findings import Findings
-from substrait_agg.tools.trees import key_columns
 
 Int64s = npt.NDArray[np.int64]
 
@@ -36,26 +34,20 @@ def check_operator(
         found: takes what is wrong.
     """
     for number, tree in _tree_counters(shape):
-        if tree < len(state.trees):
-            _check_entries(storage, state, tree, number, path, found)
+        _check_entries(storage, state, tree, number, path, found)
     ends = (n.tree for n in (() if shape is None else shape.numbers) if n.kind == MET)
     for tree in ends:
-        if any(state.trees[tree : tree + 1]):
+        if state[entries_tree(tree)]:
             message = f"tree {tree} has entries, though its ends are all that is kept of it"
             found.fault("COUNTS_DIFFER", path, message)
     return _waiting(storage, state)
 
 
-def _tree(storage: Storage, runs: Sequence[RunFile]) -> Tree:
-    schema = open_run(storage, runs[0]).schema
-    return Tree(storage, runs, schema, len(key_columns(schema)))
-
-
 def _waiting(storage: Storage, state: OperatorState) -> int:
     """How many groups wait. They need not be in the group tree: one that came and went waits to say nothing."""
-    if not state.pending:
+    if not state[PENDING]:
         return 0
-    return sum(part.num_rows for part in _tree(storage, state.pending).scan(columns=[]))
+    return sum(part.num_rows for part in tree_of(storage, state[PENDING]).scan(columns=[]))
 
 
 def _tree_counters(shape: OperatorShape | None) -> list[tuple[tuple[int, NumberShape], int]]:
@@ -79,14 +71,14 @@ def _check_entries(
     """Every group has as many entries in a tree as its counter says."""
     start, number = counter
     counted = [_label([], [], [])]
-    for part in _tree(storage, state.group).scan() if state.group else ():
+    for part in tree_of(storage, state[GROUP]).scan() if state[GROUP] else ():
         digits = unpack_fixed(part.column("fixed").combine_chunks())[start : start + 2]
         totals = digits[0] + (digits[1] << DIGIT_BITS)
         some = totals != 0
         hashes, chains = (part.column(n).to_numpy()[some] for n in ("hash", "chain"))
         counted.append(_label(hashes, chains, totals[some]))
     there = [_label([], [], [])]
-    runs = state.trees[tree]
+    runs = state[entries_tree(tree)]
     if runs:
         layout = TreeLayout.of_run(open_run(storage, runs[0]).schema)
         for part in OrderedTree(storage, runs, layout).scan():

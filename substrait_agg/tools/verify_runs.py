@@ -15,8 +15,8 @@ from substrait_agg.state.entries import Entries, TreeLayout
 from substrait_agg.state.keys import Keys, before
 from substrait_agg.state.rows import group_rows
 from substrait_agg.state.run import RunFile, open_pages
+from substrait_agg.state.tree import key_columns
 from substrait_agg.tools.findings import Findings
-from substrait_agg.tools.trees import key_columns
 
 GROUPS = ("hash", "dead")
 ENTRIES = ("hash", "chain")

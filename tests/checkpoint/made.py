@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 from substrait_agg.bind.bound import BoundMeasure
 from substrait_agg.commit.retention import DEFAULT, Retention
-from substrait_agg.commit.snapshot import OperatorState, Snapshot
+from substrait_agg.commit.snapshot import Snapshot
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.flow.graph import AggregateNode, Flow
 from substrait_agg.operator.emission import Emission
@@ -74,13 +74,12 @@ class Made:
     def commit(self, batch: int) -> None:
         """Publish what the operator has; its first version has nothing."""
         now, results = self.world.now, self.world.results
-        state = OperatorState(now.group, now.pending, now.trees, now.closed)
         snapshot = Snapshot(
             version=now.number,
             plan="f" * 64,
             query=None if batch < 0 else QUERY,
             batch=batch,
-            operators=(state,),
+            operators=(now.state,),
             changes=tuple(change for result in results for change in result.changes),
             counters={"input_rows": sum(r.counters["input_rows"] for r in results), **self._levels},
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,13 +16,19 @@ from substrait_agg.flow.upserts import Upsert
 from substrait_agg.tools.findings import Finding
 from tests.checkpoint.stored import (
     GOALS,
+    GOALS_FIRST,
     SETTINGS,
+    goals_batches,
     goals_plan,
     local_world,
+    run_goals,
     unpacked,
 )
 from tests.crash.scenario import FIRST, check_left, run, without_spark
 from tests.e2e.rows import bag, changes_by_version
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def findings(folder: Path) -> list[Finding]:
@@ -73,3 +80,16 @@ def test_upserts_and_sessions_are_described_as_before(tmp_path: Path) -> None:
     document = Checkpoint(unpacked(GOALS, tmp_path)).document()
     plan = sa.load(goals_plan().encode()).bound()
     assert kept_operators(lower(plan, upserts={(GOALS,): Upsert(("n",))})) == document.kept
+
+
+def test_it_is_continued_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """Upserts, sessions and whole rows: the view is that of one run over all rows."""
+    stored, whole = tmp_path / "stored", tmp_path / "whole"
+    whole.mkdir()
+    unpacked(GOALS, stored)
+    run_goals(spark, stored, goals_batches()[GOALS_FIRST:])
+    run_goals(spark, whole, goals_batches())
+    views = [sa.open_view(str(place / "checkpoint")) for place in (stored, whole)]
+    assert bag(views[0].to_arrow()) == bag(views[1].to_arrow())
+    assert views[0].versions() == views[1].versions()
+    assert not findings(stored / "checkpoint")

@@ -168,12 +168,13 @@ def test_a_version_that_tells_wrong_ranges_is_named(folder: Path) -> None:
     def changed(run: RunFile, *others: RunFile) -> Any:
         def change(snapshot: Snapshot) -> Snapshot:
             state = snapshot.operators[0]
-            group = (run, *others, *state.group[1:])
-            return replace(snapshot, operators=(replace(state, group=group),))
+            group = (run, *others, *state["group"][1:])
+            changed = OperatorState.of({**state.trees, "group": group})
+            return replace(snapshot, operators=(changed,))
 
         return change
 
-    first = Checkpoint(folder).snapshot(6).operators[0].group[0]
+    first = Checkpoint(folder).snapshot(6).operators[0]["group"][0]
     path = f"snapshots/{snapshot_name(6)}"
     for made, code in (
         (changed(first, first), "RANGES_OVERLAP"),
@@ -190,7 +191,7 @@ def _rerun(folder: Path, tree: str, change: Any) -> str:
     """Write the newest run of a tree anew with other rows, and name it in the newest version with its new checksum."""
     checkpoint = Checkpoint(folder)
     state = checkpoint.snapshot(6).operators[0]
-    run = state.group[0] if tree == "group" else state.trees[0][0]
+    run = state["group" if tree == "group" else "tree0"][0]
     reader, _ = open_pages(pa.memory_map(str(folder / "state" / run.name)))
     rows = reader.read_all()
     rows = change(rows)
@@ -204,9 +205,7 @@ def _rerun(folder: Path, tree: str, change: Any) -> str:
     def renamed(runs: tuple[RunFile, ...]) -> tuple[RunFile, ...]:
         return tuple(replace(r, **told) if r.name == run.name else r for r in runs)
 
-    made = replace(
-        state, group=renamed(state.group), trees=tuple(renamed(tree) for tree in state.trees)
-    )
+    made = OperatorState({name: renamed(runs) for name, runs in state.trees.items()})
     rewritten(folder, 6, lambda snapshot: replace(snapshot, operators=(made,)))
     return f"state/{run.name}"
 
@@ -237,7 +236,7 @@ def test_a_tree_that_lost_entries_is_found_by_their_counters(folder: Path) -> No
     rewritten(
         folder,
         6,
-        lambda s: replace(s, operators=(replace(s.operators[0], trees=((), *s.operators[0].trees[1:])),)),
+        lambda s: replace(s, operators=(OperatorState.of({**s.operators[0].trees, "tree0": ()}),)),
     )  # fmt: skip
     assert faults(folder)[f"snapshots/{snapshot_name(6)}"] == {"COUNTS_DIFFER"}
 
@@ -419,8 +418,8 @@ def test_entries_where_none_are_kept_are_a_fault(tmp_path: Path) -> None:
     number = NumberShape("whether it has met a value", "met", 2, tree=1)
     shape = OperatorShape("aggregate", (), (), (number,))
     run = RunFile("tree1.arrow", 1, 1, 0, 0, 1, 2)
-    for trees, codes in (((), []), (((run,), ()), []), (((), (run,)), ["COUNTS_DIFFER"])):
+    for tree, codes in (("", []), ("tree0", []), ("tree1", ["COUNTS_DIFFER"])):
         found = Findings()
-        state = OperatorState(trees=trees)
+        state = OperatorState({tree: (run,)} if tree else {})
         assert check_operator(FolderFiles(str(tmp_path)), state, shape, "p", found) == 0
         assert [finding.code for finding in found] == codes

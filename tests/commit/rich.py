@@ -20,7 +20,7 @@ from substrait_agg.commit.document import Guarded, PlanDocument, ViewColumn
 from substrait_agg.commit.retention import Kept
 from substrait_agg.commit.settings import Settings
 from substrait_agg.commit.side_writer import SideWriter
-from substrait_agg.commit.snapshot import OperatorState, SideFile, Snapshot
+from substrait_agg.commit.snapshot import SideFile, Snapshot
 from substrait_agg.operator.completeness import Limit
 from substrait_agg.operator.policy import EmitPolicy
 from tests.operator.measures_build import gone, measure, row
@@ -67,9 +67,7 @@ class Rich:
         snapshot = self.store.latest()
         assert snapshot is not None
         for world, state in zip((self.lower, self.upper), snapshot.operators, strict=True):
-            world.now = Version(
-                snapshot.version, state.group, state.pending, state.trees, state.closed
-            )
+            world.now = Version(snapshot.version, state)
             world.rows, world.log = [], Counter()
             world._apply = _ignored  # type: ignore[method-assign]
         return snapshot
@@ -86,10 +84,7 @@ class Rich:
         rules = replace(policy.again(number), limits=limits, complete=True, close=True)
         self.upper.batch([], 2, emission=rules, again=True)
         changes += tuple(c for r in self.upper.results for c in r.changes)
-        states = tuple(
-            OperatorState(w.now.group, w.now.pending, w.now.trees, w.now.closed)
-            for w in (self.lower, self.upper)
-        )
+        states = tuple(w.now.state for w in (self.lower, self.upper))
         version = self.upper.now.number
         self.store.publish(
             Snapshot(

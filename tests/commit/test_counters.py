@@ -25,9 +25,9 @@ def test_merges_of_every_tree_are_counted(tmp_path: Path) -> None:
     for _ in range(SMALL_WIDTH):
         stream.step()
     (result,) = stream.results
-    assert [len(result.group), *(len(runs) for runs in result.trees)] == [1, 1]
+    assert [len(runs) for runs in result.state.trees.values()] == [1, 1]
     assert result.counters["merges"] == 2
-    merged = result.group[0].bytes + result.trees[0][0].bytes
+    merged = sum(run.bytes for run in result.state.runs)
     assert result.counters["merged_bytes"] == merged
     assert result.counters["written_bytes"] > merged
 

@@ -240,7 +240,7 @@ def test_a_file_damaged_after_it_was_read(rich: Rich, right: dict[str, Any]) -> 
     """A process that lives for long looks again when a file was written to, in place and of the same size."""
     snapshot = rich.store.latest()
     assert snapshot is not None
-    (run, *_) = snapshot.operators[-1].group
+    (run, *_) = snapshot.operators[-1]["group"]
     path = rich.folder / "state" / run.name
     before = path.read_bytes()
     assert questions(rich)["view None"]() == right["view None"]

@@ -17,7 +17,7 @@ import substrait_agg as sa
 from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.retention import Kept
 from substrait_agg.commit.sealed import seal
-from substrait_agg.commit.snapshot import FORMAT, parse_snapshot, snapshot_name
+from substrait_agg.commit.snapshot import FORMAT, OperatorState, parse_snapshot, snapshot_name
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.errors import StateRefused
 from substrait_agg.tools.rollback import Rollback
@@ -181,11 +181,10 @@ def test_a_run_of_something_else_is_damage(store: Checkpoint, kind: str) -> None
     size, crc = files.checksum(name)
 
     def change(found: Any) -> Any:
-        (group, *_) = found.operators[1].group
+        (group, *_) = found.operators[1]["group"]
         run = replace(group, name=name, rows=3, bytes=size, crc=crc)
-        return replace(
-            found, operators=(found.operators[0], replace(found.operators[1], group=(run,)))
-        )
+        made = OperatorState.of({**found.operators[1].trees, "group": (run,)})
+        return replace(found, operators=(found.operators[0], made))
 
     _rewritten(store, change)
     with pytest.raises(StateRefused) as refused:

@@ -11,7 +11,7 @@ import pytest
 from substrait_agg.commit.snapshot import OperatorState
 from substrait_agg.errors import RunFailed
 from substrait_agg.operator.emission import ALL
-from substrait_agg.operator.spec import operator_spec
+from substrait_agg.operator.registry import operator_of
 from substrait_agg.spark.care import Care
 from substrait_agg.spark.job import Job, run_job
 from tests.crash.settings import chained
@@ -24,8 +24,8 @@ def test_a_full_disk_under_a_small_batch(monkeypatch: pytest.MonkeyPatch) -> Non
         raise OSError(errno.ENOSPC, "No space left on device")
 
     node = chained().flow.operators[0]
-    state = OperatorState(trees=((),) * len(node.trees))
-    job = Job(node, operator_spec(node), "nowhere", 2, state, 1, ALL, (), final=False)
+    state = OperatorState()
+    job = Job(node, operator_of(node), "nowhere", 2, state, 1, ALL, (), final=False)
     nothing: Any = None
     monkeypatch.setattr("substrait_agg.spark.job.size_of", lambda *_: 0)
     monkeypatch.setattr("substrait_agg.spark.job.is_small", lambda *_: True)

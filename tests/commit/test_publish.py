@@ -116,7 +116,7 @@ def versioned(checkpoint: Checkpoint) -> Snapshot:
     for files, name in ((checkpoint.state, run), (checkpoint.changes, change)):
         with files.create(name) as sink:
             sink.write(b"abc")
-    state = OperatorState((RunFile(run, 1, 3, 0),))
+    state = OperatorState({"group": (RunFile(run, 1, 3, 0),)})
     return replace(snapshot(0), operators=(state,), changes=(ChangeFile(change, 1, 3, 0),))
 
 

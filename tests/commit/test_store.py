@@ -37,7 +37,7 @@ DOCUMENT = PlanDocument("f" * 64, ("one",), (ViewColumn("k0", "k"),), "", (), 1,
 def snapshot(version: int, *runs: str) -> Snapshot:
     """A version that names runs."""
     files = tuple(RunFile(name, 1, 1, 1) for name in runs)
-    return Snapshot(version, "f" * 64, "query", version, (OperatorState(files),), ())
+    return Snapshot(version, "f" * 64, "query", version, (OperatorState.of({"group": files}),), ())
 
 
 def made(folder: Path) -> Checkpoint:
@@ -55,7 +55,7 @@ def test_a_version_is_committed_once(tmp_path: Path) -> None:
         second.publish(snapshot(0, "b"))
     found = second.latest()
     assert found is not None
-    assert found.operators[0].group[0].name == "a"
+    assert found.operators[0]["group"][0].name == "a"
     assert list((tmp_path / "snapshots").iterdir()) == [tmp_path / "snapshots" / snapshot_name(0)]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from substrait_agg.commit.snapshot import OperatorState, Snapshot
 from substrait_agg.commit.store import Checkpoint
+from substrait_agg.operator.names import CLOSED, GROUP, PENDING
 from substrait_agg.state.run import RunFile, open_run
 from substrait_agg.state.storage import Storage
 
@@ -36,10 +37,14 @@ def held(checkpoint: Path) -> list[Held]:
 
 def _of(storage: Storage, state: OperatorState) -> Held:
     return Held(
-        _alive(storage, state.group),
-        tuple(_entries(storage, runs) for runs in state.trees),
-        _alive(storage, state.pending),
-        _alive(storage, state.closed),
+        _alive(storage, state[GROUP]),
+        tuple(
+            _entries(storage, state[name])
+            for name in sorted(state.trees)
+            if name.startswith("tree")
+        ),
+        _alive(storage, state[PENDING]),
+        _alive(storage, state[CLOSED]),
     )
 
 

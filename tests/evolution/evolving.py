@@ -11,8 +11,8 @@ from substrait_agg.commit.document import Described, PlanDocument
 from substrait_agg.commit.evolution import Evolution, evolution
 from substrait_agg.commit.kept import Reading, kept_operators
 from substrait_agg.commit.moving import MovePlan, move, state_after
-from substrait_agg.commit.ranges import clip, partition_range
-from substrait_agg.commit.snapshot import ChangeFile, OperatorState, Snapshot
+from substrait_agg.commit.ranges import partition_range
+from substrait_agg.commit.snapshot import ChangeFile, Snapshot
 from substrait_agg.flow.graph import AggregateNode, Branch, Flow, TableOrigin
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.operator.spec import operator_spec
@@ -42,8 +42,7 @@ def planned(
 ) -> tuple[Evolution | None, tuple[str, ...]]:
     """How a world goes on as another operator, or why it cannot."""
     now = world.now
-    state = OperatorState(now.group, now.pending, now.trees, now.closed)
-    last = Snapshot(now.number, "0" * 64, None, -1, (state,), (), {"quarantined": waiting})
+    last = Snapshot(now.number, "0" * 64, None, -1, (now.state,), (), {"quarantined": waiting})
     return evolution(document(world.node), document(node), last)
 
 
@@ -63,7 +62,6 @@ def evolve(
     sizes = {"page_rows": world.spec.page_rows, "slice_rows": world.spec.slice_rows}
     spec = replace(operator_spec(node), **sizes)  # type: ignore[arg-type]
     number, now = world.now.number + 1, world.now
-    before = OperatorState(now.group, now.pending, now.trees, now.closed)
     done = []
     partitions = 1 if spec.is_global else partitions
     for p in range(partitions):
@@ -74,13 +72,7 @@ def evolve(
             version=number,
             low=low,
             high=high,
-            keys=len(spec.keys),
-            state=OperatorState(
-                clip(now.group, low, high),
-                clip(now.pending, low, high),
-                tuple(clip(tree, low, high) for tree in now.trees),
-                clip(now.closed, low, high),
-            ),
+            state=now.state.within(low, high),
             spec=spec,
             migration=migration,
             columns=tuple((n, n) for n in spec.output.names),
@@ -88,13 +80,12 @@ def evolve(
             back=tuple((n, n) for n in world.spec.output.names),
         )
         done.append(move(plan))
-    state = state_after(before, migration, done)
+    state = state_after(now.state, migration, done)
     taken_back = _rows(world, [f for m in done for f in m.retracted])
     assert taken_back == Counter({row: -weight for row, weight in (+world.log).items()})
     world.log = _rows(world, [f for m in done for f in m.inserted])
     world.node, world.spec = node, spec
-    trees = state.trees or ((),) * len(spec.trees)
-    world.now = Version(number, state.group, state.pending, trees, state.closed)
+    world.now = Version(number, state)
     return ()
 
 

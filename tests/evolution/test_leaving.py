@@ -63,7 +63,7 @@ def _drop_some(made: World, keys: tuple[str, ...], weight: WeightKind, random: R
     order = random.sample(range(3), random.choice((1, 2, 3)))
     measures = tuple(made.node.measures[i] for i in order)
     shown = made.view()
-    if made.now.pending or made.now.closed:
+    if made.now.state["pending"] or made.now.state["closed"]:
         more = node_of(keys, (*measures, measure("count", "long")), weight)
         reasons = evolve(made, more)
         assert reasons

@@ -147,7 +147,10 @@ def test_finished_groups_take_no_new_measure(tmp_path: Path) -> None:
     """Nothing is kept of them but what they show."""
     made = world(tmp_path, LEAST, COUNT)
     made.batch([row(k0=1, long=3)])
-    made.now = replace(made.now, closed=made.now.group)
+    made.now = replace(
+        made.now,
+        state=OperatorState.of({**made.now.state.trees, "closed": made.now.state["group"]}),
+    )
     (reason,) = planned(made, node_of(KEYS, (LEAST, measure("max", "long")), "sign"))[1]
     assert "groups are finished" in reason
     assert planned(made, node_of(KEYS, (COUNT,), "sign"))[0] is not None
@@ -247,7 +250,7 @@ def test_what_cannot_be_made_is_refused_whoever_reads_it(tmp_path: Path) -> None
     """Also where all measures are told to be kept, as in a document that somebody has changed."""
     made = world(tmp_path, LEAST, weight="one")
     made.batch([row(k0=1, long=3)])
-    there, state = document(made.node), OperatorState(made.now.group, (), made.now.trees, ())
+    there, state = document(made.node), made.now.state
     (kept,) = there.kept
     lost = replace(there, kept=(replace(kept, trees=(replace(kept.trees[0], print="0"),)),))
     last = Snapshot(1, "0" * 64, None, -1, (state,), (), {})

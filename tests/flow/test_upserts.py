@@ -19,7 +19,7 @@ from substrait_agg.flow.identity import identities
 from substrait_agg.flow.lower import lower
 from substrait_agg.flow.upserts import Upsert, upserts_of
 from substrait_agg.functions.accumulators import EarlyRetraction
-from substrait_agg.operator.spec import operator_spec
+from substrait_agg.operator.spec import upsert_spec
 from substrait_agg.plan.model import Relation, Union
 from substrait_agg.plan.types import FP64, I64, STRING
 from tests.bind.build import ROOT, aggregate, bound, col, measure, read
@@ -93,9 +93,8 @@ def test_texts_of_events_may_be_left_out() -> None:
     assert origin.keyed.partial == (1,)
     assert keeper.latest == Latest(2, (0,), ("column name of t",))
     assert [show(v) for v, _ in keeper.arguments if v] == ["#1", "#2", "#3"]
-    latest = operator_spec(keeper).latest
-    assert latest is not None
-    assert (latest.order, latest.partial_columns) == ((), ("x2",))
+    spec = upsert_spec(keeper)
+    assert (spec.order, spec.partial_columns) == ((), ("x2",))
     keyed = flow_of(root, "k", "s", upsert=Upsert(("name",), partial=True)).operators[0].latest
     assert keyed == Latest(1)
 

@@ -167,7 +167,7 @@ def test_state_is_what_the_snapshot_names(measured: Measured) -> None:
     (state,) = snapshot.operators
     sizes = {tree.tree: tree for tree in measured.last.trees}
     assert set(sizes) >= {"group", "pending", "tree0", "closed"}
-    for name, runs in (("group", state.group), ("tree0", state.trees[0])):
+    for name, runs in (("group", state["group"]), ("tree0", state["tree0"])):
         files = {run.name for run in runs}
         assert sizes[name].runs == len(files) > 0
         on_disk = sum(map(checkpoint.state.size, files))

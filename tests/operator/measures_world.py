@@ -7,7 +7,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -17,14 +17,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from substrait_agg.commit.files import FolderFiles
-from substrait_agg.commit.ranges import clip, partition_range, sort_hash
+from substrait_agg.commit.ranges import partition_range, sort_hash
+from substrait_agg.commit.snapshot import OperatorState
 from substrait_agg.commit.task import run_task
 from substrait_agg.commit.task_plan import TaskPlan, TaskResult
 from substrait_agg.flow.graph import AggregateNode
 from substrait_agg.operator import moments, ranked, ranks, values
 from substrait_agg.operator.emission import ALL, NONE, Emission, pending_schema
+from substrait_agg.operator.group_operator import GroupOperator
 from substrait_agg.operator.leaving import closed_schema
-from substrait_agg.operator.names import POSITION, TIME, WEIGHT
+from substrait_agg.operator.names import (
+    CLOSED,
+    GROUP,
+    PENDING,
+    POSITION,
+    TIME,
+    WEIGHT,
+    entries_tree,
+)
 from substrait_agg.operator.spec import OperatorSpec, TreeSpec, operator_spec
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import BOOL, Type
@@ -53,10 +63,7 @@ class Version:
     """What a snapshot of the operator names."""
 
     number: int = 0
-    group: Runs = ()
-    pending: Runs = ()
-    trees: tuple[Runs, ...] = ()
-    closed: Runs = ()
+    state: OperatorState = field(default_factory=OperatorState)
 
 
 class World:
@@ -78,7 +85,7 @@ class World:
         self.spread = spread
         self.rows: list[Row] = []
         self.log: Counter[Values] = Counter()
-        self.now = Version(trees=((),) * len(self.spec.trees))
+        self.now = Version()
         self.results: list[TaskResult] = []
         for name in ("state", "changes"):
             (folder / name).mkdir(exist_ok=True)
@@ -105,15 +112,7 @@ class World:
         partitions = 1 if self.spec.is_global else partitions
         results = [self._task(p, partitions, rows, rules, number) for p in range(partitions)]
         assert not any(r.misplaced or r.decimal_overflow for r in results)
-        self.now = Version(
-            number,
-            tuple(f for r in results for f in r.group),
-            tuple(f for r in results for f in r.pending),
-            tuple(
-                tuple(f for r in results for f in r.trees[i]) for i in range(len(self.spec.trees))
-            ),
-            tuple(f for r in results for f in r.closed),
-        )
+        self.now = Version(number, OperatorState.union(r.state for r in results))
         for change in (c for r in results for c in r.changes):
             self._apply(pq.read_table(self.folder / "changes" / change.name))
         self.results = results
@@ -124,14 +123,11 @@ class World:
         low, high = partition_range(p, partitions)
         plan = TaskPlan(
             checkpoint=str(self.folder),
-            operator=0,
-            spec=self.spec,
+            node=0,
+            operator=GroupOperator(self.spec),
             low=low,
             high=high,
-            group=clip(self.now.group, low, high),
-            pending=clip(self.now.pending, low, high),
-            trees=tuple(clip(tree, low, high) for tree in self.now.trees),
-            closed=clip(self.now.closed, low, high),
+            state=self.now.state.within(low, high),
             again=number == self.now.number,
             version=number,
             emission=emission,
@@ -222,7 +218,7 @@ class World:
         """The rows shown, of open and of closed groups: key -> values of the measures."""
         keys = len(self.spec.keys)
         shown: Shown = {}
-        for part in (*self._scan(self.now.group, self.spec.layout.schema), *self.closed()):
+        for part in (*self._scan(self.now.state[GROUP], self.spec.layout.schema), *self.closed()):
             values = _tuples(part.select(self.spec.output.names))
             for row, weight in zip(values, part.column("shown").to_pylist(), strict=True):
                 assert weight in (0, 1)
@@ -237,13 +233,13 @@ class World:
 
     def closed(self) -> Iterator[pa.Table]:
         """The rows of closed groups."""
-        return self._scan(self.now.closed, closed_schema(self.spec))
+        return self._scan(self.now.state[CLOSED], closed_schema(self.spec))
 
     def pending(self) -> Tree:
         """The tree of the groups that wait."""
         files = FolderFiles(self.folder / "state")
         keys = self.spec.keys
-        return Tree(files, self.now.pending, pending_schema(keys), len(keys))
+        return Tree(files, self.now.state[PENDING], pending_schema(keys), len(keys))
 
     def waiting_groups(self) -> dict[Values, tuple[int, int]]:
         """The groups that wait: key -> rows since the last emission, and when the last came."""
@@ -265,22 +261,25 @@ class World:
 
     def groups_kept(self) -> int:
         """Groups in the group tree, shown or not."""
-        return sum(part.num_rows for part in self._scan(self.now.group, self.spec.layout.schema))
+        return sum(
+            part.num_rows for part in self._scan(self.now.state[GROUP], self.spec.layout.schema)
+        )
 
     def open_groups(self) -> set[Values]:
         """The keys of the groups in the group tree, shown or not."""
         keys = [f"k{i}" for i in range(len(self.spec.keys))]
-        parts = self._scan(self.now.group, self.spec.layout.schema)
+        parts = self._scan(self.now.state[GROUP], self.spec.layout.schema)
         return {key for part in parts for key in _tuples(part.select(keys))}
 
     def entries_kept(self) -> int:
         """Entries in all ordered trees with a weight other than 0."""
         files = FolderFiles(self.folder / "state")
-        trees = zip(self.now.trees, self.spec.trees, strict=True)
         return sum(
             part.num_rows
-            for runs, tree in trees
-            for part in OrderedTree(files, runs, TreeLayout(tree.layout.components)).scan()
+            for i, tree in enumerate(self.spec.trees)
+            for part in OrderedTree(
+                files, self.now.state[entries_tree(i)], TreeLayout(tree.layout.components)
+            ).scan()
         )
 
     def entries_expected(self) -> int:

@@ -197,10 +197,10 @@ def test_few_rows_are_held_at_once_where_what_is_kept_of_their_groups_is_long(
 def test_surrogate_keys_last_for_a_hundred_million_versions(tmp_path: Path) -> None:
     """Four years of a batch per second; then the batch fails with a reason."""
     made = world(tmp_path, measure("surrogate_key"))
-    made.now = Version(10**8, trees=made.now.trees)
+    made.now = Version(10**8)
     made.batch([row(k0=1)])
     assert 0 < made.value(1)[0] < 2**63
-    made.now = Version(2**27 - 1, made.now.group, trees=made.now.trees)
+    made.now = Version(2**27 - 1, made.now.state)
     with pytest.raises(RunFailed) as caught:
         made.batch([row(k0=2)])
     assert caught.value.code == "SURROGATE_KEYS_EXHAUSTED"

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
-from substrait_agg.commit import task
 from substrait_agg.errors import UsageError
 from substrait_agg.functions.accumulators import WeightKind
+from substrait_agg.operator import group_operator
 from substrait_agg.operator.emission import ALL, Emission, oldest
+from substrait_agg.operator.names import PENDING
 from substrait_agg.operator.policy import EmitPolicy, parse_emit
-from substrait_agg.operator.step import StepResult, step
+from substrait_agg.operator.protocol import OperatorResult
+from substrait_agg.operator.step import step
 from tests.operator.measures_build import changes_of, gone, measure, row, world
 from tests.operator.measures_changes import Stream
 from tests.operator.measures_reference import Row
@@ -99,7 +101,7 @@ def test_any_policy_shows_each_group_as_it_was_when_it_fired(
             model.batch(rows, random.choice((1, 2, 4)), policy.at(now))
         model.batch([], 2, ALL)
         made.check()
-        assert made.now.pending == ()
+        assert not made.now.state[PENDING]
 
 
 def test_a_group_is_emitted_with_its_nth_row_and_counts_anew(tmp_path: Path) -> None:
@@ -160,11 +162,11 @@ def test_many_groups_that_are_due_are_taken_up_some_at_a_time(
     made.batch(rows, emission=EmitPolicy().at(0))
     touched: list[int] = []
 
-    def watched(*given: Any) -> StepResult:
-        touched.append((result := step(*given)).touched)
+    def watched(*given: Any) -> OperatorResult:
+        touched.append((result := step(*given)).counters["touched"])
         return result
 
-    monkeypatch.setattr(task, "step", watched)
+    monkeypatch.setattr(group_operator, "step", watched)
     made.batch([], emission=rules)
     assert made.view() == {(i,): (i,) for i in range(300)}
     assert sum(touched) == 300

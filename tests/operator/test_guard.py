@@ -13,7 +13,6 @@ import pytest
 
 from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.quarantine import waiting_rows
-from substrait_agg.commit.snapshot import OperatorState
 from substrait_agg.commit.store import Guarded
 from substrait_agg.errors import RunFailed
 from substrait_agg.flow.graph import AggregateNode
@@ -129,7 +128,7 @@ class Guard(World):
         types = [*self.spec.keys, *(c.type for c in components)]
         schema = pa.schema([pa.field(f"c{i}", t) for i, t in enumerate(types)])
         found = Guarded(0, self.spec.guard, len(self.spec.keys), "")
-        state = OperatorState(self.now.group, self.now.pending, self.now.trees)
+        state = self.now.state
         table = waiting_rows(FolderFiles(self.folder / "state"), found, schema, state)
         rows = zip(*(c.to_pylist() for c in table.columns), strict=True)
         assert table.column_names[-1] == WEIGHT
@@ -229,7 +228,7 @@ def row(number: Any, text: str, weight: int) -> Row:
 
 def waiting_of(world: Rows) -> list[tuple[Any, ...]]:
     schema = pa.schema([("k0", pa.int64()), ("k1", pa.string())])
-    state = OperatorState(world.now.group)
+    state = world.now.state
     found = waiting_rows(FolderFiles(world.folder / "state"), Guarded(0, -1, 2, ""), schema, state)
     return sorted(zip(*(c.to_pylist() for c in found.columns), strict=True))
 

@@ -18,15 +18,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from substrait_agg.commit.files import FolderFiles
-from substrait_agg.commit.ranges import clip, partition_range
+from substrait_agg.commit.ranges import partition_range
+from substrait_agg.commit.snapshot import OperatorState
 from substrait_agg.commit.task import run_task
 from substrait_agg.commit.task_plan import TaskPlan, TaskResult
 from substrait_agg.errors import RunFailed
-from substrait_agg.operator.latest_spec import THERE, LatestSpec
-from substrait_agg.operator.names import POSITION, WEIGHT
-from substrait_agg.operator.spec import OperatorSpec
+from substrait_agg.operator.latest import UpsertOperator
+from substrait_agg.operator.names import GROUP, POSITION, WEIGHT
+from substrait_agg.operator.spec import THERE, UpsertSpec
 from substrait_agg.state.keys import Component
-from substrait_agg.state.run import RunFile
 from substrait_agg.state.tree import Tree
 from tests.operator.measures_world import merging_soon, small_parts
 from tests.sampling import seeds
@@ -62,11 +62,11 @@ class Event:
 class World:
     """The operator with its folder, and the dict that it is held against."""
 
-    def __init__(self, spec: OperatorSpec, folder: Path, spread: int = 2**32) -> None:
+    def __init__(self, spec: UpsertSpec, folder: Path, spread: int = 2**32) -> None:
         self.spec = spec
         self.folder = folder
         self.spread = spread
-        self.runs: tuple[RunFile, ...] = ()
+        self.state = OperatorState()
         self.version = 0
         self.log: Counter[Values] = Counter()
         self.changes: list[tuple[Values, int]] = []
@@ -83,7 +83,7 @@ class World:
             self._apply(event)
         mixed = random.sample(placed, len(placed))
         results = [self._task(p, partitions, mixed) for p in range(partitions)]
-        self.runs = tuple(f for r in results for f in r.group)
+        self.state = OperatorState.union(r.state for r in results)
         self.changes = [change for r in results for change in self._read(r)]
         self._check()
 
@@ -100,8 +100,8 @@ class World:
     def _task(self, p: int, partitions: int, events: Sequence[Event]) -> TaskResult:
         low, high = partition_range(p, partitions)
         plan = TaskPlan(
-            checkpoint=str(self.folder), operator=0, spec=self.spec, low=low, high=high,
-            group=clip(self.runs, low, high), pending=(), version=self.version,
+            checkpoint=str(self.folder), node=0, operator=UpsertOperator(self.spec), low=low, high=high,
+            state=self.state.within(low, high), version=self.version,
             columns=tuple((n, n) for n in self.spec.output.names), final=True, raw=True,
         )  # fmt: skip
         whole = self._batch(events)
@@ -115,7 +115,7 @@ class World:
             "__m": pa.array(signed, pa.int32()),
             "__x": pa.array([7] * len(events), pa.int32()),
         }
-        latest = latest_of(self.spec)
+        latest = self.spec
         for i, type_ in enumerate(self.spec.keys):
             columns[f"k{i}"] = pa.array([nested(e.key[i], type_) for e in events], type_)
         types = (*latest.values, *(c.type for c in latest.order))
@@ -149,17 +149,12 @@ class World:
     def stored(self) -> list[tuple[Values, bool]]:
         """What the tree holds of each key: its row, and whether there is one."""
         files = FolderFiles(self.folder / "state")
-        tree = Tree(files, self.runs, self.spec.layout.schema, len(self.spec.keys))
+        tree = Tree(files, self.state[GROUP], self.spec.stored, len(self.spec.keys))
         found: list[tuple[Values, bool]] = []
         for part in tree.scan():
             rows = tuples(part.select(self.spec.output.names))
             found += zip(rows, part.column(THERE).to_pylist(), strict=True)
         return found
-
-
-def latest_of(spec: OperatorSpec) -> LatestSpec:
-    assert spec.latest is not None
-    return spec.latest
 
 
 def nested(value: Any, type_: pa.DataType) -> Any:
@@ -184,13 +179,9 @@ def made(
     order: tuple[pa.DataType, ...] = (), spread: int = 2**32, page_rows: int = 100, slice_rows: int = 1000,
 ) -> World:  # fmt: skip
     partial = () if order or not row else (0,)
-    latest = LatestSpec(
-        row, tuple(map(Component, order)), partial, ("first value",)[: len(partial)]
-    )
-    spec = OperatorSpec(
-        keys=keys, accumulators=(), measures=(), weight="sign", multiset=False, is_global=False,
-        latest=latest, page_rows=page_rows,
-        slice_rows=slice_rows,
+    spec = UpsertSpec(
+        keys, row, tuple(map(Component, order)), partial, ("first value",)[: len(partial)],
+        page_rows=page_rows, slice_rows=slice_rows,
     )  # fmt: skip
     return World(spec, folder, spread)
 
@@ -211,7 +202,7 @@ def draw(random: Random, types: Sequence[pa.DataType]) -> Values:
 
 
 def draw_event(world: World, random: Random) -> Event:
-    latest = latest_of(world.spec)
+    latest = world.spec
     order = draw(random, [c.type for c in latest.order])
     delete = random.random() < 0.3
     return Event(draw(random, world.spec.keys), draw(random, latest.values), order, delete)
@@ -222,7 +213,7 @@ def draw_events(world: World, random: Random) -> list[Event]:
     there = set(world.rows)
     events = []
     for event in (draw_event(world, random) for _ in range(random.randrange(20))):
-        known = event.key in there and not event.delete and bool(latest_of(world.spec).partial)
+        known = event.key in there and not event.delete and bool(world.spec.partial)
         events.append(replace(event, partial=known and random.random() < 0.4))
         (there.discard if event.delete else there.add)(event.key)
     return events

@@ -17,10 +17,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from substrait_agg.commit.files import FolderFiles
-from substrait_agg.commit.ranges import clip, partition_range
+from substrait_agg.commit.ranges import partition_range
+from substrait_agg.commit.snapshot import OperatorState
 from substrait_agg.commit.task import run_task
 from substrait_agg.commit.task_plan import TaskPlan, TaskResult
 from substrait_agg.operator.emission import ALL, NONE
+from substrait_agg.operator.group_operator import GroupOperator
+from substrait_agg.operator.names import GROUP, PENDING
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.state.tree import Tree
 from tests.operator.measures_world import merging_soon
@@ -39,8 +42,7 @@ class World:
         self.folder = folder
         self.spread = spread
         self.rows: list[Row] = []
-        self.group: tuple[Any, ...] = ()
-        self.pending: tuple[Any, ...] = ()
+        self.state = OperatorState()
         self.log: Counter[tuple[Any, ...]] = Counter()
         self.version = 0
         for name in ("state", "changes"):
@@ -54,8 +56,7 @@ class World:
             self._task(p, 1 if self.spec.is_global else partitions, rows, emit=emit)
             for p in range(1 if self.spec.is_global else partitions)
         ]
-        self.group = tuple(f for r in results for f in r.group)
-        self.pending = tuple(f for r in results for f in r.pending)
+        self.state = OperatorState.union(r.state for r in results)
         for change in (c for r in results for c in r.changes):
             self._apply(pq.read_table(self.folder / "changes" / change.name))
 
@@ -66,12 +67,11 @@ class World:
         names = self.spec.output.names
         plan = TaskPlan(
             checkpoint=str(self.folder),
-            operator=0,
-            spec=self.spec,
+            node=0,
+            operator=GroupOperator(self.spec),
             low=low,
             high=high,
-            group=clip(self.group, low, high),
-            pending=clip(self.pending, low, high),
+            state=self.state.within(low, high),
             version=self.version,
             emission=ALL if emit else NONE,
             columns=tuple((n, n) for n in names),
@@ -95,7 +95,7 @@ class World:
     def view(self) -> Counter[tuple[Any, ...]]:
         """The rows shown, from the group tree."""
         files = FolderFiles(self.folder / "state")
-        tree = Tree(files, self.group, self.spec.layout.schema, len(self.spec.keys))
+        tree = Tree(files, self.state[GROUP], self.spec.layout.schema, len(self.spec.keys))
         shown: Counter[tuple[Any, ...]] = Counter()
         for part in tree.scan():
             values = _tuples(part.select(self.spec.output.names))
@@ -188,7 +188,7 @@ def test_pending_keys_are_emitted_later_and_once(data: st.DataObject) -> None:
                 assert world.view() == before
         world.batch([], emit=True)
         world.check()
-        assert world.pending == ()
+        assert not world.state[PENDING]
 
 
 def test_the_additive_case_that_loses_two_in_floating_point(tmp_path: Path) -> None:

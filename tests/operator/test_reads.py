@@ -14,6 +14,7 @@ from substrait_agg.commit import task
 from substrait_agg.commit.task import run_task
 from substrait_agg.commit.task_plan import TaskPlan
 from substrait_agg.operator.emission import ALL
+from substrait_agg.operator.group_operator import GroupOperator
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.state.ordered import OrderedTree
 from tests.operator.measures_build import measure, world
@@ -47,13 +48,11 @@ def batch(made: World, keys: Any, values: Any, weights: Any) -> tuple[int, int]:
     number = made.now.number + 1
     plan = TaskPlan(
         checkpoint=str(made.folder),
-        operator=0,
-        spec=made.spec,
+        node=0,
+        operator=GroupOperator(made.spec),
         low=0,
         high=2**64 - 1,
-        group=made.now.group,
-        pending=(),
-        trees=made.now.trees,
+        state=made.now.state,
         version=number,
         emission=ALL,
         columns=tuple((n, n) for n in made.spec.output.names),
@@ -70,10 +69,9 @@ def batch(made: World, keys: Any, values: Any, weights: Any) -> tuple[int, int]:
     }
     rows = pa.RecordBatch.from_pydict({n: pa.array(c) for n, c in columns.items()})
     result = run_task(plan, [rows])
-    before = {f.name for f in (*made.now.group, *(f for t in made.now.trees for f in t))}
-    after = (*result.group, *(f for t in result.trees for f in t))
-    made.now = Version(number, result.group, (), result.trees)
-    written = sum(f.rows for f in after if f.name not in before)
+    before = {f.name for f in made.now.state.runs}
+    made.now = Version(number, result.state)
+    written = sum(f.rows for f in result.state.runs if f.name not in before)
     return sum(tree.rows_read for tree in _opened), written
 
 

@@ -17,7 +17,8 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.commit.files import FolderFiles
-from substrait_agg.commit.ranges import clip, partition_range
+from substrait_agg.commit.ranges import partition_range
+from substrait_agg.commit.snapshot import OperatorState
 from substrait_agg.commit.task import run_task
 from substrait_agg.commit.task_plan import TaskPlan
 from substrait_agg.errors import RunFailed
@@ -25,8 +26,9 @@ from substrait_agg.flow.lower import lower
 from substrait_agg.functions.accumulators import EarlyRetraction
 from substrait_agg.operator.emission import ALL, Emission
 from substrait_agg.operator.names import WEIGHT
+from substrait_agg.operator.session import SessionOperator
 from substrait_agg.operator.sessions import Spans, sessions
-from substrait_agg.operator.spec import operator_spec
+from substrait_agg.operator.spec import SessionSpec, operator_spec
 from substrait_agg.state import ordered
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.run import RunFile
@@ -88,10 +90,11 @@ class World:
     ) -> None:
         plan = sa.load(grouped("session", interval(micros=GAP))).bound()
         self.node = lower(plan, {("goals",): "any"}, early).operators[0]
-        self.spec = replace(operator_spec(self.node), page_rows=page_rows, slice_rows=slice_rows)
+        spec = operator_spec(self.node)
+        assert isinstance(spec, SessionSpec)
+        self.spec = replace(spec, page_rows=page_rows, slice_rows=slice_rows)
         self.folder, self.spread = folder, spread
-        self.group: Runs = ()
-        self.tree: Runs = ()
+        self.state = OperatorState()
         self.version = 0
         self.log: Counter[Told] = Counter()
         self.changes: list[tuple[Told, int]] = []
@@ -114,8 +117,7 @@ class World:
                 mine = whole.filter(pa.array(whole.column("__m").to_numpy() % partitions == p))
                 batches = [mine.slice(i, 7) for i in range(0, mine.num_rows, 7)]
             results.append(run_task(self._plan(low, high, emission), batches))
-        self.group = tuple(f for r in results for f in r.group)
-        self.tree = tuple(f for r in results for f in r.trees[0])
+        self.state = OperatorState.union(r.state for r in results)
         for result in results:
             self.kept_aside += result.counters["quarantined"]
             for change in result.changes:
@@ -125,13 +127,11 @@ class World:
     def _plan(self, low: int, high: int, emission: Emission) -> TaskPlan:
         return TaskPlan(
             checkpoint=str(self.folder),
-            operator=0,
-            spec=self.spec,
+            node=0,
+            operator=SessionOperator(self.spec),
             low=low,
             high=high,
-            group=clip(self.group, low, high),
-            pending=(),
-            trees=(clip(self.tree, low, high),),
+            state=self.state.within(low, high),
             version=self.version,
             emission=emission,
             columns=tuple((name, name) for name in self.node.columns),
@@ -175,12 +175,12 @@ class World:
         """Entries kept."""
         layout = self.spec.trees[0].layout
         files = FolderFiles(self.folder / "state")
-        return sum(part.num_rows for part in OrderedTree(files, self.tree, layout).scan())
+        return sum(part.num_rows for part in OrderedTree(files, self.state["tree0"], layout).scan())
 
     def groups(self) -> int:
         """Groups kept."""
         files = FolderFiles(self.folder / "state")
-        tree = Tree(files, self.group, self.spec.layout.schema, len(self.spec.keys))
+        tree = Tree(files, self.state["group"], self.spec.layout.schema, len(self.spec.keys))
         return sum(part.num_rows for part in tree.scan())
 
 

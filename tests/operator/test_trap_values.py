@@ -13,6 +13,7 @@ import pytest
 
 from substrait_agg.flow.measures import share
 from substrait_agg.functions.kinds import MeasureKind
+from substrait_agg.operator.names import GROUP
 from substrait_agg.operator.spec import operator_spec
 from substrait_agg.plan.types import FP64, I32, I64, Type, decimal
 from substrait_agg.state import merging
@@ -333,7 +334,7 @@ def test_merges_after_a_change_of_partitions_lose_nothing(tmp_path: Path) -> Non
     made.batch([], 4)
     with patch.object(merging, "SMALL_WIDTH", 4):
         made.batch(rows[120:], 1)
-    assert len(made.now.group) == 1
+    assert len(made.now.state[GROUP]) == 1
     made.check()
     assert made.entries_kept() == len(rows)
     assert made.groups_kept() == 40

@@ -10,9 +10,12 @@ from random import Random
 import pyarrow.parquet as pq
 import pytest
 
+from substrait_agg.commit.snapshot import OperatorState
 from substrait_agg.commit.task import run_task
 from substrait_agg.commit.task_plan import TaskPlan
 from substrait_agg.functions.kinds import MeasureKind
+from substrait_agg.operator.group_operator import GroupOperator
+from substrait_agg.operator.names import GROUP, PENDING
 from substrait_agg.plan.types import I64
 from substrait_agg.state.run import HASH_MAX
 from tests.operator.measures_build import (
@@ -74,7 +77,7 @@ def test_keys_waiting_to_be_emitted_survive_a_restart(tmp_path: Path) -> None:
     saved.restore(made)
     made.batch([])
     made.check()
-    assert made.now.pending == ()
+    assert not made.now.state[PENDING]
 
 
 def test_a_restart_before_the_first_emission_emits_everything_once(tmp_path: Path) -> None:
@@ -153,8 +156,7 @@ def test_a_group_whose_rows_cancel_in_one_batch_is_never_shown(tmp_path: Path) -
     made = world(tmp_path, measure("list", "long"), measure("avg", "double"))
     made.batch([row(k0=1, long=3, double=0.1), *gone(row(k0=1, long=3, double=0.1))])
     assert changes_of(made) == []
-    assert not made.now.group
-    assert made.now.trees == ((),)
+    assert not made.now.state.trees
 
 
 def test_a_new_group_deleted_before_it_was_shown_leaves_nothing(tmp_path: Path) -> None:
@@ -305,13 +307,13 @@ def test_an_empty_batch_changes_nothing(tmp_path: Path) -> None:
     """Neither before the first row nor after."""
     made = world(tmp_path, *EVERYTHING)
     made.batch([], 2)
-    assert not made.now.group
+    assert not made.now.state.trees
     assert changes_of(made) == []
     made.batch([row(k0=1, long=1)], 2)
-    names = {f.name for f in made.now.group}
+    names = {f.name for f in made.now.state[GROUP]}
     made.batch([], 2)
     assert changes_of(made) == []
-    assert {f.name for f in made.now.group} == names
+    assert {f.name for f in made.now.state[GROUP]} == names
     made.check()
 
 
@@ -326,7 +328,7 @@ def test_changes_have_the_columns_asked_for_in_their_order(tmp_path: Path) -> No
     """What the plan emits is what is written, not what the operator happens to have."""
     made = world(tmp_path, measure("sum", "sure_long", type_=I64), measure("count"))
     plan = TaskPlan(
-        str(tmp_path), 0, made.spec, 0, HASH_MAX, (), (), 1,
+        str(tmp_path), 0, GroupOperator(made.spec), 0, HASH_MAX, OperatorState(), 1,
         (("v1", "c0"), ("k0", "c1"), ("v1", "c2")), True, raw=True,
     )  # fmt: skip
     (file,) = run_task(plan, [made.raw_rows([row(k0=7, sure_long=5)])]).changes
