@@ -119,7 +119,8 @@ def _one_replaced(a: Arguments, text: Column, occurrence: Column) -> Column:
         )
         return F.when(nth >= 0, F.array_join(parts, "")).otherwise(text)
 
-    return F.when(occurrence.isNotNull() & text.isNotNull(), let(replaced, joined))
+    given = occurrence.isNotNull() & text.isNotNull() & a[2].isNotNull()
+    return F.when(given, let(replaced, joined))
 
 
 REGEX: dict[str, Builder] = {

@@ -16,6 +16,9 @@ _FLAGS = {
     ("DOTALL", "DOTALL_ENABLED"): "s",
 }
 
+_AT_CHARACTER = r"(?![\x{DC00}-\x{DFFF}])"
+"""Java finds empty matches between the two halves of a character beyond the basic plane, ICU does not."""
+
 
 def pattern(a: Arguments, ordinal: int = 1) -> Column:
     r"""The pattern in an argument with the call's options; ``\w``, ``\d``, ``\b`` and ``\s`` are those of Unicode, as in ICU.
@@ -31,7 +34,7 @@ def pattern(a: Arguments, ordinal: int = 1) -> Column:
         what = "a regular expression is not the same in ICU and Java"
         fault = failure("DOMAIN_ERROR", what).cast("string")
         text = F.when(F.rlike(text, F.lit(ANY_DIFFERENCE)), fault).otherwise(text)
-    return F.concat(F.lit(f"(?U{chosen})"), text)
+    return F.concat(F.lit(f"(?U{chosen}){_AT_CHARACTER}(?:"), text, F.lit(")"))
 
 
 def quoted(column: Column) -> Column:

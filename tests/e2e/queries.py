@@ -64,6 +64,8 @@ m+i, m+m, m-w, m*m, w+w, m%7, w%3, m*0.5, m*(1-0.05), m*(1-m)*(1+m), -m, -w, abs
 
 round(m,1), round(m), round(m,-2), round(w,3), round(x), round(x,2), round(x,-1), round(i,-1), round(f,1)
 
+round(x,a%3), round(m,h%3), regexp_replace(s,'a','zz'), regexp_replace(s,'(.)[bB]','<\\1>'), regexp_replace(s,'x*','-')
+
 cast(m as decimal(10,1)) a1, cast(m as bigint) a2, cast(m as double) a3, cast(m as varchar) a4,
 cast(w as decimal(15,2)), cast(x as bigint) a5, cast(x as decimal(20,8)) a6, cast(x as float) a7,
 cast(f as double), cast(i as varchar), cast(l as float)
@@ -123,6 +125,7 @@ CLOSE = (
     # Java's and C's mathematical functions differ in the last bit.
     "sqrt(abs(x)), exp(x/50), ln(x), ln(abs(i)), log10(x), log2(x), log10(m), power(x,2), pow(2,a/8), power(abs(x),0.5)",
     "sin(x), cos(x), tan(x), asin(x/100), acos(x/100), atan(x), atan2(x,100), sinh(x/50), cosh(x/50), tanh(x), radians(x)",
+    "log(2,x), log(10,abs(x)), log(3.5,abs(i)+1), log(abs(x)+2,abs(f)+1)",
     # DataFusion cuts quotients of decimals, here they are rounded.
     "m/3, m/nullif(m,0), m/nullif(w,0), w/nullif(m,0)",
 )
