@@ -138,8 +138,10 @@ def _like(a: Arguments) -> Column:
     escape = str(a.constant(2))
     wanted = _escaped_fully(a[1], escape)
     if a.option("CASE_SENSITIVITY") == "CASE_INSENSITIVE_ASCII":
-        # The escape character would be another one in lower case; no letter is written beyond ASCII by this.
-        return match(ascii_lower(a[0]), ascii_lower(wanted), ascii_lower(F.lit(escape)))
+        # The escape character may be a letter, which stands for itself once it is no escape character.
+        pairs = F.regexp_replace(wanted, f"(?s)\\x{{{ord(escape):x}}}(.)", NO_ESCAPE + "$1")
+        plain = F.call_function("replace", pairs, F.lit(NO_ESCAPE + escape), F.lit(escape))
+        return match(ascii_lower(a[0]), ascii_lower(plain), F.lit(NO_ESCAPE))
     return match(a[0], wanted, F.lit(escape))
 
 

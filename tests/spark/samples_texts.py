@@ -120,6 +120,12 @@ def cases() -> Iterator[Sample]:
     yield Sample(
         call("strpos", I64, (STRING, "abc"), (STRING, "A.C"), case_sensitivity=anywhere), 0
     )
+    for text, part, escape, found in (
+        ("A%b", "a|%B", "|", True), ("Axb", "a|%B", "|", False), ("xA%", "xaA%", "A", True),
+        ("xAz", "xaA%", "A", False), ("aXA", "_xAA", "A", True),
+    ):  # fmt: skip
+        three = ((STRING, text), (STRING, part), (STRING, escape))
+        yield Sample(call("like", BOOL, *three, case_sensitivity=ascii_only), found)
     for option, text in ((anywhere, "$1--"), (ascii_only, "$1-é")):
         yield Sample(
             call(

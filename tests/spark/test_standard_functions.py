@@ -43,7 +43,7 @@ def same(found: Any, wanted: Any) -> bool:
     return bool(found == wanted) and (found is None) == (wanted is None)
 
 
-CONSTANT = {"strftime": (1,), "strptime_date": (1,), "strptime_time": (1, 2)}
+CONSTANT = {"strftime": (1,), "strptime_date": (1,), "strptime_time": (1, 2), "like": (2,)}
 """Function -> arguments that must be constants."""
 
 ALL = 60
