@@ -24,7 +24,7 @@ from substrait_agg.errors import UsageError
 from substrait_agg.functions.scalars import SCALARS
 from substrait_agg.plan.types import Type, decimal
 from substrait_agg.spark.expressions import to_column
-from substrait_agg.spark.functions import BUILDERS
+from substrait_agg.spark.functions import BUILDERS, HIGHER_ORDER
 from tests.spark.evaluating import (
     BINARY,
     BOOL,
@@ -75,7 +75,8 @@ def check(spark: SparkSession, cases: list[tuple[Expr, Any]]) -> None:
 
 def test_every_scalar_function_has_a_builder() -> None:
     """The table of functions and the table of builders have the same names."""
-    assert set(BUILDERS) == set(SCALARS)
+    assert set(BUILDERS) | set(HIGHER_ORDER) == set(SCALARS)
+    assert not set(BUILDERS) & set(HIGHER_ORDER)
 
 
 LITERALS = [
@@ -329,8 +330,10 @@ def test_rounding_of_integers_and_decimals(spark: SparkSession) -> None:
             (call("sign", d, (d, -12301)), Decimal("-1.00")),
         ],
     )
+    digits = call("add", I32, (I32, -2), (I32, 1))
+    check(spark, [(call("round", I32, (I32, 25), digits), 30)])
     with pytest.raises(UsageError, match="constant"):
-        to_column(call("round", I32, (I32, 1), call("add", I32, (I32, 1), (I32, 1))), ())
+        to_column(call("strftime", STRING, (DATE, 0), call("upper", STRING, (STRING, "%y"))), ())
 
 
 def test_minus_and_abs_of_long_decimals_are_exact(spark: SparkSession) -> None:
