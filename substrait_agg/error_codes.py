@@ -94,7 +94,7 @@ _ALL: tuple[ErrorCode, ...] = (
     *_of(
         "rows",
         ("NULL_IN_REQUIRED_COLUMN", "a row has a null where the plan declares a required column", "correct the row, or declare the column nullable"),
-        ("ROW_UNREADABLE", "a row of CSV or JSON cannot be parsed, or a value in it is none of its column's type; told of rows that are set aside", "correct the row, or declare another type"),
+        ("ROW_UNREADABLE", "a row of CSV or JSON cannot be parsed, or a value in it is none of its column's type", "correct the row, or declare another type"),
         ("VALUE_OUT_OF_RANGE", "a value of a source does not fit the plan's type", "correct the value, or declare a wider type"),
         ("WEIGHT_IS_NULL", "a row has no weight", "give every row one"),
         ("OPERATION_UNKNOWN", "the op= column of a row holds an unknown word", "write one of the words in the message"),
@@ -198,6 +198,7 @@ _ALL: tuple[ErrorCode, ...] = (
         ("RUN_STOPPED", "the run was stopped in the middle of a batch", "run again; nothing of the batch was committed"),
         ("BATCH_FAILED", "Spark could not compute a batch", "correct the input or the plan and run again; nothing of the batch was committed"),
         ("SPARK_LOST", "Spark's process has ended in the middle of a run: it was killed, or it crashed", "run again: it goes on behind the last committed version; where the system has killed it for want of memory, give it more (--conf spark.driver.memory=4g)"),
+        ("WORKER_PYTHON_DIFFERS", "the Python workers of Spark run another Python than the driver", "set PYSPARK_PYTHON before Spark is started"),
         ("PACKAGE_NOT_ON_WORKERS", "the Python workers of Spark do not find this package", "install it in the Python of the executors"),
         ("FUNCTION_NOT_SUPPORTED", "a function of the plan cannot be computed on Spark", "see what substrait-agg functions lists"),
         ("ARGUMENT_NOT_CONSTANT", "an argument must be a constant where the plan is computed on Spark", "write it as a literal in the plan"),

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from errno import EACCES, EDQUOT, ENOSPC, EPERM, EROFS
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
@@ -17,7 +20,17 @@ GONE_ERRORS = (Py4JError, ConnectionRefusedError, ConnectionResetError)
 SPARK_ERRORS = (PySparkException, *GONE_ERRORS)
 """What PySpark raises when Spark fails: exceptions that it knows, plain Java ones that it does not, and those of a JVM that is gone."""
 
-_NO_PACKAGE = "No module named 'substrait_agg'"
+_NO_PACKAGE = re.compile(
+    r"No module named '(substrait_agg(?:_\w+)?|google|pyarrow|numpy|fsspec|s3fs|pyspark)(?:\.[\w.]+)?'"
+    r"|\[PACKAGE_NOT_INSTALLED\] (\w+)"
+)
+_OTHER_VERSION = re.compile(
+    r"\[PYTHON_VERSION_MISMATCH\] .*?worker has different version: ([\d.]+) .*?driver: ([\d.]+)",
+    re.DOTALL,
+)
+"""What a worker says that runs another Python than the driver."""
+_SET_PYTHON = f"set PYSPARK_PYTHON={sys.executable} in the environment before Spark is started, or a Python with the same packages"
+_MAX_CAUSES = 30
 _NOTHING_COMMITTED = "nothing of the batch was committed"
 _HELP: dict[str, str] = {
     "NULL_IN_REQUIRED_COLUMN": "correct the row, or declare the column nullable in the plan",
@@ -41,10 +54,25 @@ _OWN = re.compile(
 _FRAMES = re.compile(r"\n\s+at [\w$.]|\n\s+\.\.\. \d+ more|\nJVM stacktrace|\nDriver stacktrace")
 _CAUSE = re.compile(r"(?:^|\n)(?:Caused by: |: )(?=[\w$]+(?:\.[\w$]+)+)")
 _CLASS = re.compile(r"^(?:[\w$]+\.)+[\w$]+(?:: |$)")
-_WRAPPER = re.compile(
-    r"^(?:An error occurred while calling |Job aborted due to stage failure|\[STREAM_FAILED\]"
-    r"|\[FOREACH_BATCH_USER_FUNCTION_ERROR\])"
+_WRAPPERS: tuple[tuple[str, str], ...] = (
+    ("a call from Python", r"An error occurred while calling [\w$.:]+\s*"),
+    ("a future", r"(?:Exception|Boxed Exception) thrown in awaitResult:?\s*"),
+    ("a job", r"Job aborted due to stage failure:?\s*|Job aborted\.\s*|Writing job aborted\.?\s*"),
+    (
+        "a task",
+        r"Task \d+ in stage [\d.]+ failed \d+ times?, most recent failure: Lost task [\d.]+ in stage [\d.]+ \(TID \d+\) \([^)]*\):\s*",
+    ),
+    ("a stream", r"\[STREAM_FAILED\] Query \[[^\]]*\] terminated(?: with exception)?:\s*"),
+    (
+        "a function of foreachBatch",
+        r"\[FOREACH_BATCH_USER_FUNCTION_ERROR\] An error occurred in the user provided function in foreach batch sink\.(?: Reason:)?\s*",
+    ),
+    ("a call into Python", r"An exception was raised by the Python Proxy\. Return Message:\s*"),
+    ("a worker", r"An exception was thrown from the Python worker[:.]\s*"),
+    ("stages side by side", r"Multiple failures in stage materialization\.\s*"),
 )
+"""What wraps a cause on its way to the driver, and how its message begins; the cause follows in it, or behind it."""
+_UNWRAPPED = re.compile("|".join(f"(?:{begins})" for _, begins in _WRAPPERS))
 _REFUSALS = (EPERM, EACCES, ENOSPC, EROFS, EDQUOT)
 _REFUSED = re.compile(
     rf"^(?:OSError|PermissionError): \[Errno (?:{'|'.join(map(str, _REFUSALS))})\]"
@@ -59,6 +87,7 @@ _OF_A_TASK = "Job aborted due to stage failure"
 _READ_FAILED = re.compile(
     r"\[FAILED_READ_FILE[\w.]*\] Encountered error while reading file (\S+)\.(?:\s+(.*)|$)"
 )
+_MALFORMED = "[MALFORMED_RECORD_IN_PARSING"
 _ADVICE = re.compile(
     r" Use [`']try_\w+[`'] [^.]*\.| If necessary set \"[\w.]+\" to \"false\" to bypass this error[^.]*\."
     r"|\s*SQLSTATE: \w+"
@@ -88,21 +117,22 @@ def batch_failed(error: Exception) -> RunFailed:
     """The error for a batch that Spark could not compute: with the code that our own expressions raised, if they did."""
     if isinstance(error, GONE_ERRORS) and spark_gone():
         return spark_lost()
-    own = _OWN.search(str(error))
+    text = "\n".join(texts_of(error))
+    own = _OWN.search(text)
     if own is not None:
         code, message = own.group(1), cleaned(own.group(2))
         help = _HELP.get(code, "correct the value in the source, or the plan")
         return RunFailed(code, message, help=f"{_NOTHING_COMMITTED}; {help}")
-    if _NO_PACKAGE in str(error):
-        return RunFailed(
-            "PACKAGE_NOT_ON_WORKERS",
-            "the Python workers of Spark do not find the package substrait_agg",
-            help="install it in the Python that the executors run, under the same path as here",
-        )
+    workers = _workers_failed(text)
+    if workers is not None:
+        return workers
     reason = reason_of(error)
-    notes = _WRAPPER.match(str(error)) and _NOTES_REFUSED.search(reason)
+    read = next(filter(None, map(_READ_FAILED.search, texts_of(error))), None)
+    if read is not None and _MALFORMED in text:
+        return row_unreadable(f"a row cannot be read: {reason}", read[1])
+    notes = _UNWRAPPED.match(str(error)) and _NOTES_REFUSED.search(reason)
     refused = _REFUSED.match(reason) or getattr(error, "errno", None) in _REFUSALS
-    if refused or (notes and _OF_A_TASK not in str(error)):
+    if refused or (notes and _OF_A_TASK not in text):
         return RunFailed(
             "CHECKPOINT_NOT_WRITTEN",
             f"{'Spark could not write its notes' if notes else 'a task could not write'} in the checkpoint: {reason}",
@@ -115,16 +145,66 @@ def batch_failed(error: Exception) -> RunFailed:
     )
 
 
+def _workers_failed(text: str) -> RunFailed | None:
+    """The error for workers whose Python is not that of the driver, or lacks a package; None where that is not why."""
+    version, package = _OTHER_VERSION.search(text), _NO_PACKAGE.search(text)
+    if version is not None:
+        what = f"run Python {version[1]}, and this process runs {version[2]}"
+        return python_differs(f"the Python workers of Spark {what}")
+    if package is None:
+        return None
+    return RunFailed(
+        "PACKAGE_NOT_ON_WORKERS",
+        f"the Python workers of Spark do not find the package {package[1] or package[2]}",
+        help=f"install it in the Python that the executors run, under the same path as here; {_SET_PYTHON}",
+    )
+
+
+def row_unreadable(message: str, file: str) -> RunFailed:
+    """The error for a row of a text file that cannot be parsed."""
+    help = (
+        f"{_NOTHING_COMMITTED}; correct the row, or declare another type in the plan, and run again"
+    )
+    return RunFailed("ROW_UNREADABLE", cleaned(message), help=help, path=file)
+
+
+def python_differs(message: str) -> RunFailed:
+    """The error for workers that run another Python than the driver."""
+    return RunFailed("WORKER_PYTHON_DIFFERS", message, help=_SET_PYTHON)
+
+
+def texts_of(error: BaseException) -> list[str]:
+    """The message of an error and those of its causes, the outermost first.
+
+    PySpark keeps the causes of a Java exception beside its message: a future that was waited for, for one, says nothing of
+    why it failed.
+    """
+    texts: list[str] = []
+    seen: set[int] = set()
+    following: BaseException | None = error
+    while following is not None and id(following) not in seen:
+        seen.add(id(following))
+        texts.append(str(following))
+        if isinstance(following, Py4JJavaError):
+            texts += _java_texts(following)
+        following = getattr(following, "_cause", None)
+    return list(dict.fromkeys(text.strip() for text in texts if text.strip()))
+
+
+def _java_texts(error: Py4JJavaError) -> Iterator[str]:
+    """The messages of a Java exception that PySpark has no class for, and of its causes; none where the JVM is gone."""
+    with suppress(*GONE_ERRORS):
+        cause, depth = error.java_exception, 0
+        while cause is not None and depth < _MAX_CAUSES:
+            yield str(cause.toString())
+            cause, depth = cause.getCause(), depth + 1
+
+
 def reason_of(error: BaseException) -> str:
     """The reason in an exception of Spark, on one line, without stack traces, wrappers, secrets and advice about SQL."""
-    text = cleaned(str(error).strip())
-    if "Traceback (most recent call last)" in text:
-        text = _after_traceback(text)
-    parts = [_FRAMES.split(part)[0].strip() for part in _CAUSE.split(text)]
-    reasons = [_one_line(part) for part in parts if part and not _WRAPPER.match(part)]
-    reasons = [r for r in reasons if r]
+    reasons = list(dict.fromkeys(r for text in texts_of(error) for r in _reasons_in(text)))
     if not reasons:
-        return _one_line(parts[0]) or type(error).__name__
+        return _one_line(str(error)) or type(error).__name__
     read = _READ_FAILED.match(reasons[0])
     if read is None:
         return reasons[0]
@@ -132,6 +212,17 @@ def reason_of(error: BaseException) -> str:
     causes = list(dict.fromkeys([why, *reasons[1:]] if why else reasons[1:]))
     told = f": {causes[0]}" if causes else ""
     return f"file {file} cannot be read{told}" + (f" ({causes[-1]})" if len(causes) > 1 else "")
+
+
+def _reasons_in(text: str) -> Iterator[str]:
+    """What a message and the causes behind it say, each on one line."""
+    text = cleaned(text)
+    if "Traceback (most recent call last)" in text:
+        text = _after_traceback(text)
+    for part in _CAUSE.split(text):
+        reason = _one_line(_FRAMES.split(part)[0])
+        if reason:
+            yield reason
 
 
 def _after_traceback(text: str) -> str:
@@ -142,5 +233,11 @@ def _after_traceback(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    first = _CLASS.sub("", text).strip().split("\n")[0]
-    return _ADVICE.sub("", first).strip()
+    """The first line of a message, without the wrappers that it begins with."""
+    before, text = "", text.strip()
+    while text != before:
+        before = text
+        text = _CLASS.sub("", text).strip()
+        wrapper = _UNWRAPPED.match(text)
+        text = text[wrapper.end() :].strip() if wrapper else text
+    return _ADVICE.sub("", text.split("\n")[0]).strip()

@@ -58,6 +58,7 @@ from substrait_agg.spark.specs import Table
 from substrait_agg.spark.timing import event_options, timed_flow, with_times
 from substrait_agg.spark.upserts import upserts_in
 from substrait_agg.spark.work import open_work
+from substrait_agg.spark.worker_python import check_worker_python
 
 
 def run(
@@ -115,6 +116,7 @@ def run(
             # Where the caller has one, its catalogs and what is registered in it are there for outputs.
             outer = spark or session
             check_writers(outer, sinks)
+            check_worker_python(session)
             feed = open_feed(session, ready.flow, ready.sources, ready.events.sources)
             timer.end("sources")
             ready.store.create(ready.document, evolve=evolve)
@@ -144,7 +146,7 @@ def run(
             undone.callback(couriers.end, with_view=False, patience=STOP_SECONDS)
             options = Options(
                 count, until, emit, ready.events, progress, observers, retention, work, closing, ready.places,
-                timer,
+                timer, ready.sources,
             )  # fmt: skip
             started = Run(session, ready.flow, feed, ready.store, couriers, options, settings)
         except SPARK_ERRORS as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
@@ -28,6 +28,7 @@ from substrait_agg.spark.answers import ARROW_ROWS, HANDED_OVER
 from substrait_agg.spark.batches import FIRST_BATCH, Batches
 from substrait_agg.spark.event_state import EventOptions
 from substrait_agg.spark.feed import Feed
+from substrait_agg.spark.inputs import Source, table_origins
 from substrait_agg.spark.planned import check_planned_files, planned_at
 from substrait_agg.spark.reasons import (
     GONE_ERRORS,
@@ -36,6 +37,8 @@ from substrait_agg.spark.reasons import (
 )
 from substrait_agg.spark.session import SESSION_CONF, prepare
 from substrait_agg.spark.settings import PARTITIONS, Settings
+from substrait_agg.spark.specs import Table
+from substrait_agg.spark.unreadable_rows import explained
 from substrait_agg.spark.work import Work
 
 
@@ -55,6 +58,7 @@ class Options:
         closing: lets go of the checkpoint.
         places: where the tables are read from.
         timer: measures the start.
+        sources: what they are read from.
     """
 
     partitions: int
@@ -68,6 +72,7 @@ class Options:
     closing: ExitStack
     places: tuple[InputPlace, ...] = ()
     timer: StartTimer = field(default_factory=StartTimer)
+    sources: Mapping[Table, Source] = field(default_factory=dict)
 
 
 class Run:
@@ -116,6 +121,7 @@ class Run:
             retention=options.retention,
         )  # fmt: skip
         self._batches.inputs = options.places
+        self._sources, self._origins = options.sources, table_origins(flow)
         self._observers.begin(lambda: self.progress, self._is_busy)
         if self._batches.last is None:
             self._batches.run(spark, feed.first, None, FIRST_BATCH)
@@ -166,6 +172,11 @@ class Run:
                 raise RunFailed("RUN_STOPPED", "the run was stopped")
             try:
                 self._work(frame, batch)
+            except RunFailed as error:
+                self._error = explained(frame.sparkSession, error, self._sources, self._origins)
+                if self._error is error:
+                    raise
+                raise self._error from error
             except Exception as error:
                 self._error = error
                 raise

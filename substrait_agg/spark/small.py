@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from substrait_agg.commit.snapshot import OperatorState
-from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed
+from substrait_agg.spark.reasons import SPARK_ERRORS, batch_failed, texts_of
 from substrait_agg.spark.session import DRIVER_BYTES_SETTING, own_setting
 
 DRIVER_BYTES = 1 << 18
@@ -50,7 +50,7 @@ def on_driver(frame: DataFrame) -> list[pa.RecordBatch] | None:
     try:
         rows: pa.Table = frame.toArrow()
     except SPARK_ERRORS as error:
-        if _TOO_MUCH in str(error):
+        if any(_TOO_MUCH in text for text in texts_of(error)):
             return None
         raise batch_failed(error) from error
     return list(rows.to_batches())

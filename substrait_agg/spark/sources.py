@@ -137,11 +137,16 @@ def _read(spark: SparkSession, spec: SourceSpec, origin: TableOrigin, table: str
         # Lines of text: an event that is no JSON is told as such.
         spec = replace(spec, format="text") if spec.is_files else spec
         return _opened(spark, spec, wanted, table)
+    return _opened(spark, spec, wanted_columns(spec, origin), table)
+
+
+def wanted_columns(spec: SourceSpec, origin: TableOrigin) -> dict[str, Type]:
+    """The columns to read of a source of rows, by name: those of the plan, and the one that says what a row does."""
     extra = {"weight": Type("i64"), "op": Type("string")}.get(spec.change)
     wanted = dict(zip(origin.names, origin.types, strict=True))
     if extra is not None:
         wanted.setdefault(spec.change_column, extra)
-    return _opened(spark, spec, wanted, table)
+    return wanted
 
 
 def _opened(

@@ -58,6 +58,94 @@ def test_the_reason_is_one_line_without_stack_and_wrappers(text: str, reason: st
     )  # fmt: skip
 
 
+WRAPPED = {
+    "a call from Python": "An error occurred while calling o63.collectToPython.\n",
+    "a future": "Exception thrown in awaitResult: ",
+    "a job": "Job aborted due to stage failure: ",
+    "a task": "Task 0 in stage 7.0 failed 4 times, most recent failure: Lost task 0.3 in stage 7.0 (TID 9) (10.0.0.7 executor 1): ",
+    "a stream": "[STREAM_FAILED] Query [id = 0, runId = 1] terminated with exception: ",
+    "a function of foreachBatch": "[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred in the user provided function in foreach batch sink. Reason: ",
+    "a call into Python": "An exception was raised by the Python Proxy. Return Message: ",
+    "a worker": "An exception was thrown from the Python worker: ",
+    "stages side by side": "Multiple failures in stage materialization.\n",
+}  # fmt: skip
+"""How Spark and Py4J wrap a cause on its way to the driver: the beginning of their message."""
+CAUSE = "[DIVIDE_BY_ZERO] Division by zero."
+
+
+class Captured(Exception):
+    """An exception as PySpark captures it: its message, and the cause beside it."""
+
+    def __init__(self, message: str, cause: Exception | None) -> None:
+        super().__init__(message)
+        self._cause = cause
+
+
+def test_every_wrapper_has_an_example() -> None:
+    from substrait_agg.spark import reasons
+
+    assert [what for what, _ in reasons._WRAPPERS] == list(WRAPPED)
+
+
+@pytest.mark.parametrize("outer", list(WRAPPED))
+@pytest.mark.parametrize("inner", [None, *WRAPPED])
+def test_a_wrapper_never_hides_the_cause(inner: str | None, outer: str) -> None:
+    """In its message, behind it as Java prints causes, or beside it; one in another."""
+    from substrait_agg.spark.reasons import reason_of
+
+    begins = WRAPPED[outer]
+    between = WRAPPED[inner] if inner else ""
+    assert reason_of(Exception(f"{begins}{between}{CAUSE}")) == CAUSE
+    stack = "\n\tat org.apache.spark.Some.method(Some.scala:1)\n"
+    printed = f"{begins}{stack}Caused by: org.apache.spark.SparkException: {between}{CAUSE}{stack}"
+    assert reason_of(Exception(printed)) == CAUSE
+    beside = Captured(begins, Captured(between or begins, Captured(CAUSE, None)))
+    assert reason_of(beside) == CAUSE
+
+
+@pytest.mark.parametrize("outer", list(WRAPPED))
+def test_codes_and_refusals_are_found_in_any_wrapper(outer: str) -> None:
+    """Also where only the cause beside a message has them."""
+    from substrait_agg.spark.reasons import batch_failed
+
+    begins = WRAPPED[outer]
+    for message, code in (
+        ("[USER_RAISED_EXCEPTION] [KEY_IS_NULL] column k of table t is null SQLSTATE: P0001", "KEY_IS_NULL"),
+        ("ModuleNotFoundError: No module named 'google'", "PACKAGE_NOT_ON_WORKERS"),
+        ("ModuleNotFoundError: No module named 'substrait_agg.commit'", "PACKAGE_NOT_ON_WORKERS"),
+        ("[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in driver: 3.11, no", "WORKER_PYTHON_DIFFERS"),
+        ("ModuleNotFoundError: No module named 'their_own'", "BATCH_FAILED"),
+    ):  # fmt: skip
+        for error in (Exception(begins + message), Captured(begins, Captured(message, None))):
+            assert batch_failed(error).code == code
+
+
+def test_causes_that_name_themselves_end() -> None:
+    from substrait_agg.spark.reasons import reason_of
+
+    around = Captured("Exception thrown in awaitResult: ", None)
+    around._cause = around
+    assert reason_of(around) == "Captured"
+
+
+def test_a_file_that_cannot_be_read_is_named_where_a_future_was_waited_for() -> None:
+    from substrait_agg.spark.reasons import reason_of
+
+    number = Captured('For input string: "abc"', None)
+    row = Captured(
+        "[MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION] Malformed records are detected: [1,null].\nParse Mode: FAILFAST.",
+        number,
+    )
+    read = Captured(
+        "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///d/a.csv.  SQLSTATE: KD001",
+        row,
+    )
+    assert reason_of(Captured("Exception thrown in awaitResult: ", read)) == (
+        "file file:///d/a.csv cannot be read: [MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION] Malformed records are detected: [1,null]."
+        ' (For input string: "abc")'
+    )  # fmt: skip
+
+
 def test_a_code_of_our_own_expressions_is_the_code_of_the_error() -> None:
     from substrait_agg.spark.reasons import batch_failed
 

@@ -1,0 +1,136 @@
+"""A row of a text file that does not parse is named: file, line, column and value, whoever computes the batch."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import substrait_agg as sa
+from tests.e2e.plans import Builder, aggregate, column, projected, read
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COLUMNS = {"k": "string", "x": "i64", "d": "date"}
+ROOT = Path(__file__).parents[2]
+
+
+def plan(*, grouped: bool = True) -> str:
+    builder = Builder()
+    source = read("t", COLUMNS)
+    if not grouped:
+        return builder.plan(projected(source, 3, *map(column, range(3))), "k", "x", "d")
+    measures = [
+        builder.measure("sum", (column(1), "i64"), output="i64"),
+        builder.measure("count", (column(2), "date"), output="i64!"),
+    ]
+    return builder.plan(aggregate(source, [column(0)], measures), "k", "s", "n")
+
+
+@pytest.fixture(params=["driver", "tasks"])
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Who computes the batch."""
+    here = request.param == "driver"
+    monkeypatch.setattr("substrait_agg.spark.job.is_small", lambda *_: here)
+    monkeypatch.setattr("substrait_agg.spark.job.holds", lambda *_: here)
+    return str(request.param)
+
+
+def failure(spark: SparkSession, folder: Path, source: str, **options: Any) -> Any:
+    with pytest.raises(sa.SubstraitAggError) as caught:
+        sa.run(plan(**options), {"t": source}, checkpoint=folder / "checkpoint", spark=spark).wait()
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.csv", "k,x,d\na,1,2024-01-01\nb,abc,2024-01-02\n", "line 3 of table t cannot be read: column x has the value 'abc', which is no i64 (the row is 'b,abc,2024-01-02')"),
+        ("a b%2c.csv", "d,more,k,x\n2024-01-01,?,a,1\n2024-13-01,?,b,2\n", "line 3 of table t cannot be read: column d has the value '2024-13-01', which is no date"),
+        ("a.json", '{"k": "a", "x": 1}\n{"k": "b", "x": "abc"}\n', "line 2 of table t cannot be read: column x has the value 'abc', which is no i64"),
+        ("a.json", '{"k": "a", "x": 1, "d": "2024-01-01"}\nnot json\n', "line 2 of table t cannot be read: it is not a JSON object (the row is 'not json')"),
+    ],
+    ids=["csv", "other columns", "json", "no json"],
+)  # fmt: skip
+def test_file_line_column_and_value_are_named(
+    spark: SparkSession, tmp_path: Path, place: str, name: str, content: str, said: str
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / name).write_text(content)
+    spec = f"{name.rpartition('.')[2]}:{folder}" + ("?header=true" if "csv" in name else "")
+    error = failure(spark, tmp_path, spec)
+    assert error.code == "ROW_UNREADABLE"
+    assert said in error.message
+    assert Path(error.path.removeprefix("file:")) == folder / name
+    assert "nothing of the batch was committed" in error.help
+
+
+def test_a_row_of_a_view_without_an_aggregate_and_of_a_later_file(
+    spark: SparkSession, tmp_path: Path, place: str
+) -> None:
+    """The first file is committed; what is told is the row of the second, which is compressed."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "0.csv").write_text("k,x,d\na,1,2024-01-01\n")
+    with gzip.open(folder / "1.csv.gz", "wt") as file:
+        file.write("k,x,d\na,1,2024-01-01\nb,2\n")
+    os.utime(folder / "0.csv", (1, 1))
+    spec = f"csv:{folder}?header=true&batch-files=1"
+    error = failure(spark, tmp_path, spec, grouped=False)
+    assert error.code == "ROW_UNREADABLE"
+    assert error.path.endswith("1.csv.gz")
+    assert (
+        "it does not have the 3 values of the columns k, x, d (the row is 'b,2')" in error.message
+    )
+    assert sa.open_view(tmp_path / "checkpoint").to_arrow().num_rows == 1
+
+
+_OTHER_PYTHON = """
+import sys
+from pyspark.sql import SparkSession
+import substrait_agg as sa
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+try:
+    sa.run(open(sys.argv[1]).read(), {"t": sys.argv[2]}, checkpoint=sys.argv[3], spark=spark).wait()
+except sa.SubstraitAggError as error:
+    print(error.code, error.message, error.help, sep="|")
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.skipif(not Path("/usr/bin/python3").exists(), reason="takes another Python")
+def test_workers_with_another_python_are_told_before_the_first_batch(tmp_path: Path) -> None:
+    """The session is the caller's, and ``PYSPARK_PYTHON`` names a Python without our packages."""
+    bare = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
+    python = bare / "bin" / "python"
+    (tmp_path / "plan.json").write_text(plan())
+    (tmp_path / "in.csv").write_text("k,x,d\na,1,2024-01-01\n")
+    given = [tmp_path / "plan.json", f"csv:{tmp_path}/in.csv?header=true", tmp_path / "checkpoint"]
+    done = subprocess.run(
+        [sys.executable, "-c", _OTHER_PYTHON, *map(str, given)], cwd=ROOT, capture_output=True, text=True, check=False,
+        env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | {"PYSPARK_PYTHON": str(python)},
+    )  # fmt: skip
+    code, message, help = done.stdout.strip().split("|")
+    assert code == "WORKER_PYTHON_DIFFERS", done.stderr
+    assert str(python) in message
+    assert sys.executable in message
+    assert f"PYSPARK_PYTHON={sys.executable}" in help
+    assert not (tmp_path / "checkpoint").exists()
+
+
+def test_the_python_of_this_process_is_known_by_its_links(tmp_path: Path) -> None:
+    from substrait_agg.spark.worker_python import is_this_python
+
+    assert is_this_python(sys.executable)
+    assert is_this_python(str(Path(sys.executable).parent / "python3"))
+    (tmp_path / "python").symlink_to(Path(sys.executable).resolve())
+    for other in (tmp_path / "python", tmp_path / "none", "no-such-python"):
+        assert not is_this_python(str(other))
