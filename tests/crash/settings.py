@@ -87,6 +87,20 @@ def chained() -> Setting:
 
 
 @cache
+def hidden() -> Setting:
+    """An aggregate by k of which only the number of rows is shown: rows of different groups are equal, so changes are consolidated."""
+    b = plans.Builder()
+    table = plans.read("t", {"k": "i64", "g": "i64", "x": "i64", "y": "fp64"})
+    groups = plans.aggregate(
+        table, [plans.column(0), plans.column(1)], [b.measure("count", output="i64!")]
+    )
+    text = b.plan(plans.projected(groups, 3, plans.column(2)), "rows")
+    flow = lower(sa.load(text.encode()).bound(), {("t",): "sign"})
+    rows = tuple(batch.select(["k0", "k1", WEIGHT]) for batch in _chained_rows())
+    return Setting(flow, EVERY_BATCH, EventOptions(), rows)
+
+
+@cache
 def evolving() -> Setting:
     """The same, of which a run goes on with other measures: some from a tree that is there, the upper ones from what the lower ones show then."""
     b = plans.Builder()
