@@ -172,14 +172,18 @@ class Run:
                 raise RunFailed("RUN_STOPPED", "the run was stopped")
             try:
                 self._work(frame, batch)
-            except RunFailed as error:
-                self._error = explained(frame.sparkSession, error, self._sources, self._origins)
+            except Exception as error:
+                self._error = self._explained(frame.sparkSession, error)
                 if self._error is error:
                     raise
                 raise self._error from error
-            except Exception as error:
-                self._error = error
-                raise
+
+    def _explained(self, spark: SparkSession, error: Exception) -> Exception:
+        """The error of a batch, with the row that could not be read where that is why."""
+        failed = batch_failed(error) if isinstance(error, SPARK_ERRORS) else error
+        if not isinstance(failed, RunFailed):
+            return error
+        return explained(spark, failed, self._sources, self._origins)
 
     def _work(self, frame: DataFrame, batch: int) -> None:
         session = frame.sparkSession

@@ -16,7 +16,7 @@ from substrait_agg.flow.graph import TableOrigin
 from substrait_agg.functions.accumulators import WeightKind
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.plan.types import INTEGER_BITS, Type
-from substrait_agg.redaction import cleaned, safe_cause
+from substrait_agg.redaction import safe_cause
 from substrait_agg.spark import specs
 from substrait_agg.spark.bad_rows import (
     BAD,
@@ -33,6 +33,7 @@ from substrait_agg.spark.columns import check_type, converted, find_column, misf
 from substrait_agg.spark.debezium import VALUE, change_rows
 from substrait_agg.spark.parse_faults import TextColumn, csv_faults, json_faults, row_options
 from substrait_agg.spark.readers import read_stream
+from substrait_agg.spark.reasons import reason_of
 from substrait_agg.spark.schema import column_name
 from substrait_agg.spark.specs import SourceSpec, as_spec, check_sources
 from substrait_agg.spark.upserts import (
@@ -162,13 +163,9 @@ def unreadable(
     spec: SourceSpec, table: str, error: PySparkException | Py4JJavaError
 ) -> InputRefused:
     """The error for a source that Spark cannot open."""
-    if isinstance(error, PySparkException):
-        absent = error.getCondition() in ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND")
-        text = str(error)
-    else:
-        # Spark raises some errors of formats as plain Java exceptions.
-        absent, text = False, str(error.java_exception.getMessage())
-    reason = cleaned(text.strip().split("\n")[0])
+    # Spark raises some errors of formats as plain Java exceptions, which have no condition.
+    condition = error.getCondition() if isinstance(error, PySparkException) else None
+    absent, reason = condition in ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND"), reason_of(error)
     return InputRefused(
         "SOURCE_NOT_FOUND" if absent else "SOURCE_UNREADABLE",
         f"the source of {table} ({spec.redacted()}) cannot be opened: {reason}",
