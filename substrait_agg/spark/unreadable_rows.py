@@ -16,12 +16,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as st
 
-from substrait_agg.errors import RunFailed, SubstraitAggError
+from substrait_agg.errors import RunFailed
 from substrait_agg.flow.graph import TableOrigin
 from substrait_agg.plan.types import Type
 from substrait_agg.spark.files import escaped, look_up
 from substrait_agg.spark.readers import SCHEMAS
-from substrait_agg.spark.reasons import SPARK_ERRORS, row_unreadable
+from substrait_agg.spark.reasons import row_unreadable
 from substrait_agg.spark.sources import wanted_columns
 from substrait_agg.spark.specs import SourceSpec, Table, as_spec
 
@@ -58,8 +58,8 @@ def explained(
             continue
         try:
             found = _found(spark, as_spec(source), origin, error.path)
-        except (*SPARK_ERRORS, SubstraitAggError):
-            continue  # the file may be gone meanwhile: the first error stands
+        except Exception:  # noqa: BLE001, S112 - whatever goes wrong here must not hide the first error
+            continue
         if found is not None:
             return found
     return error
