@@ -163,7 +163,8 @@ def _workers_failed(text: str) -> RunFailed | None:
 def row_unreadable(message: str, file: str) -> RunFailed:
     """The error for a row of a text file that cannot be parsed."""
     help = (
-        f"{_NOTHING_COMMITTED}; correct the row, or declare another type in the plan, and run again"
+        f"{_NOTHING_COMMITTED}; correct the row, declare another type in the plan, or set such rows aside with"
+        " bad-rows=quarantine in the source, and run again"
     )
     return RunFailed("ROW_UNREADABLE", cleaned(message), help=help, path=file)
 
