@@ -26,6 +26,7 @@ EXCEPTIONS = {
     "functions/windows.py": "reads what is part of the package",
     "functions/signatures.py": "reads what is part of the package",
     "spark/java.py": "looks for Java",
+    "spark/worker_python.py": "looks for a Python",
     "commit/locking.py": "a lock of the operating system, which says nothing when its process is gone",
     "tools/sink_cut.py": "a state command, alone with the checkpoint; begun and not finished, it goes on where it was",
     "tools/spark_cut.py": "the same",
