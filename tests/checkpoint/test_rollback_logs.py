@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 
@@ -18,12 +19,18 @@ from substrait_agg.spark.logs import noted_logs
 from tests.checkpoint.made import filled
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint of 24 versions, of which 15 keep their state, each with its notes of Spark's logs."""
-    made = filled(tmp_path / "ckpt", 24).folder
+    made = filled(tmp_path_factory.mktemp("recorded") / "ckpt", 24).folder
     _noting(made)
     return made
+
+
+@pytest.fixture
+def folder(recorded: Path, tmp_path: Path) -> Path:
+    """A copy of that checkpoint."""
+    return shutil.copytree(recorded, tmp_path / "ckpt")
 
 
 def _names(folder: Path) -> set[str]:

@@ -256,7 +256,7 @@ def test_a_file_damaged_after_it_was_read(rich: Rich, right: dict[str, Any]) -> 
     assert questions(rich)["view None"]() == right["view None"]
 
 
-@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+@pytest.mark.parametrize("kind", sample(["link", "pipe", "folder"], "link", "pipe"))
 def test_what_is_no_plain_file_is_refused(
     rich: Rich, right: dict[str, Any], kind: str, tmp_path: Path
 ) -> None:

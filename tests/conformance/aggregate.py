@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from tests.conformance.aggregate_feeds import WAYS, WEIGHT, tables
 from tests.conformance.aggregate_plans import AggregatePlan, Measure, measure_of, refusal, table_of
 from tests.conformance.arrow_values import view_value
 from tests.conformance.cases import Case, Literal
+from tests.conformance.evaluating import interpreted
 from tests.conformance.outcomes import Outcome, same
 from tests.e2e.files import write_in_order
 
@@ -32,7 +32,7 @@ def run_aggregate(spark: SparkSession, cases: Sequence[Case], folder: Path) -> l
     refused = {i: codes for i, case in enumerate(cases) if (codes := refusal(case)) is not None}
     valid = [i for i in range(len(cases)) if i not in refused]
     wrong: Details = {}
-    with _interpreted(spark):
+    with interpreted(spark):
         for number, part in enumerate(_parts(cases, valid)):
             for way in WAYS:
                 where = folder / f"part-{number}" / way.replace(" ", "-")
@@ -45,23 +45,6 @@ def run_aggregate(spark: SparkSession, cases: Sequence[Case], folder: Path) -> l
         else:
             outcomes.append(Outcome(case, "wrong" if i in wrong else "passes", wrong.get(i, "")))
     return outcomes
-
-
-@contextmanager
-def _interpreted(spark: SparkSession) -> Iterator[None]:
-    """Without compiled expressions, which cost seconds per plan and gain nothing on a handful of rows."""
-    conf = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-    before = {name: spark.conf.get(name, None) for name in conf}
-    for name, value in conf.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, old in before.items():
-            if old is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, old)
 
 
 def _parts(cases: Sequence[Case], valid: Sequence[int]) -> list[list[int]]:

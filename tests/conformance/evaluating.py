@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,23 @@ class Asked:
 
 Answer = tuple[Any, Any] | Failed
 """The value of the expression and that of the constant, as Spark hands them over."""
+
+
+@contextmanager
+def interpreted(spark: SparkSession) -> Iterator[None]:
+    """Have Spark interpret expressions: to compile them costs seconds per plan and gains nothing on a handful of rows."""
+    conf = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    before = {name: spark.conf.get(name, None) for name in conf}
+    for name, value in conf.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
 
 
 def evaluate(spark: SparkSession, asked: Sequence[Asked], *, in_columns: bool) -> list[Answer]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -359,10 +359,11 @@ NEW = 5000
 NEWEST = frozenset({"Plan", "AggregateRel", "AggregateFunction", "SortField", "FunctionOption"})
 
 
-def _lost(newer: Schema) -> list[str]:
+def _lost(newer: Schema, messages: Iterable[str] = PLACES) -> list[str]:
     """The new fields of read messages that make no difference."""
     lost = []
-    for message, places in PLACES.items():
+    for message in messages:
+        places = PLACES[message]
         for name, written in (("new_word", "x"), ("new_part", {})):
             if name not in newer.messages[message].by_json_name:
                 continue  # a message that only older releases have
@@ -382,4 +383,4 @@ def test_what_a_new_release_adds_is_reported(newer: Schema) -> None:
 def test_the_guard_itself_notices(newer: Schema, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the report of what was left unread, the same check would find every new field lost."""
     monkeypatch.setattr("substrait_agg.plan.decoder.report_leftovers", lambda *_: None)
-    assert {f"{name}.new_word" for name in NEWEST} <= set(_lost(newer))
+    assert {f"{name}.new_word" for name in NEWEST} <= set(_lost(newer, NEWEST))
