@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from types import FrameType
 from typing import Any
 from unittest.mock import patch
 
@@ -21,28 +18,12 @@ from substrait_agg.operator import values
 from substrait_agg.state import run
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.segments import Segments
+from tests.calls import calls_of
 from tests.operator import measures_world
 from tests.operator.measures_build import EVERYTHING, gone, measure, row, world
 from tests.operator.measures_draw import DRAWS, Draft, node_of
 from tests.operator.measures_reference import Row
 from tests.operator.measures_world import Version, World
-
-
-def calls_of(work: Callable[[], object]) -> int:
-    """How many Python functions a piece of work calls."""
-    count = 0
-
-    def called(_frame: FrameType, event: str, _argument: Any) -> None:
-        nonlocal count
-        count += event == "call"
-
-    before = sys.getprofile()
-    sys.setprofile(called)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
-    return count
 
 
 class Counted(World):
