@@ -46,7 +46,8 @@ Examples:
     "sources",
     multiple=True,
     metavar="NAME=SPEC",
-    help="One per table of the plan. SPEC is [FORMAT:]LOCATION[?key=value&...]. Keys weight=COLUMN,"
+    help="One per table of the plan. SPEC is [FORMAT:]LOCATION[?key=value&...]. A plan that gives no column types takes"
+    " those of the source. Keys weight=COLUMN,"
     " op=COLUMN or cdc=debezium say how changes are marked; key=COLUMN[,COLUMN] is the primary key of a table whose"
     " rows replace one another, order=COLUMN what tells the newer one; batch-files=N limits the files of one batch; bad-rows=quarantine sets rows aside that cannot be read (view --bad-rows). Others are options of Spark, such as sep or dateFormat.",
 )
