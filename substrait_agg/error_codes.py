@@ -83,7 +83,7 @@ _ALL: tuple[ErrorCode, ...] = (
         ("SOURCE_NOT_FOUND", "there is nothing at the source's location", "check the path; a folder must exist before it is filled"),
         ("SOURCE_EMPTY", "the source has no file yet, so its columns are not known", "start when the first file is there"),
         ("SOURCE_UNREADABLE", "Spark cannot open the source", "check location, format and options; --debug shows Spark's log"),
-        ("SOURCE_TYPES_UNKNOWN", "the plan gives no column types for a table, and its source has none that a plan could have", "give a source with types, add ?inferSchema=true to a CSV source, or write the types into the plan"),
+        ("SOURCE_TYPES_UNKNOWN", "the plan gives no column types for a table, and its source has none that a plan could have", "give a source with types, such as Parquet or a DataFrame, or write the types into the plan"),
         ("SOURCE_FILE_GONE", "a file of the batch that is computed was removed", "put it back; nothing of the batch was committed"),
         ("CSV_HEADER_MISSING", "the first line of a CSV file names no column that the plan reads", "write the column names in the first line of every file, or add ?header=false"),
         ("CSV_BY_POSITION", "a warning: a CSV source has no header, and its columns are taken by position", "check the columns in the message; with a header they are taken by name"),

@@ -23,7 +23,7 @@ from substrait_agg.spark.specs import SourceSpec, as_spec, source_of
 Source = str | SourceSpec | DataFrame
 
 NO_TYPES = frozenset({"csv", "text", "xml"})
-"""Formats of files that have no column types unless Spark is asked to infer them."""
+"""Formats of files that have no column types. Types guessed from some values would not hold for later ones."""
 
 _SIMPLE: dict[type[st.DataType], Type] = {
     st.BooleanType: Type("bool"),
@@ -121,14 +121,11 @@ def _schema(
     if isinstance(source, DataFrame):
         return source.schema
     shown, spec = ".".join(table), as_spec(source)
-    options = {key.lower(): value.lower() for key, value in spec.options}
-    inferred = options.get("inferschema") == "true"
-    if spec.change == "debezium" or (spec.format in NO_TYPES and not inferred):
+    if spec.change == "debezium" or spec.format in NO_TYPES:
         raise InputRefused(
             "SOURCE_TYPES_UNKNOWN",
             f"the plan gives no column types for {shown}, and its source ({spec.redacted()}) has none",
-            help="give a source with types, such as Parquet, add ?inferSchema=true to a CSV source, or write the types"
-            " into the plan",
+            help="give a source with types, such as Parquet or a DataFrame, or write the types into the plan",
         )
     spark = session()
     try:
