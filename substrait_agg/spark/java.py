@@ -15,20 +15,16 @@ from substrait_agg.errors import UsageError
 MIN_JAVA = 17
 INSTALL = "apt-get install -y openjdk-17-jre-headless  (or set JAVA_HOME to a JDK 17 or newer)"
 MODULES = (
-    "java.desktop",
-    "java.logging",
     "java.management",
     "java.naming",
     "java.security.jgss",
-    "java.security.sasl",
     "java.sql",
     "java.xml",
     "jdk.incubator.vector",
-    "jdk.management",
     "jdk.security.auth",
     "jdk.unsupported",
 )
-"""Modules without which Spark does not come up, or fails in its first batch; `tests/spark/test_java.py` leaves them out one by one."""
+"""Modules that classes of Spark and Hadoop refer to which every start loads; Spark itself names ``jdk.incubator.vector`` when it starts Java."""
 
 _VERSION = re.compile(r"(?:1\.)?(\d+)")
 _ENTRY = re.compile(r'^(\w+)="([^"]*)"$', re.MULTILINE)
