@@ -32,7 +32,7 @@ from substrait_agg.commit.snapshot import OperatorState, Snapshot
 from substrait_agg.commit.store import Checkpoint, PlanDocument
 from substrait_agg.commit.task import run_task
 from substrait_agg.commit.task_plan import TaskPlan, TaskResult
-from substrait_agg.flow.graph import AggregateNode
+from substrait_agg.flow.graph import Aggregate, Port
 from substrait_agg.flow.measures import share
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.operator.registry import operator_of
@@ -105,10 +105,10 @@ class Stream:
         stay: int = 200,
     ) -> None:
         shared = share(MEASURES, "sign")
-        node = AggregateNode(
-            id=0, inputs=(), keys=(KEY,), measures=MEASURES, arguments=shared.arguments, trees=shared.trees,
+        node = Aggregate(
+            id=0, inputs=(Port((), (KEY,), shared.arguments),), measures=MEASURES, trees=shared.trees,
             accumulators=shared.accumulators, reads=shared.reads, types=(I64, I64, TOTAL, I64), weight="sign",
-            multiset=False, path="",
+            path="",
         )  # fmt: skip
         self.folder = folder
         self.checkpoint = Checkpoint(folder)

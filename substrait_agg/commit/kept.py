@@ -14,8 +14,8 @@ from substrait_agg.bind.fingerprint import digest
 from substrait_agg.flow.graph import (
     ARRIVAL_BATCH,
     COMPUTED,
-    AggregateNode,
     Flow,
+    Node,
     OperatorOrigin,
     TableOrigin,
     ValueTree,
@@ -182,7 +182,7 @@ def readings(flow: Flow) -> tuple[Reading, ...]:
     origins = (
         branch.origin
         for node in flow.operators
-        for branch in node.inputs
+        for branch in node.branches
         if isinstance(branch.origin, TableOrigin)
     )
     return tuple(Reading(".".join(o.table), o.names) for o in dict.fromkeys(origins))
@@ -195,8 +195,8 @@ def kept_operators(flow: Flow) -> tuple[KeptOperator, ...]:
     return tuple(_operator(node, identity, node.id in shown) for node, identity in pairs)
 
 
-def _operator(node: AggregateNode, identity: Identity, shown: bool) -> KeptOperator:
-    below = [b.origin.operator for b in node.inputs if isinstance(b.origin, OperatorOrigin)]
+def _operator(node: Node, identity: Identity, shown: bool) -> KeptOperator:
+    below = [b.origin.operator for b in node.branches if isinstance(b.origin, OperatorOrigin)]
     arguments = tuple(
         KeptArgument(
             "" if value is None or _is_true(value) else print_,
@@ -209,9 +209,9 @@ def _operator(node: AggregateNode, identity: Identity, shown: bool) -> KeptOpera
     ends = dict.fromkeys((read.tree, read.side) for read in node.reads if read.side)
     return KeptOperator(
         rows=identity.rows,
-        kind=_kind(node),
+        kind=node.describe().keeps,
         below=tuple(dict.fromkeys(below)),
-        reads=len(below) < len(node.inputs),
+        reads=len(below) < len(node.branches),
         weight=node.weight,
         early=node.early,
         forget=node.forget,
@@ -236,15 +236,7 @@ def _is_true(value: Expr) -> bool:
     return isinstance(value, Constant) and value.value is True
 
 
-def _kind(node: AggregateNode) -> str:
-    if node.multiset:
-        return "rows"
-    if node.session is not None:
-        return "sessions"
-    return "groups" if node.latest is None else "upserts"
-
-
-def _trees(node: AggregateNode, arguments: Sequence[KeptArgument]) -> tuple[KeptTree, ...]:
+def _trees(node: Node, arguments: Sequence[KeptArgument]) -> tuple[KeptTree, ...]:
     made: list[KeptTree] = []
     for ordinal, tree in enumerate(node.trees):
         holds = _holds(tree, whole=ordinal == node.guard)
@@ -280,7 +272,7 @@ def _told(arguments: Sequence[KeptArgument], ordinal: int) -> list[str]:
 
 
 def _number(
-    node: AggregateNode,
+    node: Node,
     accumulator: Accumulator,
     arguments: Sequence[KeptArgument],
     trees: Sequence[KeptTree],

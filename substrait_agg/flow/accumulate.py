@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from substrait_agg.bind.bound import BoundMeasure, Constant, Expr
 from substrait_agg.flow.graph import (
+    ALL_ROWS,
     ARRIVAL_BATCH,
     ARRIVAL_POSITION,
     COMPUTED,
@@ -28,14 +29,13 @@ from substrait_agg.plan.types import BOOL, INTEGER_BITS, Type
 
 Argument = tuple[Expr | None, Expr | None]
 
-ALL_ROWS = -1
 _WHEN = (TreeComponent(ARRIVAL_BATCH), TreeComponent(ARRIVAL_POSITION))
 DECIMAL_BITS = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """Arguments, trees and accumulators of an aggregate, and per measure what it reads, as in `AggregateNode`."""
+    """Arguments, trees and accumulators of an aggregate, and per measure what it reads, as in `Aggregate`."""
 
     arguments: tuple[Argument, ...]
     trees: tuple[ValueTree, ...]

@@ -13,15 +13,16 @@ from dataclasses import dataclass, replace
 
 from substrait_agg.bind.bound import Call, Column, Constant, Conversion, Expr, Nested
 from substrait_agg.flow.graph import (
-    AggregateNode,
     Branch,
     Flow,
+    Node,
     OperatorOrigin,
     ProjectStep,
     RowsOrigin,
     TableOrigin,
+    Upsert,
 )
-from substrait_agg.flow.times import SESSION_TIME, EventKey, Grid
+from substrait_agg.flow.times import EventKey, Grid
 from substrait_agg.flow.upserts import output_names
 
 Table = tuple[str, ...]
@@ -60,48 +61,34 @@ class EventColumns:
 
 def with_event_keys(flow: Flow, events: EventColumns) -> Flow:
     """The flow with the event keys of all operators."""
-    done: list[AggregateNode] = []
+    done: list[Node] = []
     for node in flow.operators:
-        timed = replace(node, time=_time_of_upserts(node, events))
+        timed = replace(node, time=_time_of(node, events)) if isinstance(node, Upsert) else node
         done.append(replace(timed, events=_event_keys(timed, done, events)))
     return replace(flow, operators=tuple(done))
 
 
-def _event_keys(
-    node: AggregateNode, done: Sequence[AggregateNode], events: EventColumns
-) -> tuple[EventKey, ...]:
-    inputs = [b for b in node.inputs if not _is_fixed(b, events)]
-    if node.latest is not None:
-        return ()  # the row of a key may change for ever
-    told = [_keys_of(branch, node, done, events) for branch in inputs]
-    if not told:
+def _event_keys(node: Node, done: Sequence[Node], events: EventColumns) -> tuple[EventKey, ...]:
+    inputs = [b for b in node.branches if not _is_fixed(b, events)]
+    if not inputs or not node.timed_by:
         return ()
-    if node.session is not None:
-        first, *others = (keys[0] for keys in told)
-        same = isinstance(first, Time) and all(other == first for other in others)
-        return (EventKey(SESSION_TIME, first.grids),) if same and isinstance(first, Time) else ()
+    found = [_told_by(branch, node, done, events) for branch in inputs]
     keys = []
-    for ordinal, first in enumerate(told[0]):
-        same = all(other[ordinal] == first for other in told)
-        everywhere = all(ordinal in keys_of_set for keys_of_set in node.sets)
-        if first is not None and same and everywhere:
-            keys.append(_as_key(ordinal, first))
-    return tuple(keys)
+    for ordinal, first in enumerate(found[0]):
+        if first is not None and all(other[ordinal] == first for other in found):
+            end = isinstance(first, Span)
+            grids = first.end if isinstance(first, Span) else first.grids
+            keys.append(node.event_key(ordinal, grids, end=end))
+    return tuple(key for key in keys if key is not None)
 
 
-def _time_of_upserts(node: AggregateNode, events: EventColumns) -> int | None:
+def _time_of(node: Upsert, events: EventColumns) -> int | None:
     """Which output column of an operator that takes upserts is the event time of its table."""
-    origin = node.inputs[0].origin if node.latest is not None else None
+    origin = node.branches[0].origin
     if not isinstance(origin, TableOrigin) or origin.table not in events.columns:
         return None
     names, wanted = output_names(node), events.columns[origin.table]
     return names.index(wanted) if wanted in names else None
-
-
-def _as_key(ordinal: int, told: Time | Span) -> EventKey:
-    if isinstance(told, Span):
-        return EventKey(ordinal, told.end, end=True)
-    return EventKey(ordinal, told.grids)
 
 
 def _is_fixed(branch: Branch, events: EventColumns) -> bool:
@@ -111,22 +98,15 @@ def _is_fixed(branch: Branch, events: EventColumns) -> bool:
     )
 
 
-def _keys_of(
-    branch: Branch, node: AggregateNode, done: Sequence[AggregateNode], events: EventColumns
-) -> list[Told]:
+def _told_by(branch: Branch, node: Node, done: Sequence[Node], events: EventColumns) -> list[Told]:
     columns = _origin_columns(branch, done, events)
     for step in branch.steps:
         if isinstance(step, ProjectStep):
             columns = [told(e, columns) for e in step.expressions]
-    if node.session is not None:
-        time = node.arguments[0][0]
-        return [None if time is None else told(time, columns)]
-    return [told(key, columns) for key in node.keys]
+    return [told(expression, columns) for expression in node.timed_by]
 
 
-def _origin_columns(
-    branch: Branch, done: Sequence[AggregateNode], events: EventColumns
-) -> list[Told]:
+def _origin_columns(branch: Branch, done: Sequence[Node], events: EventColumns) -> list[Told]:
     origin = branch.origin
     if isinstance(origin, TableOrigin):
         wanted = events.columns.get(origin.table)
@@ -134,14 +114,11 @@ def _origin_columns(
     columns: list[Told] = [None] * len(origin.types)
     if isinstance(origin, OperatorOrigin):
         below = done[origin.operator]
-        if below.latest is not None:
-            return [Time() if place == below.time else None for place in range(len(below.types))]
+        if below.time is not None:
+            columns[below.time] = Time()
         for event in below.events:
-            if event.key == SESSION_TIME:
-                # A session ends at the latest where it does now, and any row that comes may be in one.
-                columns[len(below.keys)] = Span(None, (*event.grids, Grid(1, 0, 1)))
-                continue
-            columns[event.key] = Span(None, event.grids) if event.end else Time(event.grids)
+            column, told_ = below.event_column(event)
+            columns[column] = Span(None, told_.grids) if told_.end else Time(told_.grids)
     return columns
 
 

@@ -11,7 +11,7 @@ from substrait_agg.flow.explain_names import names_of, short, shown, written
 from substrait_agg.flow.explain_state import argument_text
 from substrait_agg.flow.explain_text import plan_text
 from substrait_agg.flow.explain_tree import ExplainedPlan
-from substrait_agg.flow.graph import AggregateNode, Flow, TableOrigin
+from substrait_agg.flow.graph import Flow, Node, TableOrigin
 from substrait_agg.flow.lower import lower
 from substrait_agg.functions.accumulators import EarlyRetraction, WeightKind
 
@@ -44,7 +44,7 @@ def explain_plan(plan: BoundPlan, early: EarlyRetraction = "carry") -> Explained
 
 
 def _tables(flow: Flow) -> frozenset[tuple[str, ...]]:
-    origins = (branch.origin for node in flow.operators for branch in node.inputs)
+    origins = (branch.origin for node in flow.operators for branch in node.branches)
     return frozenset(o.table for o in origins if isinstance(o, TableOrigin))
 
 
@@ -57,12 +57,12 @@ def explain_text(flow: Flow) -> str:
     return plan_text(explain_flow(flow))
 
 
-def row_names(flow: Flow, node: AggregateNode) -> tuple[str, ...]:
+def row_names(flow: Flow, node: Node) -> tuple[str, ...]:
     """What to call the keys of an operator, the index of its grouping set, and its arguments; each name once."""
     return deep_call(_row_names, flow, node)
 
 
-def _row_names(flow: Flow, node: AggregateNode) -> tuple[str, ...]:
+def _row_names(flow: Flow, node: Node) -> tuple[str, ...]:
     names = names_of(flow)[node.id].inputs
     found = [short(written(key, names), f"key {i}") for i, key in enumerate(node.keys)]
     found += ["grouping set"] if node.sets else []

@@ -29,17 +29,16 @@ from substrait_agg.flow.explain_tree import (
     Key,
     Measure,
     Operator,
-    OperatorKind,
     Option,
     Order,
     Step,
     View,
 )
 from substrait_agg.flow.graph import (
-    AggregateNode,
     Branch,
     FilterStep,
     Flow,
+    Node,
     OperatorOrigin,
     Read,
     RowsOrigin,
@@ -83,7 +82,7 @@ def _view(flow: Flow, output: Names) -> View:
 
 
 def _operator(
-    node: AggregateNode, names: Sequence[NodeNames], below: Sequence[Groups], *, by_policy: bool
+    node: Node, names: Sequence[NodeNames], below: Sequence[Groups], *, by_policy: bool
 ) -> Operator:
     inputs, output = names[node.id].inputs, names[node.id].output
     keys = tuple(
@@ -92,10 +91,10 @@ def _operator(
     )
     measured = output[len(keys) :]
     outputs = [n.output for n in names]
-    branches = tuple(_input(branch, outputs) for branch in node.inputs)
+    branches = tuple(_input(branch, outputs) for branch in node.branches)
     return Operator(
         id=node.id,
-        kind=_kind(node),
+        kind=node.describe().kind,
         path=node.path,
         keys=keys,
         sets=tuple(
@@ -114,15 +113,7 @@ def _operator(
     )
 
 
-def _kind(node: AggregateNode) -> OperatorKind:
-    if node.multiset:
-        return "rows of the view"
-    if node.session:
-        return "sessions"
-    return "aggregate" if node.measures else "distinct rows"
-
-
-def _measure(node: AggregateNode, ordinal: int, inputs: Names, name: str) -> Measure:
+def _measure(node: Node, ordinal: int, inputs: Names, name: str) -> Measure:
     measure = node.measures[ordinal]
     return Measure(
         ordinal=ordinal,

@@ -8,7 +8,7 @@ from math import prod
 from substrait_agg.bind.bound import Constant, Expr
 from substrait_agg.flow.explain_names import Names, say
 from substrait_agg.flow.explain_tree import Groups
-from substrait_agg.flow.graph import AggregateNode, Branch, OperatorOrigin, RowsOrigin
+from substrait_agg.flow.graph import Branch, Node, OperatorOrigin, RowsOrigin
 from substrait_agg.plan.types import INTEGER_BITS
 
 SMALL_BITS = 16
@@ -18,7 +18,7 @@ NAMED, NAMED_LENGTH = 4, 40
 """Keys that a reason names, and letters of each; more would make it longer than it is worth."""
 
 
-def groups_of(node: AggregateNode, inputs: Names, below: Sequence[Groups]) -> Groups:
+def groups_of(node: Node, inputs: Names, below: Sequence[Groups]) -> Groups:
     """How many groups can be there at one time.
 
     Args:
@@ -48,8 +48,8 @@ def _least(values: int | None, rows: int | None) -> int | None:
     return 1 if values == 1 else min(known, default=None)
 
 
-def _rows(node: AggregateNode, below: Sequence[Groups]) -> int | None:
-    found = [_rows_from(branch, below) for branch in node.inputs]
+def _rows(node: Node, below: Sequence[Groups]) -> int | None:
+    found = [_rows_from(branch, below) for branch in node.branches]
     return None if None in found else sum(n or 0 for n in found)
 
 
@@ -63,7 +63,7 @@ def _rows_from(branch: Branch, below: Sequence[Groups]) -> int | None:
             return None
 
 
-def _values(node: AggregateNode, ordinals: Sequence[int]) -> int | None:
+def _values(node: Node, ordinals: Sequence[int]) -> int | None:
     found = [values_of(node.keys[o]) for o in ordinals]
     return None if None in found else prod(n or 1 for n in found)
 
@@ -77,7 +77,7 @@ def values_of(expression: Expr) -> int | None:
     return (1 << bits) + type_.nullable if bits <= SMALL_BITS else None
 
 
-def _reason(node: AggregateNode, inputs: Names, *, many: bool) -> str:
+def _reason(node: Node, inputs: Names, *, many: bool) -> str:
     told = [k for k in node.keys if (values_of(k) is None) == many]
     named = [say(k, inputs) for k in told[:NAMED]]
     named = [n if len(n) <= NAMED_LENGTH else f"{n[:NAMED_LENGTH]}..." for n in named]

@@ -9,10 +9,10 @@ from typing import Any
 from substrait_agg.bind.bound import BoundMeasure, Column, Expr, MeasureSort
 from substrait_agg.bind.show import show
 from substrait_agg.flow.graph import (
-    AggregateNode,
     Branch,
     FilterStep,
     Flow,
+    Node,
     OperatorOrigin,
     Origin,
     Step,
@@ -94,29 +94,17 @@ def names_of(flow: Flow) -> tuple[NodeNames, ...]:
         outputs = [n.output for n in made]
         inputs = input_names(node, outputs)
         found = [_named(key, inputs, f"op{node.id}.k{i}") for i, key in enumerate(node.keys)]
-        found += _told(node, inputs)
+        found += [_named(e, inputs, f"op{node.id}.v{i}") for i, e in enumerate(node.passed_on)]
         found += [
             short(call_text(m, inputs), f"op{node.id}.m{i}") for i, m in enumerate(node.measures)
         ]
-        if node.latest is not None:
-            kept = node.arguments[: node.latest.values]
-            found += [say(value, inputs) for value, _ in kept if value is not None]
         made.append(NodeNames(inputs, (*found, *(["grouping set"] if node.sets else []))))
     return tuple(made)
 
 
-def _told(node: AggregateNode, inputs: Names) -> list[str]:
-    """Names of what an operator that tells sessions gives behind its keys: the session, and what goes on with each row."""
-    if node.session is None:
-        return []
-    values = [value for value, _ in node.arguments[1:] if value is not None]
-    calls = (node.session.call, *values)
-    return [_named(e, inputs, f"op{node.id}.v{i}") for i, e in enumerate(calls)]
-
-
-def input_names(node: AggregateNode, outputs: Sequence[Names]) -> Names:
+def input_names(node: Node, outputs: Sequence[Names]) -> Names:
     """Names of an operator's input columns; where branches call one differently, its number."""
-    found = [branch_names(branch, outputs)[-1] for branch in node.inputs]
+    found = [branch_names(branch, outputs)[-1] for branch in node.branches]
     columns = zip(*found, strict=True)
     return tuple(c[0] if len(set(c)) == 1 else f"{PLACE}#{i}" for i, c in enumerate(columns))
 

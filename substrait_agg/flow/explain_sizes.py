@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from substrait_agg.flow.graph import (
     ARRIVAL_BATCH,
     ARRIVAL_POSITION,
-    AggregateNode,
+    Node,
     TreeComponent,
     ValueTree,
 )
@@ -40,7 +40,7 @@ class Size:
     varies: tuple[str, ...]
 
 
-def group_size(node: AggregateNode, names: Sequence[str]) -> Size:
+def group_size(node: Node, names: Sequence[str]) -> Size:
     """What the row of a group takes in a run of the group tree.
 
     Args:
@@ -50,9 +50,9 @@ def group_size(node: AggregateNode, names: Sequence[str]) -> Size:
     fixed = sum(a.digits for a in node.accumulators if not a.floating) + COUNT_DIGITS
     bits = HASH_BITS + DEAD_BITS + SHOWN_BITS + fixed * DIGIT_BITS
     bits += sum(POWER_BITS + OFFSET_BITS for a in node.accumulators if a.floating)
-    stored = node.key_types if node.session else node.types
+    stored = node.stored_types
     bits += sum(map(type_bits, stored)) + (CHAIN_BITS if node.trees else 0)
-    varies = [n for n, t in zip(names, stored, strict=not node.session) if not is_fixed(t)]
+    varies = [n for n, t in zip(names, stored, strict=False) if not is_fixed(t)]
     varies += [f"digits of a{i}" for i, a in enumerate(node.accumulators) if a.floating]
     for ordinal, side in _ends(node):
         types = component_types(node, node.trees[ordinal])
@@ -62,7 +62,7 @@ def group_size(node: AggregateNode, names: Sequence[str]) -> Size:
     return Size(-(-bits // 8), tuple(dict.fromkeys(varies)))
 
 
-def entry_size(node: AggregateNode, ordinal: int, names: Sequence[str]) -> Size:
+def entry_size(node: Node, ordinal: int, names: Sequence[str]) -> Size:
     """What an entry of a tree takes in a run: its group, its key in order-preserving form, its values, its weight; nothing if none is kept.
 
     Args:
@@ -80,7 +80,7 @@ def entry_size(node: AggregateNode, ordinal: int, names: Sequence[str]) -> Size:
     return Size(-(-bits // 8), tuple(dict.fromkeys(varies)))
 
 
-def _words(node: AggregateNode, ordinal: int) -> int:
+def _words(node: Node, ordinal: int) -> int:
     """Words of a key of fixed size: the bytes of its values, and a flag for each that may be null."""
     tree = node.trees[ordinal]
     size = 0
@@ -91,7 +91,7 @@ def _words(node: AggregateNode, ordinal: int) -> int:
     return max(1, -(-size // WORD_BYTES))
 
 
-def _flagged(node: AggregateNode, ordinal: int, place: int, component: TreeComponent) -> bool:
+def _flagged(node: Node, ordinal: int, place: int, component: TreeComponent) -> bool:
     tree = node.trees[ordinal]
     if component.argument in (ARRIVAL_BATCH, ARRIVAL_POSITION):
         return False
@@ -101,17 +101,17 @@ def _flagged(node: AggregateNode, ordinal: int, place: int, component: TreeCompo
     return nullable and (tree.elements or place not in tree.skipped)
 
 
-def _ends(node: AggregateNode) -> tuple[tuple[int, str], ...]:
+def _ends(node: Node) -> tuple[tuple[int, str], ...]:
     """Which ends of which trees are remembered, each once."""
     return tuple(dict.fromkeys((r.tree, r.side) for r in node.reads if r.side))
 
 
-def component_types(node: AggregateNode, tree: ValueTree) -> tuple[Type, ...]:
+def component_types(node: Node, tree: ValueTree) -> tuple[Type, ...]:
     """Types of the components of a tree."""
     return tuple(_component_type(node, tree, c) for c in tree.components)
 
 
-def _component_type(node: AggregateNode, tree: ValueTree, component: TreeComponent) -> Type:
+def _component_type(node: Node, tree: ValueTree, component: TreeComponent) -> Type:
     if component.argument in (ARRIVAL_BATCH, ARRIVAL_POSITION):
         return I64
     value, _ = node.arguments[component.argument]

@@ -11,7 +11,7 @@ from substrait_agg.flow.graph import (
     ARRIVAL_BATCH,
     ARRIVAL_POSITION,
     COMPUTED,
-    AggregateNode,
+    Node,
     TreeComponent,
 )
 from substrait_agg.functions import accumulators
@@ -35,7 +35,7 @@ ROLES: dict[str, tuple[str, ...]] = {
 """What the accumulators of a measure are to it; for others a count, then totals."""
 
 
-def readings(node: AggregateNode, ordinal: int) -> Iterator[Reading]:
+def readings(node: Node, ordinal: int) -> Iterator[Reading]:
     """What a measure is computed from."""
     read, measure = node.reads[ordinal], node.measures[ordinal]
     count = len(read.accumulators)
@@ -48,7 +48,7 @@ def readings(node: AggregateNode, ordinal: int) -> Iterator[Reading]:
         yield Reading(f"tree {read.tree}", "live entries, in order")
 
 
-def state_of(node: AggregateNode, inputs: Names, output: Names) -> State:
+def state_of(node: Node, inputs: Names, output: Names) -> State:
     """What an operator keeps.
 
     Args:
@@ -68,7 +68,7 @@ def state_of(node: AggregateNode, inputs: Names, output: Names) -> State:
 
 
 def _accumulator(
-    accumulator: accumulators.Accumulator, ordinal: int, node: AggregateNode, names: Names
+    accumulator: accumulators.Accumulator, ordinal: int, node: Node, names: Names
 ) -> Accumulator:
     readers = tuple(m for m, read in enumerate(node.reads) if ordinal in read.accumulators)
     digits = None if accumulator.floating else accumulator.digits
@@ -82,7 +82,7 @@ def _accumulator(
     )
 
 
-def _number(accumulator: accumulators.Accumulator, node: AggregateNode, names: Names) -> str:
+def _number(accumulator: accumulators.Accumulator, node: Node, names: Names) -> str:
     if accumulator.kind == "live":
         return f"live entries of tree {accumulator.tree}"
     if accumulator.kind == "entries":
@@ -97,7 +97,7 @@ def _number(accumulator: accumulators.Accumulator, node: AggregateNode, names: N
     return f"{word} of {text}{of}"
 
 
-def argument_text(ordinal: int, node: AggregateNode, names: Names) -> str:
+def argument_text(ordinal: int, node: Node, names: Names) -> str:
     """A prepared argument."""
     if ordinal in ARRIVAL:
         return ARRIVAL[ordinal]
@@ -110,7 +110,7 @@ def argument_text(ordinal: int, node: AggregateNode, names: Names) -> str:
     return shown(text if condition is None else f"{text} where {written(condition, names)}")
 
 
-def _tree(ordinal: int, node: AggregateNode, names: Names) -> Tree:
+def _tree(ordinal: int, node: Node, names: Names) -> Tree:
     tree = node.trees[ordinal]
     parts = [argument_text(c.argument, node, names) for c in tree.components]
     size = entry_size(node, ordinal, parts)
@@ -126,7 +126,7 @@ def _tree(ordinal: int, node: AggregateNode, names: Names) -> Tree:
     )
 
 
-def _held(ordinal: int, node: AggregateNode, names: Names) -> str:
+def _held(ordinal: int, node: Node, names: Names) -> str:
     tree = node.trees[ordinal]
     keys = ", ".join(
         _component(component, node, names, nulls=i not in tree.skipped)
@@ -139,7 +139,7 @@ def _held(ordinal: int, node: AggregateNode, names: Names) -> str:
     return f"ordered by {what}{keys}{only}"
 
 
-def _component(component: TreeComponent, node: AggregateNode, names: Names, *, nulls: bool) -> str:
+def _component(component: TreeComponent, node: Node, names: Names, *, nulls: bool) -> str:
     text = argument_text(component.argument, node, names)
     way = " DESC" if component.descending else ""
     if not nulls or component.argument in ARRIVAL:
@@ -147,11 +147,11 @@ def _component(component: TreeComponent, node: AggregateNode, names: Names, *, n
     return f"{text}{way} NULLS {'FIRST' if component.nulls_first else 'LAST'}"
 
 
-def _use(ordinal: int, node: AggregateNode, readers: tuple[int, ...]) -> str:
+def _use(ordinal: int, node: Node, readers: tuple[int, ...]) -> str:
     if readers:
         return measures_text(readers)
-    if node.session:
-        return "to tell sessions" + (" and early retractions" if ordinal == node.guard else "")
+    if own := node.describe().tree_use:
+        return own + (" and early retractions" if ordinal == node.guard else "")
     if ordinal == node.guard:
         return "to tell early retractions"
     if node.trees[ordinal].follows is not None:

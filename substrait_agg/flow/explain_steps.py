@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from substrait_agg.flow.explain_tree import Input, Key, Place, RunStep, View
-from substrait_agg.flow.graph import AggregateNode
+from substrait_agg.flow.graph import Node
 
 Template = tuple[str, Place, str]
 
@@ -41,7 +41,7 @@ ADJUST = "insert or retract each row as often as its number has changed"
 
 
 def steps_of(
-    node: AggregateNode, keys: tuple[Key, ...], inputs: tuple[Input, ...], *, by_policy: bool
+    node: Node, keys: tuple[Key, ...], inputs: tuple[Input, ...], *, by_policy: bool
 ) -> tuple[RunStep, ...]:
     """Every step from the changes of the inputs to the changes of the operator.
 
@@ -59,7 +59,7 @@ def steps_of(
     return (*_prepared(node, inputs), *(step for step in steps if step.what))
 
 
-def _prepared(node: AggregateNode, inputs: tuple[Input, ...]) -> Iterator[RunStep]:
+def _prepared(node: Node, inputs: tuple[Input, ...]) -> Iterator[RunStep]:
     done = list(dict.fromkeys(step.kind for branch in inputs for step in branch.steps))
     then = f", then {' and '.join(done)}" if done else ""
     yield RunStep("scan", "spark", f"the changes of this batch{then}, as listed under input")
@@ -74,7 +74,7 @@ def _prepared(node: AggregateNode, inputs: tuple[Input, ...]) -> Iterator[RunSte
         yield RunStep("union", "spark", f"the rows of {len(inputs)} inputs")
 
 
-def _multiplied(node: AggregateNode) -> str:
+def _multiplied(node: Node) -> str:
     windows = node.windows_per_row
     hopping = f"window it is in (at most {windows})" if windows > 1 else ""
     if not node.sets:
@@ -83,7 +83,7 @@ def _multiplied(node: AggregateNode) -> str:
     return f"{sets}, and in those with the hopping window per {hopping}" if hopping else sets
 
 
-def _words(node: AggregateNode, keys: tuple[Key, ...], *, by_policy: bool) -> Mapping[str, str]:
+def _words(node: Node, keys: tuple[Key, ...], *, by_policy: bool) -> Mapping[str, str]:
     """What stands in the templates of an operator."""
     named = ", ".join([*(key.name for key in keys), *(["grouping set"] if node.sets else [])])
     # One group always sums first, and so do weights that are cut in pieces.
@@ -103,10 +103,9 @@ def _words(node: AggregateNode, keys: tuple[Key, ...], *, by_policy: bool) -> Ma
     }
 
 
-def _emitted(node: AggregateNode, *, by_policy: bool) -> str:
-    if node.session:
-        return SESSIONS
-    return ADJUST if node.multiset else BY_POLICY if by_policy else REPLACE
+def _emitted(node: Node, *, by_policy: bool) -> str:
+    said = {"sessions": SESSIONS, "rows of the view": ADJUST}
+    return said.get(node.describe().kind, BY_POLICY if by_policy else REPLACE)
 
 
 def after(view: View) -> Iterator[RunStep]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
-OperatorKind = OneOf["aggregate", "distinct rows", "rows of the view", "sessions"]
+from substrait_agg.flow.graph import NodeKind
+
 InputKind = OneOf["table", "rows", "operator"]
 Place = OneOf["spark", "operator", "driver", "reader"]
 """Where a step runs: as Spark expressions; in the Python task of a hash range; on the driver; in whatever reads the view."""
@@ -228,7 +229,7 @@ class Operator:
     """
 
     id: int
-    kind: OperatorKind
+    kind: NodeKind
     path: str
     keys: tuple[Key, ...]
     sets: tuple[GroupingSet, ...]

@@ -13,10 +13,10 @@ from typing import Any
 from substrait_agg.bind.bound import Expr
 from substrait_agg.bind.fingerprint import canonical, digest
 from substrait_agg.flow.graph import (
-    AggregateNode,
     Branch,
     FilterStep,
     Flow,
+    Node,
     OperatorOrigin,
     TableOrigin,
 )
@@ -51,15 +51,16 @@ def identities(flow: Flow) -> tuple[Identity, ...]:
     """The identity of every operator, by its id."""
     made: list[Identity] = []
     for node in flow.operators:
-        made.append(_identity(node, [_input(branch, made) for branch in node.inputs]))
+        made.append(_identity(node, [_input(branch, made) for branch in node.branches]))
     return tuple(made)
 
 
-def _identity(node: AggregateNode, inputs: Sequence[_Input]) -> Identity:
+def _identity(node: Node, inputs: Sequence[_Input]) -> Identity:
     grouping = [[canonical(key, i.columns) for key in node.keys] for i in inputs]
     columns = inputs[0].columns if inputs else ()
-    kind = [node.multiset, canonical(node.sets), canonical(node.session, columns)]
-    rows = digest([[i.rows for i in inputs], grouping, kind, canonical(node.latest)])
+    *kind, upserts = node.identity()
+    told = [canonical(kind, columns), canonical(upserts)]
+    rows = digest([[i.rows for i in inputs], grouping, *told])
     measures = tuple(
         digest([rows, [canonical(measure, i.columns) for i in inputs]]) for measure in node.measures
     )

@@ -20,12 +20,15 @@ from substrait_agg.bind.deep import deep_call
 from substrait_agg.bind.walk import renumber, selected_columns
 from substrait_agg.flow.branches import Exprs, RawBranch, needed, places_of, pruned
 from substrait_agg.flow.graph import (
-    AggregateNode,
+    Aggregate,
     Branch,
+    Distinct,
     FilterStep,
     Flow,
+    Node,
     OperatorOrigin,
     Origin,
+    Port,
     ProjectStep,
     RowsOrigin,
     TableOrigin,
@@ -50,8 +53,8 @@ class _Lowering:
     early: EarlyRetraction
     upserts: Upserts = field(default_factory=dict)
     reads: list[TableOrigin] = field(default_factory=list)
-    operators: list[AggregateNode] = field(default_factory=list)
-    placed: dict[int, AggregateNode] = field(default_factory=dict)
+    operators: list[Node] = field(default_factory=list)
+    placed: dict[int, Node] = field(default_factory=dict)
 
     def raw_branches(self, relation: BoundRelation) -> tuple[RawBranch, ...]:
         """The linear paths into a relation; filters and projects over a union go into each of its branches."""
@@ -71,13 +74,13 @@ class _Lowering:
                 node = self.once(relation)
                 return (RawBranch(OperatorOrigin(node.id, node.types), ()),)
 
-    def once(self, relation: BoundAggregate) -> AggregateNode:
+    def once(self, relation: BoundAggregate) -> Node:
         """The operator of an aggregate, which several branches may read."""
         if id(relation) not in self.placed:
             self.placed[id(relation)] = self.aggregate(relation)
         return self.placed[id(relation)]
 
-    def aggregate(self, relation: BoundAggregate) -> AggregateNode:
+    def aggregate(self, relation: BoundAggregate) -> Node:
         """Add the operator of an aggregate, after those it reads."""
         if any(is_session(key) for key in relation.keys):
             told = session_node(relation, lambda: len(self.operators), self.inputs, self.given)
@@ -98,18 +101,15 @@ class _Lowering:
         shared = share(
             moved, weight, guarded=early != "carry", keys=row_keys(keys) if several else ()
         )
-        node = AggregateNode(
+        node = Aggregate(
             id=len(self.operators),
-            inputs=inputs,
-            keys=keys,
+            inputs=(Port(inputs, keys, shared.arguments),),
             measures=moved,
-            arguments=shared.arguments,
             trees=shared.trees,
             accumulators=shared.accumulators,
             reads=shared.reads,
             types=relation.types,
             weight=weight,
-            multiset=False,
             path=relation.path,
             sets=relation.sets if several else (),
             computed=shared.computed,
@@ -119,21 +119,14 @@ class _Lowering:
         self.operators.append(node)
         return node
 
-    def rows(self, root: BoundRelation) -> AggregateNode:
+    def rows(self, root: BoundRelation) -> Node:
         """Add the operator that keeps the rows of the view with their weights."""
         inputs = self.inputs(root, tuple(range(len(root.types))))
-        node = AggregateNode(
+        node = Distinct(
             id=len(self.operators),
-            inputs=inputs,
-            keys=columns(root.types),
-            measures=(),
-            arguments=(),
-            trees=(),
-            accumulators=(),
-            reads=(),
+            inputs=(Port(inputs, columns(root.types)),),
             types=root.types,
             weight=self.weight_of(inputs),
-            multiset=True,
             path=root.path,
             early=self.policy(inputs),
         )
@@ -173,8 +166,7 @@ class _Lowering:
             case RowsOrigin():
                 return "one"
             case OperatorOrigin(operator=operator):
-                node = self.operators[operator]
-                return "any" if node.multiset or node.session else "sign"
+                return self.operators[operator].output_weight
 
 
 def lower(
@@ -196,7 +188,7 @@ def lower(
 
     Returns:
         Operators in running order. The view is a selection of the last operator's columns; where rows are
-        computed above the last aggregate, the last operator is one that keeps those rows (`multiset`).
+        computed above the last aggregate, the last operator is one that keeps those rows (`Distinct`).
     """
     lowering = _Lowering(weights or {}, early, upserts or {})
     flow = deep_call(_lower, plan, lowering)

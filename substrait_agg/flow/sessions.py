@@ -7,17 +7,9 @@ from dataclasses import replace
 
 from substrait_agg.bind.bound import BoundAggregate, BoundMeasure, BoundRelation, Call, Column, Expr
 from substrait_agg.bind.walk import call_durations, renumber
-from substrait_agg.flow.accumulate import ALL_ROWS
 from substrait_agg.flow.branches import needed, places_of
-from substrait_agg.flow.graph import (
-    AggregateNode,
-    Branch,
-    OperatorOrigin,
-    Session,
-    TreeComponent,
-    ValueTree,
-)
-from substrait_agg.functions.accumulators import EarlyRetraction, WeightKind, tree_counters
+from substrait_agg.flow.graph import Branch, Node, OperatorOrigin, Port, Sessionize
+from substrait_agg.functions.accumulators import EarlyRetraction, WeightKind
 
 Inputs = Callable[[BoundRelation, tuple[int, ...]], tuple[Branch, ...]]
 """The branches of a relation that give some of its columns."""
@@ -57,7 +49,7 @@ def _parts(relation: BoundAggregate) -> tuple[int, Call, tuple[Expr, ...], tuple
 
 def session_node(
     relation: BoundAggregate, number: Callable[[], int], inputs_of: Inputs, given: Given
-) -> AggregateNode:
+) -> Sessionize:
     """The operator that tells the sessions of an aggregate.
 
     Args:
@@ -73,23 +65,15 @@ def session_node(
     weight, early = given(inputs)
     places = places_of(ordinals)
     arguments = tuple((renumber(e, places), None) for e in (time, *columns))
-    tree = ValueTree(tuple(TreeComponent(i) for i in range(len(arguments))), (), ALL_ROWS)
-    return AggregateNode(
+    return Sessionize(
         id=number(),
-        inputs=inputs,
-        keys=tuple(renumber(k, places) for k in others),
-        measures=(),
-        arguments=arguments,
-        trees=(tree,),
-        accumulators=tree_counters(0),
-        reads=(),
+        inputs=(Port(inputs, tuple(renumber(k, places) for k in others), arguments),),
         types=(*(k.type for k in others), call.type, *(c.type for c in columns)),
         weight="any" if early == "quarantine" else weight,
-        multiset=False,
         path=relation.path,
         early=early,
-        guard=-1 if early == "carry" else 0,
-        session=Session(call_durations(call.arguments)[0], renumbered(call, places)),
+        gap=call_durations(call.arguments)[0],
+        call=renumbered(call, places),
     )
 
 
@@ -98,12 +82,12 @@ def renumbered(call: Call, places: Mapping[int, int]) -> Call:
     return replace(call, arguments=tuple(renumber(a, places) for a in call.arguments))
 
 
-def over(node: AggregateNode) -> tuple[Branch, ...]:
+def over(node: Node) -> tuple[Branch, ...]:
     """The changes of an operator as they are."""
     return (Branch(OperatorOrigin(node.id, node.types), ()),)
 
 
-def over_sessions(relation: BoundAggregate, node: AggregateNode) -> BoundAggregate:
+def over_sessions(relation: BoundAggregate, node: Node) -> BoundAggregate:
     """The aggregate over the columns of the operator that tells its sessions: other keys, session, what measures read."""
     at, call, others, columns = _parts(relation)
     keys: list[Expr] = [Column(k.type, i) for i, k in enumerate(others)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from substrait_agg.bind.deep import deep_call
 from substrait_agg.flow.explain_names import Names, names_of, shown
 from substrait_agg.flow.explain_state import argument_text, state_of
-from substrait_agg.flow.graph import AggregateNode, Flow
+from substrait_agg.flow.graph import Flow, Node
 from substrait_agg.functions.accumulators import Accumulator
 
 
@@ -53,14 +53,14 @@ def _kept_by(flow: Flow) -> tuple[Kept, ...]:
     )
 
 
-def _kept(node: AggregateNode, inputs: Names, output: Names) -> Kept:
+def _kept(node: Node, inputs: Names, output: Names) -> Kept:
     state = state_of(node, inputs, output)
     columns = [shown(name) for name in output]
     keys, values = columns[: len(node.keys)], columns[len(node.keys) :]
     if node.sets:  # the index of the set is the last output column, and the last key of the state
         keys, values = [*keys, values[-1]], values[:-1]
     return Kept(
-        kind=_kind(node),
+        kind=node.describe().kind,
         keys=tuple(keys),
         values=tuple(values),
         numbers=tuple(
@@ -77,17 +77,7 @@ def _kept(node: AggregateNode, inputs: Names, output: Names) -> Kept:
     )
 
 
-def _kind(node: AggregateNode) -> str:
-    if node.latest is not None:
-        return "upserts"
-    if node.multiset:
-        return "rows of the view"
-    if node.session is not None:
-        return "sessions"
-    return "aggregate" if node.measures else "distinct rows"
-
-
-def _scale(node: AggregateNode, accumulator: Accumulator) -> int:
+def _scale(node: Node, accumulator: Accumulator) -> int:
     """Decimal places of the unit of a decimal total."""
     if accumulator.kind != "decimal" or not 0 <= accumulator.argument < len(node.arguments):
         return 0

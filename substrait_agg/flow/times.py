@@ -32,9 +32,6 @@ def through(grids: Sequence[Grid], instant: int) -> int:
     return instant
 
 
-SESSION_TIME = -1
-
-
 @dataclass(frozen=True, slots=True)
 class EventKey:
     """A grouping key that tells event time.
@@ -42,12 +39,12 @@ class EventKey:
     All rows whose event time is at or after an instant have keys at or after that instant taken `through` the grids.
 
     Attributes:
-        key: ordinal of the key; `SESSION_TIME` for the time of an operator that tells sessions.
+        key: ordinal of the key; None for the time by which an operator tells sessions, which is no key.
         grids: how the key comes from the event time.
         end: the key is a window, a struct of start and end, whose end counts.
     """
 
-    key: int
+    key: int | None
     grids: tuple[Grid, ...] = ()
     end: bool = False
 

@@ -12,14 +12,15 @@ from dataclasses import dataclass, replace
 from substrait_agg.bind.bound import Column
 from substrait_agg.errors import InputRefused
 from substrait_agg.flow.graph import (
-    AggregateNode,
     Branch,
     Flow,
     Keyed,
-    Latest,
+    Node,
     OperatorOrigin,
+    Port,
     ProjectStep,
     TableOrigin,
+    Upsert,
 )
 from substrait_agg.plan.types import BOOL, Type
 
@@ -58,7 +59,7 @@ LARGE = ("string", "varchar", "fixedchar", "binary", "fixedbinary")
 
 
 @dataclass(frozen=True, slots=True)
-class Upsert:
+class UpsertDeclaration:
     """What a source declares whose rows are upserts.
 
     Attributes:
@@ -80,7 +81,7 @@ class Upsert:
         return f"key={','.join(self.keys)}{order}"
 
 
-Upserts = Mapping[Table, Upsert]
+Upserts = Mapping[Table, UpsertDeclaration]
 
 
 def upserts_of(flow: Flow) -> tuple[str, ...]:
@@ -88,7 +89,7 @@ def upserts_of(flow: Flow) -> tuple[str, ...]:
     return tuple(
         _declared(branch.origin, branch.origin.keyed)
         for node in flow.operators
-        for branch in node.inputs
+        for branch in node.branches
         if isinstance(branch.origin, TableOrigin) and branch.origin.keyed is not None
     )
 
@@ -96,7 +97,9 @@ def upserts_of(flow: Flow) -> tuple[str, ...]:
 def _declared(origin: TableOrigin, keyed: Keyed) -> str:
     names = (*origin.names, *keyed.paths)
     order = tuple(names[o] for o in keyed.order)
-    return f"{'.'.join(origin.table)}: {Upsert(tuple(names[k] for k in keyed.keys), order)}"
+    return (
+        f"{'.'.join(origin.table)}: {UpsertDeclaration(tuple(names[k] for k in keyed.keys), order)}"
+    )
 
 
 def with_upserts(flow: Flow, upserts: Upserts, reads: Sequence[TableOrigin]) -> Flow:
@@ -112,7 +115,7 @@ def with_upserts(flow: Flow, upserts: Upserts, reads: Sequence[TableOrigin]) -> 
     """
     read = {b.origin.table for b in _branches(flow) if isinstance(b.origin, TableOrigin)}
     tables = [table for table in upserts if table in read]
-    made: dict[Table, AggregateNode] = {}
+    made: dict[Table, Node] = {}
     for table in tables:
         made[table] = _operator(len(made), _origin(flow, table, upserts[table], reads))
     moved = (_behind(node, made) for node in flow.operators)
@@ -120,13 +123,15 @@ def with_upserts(flow: Flow, upserts: Upserts, reads: Sequence[TableOrigin]) -> 
 
 
 def _branches(flow: Flow) -> Iterator[Branch]:
-    return (branch for node in flow.operators for branch in node.inputs)
+    return (branch for node in flow.operators for branch in node.branches)
 
 
 # --- the operator of a table --------------------------------------------------------------------
 
 
-def _origin(flow: Flow, table: Table, upsert: Upsert, reads: Sequence[TableOrigin]) -> TableOrigin:
+def _origin(
+    flow: Flow, table: Table, upsert: UpsertDeclaration, reads: Sequence[TableOrigin]
+) -> TableOrigin:
     """The one read of a table: its key, its order, and all columns that the plan reads of it."""
     types = _types(table, reads)
     keys = _found(upsert.keys, "key", types, table)
@@ -187,7 +192,7 @@ def _column(wanted: str, word: str, types: Mapping[str, Type], table: Table) -> 
     )
 
 
-def _operator(id_: int, origin: TableOrigin) -> AggregateNode:
+def _operator(id_: int, origin: TableOrigin) -> Upsert:
     keyed = origin.keyed
     if keyed is None:
         raise TypeError(origin)
@@ -197,33 +202,31 @@ def _operator(id_: int, origin: TableOrigin) -> AggregateNode:
     columns += [Column(BOOL, len(types) + i) for i in range(len(keyed.partial))]
     labels = tuple(f"column {origin.names[i]} of {'.'.join(origin.table)}" for i in keyed.partial)
     keys, rest = columns[: len(keyed.keys)], columns[len(keyed.keys) :]
-    return AggregateNode(
+    return Upsert(
         id=id_,
-        inputs=(Branch(origin, ()),),
-        keys=tuple(keys),
-        measures=(),
-        arguments=tuple((column, None) for column in rest),
-        trees=(),
-        accumulators=(),
-        reads=(),
+        inputs=(Port((Branch(origin, ()),), tuple(keys), tuple((c, None) for c in rest)),),
         types=tuple(types[i] for i in (*keyed.keys, *values)),
         weight="sign",
-        multiset=False,
         path="",
-        latest=Latest(len(values), tuple(values.index(i) for i in keyed.partial), labels),
+        values=len(values),
+        partial=tuple(values.index(i) for i in keyed.partial),
+        labels=labels,
     )
 
 
 # --- what reads it ------------------------------------------------------------------------------
 
 
-def _behind(node: AggregateNode, made: Mapping[Table, AggregateNode]) -> AggregateNode:
+def _behind(node: Node, made: Mapping[Table, Node]) -> Node:
     """A node of the plan, with its place after the new operators."""
-    inputs = tuple(_rewired(branch, made) for branch in node.inputs)
-    return replace(node, id=node.id + len(made), inputs=inputs)
+    ports = (
+        replace(port, branches=tuple(_rewired(branch, made) for branch in port.branches))
+        for port in node.inputs
+    )
+    return replace(node, id=node.id + len(made), inputs=tuple(ports))
 
 
-def _rewired(branch: Branch, made: Mapping[Table, AggregateNode]) -> Branch:
+def _rewired(branch: Branch, made: Mapping[Table, Node]) -> Branch:
     origin = branch.origin
     if isinstance(origin, OperatorOrigin):
         return replace(branch, origin=replace(origin, operator=origin.operator + len(made)))
@@ -239,9 +242,9 @@ def _rewired(branch: Branch, made: Mapping[Table, AggregateNode]) -> Branch:
     return Branch(OperatorOrigin(node.id, node.types), steps)
 
 
-def output_names(node: AggregateNode) -> list[str]:
+def output_names(node: Node) -> list[str]:
     """The table's columns in the order in which its operator gives them: those of the key first."""
-    origin = node.inputs[0].origin
+    origin = node.branches[0].origin
     if not isinstance(origin, TableOrigin) or origin.keyed is None:
         raise TypeError(origin)
     keys = origin.keyed.keys

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from substrait_agg.flow.graph import AggregateNode
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from substrait_agg.flow.graph import Aggregate, Distinct, Node, Sessionize, Upsert
 from substrait_agg.operator.group_operator import GroupOperator
 from substrait_agg.operator.latest import UpsertOperator
 from substrait_agg.operator.protocol import StatefulOperator
 from substrait_agg.operator.session import SessionOperator
-from substrait_agg.operator.spec import SessionSpec, operator_spec, upsert_spec
+from substrait_agg.operator.spec import group_spec, session_spec, upsert_spec
+
+OPERATORS: Mapping[type[Node], Callable[[Any], StatefulOperator]] = {
+    Aggregate: lambda node: GroupOperator(group_spec(node)),
+    Distinct: lambda node: GroupOperator(group_spec(node)),
+    Sessionize: lambda node: SessionOperator(session_spec(node)),
+    Upsert: lambda node: UpsertOperator(upsert_spec(node)),
+}
+"""Type of a node -> makes what its tasks execute."""
 
 
-def operator_of(node: AggregateNode) -> StatefulOperator:
+def operator_of(node: Node) -> StatefulOperator:
     """Return the operator that executes a node."""
-    if node.latest is not None:
-        return UpsertOperator(upsert_spec(node))
-    spec = operator_spec(node)
-    return SessionOperator(spec) if isinstance(spec, SessionSpec) else GroupOperator(spec)
+    return OPERATORS[type(node)](node)

@@ -11,12 +11,16 @@ from substrait_agg.bind.bound import BoundMeasure, Expr
 from substrait_agg.flow.graph import (
     ARRIVAL_BATCH,
     ARRIVAL_POSITION,
-    AggregateNode,
+    Aggregate,
     Computed,
+    Distinct,
     Follows,
     Forget,
+    Node,
     Read,
+    Sessionize,
     Side,
+    Upsert,
     ValueTree,
     row_wise,
 )
@@ -49,7 +53,8 @@ __all__ = [
     "SessionSpec",
     "TreeSpec",
     "UpsertSpec",
-    "operator_spec",
+    "group_spec",
+    "session_spec",
     "upsert_spec",
 ]
 
@@ -387,48 +392,46 @@ class UpsertSpec:
         )
 
 
-def operator_spec(node: AggregateNode) -> OperatorSpec:
-    """The spec of a node that keeps groups."""
-    given: dict[str, Any] = {}
-    kind: type[OperatorSpec] = OperatorSpec
-    if node.session is not None:
-        window, *values = (to_arrow(t) for t in node.types[len(node.keys) :])
-        kind, given = (
-            SessionSpec,
-            {"gap": node.session.gap, "window": window, "values": tuple(values)},
-        )
-    return kind(
-        keys=tuple(to_arrow(t) for t in node.key_types),
-        accumulators=node.accumulators,
-        measures=tuple(map(_measure, node.measures, node.reads)),
-        weight=node.weight,
-        multiset=node.multiset,
-        is_global=not node.key_types,
-        trees=tuple(
+def group_spec(node: Aggregate | Distinct) -> OperatorSpec:
+    """The spec of a node that keeps groups, or whole rows."""
+    return OperatorSpec(multiset=node.output_weight == "any", **_of_groups(node))
+
+
+def session_spec(node: Sessionize) -> SessionSpec:
+    """The spec of a node that tells sessions."""
+    window, *values = (to_arrow(t) for t in node.types[len(node.keys) :])
+    own = {"gap": node.gap, "window": window, "values": tuple(values)}
+    return SessionSpec(multiset=False, **_of_groups(node), **own)
+
+
+def _of_groups(node: Node) -> dict[str, Any]:
+    return {
+        "keys": tuple(to_arrow(t) for t in node.key_types),
+        "accumulators": node.accumulators,
+        "measures": tuple(map(_measure, node.measures, node.reads)),
+        "weight": node.weight,
+        "is_global": not node.key_types,
+        "trees": tuple(
             _tree(tree, node.arguments, whole=i == node.guard) for i, tree in enumerate(node.trees)
         ),
-        always=tuple(i for i, keys in enumerate(node.sets) if not keys),
-        computed=tuple(map(_computed, node.computed)),
-        early=node.early,
-        guard=node.guard,
-        forget=node.forget,
-        **given,
-    )
+        "always": tuple(i for i, keys in enumerate(node.sets) if not keys),
+        "computed": tuple(map(_computed, node.computed)),
+        "early": node.early,
+        "guard": node.guard,
+        "forget": node.forget,
+    }
 
 
-def upsert_spec(node: AggregateNode) -> UpsertSpec:
+def upsert_spec(node: Upsert) -> UpsertSpec:
     """The spec of a node that takes upserts."""
-    if node.latest is None:
-        raise TypeError(node)
     types = [BOOL if value is None else value.type for value, _ in node.arguments]
-    count, partial = node.latest.values, node.latest.partial
-    order = tuple(Component(to_arrow(t)) for t in types[count : len(types) - len(partial)])
+    order = types[node.values : len(types) - len(node.partial)]
     return UpsertSpec(
         tuple(map(to_arrow, node.key_types)),
-        tuple(map(to_arrow, types[:count])),
-        order,
-        partial,
-        node.latest.labels,
+        tuple(map(to_arrow, types[: node.values])),
+        tuple(Component(to_arrow(t)) for t in order),
+        node.partial,
+        node.labels,
     )
 
 

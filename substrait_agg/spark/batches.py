@@ -23,8 +23,8 @@ from substrait_agg.commit.snapshot import (
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.errors import CommitConflict, StateRefused
 from substrait_agg.flow.graph import (
-    AggregateNode,
     Flow,
+    Node,
     OperatorOrigin,
     hides_keys,
     shown_operators,
@@ -384,7 +384,7 @@ class Batches:
     ) -> JobResult:
         node = job.node
         inputs = [frames[node.id]] if node.id in frames else []
-        for branch in node.inputs:
+        for branch in node.branches:
             if isinstance(branch.origin, OperatorOrigin):
                 files = changes_of([results[branch.origin.operator]])
                 paths = [self._checkpoint.changes.path(f.name) for f in files]
@@ -399,9 +399,7 @@ class Batches:
             job = replace(job, seeds=seeds(spark, job.spec))
         return run_job(spark, job, frame, self._care[node.id], self._recipes[node.id])
 
-    def _job(
-        self, node: AggregateNode, emission: Emission, passed: Sequence[JobResult] | None
-    ) -> Job:
+    def _job(self, node: Node, emission: Emission, passed: Sequence[JobResult] | None) -> Job:
         before = self._last.operators[node.id] if self._last is not None else OperatorState()
         final = node.id == len(self._flow.operators) - 1
         ordinals = self._flow.output if final else range(len(node.types))

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType
 
 from substrait_agg.bind.bound import Call, Expr
-from substrait_agg.flow.graph import AggregateNode, FilterStep, Step
+from substrait_agg.flow.graph import FilterStep, Node, Step
 from substrait_agg.operator.names import TIME, WEIGHT
 from substrait_agg.spark.columns import all_nullable
 from substrait_agg.spark.expressions import to_column
@@ -43,7 +43,7 @@ def apply_steps(frame: DataFrame, steps: Sequence[Step]) -> DataFrame:
     return frame
 
 
-def prepare(frame: DataFrame, node: AggregateNode, still: WindowFilters | None = None) -> DataFrame:
+def prepare(frame: DataFrame, node: Node, still: WindowFilters | None = None) -> DataFrame:
     """Keys ``k*``, arguments ``x*`` (null where the filter does not hold), ``__weight`` and ``__time`` of an operator's rows.
 
     The weight is left out where all weights are 1, the time where the operator does not ask for it.
@@ -69,14 +69,14 @@ def prepare(frame: DataFrame, node: AggregateNode, still: WindowFilters | None =
     return _masked(made, node) if plain else made
 
 
-def _unmasked(node: AggregateNode, columns: Sequence[Column]) -> list[Column]:
+def _unmasked(node: Node, columns: Sequence[Column]) -> list[Column]:
     """The key columns as in the set of all keys, and the index of each set, which makes a row for each."""
     keys = [to_column(e, columns).alias(f"k{i}") for i, e in enumerate(node.keys)]
     every = F.array(*(F.lit(index).cast("int") for index in range(len(node.sets))))
     return [*keys, F.explode(every).alias(f"k{len(node.keys)}")]
 
 
-def _masked(frame: DataFrame, node: AggregateNode) -> DataFrame:
+def _masked(frame: DataFrame, node: Node) -> DataFrame:
     """The rows without the keys that are not in their set: Spark is faster at this than at rows from an array of structs."""
     index = F.col(f"k{len(node.keys)}")
     masked = {}
@@ -87,7 +87,7 @@ def _masked(frame: DataFrame, node: AggregateNode) -> DataFrame:
     return frame.withColumns(masked)
 
 
-def _keys(node: AggregateNode, columns: Sequence[Column], still: WindowFilters) -> list[Column]:
+def _keys(node: Node, columns: Sequence[Column], still: WindowFilters) -> list[Column]:
     """The key columns; with a hopping window one column that makes several rows of each, for grouping sets as well."""
     windows = {i: hop_windows(e, columns) for i, e in enumerate(node.keys) if is_hop(e)}
     windows |= {i: F.filter(windows[i], keep) for i, keep in still.items()}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from substrait_agg.commit.task_plan import TaskResult
-from substrait_agg.flow.graph import AggregateNode
+from substrait_agg.flow.graph import Node
 from substrait_agg.functions.accumulators import DIGIT_BITS
 from substrait_agg.operator.spec import InputSpec
 from substrait_agg.plan.types import INTEGER_BITS
@@ -74,13 +74,13 @@ def next_care(spec: InputSpec, results: Sequence[TaskResult], care: Care) -> Car
     return replace(care, raw=raw, few=groups <= FEW_GROUPS, row_bytes=row_bytes)
 
 
-def _is_fixed(node: AggregateNode) -> bool:
+def _is_fixed(node: Node) -> bool:
     """Whether no row of its input is longer than another."""
     arguments = (value.type for value, _ in node.arguments if value is not None)
     return all(type_.kind in _FIXED for type_ in (*node.key_types, *arguments))
 
 
-def at_once(node: AggregateNode, care: Care) -> int | None:
+def at_once(node: Node, care: Care) -> int | None:
     """How many rows Spark hands over at once, however long they are; None where it has to weigh them."""
     if _is_fixed(node):
         return HANDED_OVER

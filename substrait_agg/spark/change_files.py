@@ -11,7 +11,7 @@ from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from substrait_agg.commit.files import FolderFiles
-from substrait_agg.flow.graph import AggregateNode
+from substrait_agg.flow.graph import Node
 from substrait_agg.locations import Location, Remote, located
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.spark.answers import BatchFunction
@@ -21,7 +21,7 @@ from substrait_agg.spark.schema import column_name, to_spark
 PIECE_ROWS = 1 << 16
 
 
-def read_changes(spark: SparkSession, node: AggregateNode, paths: Sequence[Location]) -> DataFrame:
+def read_changes(spark: SparkSession, node: Node, paths: Sequence[Location]) -> DataFrame:
     """The rows of change files.
 
     Spark reads files itself. It need not reach the store of a checkpoint that lies in one: there the workers fetch them.

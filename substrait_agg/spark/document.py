@@ -10,7 +10,7 @@ from substrait_agg.commit.kept import kept_operators, readings
 from substrait_agg.commit.shapes import NumberShape, OperatorShape, TreeShape
 from substrait_agg.commit.store import Guarded, PlanDocument, ViewColumn, ViewSort
 from substrait_agg.flow.explain import row_names
-from substrait_agg.flow.graph import AggregateNode, Flow
+from substrait_agg.flow.graph import Flow, Node
 from substrait_agg.flow.shapes import kept_by
 from substrait_agg.flow.upserts import upserts_of
 from substrait_agg.plan.arrow import arrow_schema
@@ -60,7 +60,7 @@ def _types(schema: pa.Schema) -> str:
     return base64.b64encode(schema.serialize().to_pybytes()).decode()
 
 
-def _guarded(flow: Flow, node: AggregateNode) -> Guarded:
+def _guarded(flow: Flow, node: Node) -> Guarded:
     values = [BOOL if value is None else value.type for value, _ in node.arguments]
     types = [t.as_nullable() for t in (*node.key_types, *values)]
     schema = arrow_schema(row_names(flow, node), types)

@@ -82,7 +82,7 @@ class EventInputs:
         """Rows of the first version by operator id: those written in the plan and those of static DataFrames."""
         parts: dict[int, list[DataFrame]] = {}
         for node in flow.operators:
-            for branch in node.inputs:
+            for branch in node.branches:
                 frame = self._fixed_rows(branch)
                 if frame is not None:
                     rows = prepare(apply_steps(frame, branch.steps), node)
@@ -108,7 +108,7 @@ class EventInputs:
         uses = [
             (node, branch, branch.origin)
             for node in flow.operators
-            for branch in node.inputs
+            for branch in node.branches
             if isinstance(branch.origin, TableOrigin) and branch.origin.table not in self.fixed
         ]
         again = max(Counter(o.table for _, _, o in uses).values(), default=0) > 1

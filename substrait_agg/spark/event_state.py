@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from substrait_agg.commit.snapshot import SideFile, Snapshot
-from substrait_agg.flow.graph import AggregateNode, Flow
+from substrait_agg.flow.graph import Flow, Node
 from substrait_agg.operator.completeness import Limit
 from substrait_agg.operator.emission import Emission
 from substrait_agg.operator.policy import EmitPolicy
@@ -106,17 +106,18 @@ class EventState:
         # Before the first batch no source has begun to be idle.
         return idle_at(self.options.rules, self.sources, now) if self.sources else None
 
-    def limits(self, node: AggregateNode) -> tuple[Limit, ...]:
+    def limits(self, node: Node) -> tuple[Limit, ...]:
         """What makes groups of an operator complete."""
-        if self.watermark is None or node.session is not None:
+        if self.watermark is None:
             return ()
-        return tuple(Limit(e.key, e.end, e.limit(self.watermark)) for e in node.events)
+        keys = ((e.key, e) for e in node.events)
+        return tuple(Limit(k, e.end, e.limit(self.watermark)) for k, e in keys if k is not None)
 
-    def ended(self, node: AggregateNode) -> int | None:
+    def ended(self, node: Node) -> int | None:
         """The instant by which sessions of an operator have to have ended to be finished; None where nothing is known."""
-        if self.watermark is None or node.session is None or not node.events:
+        if self.watermark is None:
             return None
-        return node.events[0].limit(self.watermark)
+        return next((e.limit(self.watermark) for e in node.events if e.key is None), None)
 
     def lateness(self, flow: Flow) -> list[Lateness]:
         """What is late for each operator."""
@@ -126,7 +127,7 @@ class EventState:
         ]
 
     def settling(
-        self, before: EventState, node: AggregateNode, policy: EmitPolicy, now: int, *, whole: bool
+        self, before: EventState, node: Node, policy: EmitPolicy, now: int, *, whole: bool
     ) -> Emission:
         """The rules of the second pass for an operator whose groups the view shows.
 

@@ -22,7 +22,7 @@ from substrait_agg.commit.retention import DEFAULT, Retention
 from substrait_agg.commit.snapshot import ChangeFile, InputPlace, OperatorState, Snapshot
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.commit.view import Evolved, View
-from substrait_agg.flow.graph import AggregateNode, Branch, Flow, OperatorOrigin
+from substrait_agg.flow.graph import Branch, Flow, Node, OperatorOrigin
 from substrait_agg.metrics.tally import counted
 from substrait_agg.operator.emission import ALL
 from substrait_agg.operator.names import PENDING
@@ -176,7 +176,7 @@ class _Evolving:
     # --- from what is kept -----------------------------------------------------------------------
 
     def _plans(
-        self, old: int, node: AggregateNode | None, migration: Migration | None, *, back: bool
+        self, old: int, node: Node | None, migration: Migration | None, *, back: bool
     ) -> list[MovePlan]:
         """One task per hash range that has anything to do."""
         spec = None if node is None else operator_of(node).spec
@@ -202,7 +202,7 @@ class _Evolving:
         )
         return [plan for plan in plans if not plan.idle]
 
-    def _columns(self, node: AggregateNode) -> Columns:
+    def _columns(self, node: Node) -> Columns:
         """Columns of the file that gives all rows of an operator; none where nobody takes it."""
         final = node.id == len(self._flow.operators) - 1
         ordinals = self._flow.output if final else range(len(node.types))
@@ -217,8 +217,8 @@ class _Evolving:
 
     # --- from what is below ----------------------------------------------------------------------
 
-    def _made_anew(self, node: AggregateNode) -> None:
-        frames = [frame for frame in map(self._below(node), node.inputs) if frame is not None]
+    def _made_anew(self, node: Node) -> None:
+        frames = [frame for frame in map(self._below(node), node.branches) if frame is not None]
         operator = operator_of(node)
         job = Job(
             node=node,
@@ -237,7 +237,7 @@ class _Evolving:
         self._states.append(result.state)
         self._given.append([file for task in result.tasks for file in task.changes])
 
-    def _below(self, node: AggregateNode) -> Callable[[Branch], DataFrame | None]:
+    def _below(self, node: Node) -> Callable[[Branch], DataFrame | None]:
         """Gives the rows of a branch: all that the operator below shows."""
 
         def rows(branch: Branch) -> DataFrame | None:

@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from substrait_agg.flow.graph import (
-    AggregateNode,
     Branch,
     Flow,
+    Node,
     OperatorOrigin,
     RowsOrigin,
     TableOrigin,
@@ -59,7 +59,7 @@ def table_origins(flow: Flow) -> tuple[TableOrigin, ...]:
     return tuple(
         branch.origin
         for node in flow.operators
-        for branch in node.inputs
+        for branch in node.branches
         if isinstance(branch.origin, TableOrigin)
     )
 
@@ -76,7 +76,7 @@ def open_inputs(spark: SparkSession, flow: Flow, sources: Mapping[Table, Source]
     for node in flow.operators:
         fixed: list[DataFrame] = []
         streaming: list[DataFrame] = []
-        for branch in node.inputs:
+        for branch in node.branches:
             if isinstance(branch.origin, OperatorOrigin):
                 continue
             frame, is_streaming = opened.rows(branch)
@@ -151,8 +151,8 @@ def untagged(batch: DataFrame, operators: Sequence[int]) -> Frames:
 
 def operator_changes(
     spark: SparkSession,
-    below: AggregateNode,
-    node: AggregateNode,
+    below: Node,
+    node: Node,
     branch: Branch,
     paths: Sequence[Location],
     lateness: Lateness,
@@ -172,8 +172,8 @@ def operator_changes(
     if below.time is not None:
         time = micros(F.col(column_name(below.time)), below.types[below.time])
         frame = frame.withColumn(TIME, time)
-    if not below.latest:
+    if not below.is_source:
         return Part(node, branch, frame, Lateness())
-    origin = below.inputs[0].origin
+    origin = below.branches[0].origin
     table = ".".join(origin.table) if isinstance(origin, TableOrigin) else ""
     return Part(node, branch, frame, lateness, Origin(table, tuple(output_names(below))))

@@ -16,7 +16,7 @@ from substrait_agg.commit.snapshot import ChangeFile, OperatorState
 from substrait_agg.commit.task import run_task
 from substrait_agg.commit.task_plan import TaskPlan, TaskResult, task_of
 from substrait_agg.errors import RunFailed
-from substrait_agg.flow.graph import AggregateNode
+from substrait_agg.flow.graph import Node
 from substrait_agg.operator.emission import Emission
 from substrait_agg.operator.protocol import StatefulOperator, Work
 from substrait_agg.operator.spec import InputSpec
@@ -62,7 +62,7 @@ class Job:
         earlier: what the tasks of the first pass did, where the view's changes are made.
     """
 
-    node: AggregateNode
+    node: Node
     operator: StatefulOperator
     checkpoint: str
     partitions: int

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
-from substrait_agg.flow.graph import AggregateNode, Branch
+from substrait_agg.flow.graph import Branch, Node
 from substrait_agg.operator.completeness import Limit
 from substrait_agg.operator.names import TIME, WEIGHT
 from substrait_agg.plan.types import Type
@@ -53,14 +53,14 @@ def micros(column: Column, type_: Type) -> Column:
     return F.timestamp_diff("MICROSECOND", F.expr(_EPOCH), column)
 
 
-def _late(node: AggregateNode, frame: DataFrame, lateness: Lateness) -> Column | None:
+def _late(node: Node, frame: DataFrame, lateness: Lateness) -> Column | None:
     """Whether rows are late; None where none can be."""
     columns = columns_of(frame)
     tests = [_below(node, limit, columns) for limit in lateness.limits]
     if lateness.idle is not None and TIME in frame.columns:
         tests.append(F.col(TIME) <= lateness.idle)
-    time = node.arguments[0][0] if node.session and lateness.ended is not None else None
-    if node.session and lateness.ended is not None and time is not None:
+    if lateness.ended is not None:
+        time = node.timed_by[0]
         tests.append(micros(to_column(time, columns), time.type) < lateness.ended)
     if not tests:
         return None
@@ -70,7 +70,7 @@ def _late(node: AggregateNode, frame: DataFrame, lateness: Lateness) -> Column |
     return F.coalesce(late, F.lit(False))
 
 
-def _below(node: AggregateNode, limit: Limit, columns: Sequence[Column]) -> Column:
+def _below(node: Node, limit: Limit, columns: Sequence[Column]) -> Column:
     key, type_ = node.keys[limit.key], node.types[limit.key]
     if is_hop(key):
         windows = hop_windows(key, columns)
@@ -81,7 +81,7 @@ def _below(node: AggregateNode, limit: Limit, columns: Sequence[Column]) -> Colu
     return micros(value, type_) < limit.value
 
 
-def _still(node: AggregateNode, limit: Limit) -> Callable[[Column], Column]:
+def _still(node: Node, limit: Limit) -> Callable[[Column], Column]:
     """Whether a hopping window is not closed yet; the null window of rows without a time never is."""
     type_ = node.types[limit.key].children[1]
     return lambda window: F.coalesce(micros(window["f1"], type_) >= limit.value, F.lit(True))
@@ -112,7 +112,7 @@ class Part:
 
     def __init__(
         self,
-        node: AggregateNode,
+        node: Node,
         branch: Branch,
         frame: DataFrame,
         lateness: Lateness,

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from substrait_agg.errors import InputRefused, UsageError
 from substrait_agg.flow.graph import TableOrigin
-from substrait_agg.flow.upserts import ENVELOPE_FIELDS, Upsert
+from substrait_agg.flow.upserts import ENVELOPE_FIELDS, UpsertDeclaration
 from substrait_agg.functions.accumulators import WeightKind
 from substrait_agg.redaction import redacted_options, redacted_place, remember
 from substrait_agg.spark.format_options import OPTIONS, nearest, spelled, with_zoneless_format
@@ -79,7 +79,7 @@ class SourceSpec:
     batch_files: int | None = None
     times: str = ""
     decimals: str = ""
-    upsert: Upsert | None = None
+    upsert: UpsertDeclaration | None = None
     bad_rows: BadRowPolicy = "fail"
     columns: tuple[str, ...] = ()
 
@@ -188,7 +188,7 @@ def _change(pairs: dict[str, str], format_: str, text: str) -> tuple[ChangeKind,
     return ("weight" if given[0] == "weight" else "op"), value
 
 
-def _upsert(pairs: dict[str, str], change: ChangeKind, text: str) -> Upsert | None:
+def _upsert(pairs: dict[str, str], change: ChangeKind, text: str) -> UpsertDeclaration | None:
     keys, order = (_listed(pairs, word, text) for word in ("key", "order"))
     if not keys:
         if order:
@@ -209,7 +209,9 @@ def _upsert(pairs: dict[str, str], change: ChangeKind, text: str) -> Upsert | No
             f"write one of {', '.join(ENVELOPE_FIELDS)}, or several joined by commas",
         )  # fmt: skip
     events = change == "debezium"
-    return Upsert(keys, order, envelope=events and bool(order), partial=events and not order)
+    return UpsertDeclaration(
+        keys, order, envelope=events and bool(order), partial=events and not order
+    )
 
 
 def _listed(pairs: dict[str, str], word: str, text: str) -> tuple[str, ...]:

@@ -11,9 +11,9 @@ from substrait_agg.bind.bound import BoundPlan
 from substrait_agg.errors import UsageError
 from substrait_agg.flow.event_time import EventColumns, with_event_keys
 from substrait_agg.flow.graph import (
-    AggregateNode,
     Flow,
     Forget,
+    Node,
     OperatorOrigin,
     shown_operators,
 )
@@ -66,14 +66,14 @@ def timed_flow(
         if source.table in fixed:
             raise _no_stream(source)
     flow = with_event_keys(flow, EventColumns(columns, fixed))
-    latest = {node.id for node in flow.operators if node.latest}
+    tables = {node.id for node in flow.operators if node.is_source}
     _check_watermark(flow, options.sources, policy)
     if options.ttl is None:
         return flow
     word: Forget = "keep" if options.ttl.keep else "retract"
     timed = bool(options.sources)
     operators = tuple(
-        replace(node, forget=word, timed=timed) if _forgets(node, latest) else node
+        replace(node, forget=word, timed=timed) if _forgets(node, tables) else node
         for node in flow.operators
     )
     if not any(node.forget for node in operators):
@@ -95,14 +95,13 @@ def _no_stream(source: EventSource) -> UsageError:
     )
 
 
-def _forgets(node: AggregateNode, latest: Collection[int]) -> bool:
+def _forgets(node: Node, sources: Collection[int]) -> bool:
     """Whether groups of an operator are forgotten: the ones above it follow by its changes."""
     fed = any(
-        isinstance(b.origin, OperatorOrigin) and b.origin.operator not in latest
-        for b in node.inputs
+        isinstance(b.origin, OperatorOrigin) and b.origin.operator not in sources
+        for b in node.branches
     )
-    kept = node.latest or node.session
-    return bool(node.key_types) and not (node.events or fed or kept)
+    return node.can_forget and not fed
 
 
 def _check_watermark(flow: Flow, sources: tuple[EventSource, ...], policy: EmitPolicy) -> None:

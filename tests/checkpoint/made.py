@@ -14,7 +14,7 @@ from substrait_agg.bind.bound import BoundMeasure
 from substrait_agg.commit.retention import DEFAULT, Retention
 from substrait_agg.commit.snapshot import Snapshot
 from substrait_agg.commit.store import Checkpoint
-from substrait_agg.flow.graph import AggregateNode, Flow
+from substrait_agg.flow.graph import Flow, Node
 from substrait_agg.operator.emission import Emission
 from substrait_agg.spark.document import plan_document
 from substrait_agg.state import merging
@@ -41,7 +41,7 @@ class Made:
         folder: Path,
         measures: Sequence[BoundMeasure] = EVERYTHING,
         retention: Retention = DEFAULT,
-        node: AggregateNode | None = None,
+        node: Node | None = None,
     ) -> None:
         node = node or node_of(("k0",), tuple(measures), "sign", ())
         # As the operator's own columns are: keys, the index of the grouping set, measures.

@@ -12,7 +12,7 @@ import substrait_agg as sa
 from substrait_agg.commit.kept import kept_operators
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.flow.lower import lower
-from substrait_agg.flow.upserts import Upsert
+from substrait_agg.flow.upserts import UpsertDeclaration
 from substrait_agg.tools.findings import Finding
 from tests.checkpoint.stored import (
     GOALS,
@@ -79,7 +79,9 @@ def test_upserts_and_sessions_are_described_as_before(tmp_path: Path) -> None:
     """The same of the flow that ran on Spark."""
     document = Checkpoint(unpacked(GOALS, tmp_path)).document()
     plan = sa.load(goals_plan().encode()).bound()
-    assert kept_operators(lower(plan, upserts={(GOALS,): Upsert(("n",))})) == document.kept
+    assert (
+        kept_operators(lower(plan, upserts={(GOALS,): UpsertDeclaration(("n",))})) == document.kept
+    )
 
 
 def test_it_is_continued_on_spark(spark: SparkSession, tmp_path: Path) -> None:

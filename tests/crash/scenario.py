@@ -32,7 +32,7 @@ from substrait_agg.commit.task_plan import TaskPlan, TaskResult
 from substrait_agg.commit.view import View
 from substrait_agg.disk import Disk
 from substrait_agg.errors import RunFailed, SubstraitAggError
-from substrait_agg.flow.graph import AggregateNode, Branch, Flow, ProjectStep
+from substrait_agg.flow.graph import Branch, Flow, Node, ProjectStep
 from substrait_agg.locations import Location, Remote, located
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.spark.batches import FIRST_BATCH, Batches
@@ -59,7 +59,7 @@ Call = tuple[int, list[dict[str, Any]]]
 # --- what Spark does in a run --------------------------------------------------------------------
 
 
-def _hashed(rows: Rows, node: AggregateNode) -> pa.Table:
+def _hashed(rows: Rows, node: Node) -> pa.Table:
     keys = [rows.column(f"k{i}").to_numpy() for i in range(len(node.key_types))]
     mixed = np.zeros(rows.num_rows, np.uint64)
     for key in keys:
@@ -101,7 +101,7 @@ class _Above:
 def _changes_of(
     _spark: object,
     _below: object,
-    node: AggregateNode,
+    node: Node,
     branch: Branch,
     paths: Sequence[Location],
     _l: object,

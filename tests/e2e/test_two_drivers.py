@@ -34,7 +34,7 @@ def rows(spark: SparkSession, flow: Flow, *values: tuple[int, int, float]) -> di
     """Prepared rows of the one operator."""
     (node,) = flow.operators
     frame = spark.createDataFrame(list(values), "c0 bigint, c1 bigint, c2 double")
-    return {0: prepare(apply_steps(frame, node.inputs[0].steps), node)}
+    return {0: prepare(apply_steps(frame, node.branches[0].steps), node)}
 
 
 @pytest.mark.spark

@@ -13,19 +13,19 @@ from substrait_agg.commit.kept import Reading, kept_operators
 from substrait_agg.commit.moving import MovePlan, move, state_after
 from substrait_agg.commit.ranges import partition_range
 from substrait_agg.commit.snapshot import ChangeFile, Snapshot
-from substrait_agg.flow.graph import AggregateNode, Branch, Flow, TableOrigin
+from substrait_agg.flow.graph import Aggregate, Branch, Flow, Node, TableOrigin
 from substrait_agg.operator.names import WEIGHT
-from substrait_agg.operator.spec import operator_spec
 from tests.operator.measures_columns import COLUMNS, NAMES
 from tests.operator.measures_reference import Values, canonical
 from tests.operator.measures_world import Version, World
+from tests.operator.specs import operator_spec
 
 TABLE = TableOrigin(("t",), NAMES, tuple(COLUMNS.values()))
 
 
-def document(node: AggregateNode) -> PlanDocument:
+def document(node: Node) -> PlanDocument:
     """The document of a plan that is this operator."""
-    reading = replace(node, inputs=(Branch(TABLE, ()),))
+    reading = replace(node, inputs=(replace(node.inputs[0], branches=(Branch(TABLE, ()),)),))
     flow = Flow((reading,), (), (), (), (), "0" * 64)
     told = tuple(f"{m.kind} {m.path}" for m in node.measures)
     kept = kept_operators(flow)
@@ -38,7 +38,7 @@ def document(node: AggregateNode) -> PlanDocument:
 
 
 def planned(
-    world: World, node: AggregateNode, *, waiting: int = 0
+    world: World, node: Aggregate, *, waiting: int = 0
 ) -> tuple[Evolution | None, tuple[str, ...]]:
     """How a world goes on as another operator, or why it cannot."""
     now = world.now
@@ -47,7 +47,7 @@ def planned(
 
 
 def evolve(
-    world: World, node: AggregateNode, partitions: int = 1, *, waiting: int = 0
+    world: World, node: Aggregate, partitions: int = 1, *, waiting: int = 0
 ) -> tuple[str, ...]:
     """Go on as another operator; why it is refused, if it is.
 

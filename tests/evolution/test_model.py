@@ -10,7 +10,7 @@ import pytest
 
 from substrait_agg.bind.bound import BoundMeasure, Column, Expr
 from substrait_agg.commit import moving
-from substrait_agg.flow.graph import AggregateNode
+from substrait_agg.flow.graph import Aggregate
 from substrait_agg.functions.accumulators import WeightKind
 from tests.evolution.evolving import evolve
 from tests.operator.measures_draw import DRAWS, KEYS, Draft, Stream, column, node_of
@@ -44,7 +44,7 @@ def pool(random: Random) -> list[BoundMeasure]:
     return [DRAWS[k](Narrow(random, f"m{i}", chosen)) for i, k in enumerate(kinds)]
 
 
-def nodes(random: Random, weight: WeightKind) -> tuple[AggregateNode, AggregateNode, AggregateNode]:
+def nodes(random: Random, weight: WeightKind) -> tuple[Aggregate, Aggregate, Aggregate]:
     """Two operators over the same groups with measures of one pool, and a third with what both have of the first."""
     measures = pool(random)
     keys = tuple(random.sample(KEYS[:3], random.choice((0, 1, 2))))
@@ -80,7 +80,7 @@ def test_every_version_is_that_of_the_new_plan(
         )
 
 
-def run(world: World, second: AggregateNode, both: AggregateNode, random: Random) -> str:
+def run(world: World, second: Aggregate, both: Aggregate, random: Random) -> str:
     """Batches, an evolution, batches; each checked."""
     early = world.node.early == "carry" and random.random() < 0.5
     stream = Stream(random, world.node.weight, early=early)

@@ -15,8 +15,8 @@ from substrait_agg.bind.bound import Call, Column, Constant, Conversion, Expr, N
 from substrait_agg.flow.event_time import EventColumns, Span, Time, told, with_event_keys
 from substrait_agg.flow.graph import Flow
 from substrait_agg.flow.lower import lower
-from substrait_agg.flow.times import SESSION_TIME, EventKey, Grid, through
-from substrait_agg.flow.upserts import Upsert
+from substrait_agg.flow.times import EventKey, Grid, through
+from substrait_agg.flow.upserts import UpsertDeclaration
 from substrait_agg.plan.types import DATE, STRING, Type
 from tests.windowed import COUNT, MAX, Windows, aggregate, column, interval
 
@@ -198,7 +198,7 @@ def test_sessions_end_where_no_row_can_reach_them() -> None:
     made = Windows()
     key = made.call("session", interval(90))
     told_, total = flow_of(aggregate(made.read(), [column(0), key], [COUNT]), made).operators
-    assert told_.events == (EventKey(SESSION_TIME, ()),)
+    assert told_.events == (EventKey(None, ()),)
     assert total.events == (EventKey(1, (Grid(1, 0, 1),), end=True),)
 
 
@@ -206,7 +206,9 @@ def test_a_row_of_a_key_may_change_for_ever_but_its_window_does_not() -> None:
     """The operator that keeps the newest row per key has no event key; what groups its rows by time has one."""
     made = Windows()
     plan = sa.load(made.plan(tumbled(made), *"abc")).bound()
-    flow = lower(plan, {("goals",): "sign"}, "carry", {("goals",): Upsert(("team",), ())})
+    flow = lower(
+        plan, {("goals",): "sign"}, "carry", {("goals",): UpsertDeclaration(("team",), ())}
+    )
     keeper, node = with_event_keys(flow, EVENTS).operators
     assert (keeper.events, keeper.time is not None) == ((), True)
     assert node.events == (MINUTE,)

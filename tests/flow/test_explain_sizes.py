@@ -12,12 +12,12 @@ from substrait_agg.bind import bind
 from substrait_agg.flow import explain_flow
 from substrait_agg.flow.graph import Flow
 from substrait_agg.flow.lower import lower
-from substrait_agg.operator.spec import operator_spec
 from substrait_agg.plan import decode
 from substrait_agg.plan.model import Measure, SortField
 from substrait_agg.plan.types import BOOL, DATE, FP32, I8, I64, STRING, Type, decimal
 from substrait_agg.problems import Problems
 from tests.bind.build import aggregate, at, bound, col, measure, read
+from tests.operator.specs import operator_spec
 
 PLANS = Path(__file__).parents[2] / "plans"
 SHAPES: dict[str, Type] = {

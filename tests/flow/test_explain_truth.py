@@ -17,12 +17,12 @@ from substrait_agg.flow.explain_tree import Operator
 from substrait_agg.flow.graph import Flow
 from substrait_agg.flow.lower import lower
 from substrait_agg.functions.accumulators import EARLY_RETRACTIONS, WeightKind
-from substrait_agg.operator.spec import operator_spec
 from substrait_agg.plan.model import Filter, Measure, Relation, SortField
 from substrait_agg.plan.types import BOOL, I64
 from substrait_agg.report.explain_html import plan_html
 from tests.bind.build import ROOT, aggregate, at, bound, call, col, lit, measure, name_of, read
 from tests.flow.explained import explained, of, samples
+from tests.operator.specs import operator_spec
 
 BY_BIG = (SortField(col("big"), "desc_nulls_last", None, "sort"),)
 URN = "extension:com.example:explained"

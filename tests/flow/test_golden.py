@@ -10,7 +10,7 @@ from substrait_agg.bind.fingerprint import digest
 from substrait_agg.commit.document import document_bytes
 from substrait_agg.flow.graph import Flow, TableOrigin
 from substrait_agg.flow.lower import lower
-from substrait_agg.flow.upserts import Upsert
+from substrait_agg.flow.upserts import UpsertDeclaration
 from substrait_agg.functions.accumulators import WeightKind
 from substrait_agg.spark.document import plan_document
 from tests.checkpoint.stored import GOALS, goals_plan
@@ -26,7 +26,7 @@ def flows() -> dict[str, Flow]:
     other = evolving().other
     assert other is not None
     goals = sa.load(goals_plan().encode()).bound()
-    upsert = Upsert(("n",), ("t",), partial=True)
+    upsert = UpsertDeclaration(("n",), ("t",), partial=True)
     made = {
         "chained": chained().flow,
         "evolving": other,
@@ -38,7 +38,7 @@ def flows() -> dict[str, Flow]:
             plan = sa.load(path).bound()
             name = f"{folder}/{path.stem}"
             made[name] = plain = lower(plan)
-            origins = (branch.origin for node in plain.operators for branch in node.inputs)
+            origins = (branch.origin for node in plain.operators for branch in node.branches)
             signs: dict[tuple[str, ...], WeightKind] = {
                 origin.table: "sign" for origin in origins if isinstance(origin, TableOrigin)
             }

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from substrait_agg.bind.show import show
 from substrait_agg.flow.graph import (
-    AggregateNode,
+    Aggregate,
     Branch,
+    Distinct,
     FilterStep,
     Flow,
+    Node,
     OperatorOrigin,
     ProjectStep,
     RowsOrigin,
@@ -74,7 +76,7 @@ def test_only_columns_that_are_read_leave_the_source() -> None:
     node = flow_of(
         aggregate(kept, (col("name"),), (measure("sum", col("big")),)), "k", "s"
     ).operators[0]
-    (branch,) = node.inputs
+    (branch,) = node.branches
     assert origin_names(branch) == ("name", "big", "x")
     assert texts(branch) == ["filter x > 1.0", "project name, big"]
     assert [show(k) for k in node.keys] == ["#0"]
@@ -83,17 +85,17 @@ def test_only_columns_that_are_read_leave_the_source() -> None:
 
 def test_counting_rows_reads_no_column() -> None:
     node = flow_of(aggregate(read(), (), (COUNT,)), "n").operators[0]
-    assert node.inputs == (Branch(TableOrigin(("t",), (), ()), ()),)
+    assert node.branches == (Branch(TableOrigin(("t",), (), ()), ()),)
 
 
 def test_projects_become_one_unless_that_computes_something_twice() -> None:
     twice = call("add", col("big"), col("big"), output=I64)
     low = Project(read(), (twice, col("name")), (WIDTH, WIDTH + 1), ROOT)
     once = Project(low, (call("negate", at(0), output=I64), at(1)), (2, 3), ROOT)
-    (branch,) = flow_of(once, "a", "b").operators[0].inputs
+    (branch,) = flow_of(once, "a", "b").operators[0].branches
     assert texts(branch) == ["project negate(big + big), name"]
     both = Project(low, (call("add", at(0), at(0), output=I64),), (2,), ROOT)
-    (branch,) = flow_of(both, "a").operators[0].inputs
+    (branch,) = flow_of(both, "a").operators[0].branches
     assert texts(branch) == ["project big + big", "project big + big + big + big"]
 
 
@@ -102,15 +104,15 @@ def test_steps_over_a_union_go_into_every_branch_with_one_layout() -> None:
     high = Project(read(), (col("must"), col("name")), (WIDTH, WIDTH + 1), ROOT)
     united = Filter(Union((low, high), None, ROOT), call("gt", at(0), lit(1, I64)), None, ROOT)
     node = flow_of(aggregate(united, (at(1),), (COUNT,)), "k", "n").operators[0]
-    assert [origin_names(b) for b in node.inputs] == [("name", "big"), ("name", "must")]
-    assert [texts(b)[-1] for b in node.inputs] == ["project name", "project name"]
-    assert [texts(b)[-2] for b in node.inputs] == ["filter big > 1", "filter must > 1"]
+    assert [origin_names(b) for b in node.branches] == [("name", "big"), ("name", "must")]
+    assert [texts(b)[-1] for b in node.branches] == ["project name", "project name"]
+    assert [texts(b)[-2] for b in node.branches] == ["filter big > 1", "filter must > 1"]
 
 
 def test_rows_of_the_plan_are_pruned_too() -> None:
     rows = ((lit(1, I64), lit(2.0, FP64)),)
     source = read({"a": I64, "b": FP64}, rows=rows, table=())
-    (branch,) = flow_of(aggregate(source, (at(1),)), "b").operators[0].inputs
+    (branch,) = flow_of(aggregate(source, (at(1),)), "b").operators[0].branches
     assert isinstance(branch.origin, RowsOrigin)
     assert [[show(v) for v in row] for row in branch.origin.rows] == [["2.0"]]
 
@@ -118,7 +120,7 @@ def test_rows_of_the_plan_are_pruned_too() -> None:
 # --- accumulators ------------------------------------------------------------------------------
 
 
-def _reads(node: AggregateNode) -> tuple[tuple[int, ...], ...]:
+def _reads(node: Node) -> tuple[tuple[int, ...], ...]:
     return tuple(read.accumulators for read in node.reads)
 
 
@@ -194,8 +196,8 @@ def test_rows_computed_above_the_last_aggregate_are_kept() -> None:
     having = Filter(BY_NAME, call("gt", at(1), lit(1, I64)), None, ROOT)
     flow = flow_of(Project(having, (at(0),), (3,), ROOT), "k")
     first, last = flow.operators
-    assert (first.multiset, last.multiset) == (False, True)
-    assert last.inputs[0].origin == OperatorOrigin(0, first.types)
+    assert (type(first), type(last)) == (Aggregate, Distinct)
+    assert last.branches[0].origin == OperatorOrigin(0, first.types)
     assert (last.measures, last.accumulators) == ((), ())
     assert [str(t) for t in last.types] == ["string?"]
     assert (first.weight, last.weight) == ("one", "sign")
@@ -204,16 +206,16 @@ def test_rows_computed_above_the_last_aggregate_are_kept() -> None:
 
 def test_a_plan_without_aggregate_keeps_its_rows() -> None:
     (node,) = flow_of(read(projection=(0,)), "name").operators
-    assert node.multiset
-    assert origin_names(node.inputs[0]) == ("name",)
+    assert isinstance(node, Distinct)
+    assert origin_names(node.branches[0]) == ("name",)
 
 
 def test_an_aggregate_may_read_an_aggregate() -> None:
     outer = aggregate(BY_NAME, (at(1),), (measure("sum", at(2)),))
     first, last = flow_of(outer, "n", "s").operators
-    assert (first.id, last.id, last.multiset) == (0, 1, False)
-    assert isinstance(last.inputs[0].origin, OperatorOrigin)
-    assert isinstance(last.inputs[0].steps[0], ProjectStep)
+    assert (first.id, last.id, type(last)) == (0, 1, Aggregate)
+    assert isinstance(last.branches[0].origin, OperatorOrigin)
+    assert isinstance(last.branches[0].steps[0], ProjectStep)
 
 
 def test_weights_are_those_of_the_widest_branch() -> None:
@@ -231,6 +233,6 @@ def test_weights_are_those_of_the_widest_branch() -> None:
 def test_a_shared_aggregate_is_one_operator() -> None:
     flow = flow_of(Union((BY_NAME, BY_NAME), None, ROOT), *"abc")
     assert len(flow.operators) == 2
-    assert [b.origin for b in flow.operators[1].inputs] == [
+    assert [b.origin for b in flow.operators[1].branches] == [
         OperatorOrigin(0, flow.operators[0].types)
     ] * 2

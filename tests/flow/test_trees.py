@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from substrait_agg.flow.explain import explain_text
-from substrait_agg.flow.graph import AggregateNode, Flow
+from substrait_agg.flow.graph import Flow, Node
 from substrait_agg.flow.lower import lower
 from substrait_agg.plan.model import Literal, Measure, ScalarCall, SortField
 from substrait_agg.plan.types import I64, STRING
@@ -19,7 +19,7 @@ def flow_of(*measures: Measure) -> Flow:
     return lower(bound(root, *(f"c{i}" for i in range(1 + len(measures)))))
 
 
-def node_of(*measures: Measure) -> AggregateNode:
+def node_of(*measures: Measure) -> Node:
     return flow_of(*measures).operators[0]
 
 

@@ -9,15 +9,15 @@ from substrait_agg.errors import InputRefused
 from substrait_agg.flow.explain import row_names
 from substrait_agg.flow.graph import (
     Flow,
-    Latest,
     OperatorOrigin,
     ProjectStep,
     TableOrigin,
+    Upsert,
     shown_operators,
 )
 from substrait_agg.flow.identity import identities
 from substrait_agg.flow.lower import lower
-from substrait_agg.flow.upserts import Upsert, upserts_of
+from substrait_agg.flow.upserts import UpsertDeclaration, upserts_of
 from substrait_agg.functions.accumulators import EarlyRetraction
 from substrait_agg.operator.spec import upsert_spec
 from substrait_agg.plan.model import Relation, Union
@@ -28,12 +28,14 @@ TABLE = ("t",)
 COUNT = measure("count", output=I64.as_nullable(False))
 
 
-def flow_of(root: Relation, *names: str, upsert: Upsert, early: EarlyRetraction = "carry") -> Flow:
+def flow_of(
+    root: Relation, *names: str, upsert: UpsertDeclaration, early: EarlyRetraction = "carry"
+) -> Flow:
     return lower(bound(root, *names), {TABLE: "sign"}, early, {TABLE: upsert})
 
 
 def origin_of(flow: Flow, operator: int = 0) -> TableOrigin:
-    (branch,) = flow.operators[operator].inputs
+    (branch,) = flow.operators[operator].branches
     assert isinstance(branch.origin, TableOrigin)
     return branch.origin
 
@@ -41,7 +43,7 @@ def origin_of(flow: Flow, operator: int = 0) -> TableOrigin:
 def test_the_key_and_the_order_are_read_though_the_plan_does_not_use_them() -> None:
     """They come first, once each; what reads the table gets its own columns of the operator's rows."""
     root = aggregate(read(), (col("name"),), (measure("sum", col("big")),))
-    flow = flow_of(root, "k", "s", upsert=Upsert(("must",), ("x",)))
+    flow = flow_of(root, "k", "s", upsert=UpsertDeclaration(("must",), ("x",)))
     origin = origin_of(flow)
     assert origin.names == ("must", "x", "name", "big")
     assert origin.keyed is not None
@@ -49,7 +51,7 @@ def test_the_key_and_the_order_are_read_though_the_plan_does_not_use_them() -> N
     keeper, node = flow.operators
     assert (keeper.id, node.id) == (0, 1)
     assert keeper.columns == ("k0", "v0", "v1", "v2")
-    (branch,) = node.inputs
+    (branch,) = node.branches
     assert branch.origin == OperatorOrigin(0, keeper.types)
     (step,) = branch.steps
     assert isinstance(step, ProjectStep)
@@ -59,11 +61,11 @@ def test_the_key_and_the_order_are_read_though_the_plan_does_not_use_them() -> N
 def test_a_table_that_is_read_twice_has_one_operator_with_the_columns_of_both() -> None:
     one = aggregate(read(), (), (measure("sum", col("big")),))
     other = aggregate(read(), (), (measure("sum", col("must")),))
-    flow = flow_of(Union((one, other), None, ROOT), "s", upsert=Upsert(("NAME",)))
+    flow = flow_of(Union((one, other), None, ROOT), "s", upsert=UpsertDeclaration(("NAME",)))
     assert origin_of(flow).names == ("name", "big", "must")
-    origins = [branch.origin for node in flow.operators[1:-1] for branch in node.inputs]
+    origins = [branch.origin for node in flow.operators[1:-1] for branch in node.branches]
     assert origins == [OperatorOrigin(0, flow.operators[0].types)] * 2
-    assert [b.origin for b in flow.operators[-1].inputs] == [
+    assert [b.origin for b in flow.operators[-1].branches] == [
         OperatorOrigin(1, (I64,)),
         OperatorOrigin(2, (I64,)),
     ]
@@ -73,34 +75,37 @@ def test_fields_of_the_envelope_are_read_behind_the_columns() -> None:
     """They order the rows of a key and are no part of a row."""
     root = aggregate(read(), (col("name"),), (COUNT,))
     paths = ("source.file", "source.pos")
-    flow = flow_of(root, "k", "n", upsert=Upsert(("name",), paths, envelope=True))
+    flow = flow_of(root, "k", "n", upsert=UpsertDeclaration(("name",), paths, envelope=True))
     origin, keeper = origin_of(flow), flow.operators[0]
     assert origin.names == ("name",)
     assert origin.keyed is not None
     assert (origin.keyed.order, origin.keyed.paths) == ((1, 2), paths)
-    assert keeper.latest is not None
-    assert [keeper.latest.values, len(keeper.types), len(keeper.arguments)] == [0, 1, 2]
+    assert isinstance(keeper, Upsert)
+    assert [keeper.values, len(keeper.types), len(keeper.arguments)] == [0, 1, 2]
     assert [v.type.kind for v, _ in keeper.arguments if v] == ["string", "i64"]
 
 
 def test_texts_of_events_may_be_left_out() -> None:
     """Those that are not in the key: each has a column behind all others that says so."""
     root = aggregate(read(), (col("name"),), (measure("sum", col("big")),))
-    flow = flow_of(root, "k", "s", upsert=Upsert(("must",), partial=True))
+    flow = flow_of(root, "k", "s", upsert=UpsertDeclaration(("must",), partial=True))
     origin, keeper = origin_of(flow), flow.operators[0]
     assert origin.names == ("must", "name", "big")
     assert origin.keyed is not None
     assert origin.keyed.partial == (1,)
-    assert keeper.latest == Latest(2, (0,), ("column name of t",))
+    assert isinstance(keeper, Upsert)
+    assert (keeper.values, keeper.partial, keeper.labels) == (2, (0,), ("column name of t",))
     assert [show(v) for v, _ in keeper.arguments if v] == ["#1", "#2", "#3"]
     spec = upsert_spec(keeper)
     assert (spec.order, spec.partial_columns) == ((), ("x2",))
-    keyed = flow_of(root, "k", "s", upsert=Upsert(("name",), partial=True)).operators[0].latest
-    assert keyed == Latest(1)
+    flow = flow_of(root, "k", "s", upsert=UpsertDeclaration(("name",), partial=True))
+    keyed = flow.operators[0]
+    assert isinstance(keyed, Upsert)
+    assert (keyed.values, keyed.partial, keyed.labels) == (1, (), ())
 
 
 def test_a_plan_that_counts_rows_reads_the_key() -> None:
-    flow = flow_of(aggregate(read(), (), (COUNT,)), "n", upsert=Upsert(("must",)))
+    flow = flow_of(aggregate(read(), (), (COUNT,)), "n", upsert=UpsertDeclaration(("must",)))
     assert origin_of(flow).names == ("must",)
 
 
@@ -108,7 +113,7 @@ def test_a_plan_that_counts_rows_reads_the_key() -> None:
 def test_upserts_never_retract_early(early: EarlyRetraction) -> None:
     """What comes out of the operator is exact, so nothing is kept to check it."""
     root = aggregate(read(), (col("name"),), (COUNT,))
-    flow = flow_of(root, "k", "n", upsert=Upsert(("must",)), early=early)
+    flow = flow_of(root, "k", "n", upsert=UpsertDeclaration(("must",)), early=early)
     assert [(n.early, n.guard, n.weight) for n in flow.operators] == [("carry", -1, "sign")] * 2
 
 
@@ -116,19 +121,21 @@ def test_other_tables_of_the_plan_are_guarded_as_before() -> None:
     """An operator over an upsert table and one with retractions still tells those that come early."""
     both = Union((read(), read(table=("u",))), None, ROOT)
     plan = bound(aggregate(both, (col("name"),), (COUNT,)), "k", "n")
-    flow = lower(plan, {("u",): "sign"}, "quarantine", {TABLE: Upsert(("must",))})
+    flow = lower(plan, {("u",): "sign"}, "quarantine", {TABLE: UpsertDeclaration(("must",))})
     assert [n.early for n in flow.operators] == ["carry", "quarantine"]
     assert row_names(flow, flow.operators[1])[0] == "name"
 
 
 def test_the_groups_that_a_view_shows_are_never_the_rows_of_a_table() -> None:
     """A plan that only reads rows shows its own operator, which then waits as the emission says."""
-    assert shown_operators(flow_of(read(), *read().names, upsert=Upsert(("must",)))) == {1}
+    assert shown_operators(flow_of(read(), *read().names, upsert=UpsertDeclaration(("must",)))) == {
+        1
+    }
 
 
 def test_what_was_declared_is_told_for_the_checkpoint() -> None:
     root = aggregate(read(), (col("name"),), (COUNT,))
-    flow = flow_of(root, "k", "n", upsert=Upsert(("Must", "name"), ("x",)))
+    flow = flow_of(root, "k", "n", upsert=UpsertDeclaration(("Must", "name"), ("x",)))
     assert upserts_of(flow) == ("t: key=must,name&order=x",)
     assert upserts_of(lower(bound(root, "k", "n"))) == ()
 
@@ -136,12 +143,12 @@ def test_what_was_declared_is_told_for_the_checkpoint() -> None:
 @pytest.mark.parametrize(
     ("upsert", "code", "told"),
     [
-        (Upsert(("id",)), "KEY_COLUMN_UNKNOWN", "key=id"),
-        (Upsert(("must",), ("lsn",)), "KEY_COLUMN_UNKNOWN", "order=lsn"),
+        (UpsertDeclaration(("id",)), "KEY_COLUMN_UNKNOWN", "key=id"),
+        (UpsertDeclaration(("must",), ("lsn",)), "KEY_COLUMN_UNKNOWN", "order=lsn"),
     ],
 )
 def test_columns_that_the_plan_does_not_declare_are_refused(
-    upsert: Upsert, code: str, told: str
+    upsert: UpsertDeclaration, code: str, told: str
 ) -> None:
     with pytest.raises(InputRefused) as refused:
         flow_of(aggregate(read(), (), (COUNT,)), "n", upsert=upsert)
@@ -153,9 +160,9 @@ def test_columns_that_the_plan_does_not_declare_are_refused(
 def test_names_that_differ_by_case_alone_have_to_be_written_exactly() -> None:
     source = read({"id": I64, "ID": I64})
     root = aggregate(source, (), (COUNT,))
-    assert origin_of(flow_of(root, "n", upsert=Upsert(("ID",)))).names == ("ID",)
+    assert origin_of(flow_of(root, "n", upsert=UpsertDeclaration(("ID",)))).names == ("ID",)
     with pytest.raises(InputRefused) as refused:
-        flow_of(root, "n", upsert=Upsert(("Id",)))
+        flow_of(root, "n", upsert=UpsertDeclaration(("Id",)))
     assert refused.value.code == "COLUMN_AMBIGUOUS"
 
 
@@ -164,22 +171,22 @@ def test_a_table_that_is_declared_in_two_ways_is_refused() -> None:
     one = aggregate(read({"id": I64, "x": I64}), (), (COUNT,))
     other = aggregate(read({"id": I64, "x": FP64, "y": STRING}), (), (COUNT,))
     with pytest.raises(InputRefused) as refused:
-        flow_of(Union((one, other), None, ROOT), "n", upsert=Upsert(("id",)))
+        flow_of(Union((one, other), None, ROOT), "n", upsert=UpsertDeclaration(("id",)))
     assert refused.value.code == "TABLE_READS_DIFFER"
 
 
 def test_without_keys_nothing_changes() -> None:
     plan = bound(aggregate(read(), (col("name"),), (COUNT,)), "k", "n")
     assert lower(plan, {}, "carry", {}) == lower(plan)
-    assert lower(plan, {}, "carry", {("u",): Upsert(("x",))}) == lower(plan)
+    assert lower(plan, {}, "carry", {("u",): UpsertDeclaration(("x",))}) == lower(plan)
 
 
 def test_what_events_tell_besides_the_columns_has_an_identity() -> None:
     """Fields of the envelope and values that were left out are columns that the table does not have."""
     root = aggregate(read(), (col("name"),), (measure("sum", col("big")),))
     for upsert in (
-        Upsert(("must",), (), partial=True),
-        Upsert(("must",), ("ts_ms",), envelope=True),
+        UpsertDeclaration(("must",), (), partial=True),
+        UpsertDeclaration(("must",), ("ts_ms",), envelope=True),
     ):
         keeper, _ = identities(flow_of(root, "k", "s", upsert=upsert))
         assert len(set(keeper.columns)) == len(keeper.columns)

@@ -10,7 +10,7 @@ import pytest
 import substrait_agg as sa
 from substrait_agg.bind.bound import Call, Column
 from substrait_agg.bind.walk import call_durations
-from substrait_agg.flow.graph import Flow, OperatorOrigin, TableOrigin
+from substrait_agg.flow.graph import Flow, OperatorOrigin, Sessionize, TableOrigin
 from substrait_agg.flow.hopping import row_keys
 from substrait_agg.flow.lower import lower
 from substrait_agg.functions.accumulators import WeightKind
@@ -25,8 +25,8 @@ def flow_of(plan: str, weight: WeightKind = "one") -> Flow:
 
 def test_a_session_is_an_operator_ahead_of_the_aggregate() -> None:
     told, total = flow_of(grouped("session", interval(90))).operators
-    assert told.session is not None
-    assert told.session.gap == 90_000_000
+    assert isinstance(told, Sessionize)
+    assert told.gap == 90_000_000
     assert [str(t) for t in told.types] == [
         "string?",
         "struct?<precision_timestamp<6>,precision_timestamp<6>>",
@@ -34,7 +34,7 @@ def test_a_session_is_an_operator_ahead_of_the_aggregate() -> None:
     ]
     assert told.columns == ("k0", "v0", "v1")
     assert [str(t) for t in told.key_types] == ["string?"]
-    (branch,) = total.inputs
+    (branch,) = total.branches
     assert branch.origin == OperatorOrigin(told.id, told.types)
     assert total.keys == (Column(told.types[0], 0), Column(told.types[1], 1))
     assert total.weight == "any", "a session's rows move together"
@@ -45,7 +45,7 @@ def test_only_what_the_measures_read_is_kept() -> None:
     key = windows.call("session", interval(90))
     told, _ = flow_of(windows.plan(aggregate(windows.read(), [key], [COUNT]), *"w a b c".split())).operators  # fmt: skip
     assert len(told.arguments) == 1, "the time alone"
-    (branch,) = told.inputs
+    (branch,) = told.branches
     assert isinstance(branch.origin, TableOrigin)
     assert branch.origin.names == ("t",)
 
@@ -79,7 +79,7 @@ def test_a_session_over_an_aggregate_comes_behind_it() -> None:
     relation = aggregate(inner, [key], [COUNT])
     flow = flow_of(windows.plan(relation, *"w a b c".split()))
     assert [o.id for o in flow.operators] == [0, 1, 2]
-    assert [o.session is not None for o in flow.operators] == [False, True, False]
+    assert [isinstance(o, Sessionize) for o in flow.operators] == [False, True, False]
 
 
 # --- hopping windows ---------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from substrait_agg.bind.bound import BoundMeasure, Call, Column, Expr, MeasureSort
-from substrait_agg.flow.graph import AggregateNode
+from substrait_agg.flow.graph import Aggregate, Port
 from substrait_agg.flow.measures import share
 from substrait_agg.functions.accumulators import WeightKind
 from substrait_agg.functions.kinds import MeasureKind
@@ -308,28 +308,25 @@ def node_of(
     measures: tuple[BoundMeasure, ...],
     weight: WeightKind,
     sets: tuple[tuple[int, ...], ...] = (),
-) -> AggregateNode:
+) -> Aggregate:
     """The operator of an aggregate over the columns `COLUMNS`."""
     shared = share(measures, weight)
     index = (I32.as_nullable(False),) if sets else ()
-    return AggregateNode(
+    return Aggregate(
         id=0,
-        inputs=(),
-        keys=tuple(map(column, keys)),
+        inputs=(Port((), tuple(map(column, keys)), shared.arguments),),
         measures=measures,
-        arguments=shared.arguments,
         trees=shared.trees,
         accumulators=shared.accumulators,
         reads=shared.reads,
         types=(*(COLUMNS[k] for k in keys), *(m.type for m in measures), *index),
         weight=weight,
-        multiset=False,
         path="relations[0]",
         sets=sets,
     )
 
 
-def random_node(random: Random, weight: WeightKind) -> AggregateNode:
+def random_node(random: Random, weight: WeightKind) -> Aggregate:
     """An aggregate of up to six measures, some of them over the same values and filters."""
     usual = random.random() < 0.5
     keys = tuple(random.sample(KEYS[:3] if usual else KEYS, random.choice((0, 1, 2, 3))))

@@ -21,7 +21,7 @@ from substrait_agg.commit.ranges import partition_range, sort_hash
 from substrait_agg.commit.snapshot import OperatorState
 from substrait_agg.commit.task import run_task
 from substrait_agg.commit.task_plan import TaskPlan, TaskResult
-from substrait_agg.flow.graph import AggregateNode
+from substrait_agg.flow.graph import Node
 from substrait_agg.operator import moments, ranked, ranks, values
 from substrait_agg.operator.emission import ALL, NONE, Emission, pending_schema
 from substrait_agg.operator.group_operator import GroupOperator
@@ -35,7 +35,7 @@ from substrait_agg.operator.names import (
     WEIGHT,
     entries_tree,
 )
-from substrait_agg.operator.spec import OperatorSpec, TreeSpec, operator_spec
+from substrait_agg.operator.spec import OperatorSpec, TreeSpec
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import BOOL, Type
 from substrait_agg.state import merging, ordered, tree, walk
@@ -52,6 +52,7 @@ from tests.operator.measures_reference import (
     evaluate,
     value_of,
 )
+from tests.operator.specs import operator_spec
 
 Shown = dict[Values, Values]
 Runs = tuple[RunFile, ...]
@@ -76,9 +77,7 @@ class World:
         sizes: ``page_rows`` and ``slice_rows`` of the spec.
     """
 
-    def __init__(
-        self, node: AggregateNode, folder: Path, spread: int = SPREAD, **sizes: int
-    ) -> None:
+    def __init__(self, node: Node, folder: Path, spread: int = SPREAD, **sizes: int) -> None:
         self.node = node
         self.spec: OperatorSpec = replace(operator_spec(node), **sizes)  # type: ignore[arg-type]
         self.folder = folder

@@ -15,13 +15,13 @@ from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.quarantine import waiting_rows
 from substrait_agg.commit.store import Guarded
 from substrait_agg.errors import RunFailed
-from substrait_agg.flow.graph import AggregateNode
+from substrait_agg.flow.graph import Aggregate, Distinct, Port
 from substrait_agg.flow.measures import share
 from substrait_agg.functions.accumulators import EarlyRetraction, WeightKind
 from substrait_agg.operator.names import WEIGHT
 from tests.operator.measures_build import measure
 from tests.operator.measures_build import row as some_row
-from tests.operator.measures_draw import DRAWS, KEYS, Draft, Stream, column, node_of
+from tests.operator.measures_draw import DRAWS, KEYS, Draft, Stream, node_of
 from tests.operator.measures_reference import Row, Values, canonical, evaluate, value_of
 from tests.operator.measures_world import Shown, World, merging_soon
 from tests.sampling import seeds
@@ -30,14 +30,14 @@ KINDS = tuple(k for k in DRAWS if k not in ("first", "last", "surrogate_key"))
 """What the rows of a group alone decide, whatever their order and history."""
 
 
-def guarded(node: AggregateNode, early: EarlyRetraction) -> AggregateNode:
+def guarded(node: Aggregate, early: EarlyRetraction) -> Aggregate:
     """The operator under a policy."""
     weight: WeightKind = "any" if early == "quarantine" else node.weight
     keys = node.keys if node.sets else ()
     shared = share(node.measures, weight, guarded=True, keys=keys)
     return replace(
         node,
-        arguments=shared.arguments,
+        inputs=(Port((), node.keys, shared.arguments),),
         trees=shared.trees,
         accumulators=shared.accumulators,
         reads=shared.reads,
@@ -48,7 +48,7 @@ def guarded(node: AggregateNode, early: EarlyRetraction) -> AggregateNode:
     )
 
 
-def random_node(random: Random, weight: WeightKind, early: EarlyRetraction) -> AggregateNode:
+def random_node(random: Random, weight: WeightKind, early: EarlyRetraction) -> Aggregate:
     """Up to four measures over up to three keys, sometimes with grouping sets."""
     keys = KEYS[: random.choice((0, 1, 2, 3))]
     sets: tuple[tuple[int, ...], ...] = ()
@@ -214,10 +214,10 @@ class Rows(World):
             self.log[tuple(values)] += weight
 
 
-def rows_node(early: EarlyRetraction) -> AggregateNode:
+def rows_node(early: EarlyRetraction) -> Distinct:
     """The operator that keeps rows of two columns."""
     node = node_of(("k0", "k1"), (), "any")
-    return replace(node, multiset=True, early=early, keys=(column("k0"), column("k1")))
+    return Distinct(id=0, inputs=node.inputs, types=node.types, weight="any", path="", early=early)
 
 
 def row(number: Any, text: str, weight: int) -> Row:

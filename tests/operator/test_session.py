@@ -28,11 +28,12 @@ from substrait_agg.operator.emission import ALL, Emission
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.operator.session import SessionOperator
 from substrait_agg.operator.sessions import Spans, sessions
-from substrait_agg.operator.spec import SessionSpec, operator_spec
+from substrait_agg.operator.spec import SessionSpec
 from substrait_agg.state import ordered
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.run import RunFile
 from substrait_agg.state.tree import Tree
+from tests.operator.specs import operator_spec
 from tests.sampling import seeds
 from tests.windowed import grouped, interval
 

@@ -14,7 +14,6 @@ import pytest
 from substrait_agg.flow.measures import share
 from substrait_agg.functions.kinds import MeasureKind
 from substrait_agg.operator.names import GROUP
-from substrait_agg.operator.spec import operator_spec
 from substrait_agg.plan.types import FP64, I32, I64, Type, decimal
 from substrait_agg.state import merging
 from tests.operator.measures_build import (
@@ -28,6 +27,7 @@ from tests.operator.measures_build import (
     written_by,
 )
 from tests.operator.measures_draw import Stream, column, node_of
+from tests.operator.specs import operator_spec
 
 # --- nulls, filters, sharing -----------------------------------------------------------------------
 

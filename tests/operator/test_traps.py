@@ -113,7 +113,7 @@ def test_the_same_batch_on_the_same_version_does_the_same(tmp_path: Path) -> Non
 def test_computed_keys_are_found_again_after_a_restart(tmp_path: Path) -> None:
     """A key that is an expression is kept as its value, not as a place in the input."""
     node = node_of(("flag",), (measure("sum", "long"),), "sign")
-    node = replace(node, keys=(OTHER,))
+    node = replace(node, inputs=(replace(node.inputs[0], keys=(OTHER,)),))
     made = World(node, tmp_path)
     made.batch([row(flag=True, long=1), row(flag=False, long=10)])
     Saved(made).restore(made)

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from substrait_agg.errors import InputRefused, UsageError
 from substrait_agg.flow.graph import Keyed, TableOrigin
-from substrait_agg.flow.upserts import ENVELOPE_FIELDS, Upsert
+from substrait_agg.flow.upserts import ENVELOPE_FIELDS, UpsertDeclaration
 from substrait_agg.plan.types import Type
 from substrait_agg.spark.debezium import change_rows
 from substrait_agg.spark.sources import open_source
@@ -80,7 +80,7 @@ def rows(
 
 def test_a_key_and_an_order_are_taken_out_of_the_options() -> None:
     spec = parse_spec("csv:in/?header=true&op=what&key=region,id&order=seq&batch-files=1")
-    assert spec.upsert == Upsert(("region", "id"), ("seq",))
+    assert spec.upsert == UpsertDeclaration(("region", "id"), ("seq",))
     assert (spec.options, spec.change, spec.change_column) == ((("header", "true"),), "op", "what")
     assert str(spec) == "csv:in/?header=true&op=what&key=region,id&order=seq&batch-files=1"
     assert upserts_in({("t",): str(spec), ("u",): "csv:x", ("v",): object()}) == {
@@ -95,8 +95,10 @@ def test_upserts_become_changes_of_weight_one_and_minus_one(text: str) -> None:
 
 def test_the_order_of_events_is_a_field_of_their_envelope() -> None:
     spec = parse_spec("kafka:t?cdc=debezium&key=id&order=source.file,source.pos")
-    assert spec.upsert == Upsert(("id",), ("source.file", "source.pos"), envelope=True)
-    assert parse_spec("json:x?cdc=debezium&key=id").upsert == Upsert(("id",), partial=True)
+    assert spec.upsert == UpsertDeclaration(("id",), ("source.file", "source.pos"), envelope=True)
+    assert parse_spec("json:x?cdc=debezium&key=id").upsert == UpsertDeclaration(
+        ("id",), partial=True
+    )
 
 
 @pytest.mark.parametrize(
