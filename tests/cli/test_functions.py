@@ -112,11 +112,11 @@ def test_an_alias_is_told_from_the_function_and_says_what_it_decides() -> None:
 
 
 def test_details_of_scalar_functions_say_which_declarations_are_refused() -> None:
-    text = printed("multiply", width=200)
-    assert len(standard_scalars("multiply")) == text.count("extension:io.substrait:")
+    text = printed("round_temporal", width=200)
+    assert len(standard_scalars("round_temporal")) == text.count("extension:io.substrait:")
     blocks = {b.split()[0]: b for b in text.split("\n\n")}
-    assert "refused" in blocks["multiply:i8_iday"]
-    assert "refused" not in blocks["multiply:i8_i8"]
+    assert "refused" in blocks["round_temporal:ptstz_req_req_i64_str_ptstz"]
+    assert "refused" not in blocks["round_temporal:date_req_req_i64_date"]
 
 
 def test_all_details_can_be_printed() -> None:
@@ -209,7 +209,10 @@ def test_json_of_one_function_is_its_entry_in_the_whole() -> None:
 
 
 def test_result_words_are_all_described() -> None:
-    assert set(SCALAR_RESULTS) == set(RESULT_RULES)
+    used = {overload.result for row in SCALARS.values() for overload in row.overloads}
+    by_value = {word for word in used if word.startswith("digits:")}
+    assert set(SCALAR_RESULTS) == set(RESULT_RULES) | by_value
+    assert used <= set(SCALAR_RESULTS)
 
 
 def test_phases_are_what_validation_says_of_them() -> None:
@@ -251,3 +254,10 @@ def test_it_loads_neither_spark_nor_arrow() -> None:
     )
     paths = {"PYTHONPATH": ":".join(p for p in sys.path if p)}
     subprocess.run([sys.executable, "-c", code], check=True, env=paths, timeout=60)
+
+
+def test_a_refused_function_of_the_standard_is_told_with_its_reason() -> None:
+    made = CliRunner().invoke(main, ["functions", "title"])
+    assert made.exit_code == 2
+    assert "title is not supported: the standard says neither" in made.stderr
+    assert document()["refused_scalar_functions"]["title"] in made.stderr
