@@ -15,7 +15,7 @@ import pytest
 from substrait_agg.commit import open_view
 from substrait_agg.commit.retention import Kept
 from substrait_agg.errors import StateRefused
-from tests.commit.rich import VERSIONS, Rich, made, questions
+from tests.commit.full_checkpoint import VERSIONS, FullCheckpoint, made, questions
 from tests.sampling import sample, seeds
 
 Damage = Callable[[bytes], bytes | None]
@@ -26,20 +26,20 @@ CODES = frozenset(
 
 
 @pytest.fixture(scope="module")
-def rich(tmp_path_factory: pytest.TempPathFactory) -> Rich:
+def full(tmp_path_factory: pytest.TempPathFactory) -> FullCheckpoint:
     """The checkpoint that is damaged and put back, again and again."""
     return made(tmp_path_factory.mktemp("damage") / "checkpoint")
 
 
 @pytest.fixture(scope="module")
-def right(rich: Rich) -> dict[str, Any]:
+def right(full: FullCheckpoint) -> dict[str, Any]:
     """The answers of the undamaged checkpoint."""
-    return {name: ask() for name, ask in questions(rich).items()}
+    return {name: ask() for name, ask in questions(full).items()}
 
 
-def files_of(rich: Rich) -> list[Path]:
+def files_of(full: FullCheckpoint) -> list[Path]:
     """Every file of the checkpoint."""
-    return sorted(p for p in rich.folder.rglob("*") if p.is_file())
+    return sorted(p for p in full.folder.rglob("*") if p.is_file())
 
 
 @contextmanager
@@ -62,10 +62,10 @@ def _put(path: Path, content: bytes | None) -> None:
     other.replace(path)
 
 
-def check(rich: Rich, right: dict[str, Any], names: tuple[str, ...], what: str) -> int:
+def check(full: FullCheckpoint, right: dict[str, Any], names: tuple[str, ...], what: str) -> int:
     """Ask everything; how many questions were refused. Each refusal has to name one of the files."""
     refused = 0
-    for name, ask in questions(rich).items():
+    for name, ask in questions(full).items():
         try:
             found = ask()
         except StateRefused as error:
@@ -105,20 +105,20 @@ WHOLE: dict[str, Damage] = {
 }
 
 
-def kinds(rich: Rich) -> list[Path]:
+def kinds(full: FullCheckpoint) -> list[Path]:
     """Of every kind of file the newest and the oldest."""
     found: dict[tuple[str, str], list[Path]] = {}
-    for path in files_of(rich):
+    for path in files_of(full):
         kind = path.name.split("-")[0] if path.parent.name == "state" else path.suffix
         found.setdefault((path.parent.name, kind), []).append(path)
     return [p for paths in found.values() for p in {paths[0], paths[-1]}]
 
 
-def test_the_checkpoint_has_everything(rich: Rich, right: dict[str, Any]) -> None:
+def test_the_checkpoint_has_everything(full: FullCheckpoint, right: dict[str, Any]) -> None:
     """Otherwise damage to it would show nothing: every kind of file, rows aside, late rows, waiting and closed groups."""
-    folders = {p.parent.name for p in files_of(rich)}
-    assert {"state", "changes", "snapshots", "outputs", rich.folder.name} <= folders
-    trees = {p.name.split("-")[0] for p in files_of(rich) if p.parent.name == "state"}
+    folders = {p.parent.name for p in files_of(full)}
+    assert {"state", "changes", "snapshots", "outputs", full.folder.name} <= folders
+    trees = {p.name.split("-")[0] for p in files_of(full) if p.parent.name == "state"}
     assert {"group", "pending", "closed", "tree0", "tree1"} <= trees
     assert right["aside None"]
     assert right["late"]
@@ -127,96 +127,100 @@ def test_the_checkpoint_has_everything(rich: Rich, right: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize("way", sample(WHOLE, "gone", "cut by a byte", "longer"))
-def test_a_file_that_is_not_there_or_not_whole(rich: Rich, right: dict[str, Any], way: str) -> None:
+def test_a_file_that_is_not_there_or_not_whole(
+    full: FullCheckpoint, right: dict[str, Any], way: str
+) -> None:
     """Of every kind; what reads it refuses and names it, what does not read it answers as before."""
     refused = 0
-    newest = sorted((rich.folder / "snapshots").iterdir())[-1]
-    for path in kinds(rich):
+    newest = sorted((full.folder / "snapshots").iterdir())[-1]
+    for path in kinds(full):
         if way == "gone" and path == newest:
             continue  # this is a checkpoint that was killed before it; see below
         with damaged(path, WHOLE[way](path.read_bytes())):
-            refused += check(rich, right, (path.name,), f"{way}: {path.name}")
-    assert refused >= len(kinds(rich))
+            refused += check(full, right, (path.name,), f"{way}: {path.name}")
+    assert refused >= len(kinds(full))
 
 
 @pytest.mark.parametrize("seed", seeds(1, 3))
-def test_a_flipped_bit(rich: Rich, right: dict[str, Any], seed: int) -> None:
+def test_a_flipped_bit(full: FullCheckpoint, right: dict[str, Any], seed: int) -> None:
     """Somewhere in a file of every kind."""
     random = Random(seed)
-    for path in kinds(rich):
+    for path in kinds(full):
         place, bit = random.randrange(1 << 30), random.randrange(8)
         with damaged(path, flipped(place, bit)(path.read_bytes())):
-            check(rich, right, (path.name,), f"bit {bit} at {place} of {path.name}")
+            check(full, right, (path.name,), f"bit {bit} at {place} of {path.name}")
 
 
-def test_files_in_each_others_place(rich: Rich, right: dict[str, Any]) -> None:
+def test_files_in_each_others_place(full: FullCheckpoint, right: dict[str, Any]) -> None:
     """Of the same kind, one for the other: an older version over a newer one, another run, other changes."""
     folders: dict[Path, list[Path]] = {}
-    for path in files_of(rich):
+    for path in files_of(full):
         folders.setdefault(path.parent, []).append(path)
     for paths in folders.values():
         for one, other in [(paths[0], paths[-1]), (paths[-1], paths[len(paths) // 2])]:
             if one != other:
                 with damaged(one, other.read_bytes()):
                     names = (one.name, other.name)
-                    check(rich, right, names, f"{other.name} over {one.name}")
+                    check(full, right, names, f"{other.name} over {one.name}")
 
 
-def test_a_version_missing_in_the_middle_is_named(rich: Rich) -> None:
+def test_a_version_missing_in_the_middle_is_named(full: FullCheckpoint) -> None:
     """Changes without it would not add up to the view."""
-    path = sorted((rich.folder / "snapshots").iterdir())[2]
+    path = sorted((full.folder / "snapshots").iterdir())[2]
     with damaged(path, None), pytest.raises(StateRefused, match=path.name):
-        open_view(rich.folder).changes()
+        open_view(full.folder).changes()
 
 
-def test_the_first_version_missing_is_named_unless_it_was_let_go(rich: Rich) -> None:
+def test_the_first_version_missing_is_named_unless_it_was_let_go(full: FullCheckpoint) -> None:
     """Old versions may be deleted, but not by accident."""
-    first, *_ = sorted((rich.folder / "snapshots").iterdir())
+    first, *_ = sorted((full.folder / "snapshots").iterdir())
     with damaged(first, None):
         with pytest.raises(StateRefused, match=first.name):
-            open_view(rich.folder).versions()
-        before = rich.store.kept()
-        rich.store.keep(Kept(changes_from=1))
-        assert open_view(rich.folder).versions() == [1, 2, 3, 4, 5]
-        rich.store.keep(before)
+            open_view(full.folder).versions()
+        before = full.store.kept()
+        full.store.keep(Kept(changes_from=1))
+        assert open_view(full.folder).versions() == [1, 2, 3, 4, 5]
+        full.store.keep(before)
 
 
-def test_a_newest_version_missing_is_found_where_an_output_has_had_it(rich: Rich) -> None:
+def test_a_newest_version_missing_is_found_where_an_output_has_had_it(full: FullCheckpoint) -> None:
     """Without outputs and without Spark's logs a checkpoint without its newest version is one that was killed before it."""
-    newest = sorted((rich.folder / "snapshots").iterdir())[-1]
+    newest = sorted((full.folder / "snapshots").iterdir())[-1]
     with damaged(newest, None), pytest.raises(StateRefused) as refused:
-        rich.record.read()
+        full.record.read()
     assert refused.value.code == "OUTPUT_AHEAD"
 
 
-def test_a_newest_version_missing_is_found_where_spark_has_noted_its_batch(rich: Rich) -> None:
+def test_a_newest_version_missing_is_found_where_spark_has_noted_its_batch(
+    full: FullCheckpoint,
+) -> None:
     """Spark notes a batch after its commit, so a note without a version is damage."""
-    commits = rich.folder / "spark" / "commits"
+    commits = full.folder / "spark" / "commits"
     commits.mkdir(parents=True)
     try:
         (commits / "0").write_text("v1\n{}")
         for name in ("view None", "newest", "changes", "late"):
             with pytest.raises(StateRefused, match=r"00000006\.json"):
-                questions(rich)[name]()
-        assert open_view(rich.folder).to_arrow(3).num_rows
+                questions(full)[name]()
+        assert open_view(full.folder).to_arrow(3).num_rows
     finally:
         (commits / "0").unlink()
         commits.rmdir()
 
 
 def test_files_of_another_checkpoint_of_the_same_plan(
-    rich: Rich, right: dict[str, Any], tmp_path: Path
+    full: FullCheckpoint, right: dict[str, Any], tmp_path: Path
 ) -> None:
     """They are whole, and still not taken: every document names its checkpoint."""
     other = made(tmp_path / "checkpoint", seed=2)
     for folder, pattern in (("snapshots", "*.json"), ("outputs", "*.json"), (".", "plan.json")):
-        mine = sorted((rich.folder / folder).glob(pattern))
+        mine = sorted((full.folder / folder).glob(pattern))
         theirs = sorted((other.folder / folder).glob(pattern))
         for path, foreign in zip(mine[-1:], theirs[-1:], strict=True):
             with damaged(path, foreign.read_bytes()):
                 # With a foreign plan.json it is the other documents that do not belong to it.
                 names = (path.name, "snapshots/", "outputs/", "kept.json", "settings.json")
-                assert check(rich, right, names, f"foreign {path.name}")
+                assert check(full, right, names, f"foreign {path.name}")
 
 
 def test_a_version_made_after_another_history_is_refused(tmp_path: Path) -> None:
@@ -236,32 +240,32 @@ def test_a_version_made_after_another_history_is_refused(tmp_path: Path) -> None
         open_view(one.folder).to_arrow()
 
 
-def test_a_file_damaged_after_it_was_read(rich: Rich, right: dict[str, Any]) -> None:
+def test_a_file_damaged_after_it_was_read(full: FullCheckpoint, right: dict[str, Any]) -> None:
     """A process that lives for long looks again when a file was written to, in place and of the same size."""
-    snapshot = rich.store.latest()
+    snapshot = full.store.latest()
     assert snapshot is not None
     (run, *_) = snapshot.operators[-1]["group"]
-    path = rich.folder / "state" / run.name
+    path = full.folder / "state" / run.name
     before = path.read_bytes()
-    assert questions(rich)["view None"]() == right["view None"]
+    assert questions(full)["view None"]() == right["view None"]
     time.sleep(0.05)  # the clock of a file system is coarse
     with path.open("r+b") as file:
         file.seek(len(before) // 2)
         file.write(bytes([before[len(before) // 2] ^ 1]))
     try:
         with pytest.raises(StateRefused, match=run.name):
-            open_view(rich.folder).to_arrow()
+            open_view(full.folder).to_arrow()
     finally:
         _put(path, before)
-    assert questions(rich)["view None"]() == right["view None"]
+    assert questions(full)["view None"]() == right["view None"]
 
 
 @pytest.mark.parametrize("kind", sample(["link", "pipe", "folder"], "link", "pipe"))
 def test_what_is_no_plain_file_is_refused(
-    rich: Rich, right: dict[str, Any], kind: str, tmp_path: Path
+    full: FullCheckpoint, right: dict[str, Any], kind: str, tmp_path: Path
 ) -> None:
     """A pipe would be waited for, and a link leads out of the folder."""
-    for path in kinds(rich):
+    for path in kinds(full):
         before = path.read_bytes()
         path.unlink()
         try:
@@ -272,17 +276,17 @@ def test_what_is_no_plain_file_is_refused(
                 os.mkfifo(path)
             else:
                 path.mkdir()
-            check(rich, right, (path.name,), f"{kind} at {path.name}")
+            check(full, right, (path.name,), f"{kind} at {path.name}")
         finally:
             path.rmdir() if path.is_dir() and kind == "folder" else path.unlink()
             path.write_bytes(before)
 
 
 @pytest.mark.soak
-def test_every_file_at_many_places(rich: Rich, right: dict[str, Any]) -> None:
+def test_every_file_at_many_places(full: FullCheckpoint, right: dict[str, Any]) -> None:
     """All files, whole and at up to 8 places each."""
     random = Random(6)
-    for path in files_of(rich):
+    for path in files_of(full):
         content = path.read_bytes()
         ways = list(WHOLE.items())
         places = range(len(content))
@@ -292,4 +296,4 @@ def test_every_file_at_many_places(rich: Rich, right: dict[str, Any]) -> None:
             if way == "gone" and path.name == f"{VERSIONS - 1:020d}.json":
                 continue
             with damaged(path, damage(content)):
-                check(rich, right, (path.name,), f"{way}: {path.name}")
+                check(full, right, (path.name,), f"{way}: {path.name}")

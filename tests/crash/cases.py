@@ -14,7 +14,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from substrait_agg.disk import using
 from substrait_agg.errors import CommitConflict, SubstraitAggError
-from tests.crash.double import Dead, Double, Mode, Point, Strike
+from tests.crash.faulty_disk import Dead, FaultyDisk, Mode, Point, Strike
 from tests.crash.scenario import (
     FIRST,
     Call,
@@ -120,7 +120,7 @@ def undisturbed(folder: Path, setting: Setting, bucket: str = "") -> Undisturbed
     """Run a setting in a folder, its checkpoint in a bucket if there is one, and note every operation."""
     world = World(folder / "world", setting, bucket=bucket)
     world.folder.mkdir(parents=True)
-    first, second = Double(world.folder), Double(world.folder)
+    first, second = FaultyDisk(world.folder), FaultyDisk(world.folder)
     with using(first):
         run(world, FIRST, "first")
     empty = Start(0, None, Stored() if bucket else None, [], first.seen)
@@ -159,12 +159,12 @@ def _recorded(
 
 def _count(whole: Undisturbed, start: Start) -> None:
     """Note the operations of a run that goes on from a start; it has to end as the others."""
-    world, double = whole.world(), Double(whole.folder)
+    world, faulty = whole.world(), FaultyDisk(whole.folder)
     start.restore(world)
-    with using(double):
+    with using(faulty):
         run(world, BATCHES, "counted")
     assert ending(world) == whole.ending
-    start.seen.update(double.seen)
+    start.seen.update(faulty.seen)
 
 
 @dataclass(frozen=True)
@@ -262,10 +262,10 @@ def run_case(case: Case, whole: Undisturbed) -> tuple[str, ...]:
     """
     world = whole.world()
     case.start.restore(world)
-    double = Double(whole.folder, case.strike)
+    faulty = FaultyDisk(whole.folder, case.strike)
     sleeps = case.strike.mode.startswith("sleeps")
-    codes = _asleep(world, double) if sleeps else _again_and_again(world, double)
-    assert double.struck, "nothing was disturbed"
+    codes = _asleep(world, faulty) if sleeps else _again_and_again(world, faulty)
+    assert faulty.struck, "nothing was disturbed"
     if sleeps:  # before anybody could repair it
         assert ending(world) == whole.ending
     check_calls(world, whole.ending, one_by_one=not sleeps)
@@ -274,14 +274,14 @@ def run_case(case: Case, whole: Undisturbed) -> tuple[str, ...]:
     return codes
 
 
-def _again_and_again(world: World, double: Double) -> tuple[str, ...]:
+def _again_and_again(world: World, faulty: FaultyDisk) -> tuple[str, ...]:
     codes = []
     for attempt in range(MOST_RUNS):
         try:
             if attempt:
                 run(world, BATCHES, f"run {attempt}")
             else:
-                with using(double):
+                with using(faulty):
                     run(world, BATCHES, "disturbed")
         except Dead:
             codes.append("")
@@ -295,12 +295,12 @@ def _again_and_again(world: World, double: Double) -> tuple[str, ...]:
     return tuple(codes)
 
 
-def _asleep(world: World, double: Double) -> tuple[str, ...]:
+def _asleep(world: World, faulty: FaultyDisk) -> tuple[str, ...]:
     """A run falls asleep, another one goes on, the sleeper wakes up in the middle of that, and ends in a conflict."""
     outcome: list[BaseException | None] = []
 
     def sleeper() -> None:
-        double.watch_this_thread()
+        faulty.watch_this_thread()
         try:
             run(world, BATCHES, "sleeper")
             outcome.append(None)
@@ -311,13 +311,13 @@ def _asleep(world: World, double: Double) -> tuple[str, ...]:
 
     def wake(batch: int = BATCHES) -> None:
         if batch >= BATCHES - 2:
-            double.sleep.woken.set()
+            faulty.sleep.woken.set()
             thread.join(60)
             assert not thread.is_alive()
 
-    with using(double), patch("substrait_agg.commit.fence.LOCK_SECONDS", 0.1):
+    with using(faulty), patch("substrait_agg.commit.fence.LOCK_SECONDS", 0.1):
         thread.start()
-        while not double.sleep.asleep.wait(0.02) and thread.is_alive():
+        while not faulty.sleep.asleep.wait(0.02) and thread.is_alive():
             pass
         refused = None
         try:

@@ -12,7 +12,7 @@ import pytest
 
 from substrait_agg.disk import Disk
 from tests.crash.cases import Case, Undisturbed, cases, run_case, undisturbed
-from tests.crash.double import READS
+from tests.crash.faulty_disk import READS
 from tests.crash.page import NOTHING, PAGE, markdown, table_of
 from tests.crash.scenario import without_spark
 from tests.crash.settings import chained, timed

@@ -12,7 +12,7 @@ import pytest
 import substrait_agg as sa
 from substrait_agg.disk import using
 from substrait_agg.errors import SubstraitAggError
-from tests.crash.double import Double, Mode, Point, Strike
+from tests.crash.faulty_disk import FaultyDisk, Mode, Point, Strike
 from tests.e2e.files import write_in_order
 from tests.e2e.rows import bag, changes_by_version
 
@@ -79,10 +79,10 @@ def test_a_run_that_was_disturbed_ends_right(
     """It ends with the code that is documented, or goes on; the next run ends as an undisturbed one."""
     folder, seen = filled(tmp_path), list[int]()
     strike = Strike(Point(operation, what, caller), ordinal, mode)
-    double = Double(folder, strike, own=False)
-    with using(double):
+    faulty = FaultyDisk(folder, strike, own=False)
+    with using(faulty):
         assert _code(lambda: start(spark, folder, seen).wait()) == code
-    assert double.struck, "nothing was disturbed"
+    assert faulty.struck, "nothing was disturbed"
     start(spark, folder, seen).wait()
     views = [sa.open_view(place / "checkpoint") for place in (folder, wanted)]
     assert bag(views[0].to_arrow()) == bag(views[1].to_arrow())

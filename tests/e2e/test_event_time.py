@@ -37,9 +37,9 @@ from tests.e2e.event_model import (
     tumbling,
 )
 from tests.e2e.files import write_in_order
-from tests.e2e.held import Held, held, snapshot
 from tests.e2e.killing import Command
 from tests.e2e.rows import Bag, bag, running_sums
+from tests.e2e.stored_state import StoredOperator, snapshot, stored_operators
 from tests.sampling import sample
 from tests.windowed import COUNT, MAX, SUM, Windows, aggregate, column, interval
 
@@ -157,10 +157,10 @@ def test_a_window_closes_when_the_watermark_passes_it(spark: SparkSession, tmp_p
     assert before == [measured(told.complete(v), end) for v in range(len(before))]
     assert last == measured(told.groups[-1], end)
     assert seen[-1].input_ended
-    check_freed(held(tmp_path / "checkpoint")[-1], told, waits=0)
+    check_freed(stored_operators(tmp_path / "checkpoint")[-1], told, waits=0)
 
 
-def check_freed(found: Held, told: Told, *, waits: int | None = None) -> None:
+def check_freed(found: StoredOperator, told: Told, *, waits: int | None = None) -> None:
     """What an operator holds: nothing of windows that the watermark has passed."""
     last = len(told.groups) - 1
     still = told.open(last)
@@ -186,7 +186,7 @@ def test_two_sources_have_watermarks_of_their_own(spark: SparkSession, tmp_path:
     seen = maintained(spark, tmp_path, plan, tables, emit="batch", outputs=[late])
     check_every_batch(tmp_path, seen, told, end)
     check_kept_aside(tmp_path, told)
-    check_freed(held(tmp_path / "checkpoint")[-1], told)
+    check_freed(stored_operators(tmp_path / "checkpoint")[-1], told)
 
 
 def test_hopping_windows_close_one_after_the_other(spark: SparkSession, tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_hopping_windows_close_one_after_the_other(spark: SparkSession, tmp_path
     plan = plan_of("hop", interval(60), interval(20))
     seen = maintained(spark, tmp_path, plan, [table], emit="batch")
     check_every_batch(tmp_path, seen, told, struct)
-    check_freed(held(tmp_path / "checkpoint")[-1], told)
+    check_freed(stored_operators(tmp_path / "checkpoint")[-1], told)
 
 
 def test_sessions_end(spark: SparkSession, tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_sessions_end(spark: SparkSession, tmp_path: Path) -> None:
     assert told.late[-1] > 3
     seen = maintained(spark, tmp_path, plan_of("session", interval(15)), [table], emit="batch")
     check_every_batch(tmp_path, seen, told, struct)
-    sessions, grouped = held(tmp_path / "checkpoint")
+    sessions, grouped = stored_operators(tmp_path / "checkpoint")
     last = len(told.groups) - 1
     assert grouped.groups == len(told.open(last))
     assert grouped.closed == len(told.complete(last))
@@ -247,7 +247,7 @@ def test_an_aggregate_over_windows_closes_with_them(
         shown = groups if emit == "batch" else told.complete(version)
         assert found[version] == by_window(shown), version
     assert found[-1] == by_window(told.groups[-1])
-    below, above = held(tmp_path / "checkpoint")
+    below, above = stored_operators(tmp_path / "checkpoint")
     still = told.open(len(told.groups) - 1)
     assert (below.groups, below.closed) == (len(still), 0)
     assert above.groups == len({window for _, window in still})
@@ -318,7 +318,7 @@ def test_grouping_sets_close_together(spark: SparkSession, tmp_path: Path) -> No
     assert before == [in_sets(told.complete(v)) for v in range(len(before))]
     assert last == in_sets(told.groups[-1])
     still = told.open(len(told.groups) - 1)
-    (stored,) = held(tmp_path / "checkpoint")
+    (stored,) = stored_operators(tmp_path / "checkpoint")
     assert stored.groups == len(still) + len({window for _, window in still})
 
 
@@ -395,7 +395,7 @@ def test_random_streams(name: str, seed: int, spark: SparkSession, tmp_path: Pat
         now = groups if emit == "batch" else told.complete(version)
         assert found[version] == measured(now, shown), version
     assert found[-1] == measured(told.groups[-1], shown)
-    grouped = held(tmp_path / "checkpoint")[-1]
+    grouped = stored_operators(tmp_path / "checkpoint")[-1]
     assert grouped.groups == len(told.open(len(told.groups) - 1))
 
 
@@ -430,7 +430,7 @@ def test_every_policy_ends_in_the_same_view(emit: str, spark: SparkSession, tmp_
     seen = maintained(spark, tmp_path, plan, [IN_TIME], emit=emit)
     check_clock(seen, told)
     assert views(tmp_path)[-1] == measured(told.groups[-1], end)
-    assert held(tmp_path / "checkpoint")[-1].pending == 0
+    assert stored_operators(tmp_path / "checkpoint")[-1].pending == 0
     assert seen[-1].groups_waiting == 0
 
 
@@ -467,7 +467,7 @@ def test_a_stop_in_between_changes_nothing(spark: SparkSession, tmp_path: Path) 
     ).wait()  # fmt: skip
     check_each_emitted_once(tmp_path, told, end)
     assert seen[-1].late_rows == told.late[-1] - told.late[3]
-    check_freed(held(tmp_path / "checkpoint")[-1], told, waits=0)
+    check_freed(stored_operators(tmp_path / "checkpoint")[-1], told, waits=0)
 
 
 def test_rows_behind_the_end_of_an_input_are_not_late(spark: SparkSession, tmp_path: Path) -> None:
@@ -484,7 +484,7 @@ def test_rows_behind_the_end_of_an_input_are_not_late(spark: SparkSession, tmp_p
     second.wait()
     assert second.progress.late_rows == told.late[-1] - told.late[3]
     assert views(tmp_path)[-1] == measured(told.groups[-1], end)
-    check_freed(held(tmp_path / "checkpoint")[-1], told, waits=0)
+    check_freed(stored_operators(tmp_path / "checkpoint")[-1], told, waits=0)
 
 
 def killed(folder: Path, seed: int, kills: Sequence[int]) -> None:
@@ -513,7 +513,7 @@ def killed(folder: Path, seed: int, kills: Sequence[int]) -> None:
     assert told.late[-1] > 0
     check_each_emitted_once(folder, told, end)
     check_kept_aside(folder, told)
-    check_freed(held(folder / "checkpoint")[-1], told, waits=0)
+    check_freed(stored_operators(folder / "checkpoint")[-1], told, waits=0)
     lines = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
     assert len(lines) == sa.open_view(folder / "checkpoint").changes().num_rows
 

@@ -16,8 +16,8 @@ import pytest
 import substrait_agg as sa
 from substrait_agg.commit.store import Checkpoint
 from tests.e2e.event_model import SECOND, Change, Row, Rule, Table, drawn, watermarks
-from tests.e2e.held import held
 from tests.e2e.rows import Bag, bag, running_sums
+from tests.e2e.stored_state import stored_operators
 from tests.windowed import COUNT, MAX, SUM, Windows, aggregate, column
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def test_forgotten_by_event_time(word: str, spark: SparkSession, tmp_path: Path)
     for version, rows in enumerate(wanted):
         assert found[version] == rows, version
     assert [p.late_rows for p in seen] == late
-    (stored,) = held(tmp_path / "checkpoint")
+    (stored,) = stored_operators(tmp_path / "checkpoint")
     there = {key: count for key, count in memory.groups.items() if count}
     assert stored.groups == len(there)
     assert stored.closed == len(memory.kept)
@@ -176,7 +176,7 @@ def test_an_aggregate_above_follows(spark: SparkSession, tmp_path: Path) -> None
         spark, tmp_path, by_count(), watermark={"goals.t": "max-diff:10s"}, ttl="100s"
     ).wait()  # fmt: skip
     assert views(tmp_path) == wanted
-    below, _above = held(tmp_path / "checkpoint")
+    below, _above = stored_operators(tmp_path / "checkpoint")
     assert below.groups == sum(count != 0 for count in memory.groups.values())
 
 
@@ -216,7 +216,7 @@ def test_forgotten_by_the_clock(word: str, spark: SparkSession, tmp_path: Path) 
     found = views(tmp_path)
     for version, rows in enumerate(wanted):
         assert found[version] == rows, version
-    (stored,) = held(tmp_path / "checkpoint")
+    (stored,) = stored_operators(tmp_path / "checkpoint")
     assert stored.groups == sum(count != 0 for count in memory.groups.values())
     assert stored.closed == len(memory.kept)
 
@@ -240,7 +240,7 @@ def test_time_passes_though_no_rows_come(spark: SparkSession, tmp_path: Path) ->
     started.stop()
     assert [rows for _, rows in told] == [2, 2]
     assert views(tmp_path)[-1] == Counter()
-    (stored,) = held(tmp_path / "checkpoint")
+    (stored,) = stored_operators(tmp_path / "checkpoint")
     assert (stored.groups, stored.entries, stored.closed) == (0, (0,), 0)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.kills.blow import strike
+from tests.kills.process_killer import strike
 from tests.kills.run import QUICK, ROOT
 
 PATIENCE = 90.0

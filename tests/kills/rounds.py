@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, cast
 
-from tests.kills.blow import Victims, members, strike
+from tests.kills.process_killer import Victims, members, strike
 from tests.kills.run import PATIENCE, Place, check_end, check_now
 from tests.kills.stream import make_stream
 
@@ -37,7 +37,7 @@ MOMENTS: dict[Moment, int] = {"start": 1, "version": 5, "driver": 3, "worker": 3
 
 
 @dataclass(frozen=True)
-class Blow:
+class Kill:
     """A kill.
 
     Attributes:
@@ -77,41 +77,41 @@ class Tally:
         return sum(self.struck.values())
 
 
-def drawn(rng: random.Random) -> Blow:
-    """A blow at random."""
+def drawn(rng: random.Random) -> Kill:
+    """A kill at random."""
     victims = rng.choices(list(VICTIMS), list(VICTIMS.values()))[0]
     # Between jobs there may be no worker to be killed.
     moments = {"worker": 1} if victims == "workers" else MOMENTS
     moment = cast("Moment", rng.choices(list(moments), list(moments.values()))[0])
     if moment == "start":
-        return Blow(victims, moment, 0, rng.uniform(3, 9))
+        return Kill(victims, moment, 0, rng.uniform(3, 9))
     if moment == "version":
-        return Blow(victims, moment, rng.randint(1, 4), rng.uniform(0, 0.8))
-    return Blow(victims, moment, rng.randint(1, 900 if moment == "driver" else 90), 0.0)
+        return Kill(victims, moment, rng.randint(1, 4), rng.uniform(0, 0.8))
+    return Kill(victims, moment, rng.randint(1, 900 if moment == "driver" else 90), 0.0)
 
 
-def one_round(place: Place, blow: Blow, tally: Tally) -> None:
+def one_round(place: Place, kill: Kill, tally: Tally) -> None:
     """Start the command, strike, and wait for it to end; what is committed then is right."""
     mark = place.folder / "struck"
     mark.unlink(missing_ok=True)
     beginning = place.newest()
     inside = None
-    if blow.moment in ("driver", "worker"):
+    if kill.moment in ("driver", "worker"):
         inside = {
-            "BLOW_ROLE": blow.moment, "BLOW_AT": str(blow.number),
-            "BLOW_VICTIMS": blow.victims, "BLOW_MARK": str(mark),
+            "KILL_ROLE": kill.moment, "KILL_AT": str(kill.number),
+            "KILL_VICTIMS": kill.victims, "KILL_MARK": str(mark),
         }  # fmt: skip
     process = place.start(inside)
     try:
         if inside is None:
-            _await_moment(place, process, blow, beginning)
-            struck = 0 if process.poll() is not None else strike(process.pid, blow.victims)
+            _await_moment(place, process, kill, beginning)
+            struck = 0 if process.poll() is not None else strike(process.pid, kill.victims)
         status = _ended(process, place)
         if inside is not None:
             struck = int(mark.read_text() or 1) if mark.exists() else 0
         close(tally.orphans)
         tally.orphans.append(process.pid)
-        if blow.victims != "driver":
+        if kill.victims != "driver":
             close(tally.orphans)
     except BaseException:
         strike(process.pid, "all")
@@ -120,25 +120,25 @@ def one_round(place: Place, blow: Blow, tally: Tally) -> None:
     if not struck:
         tally.missed += 1
     else:
-        tally.struck[f"{blow.victims} at {blow.moment}"] += 1
-        tally.ends[f"{blow.victims}: {_end(place, status)}"] += 1
+        tally.struck[f"{kill.victims} at {kill.moment}"] += 1
+        tally.ends[f"{kill.victims}: {_end(place, status)}"] += 1
     check_now(place)
     with place.log.open("a") as log:
-        log.write(f"--- {blow} struck {struck}, ended with {status}, version {place.newest()}\n")
+        log.write(f"--- {kill} struck {struck}, ended with {status}, version {place.newest()}\n")
 
 
 def _await_moment(
-    place: Place, process: subprocess.Popen[bytes], blow: Blow, beginning: int
+    place: Place, process: subprocess.Popen[bytes], kill: Kill, beginning: int
 ) -> None:
     deadline = time.monotonic() + PATIENCE
     while (
-        blow.moment == "version"
-        and place.newest() < beginning + blow.number
+        kill.moment == "version"
+        and place.newest() < beginning + kill.number
         and process.poll() is None
     ):
         assert time.monotonic() < deadline, "no new version"
         time.sleep(0.002)
-    time.sleep(blow.delay)
+    time.sleep(kill.delay)
 
 
 def _ended(process: subprocess.Popen[bytes], place: Place) -> int:
@@ -184,15 +184,15 @@ class Stage:
         self.whole = Place(self.folder / "whole", self.stream)
         self.whole.finish()
 
-    def once(self, name: str, blows: Iterator[Blow], tally: Tally) -> None:
-        """Rounds until the stream is nearly done or there are no more blows, then its end.
+    def once(self, name: str, kills: Iterator[Kill], tally: Tally) -> None:
+        """Rounds until the stream is nearly done or there are no more kills, then its end.
 
         All that is left is compared with the model and with the undisturbed run.
         """
         killed = Place(self.folder / name, self.stream)
         try:
-            for blow in blows:
-                one_round(killed, blow, tally)
+            for kill in kills:
+                one_round(killed, kill, tally)
                 if killed.newest() >= self.batches - LEAVE:
                     break
             killed.finish()
@@ -216,12 +216,12 @@ def campaign(folder: Path, seed: int, rounds: int, batches: int = BATCHES) -> Ta
     rng, tally = random.Random(seed), Tally()
     stage = Stage(folder / "stage", rng.randrange(1 << 30), batches)
 
-    def blows() -> Iterator[Blow]:
+    def kills() -> Iterator[Kill]:
         while tally.rounds < rounds:
             yield drawn(rng)
 
     while tally.rounds < rounds:
-        stage.once(f"killed-{tally.streams}", blows(), tally)
+        stage.once(f"killed-{tally.streams}", kills(), tally)
     return tally
 
 

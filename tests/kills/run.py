@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 import substrait_agg as sa
 from tests.e2e.rows import Bag, bag, changes_by_version, running_sums
-from tests.kills.blow import strike
+from tests.kills.process_killer import strike
 from tests.kills.stream import Stream
 
 ROOT = Path(__file__).parents[2]
@@ -55,16 +55,16 @@ class Place:
         """What the runs printed."""
         return (self.log_folder or self.folder) / "log"
 
-    def start(self, blow: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    def start(self, kill: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
         """Start the command in a session of its own.
 
         Args:
-            blow: variables that ``inside/sitecustomize.py`` reads; None: it is not there.
+            kill: variables that ``inside/sitecustomize.py`` reads; None: it is not there.
         """
         with suppress(OSError):  # a disk may be read-only
             self.folder.mkdir(exist_ok=True)
-        paths = [str(ROOT), str(ROOT / "cli"), *([str(INSIDE)] if blow else [])]
-        environment = {**os.environ, **(blow or {}), "PYTHONPATH": os.pathsep.join(paths)}
+        paths = [str(ROOT), str(ROOT / "cli"), *([str(INSIDE)] if kill else [])]
+        environment = {**os.environ, **(kill or {}), "PYTHONPATH": os.pathsep.join(paths)}
         with self.log.open("ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "substrait_agg_cli.main", *self.words()],

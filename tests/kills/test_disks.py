@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kills.blow import strike
 from tests.kills.disks import disk_of, read_only, resize
+from tests.kills.process_killer import strike
 from tests.kills.run import PATIENCE, ROOT, Place, check_end, check_now
 from tests.kills.stream import Stream, make_stream
 

@@ -12,26 +12,26 @@ from pathlib import Path
 
 import pytest
 
-from tests.kills.blow import chosen, strike
-from tests.kills.rounds import Blow, Stage, Tally, campaign
+from tests.kills.process_killer import chosen, strike
+from tests.kills.rounds import Kill, Stage, Tally, campaign
 from tests.kills.run import PATIENCE, QUICK, Place, check_end
 from tests.kills.stream import make_stream
 
 pytestmark = pytest.mark.spark
 
-BLOWS = (
-    Blow("driver", "worker", 7, 0.0),
-    Blow("all", "version", 2, 0.3),
-    Blow("jvm", "driver", 600, 0.0),
-    Blow("workers", "worker", 40, 0.0),
+KILLS = (
+    Kill("driver", "worker", 7, 0.0),
+    Kill("all", "version", 2, 0.3),
+    Kill("jvm", "driver", 600, 0.0),
+    Kill("workers", "worker", 40, 0.0),
 )
 
 
 def test_four_kills_leave_no_trace(tmp_path: Path) -> None:
     """Of everything at once, and of each kind of process alone; view, changes and outputs are the model's and an undisturbed run's."""
     tally = Tally()
-    Stage(tmp_path / "stage", 1, 14).once("killed", iter(BLOWS), tally)
-    assert tally.rounds == len(BLOWS), tally
+    Stage(tmp_path / "stage", 1, 14).once("killed", iter(KILLS), tally)
+    assert tally.rounds == len(KILLS), tally
     assert tally.ends["jvm: SPARK_LOST"] == 1, tally.ends
     assert tally.ends["workers: BATCH_FAILED"] == 1, tally.ends
 

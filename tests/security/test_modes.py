@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from substrait_agg.commit.files import FolderFiles, OutcomeUnknown
-from tests.commit.rich import made
+from tests.commit.full_checkpoint import made
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Python reads this at its start where the folder is on its path: strikes at the n-th operation on a file.
 
-Variables of the environment: ``BLOW_ROLE`` (driver or worker), ``BLOW_AT`` (ordinal of the operation in a process),
-``BLOW_VICTIMS``, ``BLOW_MARK`` (a file that is made when it strikes, so that it does so once).
+Variables of the environment: ``KILL_ROLE`` (driver or worker), ``KILL_AT`` (ordinal of the operation in a process),
+``KILL_VICTIMS``, ``KILL_MARK`` (a file that is made when it strikes, so that it does so once).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def _role() -> str:
 
 def _install(at: int, victims: str, mark: Path) -> None:
     from substrait_agg import disk
-    from tests.kills.blow import Victims, strike
+    from tests.kills.process_killer import Victims, strike
 
     seen = 0
 
@@ -43,5 +43,5 @@ def _install(at: int, victims: str, mark: Path) -> None:
     disk._DISK = type("Counting", (disk.Disk,), {name: counted(name) for name in names})()
 
 
-if os.environ.get("BLOW_ROLE") == _role():
-    _install(int(os.environ["BLOW_AT"]), os.environ["BLOW_VICTIMS"], Path(os.environ["BLOW_MARK"]))
+if os.environ.get("KILL_ROLE") == _role():
+    _install(int(os.environ["KILL_AT"]), os.environ["KILL_VICTIMS"], Path(os.environ["KILL_MARK"]))

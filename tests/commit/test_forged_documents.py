@@ -1,4 +1,4 @@
-"""Documents and files with checksums that are right and contents that lie: refused by name, and no reader breaks of them."""
+"""Documents and files with checksums that are right and contents that forged: refused by name, and no reader breaks of them."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from substrait_agg.commit.snapshot import FORMAT, OperatorState, parse_snapshot,
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.errors import StateRefused
 from substrait_agg.tools.rollback import Rollback
-from tests.commit.rich import Rich, made
+from tests.commit.full_checkpoint import FullCheckpoint, made
 
-LIES: tuple[Any, ...] = (
+FORGED: tuple[Any, ...] = (
     None, "1", 1.5, float("nan"), float("inf"), True, [], {}, [None], 1 << 65, "\ud800", "../../x",
 )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Rich:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> FullCheckpoint:
     """A checkpoint that nobody changes."""
-    return made(tmp_path_factory.mktemp("lies") / "checkpoint")
+    return made(tmp_path_factory.mktemp("forged") / "checkpoint")
 
 
 @pytest.fixture
-def store(whole: Rich, tmp_path: Path) -> Checkpoint:
+def store(whole: FullCheckpoint, tmp_path: Path) -> Checkpoint:
     """A copy of it."""
     return Checkpoint(shutil.copytree(whole.folder, tmp_path / "checkpoint"))
 
@@ -56,13 +56,13 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found + (places(value[0], (*path, 0)) if isinstance(value, list) and value else [])
 
 
-def with_lie(body: Any, path: tuple[Any, ...], lie: Any) -> Any:
+def with_forged(body: Any, path: tuple[Any, ...], forged: Any) -> Any:
     """A document with another value in one place."""
     changed = json.loads(json.dumps(body))
     inner = changed
     for step in path[:-1]:
         inner = inner[step]
-    inner[path[-1]] = lie
+    inner[path[-1]] = forged
     return changed
 
 
@@ -72,14 +72,16 @@ def test_every_field_of_a_snapshot_is_of_its_type(store: Checkpoint) -> None:
     body = body_of(store.snapshots.read(name))
     refused = 0
     for path in places(body):
-        for lie in LIES:
-            content = seal(with_lie(body, path, lie), format=FORMAT, checkpoint=store.identity)
+        for forged in FORGED:
+            content = seal(
+                with_forged(body, path, forged), format=FORMAT, checkpoint=store.identity
+            )
             try:
                 found = parse_snapshot(content, name)
             except StateRefused:
                 refused += 1
                 continue
-            assert json.loads(found.to_bytes(store.identity)) == json.loads(content), (path, lie)
+            assert json.loads(found.to_bytes(store.identity)) == json.loads(content), (path, forged)
     assert refused > 300
 
 

@@ -44,7 +44,7 @@ def b64(schema: pa.Schema) -> str:
 
 
 @dataclass
-class Rich:
+class FullCheckpoint:
     """The checkpoint, and what goes on with it.
 
     Attributes:
@@ -126,7 +126,7 @@ def _timed(random: Random, row: Row, number: int) -> Row:
     return replace(row, values=(*row.values[:STAMP], stamp, *row.values[STAMP + 1 :]))
 
 
-def made(folder: Path, seed: int = 1) -> Rich:
+def made(folder: Path, seed: int = 1) -> FullCheckpoint:
     """The checkpoint with `VERSIONS` versions."""
     random = Random(seed)
     lower_node = guarded(node_of(("k0",), TOTALS, "any"), "quarantine")
@@ -151,17 +151,19 @@ def made(folder: Path, seed: int = 1) -> Rich:
         )
     )
     sizes = {"page_rows": 3, "slice_rows": 5}
-    rich = Rich(folder, World(lower_node, folder, **sizes), World(upper_node, folder, **sizes))
-    for world in (rich.lower, rich.upper):
+    full = FullCheckpoint(
+        folder, World(lower_node, folder, **sizes), World(upper_node, folder, **sizes)
+    )
+    for world in (full.lower, full.upper):
         world.now = replace(world.now, number=-1)
         world._apply = _ignored  # type: ignore[method-assign]
     with merging_soon(8, 2):
         for number in range(VERSIONS):
-            rich.go_on(random, number)
-    rich.record.write(VERSIONS - 1, 100)
-    rich.store.keep(Kept())
-    rich.store.set(Settings(4))
-    return rich
+            full.go_on(random, number)
+    full.record.write(VERSIONS - 1, 100)
+    full.store.keep(Kept())
+    full.store.set(Settings(4))
+    return full
 
 
 def _empty(folder: Path) -> Path:
@@ -174,34 +176,34 @@ def bag(table: pa.Table) -> Counter[str]:
     return Counter(map(repr, table.to_pylist()))
 
 
-def questions(rich: Rich) -> dict[str, Any]:
+def questions(full: FullCheckpoint) -> dict[str, Any]:
     """Everything that can be asked of the checkpoint: name -> function that answers."""
     asked: dict[str, Any] = {
-        "newest": lambda: open_view(rich.folder).version,
-        "versions": lambda: open_view(rich.folder).versions(),
-        "changes": lambda: bag(open_view(rich.folder).changes()),
-        "some changes": lambda: bag(open_view(rich.folder).changes(1, 3)),
-        "late": lambda: {t: bag(rows) for t, rows in open_view(rich.folder).late().items()},
-        "bad rows": lambda: bag(open_view(rich.folder).bad_rows()),
-        "record": rich.record.read,
-        "settings": rich.store.settings,
-        "go on": lambda: went_on(rich),
+        "newest": lambda: open_view(full.folder).version,
+        "versions": lambda: open_view(full.folder).versions(),
+        "changes": lambda: bag(open_view(full.folder).changes()),
+        "some changes": lambda: bag(open_view(full.folder).changes(1, 3)),
+        "late": lambda: {t: bag(rows) for t, rows in open_view(full.folder).late().items()},
+        "bad rows": lambda: bag(open_view(full.folder).bad_rows()),
+        "record": full.record.read,
+        "settings": full.store.settings,
+        "go on": lambda: went_on(full),
     }
     for version in (*range(VERSIONS), None):
-        asked[f"view {version}"] = lambda v=version: bag(open_view(rich.folder).to_arrow(v))
-        asked[f"aside {version}"] = lambda v=version: bag(open_view(rich.folder).quarantined(v))
+        asked[f"view {version}"] = lambda v=version: bag(open_view(full.folder).to_arrow(v))
+        asked[f"aside {version}"] = lambda v=version: bag(open_view(full.folder).quarantined(v))
     return asked
 
 
-def went_on(rich: Rich) -> tuple[Any, ...]:
+def went_on(full: FullCheckpoint) -> tuple[Any, ...]:
     """What one more batch leads to; it is taken back afterwards."""
-    before = {p for p in rich.folder.rglob("*") if p.is_file()}
+    before = {p for p in full.folder.rglob("*") if p.is_file()}
     try:
-        rich.load()
-        rich.go_on(Random(99), VERSIONS)
-        view = open_view(rich.folder)
+        full.load()
+        full.go_on(Random(99), VERSIONS)
+        view = open_view(full.folder)
         asked = view.to_arrow(), view.changes(VERSIONS - 1), view.quarantined()
         return tuple(map(bag, asked))
     finally:
-        for path in {p for p in rich.folder.rglob("*") if p.is_file()} - before:
+        for path in {p for p in full.folder.rglob("*") if p.is_file()} - before:
             path.unlink()

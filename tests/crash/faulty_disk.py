@@ -71,7 +71,7 @@ NAMES: tuple[tuple[str, str], ...] = (
 )
 """Paths of a scenario by what is there."""
 
-SEAM = {"disk.py", "double.py", "files.py", "published.py", "contextlib.py", "fence.py"}
+SEAM = {"disk.py", "faulty_disk.py", "files.py", "published.py", "contextlib.py", "fence.py"}
 
 
 @dataclass(frozen=True, order=True)
@@ -137,7 +137,7 @@ class Sleep:
         assert self.woken.wait(60), "nobody wakes the sleeper"
 
 
-class Double(Disk):
+class FaultyDisk(Disk):
     """Counts every operation and lets one go wrong.
 
     Args:
@@ -237,49 +237,51 @@ class Double(Disk):
             self._go_wrong(mode)
 
     def make(self, folder: Path, mode: int = 0o777) -> None:
-        self._do("make", folder, lambda: super(Double, self).make(folder, mode))
+        self._do("make", folder, lambda: super(FaultyDisk, self).make(folder, mode))
 
     def link(self, draft: Path, target: Path) -> None:
-        self._do("link", target, lambda: super(Double, self).link(draft, target))
+        self._do("link", target, lambda: super(FaultyDisk, self).link(draft, target))
 
     def replace(self, draft: Path, target: Path) -> None:
-        self._do("replace", target, lambda: super(Double, self).replace(draft, target))
+        self._do("replace", target, lambda: super(FaultyDisk, self).replace(draft, target))
 
     def publish(self, path: Remote, content: bytes) -> None:
-        self._do("publish", path, lambda: super(Double, self).publish(path, content))
+        self._do("publish", path, lambda: super(FaultyDisk, self).publish(path, content))
 
     def put(self, path: Remote, content: bytes) -> None:
-        self._do("put", path, lambda: super(Double, self).put(path, content))
+        self._do("put", path, lambda: super(FaultyDisk, self).put(path, content))
 
     def forget(self, path: Location) -> bool:
         return super().forget(path)  # that a copy is there makes no difference
 
     def remove(self, path: Location) -> None:
-        self._do("remove", path, lambda: super(Double, self).remove(path))
+        self._do("remove", path, lambda: super(FaultyDisk, self).remove(path))
 
     def names(self, folder: Location, *, folders: bool = False) -> list[str]:
-        return self._do("names", folder, lambda: super(Double, self).names(folder, folders=folders))
+        return self._do(
+            "names", folder, lambda: super(FaultyDisk, self).names(folder, folders=folders)
+        )
 
     def exists(self, path: Location) -> bool:
-        return self._do("exists", path, lambda: super(Double, self).exists(path))
+        return self._do("exists", path, lambda: super(FaultyDisk, self).exists(path))
 
     def status(self, path: Path) -> os.stat_result:
-        return self._do("status", path, lambda: super(Double, self).status(path))
+        return self._do("status", path, lambda: super(FaultyDisk, self).status(path))
 
     def size(self, path: Location) -> int:
-        return self._do("size", path, lambda: super(Double, self).size(path))
+        return self._do("size", path, lambda: super(FaultyDisk, self).size(path))
 
     def read(self, path: Location) -> bytes:
-        return self._do("read", path, lambda: super(Double, self).read(path))
+        return self._do("read", path, lambda: super(FaultyDisk, self).read(path))
 
     def map(self, path: Location, opened: Callable[[Path], T]) -> T:
-        return self._do("map", path, lambda: super(Double, self).map(path, opened))
+        return self._do("map", path, lambda: super(FaultyDisk, self).map(path, opened))
 
     def sync(self, folder: Path) -> None:
-        self._do("sync", folder, lambda: super(Double, self).sync(folder))
+        self._do("sync", folder, lambda: super(FaultyDisk, self).sync(folder))
 
     def open(self, path: Path) -> int:
-        descriptor = self._do("open", path, lambda: super(Double, self).open(path))
+        descriptor = self._do("open", path, lambda: super(FaultyDisk, self).open(path))
         self._paths[descriptor] = path
         return descriptor
 
@@ -294,11 +296,11 @@ class Double(Disk):
 
     def cut(self, descriptor: int, size: int) -> None:
         path = self._paths[descriptor]
-        self._do("cut", path, lambda: super(Double, self).cut(descriptor, size))
+        self._do("cut", path, lambda: super(FaultyDisk, self).cut(descriptor, size))
 
     def flush(self, descriptor: int) -> None:
         path = self._paths[descriptor]
-        self._do("flush", path, lambda: super(Double, self).flush(descriptor))
+        self._do("flush", path, lambda: super(FaultyDisk, self).flush(descriptor))
 
     @contextmanager
     def locked(self, path: Location, patience: float) -> Iterator[bool]:

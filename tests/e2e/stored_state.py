@@ -13,7 +13,7 @@ from substrait_agg.state.storage import Storage
 
 
 @dataclass(frozen=True)
-class Held:
+class StoredOperator:
     """The live rows of an operator: groups, entries of each ordered tree (weights other than 0), waiting and closed groups."""
 
     groups: int
@@ -29,14 +29,14 @@ def snapshot(checkpoint: Path) -> Snapshot:
     return last
 
 
-def held(checkpoint: Path) -> list[Held]:
+def stored_operators(checkpoint: Path) -> list[StoredOperator]:
     """What the newest version holds, per operator."""
     storage = Checkpoint(checkpoint).state
     return [_of(storage, state) for state in snapshot(checkpoint).operators]
 
 
-def _of(storage: Storage, state: OperatorState) -> Held:
-    return Held(
+def _of(storage: Storage, state: OperatorState) -> StoredOperator:
+    return StoredOperator(
         _alive(storage, state[GROUP]),
         tuple(
             _entries(storage, state[name])
