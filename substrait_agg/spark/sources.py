@@ -261,7 +261,7 @@ def _row(
     if spec.format == "csv":
         every = F.struct(*(F.col(f"s{i}") for i in range(len(names))))
         return F.coalesce(*texts, F.to_csv(every, row_options(spec.options)))
-    used = dict.fromkeys(column.ordinal for column in read)
+    used = range(len(names)) if spec.is_files else dict.fromkeys(c.ordinal for c in read)
     values = [(names[i], F.col(f"s{i}"), fields[i].dataType) for i in used]
     return F.coalesce(*texts, row_as_json(values)) if values else F.coalesce(*texts, F.lit("{}"))
 

@@ -256,6 +256,26 @@ def test_parquet_rows(spark: SparkSession, tmp_path: Path) -> None:
         assert found == [("1", "NULL_IN_REQUIRED_COLUMN"), ("2", "OPERATION_UNKNOWN")]
 
 
+@pytest.mark.parametrize(("form", "text", "row"), [
+    ("csv", "k,x\na,1\nb\n", "b"), ("json", '{"k": "a"}\n{"k": \n{}\n', '{"k": '),
+])  # fmt: skip
+def test_a_count_of_all_rows_leaves_bad_rows_out(
+    spark: SparkSession, tmp_path: Path, form: str, text: str, row: str
+) -> None:
+    """The plan reads no column."""
+    build = Builder()
+    plan = build.plan(
+        aggregate(read("t", COLUMNS), [], [build.measure("count", output="i64!")]), "n"
+    )
+    (tmp_path / f"a.{form}").write_text(text)
+    source = {"t": f"{tmp_path / f'a.{form}'}?bad-rows=quarantine"}
+    checkpoint = tmp_path / "checkpoint"
+    sa.run(plan, source, checkpoint=checkpoint, spark=spark).wait()
+    good = len(text.splitlines()) - 1 - (form == "csv")
+    assert bag(sa.open_view(checkpoint).to_arrow()) == Counter([(good,)])
+    assert listed(checkpoint) == Counter([(f"a.{form}", "ROW_UNREADABLE", row)])
+
+
 EVENTS: Sequence[tuple[Any, str]] = (
     ({"op": "c", "after": {"k": "a", "x": 1, "d": 19723}}, ""),
     ({"op": "u", "before": {"k": "a", "x": 1, "d": 19723}, "after": {"k": "a", "x": 2, "d": None}}, "NULL_IN_REQUIRED_COLUMN"),
