@@ -50,7 +50,7 @@ _NOT_STREAMED = "Spark does not take it for a stream of files; pathGlobFilter ch
 NOT_TAKEN: Mapping[str, str] = {
     **dict.fromkeys(
         ("inferSchema", "samplingRatio", "preferDate", "prefersDecimal", "primitivesAsString", "inferTimestamp",
-         "dropFieldIfAllNull", "singleVariantColumn"),
+         "dropFieldIfAllNull", "singleVariantColumn", "explodeEmbeddedArray"),
         _TYPES,
     ),
     **dict.fromkeys(
