@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from substrait_agg.commit.buckets import Buckets
 from substrait_agg.commit.change_writer import ChangeWriter
@@ -20,6 +21,7 @@ from substrait_agg.commit.ranges import sort_hash
 from substrait_agg.commit.snapshot import ChangeFile, OperatorState, Runs
 from substrait_agg.commit.surrogates import Surrogates
 from substrait_agg.commit.task_plan import TaskPlan, TaskResult
+from substrait_agg.operator.names import PORT
 from substrait_agg.operator.protocol import OperatorResult, State, SumOverflow
 from substrait_agg.state.entries import Entries, TreeLayout
 from substrait_agg.state.merging import MergeSpan, after_merges, budget_for, spans_to_merge
@@ -106,7 +108,7 @@ class _Task:
             )  # fmt: skip
             for slice_ in self._slices(batches, stack):
                 with self._counters.timed("fold_us"):
-                    result = operator.apply((slice_,), self._state, plan.emission)
+                    result = operator.apply(self._ports(slice_), self._state, plan.emission)
                 changes.write(self._written(result))
             if not self._counters["partial_rows"]:  # only a pass without rows sees the whole state
                 for result in operator.advance(self._state, plan.emission, plan.low, plan.high):
@@ -137,6 +139,13 @@ class _Task:
         for file in own:
             files.delete(file.name)
         return together, True
+
+    def _ports(self, slice_: pa.Table) -> tuple[pa.Table, ...]:
+        """The rows of a slice by input port; those that were woken are of the first."""
+        if self._operator.ports == 1:
+            return (slice_,)
+        port = pc.fill_null(slice_.column(PORT), 0)
+        return tuple(slice_.filter(pc.equal(port, i)) for i in range(self._operator.ports))
 
     def _written(self, result: OperatorResult) -> pa.Table:
         """Write the rows that an operator adds to its trees; returns its changes."""

@@ -99,10 +99,11 @@ Step = FilterStep | ProjectStep
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A linear path: rows of `origin`, then `steps` in order. Weights pass through unchanged."""
+    """A linear path: rows of `origin`, then `steps` in order, into port `port` of an operator. Weights pass through unchanged."""
 
     origin: Origin
     steps: tuple[Step, ...]
+    port: int = 0
 
 
 Forget = OneOf["", "retract", "keep"]
@@ -273,8 +274,8 @@ class Node:
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
-        """The arguments of the first port."""
-        return self.inputs[0].arguments
+        """The arguments of all ports, behind one another."""
+        return tuple(argument for port in self.inputs for argument in port.arguments)
 
     @property
     def sets(self) -> tuple[tuple[int, ...], ...]:

@@ -56,10 +56,15 @@ def identities(flow: Flow) -> tuple[Identity, ...]:
 
 
 def _identity(node: Node, inputs: Sequence[_Input]) -> Identity:
-    grouping = [[canonical(key, i.columns) for key in node.keys] for i in inputs]
+    ports = [branch.port for branch in node.branches]
+    grouping = [
+        [canonical(key, i.columns) for key in node.inputs[port].keys]
+        for port, i in zip(ports, inputs, strict=True)
+    ]
     columns = inputs[0].columns if inputs else ()
     *kind, upserts = node.identity()
     told = [canonical(kind, columns), canonical(upserts)]
+    told += [ports] if any(ports) else []
     rows = digest([[i.rows for i in inputs], grouping, *told])
     measures = tuple(
         digest([rows, [canonical(measure, i.columns) for i in inputs]]) for measure in node.measures

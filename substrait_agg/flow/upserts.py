@@ -239,7 +239,7 @@ def _rewired(branch: Branch, made: Mapping[Table, Node]) -> Branch:
     if chosen != tuple(range(len(node.types))):
         columns = tuple(Column(node.types[i], i) for i in chosen)
         steps = (ProjectStep(columns), *steps)
-    return Branch(OperatorOrigin(node.id, node.types), steps)
+    return replace(branch, origin=OperatorOrigin(node.id, node.types), steps=steps)
 
 
 def output_names(node: Node) -> list[str]:

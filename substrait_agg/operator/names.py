@@ -11,6 +11,9 @@ ROWS = "__rows"
 POSITION = "__at"
 """The int64 position of a row in its batch, where a measure depends on the order of arrival."""
 
+PORT = "__port"
+"""Of which input port of its operator a row is, where that has several; int8."""
+
 TIME = "__time"
 """The event time of a row in microseconds since 1970, int64, of a group the greatest; null: the row has none."""
 

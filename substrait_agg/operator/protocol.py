@@ -91,6 +91,11 @@ class StatefulOperator(Protocol):
     def spec(self) -> InputSpec:
         """What the exchange and the tasks have to know of its rows."""
 
+    @property
+    def ports(self) -> int:
+        """How many input ports it has. Rows of several say in ``__port`` of which they are."""
+        return 1
+
     def state_schema(self, *, final: bool = True) -> Mapping[str, KeyedLayout | TreeLayout]:
         """Return the named trees that it writes.
 

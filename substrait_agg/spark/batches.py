@@ -6,9 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import reduce
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from substrait_agg.commit.consolidate import Consolidation
 from substrait_agg.commit.publishing import committed_by_another
@@ -37,6 +36,7 @@ from substrait_agg.operator.names import PENDING
 from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.registry import operator_of
 from substrait_agg.spark.bad_rows import BadRows
+from substrait_agg.spark.branches import union_all
 from substrait_agg.spark.care import Care
 from substrait_agg.spark.conflicts import alone, conflict_behind
 from substrait_agg.spark.consolidation import consolidate
@@ -394,7 +394,7 @@ class Batches:
                     part = operator_changes(spark, below, node, branch, paths, late)
                     self._parts.append(part)
                     inputs.append(part.prepared)
-        frame = reduce(DataFrame.unionAll, inputs) if inputs else None
+        frame = union_all(inputs) if inputs else None
         if job.version == 0 and not job.again:
             job = replace(job, seeds=seeds(spark, job.spec))
         return run_job(spark, job, frame, self._care[node.id], self._recipes[node.id])

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType
 
 from substrait_agg.bind.bound import Call, Expr
-from substrait_agg.flow.graph import FilterStep, Node, Step
-from substrait_agg.operator.names import TIME, WEIGHT
+from substrait_agg.flow.graph import FilterStep, Node, Port, Step
+from substrait_agg.operator.names import PORT, TIME, WEIGHT
 from substrait_agg.spark.columns import all_nullable
 from substrait_agg.spark.expressions import to_column
 from substrait_agg.spark.schema import column_name, to_spark
@@ -43,7 +44,16 @@ def apply_steps(frame: DataFrame, steps: Sequence[Step]) -> DataFrame:
     return frame
 
 
-def prepare(frame: DataFrame, node: Node, still: WindowFilters | None = None) -> DataFrame:
+def union_all(frames: Sequence[DataFrame]) -> DataFrame:
+    """Return the rows of all frames; where one has not the columns of another, these are null in its rows."""
+    if all(frame.columns == frames[0].columns for frame in frames):
+        return reduce(DataFrame.unionAll, frames)
+    return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
+
+
+def prepare(
+    frame: DataFrame, node: Node, still: WindowFilters | None = None, *, port: int = 0
+) -> DataFrame:
     """Keys ``k*``, arguments ``x*`` (null where the filter does not hold), ``__weight`` and ``__time`` of an operator's rows.
 
     The weight is left out where all weights are 1, the time where the operator does not ask for it.
@@ -52,18 +62,23 @@ def prepare(frame: DataFrame, node: Node, still: WindowFilters | None = None) ->
         frame: the columns of the operator's input, and those that travel.
         node: the operator.
         still: of which windows rows become part, for keys that are hopping windows; of all when None.
+        port: the input port of the operator. Where it has several, rows say in ``__port`` of which they are, and the arguments of
+            a port are numbered behind those of the ports before it.
     """
-    columns = columns_of(frame)
+    columns, into = columns_of(frame), node.inputs[port]
+    before = sum(len(other.arguments) for other in node.inputs[:port])
     plain = bool(node.sets) and not any(map(is_hop, node.keys))
-    keys = _unmasked(node, columns) if plain else _keys(node, columns, still or {})
+    keys = _unmasked(node, columns) if plain else _keys(node, into, columns, still or {})
     arguments = [
         _argument(value, condition, columns).alias(f"x{i}")
-        for i, (value, condition) in enumerate(node.arguments)
+        for i, (value, condition) in enumerate(into.arguments, before)
     ]
     weights = []
     if node.weight != "one":
         weights = _weight(frame) or [F.lit(1).cast("bigint").alias(WEIGHT)]
     chosen = [*keys, *arguments, *weights, *([_time(frame)] if node.timed else [])]
+    if len(node.inputs) > 1:
+        chosen.append(F.lit(port).cast("tinyint").alias(PORT))
     # A frame without columns would lose its rows on the way: count(*) alone reads nothing.
     made = frame.select(*(chosen or [F.lit(True).alias("x")]))
     return _masked(made, node) if plain else made
@@ -87,16 +102,16 @@ def _masked(frame: DataFrame, node: Node) -> DataFrame:
     return frame.withColumns(masked)
 
 
-def _keys(node: Node, columns: Sequence[Column], still: WindowFilters) -> list[Column]:
+def _keys(node: Node, into: Port, columns: Sequence[Column], still: WindowFilters) -> list[Column]:
     """The key columns; with a hopping window one column that makes several rows of each, for grouping sets as well."""
-    windows = {i: hop_windows(e, columns) for i, e in enumerate(node.keys) if is_hop(e)}
+    windows = {i: hop_windows(e, columns) for i, e in enumerate(into.keys) if is_hop(e)}
     windows |= {i: F.filter(windows[i], keep) for i, keep in still.items()}
-    plain = {i: to_column(e, columns) for i, e in enumerate(node.keys) if i not in windows}
+    plain = {i: to_column(e, columns) for i, e in enumerate(into.keys) if i not in windows}
     if not node.sets and not windows:
         return [key.alias(f"k{i}") for i, key in plain.items()]
     rows = []
-    for index, ordinals in enumerate(node.sets or (range(len(node.keys)),)):
-        last = [F.lit(index).cast("int").alias(f"k{len(node.keys)}")] if node.sets else []
+    for index, ordinals in enumerate(node.sets or (range(len(into.keys)),)):
+        last = [F.lit(index).cast("int").alias(f"k{len(into.keys)}")] if node.sets else []
         rows.append(_rows_of_set(plain, windows, frozenset(ordinals), last))
     # Several arrays of rows are put together before they become rows: a row may not be exploded twice.
     return [F.inline(rows[0] if len(rows) == 1 else F.flatten(F.array(*rows)))]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -18,7 +17,7 @@ from substrait_agg.flow.graph import Branch, Flow, RowsOrigin, TableOrigin
 from substrait_agg.operator.names import TIME, WEIGHT
 from substrait_agg.operator.watermarks import Heard
 from substrait_agg.spark.bad_rows import BAD, BadRows
-from substrait_agg.spark.branches import apply_steps, prepare
+from substrait_agg.spark.branches import apply_steps, prepare, union_all
 from substrait_agg.spark.event_sources import EventSource, Table
 from substrait_agg.spark.heard import EventTimes
 from substrait_agg.spark.inputs import Frames, Source, table_origins, tagged, untagged, written_rows
@@ -85,9 +84,9 @@ class EventInputs:
             for branch in node.branches:
                 frame = self._fixed_rows(branch)
                 if frame is not None:
-                    rows = prepare(apply_steps(frame, branch.steps), node)
+                    rows = prepare(apply_steps(frame, branch.steps), node, port=branch.port)
                     parts.setdefault(node.id, []).append(rows)
-        return {node: reduce(DataFrame.unionAll, frames) for node, frames in parts.items()}
+        return {node: union_all(frames) for node, frames in parts.items()}
 
     def _fixed_rows(self, branch: Branch) -> DataFrame | None:
         match branch.origin:
@@ -133,7 +132,9 @@ class EventInputs:
         frames: dict[int, DataFrame] = {}
         for part in parts:
             held = frames.get(part.node.id)
-            frames[part.node.id] = part.prepared if held is None else held.unionAll(part.prepared)
+            frames[part.node.id] = (
+                part.prepared if held is None else union_all([held, part.prepared])
+            )
         return BatchRows(
             frames, times.heard, tuple(parts), tuple(bad.values()), rows if shared else None
         )

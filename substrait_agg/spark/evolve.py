@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -29,6 +28,7 @@ from substrait_agg.operator.names import PENDING
 from substrait_agg.operator.registry import operator_of
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.spark.answers import answers
+from substrait_agg.spark.branches import union_all
 from substrait_agg.spark.care import Care
 from substrait_agg.spark.conflicts import conflict_behind
 from substrait_agg.spark.inputs import operator_changes
@@ -232,7 +232,7 @@ class _Evolving:
             final=node.id == len(self._flow.operators) - 1,
             seeds=seeds(self._spark, operator.spec),
         )
-        frame = reduce(DataFrame.unionAll, frames) if frames else None
+        frame = union_all(frames) if frames else None
         result = run_job(self._spark, job, frame, Care(), Recipes())
         self._states.append(result.state)
         self._given.append([file for task in result.tasks for file in task.changes])

@@ -20,7 +20,7 @@ from substrait_agg.flow.graph import (
 from substrait_agg.flow.upserts import output_names
 from substrait_agg.locations import Location
 from substrait_agg.operator.names import TIME, WEIGHT
-from substrait_agg.spark.branches import apply_steps, prepare
+from substrait_agg.spark.branches import apply_steps, prepare, union_all
 from substrait_agg.spark.change_files import read_changes
 from substrait_agg.spark.columns import all_nullable
 from substrait_agg.spark.expressions import to_column
@@ -81,12 +81,12 @@ def open_inputs(spark: SparkSession, flow: Flow, sources: Mapping[Table, Source]
                 continue
             frame, is_streaming = opened.rows(branch)
             (streaming if is_streaming else fixed).append(
-                prepare(apply_steps(frame, branch.steps), node)
+                prepare(apply_steps(frame, branch.steps), node, port=branch.port)
             )
         if fixed:
-            first[node.id] = reduce(DataFrame.unionAll, fixed)
+            first[node.id] = union_all(fixed)
         if streaming:
-            streams[node.id] = reduce(DataFrame.unionAll, streaming)
+            streams[node.id] = union_all(streaming)
     return Inputs(first, tagged(streams), tuple(streams))
 
 

@@ -130,7 +130,7 @@ class Part:
             stepped = stepped.observe(self._observed, F.count_if(is_late).alias(_COUNT))
             stepped = stepped.where(~is_late)
         hops = {m.key: _still(node, m) for m in lateness.limits if is_hop(node.keys[m.key])}
-        self.prepared = prepare(stepped, node, hops)
+        self.prepared = prepare(stepped, node, hops, port=branch.port)
 
     def count(self) -> int:
         """The number of late rows, once the rows have been read."""
