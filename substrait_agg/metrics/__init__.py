@@ -1,4 +1,8 @@
-"""How far a run is, in numbers: one declared table of metrics, and every form that it is told in."""
+"""Metrics of a run: the table of metrics, the progress of a run, and the output formats.
+
+`progress` defines the numbers, `tally` adds up each batch, and `declared` lists the metrics.
+`files`, `lines`, `prometheus`, `brief`, `page` and `listener` write them for programs and people.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progress as a line for people: on stderr, and above a live table."""
+"""Format the progress of a run as one line of text, for stderr and for a live table."""
 
 from __future__ import annotations
 
@@ -11,20 +11,35 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def watermark_text(watermark: int | None) -> str:
-    """A watermark as ISO 8601, ``end of input``, or empty where nothing is known."""
+    """Return a watermark as text.
+
+    Args:
+        watermark: microseconds since 1970, `END_OF_INPUT`, or None if it is unknown.
+
+    Returns:
+        ISO 8601 in UTC, ``end of input``, or an empty string if the watermark is unknown. A
+        watermark outside the years that `datetime` supports is written as a number of microseconds.
+
+    >>> watermark_text(1_500_000)
+    '1970-01-01T00:00:01.500000Z'
+    """
     if watermark is None:
         return ""
     if watermark == END_OF_INPUT:
         return "end of input"
     try:
-        shown = (_EPOCH + timedelta(microseconds=watermark)).isoformat()
+        text = (_EPOCH + timedelta(microseconds=watermark)).isoformat()
     except OverflowError:
-        return f"{watermark} microseconds"  # in a year that calendars do not have
-    return shown.replace("+00:00", "Z")
+        return f"{watermark} microseconds"
+    return text.replace("+00:00", "Z")
 
 
 def progress_line(progress: Progress) -> str:
-    """Version, rows, groups touched, changes, rows per second, then what is out of the ordinary."""
+    """Return one line with the version, rows, groups, changes and rows per second.
+
+    Late rows, bad rows, waiting groups, quarantined rows and failing outputs follow if there are
+    any.
+    """
     return (
         f"version {progress.version}: {progress.input_rows:,} rows, "
         f"{progress.groups_touched:,} groups touched, {progress.changes:,} changes, "
@@ -33,15 +48,29 @@ def progress_line(progress: Progress) -> str:
 
 
 def start_line(phases: Iterable[tuple[str, float]]) -> str:
-    """How long it took until the first rows were in a version, in all and by phase."""
-    shown = tuple(phases)
-    total = sum(seconds for _, seconds in shown)
-    parts = ", ".join(f"{name} {seconds:.1f}" for name, seconds in shown)
+    """Return one line with the duration of the start, in total and by phase.
+
+    Args:
+        phases: names and durations in seconds (`Progress.start_phases`).
+
+    >>> start_line([("load", 0.4), ("batch", 2.0)])
+    'first batch committed after 2.4 s: load 0.4, batch 2.0'
+    """
+    durations = tuple(phases)
+    total = sum(seconds for _, seconds in durations)
+    parts = ", ".join(f"{name} {seconds:.1f}" for name, seconds in durations)
     return f"first batch committed after {total:.1f} s: {parts}"
 
 
 def status_line(version: int, progress: Progress | None) -> str:
-    """The line above a live table: the version shown, rows, changes, rows per second, then what is out of the ordinary."""
+    """Return the line above a live table: version, rows, changes and rows per second.
+
+    Unusual counts follow as in `progress_line`.
+
+    Args:
+        version: the version that the table shows.
+        progress: progress of the run; None before its first version.
+    """
     if progress is None:
         return f"version {version}"
     parts = (

@@ -1,7 +1,7 @@
-"""The table of metrics: name, kind, unit, labels, what it says, and where it is read in a `Progress`.
+"""The table of metrics: name, kind, unit, labels, help text, and how to read the value.
 
-Files, the page of the documents and the tests are made from it. Names are those of Prometheus: base units, and ``_total`` at
-the end of what only grows.
+The metrics files, the page in the documentation and the tests are generated from this table. Names
+follow the Prometheus conventions: base units, and the suffix ``_total`` for counters.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ PREFIX = "substrait_agg_"
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Numbers by their size.
+    """A cumulative histogram.
 
     Attributes:
-        buckets: upper bound of each class and how many are not above it; the last bound is infinite.
-        sum: all of them added up.
+        buckets: pairs of upper bound and number of observations up to it; the last bound is
+            infinite.
+        sum: sum of all observations.
     """
 
     buckets: tuple[tuple[float, int], ...]
@@ -33,13 +34,13 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Return the number of observations."""
         return self.buckets[-1][1]
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A value of a metric for some values of its labels."""
+    """The value of a metric for one combination of label values."""
 
     labels: tuple[str, ...]
     value: Number | Histogram
@@ -50,15 +51,16 @@ Read = Callable[[Progress], Iterable[Sample]]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A row of the table.
+    """One row of the table of metrics.
 
     Attributes:
-        name: without `PREFIX`.
-        kind: ``counter`` (grows within a run, begins at zero), ``gauge`` or ``histogram``.
+        name: name without `PREFIX`.
+        kind: ``counter`` (starts at zero in each run and never decreases), ``gauge`` or
+            ``histogram``.
         unit: ``seconds``, ``bytes``, ``rows``, ``groups``, ``versions``, ``files``, or empty.
-        labels: names of its labels.
-        help: one sentence.
-        read: its samples; none where the value is not known.
+        labels: names of the labels.
+        help: one sentence for readers of the metrics.
+        read: returns the samples; returns none if the value is unknown.
     """
 
     name: str
@@ -70,7 +72,7 @@ class Metric:
 
     @property
     def full_name(self) -> str:
-        """The name in Prometheus text."""
+        """Return the name with `PREFIX`, as Prometheus shows it."""
         return PREFIX + self.name
 
 
@@ -95,8 +97,8 @@ def _per_sink(value: Callable[[SinkProgress], Number]) -> Read:
 def _watermark(progress: Progress) -> Iterable[Sample]:
     if progress.watermark is None:
         return ()
-    known = float("inf") if progress.input_ended else progress.watermark / 1e6
-    return (Sample((), known),)
+    seconds = float("inf") if progress.input_ended else progress.watermark / 1e6
+    return (Sample((), seconds),)
 
 
 def _committed(progress: Progress) -> Iterable[Sample]:

@@ -1,4 +1,7 @@
-"""The file of ``--metrics``: JSON lines that are appended, or Prometheus text that is replaced. Neither ever ends a run."""
+"""Write the file of ``--metrics``: append JSON lines, or replace a file of Prometheus text.
+
+A failure to write metrics never ends a run.
+"""
 
 from __future__ import annotations
 
@@ -18,24 +21,30 @@ from substrait_agg.notices import notice
 
 PROMETHEUS = ".prom"
 STDOUT = "-"
-READABLE = 0o644  # a collector is another user
+READABLE = 0o644  # the collector may run as another user
 
 
 class _Form(Protocol):
-    """One way to write metrics."""
+    """A format of the metrics file."""
 
     def write(self, progress: Progress, *, version: bool) -> None:
-        """Write them; `version`: another version was committed."""
+        """Write the metrics.
+
+        Args:
+            progress: progress of the run.
+            version: whether a version was committed since the last call.
+        """
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
 
 
 class MetricsFile:
-    """Writes the metrics after every version, and where outputs stand once more at the end.
+    """Writes the metrics after every version, and the state of the outputs once more at the end.
 
     Args:
-        path: where to; with the suffix ``.prom`` the file is replaced as a whole, else a line is appended; ``-`` is stdout.
+        path: the file. A file with the suffix ``.prom`` is replaced as a whole; lines are appended
+            to any other file; ``-`` is stdout.
 
     Raises:
         UsageError: METRICS_NOT_WRITABLE.
@@ -43,7 +52,7 @@ class MetricsFile:
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
-        self._told = False
+        self._reported = False
         form = _Replaced if self._path.suffix == PROMETHEUS else _Appended
         try:
             self._form: _Form = form(self._path)
@@ -54,11 +63,11 @@ class MetricsFile:
             raise UsageError("METRICS_NOT_WRITABLE", message, help=help, path=str(path)) from error
 
     def committed(self, progress: Progress) -> None:
-        """Write the metrics of a version."""
+        """Write the metrics of a committed version."""
         self._write(progress, version=True)
 
     def close(self, progress: Progress) -> None:
-        """Write what has changed since the last version, and let go of the file."""
+        """Write the changes since the last version, and close the file."""
         if progress.version >= 0:
             self._write(progress, version=False)
         try:
@@ -72,13 +81,13 @@ class MetricsFile:
         except (OSError, ValueError) as error:
             self._failed(error)
         else:
-            self._told = self._told and not version
+            self._reported = self._reported and not version
 
     def _failed(self, error: Exception) -> None:
-        # A full disk is told once, not with every version.
-        if self._told:
+        # Report a full disk once, not with every version.
+        if self._reported:
             return
-        self._told = True
+        self._reported = True
         notice(
             "METRICS_NOT_WRITTEN",
             f"metrics could not be written: {error}",
@@ -88,7 +97,11 @@ class MetricsFile:
 
 
 class _Appended:
-    """A line of JSON per version, each in one piece; a line that a kill or a full disk cut off is ended first."""
+    """Appends one line of JSON per version.
+
+    Each line is one write. If a kill or a full disk cut off the last line, the next write ends that
+    line first.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -97,12 +110,12 @@ class _Appended:
         if path.exists():
             self._file = path.open("ab", buffering=0)
         elif str(path) != STDOUT:
-            # Nothing is left behind by a run that does not start.
+            # Do not create the file yet: a run that fails to start leaves no file behind.
             _check_folder(path)
         self._before: Progress | None = None
 
     def write(self, progress: Progress, *, version: bool) -> None:
-        """Append the line of a version."""
+        """Append the line of a version; do nothing if no version was committed."""
         if not version:
             return
         before, self._before = self._before, progress
@@ -133,27 +146,31 @@ def _is_torn(path: Path) -> bool:
 
 
 def _check_folder(path: Path) -> None:
-    """Raise what making a file there would."""
+    """Raise the OSError that creating a file in the folder raises."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     os.close(handle)
     Path(name).unlink()
 
 
 class _Replaced:
-    """Prometheus text; a reader sees the old file or the new one, never a part."""
+    """Replaces a file of Prometheus text.
+
+    A reader sees the old content or the new, never a part.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         if path.is_dir():
             raise IsADirectoryError(None, "is a directory", str(path))
-        # What is there stays until the first version is committed.
+        # Keep the existing file until the first version is committed.
         _check_folder(path)
 
     def write(self, progress: Progress, *, version: bool) -> None:
-        """Replace the file; it need not survive a loss of power, so nothing is waited for."""
+        """Replace the file, without waiting for it to reach the disk."""
         del version
         text = prometheus_text(progress)
-        # A collector reads all *.prom, and none that begins with a dot and ends otherwise.
+        # Collectors read *.prom: the name of the temporary file starts with a dot and ends
+        # differently.
         handle, name = tempfile.mkstemp(prefix=f".{self._path.name}.", dir=self._path.parent)
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -165,4 +182,4 @@ class _Replaced:
             raise
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: no file is open between writes."""

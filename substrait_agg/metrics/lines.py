@@ -1,4 +1,4 @@
-"""Metrics as JSON lines: one line per committed version."""
+"""Write metrics as JSON lines: one line per committed version."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ Json = dict[str, Any]
 
 
 def metrics_line(progress: Progress, before: Progress | None = None) -> str:
-    """One line of JSON, with its end.
+    """Return one line of JSON, with the newline.
 
     Args:
-        progress: of the version that was committed.
-        before: of the version before it in the same run, None for the first.
+        progress: progress after the committed version.
+        before: progress after the previous version of the same run; None for the first.
 
     Returns:
-        ``time``, ``checkpoint``, ``metrics`` (name -> value) and ``batch`` (the counters of this version alone). Where a
-        metric has labels, its value is a list of objects with the labels and ``value``; a histogram has ``buckets``
-        (pairs of upper bound and count), ``sum`` and ``count``. A metric that is not known is left out.
+        An object with ``time``, ``checkpoint``, ``metrics`` (name to value) and ``batch`` (the
+        counters of this version alone). The value of a metric with labels is a list of objects with
+        the labels and ``value``. A histogram has ``buckets`` (pairs of upper bound and count),
+        ``sum`` and ``count``. Unknown metrics are left out.
     """
-    told: Json = {
+    line: Json = {
         "time": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "checkpoint": progress.checkpoint,
         "metrics": _values(progress),
         "batch": _counted(progress, before or Progress()),
     }
-    return json.dumps(told, separators=(",", ":"), ensure_ascii=False) + "\n"
+    return json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n"
 
 
 def _values(progress: Progress) -> Json:
@@ -40,10 +41,10 @@ def _values(progress: Progress) -> Json:
 
 def _counted(progress: Progress, before: Progress) -> Json:
     counters = (metric for metric in METRICS if metric.kind == "counter")
-    found = {metric: (metric.read(progress), metric.read(before)) for metric in counters}
+    samples = {metric: (metric.read(progress), metric.read(before)) for metric in counters}
     return {
         metric.name.removesuffix("_total"): _shown(metric, _less(tuple(now), tuple(then)))
-        for metric, (now, then) in found.items()
+        for metric, (now, then) in samples.items()
     }
 
 
@@ -57,7 +58,7 @@ def _count(sample: Sample) -> Number:
 
 
 def _rounded(value: Number) -> Number:
-    # Differences of sums of seconds; finer than that is noise of the addition.
+    # Differences of sums of seconds: digits beyond microseconds are rounding errors.
     return round(value, 6) if isinstance(value, float) else value
 
 

@@ -1,4 +1,4 @@
-"""Events of a run for a program, modelled after Spark's ``StreamingQueryListener``."""
+"""Events of a run for programs, modelled after Spark's ``StreamingQueryListener``."""
 
 from __future__ import annotations
 
@@ -12,15 +12,22 @@ from substrait_agg.metrics.progress import Progress
 from substrait_agg.notices import notice
 
 IDLE_AFTER = 10.0
-"""Seconds without a commit after which a run is said to be idle, again and again, as Spark does."""
+"""Seconds without a commit after which a run reports that it is idle; repeated as in Spark."""
 
 LAST_CALL = 5.0
-"""Seconds that the end of a run waits for a listener to take what has happened."""
+"""Seconds that the end of a run waits for the listener to process the remaining events."""
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A run has started: its number, unique in this process, its checkpoint, the plan's fingerprint, and where it continues."""
+    """A run has started.
+
+    Attributes:
+        run: id of the run, unique in this process.
+        checkpoint: path of the checkpoint.
+        plan: fingerprint of the plan.
+        progress: progress at the version from which the run continues.
+    """
 
     run: str
     checkpoint: str
@@ -38,7 +45,7 @@ class Progressed:
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """Nothing was committed for a while, and no batch is under way."""
+    """Nothing was committed for `IDLE_AFTER` seconds, and no batch is running."""
 
     run: str
     progress: Progress
@@ -46,7 +53,13 @@ class Idle:
 
 @dataclass(frozen=True, slots=True)
 class Terminated:
-    """A run has ended; `error` says why if it did not end by itself or by `stop`."""
+    """A run has ended.
+
+    Attributes:
+        run: id of the run.
+        progress: progress at the end.
+        error: the exception that ended the run; None if its input ended or it was stopped.
+    """
 
     run: str
     progress: Progress
@@ -54,23 +67,24 @@ class Terminated:
 
 
 class RunListener:
-    """What a program does when something happens to a run; override what is of interest.
+    """Receives the events of a run; subclasses override the methods they need.
 
-    The methods are called one after the other, from a thread of their own, in the order in which things happened. A
-    slow one delays only later calls. What one raises is logged (LISTENER_FAILED), and the run goes on.
+    One thread calls the methods one after another, in the order of the events. A slow method delays
+    later calls only, not the run. An exception from a method is logged (LISTENER_FAILED), and the
+    run continues.
     """
 
     def on_started(self, event: Started) -> None:
-        """The run begins."""
+        """Handle the start of the run."""
 
     def on_progress(self, event: Progressed) -> None:
-        """A version was committed; called once for every version of the run."""
+        """Handle a committed version; called once for every version of the run."""
 
     def on_idle(self, event: Idle) -> None:
-        """There was nothing to do for ten seconds."""
+        """Handle ten seconds without a commit."""
 
     def on_terminated(self, event: Terminated) -> None:
-        """The run has ended; the last call."""
+        """Handle the end of the run; always the last call."""
 
 
 class Announcer:
@@ -78,10 +92,10 @@ class Announcer:
 
     Args:
         listener: an object with any of the methods of `RunListener`.
-        progress: gives the progress for idle events.
-        busy: whether a batch is under way.
-        run: the run's number.
-        idle_after: seconds without an event after which the run is idle, unless it is busy.
+        progress: returns the current progress, for idle events.
+        busy: returns whether a batch is running.
+        run: id of the run.
+        idle_after: seconds without an event after which the run counts as idle, unless it is busy.
     """
 
     def __init__(
@@ -102,17 +116,17 @@ class Announcer:
         self._thread.start()
 
     def started(self) -> None:
-        """The run begins."""
+        """Queue the event of the start."""
         progress = self._progress()
         event = Started(self._run, progress.checkpoint, progress.plan, progress)
         self._events.put(("on_started", event))
 
     def committed(self, progress: Progress) -> None:
-        """A version was committed."""
+        """Queue the event of a committed version."""
         self._events.put(("on_progress", Progressed(self._run, progress)))
 
     def terminated(self, progress: Progress, error: BaseException | None) -> None:
-        """The run has ended; waits a little for the listener to be told."""
+        """Queue the event of the end, and wait up to `LAST_CALL` seconds until it is processed."""
         self._events.put(("on_terminated", Terminated(self._run, progress, error)))
         self._events.put(None)
         self._thread.join(LAST_CALL)
@@ -135,7 +149,7 @@ class Announcer:
             return
         try:
             call(event)
-        except Exception as error:  # noqa: BLE001 - a listener never harms the run
-            told = f"{method} of the listener failed: {type(error).__name__}: {error}"
+        except Exception as error:  # noqa: BLE001 - a listener must not end the run
+            message = f"{method} of the listener failed: {type(error).__name__}: {error}"
             help = "the run goes on; correct the listener"
-            notice("LISTENER_FAILED", told, help=help, error=error)
+            notice("LISTENER_FAILED", message, help=help, error=error)

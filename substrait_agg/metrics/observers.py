@@ -1,4 +1,4 @@
-"""Who is told how a run goes: a file of metrics and a listener."""
+"""Pass the progress of a run to the metrics file and to the listener."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from substrait_agg.metrics.progress import Progress
 
 
 class Observers:
-    """What is told of a run; none of it can end the run.
+    """The metrics file and the listener of a run; a failure in either does not end the run.
 
-    As a context it ends what it began if the block fails.
+    Used as a context manager, it ends both if the block raises.
 
     Args:
-        metrics: path of the file of metrics, or None.
+        metrics: path of the metrics file, or None.
         listener: an object with methods of `metrics.listener.RunListener`, or None.
 
     Raises:
@@ -33,11 +33,11 @@ class Observers:
         self._progress: Callable[[], Progress] | None = None
 
     def begin(self, progress: Callable[[], Progress], busy: Callable[[], bool]) -> None:
-        """The run begins.
+        """Report the start of the run.
 
         Args:
-            progress: gives how far it is.
-            busy: whether a batch is under way.
+            progress: returns the current progress.
+            busy: returns whether a batch is running.
         """
         self._progress = progress
         if self._listener is not None:
@@ -45,14 +45,18 @@ class Observers:
             self._announcer.started()
 
     def committed(self, progress: Progress) -> None:
-        """A version was committed."""
+        """Report a committed version."""
         if self._file is not None:
             self._file.committed(progress)
         if self._announcer is not None:
             self._announcer.committed(progress)
 
     def end(self, error: BaseException | None = None) -> None:
-        """The run has ended, by itself or by `error`; further calls do nothing."""
+        """Report the end of the run; later calls do nothing.
+
+        Args:
+            error: the exception that ended the run, if any.
+        """
         file, self._file = self._file, None
         announcer, self._announcer = self._announcer, None
         progress = Progress() if self._progress is None else self._progress()

@@ -1,4 +1,4 @@
-"""The table of metrics as Markdown, for the documents."""
+"""Format the table of metrics as Markdown, for the documentation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from substrait_agg.metrics.declared import METRICS, Metric
 
 
 def metrics_markdown() -> str:
-    """One row per metric."""
+    """Return a Markdown table with one row per metric."""
     head = "| metric | kind | labels | what |\n|---|---|---|---|\n"
     return head + "".join(_row(metric) for metric in METRICS)
 

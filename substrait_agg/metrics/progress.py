@@ -1,37 +1,37 @@
-"""`Run.progress`: what a run has done, and what its newest version holds."""
+"""The progress of a run (`Run.progress`): its counters, and the content of its newest version."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 END_OF_INPUT = 2**63 - 1
-"""The watermark behind the last row of a bounded input."""
+"""The watermark after the last row of a bounded input."""
 
 BATCH_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-"""Upper bounds of the classes in which batches are counted by their duration; one more class has no bound."""
+"""Upper bounds of the buckets of batch durations, in seconds; one more bucket has no bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorProgress:
-    """What one operator has done in this run.
+    """The counters of one operator since the start of the run.
 
     Attributes:
-        operator: its id, as `explain` shows it.
-        input_rows: rows that reached it.
-        partial_rows: rows that were left of them after summing per key, before the exchange.
-        groups_touched: groups that rows touched or whose time had come.
-        groups_emitted: those of them whose value was shown anew or confirmed; the others wait.
-        retracted: rows of its changes that take an old row back.
-        inserted: rows of its changes that bring a new one.
-        early_retractions: with ``carry``, how often the total weight of a group fell below zero; with ``quarantine``, the
-            rows that had to be kept aside.
-        merges: runs that merges wrote.
-        merged_rows: rows in them.
-        merged_bytes: their size.
-        written_bytes: size of all runs and change files written, those of merges included.
-        merge_seconds: time that tasks spent on merges, added up over tasks, as the next three.
-        fold_seconds: time that tasks spent on folding rows into groups.
-        lookup_seconds: the part of it that looking groups up took.
+        operator: id of the operator, as `explain` shows it.
+        input_rows: rows that reached the operator.
+        partial_rows: rows sent through the exchange, after pre-aggregation per key.
+        groups_touched: groups that received rows or whose timer fired.
+        groups_emitted: touched groups whose result was emitted, changed or not; the others wait.
+        retracted: rows of the operator's changes that retract an old row.
+        inserted: rows of the operator's changes that insert a new row.
+        early_retractions: with ``carry``, how often the total weight of a group fell below zero;
+            with ``quarantine``, the number of rows put into quarantine.
+        merges: runs written by merges.
+        merged_rows: rows written by merges.
+        merged_bytes: bytes written by merges.
+        written_bytes: bytes of all runs and change files written, including merges.
+        merge_seconds: time that tasks spent on merges; this and the next three are sums over tasks.
+        fold_seconds: time that tasks spent on applying rows to groups.
+        lookup_seconds: the part of `fold_seconds` spent on looking up groups.
         write_seconds: time that tasks spent on writing runs and changes.
         job_seconds: time of the Spark jobs, from reading the input to the result of the last task.
     """
@@ -57,14 +57,14 @@ class OperatorProgress:
 
 @dataclass(frozen=True, slots=True)
 class TreeSize:
-    """One tree of state as the newest version has it.
+    """The size of one tree of state in the newest version.
 
     Attributes:
-        operator: id of its operator.
+        operator: id of the operator.
         tree: ``group``, ``pending``, ``tree0``, ``tree1``, ..., ``closed``.
-        runs: files.
-        rows: rows in them; what a newer run replaces is counted until a merge drops it.
-        bytes: their size.
+        runs: number of files.
+        rows: rows in the files; a row replaced by a newer run counts until a merge drops it.
+        bytes: size of the files.
     """
 
     operator: int
@@ -76,15 +76,15 @@ class TreeSize:
 
 @dataclass(frozen=True, slots=True)
 class SinkProgress:
-    """How far one output is.
+    """The progress of one output.
 
     Attributes:
-        sink: the output as it was given, without passwords.
-        version: the last version that it has, -1 before the first.
-        lag: committed versions that it has not had yet.
-        delivered: versions delivered to it in this run.
-        failures: attempts that failed in this run.
-        seconds: time spent on it in this run.
+        sink: the output as the user gave it, without passwords.
+        version: the last version delivered, -1 before the first.
+        lag: committed versions not yet delivered.
+        delivered: versions delivered in this run.
+        failures: failed attempts in this run.
+        seconds: time spent on deliveries in this run.
     """
 
     sink: str
@@ -97,39 +97,39 @@ class SinkProgress:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is. What is counted is counted from the start of this run; another run begins at zero.
+    """The progress of a run. All counters start at zero in each run.
 
     Attributes:
         version: newest committed version, -1 before the first.
         batches: versions committed by this run.
         input_rows: rows that reached the operators.
-        groups_touched: groups touched.
+        groups_touched: groups that received rows or whose timer fired.
         changes: rows of changes of the view.
-        rows_per_second: input rows of the last batch by its duration.
-        batch_seconds: duration of the last batch, from its rows to its commit.
-        quarantined: rows that wait for their insertion at that version.
-        watermark: no row with an earlier event time is expected, in microseconds since 1970; `END_OF_INPUT` at the end of
-            the input, None where nothing is known.
-        late_rows: rows that came behind the watermark and were left out.
-        bad_rows: rows that were set aside because they could not be read or broke a rule of the plan.
+        rows_per_second: input rows of the last batch divided by its duration.
+        batch_seconds: duration of the last batch, from reading its rows to its commit.
+        quarantined: rows in quarantine at `version`.
+        watermark: microseconds since 1970; no row with an earlier event time is expected.
+            `END_OF_INPUT` at the end of the input, None if it is unknown.
+        late_rows: rows dropped because they were later than the watermark allows.
+        bad_rows: rows set aside because they could not be read or broke a rule of the plan.
         early_retractions: retractions that came before their insertion (see `OperatorProgress`).
-        groups_emitted: groups emitted.
-        retracted: rows of changes of the view that take an old row back.
-        inserted: rows of changes of the view that bring a new one.
-        groups_waiting: groups that wait to be emitted at that version.
+        groups_emitted: groups whose result was emitted.
+        retracted: rows of changes of the view that retract an old row.
+        inserted: rows of changes of the view that insert a new row.
+        groups_waiting: groups that wait to be emitted at `version`.
         busy_seconds: duration of all batches.
         commit_seconds: time spent on publishing versions.
-        sweep_seconds: time spent on deleting what is no longer named.
-        batch_times: number of batches per class of `BATCH_SECONDS`, the last without a bound.
-        operators: the same per operator.
+        sweep_seconds: time spent on deleting files that no version references any more.
+        batch_times: number of batches per bucket of `BATCH_SECONDS`; the last bucket has no bound.
+        operators: counters per operator.
         trees: state by operator and tree.
-        sinks: outputs.
-        started: when the run began, in seconds since 1970.
-        committed: when the newest version was committed, in seconds since 1970; 0 before the first of this run.
+        sinks: progress per output.
+        started: start of the run, in seconds since 1970.
+        committed: time of the last commit, in seconds since 1970; 0 before the first of this run.
         plan: fingerprint of the plan.
         checkpoint: path of the checkpoint.
-        start_phases: seconds of each phase (`startup.PHASES`) from the call of ``run`` to the commit of the first batch; empty
-            before it.
+        start_phases: seconds of each phase (`startup.PHASES`) from the call of ``run`` to the first
+            commit; empty before it.
     """
 
     version: int = -1
@@ -163,5 +163,5 @@ class Progress:
 
     @property
     def input_ended(self) -> bool:
-        """Whether the input has come to its end."""
+        """Return whether the end of the input was reached."""
         return self.watermark == END_OF_INPUT

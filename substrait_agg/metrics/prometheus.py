@@ -1,4 +1,7 @@
-"""Metrics in Prometheus' text format, as the textfile collector of the node exporter reads it: without timestamps."""
+"""Write metrics in Prometheus' text format, without timestamps.
+
+The textfile collector of the node exporter requires that samples have no timestamps.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,11 @@ _IN_LABEL = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
 def prometheus_text(progress: Progress) -> str:
-    """All metrics; every sample has the path of the checkpoint as a label, which tells runs on one machine apart."""
+    """Return all metrics as Prometheus text.
+
+    Every sample has the path of the checkpoint as a label, so that runs on one machine do not
+    collide.
+    """
     return "".join(line for metric in METRICS for line in _family(metric, progress))
 
 
@@ -42,8 +49,8 @@ def _lines(name: str, labels: Mapping[str, str], sample: Sample) -> Iterator[str
 
 
 def _line(name: str, labels: Mapping[str, str], value: Number) -> str:
-    shown = ",".join(f'{key}="{text.translate(_IN_LABEL)}"' for key, text in labels.items())
-    return f"{name}{{{shown}}} {_number(value)}\n"
+    pairs = ",".join(f'{key}="{text.translate(_IN_LABEL)}"' for key, text in labels.items())
+    return f"{name}{{{pairs}}} {_number(value)}\n"
 
 
 def _number(value: Number) -> str:

@@ -1,4 +1,4 @@
-"""How long a run takes until its first rows are in a version, phase by phase."""
+"""Measure how long a run takes until its first commit, phase by phase."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ PHASES: dict[str, str] = {
     "query": "the checkpoint is made ready, and Spark plans the first batch",
     "batch": "the first batch is computed and committed",
 }
-"""Phases in their order, and what happens in each."""
+"""The phases in order, with a description of each."""
 
 
 class StartTimer:
     """Measures the phases of a start, one after another.
 
     Args:
-        clock: seconds that only grow.
+        clock: returns seconds from a monotonic clock.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -29,7 +29,7 @@ class StartTimer:
         self._phases: list[tuple[str, float]] = []
 
     def end(self, phase: str) -> None:
-        """Note that a phase of `PHASES` is over; a phase that is over stays as it is."""
+        """Record the end of a phase of `PHASES`; ignore phases that have ended before."""
         if any(name == phase for name, _ in self._phases):
             return
         now = self._clock()
@@ -38,6 +38,6 @@ class StartTimer:
 
     @property
     def phases(self) -> tuple[tuple[str, float], ...]:
-        """Phases that are over, with their seconds; empty until the first batch is committed."""
-        over = self._phases and self._phases[-1][0] == "batch"
-        return tuple(self._phases) if over else ()
+        """Return each phase with its seconds; empty until the first batch is committed."""
+        complete = self._phases and self._phases[-1][0] == "batch"
+        return tuple(self._phases) if complete else ()

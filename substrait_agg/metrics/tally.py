@@ -1,4 +1,4 @@
-"""Adds up what a batch did, and makes the progress after it."""
+"""Add up the counters of a batch, and compute the progress after it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TASK_COUNTS: dict[str, str] = {
     "merged_bytes": "merged_bytes",
     "written_bytes": "written_bytes",
 }
-"""Counter of a task -> what `OperatorProgress` calls it."""
+"""Counter of a task -> field of `OperatorProgress`."""
 
 TASK_TIMES: dict[str, str] = {
     "merge_us": "merge_seconds",
@@ -35,14 +35,17 @@ TASK_TIMES: dict[str, str] = {
     "lookup_us": "lookup_seconds",
     "write_us": "write_seconds",
 }
-"""The same for counters of microseconds."""
+"""Counter of a task, in microseconds -> field of `OperatorProgress`, in seconds."""
 
 LEVELS = ("quarantined", "waiting")
-"""Counters that say by how much a level of the version before has moved; a snapshot has the levels themselves."""
+"""Counters that tasks report as a difference to the previous version.
+
+A snapshot stores the absolute numbers.
+"""
 
 
 class Tally:
-    """What one batch did, operator by operator, and how long each part of it took."""
+    """The counters of one batch per operator, and the time that each part of the batch took."""
 
     def __init__(self) -> None:
         self._counts: dict[int, Counter[str]] = {}
@@ -52,26 +55,31 @@ class Tally:
 
     @contextmanager
     def job(self, operator: int) -> Iterator[None]:
-        """Time the Spark job of an operator; one batch may have several."""
+        """Measure the time of one Spark job of an operator; a batch may have several."""
         began = time.monotonic()
         yield
         self._jobs[operator] += _microseconds(began)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Time ``commit`` or ``sweep``."""
+        """Measure the time of ``commit`` or ``sweep``."""
         began = time.monotonic()
         yield
         self._phases[name] += time.monotonic() - began
 
     def ran(self, operator: int, tasks: Iterable[Mapping[str, int]]) -> None:
-        """Take the counters of an operator's tasks."""
+        """Add the counters of an operator's tasks."""
         counts = self._counts.setdefault(operator, Counter())
         for task in tasks:
             counts.update(task)
 
     def after(self, before: Progress, snapshot: Snapshot) -> Progress:
-        """The progress at `snapshot`, which this batch has made."""
+        """Return the progress after this batch.
+
+        Args:
+            before: progress before the batch.
+            snapshot: the version that the batch committed.
+        """
         seconds = time.monotonic() - self._began
         operators = self._operators(before.operators)
         counters, total = snapshot.counters, Counter[str]()
@@ -128,7 +136,13 @@ def _counted(times: tuple[int, ...], seconds: float) -> tuple[int, ...]:
 
 
 def at_start(snapshot: Snapshot | None, plan: str, checkpoint: str) -> Progress:
-    """The progress of a run that has done nothing yet; `snapshot` is the version that it continues."""
+    """Return the progress at the start of a run.
+
+    Args:
+        snapshot: the version that the run continues; None for a new checkpoint.
+        plan: fingerprint of the plan.
+        checkpoint: path of the checkpoint.
+    """
     began = Progress(started=time.time(), plan=plan, checkpoint=checkpoint)
     if snapshot is None:
         return began
@@ -137,7 +151,7 @@ def at_start(snapshot: Snapshot | None, plan: str, checkpoint: str) -> Progress:
 
 
 def standing(progress: Progress, snapshot: Snapshot) -> Progress:
-    """The progress with what a version holds, whoever made it."""
+    """Return `progress` with the values that a version determines, such as tree sizes."""
     return replace(
         progress,
         version=snapshot.version,
@@ -149,7 +163,12 @@ def standing(progress: Progress, snapshot: Snapshot) -> Progress:
 
 
 def counted(tasks: Iterable[Mapping[str, int]], before: Snapshot | None) -> dict[str, int]:
-    """The counters of a snapshot: what all tasks did, and the levels after the version `before`."""
+    """Return the counters of a snapshot: sums over all tasks, and the levels after the batch.
+
+    Args:
+        tasks: counters of all tasks of the batch.
+        before: the previous version; None before the first.
+    """
     totals: Counter[str] = Counter(dict.fromkeys((*TASK_COUNTS, *TASK_TIMES, *LEVELS), 0))
     for task in tasks:
         totals.update(task)
@@ -159,11 +178,11 @@ def counted(tasks: Iterable[Mapping[str, int]], before: Snapshot | None) -> dict
 
 
 _EMPTY: dict[str, Runs] = {GROUP: (), PENDING: (), CLOSED: ()}
-"""Trees whose size is told also where they have no runs."""
+"""Trees whose size is reported even if they have no runs."""
 
 
 def tree_sizes(snapshot: Snapshot) -> tuple[TreeSize, ...]:
-    """The size of every tree of a version."""
+    """Return the size of every tree of a version."""
     return tuple(
         _size(ordinal, name, runs)
         for ordinal, state in enumerate(snapshot.operators)
@@ -172,7 +191,7 @@ def tree_sizes(snapshot: Snapshot) -> tuple[TreeSize, ...]:
 
 
 def _size(operator: int, tree: str, runs: tuple[RunFile, ...]) -> TreeSize:
-    # A file that serves several ranges of hashes is listed once for each.
+    # A file shared by several hash ranges is listed once per range.
     files = {run.name: run for run in runs}.values()
     rows, size = sum(run.rows for run in files), sum(run.bytes for run in files)
     return TreeSize(operator, tree, len(files), rows, size)
