@@ -1,4 +1,9 @@
-"""Changes and views as text and files, and the outputs of a run."""
+"""Outputs of a run: encode changes and views as text and files, and deliver them to sinks.
+
+`encode`, `event_lines` and `text` turn tables into text. `sinks`, `parquet_sinks` and `spark_sink`
+write them. `outputs` lists the output kinds. `delivery`, `posts` and `courier` bring each output up
+to date with the committed versions, and `files` stores its position.
+"""
 
 from __future__ import annotations
 

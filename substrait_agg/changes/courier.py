@@ -1,7 +1,8 @@
-"""Delivery in the background: a slow or failing output holds up neither the batches nor the other outputs.
+"""Deliver to outputs in background threads.
 
-Nothing is handed over but the number of the newest version: what is to be delivered is read from the checkpoint, so nothing
-is held in memory and nothing is lost, however far an output is behind.
+A slow or failing output delays neither the batches nor the other outputs. A thread receives only
+the number of the newest version and reads the changes from the checkpoint. So memory use does not
+grow with the lag of an output, and no version is lost.
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ from substrait_agg.metrics.progress import SinkProgress
 from substrait_agg.notices import notice
 
 STOP_SECONDS = 10.0
-"""How long the end of a run that was stopped, or that failed, waits for outputs."""
+"""Seconds that a run waits for its outputs after it was stopped or failed."""
 
 JOIN_SECONDS = 0.5
 
 _LEFT: dict[Location, list[threading.Thread]] = {}
-"""Threads that a run could not wait for, by checkpoint: they may still be writing."""
+"""Threads that a run did not wait for, by checkpoint; they may still be writing."""
 
 
 class Courier:
-    """A thread that keeps some outputs up to date: one, or those that write to the same stream.
+    """A thread that keeps one output up to date, or several outputs that write to the same stream.
 
     Args:
         posts: the outputs.
         view: the view.
         show: whether the run has no end.
-        fatal: called with what ends the run: nobody reads an output any more.
+        fatal: called with the exception that ends the run, such as a closed pipe.
     """
 
     def __init__(
@@ -61,22 +62,31 @@ class Courier:
 
     @property
     def thread(self) -> threading.Thread:
-        """The thread, which has ended when all is delivered."""
+        """Return the thread; it ends when everything is delivered."""
         return self._thread
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def wake(self, progress: Any) -> None:
-        """Another version was committed."""
+        """Announce a new committed version.
+
+        Args:
+            progress: progress of the run at that version.
+        """
         with self._changed:
             self._progress = progress
             self._woken = True
             self._changed.notify()
 
     def end(self, *, with_view: bool) -> None:
-        """Deliver what is left, then end; with `with_view`, the run has come to its end and outputs are handed the view."""
+        """Deliver what is left, then end.
+
+        Args:
+            with_view: whether the run reached the end of its input; if so, outputs also receive the
+                view.
+        """
         with self._changed:
             if not self._ending:
                 self._with_view = with_view
@@ -84,11 +94,15 @@ class Courier:
             self._changed.notify()
 
     def hurry(self) -> None:
-        """End after the version that is being delivered; nobody waits for it."""
+        """End after the version that is being delivered, and stop waiting in `join`."""
         self._hurried = True
 
     def join(self, deadline: float | None) -> None:
-        """Wait until all is delivered, until a deadline on the monotonic clock, or until somebody says `hurry`."""
+        """Wait until everything is delivered, `hurry` is called, or the deadline has passed.
+
+        Args:
+            deadline: time on the monotonic clock; None to wait without a limit.
+        """
         while self._thread.is_alive() and not self._hurried:
             left = JOIN_SECONDS if deadline is None else deadline - time.monotonic()
             if left <= 0:
@@ -101,7 +115,7 @@ class Courier:
                 self._round(last=False)
             if not self._hurried:
                 self._round(last=True)
-        except BaseException as error:  # noqa: BLE001 - it ends the run
+        except BaseException as error:  # noqa: BLE001 - it is passed on and ends the run
             self.broken = error
             self._fatal(error)
         finally:
@@ -115,7 +129,7 @@ class Courier:
                 self.broken = self.broken or error
 
     def _awaited(self) -> bool:
-        """Wait for something to do; False: the run ends."""
+        """Wait until there is work; return False if the run is ending."""
         with self._changed:
             while not self._woken and not self._ending:
                 waits = [post.wait_for() for post in self.posts if post.error is not None]
@@ -129,7 +143,7 @@ class Courier:
     def _round(self, *, last: bool) -> None:
         for post in self.posts:
             wait = post.wait_for()
-            # The end of a run is the last chance, whatever the time.
+            # The last round tries every output, even one whose retry is not yet due.
             if wait is None or (wait and not last):
                 continue
             if post.attempt(partial(self._work, post, last=last)):
@@ -161,11 +175,11 @@ class Courier:
 
 
 class Couriers:
-    """Delivers to all outputs of a run in the background.
+    """Delivers to all outputs of a run in background threads.
 
     Args:
-        delivery: the outputs, which nobody else uses from now on.
-        open_view: gives the view, once there is one.
+        delivery: the outputs; nothing else may use them from now on.
+        open_view: returns the view; called after the first version is committed.
         show: whether the run has no end.
     """
 
@@ -190,14 +204,14 @@ class Couriers:
         self._newest = -1
 
     def begin(self, fatal: Callable[[BaseException], None]) -> None:
-        """The run begins; `fatal` is called, from another thread, with what ends it."""
+        """Set the function to call, from another thread, with an exception that ends the run."""
         self._fatal = fatal
 
     def _is_fatal(self, error: BaseException) -> None:
         self._fatal(error)
 
     def wake(self, progress: Any) -> None:
-        """A version was committed, or is there when the run begins."""
+        """Announce a committed version, or the version that the run continues."""
         self._newest = progress.version
         for courier in self._couriers:
             courier.wake(progress)
@@ -206,15 +220,16 @@ class Couriers:
         self._started = True
 
     def progress(self, newest: int) -> tuple[SinkProgress, ...]:
-        """How far every output is."""
+        """Return the progress of every output."""
         return self._delivery.progress(newest)
 
     def end(self, *, with_view: bool, patience: float | None = None) -> None:
-        """Deliver what is left and end; may be called again, and from another thread.
+        """Deliver what is left and end; may be called repeatedly, and from another thread.
 
         Args:
-            with_view: the run has come to its end, and outputs are handed the view.
-            patience: seconds to wait at most; what is left then is delivered by the next run.
+            with_view: whether the run reached the end of its input; if so, outputs also receive the
+                view.
+            patience: seconds to wait at most; the next run delivers the remaining versions.
         """
         if not self._started:
             self._delivery.close()
@@ -230,7 +245,10 @@ class Couriers:
                 _LEFT.setdefault(self._folder, []).append(courier.thread)
 
     def undelivered(self) -> list[RunFailed]:
-        """What to say of every output that failed or was not waited for, after `end`."""
+        """Return an error for every output that failed or was not waited for.
+
+        Call it after `end`.
+        """
         return [
             self._undelivered(post, busy=courier.thread.is_alive())
             for courier in self._couriers
@@ -240,12 +258,12 @@ class Couriers:
 
     @property
     def busy(self) -> tuple[str, ...]:
-        """The outputs that are still being written, or have not begun to end."""
+        """Return the names of the outputs that are still being written."""
         return tuple(post.name for c in self._couriers if c.thread.is_alive() for post in c.posts)
 
     @property
     def broken(self) -> BaseException | None:
-        """What ended a courier before its time."""
+        """Return the exception that ended a thread early, if any."""
         return next((c.broken for c in self._couriers if c.broken is not None), None)
 
     def _undelivered(self, post: Post, *, busy: bool) -> RunFailed:
@@ -265,7 +283,7 @@ class Couriers:
 
 
 def _rest(post: Post) -> str:
-    """How the rest comes to its reader."""
+    """Return how the user obtains the versions that were not delivered."""
     if post.sink.takes_changes and not post.sink.keeps_position:
         since = f" --since {post.version}" if post.version >= 0 else ""
         return f"this output keeps no position: substrait-agg changes DIR{since} prints the rest"
@@ -273,15 +291,15 @@ def _rest(post: Post) -> str:
 
 
 def reason(error: BaseException | None) -> str:
-    """An exception in a line; those of Spark have pages."""
+    """Return an exception as one line of text; exceptions from Spark have many lines."""
     lines = str(error).strip().splitlines()
-    said = lines[0] if lines else ""
-    known = getattr(error, "code", None)
-    return said if known else f"{type(error).__name__}: {said}".removesuffix(": ")
+    first = lines[0] if lines else ""
+    has_code = getattr(error, "code", None)
+    return first if has_code else f"{type(error).__name__}: {first}".removesuffix(": ")
 
 
 def check_free(checkpoint: str | Location) -> None:
-    """Refuse outputs that an earlier run of this process could not wait for, while they are being written.
+    """Refuse to start while outputs of an earlier run in this process are still being written.
 
     Raises:
         UsageError: OUTPUT_BUSY.

@@ -1,4 +1,4 @@
-"""Delivery to all outputs of a run."""
+"""Open the outputs of a run and deliver to them."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from substrait_agg.metrics.progress import SinkProgress
 
 
 class Delivery:
-    """Brings sinks up to date with a view, each from where it is; only committed versions are delivered.
+    """Delivers committed versions to sinks, each from its own position.
 
-    Its own methods deliver in the thread that calls them and raise what a sink raises; `changes.courier.Couriers` deliver
-    in threads of their own.
+    The methods of this class deliver in the calling thread and raise what a sink raises.
+    `changes.courier.Couriers` delivers in background threads.
 
     Args:
         outputs: KIND[=LOCATION] texts, `OutputSpec` or `Sink` objects.
         checkpoint: the folder of the view.
-        since: the version that the checkpoint had when the run began, None for a new one: sinks that keep no
+        since: the newest version when the run began, None for a new checkpoint. Sinks that keep no
             position start after it.
         on_changes: called with (changes, version) like a sink, at least once per version.
         stdout: the stream for outputs without a location.
-        frame: makes a Spark DataFrame of a table, for sinks that need one.
+        frame: converts a table to a Spark DataFrame, for sinks that need one.
         writer: opens outputs that Spark writes.
-        fence: tells whether this run still owns the checkpoint.
+        fence: checks whether this run still owns the checkpoint.
 
     Raises:
-        UsageError: an output is not known, or holds something else.
+        UsageError: an output is unknown, or its location holds other data.
         StateRefused: an output or its record is damaged.
     """
 
@@ -67,28 +67,33 @@ class Delivery:
             opened.pop_all()
 
     def deliver(self, view: Readable, *, show: bool = False, progress: Any = None) -> None:
-        """Deliver every version of `view` that a sink has not had.
+        """Deliver every version of `view` that a sink has not received.
 
         Args:
             view: a view opened after the versions were committed.
-            show: also hand the view to the sinks that show every version (a run without an end).
-            progress: how far the run is, for the sinks that tell it.
+            show: whether to pass the view also to the sinks that show every version (a run without
+                an end).
+            progress: progress of the run, for the sinks that display it.
         """
         for post in self.posts:
             post.catch_up(view, show=show, progress=progress)
 
     def finish(self, view: Readable) -> None:
-        """Deliver what is left, then hand every sink the view."""
+        """Deliver what is left, then pass the view to every sink."""
         self.deliver(view)
         for post in self.posts:
             post.finish(view)
 
     def progress(self, newest: int) -> tuple[SinkProgress, ...]:
-        """How far every sink is, where the newest version is `newest`."""
+        """Return the progress of every sink.
+
+        Args:
+            newest: the newest committed version.
+        """
         return tuple(post.progress(newest) for post in self.posts)
 
     def close(self) -> None:
-        """Let go of the files of all sinks."""
+        """Close all sinks."""
         for post in self.posts:
             post.sink.close()
 

@@ -1,4 +1,4 @@
-"""Tables to text in pieces: JSON lines, CSV, an aligned table. A piece is at most `PIECE` rows."""
+"""Encode tables as text: JSON lines, CSV, or an aligned table, at most `PIECE` rows at a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ NULL = "NULL"
 
 
 def unique_names(names: Iterable[str]) -> tuple[str, ...]:
-    """The names, equal ones told apart by a suffix (``n``, ``n_1``): JSON objects need one of each."""
+    """Return the names with a suffix added to duplicates, because keys of a JSON object are unique.
+
+    >>> unique_names(["n", "m", "n"])
+    ('n', 'm', 'n_1')
+    """
     taken = list(names)
     unique: list[str] = []
     for name in taken:
@@ -37,16 +41,17 @@ def unique_names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def row_lines(view: Table) -> Iterator[str]:
-    """The rows of a view as JSON lines ``{"name": value, ...}``."""
+    """Yield the rows of a view as JSON lines ``{"name": value, ...}``."""
     names = unique_names(view.column_names)
     for piece in _pieces(view):
         yield lines(row_objects(names, piece))
 
 
 def change_lines(changes: Table) -> Iterator[str]:
-    """Changes as JSON lines ``{"version": N, "weight": W, "row": {...}}``, in the order given.
+    """Yield changes as JSON lines ``{"version": N, "weight": W, "row": {...}}``, in order.
 
-    The last two columns of `changes` are the version and the weight, those before are the row.
+    Args:
+        changes: the columns of the row, then the version and the weight.
     """
     names = unique_names(changes.column_names[:-2])
     for piece in _pieces(changes):
@@ -57,7 +62,7 @@ def change_lines(changes: Table) -> Iterator[str]:
 
 
 def row_objects(names: tuple[str, ...], piece: Any) -> Any:
-    """The first columns of a batch, one per name, as JSON objects."""
+    """Return the first columns of a batch, one per name, as JSON objects."""
     texts = tuple(as_json(c) for c in _shown_columns(piece)[: len(names)])
     return json_objects(names, texts, piece.num_rows)
 
@@ -66,7 +71,7 @@ def row_objects(names: tuple[str, ...], piece: Any) -> Any:
 
 
 def csv_lines(table: Table, *, header: bool = True) -> Iterator[str]:
-    r"""RFC 4180 lines ending in ``\n``; null is an empty field, the empty string is ``""``."""
+    r"""Yield RFC 4180 lines ending in ``\n``; null is an empty field, the empty string is ``""``."""
     if header:
         names = pa.array(table.column_names, pa.string())
         yield ",".join(_csv_quoted(names).to_pylist()) + "\n"
@@ -85,7 +90,10 @@ def _csv_quoted(texts: Any) -> Any:
 
 
 def table_lines(view: Table) -> Iterator[str]:
-    """A table for people: numbers to the right, ``NULL`` for null, control characters escaped."""
+    """Yield an aligned table for people.
+
+    Numbers are right-aligned, null is ``NULL``, and control characters are escaped.
+    """
     columns = cell_texts(view)
     names = [visible(name) for name in view.column_names]
     widths = [_width(name, column) for name, column in zip(names, columns, strict=True)]
@@ -109,8 +117,12 @@ CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def visible(text: str) -> str:
-    """A text with its control characters escaped."""
-    return CONTROL.sub(lambda found: json.dumps(found.group())[1:-1], text)
+    r"""Return a text with its control characters escaped.
+
+    >>> visible("a\tb")
+    'a\\tb'
+    """
+    return CONTROL.sub(lambda match: json.dumps(match.group())[1:-1], text)
 
 
 def _cells(values: Any) -> Any:
@@ -118,12 +130,12 @@ def _cells(values: Any) -> Any:
     special = pc.match_substring_regex(texts, CONTROL.pattern)
     if not pc.any(special).as_py():
         return texts
-    shown = [visible(text) for text in texts.filter(special).to_pylist()]
-    return pc.replace_with_mask(texts, special, pa.array(shown, pa.string()))
+    escaped = [visible(text) for text in texts.filter(special).to_pylist()]
+    return pc.replace_with_mask(texts, special, pa.array(escaped, pa.string()))
 
 
 def cell_texts(table: Table) -> list[Any]:
-    """The cells of a table for people, column by column."""
+    """Return the cells of a table as text for people, column by column."""
     return [_cells(c) for c in _shown_columns(table)]
 
 
@@ -132,7 +144,7 @@ def _width(name: str, column: Any) -> int:
 
 
 def is_number(kind: Any) -> bool:
-    """Whether values of an Arrow type are set to the right."""
+    """Return whether values of an Arrow type are right-aligned."""
     return bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     )
@@ -152,7 +164,7 @@ def _pieces(table: Table) -> Iterator[Any]:
 
 
 def lines(texts: Any) -> str:
-    """One string with a line end after every element."""
+    """Return one string with a newline after every element."""
     whole = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
     joined: str = pc.binary_join(whole, "\n")[0].as_py()
     return joined + "\n"

@@ -1,4 +1,4 @@
-"""Change events as text: Debezium envelopes, and rows as in Spark's change feeds."""
+"""Encode change events as text: Debezium envelopes, and rows as in Spark's change feeds."""
 
 from __future__ import annotations
 
@@ -22,23 +22,26 @@ FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
 def debezium_lines(changes: Table) -> Iterator[str]:
-    """Changes as Debezium change events, one JSON object per line: ``before``, ``after``, ``source``, ``op``, ``ts_ms``.
+    """Yield changes as Debezium change events, one JSON object per line.
 
-    An update of a group is one event with both rows (``op`` is ``u``) where the view shows the group's whole key;
-    otherwise it is a delete and a create. The times are those of the commits, so that delivery can be repeated.
-    Source: https://debezium.io/documentation/reference/stable/connectors/postgresql.html, "Change event values".
+    Each event has ``before``, ``after``, ``source``, ``op`` and ``ts_ms``. If the view shows the
+    whole key of a group, an update of the group is one event with both rows (``op`` is ``u``).
+    Otherwise it is a delete and a create. The times are commit times, so a repeated delivery writes
+    the same events.
+    Source: https://debezium.io/documentation/reference/stable/connectors/postgresql.html, "Change
+    event values".
     """
     for part in by_version(changes):
         events, origin = paired(part), origin_of(part)
         version = int(events.version[0])
         at = milliseconds(origin.committed.get(version, ""))
-        told = f',"source":{_source(origin, version, at)},"op":"'
+        middle = f',"source":{_source(origin, version, at)},"op":"'
         tail = f',"ts_ms":{json.dumps(at)}}}'
         for before, after in _event_pieces(part, events):
             op = np.where(before.is_null(), "c", np.where(after.is_null(), "d", "u"))
             sides = (pc.fill_null(side, "null") for side in (before, after))
             rows = join('{"before":', next(sides), ',"after":', next(sides))
-            yield lines(join(rows, told, pa.array(op), '"', tail))
+            yield lines(join(rows, middle, pa.array(op), '"', tail))
 
 
 def _source(origin: Origin, version: int, at: int | None) -> str:
@@ -53,10 +56,10 @@ def _source(origin: Origin, version: int, at: int | None) -> str:
 
 
 def spark_cdc_lines(changes: Table) -> Iterator[str]:
-    """Changes as rows with the columns of Spark's change feeds, JSON lines.
+    """Yield changes as JSON lines with the columns of Spark's change feeds.
 
-    ``_change_type`` is ``insert``, ``delete``, ``update_preimage`` or ``update_postimage``, then ``_commit_version`` and
-    ``_commit_timestamp``. The rows of an update follow each other.
+    ``_change_type`` is ``insert``, ``delete``, ``update_preimage`` or ``update_postimage``.
+    ``_commit_version`` and ``_commit_timestamp`` follow. The two rows of an update are adjacent.
     """
     for part in by_version(changes):
         events, origin = paired(part), origin_of(part)
@@ -73,19 +76,22 @@ def spark_cdc_lines(changes: Table) -> Iterator[str]:
 
 
 def _feed_rows(events: Events) -> tuple[Any, Any]:
-    """The rows of the changes in the order of their events, and the change type of each."""
+    """Return the row numbers of the changes in the order of their events, and their change types."""
     sides = np.stack([events.before, events.after], axis=1).ravel()
     update = np.repeat(events.updates, 2)
     later = np.tile([False, True], len(events))
     kinds = np.where(later, "insert", "delete").astype(object)
     kinds[update & ~later] = "update_preimage"
     kinds[update & later] = "update_postimage"
-    there = sides != NOTHING
-    return sides[there], kinds[there]
+    present = sides != NOTHING
+    return sides[present], kinds[present]
 
 
 def _event_pieces(changes: Table, events: Events) -> Iterator[tuple[Any, Any]]:
-    """The rows before and after as JSON, null where there is none; at most `PIECE` events at a time."""
+    """Yield the rows before and after as JSON, null where absent.
+
+    Each pair of arrays covers at most `PIECE` events.
+    """
     names = unique_names(changes.column_names[:-2])
     for start in range(0, len(events), PIECE):
         sides = (events.before[start : start + PIECE], events.after[start : start + PIECE])

@@ -1,7 +1,8 @@
-"""Changes as events: the retraction and the insertion of one group in one version are one update.
+"""Convert weighted changes to change events.
 
-The weighted form of changes says what to take away and what to add. Consumers of change events want to know which
-row became which: `paired` finds that by the key of the group, where the view shows the whole key.
+Weighted changes are retractions and insertions of rows. Consumers of change events expect an update
+as one event with both rows. `paired` matches the retraction and the insertion of one group in one
+version by the key of the group, provided the view shows the whole key.
 """
 
 from __future__ import annotations
@@ -21,18 +22,21 @@ from substrait_agg.changes.text import as_json, json_objects
 from substrait_agg.commit.origin import origin_of
 
 Table = Any
-"""A `pyarrow.Table`; one of changes is as `View.changes` returns it: its last columns are version and weight."""
+"""A `pyarrow.Table`.
+
+For changes as returned by `View.changes`: the last columns are version and weight.
+"""
 
 NOTHING = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Events in order of version; deletes, then updates, then creates.
+    """Events in order of version; within a version deletes, then updates, then creates.
 
     Attributes:
-        before: row of the changes that is taken away, or `NOTHING`; int64 per event.
-        after: row of the changes that comes, or `NOTHING`; int64 per event.
+        before: index of the retracted row in the changes, or `NOTHING`; int64 per event.
+        after: index of the inserted row in the changes, or `NOTHING`; int64 per event.
         version: int64 per event.
     """
 
@@ -45,12 +49,12 @@ class Events:
 
     @property
     def updates(self) -> Any:
-        """Which events have both rows; bool per event."""
+        """Return which events have both rows; bool per event."""
         return (self.before != NOTHING) & (self.after != NOTHING)
 
 
 def paired(changes: Table) -> Events:
-    """The events that changes amount to; a row of weight 3 comes three times."""
+    """Return the events of some changes; a row of weight 3 gives three events."""
     version, weight = (changes.column(i).to_numpy() for i in (-2, -1))
     gone, come = np.flatnonzero(weight < 0), np.flatnonzero(weight > 0)
     match = _matches(changes, gone, come)
@@ -69,18 +73,18 @@ def paired(changes: Table) -> Events:
 
 
 def _matches(changes: Table, gone: Any, come: Any) -> Any:
-    """Per retraction the insertion of the same group in the same version, or `NOTHING`."""
+    """Return, per retraction, the insertion of the same group in the same version, or `NOTHING`."""
     keys = origin_of(changes).keys
     if keys is None or not len(gone) or not len(come):
         return np.full(len(gone), NOTHING)
     texts = _key_texts(changes, keys)
-    found = pc.index_in(texts.take(pa.array(gone)), value_set=texts.take(pa.array(come)))
-    place = pc.fill_null(found, NOTHING).to_numpy().astype(np.int64)
-    return np.where(place == NOTHING, NOTHING, come[place])
+    index = pc.index_in(texts.take(pa.array(gone)), value_set=texts.take(pa.array(come)))
+    position = pc.fill_null(index, NOTHING).to_numpy().astype(np.int64)
+    return np.where(position == NOTHING, NOTHING, come[position])
 
 
 def _key_texts(changes: Table, keys: tuple[int, ...]) -> Any:
-    """A text per row that is equal for equal version and key: the JSON of both."""
+    """Return a text per row that is equal for equal version and key: the JSON of both."""
     chosen = changes.select([*keys, changes.num_columns - 2])
     columns = [
         as_json(shown(column, field))
@@ -90,7 +94,7 @@ def _key_texts(changes: Table, keys: tuple[int, ...]) -> Any:
 
 
 def by_version(changes: Table) -> Iterator[Table]:
-    """The changes of one version after the other: rows of different versions have nothing to do with each other."""
+    """Yield the changes of each version; rows of different versions are never paired."""
     version = changes.column(changes.num_columns - 2).to_numpy()
     starts = np.flatnonzero(np.diff(version, prepend=-1))
     for start, end in pairwise((*starts, len(version))):
@@ -98,5 +102,9 @@ def by_version(changes: Table) -> Iterator[Table]:
 
 
 def milliseconds(at: str) -> int | None:
-    """Milliseconds since 1970 of an ISO 8601 time; None for the empty text."""
+    """Return an ISO 8601 time as milliseconds since 1970; None for an empty text.
+
+    >>> milliseconds("1970-01-01T00:00:01+00:00")
+    1000
+    """
     return round(datetime.fromisoformat(at).timestamp() * 1000) if at else None

@@ -1,7 +1,8 @@
-"""Outputs of a checkpoint that has gone on with another plan: what each is given of the version in which that happened.
+"""Deliver the version with which a new plan replaced the old one (``--evolve``).
 
-There the view has been taken back as it was and given as it is. An output that takes changes of columns gets both, one after the other;
-for the others the columns have to be the same, and what is the same in both is left out.
+In that version all rows of the view are retracted in the old columns and inserted in the new
+columns. An output that supports changing columns receives both, one after the other. Any other
+output requires equal columns; it receives the consolidated difference.
 """
 
 from __future__ import annotations
@@ -21,17 +22,26 @@ from substrait_agg.locations import Location
 
 
 class Evolving(Protocol):
-    """What is read of `substrait_agg.commit.View`."""
+    """The methods of `substrait_agg.commit.View` that this module reads."""
 
     def changes(self, since: int | None = None, until: int | None = None) -> Any:
-        """Changes of the versions after `since` up to `until`."""
+        """Return the changes of the versions after `since` up to `until`."""
 
     def taken_back(self, version: int) -> Any:
-        """What the view showed before another plan began with a version, as retractions."""
+        """Return the rows of the view before a new plan began with `version`, as retractions."""
 
 
 def given(view: Evolving, version: int, *, same_columns: bool) -> list[Table]:
-    """What an output that had the version before is given of one with which another plan began."""
+    """Return the tables to deliver for the version with which a new plan began.
+
+    The output must have received the previous version.
+
+    Args:
+        view: the view.
+        version: the version with which the new plan began.
+        same_columns: whether both plans have the same columns; the result is then one consolidated
+            table.
+    """
     back, new = view.taken_back(version), view.changes(until=version)
     if not same_columns:
         return [back, new]
@@ -40,20 +50,20 @@ def given(view: Evolving, version: int, *, same_columns: bool) -> list[Table]:
 
 
 def is_same(sink: Sink, evolved: Evolved) -> bool:
-    """Whether nothing changes of the columns that a sink takes."""
+    """Return whether the columns that a sink receives are unchanged."""
     late = evolved.same_tables or not sink.takes_late
     return late and (evolved.same_columns or not sink.takes_changes)
 
 
 def first_version(sink: Sink, evolutions: Iterable[Evolved]) -> int | None:
-    """Where a sink begins that has had nothing: None for the first version there is."""
+    """Return the version with which a new sink begins; None for the oldest available version."""
     if sink.changes_columns:
         return None
     return max((e.version for e in evolutions if not is_same(sink, e)), default=None)
 
 
 def refusal(name: str, evolved: Evolved) -> StateRefused:
-    """The error for an output that has had versions with other columns."""
+    """Return the error for an output that has received versions with other columns."""
     return StateRefused(
         "OUTPUT_OF_OTHER_PLAN",
         f"output {name} has had versions before {evolved.version}, with which the columns are others",
@@ -67,7 +77,9 @@ def check_outputs_go_on(
     evolutions: Sequence[Evolved],
     writer: Callable[[SparkTarget], Sink],
 ) -> None:
-    """Refuse outputs that have had versions of another plan and cannot take the columns of this one; nothing is written.
+    """Refuse outputs that received versions of another plan and do not support its new columns.
+
+    Nothing is written.
 
     Raises:
         StateRefused: OUTPUT_OF_OTHER_PLAN, OUTPUT_RECORD_DAMAGED.

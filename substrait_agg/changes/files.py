@@ -1,4 +1,4 @@
-"""How far an output got, kept in the checkpoint."""
+"""Store the position of an output in the checkpoint."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ RECORD_FORMAT = 2
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """How far one output of one checkpoint got.
+    """The position of one output of one checkpoint.
 
-    It lies in the checkpoint, under ``outputs/``, so a new checkpoint knows nothing of an old one's files. Every run writes a
-    file of its own, ``NAME.EPOCH.json``, and the one of the newest run counts: what a run still writes that slept while
-    another one took over is not read by anybody.
+    The record lies in the checkpoint, under ``outputs/``, so a new checkpoint does not use the
+    position of an old one. Every run writes a file of its own, ``NAME.EPOCH.json``, and readers use
+    that of the newest run. Writes of a suspended run that lost the checkpoint to another run are
+    therefore ignored.
 
     Attributes:
-        path: file of the record, without the number of the run.
-        output: the output as text, for people who look into the file.
+        path: file of the record, without the epoch of the run.
+        output: the output as text, for people who read the file.
         fence: the run that writes.
     """
 
@@ -39,7 +40,7 @@ class Record:
 
     @classmethod
     def of(cls, checkpoint: Location, kind: str, location: Path, fence: Fence = OPEN) -> Record:
-        """The record of output `kind` at `location`, whether it has been written yet or not."""
+        """Return the record of output `kind` at `location`, whether it was written before or not."""
         output = f"{kind}={location.absolute()}"
         digest = hashlib.sha256(output.encode()).hexdigest()[:16]
         return cls(checkpoint / "outputs" / f"{digest}.json", output, fence)
@@ -48,25 +49,31 @@ class Record:
         return self.path.with_suffix(f".{epoch}.json") if epoch else self.path
 
     def _epochs(self) -> list[int]:
-        """The runs that have written a record, oldest first; 0 is one without a number."""
-        named = re.compile(re.escape(self.path.stem) + r"(?:\.(\d+))?\.json")
-        found = map(named.fullmatch, disk().names(self.path.parent, folders=True))
-        return sorted(int(name.group(1) or 0) for name in found if name)
+        """Return the epochs of the runs that wrote a record, ascending.
+
+        0 is a record without an epoch.
+        """
+        pattern = re.compile(re.escape(self.path.stem) + r"(?:\.(\d+))?\.json")
+        matches = map(pattern.fullmatch, disk().names(self.path.parent, folders=True))
+        return sorted(int(match.group(1) or 0) for match in matches if match)
 
     def read(self) -> tuple[int | None, int] | None:
-        """Last version delivered (None before the first) and size in bytes; None without a record.
+        """Return the last delivered version, None before the first, and the size in bytes.
+
+        Returns:
+            None if there is no record.
 
         Raises:
-            StateRefused: OUTPUT_RECORD_DAMAGED; OUTPUT_AHEAD where the output has had versions that are not there;
-                STATE_FORMAT_UNKNOWN.
-            OSError: the record cannot be read for now; nothing is wrong with it for all that is known.
+            StateRefused: OUTPUT_RECORD_DAMAGED; OUTPUT_AHEAD if the output received versions that
+                the checkpoint does not have; STATE_FORMAT_UNKNOWN.
+            OSError: the record cannot be read at the moment; it may be intact.
         """
         while epochs := self._epochs():
             path = self._file(epochs[-1])
             try:
                 return self._parsed(FolderFiles(path.parent).read(path.name), path)
             except FileNotFoundError:
-                continue  # a newer run has just taken over
+                continue  # a newer run replaced the record
             except NotPlain as error:
                 raise self._damaged(path, "it is not a plain file") from error
         return None
@@ -94,7 +101,7 @@ class Record:
         return Checkpoint(self.path.parent.parent)
 
     def _owner(self) -> str:
-        """The id of the checkpoint; empty where there is none."""
+        """Return the id of the checkpoint; empty if there is none."""
         try:
             return self._store.identity
         except StateRefused as error:
@@ -123,13 +130,16 @@ class Record:
         )
 
     def write(self, version: int | None, size: int = 0) -> None:
-        """Publish the position: everything up to `version` is in the output, which has `size` bytes."""
+        """Publish the position: the output has all versions up to `version`, in `size` bytes."""
         record = {"output": self.output, "version": version, "bytes": size}
         with published(self._file(self.fence.epoch), private=True) as file:
             file.write(seal(record, format=RECORD_FORMAT, checkpoint=self._owner()))
 
     def take_over(self, version: int | None, size: int = 0) -> None:
-        """Begin with what an earlier run has recorded, or with nothing, under the number of this run."""
+        """Write the position of an earlier run, or none, under the epoch of this run.
+
+        Deletes the records and drafts of earlier runs.
+        """
         with self.fence.held():
             self.write(version, size)
             for epoch in self._epochs():

@@ -1,4 +1,4 @@
-"""The table of output kinds."""
+"""The table of output kinds, and how ``--output`` is parsed, checked and opened."""
 
 from __future__ import annotations
 
@@ -36,7 +36,13 @@ from substrait_agg.locations import Location, located
 
 @dataclass(frozen=True, slots=True)
 class OutputSpec:
-    """One ``KIND[=LOCATION]``: a row of `OUTPUTS` and where it goes (None: stdout, or nowhere, or to `target`)."""
+    """A parsed ``KIND[=LOCATION]``.
+
+    Attributes:
+        kind: key of `OUTPUTS`.
+        location: file or folder; None for stdout, for no location, or if there is a `target`.
+        target: where Spark writes, for the kind ``spark``.
+    """
 
     kind: str
     location: Path | None
@@ -53,12 +59,18 @@ def _record(spec: OutputSpec, location: Path, place: Place) -> Record:
 
 
 def _nothing(_spec: OutputSpec, _place: Place) -> None:
-    """No check."""
+    """Check nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputKind:
-    """A row of the table: whether it has a location, how it is opened, and what is checked before that."""
+    """A row of `OUTPUTS`.
+
+    Attributes:
+        location: whether the kind takes a location.
+        open: opens the output.
+        check: checks the output before it is opened, without writing.
+    """
 
     location: OneOf["none", "optional", "required", "target"]
     open: Callable[[OutputSpec, Place], Sink]
@@ -71,7 +83,7 @@ def _batch_text(spec: OutputSpec, place: Place) -> Sink:
 
 def _live_text(spec: OutputSpec, place: Place) -> Sink:
     if spec.location is None and can_draw(place.stdout):
-        # It takes longer to load than most commands take to run.
+        # Importing rich takes longer than most commands take to run.
         from substrait_agg.changes.screen import FRAMES, Screen
 
         return Screen(place.stdout, FRAMES[spec.kind])
@@ -79,7 +91,10 @@ def _live_text(spec: OutputSpec, place: Place) -> Sink:
 
 
 def can_draw(stream: TextIO) -> bool:
-    """Whether live outputs are redrawn in place there: on a terminal that can move its cursor and show any character."""
+    """Return whether live outputs can be redrawn in place.
+
+    The stream must be a terminal with cursor control and UTF-8.
+    """
     able = os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
     encoding = (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "")
     return able and encoding == "utf8" and stream.isatty()
@@ -90,7 +105,7 @@ def _stream_text(spec: OutputSpec, place: Place) -> Sink:
     if spec.location is None:
         return StreamText(encode, place.stdout)
     if _is_device(spec.location):
-        # It takes the lines as they come; it has no end to cut off.
+        # A device or pipe receives the lines as they come; it has no size and cannot be truncated.
         return StreamText(encode, spec.location.open("w"), owned=True)
     return AppendText(encode, spec.location, _record(spec, spec.location, place))
 
@@ -166,12 +181,15 @@ OUTPUTS: dict[str, OutputKind] = {
 
 
 def parse_output(text: str) -> OutputSpec:
-    """Read ``KIND[=LOCATION]``; ``-`` is stdout.
+    """Parse ``KIND[=LOCATION]``; ``-`` is stdout.
+
+    >>> parse_output("changes-parquet=out")
+    OutputSpec(kind='changes-parquet', location=PosixPath('out'), target=None)
 
     Raises:
-        UsageError: an unknown kind, a location too many or missing, a target that cannot be read.
+        UsageError: unknown kind, missing or unexpected location, or invalid target.
     """
-    kind, given, location = text.partition("=")
+    kind, equals, location = text.partition("=")
     if kind not in OUTPUTS:
         message = f"output {kind!r} is not known"
         raise UsageError("OPTION_INVALID", message, help=_how_to_write(text), path="--output")
@@ -181,7 +199,7 @@ def parse_output(text: str) -> OutputSpec:
     if rule == "required" and location in ("", "-"):
         message = f"output {kind} needs a folder"
         raise UsageError("OPTION_INVALID", message, help=f"write {kind}=DIR", path="--output")
-    if rule == "none" and given:
+    if rule == "none" and equals:
         message = f"output {kind} takes no location"
         raise UsageError("OPTION_INVALID", message, help=f"write {kind}", path="--output")
     return OutputSpec(kind, None if location in ("", "-") else Path(location))
@@ -199,34 +217,41 @@ def check_outputs(
     checkpoint: str | Location,
     metrics: str | Path | None = None,
 ) -> None:
-    """Check that outputs can be opened, before anything is written; `metrics` is a file that is none of theirs.
+    """Check that outputs can be opened, before anything is written.
+
+    Args:
+        outputs: the outputs.
+        checkpoint: the folder of the checkpoint.
+        metrics: the metrics file, which no output may use.
 
     Raises:
-        UsageError: OPTION_INVALID, OPTION_CONFLICT, OUTPUT_EXISTS, OUTPUT_NOT_A_FILE, OUTPUT_NOT_A_FOLDER.
+        UsageError: OPTION_INVALID, OPTION_CONFLICT, OUTPUT_EXISTS, OUTPUT_NOT_A_FILE,
+            OUTPUT_NOT_A_FOLDER.
         StateRefused: OUTPUT_DAMAGED, OUTPUT_RECORD_DAMAGED.
     """
     place = Place(located(checkpoint), sys.stdout)
-    taken: dict[Path, str] = {}
+    users: dict[Path, str] = {}
     if metrics is not None and not _is_device(Path(metrics)):
-        taken[Path(metrics).resolve()] = "metrics"
+        users[Path(metrics).resolve()] = "metrics"
     for output in outputs:
         if isinstance(output, Sink):
             continue
         spec = parse_output(output) if isinstance(output, str) else output
         OUTPUTS[spec.kind].check(spec, place)
         if spec.location is not None and not _is_device(spec.location):
-            place_taken = spec.location.resolve()
-            if place_taken in taken:
-                raise _shared(spec, taken[place_taken])
-            taken[place_taken] = spec.kind
+            resolved = spec.location.resolve()
+            if resolved in users:
+                raise _shared(spec, users[resolved])
+            users[resolved] = spec.kind
 
 
 def reached(
     output: OutputSpec | Sink, checkpoint: Location, writer: Callable[[SparkTarget], Sink]
 ) -> tuple[Sink, int | None]:
-    """A sink that takes what an output takes, and the last version that the output had in earlier runs; nothing is written.
+    """Return a sink with the properties of an output, and the version that earlier runs reached.
 
-    Of a `Sink` that is neither a `SparkSink` nor ours, that is known only once it has begun.
+    Nothing is written. The version is None for custom `Sink` objects: their position is only known
+    after `Sink.begin`.
     """
     if isinstance(output, OutputSpec) and output.target is not None:
         output = writer(output.target)
@@ -234,13 +259,13 @@ def reached(
         return output, output.reached(checkpoint)
     if isinstance(output, Sink):
         return output, None
-    shape, files = Sink(), _BY_VERSION.get(output.kind)
-    shape.changes_columns = files is None
+    properties, files = Sink(), _BY_VERSION.get(output.kind)
+    properties.changes_columns = files is None
     if files is None or output.location is None:
-        return shape, None
-    shape.takes_changes, shape.takes_late = files.takes_changes, files.takes_late
-    known = Record.of(checkpoint, output.kind, output.location).read()
-    return shape, known[0] if known else None
+        return properties, None
+    properties.takes_changes, properties.takes_late = files.takes_changes, files.takes_late
+    record = Record.of(checkpoint, output.kind, output.location).read()
+    return properties, record[0] if record else None
 
 
 _BY_VERSION: dict[str, type[VersionFiles]] = {
@@ -250,7 +275,7 @@ _BY_VERSION: dict[str, type[VersionFiles]] = {
 
 
 def keeps_late(output: str | OutputSpec | Sink) -> bool:
-    """Whether an output takes the rows that are late.
+    """Return whether an output receives late rows.
 
     Raises:
         UsageError: as `parse_output`.
@@ -268,10 +293,10 @@ def _shared(spec: OutputSpec, other: str) -> UsageError:
 
 
 def open_output(output: str | OutputSpec | Sink, place: Place) -> tuple[str, Sink]:
-    """The name of an output, and its sink, which has begun.
+    """Open an output and return its name and its sink, ready for deliveries.
 
     Raises:
-        UsageError: it is not known, or holds something else.
+        UsageError: the output is unknown, or its location holds other data.
         StateRefused: the output or its record is damaged.
     """
     if isinstance(output, Sink):

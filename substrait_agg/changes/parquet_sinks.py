@@ -1,4 +1,4 @@
-"""Outputs that are Parquet files: one per version, named by it, or one that is replaced."""
+"""Outputs that write Parquet files: one file per version, or one file that is replaced."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ VERSION_KEY = b"substrait_agg.version"
 
 
 class VersionFiles(Sink):
-    """Parquet files that are named by their versions, below a folder that no other checkpoint writes to.
+    """Writes Parquet files named by their versions, in a folder that no other checkpoint writes to.
 
     Attributes:
-        prefix: what their names begin with.
-        by_table: they are in a folder per table, else in the folder itself.
+        prefix: prefix of the file names.
+        by_table: whether the files are in one subfolder per table.
     """
 
     keeps_position = True
@@ -43,7 +43,7 @@ class VersionFiles(Sink):
 
     @classmethod
     def check(cls, folder: Path, record: Record) -> tuple[int | None, int] | None:
-        """What the record says, None without one; nothing is written.
+        """Return the position from the record, or None without a record; write nothing.
 
         Raises:
             UsageError: OUTPUT_EXISTS.
@@ -51,7 +51,7 @@ class VersionFiles(Sink):
         """
         known = record.read()
         if known is None and any(_holds(place, f"{cls.prefix}-") for place in cls._places(folder)):
-            # What another run of this checkpoint has begun meanwhile is no stranger's.
+            # A concurrent run of this checkpoint may have created both since the first read.
             known = record.read()
             if known is None:
                 raise taken(folder)
@@ -59,7 +59,7 @@ class VersionFiles(Sink):
 
     @classmethod
     def _places(cls, folder: Path) -> Iterator[Path]:
-        """The folders in which files are."""
+        """Yield the folders that contain files."""
         if cls.by_table:
             yield from (folder / table for table in disk().names(folder, folders=True))
         else:
@@ -67,7 +67,7 @@ class VersionFiles(Sink):
 
     @property
     def position(self) -> int | None:
-        """The last version whose files are in the folder."""
+        """Return the last version whose files are in the folder."""
         return self._position
 
     def _publish(self, table: Table, folder: Path, version: int) -> None:
@@ -78,27 +78,27 @@ class VersionFiles(Sink):
 
 
 class ChangesParquet(VersionFiles):
-    """A folder with one Parquet file per version that changed anything, named by its version."""
+    """Writes one Parquet file per version that changed the view."""
 
     takes_changes = True
     prefix = "changes"
 
     def deliver(self, changes: Table, version: int) -> None:
-        """Publish the file of `version`, then move the record."""
+        """Publish the file of `version`, then update the record."""
         if changes.num_rows:
             self._publish(changes, self._folder, version)
         self._record.write(version)
 
 
 class LateParquet(VersionFiles):
-    """A folder per table with one Parquet file per version that left rows of it out, named by its version."""
+    """Writes one Parquet file per table and version that dropped late rows, in a folder per table."""
 
     takes_late = True
     prefix = "late"
     by_table = True
 
     def deliver_late(self, late: Mapping[str, Table], version: int) -> None:
-        """Publish the files of `version`, then move the record."""
+        """Publish the files of `version`, then update the record."""
         for table, rows in late.items():
             folder = self._folder / _folder_name(table)
             disk().make(folder)
@@ -107,7 +107,10 @@ class LateParquet(VersionFiles):
 
 
 class ViewParquet(Sink):
-    """A folder with one file, ``view.parquet``: replaced as a whole, so readers always see one version."""
+    """Writes one file, ``view.parquet``.
+
+    It is replaced as a whole, so readers always see one version.
+    """
 
     takes_view = True
     shows_every_version = True
@@ -128,7 +131,7 @@ def _holds(folder: Path, prefix: str) -> bool:
 
 
 def _remove_drafts(folder: Path, prefix: str, fence: Fence) -> None:
-    """Remove what a kill left of files that were being written."""
+    """Remove the unfinished files of killed runs."""
     with fence.held():
         for name in disk().names(folder):
             if name.startswith(prefix) and name.endswith(".tmp"):
@@ -136,13 +139,13 @@ def _remove_drafts(folder: Path, prefix: str, fence: Fence) -> None:
 
 
 def _folder_name(table: str) -> str:
-    """The name of a table as that of a folder, whatever letters it has."""
+    """Return the name of a table as a valid folder name."""
     name = quote(table, safe=" ")
     return name if name.strip(".") else name.replace(".", "%2E")
 
 
 def write_parquet(table: Table, path: Path, version: int, guard: Guard = nullcontext) -> None:
-    """Publish a table as a Parquet file that names its version in the schema's metadata."""
+    """Publish a table as a Parquet file whose schema metadata contain the version."""
     with published(path, guard) as file:
         write_parquet_to(table, file, version)
 

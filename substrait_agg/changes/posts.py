@@ -1,4 +1,4 @@
-"""One output and where it stands: brought up to date with the view, from committed versions alone."""
+"""Bring one output up to date with the view, using committed versions only, and track its position."""
 
 from __future__ import annotations
 
@@ -14,36 +14,39 @@ from substrait_agg.errors import CommitConflict, StateRefused, UsageError
 from substrait_agg.metrics.progress import SinkProgress
 
 MOST_SHOWN = 5
-"""A sink that shows every version and is further behind shows the newest: the state of old ones is not kept for ever."""
+"""Versions of lag above which a sink that shows every version shows only the newest.
+
+The state of old versions is deleted after a while.
+"""
 
 FIRST_RETRY, LONGEST_RETRY = 0.5, 60.0
-"""Seconds until a sink that failed is tried again; twice as long after every failure that follows."""
+"""Seconds until a failed sink is tried again; doubled after every further failure."""
 
 
 class Readable(Protocol):
-    """What outputs read of `substrait_agg.commit.View`."""
+    """The methods of `substrait_agg.commit.View` that outputs read."""
 
     @property
     def version(self) -> int:
-        """The newest version."""
+        """Return the newest version."""
 
     def versions(self) -> list[int]:
-        """All committed versions, ascending."""
+        """Return all committed versions, ascending."""
 
     def to_arrow(self, version: int | None = None) -> Any:
-        """The rows of a version, or of the newest."""
+        """Return the rows of a version, or of the newest."""
 
     def changes(self, since: int | None = None, until: int | None = None) -> Any:
-        """Changes of the versions after `since` up to `until`."""
+        """Return the changes of the versions after `since` up to `until`."""
 
     def late(self, since: int | None = None, until: int | None = None) -> Any:
-        """Rows that were late in those versions, by table."""
+        """Return the late rows of the versions after `since` up to `until`, by table."""
 
     def evolutions(self) -> list[Evolved]:
-        """The versions with which another plan began, ascending."""
+        """Return the versions with which a new plan began, ascending."""
 
     def taken_back(self, version: int) -> Any:
-        """What the view showed before such a version, as retractions."""
+        """Return the rows of the view before a new plan began with `version`, as retractions."""
 
 
 def _never() -> bool:
@@ -51,14 +54,14 @@ def _never() -> bool:
 
 
 class Post:
-    """A sink, how far it is, and how it fares. Used by one thread at a time.
+    """A sink with its position, failures and retries. One thread uses it at a time.
 
     Args:
         sink: the output.
-        name: what it is called in messages and metrics.
-        since: the version that the checkpoint had when the run began, None for a new one: a sink that keeps no position
-            starts after it.
-        fence: tells whether this run still owns the checkpoint.
+        name: name of the output in messages and metrics.
+        since: the newest version when the run began, None for a new checkpoint. A sink that keeps
+            no position starts after it.
+        fence: checks whether this run still owns the checkpoint.
     """
 
     def __init__(self, sink: Sink, name: str, since: int | None, fence: Fence = OPEN) -> None:
@@ -77,45 +80,52 @@ class Post:
 
     @property
     def version(self) -> int:
-        """The last version that it has had, or was shown where it follows the view; -1 before the first."""
+        """Return the last version delivered, or shown if the sink follows the view.
+
+        -1 before the first.
+        """
         if self._follows:
             return self._shown
         return -1 if self._position is None else self._position
 
     @property
     def stuck(self) -> bool:
-        """Whether it failed in a way that trying again does not change."""
+        """Return whether the last failure is permanent, so that a retry cannot help."""
         return isinstance(self.error, StateRefused | UsageError)
 
     def wait_for(self) -> float | None:
-        """Seconds until it may be tried again: 0 where it may now, None where that is of no use."""
+        """Return the seconds until the next attempt: 0 if it is due, None if a retry cannot help."""
         if self.stuck:
             return None
         return 0.0 if self.error is None else max(0.0, self._retry_at - time.monotonic())
 
     def progress(self, newest: int) -> SinkProgress:
-        """How far it is, where the newest version is `newest`."""
+        """Return the progress of the output.
+
+        Args:
+            newest: the newest committed version.
+        """
         lag = max(0, newest - self.version)
         return SinkProgress(
             self.name, self.version, lag, self._delivered, self._failures, round(self._seconds, 6)
         )
 
     def attempt(self, work: Callable[[], None]) -> bool:
-        """Do some of its work; an exception is kept, and decides when to try again.
+        """Call `work`; on failure, keep the exception and schedule the next attempt.
 
         Returns:
             Whether this is the first failure after a success.
 
         Raises:
-            BrokenPipeError: nobody reads the output any more.
-            CommitConflict: another run has taken over, and the output is its.
+            BrokenPipeError: the reader of the output has closed it.
+            CommitConflict: another run owns the checkpoint now, and with it the output.
         """
         began = time.monotonic()
         try:
             work()
         except (BrokenPipeError, CommitConflict):
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a sink raises, the others go on
+        except Exception as error:  # noqa: BLE001 - a failing sink must not stop the others
             self.error = error
             self._failures += 1
             self._streak += 1
@@ -136,13 +146,14 @@ class Post:
         progress: Any = None,
         stopping: Callable[[], bool] = _never,
     ) -> None:
-        """Deliver every version that it has not had, in order, and show the view if it shows every version.
+        """Deliver the versions after the position, and show the view if the sink follows it.
 
         Args:
             view: the view.
-            show: whether the run has no end, so that sinks which follow one are shown the view.
-            progress: how far the run is, for sinks that tell it.
-            stopping: asked between versions whether to stop.
+            show: whether the run has no end, so that sinks with `Sink.shows_every_version` are
+                shown the view.
+            progress: progress of the run, for sinks that display it.
+            stopping: called between versions; returns whether to stop.
         """
         shown = self.sink.takes_view and (
             self.sink.live or (show and self.sink.shows_every_version)
@@ -165,7 +176,14 @@ class Post:
             self._show(view, progress)
 
     def _give(self, view: Readable, version: int, evolved: Evolved | None) -> None:
-        """Deliver a version; `evolved` if another plan began with it, and the sink has had the one before."""
+        """Deliver a version.
+
+        Args:
+            view: the view.
+            version: the version.
+            evolved: set if a new plan began with the version and the sink has received the previous
+                one.
+        """
         since = self._position
         if evolved is not None and not (self.sink.changes_columns or is_same(self.sink, evolved)):
             raise refusal(self.name, evolved)
@@ -186,7 +204,7 @@ class Post:
     def finish(
         self, view: Readable, progress: Any = None, stopping: Callable[[], bool] = _never
     ) -> None:
-        """Deliver what is left, then hand over the view."""
+        """Deliver what is left, then pass the view to the sink."""
         self.catch_up(view, progress=progress, stopping=stopping)
         if self.sink.takes_view and not stopping():
             self._fence.check()
@@ -195,10 +213,10 @@ class Post:
             self._shown = max(self._shown, version)
 
     def close(self) -> None:
-        """Let go of the sink's files; what that fails with is kept, unless something else went wrong before.
+        """Close the sink; keep an exception, unless another one is kept already.
 
         Raises:
-            BrokenPipeError: nobody reads the output any more.
+            BrokenPipeError: the reader of the output has closed it.
         """
         try:
             self.sink.close()
@@ -213,7 +231,7 @@ class Post:
         versions = [v for v in view.versions() if v > self._shown]
         if not self.sink.each_version or len(versions) > MOST_SHOWN:
             versions = versions[-1:]
-        # What is there when a run begins is shown at once.
+        # Show the existing version at once when a run begins.
         if not versions and not self._begun:
             versions = [newest]
         if versions and progress is not None:
@@ -226,7 +244,7 @@ class Post:
         try:
             table = view.to_arrow(version)
         except StateRefused:
-            # Its state was swept meanwhile; a newer version shows it all.
+            # The state of this version was deleted meanwhile. A newer version is shown instead.
             self._fence.check()
             if version == newest == view.version:
                 raise

@@ -1,4 +1,4 @@
-"""The view redrawn in place in a terminal, as much of it as fits; follows the terminal's size."""
+"""Redraw the view in place in a terminal, cut to the terminal's size."""
 
 from __future__ import annotations
 
@@ -22,17 +22,22 @@ Table = Any
 REDRAWS_PER_SECOND = 4
 GAP = 2
 NARROWEST = 6
-"""Cells between two columns, and of a column that is cut before others are left out."""
+"""Cells between two columns, and the width to which columns are cut before any is left out."""
 MOST_PER_CELL = 8
-"""Characters looked at per cell: values may be long, and of some characters several share one cell."""
+"""Characters read per terminal cell.
+
+Values may be long, and several characters may share a cell.
+"""
 
 
 class Screen(Sink):
-    """Shows the newest version on a screen of its own, like `top`; what it showed last stays when it is closed.
+    """Shows the newest version on the alternate screen, like `top`.
+
+    The last frame stays after closing.
 
     Args:
         stdout: a terminal.
-        frame: the view in a space of so many cells and lines (`FRAMES`).
+        frame: draws the view into a given number of cells and lines (`FRAMES`).
     """
 
     takes_view = True
@@ -45,11 +50,11 @@ class Screen(Sink):
         self._progress: Any = None
         self._view: Table = None
         self._version = -1
-        self._made: tuple[object, tuple[RenderableType, str]] | None = None
+        self._cached: tuple[object, tuple[RenderableType, str]] | None = None
         self._live: Live | None = None
 
     def note(self, progress: Any) -> None:
-        """Take rows and speed for the first line."""
+        """Store the progress for the first line."""
         self._progress = progress
 
     def finish(self, view: Table, version: int) -> None:
@@ -60,7 +65,7 @@ class Screen(Sink):
         self._live.refresh()
 
     def close(self) -> None:
-        """Give the terminal back, and leave the last frame on it."""
+        """Leave the alternate screen, and print the last frame."""
         if self._live is None:
             return
         self._live.stop()
@@ -88,16 +93,19 @@ class Screen(Sink):
         return Group(head, frame, foot)
 
     def _fitting(self, cells: int, lines: int) -> tuple[RenderableType, str]:
-        """The frame, made once per version and size: it is redrawn several times a second."""
-        wanted = (self._version, cells, lines)
-        made = self._made
-        if made is None or made[0] != wanted:
-            made = self._made = wanted, self._frame(self._view, cells, lines)
-        return made[1]
+        """Return the frame for the current version and size, computed once for each.
+
+        The frame is redrawn several times a second.
+        """
+        key = (self._version, cells, lines)
+        cached = self._cached
+        if cached is None or cached[0] != key:
+            cached = self._cached = key, self._frame(self._view, cells, lines)
+        return cached[1]
 
 
 Frame = Callable[[Table, int, int], "tuple[RenderableType, str]"]
-"""(view, cells, lines) -> what is drawn, and what had to be left out."""
+"""(view, cells, lines) -> what is drawn, and a text that says what was left out."""
 
 
 def _table_frame(view: Table, cells: int, lines: int) -> tuple[RenderableType, str]:
@@ -105,11 +113,11 @@ def _table_frame(view: Table, cells: int, lines: int) -> tuple[RenderableType, s
     most = cells * MOST_PER_CELL
     columns = [pc.utf8_slice_codeunits(t, 0, most).to_pylist() for t in cell_texts(rows)]
     names = [visible(name)[:most] for name in rows.column_names]
-    wanted = [
+    natural = [
         min(cells, max(map(cell_len, (name, *texts))))
         for name, texts in zip(names, columns, strict=True)
     ]
-    widths = fitted(wanted, cells)
+    widths = fitted(natural, cells)
     grid = Grid(box=None, padding=(0, GAP, 0, 0), pad_edge=False, show_header=True)
     for name, kind, width in zip(names, rows.schema.types, widths, strict=False):
         grid.add_column(
@@ -133,15 +141,21 @@ def _csv_frame(view: Table, cells: int, lines: int) -> tuple[RenderableType, str
 
 
 def left_out(view: Table, rows: int, columns: int) -> str:
-    """What of a view is not shown."""
+    """Return a text that says how many rows and columns of a view are not shown; empty if none."""
     counts = ((view.num_rows - rows, "row"), (view.num_columns - columns, "column"))
-    told = [f"{n:,} more {what}{'s' if n > 1 else ''}" for n, what in counts if n > 0]
-    return ", ".join(told)
+    texts = [f"{n:,} more {what}{'s' if n > 1 else ''}" for n, what in counts if n > 0]
+    return ", ".join(texts)
 
 
-def fitted(wanted: list[int], cells: int) -> list[int]:
-    """Widths for as many columns as fit in so many cells; the widest are cut first, the last left out."""
-    widths = list(wanted)
+def fitted(widths_wanted: list[int], cells: int) -> list[int]:
+    """Return the widths of the columns that fit into `cells`.
+
+    The widest columns are cut first; if that is not enough, the last columns are left out.
+
+    >>> fitted([4, 20], 16)
+    [4, 10]
+    """
+    widths = list(widths_wanted)
     while len(widths) > 1 and sum(min(w, NARROWEST) + GAP for w in widths) - GAP > cells:
         widths.pop()
     excess = sum(widths) + GAP * (len(widths) - 1) - cells

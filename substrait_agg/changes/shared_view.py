@@ -1,4 +1,4 @@
-"""One view for all outputs of a run."""
+"""Share one view between all outputs of a run."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from substrait_agg.changes.posts import Readable
 
 
 class SharedView:
-    """A view of which outputs that are at the same version read the changes once; used by several threads.
+    """A thread-safe view; outputs that read the same versions at the same time share one table.
 
     Args:
-        open_view: gives the view; called when it is first needed.
+        open_view: returns the view; called at the first use.
     """
 
     def __init__(self, open_view: Callable[[], Readable]) -> None:
         self._open_view = open_view
         self._reading = threading.Lock()
-        # What no output holds any more is read again: nothing stays in memory between versions.
+        # Weak references: a table stays in memory only while an output uses it.
         self._read: WeakValueDictionary[tuple[int | None, int | None], Any] = WeakValueDictionary()
 
     @cached_property
@@ -30,31 +30,34 @@ class SharedView:
 
     @property
     def version(self) -> int:
-        """The newest version."""
+        """Return the newest version."""
         return self._view.version
 
     def versions(self) -> list[int]:
-        """All committed versions, ascending."""
+        """Return all committed versions, ascending."""
         return self._view.versions()
 
     def to_arrow(self, version: int | None = None) -> Any:
-        """The rows of a version."""
+        """Return the rows of a version."""
         return self._view.to_arrow(version)
 
     def evolutions(self) -> Any:
-        """The versions with which another plan began."""
+        """Return the versions with which a new plan began."""
         return self._view.evolutions()
 
     def taken_back(self, version: int) -> Any:
-        """What the view showed before such a version, as retractions."""
+        """Return the rows of the view before a new plan began with `version`, as retractions."""
         return self._view.taken_back(version)
 
     def late(self, since: int | None = None, until: int | None = None) -> Any:
-        """Rows that were late in those versions, by table."""
+        """Return the late rows of the versions after `since` up to `until`, by table."""
         return self._view.late(since, until)
 
     def changes(self, since: int | None = None, until: int | None = None) -> Any:
-        """Changes of the versions after `since` up to `until`; the same table as long as somebody holds it."""
+        """Return the changes of the versions after `since` up to `until`.
+
+        Returns the same table as long as a caller keeps it.
+        """
         with self._reading:
             table = self._read.get((since, until))
             if table is None:

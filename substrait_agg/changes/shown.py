@@ -1,4 +1,4 @@
-"""Columns whose Arrow type is only how they travel, in the Arrow type that they are written as."""
+"""Convert columns from the Arrow type that stores them to the type that is written."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ SHOWN: dict[bytes, Callable[[Column], Column]] = {
     b"uuid": _uuids,
     b"precision_time": lambda values: values.cast(pa.time64("us")),
 }
-"""Kind, as `plan.arrow.field` marks it -> the values in the type that is shown."""
+"""Kind, as marked by `plan.arrow.field` -> conversion to the type that is written."""
 
 
 def shown(values: Column, field: pa.Field) -> Column:
-    """The values of a column with the marked ones, also those inside lists, structs and maps, as they are shown."""
+    """Return a column with marked values converted, including those in lists, structs and maps."""
     if not _marked(field):
         return values
     if isinstance(values, pa.ChunkedArray):
@@ -35,7 +35,7 @@ def shown(values: Column, field: pa.Field) -> Column:
     convert = SHOWN.get((field.metadata or {}).get(KIND, b""))
     if convert is not None:
         return convert(values)
-    # Taking the rows leaves a slice's other rows, and values under nulls, behind.
+    # `take` copies only the rows of a slice, and drops values under nulls.
     values = values.take(pa.array(range(len(values)), pa.int64()))
     return _nested(values, field.type)
 

@@ -1,4 +1,4 @@
-"""Outputs of a run: each takes the changes of committed versions, and the view when the run ends."""
+"""Sinks: the interface of outputs, and the sinks that write text."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from substrait_agg.locations import Location
 from substrait_agg.published import Guard, sync_folder, write_text
 
 Table = Any
-"""A `pyarrow.Table`; one of changes is as `View.changes` returns it: retractions before insertions."""
+"""A `pyarrow.Table`; for changes as returned by `View.changes`: retractions before insertions."""
 
 Encoder = Callable[[Table], Iterator[str]]
-"""A table as pieces of text."""
+"""Yields a table as pieces of text."""
 
 PIECE = 1 << 20
-"""Characters that are written at once."""
+"""Characters per write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an output begins.
+    """What an output needs to begin.
 
     Attributes:
-        checkpoint: the folder that keeps its record.
-        stdout: the stream called stdout.
-        frame: makes a Spark DataFrame of a table, None where there is no Spark.
+        checkpoint: the folder that keeps the record of the output.
+        stdout: the stream used as stdout.
+        frame: converts a table to a Spark DataFrame; None without Spark.
         writer: opens an output that Spark writes.
-        fence: tells whether this run still owns the checkpoint.
+        fence: checks whether this run still owns the checkpoint.
     """
 
     checkpoint: Location
@@ -50,27 +50,29 @@ class Place:
 
 
 class Sink:
-    """One output; this one writes nothing, then the checkpoint is the result.
+    """One output. This base class writes nothing: the checkpoint is the only result.
 
-    A run calls `begin` from the thread that starts it, everything else from one thread of the sink's own, which runs beside
-    the batches: a slow sink holds up nothing but itself. Versions come in order. What a method raises is told once, and the
-    sink is called again with the same version after a while, and a last time when the run ends; so after an
-    exception nothing of that version should be there, or it does not matter when it comes twice.
+    A run calls `begin` from the thread that starts it, and all other methods from one thread of the
+    sink, which runs beside the batches. So a slow sink delays only itself. Versions come in order.
+    An exception is reported once; the sink is called again with the same version after a while, and
+    a last time at the end of the run. After an exception either nothing of the version may remain
+    in the output, or writing it twice must be harmless.
 
     Attributes:
-        name: what it is called in messages and metrics; empty: by its class.
-        stream: the stream that it writes to, where other sinks may write as well: they share a thread.
-        takes_changes: whether `deliver` is to be called.
-        takes_late: whether `deliver_late` is to be called.
-        takes_view: whether `finish` is to be called.
-        changes_columns: whether `replace` may be called: the output can go on with other columns. A run whose plan takes the place
-            of another (`--evolve`) is refused where an output has had versions and cannot.
-        keeps_position: the output remembers over runs how far it got; otherwise it starts with the first
-            version that the run commits.
-        shows_every_version: a run without an end calls `finish` after every version.
-        live: every run does.
-        each_version: of several versions that have come meanwhile it is shown each, unless they are too many, instead of
-            the newest alone.
+        name: name in messages and metrics; if empty, the name of the class.
+        stream: the stream that the sink writes to; sinks with the same stream share a thread.
+        takes_changes: whether `deliver` is called.
+        takes_late: whether `deliver_late` is called.
+        takes_view: whether `finish` is called.
+        changes_columns: whether `replace` may be called: the output can continue with other
+            columns. A run with a new plan (`--evolve`) is refused if an output received earlier
+            versions and cannot.
+        keeps_position: whether the output stores its position across runs; otherwise it starts with
+            the first version that the run commits.
+        shows_every_version: whether a run without an end calls `finish` after every version.
+        live: whether every run calls `finish` after every version.
+        each_version: whether the sink is shown every version committed since the last call, unless
+            they are too many, instead of only the newest.
     """
 
     name = ""
@@ -85,45 +87,57 @@ class Sink:
     each_version = False
 
     def begin(self, place: Place) -> None:
-        """Prepare, before `position` is asked for and before the run reads anything.
+        """Prepare the sink; called before `position` is read and before the run reads any input.
 
         Raises:
-            UsageError, StateRefused: the run cannot start with it.
+            UsageError, StateRefused: the run cannot start with this output.
         """
 
     @property
     def position(self) -> int | None:
-        """The last version delivered in earlier runs, or None: start with the first there is."""
+        """Return the last version delivered in earlier runs; None to start with the oldest."""
         return None
 
     def deliver(self, changes: Table, version: int) -> None:
-        """Take the changes of `version`."""
+        """Write the changes of `version`."""
 
     def replace(self, old: Table, new: Table, version: int) -> None:
-        """Take that the view has other columns from `version` on: `old` retracts all its rows as they were, `new` inserts all as they are."""
+        """Replace the columns of the view from `version` on.
+
+        Args:
+            old: retractions of all rows, in the old columns.
+            new: insertions of all rows, in the new columns.
+            version: the version with which the new columns begin.
+        """
         self.deliver(old, version)
         self.deliver(new, version)
 
     def deliver_late(self, late: Mapping[str, Table], version: int) -> None:
-        """Take the rows that were late in `version`, by table (`View.late`)."""
+        """Write the rows that were late in `version`, by table (`View.late`)."""
 
     def finish(self, view: Table, version: int) -> None:
-        """Take the view as it is at `version`: the run ends here, or goes on if `shows_every_version`."""
+        """Write the view at `version`.
+
+        Called at the end of a run, and after versions if `shows_every_version`.
+        """
 
     def note(self, progress: Any) -> None:
-        """Take how far the run is, such as `Run.progress`, before the view of that version."""
+        """Store the progress of the run (`Run.progress`).
+
+        Called before `finish` with that version.
+        """
 
     def close(self) -> None:
-        """Let go of files."""
+        """Close files."""
 
 
 class Callback(Sink):
-    """Calls a function with (changes, version), at least once for every version that changed anything.
+    """Calls a function with (changes, version), at least once per version that changed the view.
 
     Args:
-        call: the function; a version counts as delivered when it returns.
-        record: where the position is kept over runs.
-        since: the version after which deliveries begin if there is no record yet.
+        call: the function; a version counts as delivered when the function returns.
+        record: stores the position across runs.
+        since: the version after which deliveries begin if there is no record.
     """
 
     takes_changes = True
@@ -141,15 +155,15 @@ class Callback(Sink):
 
     @property
     def position(self) -> int | None:
-        """The last version for which the function has returned."""
+        """Return the last version for which the function returned."""
         return self._position
 
     def deliver(self, changes: Table, version: int) -> None:
-        """Call with the changes of every version that has some."""
+        """Call the function with the changes of a version, if there are any."""
         self._deliver((changes,), version)
 
     def replace(self, old: Table, new: Table, version: int) -> None:
-        """Call with the retractions in the old columns, then with the insertions in the new ones."""
+        """Call the function with `old`, then with `new`."""
         self._deliver((old, new), version)
 
     def _deliver(self, tables: tuple[Table, ...], version: int) -> None:
@@ -160,7 +174,7 @@ class Callback(Sink):
 
 
 class BatchText(Sink):
-    """The view as text when the run ends, on a stream or in a file that is replaced as a whole."""
+    """Writes the view as text when the run ends, to a stream or a file that is replaced as a whole."""
 
     takes_view = True
 
@@ -176,7 +190,7 @@ class BatchText(Sink):
 
 
 class LiveText(Sink):
-    """The view as text after every version: one below the other on a stream, or in a file that is replaced."""
+    """Writes the view as text after every version, appended to a stream or replacing a file."""
 
     takes_view = True
     shows_every_version = True
@@ -191,7 +205,7 @@ class LiveText(Sink):
         self._shown: int | None = None
 
     def finish(self, view: Table, version: int) -> None:
-        """Write the view, unless this version is there already."""
+        """Write the view, unless this version was written last."""
         if version == self._shown:
             return
         if self._shown is not None and not isinstance(self._target, Path):
@@ -201,7 +215,10 @@ class LiveText(Sink):
 
 
 class StreamText(Sink):
-    """Changes as lines of text on a stream; `owned` streams are closed with the sink."""
+    """Writes changes as lines of text to a stream.
+
+    Closes the stream with the sink if it is `owned`.
+    """
 
     takes_changes = True
     changes_columns = True
@@ -223,11 +240,12 @@ class StreamText(Sink):
 
 
 class AppendText(Sink):
-    """Changes as lines of text at the end of a file, every version exactly once.
+    """Appends changes as lines of text to a file, every version exactly once.
 
-    The record holds the size of the file after the last version that is surely in it; what a killed run left behind that
-    point is cut off when the next one begins. A version is written at its place and never at the end that happens to be
-    there: whoever writes it, again after a failure or late after a sleep, writes the same bytes to the same place.
+    The record stores the size of the file after the last complete version. At the start of a run,
+    anything after that size is left from a killed run and is cut off. A version is written at its
+    recorded offset, not at the current end of the file. So a repeated or delayed write puts the
+    same bytes at the same offset.
     """
 
     takes_changes = True
@@ -252,7 +270,7 @@ class AppendText(Sink):
 
     @staticmethod
     def check(path: Path, record: Record) -> tuple[int | None, int] | None:
-        """What the record says, None without one; nothing is written.
+        """Return the position from the record, or None without a record; write nothing.
 
         Raises:
             UsageError: OUTPUT_EXISTS.
@@ -261,7 +279,7 @@ class AppendText(Sink):
         known = record.read()
         size = disk().size(path) if disk().exists(path) else 0
         if known is None and size:
-            # What another run of this checkpoint has begun meanwhile is no stranger's.
+            # A concurrent run of this checkpoint may have created both since the first read.
             if record.read() is None:
                 raise taken(path)
             return AppendText.check(path, record)
@@ -271,15 +289,15 @@ class AppendText(Sink):
 
     @property
     def position(self) -> int | None:
-        """The last version that is in the file."""
+        """Return the last version in the file."""
         return self._position
 
     def deliver(self, changes: Table, version: int) -> None:
-        """Append the changes durably, then move the record."""
+        """Append the changes durably, then update the record."""
         self._append(self._encode(changes), version)
 
     def replace(self, old: Table, new: Table, version: int) -> None:
-        """Append both at once."""
+        """Append both tables in one step."""
         self._append(chain(self._encode(old), self._encode(new)), version)
 
     def _append(self, texts: Iterator[str], version: int) -> None:
@@ -295,7 +313,10 @@ class AppendText(Sink):
         self._end = end
 
     def _cut(self, end: int) -> None:
-        """Cut off what a failed attempt left behind the end; a newer run may have written on there, and then says so."""
+        """Cut off what a failed attempt left after `end`.
+
+        The fence raises if a newer run owns the file, which may have written there.
+        """
         if self._file is not None and disk().size(self._path) > end:
             with self._record.fence.held():
                 disk().cut(self._file, end)
@@ -308,20 +329,20 @@ class AppendText(Sink):
 
 
 def _pieces(texts: Iterator[str]) -> Iterator[bytes]:
-    """Texts as bytes, in pieces that are worth a write."""
-    held: list[str] = []
+    """Yield texts as bytes, joined to pieces of at least `PIECE` characters."""
+    buffer: list[str] = []
     length = 0
     for text in texts:
-        held.append(text)
+        buffer.append(text)
         length += len(text)
         if length > PIECE:
-            yield "".join(held).encode()
-            held, length = [], 0
-    yield "".join(held).encode()
+            yield "".join(buffer).encode()
+            buffer, length = [], 0
+    yield "".join(buffer).encode()
 
 
 def taken(path: Path) -> UsageError:
-    """OUTPUT_EXISTS: another checkpoint's output, or nobody's."""
+    """Return the error OUTPUT_EXISTS: the output was not written by this checkpoint."""
     message = "the output already holds something that this checkpoint did not write"
     return UsageError(
         "OUTPUT_EXISTS", message, help="remove it, or give another location", path=str(path)
@@ -340,10 +361,10 @@ VIEW_ENCODERS: dict[str, Encoder] = {
     "live-table": table_lines,
     "live-csv": csv_lines,
 }
-"""Output kind -> the view as text."""
+"""Output kind -> encoder of the view."""
 
 CHANGE_ENCODERS: dict[str, Encoder] = {
     "stream-json": change_lines,
     "debezium-json": debezium_lines,
 }
-"""Output kind -> changes as text, a line each."""
+"""Output kind -> encoder of changes, one line each."""

@@ -1,4 +1,7 @@
-"""A sink that hands the changes of every version to a function as a DataFrame. It loads no Spark itself."""
+"""A sink that passes the changes of every version to a function as a DataFrame.
+
+This module does not import Spark.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,17 @@ from substrait_agg.locations import Location
 
 
 class SparkSink(Sink):
-    """Calls a function with the changes of every version as a DataFrame, such as one that writes them.
+    """Calls a function with the changes of every version as a DataFrame.
 
-    At least once for every version that changed anything, in order, from a thread beside the batches: a version counts as
-    delivered when the function returns, and comes again if it raises or the run is killed before that was noted. Write so that
-    a repetition does no harm: by ``__version``, which is the same in every row of the frame.
+    The function is called in order, at least once for every version that changed the view, from a
+    thread beside the batches. A version counts as delivered when the function returns. It is
+    delivered again if the function raises or the run is killed before the position is stored. The
+    function should be idempotent by ``__version``, which is the same in every row of the frame.
 
     Args:
-        write: called with (DataFrame, version); the frame has the view's columns, ``__version`` and ``__weight``.
-        name: under which the position is kept in the checkpoint; sinks of one run need different ones.
+        write: called with (DataFrame, version); the frame has the view's columns, ``__version`` and
+            ``__weight``.
+        name: key of the position in the checkpoint; sinks of one run need different names.
     """
 
     takes_changes = True
@@ -40,12 +45,12 @@ class SparkSink(Sink):
         return Record(checkpoint / "outputs" / f"{digest}.json", f"spark={self._identity}", fence)
 
     def reached(self, checkpoint: Location) -> int | None:
-        """As `position` would be in that checkpoint; nothing is written."""
+        """Return the last version delivered to the sink in a checkpoint; write nothing."""
         known = self._record_in(checkpoint).read()
         return known[0] if known else None
 
     def begin(self, place: Place) -> None:
-        """Take what makes DataFrames, and read how far an earlier run got."""
+        """Set up the conversion to DataFrames, and read the position of earlier runs."""
         self._record = self._record_in(place.checkpoint, place.fence)
         known = self._record.read()
         self._position = known[0] if known else None
@@ -54,18 +59,18 @@ class SparkSink(Sink):
 
     @property
     def record(self) -> Record:
-        """Where the position is kept; known once the sink has begun."""
+        """Return the record of the position; available after `begin`."""
         if self._record is None:
             raise TypeError("the sink has not begun")
         return self._record
 
     @property
     def position(self) -> int | None:
-        """The last version for which the function has returned."""
+        """Return the last version for which the function returned."""
         return self._position
 
     def deliver(self, changes: Any, version: int) -> None:
-        """Call with the changes of a version, if it has some."""
+        """Call the function with the changes of a version, if there are any."""
         if self._frame is None:
             raise TypeError("the sink has nothing to make DataFrames with")
         if changes.num_rows:

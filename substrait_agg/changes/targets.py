@@ -1,4 +1,4 @@
-"""Where Spark writes changes to: ``FORMAT:LOCATION[?key=value&...]`` as text, parsed."""
+"""Parse the target of an output that Spark writes: ``FORMAT:LOCATION[?key=value&...]``."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _HELP = "write spark=FORMAT:LOCATION?key=value, such as spark=parquet:out/ or sp
 
 TABLE, KAFKA, DELTA = "table", "kafka", "delta"
 NEEDS_LOCATION = frozenset({"parquet", "orc", "json", "csv", "avro", "text", "xml", DELTA, TABLE})
-"""Formats that are written to a path or a table; others may do without."""
+"""Formats that need a path or a table; others may work without."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkTarget:
-    """What a DataFrameWriter is told.
+    """The arguments of a Spark DataFrameWriter.
 
     Attributes:
         format: Spark's name of the format, or ``table``.
@@ -33,25 +33,28 @@ class SparkTarget:
 
     @property
     def identity(self) -> str:
-        """What stays the same when options such as a password change."""
+        """Return a text that does not change with options such as a password."""
         return redacted_place(f"{self.format}:{self.location}")
 
     def __str__(self) -> str:
-        shown = redacted_options(self.options)
-        return self.identity + (f"?{shown}" if shown else "")
+        options = redacted_options(self.options)
+        return self.identity + (f"?{options}" if options else "")
 
 
 def parse_target(text: str) -> SparkTarget:
-    """Read ``FORMAT:LOCATION[?key=value&...]``; keys and values are percent-decoded.
+    """Parse ``FORMAT:LOCATION[?key=value&...]``; keys and values are percent-decoded.
+
+    >>> parse_target("parquet:out/?compression=zstd").options
+    (('compression', 'zstd'),)
 
     Raises:
         UsageError: OPTION_INVALID; messages do not quote options.
     """
-    place, _, query = text.partition("?")
-    found = _FORMAT.fullmatch(place)
-    if found is None:
-        raise _bad(f"{redacted_place(place)!r} names no format", _HELP)
-    name, location = found.groups()
+    path, _, query = text.partition("?")
+    match = _FORMAT.fullmatch(path)
+    if match is None:
+        raise _bad(f"{redacted_place(path)!r} names no format", _HELP)
+    name, location = match.groups()
     format_ = name if "." in name else name.lower()
     if format_ in NEEDS_LOCATION and not location:
         raise _bad(f"format {format_} needs a location", f"write spark={format_}:LOCATION")

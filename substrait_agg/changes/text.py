@@ -1,6 +1,7 @@
-r"""Columns to text, whole columns at a time: the value encodings of every text output.
+"""Encode columns as text, whole columns at a time: the value encodings of every text output.
 
-========================  ===========================================================================
+========================
+===========================================================================
 integers                  digits
 fp32, fp64                shortest text that reads back as the same value, always with a point or an
                           exponent; ``NaN``, ``Infinity``, ``-Infinity`` (strings in JSON)
@@ -11,7 +12,8 @@ durations, intervals      ISO 8601 (``PT90S``, ``P1M2DT3S``)
 binary                    base64
 list, struct, map         JSON; a map is a list of ``{"key": ..., "value": ...}``
 null                      ``null`` in JSON; left null by `plain`
-========================  ===========================================================================
+========================
+===========================================================================
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ SECONDS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def plain(values: Column) -> Column:
-    """The values as a string array without quotes; nulls stay null.
+    """Return the values as a string array without quotes; nulls stay null.
 
     Raises:
         TypeError: the type has no encoding.
@@ -42,7 +44,7 @@ def plain(values: Column) -> Column:
 
 
 def as_json(values: Column) -> Column:
-    """The values as a string array of JSON texts; null is ``null``.
+    """Return the values as a string array of JSON texts; null is ``null``.
 
     Raises:
         TypeError: the type has no encoding.
@@ -53,7 +55,7 @@ def as_json(values: Column) -> Column:
 
 
 def json_objects(names: tuple[str, ...], texts: tuple[Column, ...], rows: int) -> Column:
-    """JSON objects from columns of JSON texts (as `as_json` makes them), one per row."""
+    """Return one JSON object per row, built from columns of JSON texts (from `as_json`)."""
     if not texts:
         return pa.array(["{}"] * rows, pa.string())
     parts: list[Any] = []
@@ -63,12 +65,12 @@ def json_objects(names: tuple[str, ...], texts: tuple[Column, ...], rows: int) -
 
 
 def join(*parts: Any) -> Column:
-    """Texts and string columns joined row by row; null where any part is null."""
+    """Return texts and string columns concatenated row by row; null where any part is null."""
     return pc.binary_join_element_wise(*parts, "")
 
 
 def _simplified(values: Column) -> Column:
-    """Large, view and dictionary forms as their plain forms; chunks as one array."""
+    """Return large, view and dictionary arrays in their plain types, and chunks as one array."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     kind = values.type
@@ -102,7 +104,7 @@ def _floats(values: Column) -> Column:
 
 
 def _decimals(values: Column) -> Column:
-    """Arrow writes small decimals with an exponent, so the point is set here."""
+    """Return decimals with all digits; Arrow writes small decimals with an exponent."""
     scale = values.type.scale
     wide = values.cast(pa.decimal256(76, scale))
     whole = pa.Array.from_buffers(
@@ -150,7 +152,7 @@ def _uuids(values: Column) -> Column:
 
 
 def _by_value(values: Column, encode: Callable[[Any], str]) -> Column:
-    """For the rare types that Arrow has no text function for."""
+    """Encode values one by one: the type is rare, and Arrow has no text function for it."""
     texts = [None if v is None else encode(v) for v in values.to_pylist()]
     return pa.array(texts, pa.string())
 
@@ -172,7 +174,7 @@ def _lists(values: Column) -> Column:
 
 
 def _maps(values: Column) -> Column:
-    # keys and items of a slice are those of the whole array: taking the rows copies just them.
+    # The keys and items of a slice are those of the whole array; `take` copies only its rows.
     values = values.take(pa.array(range(len(values)), pa.int64()))
     entries = (as_json(values.keys), as_json(values.items))
     lengths = pc.subtract(values.offsets[1:], values.offsets[:-1])
@@ -180,7 +182,10 @@ def _maps(values: Column) -> Column:
 
 
 def _bracketed(texts: Column, lengths: Column, values: Column) -> Column:
-    """Element texts gathered to one JSON list per row; null where `values` is null."""
+    """Return one JSON list per row, joined from the texts of its elements.
+
+    Null where `values` is null.
+    """
     ends = pc.cumulative_sum(lengths.cast(pa.int32()))
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
     joined = pc.binary_join(pa.ListArray.from_arrays(offsets, texts), ",")
@@ -202,7 +207,10 @@ def _quoted(texts: Column) -> Column:
 
 
 def _escaped(texts: Column) -> Column:
-    """Strings as JSON strings; only those that hold a character to escape are looked at one by one."""
+    """Return strings as JSON strings.
+
+    Only strings with special characters are escaped one by one.
+    """
     special = pc.fill_null(pc.match_substring_regex(texts, r'["\\\x00-\x1f]'), False)
     quoted = _quoted(texts)
     if not pc.any(special).as_py():
