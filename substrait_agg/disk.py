@@ -1,7 +1,8 @@
-"""The one seam to the file system for checkpoints and outputs: every operation that a crash can cut off is a method here.
+"""Access to the file system and to object stores, for checkpoints and outputs.
 
-Nothing else of the package opens, links, renames or removes a path of a checkpoint or of an output (a test keeps it
-so), so that tests can put another `Disk` in its place and let any of these operations fail, die or come late.
+Every operation that a crash can interrupt is a method of `Disk`. No other module opens, links,
+renames or removes a path of a checkpoint or an output (a test checks this). So tests can replace
+`Disk` and make any of these operations fail, die or be delayed.
 """
 
 from __future__ import annotations
@@ -23,27 +24,31 @@ Opened = TypeVar("Opened")
 
 POLL_SECONDS = 0.05
 MOST_READ = 1 << 29
-"""Bytes of a file that is read as a whole: documents and logs, the largest of which have some ten million."""
+"""Largest file read as a whole, in bytes. Documents and logs are at most some ten megabytes."""
 
 
 class Disk:
     """A POSIX file system, and object stores.
 
-    Every method raises OSError where the system refuses. What a method has done is visible to others when it returns;
-    what `create`, `sync` and `flush` have done survives a loss of power too. So does whatever has been put into a store.
+    The effect of a method is visible to other processes when the method returns. The effects of
+    `create`, `sync` and `flush`, and everything written to a store, also survive a loss of power.
+
+    Raises:
+        OSError: raised by every method if the system refuses the operation.
     """
 
     def make(self, folder: Path, mode: int = 0o777) -> None:
-        """Create a folder and those above it, unless they are there."""
+        """Create a folder and its parents, unless they exist."""
         folder.mkdir(parents=True, exist_ok=True, mode=mode)
 
     @contextmanager
     def create(
         self, path: Location, opened: Callable[[Path], AbstractContextManager[Opened]]
     ) -> Iterator[Opened]:
-        """A file to write, which `opened` opens; flushed to disk when the block ends without an exception.
+        """Create a file with `opened`, and flush it to disk when the block ends without an exception.
 
-        One of a store is opened under another path, and is in the store when the block has ended.
+        For an object store, `opened` receives the path of a local draft, which is uploaded at the
+        end of the block.
         """
         if isinstance(path, Remote):
             with object_store.uploaded(path, opened) as sink:
@@ -54,38 +59,46 @@ class Disk:
         _flush(path)
 
     def link(self, draft: Path, target: Path) -> None:
-        """Give a file a second name, all at once.
+        """Give a file a second name, atomically.
 
         Raises:
-            FileExistsError: there is a file of that name, ours or another's.
+            FileExistsError: a file of that name exists, written by this process or another.
         """
         os.link(draft, target)
 
     def replace(self, draft: Path, target: Path) -> None:
-        """Give a file another name, all at once; what had that name is gone."""
+        """Rename a file atomically, replacing an existing file of that name."""
         draft.replace(target)
 
     def publish(self, path: Remote, content: bytes) -> None:
-        """Create a file in a store, with its content all at once: what `link` is on a file system.
+        """Create a file with its content in a store, atomically; the counterpart of `link`.
 
         Raises:
-            FileExistsError: there is a file of that name, ours or another's.
+            FileExistsError: a file of that name exists, written by this process or another.
         """
         object_store.publish(path, content)
 
     def put(self, path: Remote, content: bytes) -> None:
-        """Write a file in a store, all at once; what had that name is gone: what `replace` is on a file system."""
+        """Write a file to a store atomically, replacing an existing one.
+
+        The counterpart of `replace`.
+        """
         object_store.put(path, content)
 
     def remove(self, path: Location) -> None:
-        """Remove a file if it is there."""
+        """Remove a file if it exists."""
         if isinstance(path, Remote):
             object_store.remove(path)
             return
         path.unlink(missing_ok=True)
 
     def names(self, folder: Location, *, folders: bool = False) -> list[str]:
-        """Names of the files in a folder, with `folders` those of folders as well, sorted; none where there is no folder."""
+        """Return the sorted names of the files in a folder; empty if the folder does not exist.
+
+        Args:
+            folder: the folder.
+            folders: whether to include the names of folders.
+        """
         if isinstance(folder, Remote):
             return object_store.names(folder, folders=folders)
         try:
@@ -95,38 +108,48 @@ class Disk:
             return []
 
     def exists(self, path: Location) -> bool:
-        """Whether there is something at a path."""
+        """Return whether a file or folder exists."""
         return object_store.exists(path) if isinstance(path, Remote) else path.exists()
 
     def status(self, path: Path) -> os.stat_result:
-        """What the system knows of what is at a path: of a link itself, not of where it leads."""
+        """Return the status of a path, without following a link."""
         return path.lstat()
 
     def size(self, path: Location) -> int:
-        """Size of a file in bytes."""
+        """Return the size of a file in bytes."""
         return object_store.size(path) if isinstance(path, Remote) else path.stat().st_size
 
     def read(self, path: Location) -> bytes:
-        """All bytes of a plain file; a link is none, and nobody is kept waiting by a pipe."""
+        """Return all bytes of a regular file.
+
+        Links are refused, and reading never blocks on a pipe.
+
+        Raises:
+            OSError: it is not a regular file, or it is larger than `MOST_READ`.
+        """
         if isinstance(path, Remote):
             return object_store.read(path)
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as source:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
                 raise OSError(errno.EINVAL, "it is not a plain file", str(path))
-            if found.st_size > MOST_READ:
+            if status.st_size > MOST_READ:
                 raise OSError(errno.EFBIG, "it is too large for what it should be", str(path))
             return source.read(MOST_READ)
 
     def map(self, path: Location, opened: Callable[[Path], Opened]) -> Opened:
-        """A file to read, which `opened` opens; one of a store is never written twice, so any copy of it will do."""
+        """Open a file for reading with `opened`.
+
+        For an object store, `opened` receives the path of a local copy. Files in a store are never
+        overwritten, so any copy is current.
+        """
         if isinstance(path, Remote):
             return object_store.fetched(path, opened)
         return opened(path)
 
     def forget(self, path: Location) -> bool:
-        """Delete the copy of a file of a store, so that it is fetched again; whether there was one."""
+        """Delete the local copy of a file in a store; return whether there was one."""
         return isinstance(path, Remote) and local_copies.drop(path)
 
     def sync(self, folder: Path) -> None:
@@ -134,34 +157,35 @@ class Disk:
         _flush(folder)
 
     def open(self, path: Path) -> int:
-        """A descriptor of a file that is written in place, made where it is missing."""
+        """Return a descriptor for writing a file in place; create the file if it is missing."""
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
 
     def write(self, descriptor: int, content: bytes, offset: int) -> None:
-        """Write all of `content` at a place of a file."""
+        """Write all of `content` at a byte offset of a file."""
         left = memoryview(content)
         while left:
-            # A write may take less than it is given.
+            # A write may accept fewer bytes than it is given.
             written = os.pwrite(descriptor, left, offset)
             left, offset = left[written:], offset + written
 
     def cut(self, descriptor: int, size: int) -> None:
-        """Cut a file off behind its first `size` bytes."""
+        """Truncate a file to its first `size` bytes."""
         os.ftruncate(descriptor, size)
 
     def flush(self, descriptor: int) -> None:
-        """Make what was written to a descriptor durable."""
+        """Make everything written to a descriptor durable."""
         os.fsync(descriptor)
 
     @contextmanager
     def locked(self, path: Location, patience: float) -> Iterator[bool]:
-        """Whether nobody else is in such a block with the same file; the lock ends with the block or with the process.
+        """Try to lock a file for the block; yield whether the lock was acquired.
 
-        Of a file in a store, nobody else on this machine.
+        The lock ends with the block or with the process. A lock on a file in a store excludes only
+        processes on this machine.
 
         Args:
-            path: the file, made where it is missing; not a link.
-            patience: seconds to wait for another to leave.
+            path: the file, created if it is missing; not a link.
+            patience: seconds to wait for another process to release the lock.
         """
         file = local_copies.lock_file(path) if isinstance(path, Remote) else path
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -196,14 +220,14 @@ _DISK = Disk()
 
 
 def disk() -> Disk:
-    """The file system that is used."""
+    """Return the file system in use."""
     return _DISK
 
 
 @contextmanager
 def using(other: Disk) -> Iterator[None]:
-    """Use another file system in this process as long as the block lasts."""
-    global _DISK  # noqa: PLW0603 - the one switch, for tests
+    """Use another file system in this process for the duration of the block."""
+    global _DISK  # noqa: PLW0603 - the only global, replaced by tests
     before, _DISK = _DISK, other
     try:
         yield

@@ -1,4 +1,4 @@
-"""Exceptions of the package; every one derives from `SubstraitAggError` and carries a stable code."""
+"""The exceptions of the package; each derives from `SubstraitAggError` and has a stable code."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ if TYPE_CHECKING:
 
 
 class SubstraitAggError(Exception):
-    """Base of all errors: a stable `code`, a message, and a `help` line that says what to do.
+    """Base class of all errors: a stable `code`, a message, and a `help` line that says what to do.
 
     Args:
         code: stable word such as ``SOURCE_MISSING``.
-        message: what is wrong, with the offending names in it.
+        message: what is wrong, with the names concerned.
         help: what the user can do about it.
-        path: the place it is about (a path in the plan, a file, an option).
+        path: the place of the error (a path in the plan, a file, an option).
     """
 
     def __init__(self, code: str, message: str, *, help: str = "", path: str = "") -> None:
@@ -42,19 +42,19 @@ class PlanRefused(SubstraitAggError):
 
 
 class PlanUnreadable(PlanRefused):
-    """The bytes or the text are not a Substrait plan that can be decoded at all."""
+    """The bytes or the text cannot be decoded as a Substrait plan."""
 
 
 class InputRefused(SubstraitAggError):
-    """A source is missing, is not there, or does not fit the plan's schema."""
+    """A source was not given, does not exist, or does not fit the plan's schema."""
 
 
 class StateRefused(SubstraitAggError):
-    """A checkpoint belongs to something else, is damaged, or has a format not known here."""
+    """A checkpoint belongs to another plan, is damaged, or has an unknown format."""
 
 
 class CommitConflict(SubstraitAggError):
-    """Another driver published the next version of this checkpoint first."""
+    """Another run published the next version of this checkpoint first."""
 
 
 class RunFailed(SubstraitAggError):
@@ -62,4 +62,4 @@ class RunFailed(SubstraitAggError):
 
 
 class UsageError(SubstraitAggError):
-    """The call itself is wrong: an option, a SPEC, a file name."""
+    """The call is invalid: an option, a SPEC, a file name."""

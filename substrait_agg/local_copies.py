@@ -1,8 +1,9 @@
-"""What a machine keeps of object stores for a while: copies of immutable files, locks, work folders of runs.
+"""Local files of a machine that uses object stores: copies of immutable files, locks, work folders.
 
-All of it lies in one folder that belongs to the user alone: the one that ``SUBSTRAIT_AGG_CACHE`` names, or one in the system's folder
-for temporary files. Nothing in it is needed: whoever deletes it makes the next run fetch again. Copies are made
-under other names and take their places whole, so any number of processes share them; which one was used last, its times tell.
+All files lie in one folder that only the user can access: the folder in ``SUBSTRAIT_AGG_CACHE``, or
+one below the system's folder for temporary files. The folder may be deleted; the next run then
+downloads what it needs. Copies are created under temporary names and renamed when complete, so
+several processes can share them. The modification time of a copy is the time of its last use.
 """
 
 from __future__ import annotations
@@ -24,30 +25,30 @@ from pathlib import Path
 from substrait_agg.locations import Remote
 
 FOLDER, LIMIT = "SUBSTRAIT_AGG_CACHE", "SUBSTRAIT_AGG_CACHE_BYTES"
-"""Names of the environment variables that say where this is, and how many bytes of copies are kept."""
+"""Environment variables: the folder of the local files, and the limit for copies in bytes."""
 
 DEFAULT_LIMIT = 10 << 30
 DRAFT_SECONDS = 86_400
-"""Age from which on a draft is nobody's: no upload or download takes as long."""
+"""Seconds after which a draft counts as abandoned; no upload or download takes as long."""
 
 _PRIVATE = 0o700
 _measured = threading.Lock()
 _unmeasured = DEFAULT_LIMIT
-"""Bytes that were added since the copies were last counted; at first, as good as unknown."""
+"""Bytes added since the copies were last measured. The initial value forces a measurement."""
 
 
 def base() -> Path:
-    """The folder of this user on this machine.
+    """Return the folder for the local files of this user.
 
     Raises:
-        OSError: it cannot be made, or others can write to it or read it.
+        OSError: the folder cannot be created, or other users can access it.
     """
     named = os.environ.get(FOLDER)
     folder = Path(named) if named else Path(tempfile.gettempdir()) / f"substrait-agg-{os.getuid()}"
     folder.mkdir(parents=True, exist_ok=True, mode=_PRIVATE)
-    found = folder.lstat()
-    private = stat.S_ISDIR(found.st_mode) and not stat.S_IMODE(found.st_mode) & 0o077
-    if not private or found.st_uid != os.getuid():
+    status = folder.lstat()
+    private = stat.S_ISDIR(status.st_mode) and not stat.S_IMODE(status.st_mode) & 0o077
+    if not private or status.st_uid != os.getuid():
         message = f"it is not a folder of this user alone (mode 0700); name another one in {FOLDER}"
         raise PermissionError(errno.EPERM, message, str(folder))
     return folder
@@ -64,17 +65,17 @@ def _digest(place: Remote) -> str:
 
 
 def draft() -> Path:
-    """A path that nobody else uses, for a file that becomes a copy."""
+    """Return an unused path for a file that becomes a copy."""
     return _below("drafts") / uuid.uuid4().hex
 
 
 def copy_of(path: Remote) -> Path:
-    """Where the copy of a file is, if there is one."""
+    """Return the path of the copy of a file, whether it exists or not."""
     return _below("copies", _digest(path.parent)) / path.name
 
 
 def keep(file: Path, path: Remote) -> Path:
-    """Make a local file the copy of `path`; returns where it is."""
+    """Make a local file the copy of `path`; return the path of the copy."""
     size, copy = file.stat().st_size, copy_of(path)
     file.replace(copy)
     _bound(size, copy)
@@ -82,13 +83,13 @@ def keep(file: Path, path: Remote) -> Path:
 
 
 def used(copy: Path) -> None:
-    """Note that a copy was used just now."""
+    """Record that a copy was used just now."""
     with suppress(OSError):
         os.utime(copy)
 
 
 def drop(path: Remote) -> bool:
-    """Delete the copy of `path`; whether there was one."""
+    """Delete the copy of `path`; return whether there was one."""
     try:
         copy_of(path).unlink()
     except FileNotFoundError:
@@ -97,7 +98,7 @@ def drop(path: Remote) -> bool:
 
 
 def lock_file(path: Remote) -> Path:
-    """The file that stands for a lock on `path` on this machine."""
+    """Return the file to lock for a lock on `path` on this machine."""
     return _below("locks") / _digest(path)
 
 
@@ -106,7 +107,10 @@ def _limit() -> int:
 
 
 def _bound(added: int, newest: Path) -> None:
-    """Delete the copies that were used longest ago where there are too many; counted after every sixteenth of the limit."""
+    """Evict the least recently used copies above the limit.
+
+    Sizes are measured only after every sixteenth of the limit, because measuring reads the status of every copy.
+    """
     global _unmeasured  # noqa: PLW0603 - one count per process
     with _measured:
         _unmeasured += added
@@ -117,13 +121,13 @@ def _bound(added: int, newest: Path) -> None:
 
 
 def _evict(limit: int, newest: Path) -> None:
-    found = []
+    copies = []
     for path in (base() / "copies").glob("*/*"):
-        with suppress(OSError):  # another process has just deleted it
+        with suppress(OSError):  # another process has deleted it
             status = path.stat()
-            found.append((status.st_mtime_ns, status.st_size, path))
-    total = sum(size for _, size, _ in found)
-    for _, size, path in sorted(found):
+            copies.append((status.st_mtime_ns, status.st_size, path))
+    total = sum(size for _, size, _ in copies)
+    for _, size, path in sorted(copies):
         if total <= limit:
             break
         if path != newest:
@@ -137,7 +141,7 @@ def _evict(limit: int, newest: Path) -> None:
 
 @contextmanager
 def work_folder() -> Iterator[Path]:
-    """An empty folder for one run, gone with the block; those of killed runs are deleted before."""
+    """Create an empty folder for one run, deleted with the block; delete those of killed runs."""
     place = _below("work")
     for lock in place.glob("*.lock"):
         _delete_if_free(lock)
@@ -155,7 +159,7 @@ def work_folder() -> Iterator[Path]:
 
 
 def _locked(lock: Path) -> int | None:
-    """A descriptor that holds the lock; None where another has it."""
+    """Return a descriptor that holds the lock; None if another process holds it."""
     handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

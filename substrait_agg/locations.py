@@ -1,4 +1,4 @@
-"""Where a checkpoint lies: a folder of a file system, or a prefix of an object store."""
+"""Locations of checkpoints: a folder of a file system, or a prefix in an object store."""
 
 from __future__ import annotations
 
@@ -9,16 +9,21 @@ from urllib.parse import unquote
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 _CUT_SHORT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/[^/]")
-"""What is left of a URL that went through `Path`."""
+"""A URL that was passed through `Path`, which merges the two slashes."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Remote:
-    """A name in an object store; it is joined, split and shown as a `Path` is, and no function of `os` takes it.
+    """A name in an object store, with an interface like that of `Path`.
+
+    Functions of `os` do not accept it.
 
     Attributes:
-        scheme: of its URL, such as ``s3``.
-        key: what follows ``://``: the bucket and the names below it, joined by ``/``.
+        scheme: scheme of the URL, such as ``s3``.
+        key: the part after ``://``: the bucket and the names below it, joined by ``/``.
+
+    >>> str(Remote("s3", "bucket/prefix") / "name")
+    's3://bucket/prefix/name'
     """
 
     scheme: str
@@ -32,46 +37,57 @@ class Remote:
 
     @property
     def name(self) -> str:
-        """The last part."""
+        """Return the last part of the key."""
         return self.key.rpartition("/")[2]
 
     @property
     def parent(self) -> Remote:
-        """All but the last part."""
+        """Return the location without its last part."""
         return Remote(self.scheme, self.key.rpartition("/")[0])
 
     @property
     def stem(self) -> str:
-        """The last part without its suffix."""
+        """Return the last part without its suffix."""
         return Path(self.name).stem
 
     @property
     def root(self) -> Remote:
-        """The bucket."""
+        """Return the bucket."""
         return Remote(self.scheme, self.key.partition("/")[0])
 
     def with_suffix(self, suffix: str) -> Remote:
-        """The same with another suffix."""
+        """Return the location with another suffix."""
         return self.parent / Path(self.name).with_suffix(suffix).name
 
     def absolute(self) -> Remote:
-        """The same: there is no current bucket."""
+        """Return the location itself: a remote location is always absolute."""
         return self
 
 
 Location = Path | Remote
-"""A folder or a file, wherever it is."""
+"""A folder or a file, local or remote."""
 
 
 class LocationInvalid(ValueError):
-    """A text is no URL of a checkpoint; its message may be shown, the text itself not."""
+    """A text is not the URL of a checkpoint. The message is safe to show.
+
+    The text itself may not be.
+    """
 
 
 def located(place: str | Path | Remote) -> Location:
-    """The place that is meant: ``SCHEME://BUCKET/PREFIX`` is in an object store, all else a path, also ``file://PATH``.
+    """Return the location of a path or URL.
+
+    ``SCHEME://BUCKET/PREFIX`` is in an object store; ``file://PATH`` and any other text is a path.
+
+    >>> located("s3://bucket/prefix/")
+    Remote(scheme='s3', key='bucket/prefix')
+    >>> located("out/checkpoint")
+    PosixPath('out/checkpoint')
 
     Raises:
-        LocationInvalid: a URL without a bucket, with a password, a query or a fragment; or one that went through `Path`.
+        LocationInvalid: the URL has no bucket, or has a password, a query or a fragment; or a URL
+            was given as a `Path`.
     """
     if isinstance(place, Remote):
         return place
@@ -79,10 +95,10 @@ def located(place: str | Path | Remote) -> Location:
         if _CUT_SHORT.match(str(place)):
             raise LocationInvalid("a URL is no Path: give it as a str")
         return place
-    found = _URL.fullmatch(place)
-    if found is None:
+    match = _URL.fullmatch(place)
+    if match is None:
         return Path(place)
-    scheme, rest = found.group(1).lower(), found.group(2)
+    scheme, rest = match.group(1).lower(), match.group(2)
     if scheme == "file":
         return Path(unquote(rest))
     return Remote(scheme, _key(rest))

@@ -1,4 +1,4 @@
-"""What went wrong and does not end a run: told once, with a code, through the logger ``substrait_agg``."""
+"""Warnings about problems that do not end a run, logged through the logger ``substrait_agg``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ LOGGER = logging.getLogger("substrait_agg")
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A warning of a run: as an error of `substrait_agg.errors`, but nobody has to catch it."""
+    """A warning with the same parts as an error of `substrait_agg.errors`.
+
+    Nobody has to catch it.
+    """
 
     code: str
     message: str
@@ -26,5 +29,13 @@ class Notice:
 def notice(
     code: str, message: str, *, help: str = "", path: str = "", error: BaseException | None = None
 ) -> None:
-    """Log a warning; its record has the `Notice` as its message, and the traceback of `error` where one is given."""
+    """Log a warning once.
+
+    Args:
+        code: stable code such as ``LISTENER_FAILED``.
+        message: what is wrong.
+        help: what the user can do about it.
+        path: the place the warning is about.
+        error: exception whose traceback is logged, if any.
+    """
     LOGGER.warning(Notice(code, message, help, path), exc_info=error)

@@ -1,8 +1,9 @@
-"""Object stores through fsspec: what `disk.Disk` does with paths that are none of a file system.
+"""Object stores, accessed through fsspec: the operations of `disk.Disk` for remote paths.
 
-A store keeps whole contents by name. There are no folders to make or to flush, and nothing is written in place: a file is
-written here first and then put there as a whole, and read through a copy (`local_copies`). All that a checkpoint rests on is
-`publish`: of several that publish under one name, the store lets one win.
+A store keeps whole objects by name. There are no folders to create or flush, and no writes in
+place. A file is written locally and then uploaded as a whole; it is read through a local copy
+(`local_copies`). The consistency of a checkpoint depends on `publish` alone: of several runs that
+publish under one name, the store lets exactly one succeed.
 """
 
 from __future__ import annotations
@@ -32,19 +33,28 @@ PACKAGES = {
     "az": "adlfs",
     "memory": "substrait-agg[stores]",
 }
-"""Schemes of stores whose fsspec package creates a name only if it is not there, in one request that the store decides; what to install.
+"""Supported schemes, and the package to install for each.
 
-Of others fsspec looks first and writes then, which two runs can do at the same moment.
+For these schemes the fsspec package creates an object only if the name is free, in one request that
+the store decides. For other schemes fsspec checks first and writes then, and two runs can do so at
+the same time.
 """
 
 _READING: dict[str, dict[str, Any]] = {scheme: {"max_concurrency": 1} for scheme in ("s3", "s3a")}
-"""How a document is read in one request: otherwise its size is asked for first, for reading long ones in parts."""
+"""Options that read a document in one request.
+
+By default the client asks for the size first, to read large objects in parts.
+"""
 
 _MEMORY = threading.Lock()
 
 
 class StoreUnusable(OSError):
-    """There is no way to this store; `package` is what to install, empty where the scheme is not one of `PACKAGES`."""
+    """The store cannot be used.
+
+    Attributes:
+        package: the package to install; empty if the scheme is not one of `PACKAGES`.
+    """
 
     def __init__(self, message: str, package: str = "") -> None:
         super().__init__(errno.ENOTSUP, message)
@@ -52,20 +62,23 @@ class StoreUnusable(OSError):
 
 
 class StoreFailed(OSError):
-    """The store did not answer, or not with what was asked for; what it has may be all right."""
+    """The store did not answer, or answered with an error; the stored data may be intact."""
 
 
 def _alone(path: Remote) -> AbstractContextManager[Any]:
-    """Where the store is memory of this process, creating a name takes two steps, and readers of a file share a position in it."""
+    """Return a lock for stores in memory.
+
+    There, creating an object takes two steps, and the readers of an object share one read position.
+    """
     return _MEMORY if path.scheme == "memory" else nullcontext()
 
 
 def check(path: Remote) -> None:
-    """See that there is a way to the store, and a place for copies; nothing is asked of it.
+    """Check that the store can be used and that local copies can be kept, without a request to the store.
 
     Raises:
-        StoreUnusable: the scheme is not known, or its package is not installed.
-        OSError: there is no place for copies, or the client cannot be set up.
+        StoreUnusable: the scheme is not supported, or its package is not installed.
+        OSError: there is no folder for local copies, or the client cannot be created.
     """
     local_copies.base()
     _system(path.root, os.getpid())
@@ -73,14 +86,14 @@ def check(path: Remote) -> None:
 
 @cache
 def _system(root: Remote, _process: int) -> Any:
-    """The file system of a bucket; one per process, because its threads do not live on in a child."""
+    """Return the fsspec file system of a bucket, one per process: its threads do not survive a fork."""
     package = PACKAGES.get(root.scheme)
     if package is None:
         raise StoreUnusable(f"{root.scheme}:// is not known: {', '.join(PACKAGES)}")
     try:
         import fsspec  # noqa: PLC0415 - only where a store is used
 
-        # A listing that is remembered would be one of another time.
+        # A cached listing would be outdated.
         options = {"use_listings_cache": False, "skip_instance_cache": True}
         return fsspec.core.url_to_fs(str(root), **options)[0]
     except ImportError as error:
@@ -90,7 +103,7 @@ def _system(root: Remote, _process: int) -> Any:
 
 
 def _as_os_error(error: Exception, path: Remote) -> OSError:
-    """The exception of a client as one of the system: each store has its own kinds."""
+    """Return the exception of a client as an OSError; every client has exceptions of its own."""
     if isinstance(error, OSError) and error.filename is not None:
         return error
     kind = next((known for known in _KINDS if isinstance(error, known)), StoreFailed)
@@ -107,29 +120,29 @@ _KINDS: dict[type[OSError], int] = {
 
 @contextmanager
 def _asked(path: Remote) -> Iterator[tuple[Any, str]]:
-    """The file system of a path and what it calls it; whatever it raises is an OSError with the path."""
+    """Yield the fsspec file system of a path and its key; convert all exceptions to OSError."""
     system = _system(path.root, os.getpid())
     try:
-        yield system, system._strip_protocol(str(path))  # noqa: SLF001 - fsspec has no other name for it
+        yield system, system._strip_protocol(str(path))  # noqa: SLF001 - fsspec has no public equivalent
     except Exception as error:  # noqa: BLE001 - every client has its own
         raise _as_os_error(error, path) from safe_cause(error)
 
 
 def names(folder: Remote, *, folders: bool) -> list[str]:
-    """See `disk.Disk.names`; a folder is what names have in common."""
+    """Return names as `disk.Disk.names` does; a folder is a common prefix of names."""
     with _asked(folder) as (system, path):
         try:
-            found = system.ls(path, detail=True, refresh=True)
+            entries = system.ls(path, detail=True, refresh=True)
         except (FileNotFoundError, NotADirectoryError):
             return []
     depth = len(path.rstrip("/")) + 1
-    # Asked for what is a file, stores answer with the file itself; and some keep an empty file for a folder.
-    inside = ((e["name"].rstrip("/")[depth:], e["type"]) for e in found)
+    # Listing a file returns the file itself, and some stores keep an empty object for a folder.
+    inside = ((e["name"].rstrip("/")[depth:], e["type"]) for e in entries)
     return sorted({n for n, kind in inside if n and "/" not in n and (folders or kind == "file")})
 
 
 def exists(path: Remote) -> bool:
-    """Whether there is a file."""
+    """Return whether a file exists."""
     try:
         size(path)
     except FileNotFoundError:
@@ -138,16 +151,16 @@ def exists(path: Remote) -> bool:
 
 
 def size(path: Remote) -> int:
-    """Size of a file in bytes."""
+    """Return the size of a file in bytes."""
     with _asked(path) as (system, key):
-        found = system.info(key, refresh=True)
-    if found["type"] != "file":
+        info = system.info(key, refresh=True)
+    if info["type"] != "file":
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-    return int(found["size"])
+    return int(info["size"])
 
 
 def read(path: Remote) -> bytes:
-    """All bytes of a file, as the store has it now."""
+    """Return all bytes of a file, as currently stored."""
     with _asked(path) as (system, key):
         return bytes(system.cat_file(key, **_READING.get(path.scheme, {})))
 
@@ -156,21 +169,21 @@ def publish(path: Remote, content: bytes) -> None:
     """Create a file with its content, in one request.
 
     Raises:
-        FileExistsError: there is one; some stores only tell that by other kinds of OSError.
-        OSError: it may have been created nevertheless.
+        FileExistsError: the file exists. Some stores report this as another kind of OSError.
+        OSError: the request failed; the file may have been created nevertheless.
     """
     with _alone(path), _asked(path) as (system, key):
         system.pipe_file(key, content, mode="create")
 
 
 def put(path: Remote, content: bytes) -> None:
-    """Write a file, in the place of what was there."""
+    """Write a file, replacing an existing one."""
     with _asked(path) as (system, key):
         system.pipe_file(key, content)
 
 
 def remove(path: Remote) -> None:
-    """Remove a file if it is there, and its copy."""
+    """Remove a file if it exists, and its local copy."""
     with suppress(FileNotFoundError), _asked(path) as (system, key):
         system.rm_file(key)
     local_copies.drop(path)
@@ -180,7 +193,7 @@ def remove(path: Remote) -> None:
 def uploaded(
     path: Remote, opened: Callable[[Path], AbstractContextManager[Opened]]
 ) -> Iterator[Opened]:
-    """A file to write here, which is put into the store when the block ends without an exception."""
+    """Open a local draft for writing; upload it when the block ends without an exception."""
     draft = local_copies.draft()
     try:
         with opened(draft) as sink:
@@ -193,23 +206,23 @@ def uploaded(
 
 
 def fetched(path: Remote, opened: Callable[[Path], Opened]) -> Opened:
-    """What `opened` makes of the copy of a file, which is fetched where there is none."""
+    """Return the result of `opened` for the local copy of a file; download the file if needed."""
     copy = local_copies.copy_of(path)
     try:
-        found = opened(copy)
+        content = opened(copy)
     except FileNotFoundError:
         pass
     else:
         local_copies.used(copy)
-        return found
+        return content
     draft = local_copies.draft()
     try:
         draft.touch(mode=0o600)
         with _alone(path), _asked(path) as (system, key):
             system.get_file(key, str(draft))
-        # It may be evicted as soon as it is a copy; what is open stays.
-        found = opened(draft)
+        # Open the draft: the copy may be evicted at once, but an open file stays readable.
+        content = opened(draft)
         local_copies.keep(draft, path)
     finally:
         draft.unlink(missing_ok=True)
-    return found
+    return content

@@ -1,4 +1,4 @@
-"""The problems of a plan: collected by the stages as they go on, each a row of `problem_kinds.KINDS` at a place."""
+"""Collect the problems of a plan: each is a row of `problem_kinds.KINDS` at a place in the plan."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Problem:
     """One problem of one plan.
 
     Attributes:
-        code: of its kind, a key of `KINDS`.
-        level: how bad it is in the mode that the plan was checked in.
+        code: code of the kind, a key of `KINDS`.
+        level: severity in the mode in which the plan was checked.
         path: the place in the plan message.
         message: what is wrong.
         help: what to do about it.
-        producer: the producer whose profile says how the place is read; empty where no profile does.
+        producer: the producer whose profile determines how the place is read; empty if none does.
     """
 
     code: str
@@ -31,7 +31,7 @@ class Problem:
     producer: str = ""
 
     def as_dict(self) -> Mapping[str, str]:
-        """The problem as JSON-ready strings: code, level, path, message, help."""
+        """Return the problem as JSON-ready strings: code, level, path, message, help."""
         return {
             "code": self.code,
             "level": self.level,
@@ -42,7 +42,10 @@ class Problem:
 
 
 MAX_WORD = 1_000
-"""Characters of one name, type or list in a message; of longer ones the beginning and the end are shown."""
+"""Longest name, type or list in a message, in characters.
+
+Longer ones are shortened in the middle.
+"""
 
 
 def _shortened(value: object) -> str:
@@ -55,7 +58,7 @@ def _shortened(value: object) -> str:
 
 @dataclass(slots=True)
 class Problems:
-    """Collects problems; stages add to it and go on, so that all are reported at once."""
+    """Collects problems. Stages continue after adding one, so that all problems are reported at once."""
 
     mode: Mode = "lenient"
     found: list[Problem] = field(default_factory=list)
@@ -69,9 +72,10 @@ class Problems:
         Args:
             code: one of `KINDS`.
             path: the place in the plan message.
-            note: what is particular to the plan's producer, appended to the message.
+            note: remark about the plan's producer, appended to the message.
             producer: the producer whose profile the note comes from.
-            params: fill the templates of message and help; one named ``producer`` counts as above.
+            params: values for the templates of message and help; ``producer`` among them also sets
+                the producer of the problem.
         """
         kind = KINDS[code]
         level = kind.level(self.mode)
@@ -88,12 +92,12 @@ class Problems:
         self.copy(problem)
 
     def copy(self, problem: Problem) -> None:
-        """Add a problem as it is, unless it is known."""
+        """Add a problem, unless an equal one was added before."""
         if problem not in self._known:
             self._known.add(problem)
             self.found.append(problem)
 
     @property
     def errors(self) -> tuple[Problem, ...]:
-        """Those that stop the plan from running."""
+        """Return the problems that prevent the plan from running."""
         return tuple(p for p in self.found if p.level == "error")

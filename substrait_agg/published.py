@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Write files atomically: readers see the complete file or none."""
 
 from __future__ import annotations
 
@@ -14,24 +14,34 @@ from substrait_agg.disk import disk
 from substrait_agg.locations import Location, Remote
 
 PRIVATE, PRIVATE_FILE = 0o700, 0o600
-"""Modes of folders and files of a checkpoint, whatever the umask: they hold rows of the sources."""
+"""Modes of folders and files of a checkpoint, independent of the umask: they contain source rows."""
 
 OPEN_TO_ALL = 0o777
-"""Mode of folders of outputs, as the umask of the process lets it through."""
+"""Mode of the folders of outputs, before the umask is applied."""
 
 Guard = Callable[[], AbstractContextManager[None]]
-"""Makes a block in which a file may take its place; raises where it may not any more."""
+"""Returns a context manager around the publication of a file.
+
+It raises if the run may not publish.
+"""
 
 
 @contextmanager
 def published(
     path: Location, guard: Guard = nullcontext, *, private: bool = False
 ) -> Iterator[IO[bytes]]:
-    """A file to write that takes its place at `path`, durably, when the block ends without an exception.
+    """Open a draft for writing.
 
-    Until then it has a name that starts with a dot, which Spark and Arrow leave out when they read a folder.
-    A pipe or a device at `path` is written to as it is. With `private`, the file and a folder made for it are for their
-    owner only, whatever the umask. A file in a store is put there as a whole.
+    Publish it durably at `path` when the block ends without an exception.
+
+    The name of the draft starts with a dot, so Spark and Arrow ignore it when they read a folder. A
+    pipe or a device at `path` is written directly. A file in a store is uploaded as a whole.
+
+    Args:
+        path: the file to publish.
+        guard: entered while the file is published.
+        private: whether the file, and a folder created for it, are accessible to their owner only,
+            independent of the umask.
     """
     if isinstance(path, Remote):
         content = io.BytesIO()
@@ -59,7 +69,7 @@ def published(
 
 
 def new_private(path: Path) -> IO[bytes]:
-    """A file that was not there, for its owner only, whatever the umask."""
+    """Create a new file that only its owner can access, independent of the umask."""
     handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, PRIVATE_FILE)
     os.fchmod(handle, PRIVATE_FILE)
     return os.fdopen(handle, "wb")
@@ -75,7 +85,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_text(texts: Iterable[str], target: TextIO | Path, guard: Guard = nullcontext) -> None:
-    """Write texts to a stream and flush it, or to a file that is published when it is complete."""
+    """Write texts to a stream and flush it, or publish them as a file."""
     if isinstance(target, Path):
         with published(target, guard) as file:
             for text in texts:

@@ -1,4 +1,4 @@
-"""Passwords in texts that are shown: options with a telling name, and user information in addresses."""
+"""Remove secrets from texts that are shown: values of options, and user information in addresses."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _QUOTED = r"\\{0,3}\"(?:[^\"\\]|\\(?!\"\s*[,;}\])])[^\"]?){0,2000}\"?|'[^']{0,20
 _PLAIN = r"[^&;,\s)}\]<]+"
 
 PAIRS = (
-    # name=value, as in addresses, with the sign percent-encoded too, and name => value, name -> value, as maps are printed
+    # name=value in addresses, also with %3D; name => value and name -> value in printed maps
     rf"({_NAME}\\{{0,3}}[\"']?\s{{0,3}}(?:=>|->|=|%3D)\s{{0,3}})({_QUOTED}|{_PLAIN})",
     # "name": "value", as in JSON
     rf"({_NAME}\\{{0,3}}[\"']\s{{0,3}}:\s{{0,3}})({_QUOTED}|{_PLAIN})",
-    # name: value, in prose only of names that are words of nothing else
+    # name: value in prose, only for names that have no other meaning
     rf"((?:passw(?:or)?d|passphrase|secret|pwd)\s{{0,3}}:\s{{0,3}})({_QUOTED}|{_PLAIN})",
     # --name value, as in commands
     rf"(--[\w.-]{{0,40}}{_NAME}\s{{1,3}})({_QUOTED}|{_PLAIN})",
@@ -36,26 +36,34 @@ PAIRS = (
     rf"(<[\w.-]{{0,40}}{_NAME}>)([^<]+)",
 )
 _PAIRS = tuple(re.compile(pattern, re.I) for pattern in PAIRS)
-"""A secret within a value: what comes before it, and the secret."""
+"""Patterns of a secret within a value: group 1 is the text before the secret, group 2 the secret."""
 
 MIN_KNOWN = 4
-"""Characters from which on a secret is looked for in texts of others; shorter ones would blank out half of a text."""
+"""Length from which on a remembered secret is replaced in other texts.
+
+Shorter secrets would match too much of a text.
+"""
 
 _known: dict[str, None] = {}
 _lock = Lock()
 
 USER_INFO = (
-    # Up to the last @ of the host; a number and a slash are a port and a path instead. Keys of S3 have slashes in them.
+    # The password ends at the last @ of the host, because keys of S3 contain slashes. A number
+    # followed by a slash is a port and a path instead.
     re.compile(r"(//[^/@:\s\[]{0,200}):(?!\d*/)([^\s?#\"'<>]{0,500})@"),
     re.compile(r"(jdbc:oracle:\w{1,20}:[^/@\s]{0,200})/([^@\s]{0,500})@", re.I),
 )
-"""User information in an address: what comes before the password, and the password."""
+"""User information in an address: group 1 is the text before the password, group 2 the password."""
 
 Options = Iterable[tuple[str, str]]
 
 
 def redacted_place(text: str) -> str:
-    """A location without the password in it."""
+    """Return a location without the passwords in it.
+
+    >>> redacted_place("jdbc:postgresql://user:pw@host/db?password=pw")
+    'jdbc:postgresql://user:*****@host/db?password=*****'
+    """
     for pattern, sign in zip(USER_INFO, ":/", strict=True):
         text = pattern.sub(rf"\1{sign}{REDACTED}@", text)
     for pattern in _PAIRS:
@@ -64,7 +72,11 @@ def redacted_place(text: str) -> str:
 
 
 def redacted_options(options: Options) -> str:
-    """Options as ``key=value&...`` without secrets."""
+    """Return options as ``key=value&...`` without secrets.
+
+    >>> redacted_options([("topic", "t"), ("password", "pw")])
+    'topic=t&password=*****'
+    """
     return "&".join(
         f"{key}={REDACTED if SECRET.search(key) else redacted_place(value)}"
         for key, value in options
@@ -72,19 +84,19 @@ def redacted_options(options: Options) -> str:
 
 
 def scrubbed(text: str, options: Options) -> str:
-    """A text, such as an error of another program, without the secrets of some options."""
+    """Return a text, such as an error of another program, without the secrets of some options."""
     return redacted_place(_without(text, _forms(_secrets(options))))
 
 
 def remember(options: Options) -> None:
-    """Note the secrets of some options, for `cleaned`: what Spark says of a failure may quote them."""
-    found = _forms(secret for secret in _secrets(options) if len(secret) >= MIN_KNOWN)
+    """Remember the secrets of some options for `cleaned`: errors from Spark may quote them."""
+    forms = _forms(secret for secret in _secrets(options) if len(secret) >= MIN_KNOWN)
     with _lock:
-        _known.update(dict.fromkeys(found))
+        _known.update(dict.fromkeys(forms))
 
 
 def cleaned(text: str) -> str:
-    """A text of another program without any secret that this process was given in options."""
+    """Return a text of another program without any secret that this process has remembered."""
     with _lock:
         known = list(_known)
     return redacted_place(_without(text, known))
@@ -97,26 +109,32 @@ def _without(text: str, secrets: Iterable[str]) -> str:
 
 
 def _secrets(options: Options) -> Iterator[str]:
-    """The values of options with a telling name, and what is secret within any value: others may quote that alone."""
+    """Yield the values of secret options, and secrets within the values of all options.
+
+    Errors may quote such an inner secret alone.
+    """
     for key, value in options:
         if SECRET.search(key) and value:
             yield value
         for pattern in (*USER_INFO, *_PAIRS):
-            for found in pattern.finditer(value):
-                inner = found[2].strip("\\\"'")
+            for match in pattern.finditer(value):
+                inner = match[2].strip("\\\"'")
                 if len(inner) >= MIN_KNOWN:
                     yield inner
 
 
 def _forms(secrets: Iterable[str]) -> list[str]:
-    """Secrets as they are, and as addresses and JSON write them."""
+    """Return secrets as they are, percent-encoded, and escaped as in JSON."""
     forms = (
         (s, quote(s, safe=""), quote(s), quote_plus(s), unquote(s), dumps(s)[1:-1], dumps(s, ensure_ascii=False)[1:-1])
         for s in secrets
     )  # fmt: skip
-    return list(dict.fromkeys(form for made in forms for form in made if form))
+    return list(dict.fromkeys(form for variants in forms for form in variants if form))
 
 
 def safe_cause(error: BaseException) -> BaseException | None:
-    """The exception as the cause of one of ours; None where its text holds a secret, which a traceback would show."""
+    """Return an exception for use as the cause of another; None if its text contains a secret.
+
+    A traceback would show the text of the cause.
+    """
     return error if cleaned(str(error)) == str(error) else None
