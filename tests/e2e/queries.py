@@ -125,7 +125,7 @@ CLOSE = (
     # Java's and C's mathematical functions differ in the last bit.
     "sqrt(abs(x)), exp(x/50), ln(x), ln(abs(i)), log10(x), log2(x), log10(m), power(x,2), pow(2,a/8), power(abs(x),0.5)",
     "sin(x), cos(x), tan(x), asin(x/100), acos(x/100), atan(x), atan2(x,100), sinh(x/50), cosh(x/50), tanh(x), radians(x)",
-    "log(2,x), log(10,abs(x)), log(3.5,abs(i)+1), log(abs(x)+2,abs(f)+1)",
+    "log(2,x), log(10,abs(x)), log(3.5,abs(i)+1), log(abs(x)+2,abs(x)+1)",
     # DataFusion cuts quotients of decimals, here they are rounded.
     "m/3, m/nullif(m,0), m/nullif(w,0), w/nullif(m,0)",
 )
