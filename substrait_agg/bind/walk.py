@@ -99,7 +99,7 @@ def renumber(expression: Expr, places: Mapping[int, int]) -> Expr:
 
 
 def table_reads(root: BoundRelation) -> Iterator[BoundRead]:
-    """All reads of tables below a relation."""
+    """All reads of tables below a relation, in the order of the plan."""
     waiting = [root]
     while waiting:
         match waiting.pop():
@@ -108,7 +108,7 @@ def table_reads(root: BoundRelation) -> Iterator[BoundRead]:
             case BoundFilter(input=inner) | BoundProject(input=inner) | BoundAggregate(input=inner):
                 waiting.append(inner)
             case BoundUnion(inputs=inputs):
-                waiting.extend(inputs)
+                waiting.extend(reversed(inputs))
 
 
 def selected_columns(root: BoundRelation) -> tuple[BoundAggregate, tuple[int, ...]] | None:

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 from substrait_agg.bind.bound import BoundPlan
 from substrait_agg.bind.deep import deep_call
+from substrait_agg.bind.walk import table_reads
 from substrait_agg.flow.explain_build import build
 from substrait_agg.flow.explain_names import names_of, short, shown, written
 from substrait_agg.flow.explain_state import argument_text
 from substrait_agg.flow.explain_text import plan_text
 from substrait_agg.flow.explain_tree import ExplainedPlan
-from substrait_agg.flow.graph import Flow, Node, TableOrigin
+from substrait_agg.flow.graph import Flow, Node
 from substrait_agg.flow.lower import lower
 from substrait_agg.functions.accumulators import EarlyRetraction, WeightKind
 
@@ -36,16 +37,11 @@ def explain_plan(plan: BoundPlan, early: EarlyRetraction = "carry") -> Explained
         early: what becomes of a retraction that comes before its insertion. With ``carry``, tables are taken to bring
             inserts only; with the others retractions too, for without them there would be nothing to guard.
     """
-    flow = lower(plan)
-    tables, assumed = _tables(flow), INSERTS_ONLY
-    if early != "carry":
-        flow, assumed = lower(plan, dict.fromkeys(tables, RETRACTING), early), RETRACTIONS_TOO
+    tables = dict.fromkeys(read.table for read in table_reads(plan.root))
+    guarded = early != "carry"
+    flow = lower(plan, dict.fromkeys(tables, RETRACTING) if guarded else None, early)
+    assumed = RETRACTIONS_TOO if guarded else INSERTS_ONLY
     return replace(explain_flow(flow), assumed=assumed if tables else "")
-
-
-def _tables(flow: Flow) -> frozenset[tuple[str, ...]]:
-    origins = (branch.origin for node in flow.operators for branch in node.branches)
-    return frozenset(o.table for o in origins if isinstance(o, TableOrigin))
 
 
 def explain_text(flow: Flow) -> str:

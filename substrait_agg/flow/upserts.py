@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from substrait_agg.bind.bound import Column
+from substrait_agg.bind.bound import BoundRead, BoundRelation, Column
+from substrait_agg.bind.walk import table_reads
 from substrait_agg.errors import InputRefused
 from substrait_agg.flow.graph import (
     Branch,
@@ -102,17 +103,20 @@ def _declared(origin: TableOrigin, keyed: Keyed) -> str:
     )
 
 
-def with_upserts(flow: Flow, upserts: Upserts, reads: Sequence[TableOrigin]) -> Flow:
+def with_upserts(flow: Flow, upserts: Upserts, root: BoundRelation) -> Flow:
     """The flow with an operator for every table of `upserts`, ahead of all others.
 
     Args:
         flow: of the plan alone.
         upserts: by table.
-        reads: every read of a table in the plan, with all columns that it declares.
+        root: the plan, of which the reads of tables declare all columns.
 
     Raises:
         InputRefused: KEY_COLUMN_UNKNOWN, COLUMN_AMBIGUOUS, TABLE_READS_DIFFER.
     """
+    if not upserts:
+        return flow
+    reads = tuple(table_reads(root))
     read = {b.origin.table for b in _branches(flow) if isinstance(b.origin, TableOrigin)}
     tables = [table for table in upserts if table in read]
     made: dict[Table, Node] = {}
@@ -130,7 +134,7 @@ def _branches(flow: Flow) -> Iterator[Branch]:
 
 
 def _origin(
-    flow: Flow, table: Table, upsert: UpsertDeclaration, reads: Sequence[TableOrigin]
+    flow: Flow, table: Table, upsert: UpsertDeclaration, reads: Sequence[BoundRead]
 ) -> TableOrigin:
     """The one read of a table: its key, its order, and all columns that the plan reads of it."""
     types = _types(table, reads)
@@ -150,7 +154,7 @@ def _origin(
     return TableOrigin(table, names, tuple(types[n] for n in names), keyed)
 
 
-def _types(table: Table, reads: Sequence[TableOrigin]) -> dict[str, Type]:
+def _types(table: Table, reads: Sequence[BoundRead]) -> dict[str, Type]:
     """The columns of a table as the plan declares them."""
     types: dict[str, Type] = {}
     for read in reads:

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from substrait_agg.bind.bound import BoundPlan
 from substrait_agg.bind.context import SourceSchemas, UntypedTable
+from substrait_agg.bind.walk import table_reads
 from substrait_agg.changes import Delivery, check_outputs, keeps_late
 from substrait_agg.changes.courier import STOP_SECONDS, Couriers, check_free
 from substrait_agg.changes.evolved import check_outputs_go_on
@@ -38,7 +39,7 @@ from substrait_agg.spark.document import plan_document
 from substrait_agg.spark.event_state import EventOptions
 from substrait_agg.spark.evolve import evolutions, evolve_to
 from substrait_agg.spark.feed import open_feed
-from substrait_agg.spark.inputs import Source, table_origins
+from substrait_agg.spark.inputs import Source
 from substrait_agg.spark.logs import check_logs
 from substrait_agg.spark.places import check_places, input_places
 from substrait_agg.spark.positions import with_positions
@@ -55,7 +56,13 @@ from substrait_agg.spark.sinks import SparkWriter, check_writers, frame_of, open
 from substrait_agg.spark.source_types import source_schemas
 from substrait_agg.spark.sources import check_sources, weight_kind
 from substrait_agg.spark.specs import Table
-from substrait_agg.spark.timing import event_options, timed_flow, with_times
+from substrait_agg.spark.timing import (
+    check_times,
+    event_columns,
+    event_options,
+    forgetting,
+    with_times,
+)
 from substrait_agg.spark.upserts import upserts_in
 from substrait_agg.spark.work import open_work
 from substrait_agg.spark.worker_python import check_worker_python
@@ -225,13 +232,14 @@ def _checked(
     Raises:
         InputRefused, StateRefused, UsageError: as `run`.
     """
-    chosen = with_positions(check_sources(sources, table_origins(lower(plan))), plan)
+    chosen = with_positions(check_sources(sources, tuple(table_reads(plan.root))), plan)
     weights = {table: weight_kind(source) for table, source in chosen.items()}
     keep_late = any(map(keeps_late, sinks))
     events = event_options(plan, asked.watermark, asked.ttl, keep_late=keep_late)
     upserts = with_times(upserts_in(chosen), events)
-    lowered = lower(plan, weights, asked.early_retraction, upserts)
-    flow = timed_flow(lowered, chosen, events, asked.emit)
+    columns = event_columns(chosen, events)
+    flow = lower(plan, weights, asked.early_retraction, upserts, columns, forget=forgetting(events))
+    check_times(flow, events, asked.emit)
     store = Checkpoint(checkpoint)
     document = plan_document(flow, events)
     found = store.check(document, evolve=asked.evolve)

@@ -12,8 +12,8 @@ from typing import Literal as OneOf
 from typing import TypeVar
 from urllib.parse import unquote
 
+from substrait_agg.bind.bound import BoundRead
 from substrait_agg.errors import InputRefused, UsageError
-from substrait_agg.flow.graph import TableOrigin
 from substrait_agg.flow.upserts import ENVELOPE_FIELDS, UpsertDeclaration
 from substrait_agg.functions.accumulators import WeightKind
 from substrait_agg.redaction import redacted_options, redacted_place, remember
@@ -393,9 +393,7 @@ def find_table(name: str, tables: Iterable[Table]) -> Table | None:
     return None
 
 
-def check_sources(
-    sources: Mapping[str, Source], origins: Sequence[TableOrigin]
-) -> dict[Table, Source]:
+def check_sources(sources: Mapping[str, Source], reads: Sequence[BoundRead]) -> dict[Table, Source]:
     """One source for each table that is read: table -> source.
 
     A name means a table if it is its dotted name, else its last part, else either without regard to case.
@@ -404,7 +402,7 @@ def check_sources(
         InputRefused: ``SOURCE_MISSING`` (names the tables without a source), ``SOURCE_UNKNOWN`` (names the sources
             that no table needs), ``SOURCE_AMBIGUOUS`` (two names for one table, or one name for two).
     """
-    tables = tuple(dict.fromkeys(origin.table for origin in origins))
+    tables = tuple(dict.fromkeys(read.table for read in reads))
     chosen = {table: _find(table, sources) for table in tables}
     missing = [".".join(table) for table, name in chosen.items() if name is None]
     wanted = ", ".join(".".join(table) for table in tables) or "no table"

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
 from substrait_agg.bind.bound import BoundPlan
 from substrait_agg.errors import UsageError
-from substrait_agg.flow.event_time import EventColumns, with_event_keys
+from substrait_agg.flow.event_time import EventColumns
 from substrait_agg.flow.graph import (
     Flow,
     Forget,
-    Node,
-    OperatorOrigin,
     shown_operators,
 )
 from substrait_agg.flow.upserts import Upserts
@@ -52,38 +50,40 @@ def with_times(upserts: Upserts, options: EventOptions) -> Upserts:
     return {t: replace(upsert, kept=columns.get(t, ())) for t, upsert in upserts.items()}
 
 
-def timed_flow(
-    flow: Flow, sources: Mapping[Table, Source], options: EventOptions, policy: EmitPolicy
-) -> Flow:
-    """The flow with the event keys of its operators, and what they forget.
+def event_columns(sources: Mapping[Table, Source], options: EventOptions) -> EventColumns:
+    """The columns with a watermark.
 
     Raises:
-        UsageError: EVENT_TIME_MISSING, TTL_MEANINGLESS; OPTION_CONFLICT for a watermark of a table that does not stream.
+        UsageError: OPTION_CONFLICT for a watermark of a table that does not stream.
     """
-    columns = {source.table: source.column for source in options.sources}
     fixed = {t for t, s in sources.items() if isinstance(s, DataFrame) and not s.isStreaming}
     for source in options.sources:
         if source.table in fixed:
             raise _no_stream(source)
-    flow = with_event_keys(flow, EventColumns(columns, fixed))
-    tables = {node.id for node in flow.operators if node.is_source}
-    _check_watermark(flow, options.sources, policy)
+    return EventColumns({source.table: source.column for source in options.sources}, fixed)
+
+
+def forgetting(options: EventOptions) -> Forget:
+    """What becomes of the rows shown of idle groups."""
     if options.ttl is None:
-        return flow
-    word: Forget = "keep" if options.ttl.keep else "retract"
-    timed = bool(options.sources)
-    operators = tuple(
-        replace(node, forget=word, timed=timed) if _forgets(node, tables) else node
-        for node in flow.operators
-    )
-    if not any(node.forget for node in operators):
+        return ""
+    return "keep" if options.ttl.keep else "retract"
+
+
+def check_times(flow: Flow, options: EventOptions, policy: EmitPolicy) -> None:
+    """Check that what was asked for means something for a flow.
+
+    Raises:
+        UsageError: EVENT_TIME_MISSING, TTL_MEANINGLESS.
+    """
+    _check_watermark(flow, options.sources, policy)
+    if options.ttl is not None and not any(node.forget for node in flow.operators):
         raise UsageError(
             "TTL_MEANINGLESS",
             "the plan has no groups that could be forgotten: groups are, that tables feed and no event time is a key of",
             help="leave out --ttl; groups with an event time are closed when the watermark passes them",
             path="ttl",
         )
-    return replace(flow, operators=operators)
 
 
 def _no_stream(source: EventSource) -> UsageError:
@@ -93,15 +93,6 @@ def _no_stream(source: EventSource) -> UsageError:
         help=f"leave out the watermark {source.label}, or give a streaming DataFrame",
         path="watermark",
     )
-
-
-def _forgets(node: Node, sources: Collection[int]) -> bool:
-    """Whether groups of an operator are forgotten: the ones above it follow by its changes."""
-    fed = any(
-        isinstance(b.origin, OperatorOrigin) and b.origin.operator not in sources
-        for b in node.branches
-    )
-    return node.can_forget and not fed
 
 
 def _check_watermark(flow: Flow, sources: tuple[EventSource, ...], policy: EmitPolicy) -> None:

@@ -17,7 +17,7 @@ from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.watermarks import Heard
 from substrait_agg.spark.event_sources import event_sources
 from substrait_agg.spark.event_state import BatchTimes, EventOptions
-from substrait_agg.spark.timing import timed_flow
+from substrait_agg.spark.timing import event_columns
 from tests.e2e import plans
 
 BATCHES = 5
@@ -157,7 +157,7 @@ def timed() -> Setting:
     plan = sa.load(b.plan(whole, "d", "n", "total", "greatest").encode()).bound()
     events = EventOptions(event_sources(plan, {"t.d": "max-diff:48h"}))
     policy = EmitPolicy(watermark=True, rows=9)
-    flow = timed_flow(lower(plan, {("t",): "sign"}), {}, events, policy)
+    flow = lower(plan, {("t",): "sign"}, events=event_columns({}, events))
     batches, greatest = _timed_rows()
     return Setting(flow, policy, events, batches, greatest)
 

@@ -14,12 +14,11 @@ import substrait_agg as sa
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.errors import UsageError
 from substrait_agg.flow.lower import lower
-from substrait_agg.operator.policy import EVERY_BATCH
 from substrait_agg.operator.watermarks import Ttl
 from substrait_agg.spark.batches import FIRST_BATCH, Batches
 from substrait_agg.spark.document import plan_document
 from substrait_agg.spark.event_state import BatchTimes, EventOptions
-from substrait_agg.spark.timing import timed_flow
+from substrait_agg.spark.timing import forgetting
 from tests.e2e import plans
 from tests.e2e.event_model import SECOND, Change, Table, instant
 from tests.e2e.files import write_in_order
@@ -156,7 +155,7 @@ def test_an_idle_run_makes_no_versions(tmp_path: Path) -> None:
     """By the clock the bound of a time to live moves on and on; only where it passes a group is there something to commit."""
     instant = [0]
     options = EventOptions(ttl=Ttl(800))
-    flow = timed_flow(lower(sa.load(by_team()).bound()), {}, options, EVERY_BATCH)
+    flow = lower(sa.load(by_team()).bound(), forget=forgetting(options))
     store = Checkpoint(tmp_path)
     store.create(plan_document(flow, options))
     batches = Batches(flow, store, 2, lambda _: None, events=options, clock=lambda: instant[0])

@@ -26,7 +26,7 @@ from substrait_agg.operator.watermarks import (
 from substrait_agg.spark.batches import FIRST_BATCH, Batches
 from substrait_agg.spark.document import plan_document
 from substrait_agg.spark.event_state import BatchTimes, EventOptions
-from substrait_agg.spark.timing import timed_flow
+from substrait_agg.spark.timing import event_columns, forgetting
 from tests.checkpoint.test_retention import newest, simple
 from tests.crash.scenario import QUERY, without_spark
 from tests.crash.settings import chained
@@ -37,7 +37,7 @@ YEAR = 365 * 86_400 * SECOND
 NOW = 50 * YEAR
 
 
-def flow() -> Flow:
+def flow(events: EventOptions) -> Flow:
     """Rows counted by (k, g)."""
     b = plans.Builder()
     table = plans.read("t", {"k": "i64", "g": "i64", "x": "i64", "y": "fp64"})
@@ -46,7 +46,12 @@ def flow() -> Flow:
         b.measure("sum", (plans.column(3), "fp64"), output="fp64"),
     ]
     whole = plans.aggregate(table, [plans.column(0), plans.column(1)], measures)
-    return lower(sa.load(b.plan(whole, "k", "g", "x", "y").encode()).bound(), {("t",): "sign"})
+    return lower(
+        sa.load(b.plan(whole, "k", "g", "x", "y").encode()).bound(),
+        {("t",): "sign"},
+        events=event_columns({}, events),
+        forget=forgetting(events),
+    )
 
 
 class Run:
@@ -59,7 +64,7 @@ class Run:
         events: EventOptions = EventOptions(),  # noqa: B008 - it is frozen
     ) -> None:
         self.folder, self.now = folder, NOW
-        self._flow = timed_flow(flow(), {}, events, policy) if events.ttl else flow()
+        self._flow = flow(events)
         self._policy, self._events, self._spark = policy, events, None
         Checkpoint(folder).create(plan_document(self._flow, events))
         self.begin()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from substrait_agg.bind.bound import BoundRead
 from substrait_agg.errors import InputRefused, UsageError
-from substrait_agg.flow.graph import TableOrigin
 from substrait_agg.spark.specs import SourceSpec, check_sources, parse_spec, weight_kind
 
 
@@ -98,8 +98,8 @@ def test_error_messages_do_not_quote_secrets(text: str) -> None:
     assert "hunter2" not in str(raised.value)
 
 
-def origin(*table: str) -> TableOrigin:
-    return TableOrigin(table, (), ())
+def origin(*table: str) -> BoundRead:
+    return BoundRead(table, (), (), "")
 
 
 def test_sources_are_matched_by_dotted_name_then_last_part_then_case() -> None:
@@ -130,7 +130,7 @@ def test_missing_unknown_and_ambiguous_sources_are_named(
 ) -> None:
     """Tables without a source, sources without a table, and names that could mean two are errors."""
     with pytest.raises(InputRefused) as raised:
-        check_sources(dict.fromkeys(names, 0), [TableOrigin(t, (), ()) for t in tables])
+        check_sources(dict.fromkeys(names, 0), [BoundRead(t, (), (), "") for t in tables])
     assert raised.value.code == code
     assert named in raised.value.message
 
