@@ -30,6 +30,7 @@ from substrait_agg.commit.ranges import partition_range
 from substrait_agg.commit.retention import Retention
 from substrait_agg.commit.snapshot import OperatorState, Snapshot
 from substrait_agg.commit.store import Checkpoint, PlanDocument
+from substrait_agg.commit.sweep import sweep
 from substrait_agg.commit.task import run_task
 from substrait_agg.commit.task_plan import TaskPlan, TaskResult
 from substrait_agg.flow.graph import Aggregate, Port
@@ -139,7 +140,7 @@ class Stream:
         )  # fmt: skip
         self.checkpoint.publish(snapshot)
         if self._retention.due(self.version):
-            self.checkpoint.sweep(snapshot, self._retention)
+            sweep(self.checkpoint, snapshot, self._retention)
         return time.perf_counter() - began
 
     @property

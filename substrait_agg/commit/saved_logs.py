@@ -11,14 +11,10 @@ import errno
 import re
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from substrait_agg.commit.files import FolderFiles, OutcomeUnknown
 from substrait_agg.commit.sealed import damaged, unreadable
 from substrait_agg.commit.snapshot import LogFile, Snapshot
-
-if TYPE_CHECKING:
-    from substrait_agg.commit.store import Checkpoint
 
 SAVED = re.compile(r"([A-Za-z0-9_.-]+)-(\d+)((?:[A-Za-z_.][A-Za-z0-9_.]*)?)-([0-9a-f]{8})")
 """The log, the number of the entry, what else its name has, the checksum."""
@@ -60,17 +56,6 @@ def load(files: FolderFiles, log: LogFile) -> bytes:
     if zlib.crc32(content) != log.crc:
         raise damaged(shown, "it is not what it was when its version was made")
     return content
-
-
-def sweep_logs(checkpoint: Checkpoint, first: int) -> None:
-    """Delete saved files that neither version `first` nor any after it can need: those before all that it names of the same log.
-
-    Raises:
-        StateRefused: STATE_DAMAGED.
-    """
-    if checkpoint.spark.is_remote and first in checkpoint.versions():
-        for name in unneeded(checkpoint.spark.names(), checkpoint.snapshot(first)):
-            checkpoint.spark.delete(name)
 
 
 def unneeded(names: Iterable[str], first: Snapshot) -> Iterator[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import uuid
-from collections.abc import Iterable
 from dataclasses import replace
 
 from substrait_agg.commit.contents import Contents
@@ -32,17 +31,9 @@ from substrait_agg.commit.publishing import (
     committed_by_another,
     settle,
     sweep_drafts,
-    tidying,
     writing,
 )
-from substrait_agg.commit.retention import (
-    DEFAULT,
-    KEEP_VERSIONS,
-    Kept,
-    Retention,
-    state_files,
-    sweep,
-)
+from substrait_agg.commit.retention import Kept
 from substrait_agg.commit.revisions import keep
 from substrait_agg.commit.settings import SETTINGS, Settings
 from substrait_agg.commit.snapshot import (
@@ -53,14 +44,12 @@ from substrait_agg.commit.stores import probe
 from substrait_agg.errors import CommitConflict
 
 __all__ = [
-    "KEEP_VERSIONS",
     "PLAN",
     "Checkpoint",
     "Guarded",
     "PlanDocument",
     "ViewColumn",
     "ViewSort",
-    "state_files",
 ]
 
 SET_TRIES = 5
@@ -170,27 +159,8 @@ class Checkpoint(Contents):
             return None
         return committed_by_another(self.folder, version) if there else None
 
-    def tidy(
-        self,
-        newest: Snapshot,
-        served: Iterable[str] = (),
-        *,
-        sweep: bool,
-        whole: bool = False,
-        retention: Retention = DEFAULT,
-    ) -> None:
-        """Delete change files that have `served`, and `sweep`. What cannot be deleted stays, with a warning."""
-        with tidying(self.folder):
-            for name in served:
-                self.changes.delete(name)
-            if sweep:
-                self.sweep(newest, retention, whole=whole)
-
-    def sweep(
-        self, newest: Snapshot, retention: Retention = DEFAULT, *, whole: bool = False
-    ) -> None:
-        """Delete what failed attempts left behind, and state of versions that are not to be kept (`retention.sweep`)."""
-        sweep(self, newest, retention, whole=whole)
+    def sweep_drafts(self) -> None:
+        """Delete unfinished documents of runs that have ended."""
         sweep_drafts(self.fence, (self._root, self._snapshots))
 
     def keep(self, noted: Kept) -> None:

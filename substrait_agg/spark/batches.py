@@ -20,6 +20,7 @@ from substrait_agg.commit.snapshot import (
     Snapshot,
 )
 from substrait_agg.commit.store import Checkpoint
+from substrait_agg.commit.sweep import tidy
 from substrait_agg.errors import CommitConflict, StateRefused
 from substrait_agg.flow.graph import (
     Flow,
@@ -108,7 +109,7 @@ class Batches:
         self.inputs: tuple[InputPlace, ...] = () if self._last is None else self._last.inputs
         self.progress = at_start(self._last, flow.fingerprint, str(checkpoint.folder))
         if self._last is not None:
-            checkpoint.tidy(self._last, sweep=True, whole=True, retention=retention)
+            tidy(checkpoint, self._last, sweeps=True, whole=True, retention=retention)
 
     @property
     def last(self) -> Snapshot | None:
@@ -448,7 +449,7 @@ class Batches:
         # Everything else that no kept version names goes now and then.
         names = (change.name for change in served)
         due = self._retention.due(snapshot.version)
-        self._checkpoint.tidy(snapshot, names, sweep=due, retention=self._retention)
+        tidy(self._checkpoint, snapshot, names, sweeps=due, retention=self._retention)
 
     def _note(self, snapshot: Snapshot) -> None:
         self.progress = self._at_end(self._tally.after(self.progress, snapshot))

@@ -20,6 +20,7 @@ from substrait_agg.commit.ranges import partition_range
 from substrait_agg.commit.retention import DEFAULT, Retention
 from substrait_agg.commit.snapshot import ChangeFile, InputPlace, OperatorState, Snapshot
 from substrait_agg.commit.store import Checkpoint
+from substrait_agg.commit.sweep import tidy
 from substrait_agg.commit.view import Evolved, View
 from substrait_agg.flow.graph import Branch, Flow, Node, OperatorOrigin
 from substrait_agg.metrics.tally import counted
@@ -98,7 +99,7 @@ def evolve_to(
         if conflict is None:
             raise
         raise conflict from error
-    store.tidy(snapshot, evolving.served, sweep=False, retention=retention)
+    tidy(store, snapshot, evolving.served, sweeps=False, retention=retention)
     return snapshot
 
 

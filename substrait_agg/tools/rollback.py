@@ -14,11 +14,12 @@ from substrait_agg.commit.contents import ROLLBACK
 from substrait_agg.commit.document import PLANS, document_name
 from substrait_agg.commit.locking import lock_for_tool
 from substrait_agg.commit.query_logs import check_noted, query_id
-from substrait_agg.commit.retention import change_files, state_files, version_of
+from substrait_agg.commit.retention import version_of
 from substrait_agg.commit.saved_logs import load
 from substrait_agg.commit.sealed import damaged, seal, unseal
 from substrait_agg.commit.snapshot import Snapshot, snapshot_name
 from substrait_agg.commit.store import Checkpoint
+from substrait_agg.commit.sweep import change_files, state_files
 from substrait_agg.commit.typed import built, encoded
 from substrait_agg.commit.view import View
 from substrait_agg.errors import StateRefused

@@ -9,16 +9,10 @@ from typing import Any
 
 from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.locking import lock_for_tool
-from substrait_agg.commit.retention import (
-    Kept,
-    Retention,
-    expire,
-    unneeded_changes,
-    unneeded_state,
-    version_of,
-)
+from substrait_agg.commit.retention import Kept, Retention, version_of
 from substrait_agg.commit.snapshot import Snapshot, snapshot_name
 from substrait_agg.commit.store import Checkpoint
+from substrait_agg.commit.sweep import expire, unneeded_changes, unneeded_state
 from substrait_agg.disk import disk
 from substrait_agg.locations import Location, Remote
 from substrait_agg.tools.sink_cut import records

@@ -10,15 +10,10 @@ import pyarrow.parquet as pq
 
 from substrait_agg.commit.change_writer import VERSION
 from substrait_agg.commit.files import FolderFiles
-from substrait_agg.commit.retention import (
-    Kept,
-    change_files,
-    state_files,
-    unneeded_changes,
-    unneeded_state,
-)
+from substrait_agg.commit.retention import Kept
 from substrait_agg.commit.snapshot import ChangeFile, Snapshot, snapshot_name
 from substrait_agg.commit.store import PLAN, Checkpoint, PlanDocument
+from substrait_agg.commit.sweep import change_files, state_files, unneeded_changes, unneeded_state
 from substrait_agg.commit.view import View
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.state.run import HASH_MAX, RunFile

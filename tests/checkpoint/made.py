@@ -14,6 +14,7 @@ from substrait_agg.bind.bound import BoundMeasure
 from substrait_agg.commit.retention import DEFAULT, Retention
 from substrait_agg.commit.snapshot import Snapshot
 from substrait_agg.commit.store import Checkpoint
+from substrait_agg.commit.sweep import sweep
 from substrait_agg.flow.graph import Flow, Node
 from substrait_agg.operator.emission import Emission
 from substrait_agg.spark.document import plan_document
@@ -90,7 +91,7 @@ class Made:
         if batch >= 0:
             note_done(self.folder / "spark", batch)
         if self._retention.due(snapshot.version):
-            self.checkpoint.sweep(snapshot, self._retention)
+            sweep(self.checkpoint, snapshot, self._retention)
 
 
 def note_done(folder: Path, batch: int) -> None:

@@ -24,6 +24,7 @@ from substrait_agg.commit.locking import LOCK, is_in_use, lock_for_run, lock_for
 from substrait_agg.commit.query_logs import lists_files
 from substrait_agg.commit.retention import version_of
 from substrait_agg.commit.store import Checkpoint
+from substrait_agg.commit.sweep import sweep
 from substrait_agg.disk import MOST_READ, Disk
 from substrait_agg.errors import StateRefused, SubstraitAggError, UsageError
 from substrait_agg.tools.keys import parse_key, wanted_values
@@ -160,7 +161,7 @@ def test_copies_that_somebody_put_beside_our_files_stop_nothing(folder: Path, na
     store = Checkpoint(folder)
     newest = store.latest()
     assert newest is not None
-    store.sweep(newest, whole=True)
+    sweep(store, newest, whole=True)
     sa.open_state(folder).vacuum(keep=1)
     assert sa.open_state(folder).verify().ok
     assert (folder / "state" / name).read_bytes() == b"mine"

@@ -21,9 +21,10 @@ import substrait_agg as sa
 from substrait_agg.changes import Delivery
 from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.locking import is_in_use, lock_for_run, lock_for_tool
-from substrait_agg.commit.retention import Retention, parse_retention, state_files
+from substrait_agg.commit.retention import Retention, parse_retention
 from substrait_agg.commit.snapshot import Snapshot
 from substrait_agg.commit.store import Checkpoint
+from substrait_agg.commit.sweep import state_files, sweep
 from substrait_agg.errors import StateRefused, UsageError
 from tests.checkpoint.made import filled
 from tests.commit.test_store import made, snapshot
@@ -63,7 +64,7 @@ def newest(checkpoint: Checkpoint) -> Snapshot:
 def test_versions_are_kept_by_number(tmp_path: Path) -> None:
     """And the runs that they need of versions before them."""
     checkpoint = simple(tmp_path, 20)
-    checkpoint.sweep(newest(checkpoint), Retention(4))
+    sweep(checkpoint, newest(checkpoint), Retention(4))
     assert checkpoint.kept().state_from == 16
     assert kept_state(tmp_path) == set(range(14, 20))
 
@@ -72,11 +73,11 @@ def test_versions_are_kept_by_age(tmp_path: Path) -> None:
     """Those that are young enough stay, however many they are; the newest stay, however old."""
     checkpoint = simple(tmp_path, 20, {v: (20 - v) * DAY for v in range(20)})
     day = 86_400_000_000
-    checkpoint.sweep(newest(checkpoint), Retention(2, 7 * day - 1))
+    sweep(checkpoint, newest(checkpoint), Retention(2, 7 * day - 1))
     assert checkpoint.kept().state_from == 14
-    checkpoint.sweep(newest(checkpoint), Retention(2, 1))
+    sweep(checkpoint, newest(checkpoint), Retention(2, 1))
     assert checkpoint.kept().state_from == 18
-    checkpoint.sweep(newest(checkpoint), Retention(19, 1))
+    sweep(checkpoint, newest(checkpoint), Retention(19, 1))
     assert checkpoint.kept().state_from == 18, "what is gone does not come back"
 
 
@@ -100,14 +101,14 @@ def test_a_killed_sweep_loses_nothing_and_the_rest_goes_later(tmp_path: Path) ->
         folder = Path(shutil.copytree(tmp_path / "whole", tmp_path / f"copy-{step}"))
         checkpoint = Checkpoint(folder)
         with patch.object(FolderFiles, "delete", dying_after(step)), suppress(KeyboardInterrupt):
-            checkpoint.sweep(newest(checkpoint), Retention(3))
+            sweep(checkpoint, newest(checkpoint), Retention(3))
         for version in range(checkpoint.kept().state_from, 12):
             assert all(
                 checkpoint.state.exists(n) for n in state_files(checkpoint.snapshot(version))
             )
         (folder / "state" / run_name(12)).write_bytes(b"x")
         checkpoint.publish(snapshot(12, run_name(12)))
-        checkpoint.sweep(newest(checkpoint), Retention(3))
+        sweep(checkpoint, newest(checkpoint), Retention(3))
         assert kept_state(folder) == {8, 9, 10, 11, 12}
 
 
@@ -120,7 +121,7 @@ def test_a_version_that_was_swept_is_told_from_damage(tmp_path: Path) -> None:
 
     def swept(files: FolderFiles, name: str) -> None:
         del files, name
-        checkpoint.sweep(newest(checkpoint), Retention(1))
+        sweep(checkpoint, newest(checkpoint), Retention(1))
         raise FileNotFoundError("it was there a moment ago")
 
     for path in (tmp_path / "other", tmp_path / "another"):
@@ -202,7 +203,7 @@ def test_a_lost_note_is_no_matter(tmp_path: Path, name: str) -> None:
     (made.folder / name).unlink()
     assert sa.open_state(made.folder).verify().findings == ()
     checkpoint = Checkpoint(made.folder)
-    checkpoint.sweep(newest(checkpoint), Retention(1))
+    sweep(checkpoint, newest(checkpoint), Retention(1))
     assert sa.open_state(made.folder).verify().findings == ()
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from substrait_agg.commit.files import FolderFiles
+from substrait_agg.commit.retention import KEEP_VERSIONS
 from substrait_agg.commit.snapshot import (
     ChangeFile,
     OperatorState,
@@ -19,12 +20,12 @@ from substrait_agg.commit.snapshot import (
     snapshot_name,
 )
 from substrait_agg.commit.store import (
-    KEEP_VERSIONS,
     Checkpoint,
     PlanDocument,
     ViewColumn,
     ViewSort,
 )
+from substrait_agg.commit.sweep import sweep
 from substrait_agg.commit.view import ordered
 from substrait_agg.disk import Disk, using
 from substrait_agg.errors import CommitConflict, StateRefused
@@ -149,7 +150,7 @@ def test_sweeping_keeps_what_kept_versions_name(tmp_path: Path) -> None:
         checkpoint.publish(snapshot(version, name))
     newest = checkpoint.latest()
     assert newest is not None
-    checkpoint.sweep(newest)
+    sweep(checkpoint, newest)
     left = sorted(p.name for p in state.iterdir())
     assert left == [*names[-KEEP_VERSIONS:], *others]
 
@@ -166,7 +167,7 @@ def test_sweeping_removes_changes_of_failed_attempts(tmp_path: Path) -> None:
     (changes / f"{3:012d}-0-next.parquet").write_bytes(b"x")
     newest = checkpoint.latest()
     assert newest is not None
-    checkpoint.sweep(newest)
+    sweep(checkpoint, newest)
     left = sorted(p.name.split("-")[2] for p in changes.iterdir())
     assert left == ["named.parquet", "named.parquet", "named.parquet", "next.parquet"]
 

@@ -21,6 +21,7 @@ from substrait_agg.commit.retention import Kept, Retention
 from substrait_agg.commit.saved_logs import load, save, saved_name, unneeded
 from substrait_agg.commit.snapshot import LogFile
 from substrait_agg.commit.store import Checkpoint
+from substrait_agg.commit.sweep import sweep
 from substrait_agg.errors import CommitConflict, RunFailed, StateRefused, UsageError
 from substrait_agg.locations import Remote
 from substrait_agg_cli.main import main
@@ -314,5 +315,5 @@ def test_tools_that_change_a_checkpoint_want_to_be_told_that_no_run_goes_on(wher
         assert code(busy) == "CHECKPOINT_BUSY"
     lock_for_tool(checkpoint.folder, alone=True).release()
     checkpoint.publish(snapshot(0))
-    checkpoint.sweep(snapshot(0), Retention(1))
+    sweep(checkpoint, snapshot(0), Retention(1))
     assert sa.open_state(where).vacuum(no_run=True).state_from == 0
