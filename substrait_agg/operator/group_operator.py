@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from substrait_agg.flow.graph import COMPUTED
 from substrait_agg.operator.delta import decimal_overflow
-from substrait_agg.operator.emission import Emission, due, most_due, pending_schema
+from substrait_agg.operator.emission import Emission
 from substrait_agg.operator.leaving import closed_schema, most_leaving, to_look_at
 from substrait_agg.operator.names import (
     CLOSED,
@@ -22,6 +22,7 @@ from substrait_agg.operator.names import (
     WEIGHT,
     entries_tree,
 )
+from substrait_agg.operator.pending import due, most_due, pending_schema
 from substrait_agg.operator.protocol import (
     OperatorResult,
     Runs,

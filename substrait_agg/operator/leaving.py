@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from substrait_agg.operator.completeness import complete
-from substrait_agg.operator.emission import Emission, Waiting
+from substrait_agg.operator.emission import Emission
 from substrait_agg.operator.finalize import GroupState
 from substrait_agg.operator.groups import Chains, Touched
 from substrait_agg.operator.names import CLOSED, TIME, WEIGHT
+from substrait_agg.operator.pending import Waiting
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.operator.stored import NEVER, Old
 from substrait_agg.operator.trees import Delta, overlaid

@@ -19,7 +19,7 @@ from substrait_agg.functions.accumulators import COUNT_DIGITS
 from substrait_agg.operator.arrivals import Arrivals, arrivals_delta, moved_arrivals
 from substrait_agg.operator.changed import row_changes
 from substrait_agg.operator.delta import add_floats
-from substrait_agg.operator.emission import ALL, Emission, Waiting, pending_rows, waiting
+from substrait_agg.operator.emission import ALL, Emission
 from substrait_agg.operator.ends import ends_delta
 from substrait_agg.operator.finalize import GroupState, count_of
 from substrait_agg.operator.groups import (
@@ -42,6 +42,7 @@ from substrait_agg.operator.leaving import (
     recalled,
 )
 from substrait_agg.operator.names import CLOSED, GROUP, PENDING, WEIGHT, entries_tree
+from substrait_agg.operator.pending import Waiting, pending_rows, waiting
 from substrait_agg.operator.protocol import OperatorResult, State
 from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.operator.stored import Old, restore, stored_rows

@@ -32,8 +32,9 @@ from substrait_agg.flow.graph import (
 from substrait_agg.metrics import Progress
 from substrait_agg.metrics.progress import END_OF_INPUT
 from substrait_agg.metrics.tally import Tally, at_start, counted
-from substrait_agg.operator.emission import ALL, Emission, oldest
+from substrait_agg.operator.emission import ALL, Emission
 from substrait_agg.operator.names import PENDING
+from substrait_agg.operator.pending import oldest
 from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.registry import operator_of
 from substrait_agg.spark.bad_rows import BadRows

@@ -23,7 +23,7 @@ from substrait_agg.commit.task import run_task
 from substrait_agg.commit.task_plan import TaskPlan, TaskResult
 from substrait_agg.flow.graph import Node
 from substrait_agg.operator import moments, ranked, ranks, values
-from substrait_agg.operator.emission import ALL, NONE, Emission, pending_schema
+from substrait_agg.operator.emission import ALL, NONE, Emission
 from substrait_agg.operator.group_operator import GroupOperator
 from substrait_agg.operator.leaving import closed_schema
 from substrait_agg.operator.names import (
@@ -35,6 +35,7 @@ from substrait_agg.operator.names import (
     WEIGHT,
     entries_tree,
 )
+from substrait_agg.operator.pending import pending_schema
 from substrait_agg.operator.spec import OperatorSpec, TreeSpec
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import BOOL, Type

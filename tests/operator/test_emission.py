@@ -15,8 +15,9 @@ import pytest
 from substrait_agg.errors import UsageError
 from substrait_agg.functions.accumulators import WeightKind
 from substrait_agg.operator import group_operator
-from substrait_agg.operator.emission import ALL, Emission, oldest
+from substrait_agg.operator.emission import ALL, Emission
 from substrait_agg.operator.names import PENDING
+from substrait_agg.operator.pending import oldest
 from substrait_agg.operator.policy import EmitPolicy, parse_emit
 from substrait_agg.operator.protocol import OperatorResult
 from substrait_agg.operator.step import step
