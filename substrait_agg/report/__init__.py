@@ -1,1 +1,5 @@
-"""What validation and explain say, in every form it is shown in."""
+"""Write the results of validation and explain in every format: text, JSON, SARIF and HTML.
+
+Input are the problems and the content of a plan (`plan_problems`), or an explanation. `located` and
+`excerpt` relate problems to lines of the file. `sarif`, `html` and `explain_html` write documents.
+"""

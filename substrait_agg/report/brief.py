@@ -1,4 +1,4 @@
-"""A value of a plan message in a few words: what a line of an excerpt can hold."""
+"""Format a value of a plan message in a few words, to fit into a line of an excerpt."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ _WORD_STARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class _Full(Exception):
-    """The words that were asked for are written."""
+    """The available room is used up."""
 
 
 class _Words:
-    """Collects text up to `room` characters; deeper than that nothing is read, so no message is too deep."""
+    """Collects text up to `room` characters.
+
+    Reading stops when the room is used up, so a message of any depth is read in bounded time.
+    """
 
     def __init__(self, room: int) -> None:
         self.room = room
@@ -37,13 +40,13 @@ class _Words:
 
 
 def brief(item: Field, value: Any, names: Mapping[int, str], room: int) -> str:
-    """A field's value, or one value of a repeated field, in at most `room` characters.
+    """Return a field's value, or one value of a repeated field, in at most `room` characters.
 
     Args:
         item: the field.
-        value: its value; of a repeated field, one of them.
-        names: of functions by their anchors; calls are written with them.
-        room: characters there are.
+        value: its value; for a repeated field, one of the values.
+        names: names of functions by anchor, used for calls.
+        room: available characters.
     """
     words = _Words(room)
     try:
@@ -54,7 +57,13 @@ def brief(item: Field, value: Any, names: Mapping[int, str], room: int) -> str:
 
 
 def scalar(item: Field, value: Any, *, full: bool) -> str:
-    """A number, text, bytes or enum value; `full`: of an enum, the name that JSON has."""
+    """Return a number, text, bytes or enum value as text.
+
+    Args:
+        item: the field.
+        value: its value.
+        full: whether to write the whole name of an enum value, as in JSON.
+    """
     if item.kind == ENUM:
         return _enum_name(item.type, value, full=full)
     if isinstance(value, bytes):
@@ -84,7 +93,7 @@ def _enum_names(enum: str) -> dict[int, str]:
 
 
 class _Writer:
-    """Writes values into `words`; a message with one field goes on with a dot, as paths do."""
+    """Writes values into `words`; a message with a single field is written in line with it."""
 
     def __init__(self, words: _Words, names: Mapping[int, str]) -> None:
         self.words = words
@@ -113,7 +122,7 @@ class _Writer:
         self.words.add("}")
 
     def _chain(self, item: Field, value: Any) -> None:
-        # What has a short form says what it is: `field 4`, not `selection field 4`.
+        # Write `field 4`, not `selection field 4`: the short form is clear without the name.
         if not item.repeated and (item.type in _SHORT or item.name == "value"):
             self.value(item, value)
         else:
@@ -137,14 +146,20 @@ class _Writer:
     # --- short forms: True where the message has one -----------------------------------------
 
     def column(self, node: Node) -> bool:
-        """A reference to a column of the input: ``field 4``."""
+        """Write a reference to a column of the input, such as ``field 4``.
+
+        Return whether it is one.
+        """
         number = column_number(node)
         if number is not None:
             self.words.add(f"field {number}")
         return number is not None
 
     def call(self, node: Node) -> bool:
-        """A call of a function: ``add(field 1, literal i32: 2)``."""
+        """Write a call of a function, such as ``add(field 1, literal i32: 2)``.
+
+        Return whether the name of the function is known.
+        """
         anchor = node.values.get("function_reference", 0)
         if anchor not in self.names:
             return False
@@ -156,25 +171,28 @@ class _Writer:
         return True
 
     def relation(self, node: Node) -> bool:
-        """A relation: its kind only, for what is in it is a plan of its own."""
+        """Write only the kind of a relation; its content is a plan of its own."""
         kind = node.which("rel_type")
         if kind is not None:
             self.words.add(f"{kind} {{{ELIDED}}}")
         return kind is not None
 
     def type(self, node: Node) -> bool:
-        """A type: ``decimal?<15,2>``."""
+        """Write a type, such as ``decimal?<15,2>``."""
         self.words.add(visible(type_text(node)))
         return True
 
     def literal(self, node: Node) -> bool:
-        """A constant: ``DATE '1998-09-02'``."""
+        """Write a constant, such as ``DATE '1998-09-02'``."""
         self.words.add(visible(literal_text(node)))
         return True
 
 
 def column_number(reference: Node) -> int | None:
-    """The column that a ``FieldReference`` to a field of the input row is about."""
+    """Return the ordinal of the input column that a ``FieldReference`` message names.
+
+    None if it refers to anything else.
+    """
     direct = reference.values.get("direct_reference")
     step = direct.values.get("struct_field") if direct is not None else None
     if step is None or step.has("child") or reference.has("outer_reference"):

@@ -1,4 +1,4 @@
-"""The names that a plan gives the functions it calls: what a bare anchor is shown with."""
+"""Look up the names that a plan declares for its functions."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from substrait_agg.plan.node import Node
 
 
 def function_names(root: Node) -> dict[int, str]:
-    """Names such as ``sum:dec`` by anchor, as a ``Plan`` message declares them; of two, the first counts.
+    """Return names such as ``sum:dec`` by anchor, as a ``Plan`` message declares them.
 
-    Takes nothing from the message: what decoding has not read stays unread.
+    The first declaration of an anchor counts. The fields stay marked as unread by the decoder.
     """
     names: dict[int, str] = {}
     for declaration in root.values.get("extensions", ()):

@@ -1,4 +1,4 @@
-"""Summaries of what is read as a producer's profile says: one line instead of one per place."""
+"""Summarize problems per producer: one line instead of one per place."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ CODE = "PLAN_DEVIATES"
 
 
 def summarize(problems: Iterable[Problem], help: str) -> tuple[Problem, ...]:
-    """Sum problems up: one problem per producer whose profile explains them, one for those that no profile explains.
+    """Return one summary per producer whose profile explains problems, and one for all others.
 
     Args:
-        problems: of one plan.
-        help: of the summaries: what lists the problems.
+        problems: problems of one plan.
+        help: help text of the summaries; it says how to list the problems.
 
     Returns:
-        In the order of the first problem of each; the level is the worst of those in it.
+        Summaries in the order of their first problems. The level of each is the worst level of its
+        problems.
     """
     groups: dict[str, list[Problem]] = {}
     for problem in problems:

@@ -1,7 +1,7 @@
-"""The part of a plan around a problem, as text for people: a message with its fields, and a mark at the one in question.
+"""Format the part of a plan around a problem as text, with a mark at the field concerned.
 
-Plans are bytes, or JSON that is mostly brackets; this is neither, but the same for both: one line per field, constants
-and calls in a few words, functions with their names.
+The text is the same for protobuf and JSON plans: one line per field, constants and calls in a few
+words, functions with their names.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from substrait_agg.report.order import Step, steps
 from substrait_agg.report.visible import ELIDED, cut, visible
 
 WIDTH = 76
-"""Characters of a line, with the mark before it."""
+"""Characters per line, including the mark."""
 
 _AROUND = 3
-"""Lines before and after the one in question."""
+"""Lines shown before and after the marked line."""
 
 _FIELDS = 8
-"""Lines of a message that is in question as a whole."""
+"""Lines shown of a message that is marked as a whole."""
 
 _HEADER_STEPS = 2
 
@@ -33,10 +33,10 @@ class Line:
     """A line of an excerpt.
 
     Attributes:
-        text: the line, without its mark.
-        marked: whether the problem is about it.
-        start: where in `text` that begins.
-        end: where it ends.
+        text: the line, without the mark.
+        marked: whether the problem is about this line.
+        start: start of the marked part in `text`.
+        end: end of the marked part in `text`.
     """
 
     text: str
@@ -46,13 +46,15 @@ class Line:
 
 
 def excerpt(root: Node, names: Mapping[int, str], path: str, width: int = WIDTH) -> list[Line]:
-    """The lines around `path` in a plan message; none where the problem is about the plan as a whole.
+    """Return the lines around `path` in a plan message.
+
+    None if the problem is about the whole plan.
 
     Args:
         root: the ``Plan`` message.
-        names: of functions by their anchors.
-        path: the place in question, written in the plan or not.
-        width: characters that a line may have.
+        names: names of functions by anchor.
+        path: the path of the problem; it may not exist in the plan.
+        width: characters per line.
     """
     node, rest = _follow(root, list(steps(path)))
     if node is root and not rest:
@@ -69,27 +71,27 @@ def excerpt(root: Node, names: Mapping[int, str], path: str, width: int = WIDTH)
 
 
 def _follow(root: Node, way: list[Step]) -> tuple[Node, list[Step]]:
-    """The innermost message on the way that is written, and the steps that are left from there."""
+    """Return the innermost existing message on the way, and the remaining steps."""
     node = root
     for at, (name, index) in enumerate(way):
-        held = node.values.get(name)
-        if isinstance(held, list):
-            held = held[index] if 0 <= index < len(held) else None
-        if not isinstance(held, Node):
+        value = node.values.get(name)
+        if isinstance(value, list):
+            value = value[index] if 0 <= index < len(value) else None
+        if not isinstance(value, Node):
             return node, way[at:]
-        node = held
+        node = value
     return node, []
 
 
 def _tail(node: Node) -> str:
-    """The last steps of the path of a message; a step into a list is never left without the list."""
-    found: list[str] = []
+    """Return the last steps of the path of a message."""
+    parts: list[str] = []
     at: Node | None = node
-    while at is not None and at.step and len(found) < _HEADER_STEPS:
-        found.append(at.step)
+    while at is not None and at.step and len(parts) < _HEADER_STEPS:
+        parts.append(at.step)
         at = at.parent
     before = f"{ELIDED} " if at is not None and at.step else ""
-    return before + ".".join(reversed(found))
+    return before + ".".join(reversed(parts))
 
 
 def _body(node: Node, names: Mapping[int, str], width: int) -> list[Line]:
@@ -98,9 +100,9 @@ def _body(node: Node, names: Mapping[int, str], width: int) -> list[Line]:
 
 
 def _window(lines: list[Line], start: int, end: int) -> list[Line]:
-    """Some of the lines, and how many are left out on each side."""
+    """Return the lines from `start` to `end`, and the number of lines left out on each side."""
     start, end = max(start, 0), min(end, len(lines))
-    # A line that says "1 more" takes as much room as the line it stands for.
+    # A line "1 more" takes as much room as the line that it replaces.
     start, end = 0 if start == 1 else start, len(lines) if end == len(lines) - 1 else end
     before = [Line(f"  {ELIDED} {start} more")] if start else []
     after = [Line(f"  {ELIDED} {len(lines) - end} more")] if end < len(lines) else []
@@ -108,7 +110,7 @@ def _window(lines: list[Line], start: int, end: int) -> list[Line]:
 
 
 def _lines(node: Node, names: Mapping[int, str], width: int, focus: Step) -> Iterator[Line]:
-    """A line for every field that is written, and for the one in question also where it is not."""
+    """Yield a line for every written field, and for the marked field even if it is not written."""
     known = False
     for item in node.shape.by_number.values():
         name, index = focus if focus[0] == item.name else ("", -1)
@@ -128,9 +130,15 @@ def _lines(node: Node, names: Mapping[int, str], width: int, focus: Step) -> Ite
 def _items(
     item: Field, held: list[Any], names: Mapping[int, str], width: int, focus: int | None
 ) -> Iterator[Line]:
-    """Lines for a list: numbers and texts in one, messages in one each, those around the one in question if any.
+    """Yield the lines of a list: scalars in one line, messages in one line each.
 
-    `focus` is None where the problem is about another field, and -1 where it is about the list.
+    Args:
+        item: the field.
+        held: its values.
+        names: names of functions by anchor.
+        width: characters per line.
+        focus: index of the marked item; -1 to mark the list; None if the problem is about another
+            field.
     """
     if item.kind != MESSAGE:
         text = brief(item, held[0], names, width) if len(held) == 1 else ""
@@ -146,7 +154,7 @@ def _items(
         step = _step(item.name, at)
         text = brief(item, held[at], names, width - len(step) - 4)
         if focus is not None and at == middle:
-            # Of a problem about the list, its first item stands for all.
+            # A problem about the list is marked at its first item.
             yield _marked(step, text, len(item.name) if focus < 0 else len(step))
         else:
             yield Line(f"  {step}: {text}")

@@ -1,7 +1,7 @@
-"""The explanation as one HTML page: the view, then the operators down to the sources.
+"""Write an explanation as one HTML page: the view, then the operators down to the sources.
 
-The page never passes `MAX_PAGE` bytes, whatever the plan is: long texts and tables are cut, then operators are left out; each
-place says how much is missing. The JSON form has everything.
+The page has at most `MAX_PAGE` bytes for any plan. First long texts and tables are cut, then
+operators are left out. Each place says how much is missing. The JSON format is complete.
 """
 
 from __future__ import annotations
@@ -42,16 +42,19 @@ from substrait_agg.report.explain_html_parts import (
 from substrait_agg.report.page import asset, escape, page, size
 
 MAX_PAGE = 300_000
-"""Bytes of a page; it is always smaller."""
+"""Upper bound of the size of a page, in bytes."""
 
 _ROOM = 290_000
 _FRAME = 4_000
 
 _LIMITS = (Limits(400, 4_000), Limits(60, 600), Limits(20, 200), Limits(8, 100), Limits(3, 60))
-"""The first with which the page has room for all operators; of the last, as many operators as there is room for."""
+"""Limits to try in order: the first with which all operators fit.
+
+With the last limits, as many operators are shown as fit.
+"""
 
 _OPEN_PATHS = 12
-"""Paths of the graph that are seen before it is unfolded."""
+"""Paths of the graph that are visible before it is expanded."""
 
 _LEGEND = """<p class="key"><span><span class="chip source">source</span> rows come from here</span>
 <span><span class="chip spark">step</span> runs on Spark, on the changes of a batch</span>
@@ -62,25 +65,25 @@ _ARROW = '<span class="arrow" aria-label="to">→</span>'
 
 
 def plan_html(plan: ExplainedPlan, name: str = "") -> str:
-    """The explanation as a self-contained HTML document.
+    """Return the explanation as a self-contained HTML document.
 
     Args:
         plan: the explanation.
-        name: of the plan's file, or empty.
+        name: name of the plan's file, or empty.
     """
     style = asset("explain.css")
     title = f"How {name or 'the plan'} is run" if len(name) <= 200 else "How the plan is run"
     room = _ROOM - _FRAME - size(page(title, "", style=style))
-    made = ""
+    body = ""
     for limits in _LIMITS:
-        made, whole = _body(plan, title, limits, room)
+        body, whole = _body(plan, title, limits, room)
         if whole:
             break
-    return page(title, made, style=style)
+    return page(title, body, style=style)
 
 
 def _body(plan: ExplainedPlan, title: str, limits: Limits, room: int) -> tuple[str, bool]:
-    """The body of the page, and whether it has all operators."""
+    """Return the body of the page, and whether it has all operators."""
     parts = [_header(plan, title), '<main id="main" tabindex="-1">']
     parts += [_map(plan, limits), _view(plan, limits)]
     left = room - sum(map(size, parts))
@@ -107,7 +110,7 @@ def _header(plan: ExplainedPlan, title: str) -> str:
 
 
 def _map(plan: ExplainedPlan, limits: Limits) -> str:
-    """The graph: a path per input, from its source to its operator, those nearest to the view first."""
+    """Return the graph: one path per input, from its source to its operator, nearest to the view first."""
     paths = [(o, i) for o in reversed(plan.operators) for i in o.inputs]
     rows = [f"<li>{_path(operator, i, limits)}</li>" for operator, i in limits.some(paths)]
     last = plan.view.operator
@@ -229,22 +232,22 @@ def _measure(measure: Measure, limits: Limits) -> Iterator[str]:
 
 def _state_title(operator: Operator) -> str:
     state = operator.state
-    told = counted(len(accumulators(state)), "accumulator")
-    return f"State: {told}, {counted(len(state.trees), 'tree')}"
+    numbers = counted(len(accumulators(state)), "accumulator")
+    return f"State: {numbers}, {counted(len(state.trees), 'tree')}"
 
 
 def _state(operator: Operator, limits: Limits) -> str:
     state = operator.state
-    told = accumulators(state)
+    entries = accumulators(state)
     numbers = limits.table(
-        ("number", "what", "size", "measures"), told, lambda a: _accumulator(a, limits)
+        ("number", "what", "size", "measures"), entries, lambda a: _accumulator(a, limits)
     )
     trees = limits.table(
         ("tree", "what", "use", "bytes per entry"), state.trees, lambda t: _tree(t, limits)
     )
     return (
-        f"<p>Of every group: {kept_text(state)}{'; and these numbers' if told else ''}.</p>"
-        f"{numbers if told else ''}{trees if state.trees else ''}"
+        f"<p>Of every group: {kept_text(state)}{'; and these numbers' if entries else ''}.</p>"
+        f"{numbers if entries else ''}{trees if state.trees else ''}"
     )
 
 

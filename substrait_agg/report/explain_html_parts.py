@@ -1,4 +1,4 @@
-"""Pieces of the page of an explanation, all of them bounded by `Limits`."""
+"""Elements of the page of an explanation, all limited in size by `Limits`."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ WHERE = {
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much of a plan a page shows: rows of a table or list, letters of a text."""
+    """The limits for what a page shows: rows per table or list, characters per text."""
 
     rows: int
     letters: int
 
     def text(self, text: str) -> str:
-        """A text, clipped and escaped."""
+        """Return a text, cut and escaped."""
         cut = text if len(text) <= self.letters else text[: self.letters] + "…"
         return escape(cut)
 
     def code(self, text: str) -> str:
-        """A text of the plan."""
+        """Return a text of the plan as code, cut and escaped."""
         return f"<code>{self.text(text)}</code>" if text else ""
 
     def some(self, items: Sequence[_Item]) -> Sequence[_Item]:
-        """The items that are shown."""
+        """Return the items that are shown."""
         return items[: self.rows]
 
     def more(self, items: Sequence[object]) -> str:
-        """How many are not."""
+        """Return a note that says how many items are left out; empty if none."""
         left = len(items) - self.rows
         return f'<p class="quiet">… and {left:,} more</p>' if left > 0 else ""
 
     def joined(self, items: Sequence[str]) -> str:
-        """Names, comma separated."""
+        """Return names separated by commas, cut after the limit."""
         left = len(items) - self.rows
         shown = ", ".join(self.code(i) for i in self.some(items))
         return f"{shown}, … and {left:,} more" if left > 0 else shown
@@ -59,13 +59,13 @@ class Limits:
         *,
         stacked: bool = True,
     ) -> str:
-        """A table; columns that say nothing are left out.
+        """Return a table without its empty columns.
 
         Args:
-            heads: of the columns.
+            heads: titles of the columns.
             items: one per row.
-            row: its cells as HTML.
-            stacked: rows become blocks on a narrow screen.
+            row: returns the cells of an item as HTML.
+            stacked: whether rows become blocks on a narrow screen.
         """
         cells = [tuple(row(item)) for item in self.some(items)]
         kept = [i for i in range(len(heads)) if any(c[i] for c in cells)]
@@ -85,23 +85,27 @@ def _cell(label: str, content: str) -> str:
 
 
 def section(summary: str, body: str, *, opened: bool = False) -> str:
-    """A part that can be folded."""
+    """Return a collapsible section."""
     return f"<details{' open' if opened else ''}><summary>{summary}</summary>{body}</details>"
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
-    """Terms and what is said of them, as HTML; those of which nothing is said are left out."""
-    told = "".join(f"<dt>{term}</dt><dd>{said}</dd>" for term, said in pairs if said)
-    return f'<dl class="facts">{told}</dl>'
+    """Return terms and their values as an HTML list, without those that have no value."""
+    items = "".join(f"<dt>{term}</dt><dd>{said}</dd>" for term, said in pairs if said)
+    return f'<dl class="facts">{items}</dl>'
 
 
 def counted(number: int, word: str) -> str:
-    """A number of things."""
+    """Return a number with its noun, such as ``2 keys``.
+
+    >>> counted(2, "key"), counted(1, "key")
+    ('2 keys', '1 key')
+    """
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def schema(columns: Sequence[Column], limits: Limits) -> str:
-    """Columns with their types."""
+    """Return a table of columns with their types."""
     if not columns:
         return '<p class="quiet">no columns, rows only</p>'
     heads = ("column", "type", "nulls")
@@ -114,12 +118,12 @@ def schema(columns: Sequence[Column], limits: Limits) -> str:
 
 
 def cells(column: Column, limits: Limits) -> Row:
-    """A column as cells of a table: name, type, whether null occurs."""
+    """Return the cells of a column: name, type, whether it is nullable."""
     return limits.code(column.name), limits.code(column.type), "yes" if column.nullable else "no"
 
 
 def run_steps(steps: Sequence[RunStep], limits: Limits) -> str:
-    """What runs where."""
+    """Return a table of steps and the place where each runs."""
     return limits.table(
         ("step", "where", "what"),
         steps,
@@ -128,7 +132,7 @@ def run_steps(steps: Sequence[RunStep], limits: Limits) -> str:
 
 
 def source_name(branch: Input) -> str:
-    """Where the rows of an input come from, in a few words."""
+    """Return a short name of the source of an input."""
     if branch.kind == "table":
         return f"table {branch.table}"
     if branch.kind == "rows":
@@ -137,7 +141,7 @@ def source_name(branch: Input) -> str:
 
 
 def source(branch: Input, limits: Limits) -> str:
-    """An input with its steps, and the schema at each."""
+    """Return an input with its steps, and the schema after each."""
     return (
         f'<div class="origin"><p><b>{limits.text(source_name(branch))}</b></p>'
         + section(counted(len(branch.columns), "column"), schema(branch.columns, limits))

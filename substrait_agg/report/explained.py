@@ -1,4 +1,4 @@
-"""Every form of the explanation of a plan, under the name of its format."""
+"""Write the explanation of a plan in any format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from substrait_agg.functions.accumulators import EarlyRetraction
 from substrait_agg.report.explain_html import plan_html
 
 STDIN = "-"
-"""What a plan from stdin is called."""
+"""Name of a plan read from stdin."""
 
 _FORMS: Mapping[str, Callable[[ExplainedPlan], str]] = {
     "text": plan_text,
@@ -25,13 +25,13 @@ _FORMS: Mapping[str, Callable[[ExplainedPlan], str]] = {
 
 
 def explained(plan: BoundPlan, format: str, early: EarlyRetraction, name: str = "") -> str:
-    """The explanation of a plan in a form.
+    """Return the explanation of a plan in a format.
 
     Args:
         plan: the bound plan.
         format: ``text``, ``json``, ``mermaid`` or ``html``.
         early: as in `explain_plan`.
-        name: what the page of the plan is called: the file that it came from, or empty.
+        name: name of the plan's file for the title of the HTML page, or empty.
     """
     tree = explain_plan(plan, early)
     if format == "html":

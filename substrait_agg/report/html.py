@@ -1,7 +1,7 @@
-"""The report as one HTML page: what was found, where it is in the plan, and why it matters.
+"""Write a report as one HTML page: the problems, their places in the plan, and the reasons.
 
-The page never passes `MAX_PAGE` bytes, whatever the plans are: parts without problems are left out first, then
-the mildest problems; each place says how many are missing.
+The page has at most `MAX_PAGE` bytes for any number of plans. First parts without problems are left
+out, then the least severe problems. Each place says how many are missing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from substrait_agg.report.plan_problems import PlanProblems
 from substrait_agg.report.tree_constants import clipped
 
 MAX_PAGE = 300_000
-"""Bytes of a page; it is always smaller."""
+"""Upper bound of the size of a page, in bytes."""
 
 _ROOM = 285_000
 _SMALLER = 0.8
@@ -29,9 +29,12 @@ _MAX_ROWS = 250
 _MAX_NAME = 200
 _MAX_FAILURES = 50
 _MAX_INSIDE = 60
-"""Problems of a page that have their reasons beside them; those of more are told once per code."""
+"""Largest number of problems that are shown with their reasons.
+
+With more problems, the reasons are in a table per code.
+"""
 _SECTION = 6_000
-"""Bytes that a plan's section needs at the least."""
+"""Smallest size of a plan's section, in bytes."""
 
 _REASONS_SHARE = 0.2
 _PROBLEMS_SHARE = 0.6
@@ -41,17 +44,17 @@ _FRAME = 1_500
 def reports_html(
     reports: Sequence[PlanProblems], failures: Sequence[SubstraitAggError] = ()
 ) -> str:
-    """Reports of any number of plans as one self-contained HTML document.
+    """Return reports of any number of plans as one self-contained HTML document.
 
     Args:
-        reports: of the plans, in the order they are shown.
-        failures: files that could not be read.
+        reports: the reports, in the order to show.
+        failures: errors for files that could not be read.
     """
     room = float(_ROOM)
     while True:
-        made = _made(reports, failures, int(room))
-        if size(made) < MAX_PAGE:
-            return made
+        document = _made(reports, failures, int(room))
+        if size(document) < MAX_PAGE:
+            return document
         room *= _SMALLER
 
 
@@ -102,7 +105,7 @@ def _files(number: int) -> str:
 
 
 def _failures(failures: Sequence[SubstraitAggError]) -> str:
-    """What could not be read, and why."""
+    """Return a section about the files that could not be read."""
     if not failures:
         return ""
     lines = "".join(
@@ -130,14 +133,20 @@ def _verdict(ok: bool) -> str:
 
 
 def _counts(*reports: PlanProblems) -> str:
-    """How many problems there are of each level, then how many more that are not shown."""
+    """Return the number of problems per level, shown and hidden."""
     shown = Counter(problem.level for report in reports for problem in report.problems)
     hidden = Counter(problem.level for report in reports for problem in report.hidden)
     return f"{badges(shown)} {badges(hidden, ' not shown')}".strip() or "no problems"
 
 
 def _header(reports: Sequence[PlanProblems], title: str, *, ok: bool) -> str:
-    """The title and the sum; `ok`: whether every file could be read."""
+    """Return the title and the totals.
+
+    Args:
+        reports: the reports.
+        title: the title of the page.
+        ok: whether every file could be read.
+    """
     ok = ok and all(report.ok for report in reports)
     counts = f"<p>{_verdict(ok)} {_counts(*reports)}</p>" if len(reports) > 1 else ""
     return f'<header><p class="quiet">Substrait plan validation</p><h1>{escape(title)}</h1>{counts}</header>'
@@ -151,7 +160,7 @@ _PATH_BAR = (
 
 
 def _filters(every: Sequence[Problem]) -> str:
-    """Buttons that need the script, and are hidden without it."""
+    """Return the filter buttons; they need the script, and are hidden without it."""
     if len({(problem.level, problem.code) for problem in every}) < 2:
         return ""
     levels = Counter(problem.level for problem in every)
@@ -170,7 +179,12 @@ def _filters(every: Sequence[Problem]) -> str:
 
 
 def _table(reports: Sequence[PlanProblems], linked: frozenset[int]) -> str:
-    """All plans at a glance, where there are several; `linked` are those that have a section."""
+    """Return a table of all plans, if there are several.
+
+    Args:
+        reports: the reports.
+        linked: indexes of the reports that have a section.
+    """
     if len(reports) < 2:
         return ""
     rows = []
@@ -192,7 +206,7 @@ def _table(reports: Sequence[PlanProblems], linked: frozenset[int]) -> str:
 
 
 def _worst(reports: Sequence[PlanProblems], number: int) -> list[int]:
-    """Which reports are shown: at most `number`, those with the worst problems, in their order."""
+    """Return the indexes of at most `number` reports with the worst problems, ascending."""
     if len(reports) <= number:
         return list(range(len(reports)))
 
@@ -230,16 +244,16 @@ def _section(at: int, report: PlanProblems, why: Why, room: int) -> str:
 
 
 def _chosen(problems: Sequence[Problem], at: int, why: Why, room: int) -> list[int]:
-    """Which problems are shown: the worst that there is room for, in plan order."""
+    """Return the indexes of the worst problems that fit into `room` bytes, ascending."""
     order = sorted(range(len(problems)), key=lambda i: LEVELS.index(problems[i].level))
-    found = []
+    shown = []
     for i in order:
         problem, name = problems[i], f"{at}-{i}"
         room -= size(line(problem, name)) + size(box(problem, name, why=why, at=problem.path))
         if room < 0:
             break
-        found.append(i)
-    return sorted(found)
+        shown.append(i)
+    return sorted(shown)
 
 
 _TREE_TOOLS = (
@@ -256,15 +270,15 @@ def _tree(
         size(box(p, f"{at}-{i}", why=why, at=p.path))
         for i, p in ((i, report.problems[i]) for i in chosen)
     )
-    made = TreePage(root, str(at), room - boxes - size(_TREE_TOOLS))
+    tree = TreePage(root, str(at), room - boxes - size(_TREE_TOOLS))
     for i in chosen:
         problem = report.problems[i]
-        made.put(problem, f"{at}-{i}", why=why)
-    made.fill()
-    return _TREE_TOOLS + made.html()
+        tree.put(problem, f"{at}-{i}", why=why)
+    tree.fill()
+    return _TREE_TOOLS + tree.html()
 
 
 def _unread(report: PlanProblems, chosen: Sequence[int], at: int, why: Why) -> str:
-    """The problems of a plan of which nothing can be shown."""
+    """Return the problems of a plan that cannot be shown as a tree."""
     boxes = "".join(box(report.problems[i], f"{at}-{i}", why=why) for i in chosen)
     return f"<p>Nothing of this plan can be shown as a tree.</p>{boxes}"

@@ -1,4 +1,4 @@
-"""Problems in HTML: a line in the list, a box on the plan's tree, and the table of reasons."""
+"""Write problems as HTML: a line in the list, a box in the tree, and the table of reasons."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from substrait_agg.report.page import escape, size
 from substrait_agg.report.tree_constants import clipped
 
 SIGNS = {"error": "✖", "warning": "▲", "info": "●"}
-"""A sign for each level, so that its colour is not all that tells it."""
+"""A sign for each level, so that the level does not depend on colour alone."""
 
 _CODE = re.compile("``?([^`]+)``?")
 
 MAX_MESSAGE = 700
-"""Characters of a message, a help line or a name that are shown."""
+"""Longest message, help text or name that is shown, in characters."""
 
 MAX_PATH = 360
-"""Characters of a path that are shown; its middle is left out where it is longer."""
+"""Longest path that is shown, in characters; longer ones are cut in the middle."""
 
 
 def badge(level: str, number: int = 0, after: str = "") -> str:
-    """A level with its sign, and how many there are if that is said."""
+    """Return a level with its sign, and the number of problems if it is not 0."""
     word = f"{number:,} {level}{'s' if number != 1 else ''}" if number else level
     return f'<span class="badge {level}">{SIGNS[level]} {word}{after}</span>'
 
 
 def badges(counts: Mapping[Level, int], after: str = "") -> str:
-    """The counts of all levels that occur, the worst first, each with what is said `after` it."""
+    """Return the counts of all levels that occur, worst first, each followed by `after`."""
     return " ".join(badge(level, counts[level], after) for level in LEVELS if counts.get(level))
 
 
 def shown_path(path: str) -> str:
-    """A path as escaped HTML that can break after each step."""
+    """Return a path as escaped HTML with a line break opportunity after each step."""
     if len(path) > MAX_PATH + 20:
         half = MAX_PATH // 2
         path = f"{path[:half]} … {len(path) - 2 * half:,} characters … {path[-half:]}"
@@ -44,12 +44,12 @@ def shown_path(path: str) -> str:
 
 
 def shown_code(code: str) -> str:
-    """A code as escaped HTML that can break between its words."""
+    """Return a code as escaped HTML with line break opportunities between its words."""
     return escape(code).replace("_", "_<wbr>")
 
 
 def line(problem: Problem, name: str) -> str:
-    """A problem in the list: a link to its box, which is called `name`."""
+    """Return a problem as a line of the list, with a link to the box called `name`."""
     return (
         f'<li class="line {problem.level}" id="l{name}" data-level="{problem.level}" data-code="{escape(problem.code)}">'
         f'<a href="#p{name}">{badge(problem.level)} <b>{shown_code(problem.code)}</b> '
@@ -59,13 +59,13 @@ def line(problem: Problem, name: str) -> str:
 
 
 def box(problem: Problem, name: str, *, why: Why, at: str = "") -> str:
-    """A problem on the tree.
+    """Return a problem as a box in the tree.
 
     Args:
-        problem: any.
-        name: what the box is called; unique in the page.
-        why: how the reason is told.
-        at: where below the node the problem is, where that is not the node itself.
+        problem: the problem.
+        name: id of the box, unique in the page.
+        why: how the reason is shown.
+        at: path below the node, if the problem is not about the node itself.
     """
     advice = clipped(problem.help, MAX_MESSAGE)
     place = f'<p class="quiet">at <code>{shown_path(at)}</code></p>' if at else ""
@@ -81,18 +81,18 @@ def box(problem: Problem, name: str, *, why: Why, at: str = "") -> str:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """How boxes tell why something is a problem.
+    """Determines how boxes show the reason of a problem.
 
     Attributes:
         told: codes in the table of reasons.
-        inside: whether there is room for the reason in each box; else boxes link to the table.
+        inside: whether each box contains the reason; otherwise boxes link to the table.
     """
 
     told: frozenset[str]
     inside: bool
 
     def html(self, code: str) -> str:
-        """The reason of a code, or a link to it; empty where there is none."""
+        """Return the reason of a code, or a link to it; empty if there is none."""
         kind = KINDS.get(code)
         if kind is None or not kind.why:
             return ""
@@ -103,16 +103,18 @@ class Why:
 
 
 def told(why: str) -> str:
-    """The reason of a code as HTML; its words in backticks are code."""
+    """Return the reason of a code as HTML; text in backticks becomes code."""
     return _CODE.sub(r"<code>\1</code>", escape(why))
 
 
 def reasons(problems: Iterable[Problem], room: int) -> tuple[str, frozenset[str]]:
-    """Why each code that occurs is a problem, the most frequent of the worst level first.
+    """Return a section with the reason of each code that occurs.
+
+    Codes are sorted by their worst level, then by frequency.
 
     Args:
-        problems: of all plans.
-        room: bytes that it may take.
+        problems: problems of all plans.
+        room: size limit in bytes.
 
     Returns:
         The section, and the codes in it.

@@ -1,4 +1,7 @@
-"""A plan's tree in HTML within a number of bytes: what leads to problems first, then relations, then the rest."""
+"""Write a plan as an HTML tree of limited size.
+
+The nodes that lead to problems come first, then relations, then the rest.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +18,16 @@ from substrait_agg.report.tree import Branch, Slot, branch, branches_to, row_tex
 from substrait_agg.report.tree_expressions import Speech
 
 ROUNDS = (25, 250, 2_500, 1 << 40)
-"""Members of one list that are shown, before longer parts of other lists get the room that is left."""
+"""Limits for the members of one list, one per round; later rounds use the room that is left."""
 
 MAX_RELATIONS = 300
-"""Relations that are shown before anything else of the plan is."""
+"""Number of relations added before anything else of the plan."""
 
 FLAT_DEPTH = 10
-"""Levels that are indented; deeper ones would leave no width for their texts."""
+"""Levels that are indented; more indentation would leave no width for the text."""
 
 BLOCK_DEPTH = 60
-"""Levels of one block: browsers flatten elements that are nested 512 deep, and a level is three."""
+"""Levels per block. Browsers flatten elements nested 512 deep, and a level takes three elements."""
 
 _FRAME = size('<li><details open><summary></summary><ul class="flat"></ul></details></li>')
 _CLASSES = size(' class="rel has"')
@@ -51,10 +54,10 @@ class _Item:
 
 
 class TreePage:
-    """The tree of one plan in the making.
+    """Builds the tree of one plan.
 
     Attributes:
-        left: bytes that may still be used.
+        left: remaining size in bytes.
     """
 
     def __init__(self, root: Node, name: str, room: int) -> None:
@@ -67,9 +70,9 @@ class TreePage:
         self._spend(self._cost(self._root))
 
     def put(self, problem: Problem, name: str, *, why: Why) -> None:
-        """Show a problem on its node, or on the nearest one around it that there is room for.
+        """Show a problem at its node, or at the nearest ancestor that fits.
 
-        The room for the box itself has been kept by the caller.
+        The caller has reserved the room for the box itself.
         """
         node = nearest(self._message, problem.path)
         way = branches_to(self._root.branch, node)
@@ -79,20 +82,20 @@ class TreePage:
         known = rest and rest[0].partition("[")[0] in node.shape.by_json_name
         if item.branch is way[-1] and item.branch.last is node and known:
             self.left -= _ROW
-            held = item.row_boxes.setdefault(rest[0].partition("[")[0], [])
-            held.append(box(problem, name, why=why))
+            boxes = item.row_boxes.setdefault(rest[0].partition("[")[0], [])
+            boxes.append(box(problem, name, why=why))
             return
         steps = problem.path.split(".")[item.branch.last.depth :] if problem.path else []
         item.boxes.append(box(problem, name, why=why, at=".".join(steps)))
 
     def fill(self) -> None:
-        """Add as much of the rest of the plan as there is room for."""
+        """Add as much of the rest of the plan as fits."""
         self._add_relations()
         for limit in ROUNDS:
             self._add_all(limit)
 
     def html(self) -> str:
-        """The tree as HTML."""
+        """Return the tree as HTML."""
         parts: list[str] = []
         blocks: deque[tuple[_Item, str]] = deque([(self._root, "")])
         number = 0
@@ -121,7 +124,7 @@ class TreePage:
     # --- choosing ----------------------------------------------------------------------------
 
     def _spend(self, cost: int) -> bool:
-        """Whether there is room; takes it if so."""
+        """Subtract `cost` from the remaining room; return False if there is not enough."""
         if cost > self.left:
             return False
         self.left -= cost
@@ -139,23 +142,24 @@ class TreePage:
         return _FRAME + size(item.head) + more + block
 
     def _add(self, item: _Item, place: int, *, alone: bool = False) -> _Item | None:
-        """Show the branch at a place; None where there is no room for it.
+        """Add the branch at a place; return None if it does not fit.
 
-        One that is shown alone, without its neighbours, needs a line for those left out before it.
+        A branch added without its neighbours (`alone`) also needs room for a line about those left
+        out.
         """
         known = item.inside.get(place)
         if known is not None:
             return known
         below = item.branch.below(place)
-        made = _Item(below, self._head(below), item)
-        if not self._spend(self._cost(made) + (_MORE if alone else 0)):
+        child = _Item(below, self._head(below), item)
+        if not self._spend(self._cost(child) + (_MORE if alone else 0)):
             return None
-        item.inside[place] = made
+        item.inside[place] = child
         self._whole(item)
-        return made
+        return child
 
     def _whole(self, item: _Item) -> None:
-        """Give back the room for the line that says what is left out, where nothing is."""
+        """Release the room of the line about left-out members if none is left out."""
         if len(item.inside) + len(item.rows) == item.branch.count:
             self.left += _MORE
 
@@ -192,7 +196,7 @@ class TreePage:
                     waiting.append(below)
 
     def _add_all(self, limit: int) -> None:
-        """One round: of every list at most `limit` members, those near the root first."""
+        """Add at most `limit` members of every list, breadth first."""
         waiting = deque([self._root])
         failures = 0
         while waiting and failures < _MAX_FAILURES:
@@ -224,7 +228,10 @@ class TreePage:
     # --- writing -----------------------------------------------------------------------------
 
     def _pieces(self, top: _Item) -> Iterator[str | _Item]:
-        """HTML of an item and all inside; items that start a block of their own are handed out as they are."""
+        """Yield the HTML of an item and its content.
+
+        Items that start a block of their own are yielded as they are.
+        """
         base = top.branch.depth
         stack: list[str | _Item] = [top]
         while stack:
@@ -260,7 +267,7 @@ class TreePage:
         return f"<li><details{name}{is_open}><summary>{item.head}{marks}</summary>{boxes}"
 
     def _inside(self, item: _Item) -> Iterator[str | _Item]:
-        """Rows, fields that are not written, branches, and what is left out, in order."""
+        """Yield rows, missing fields, branches, and notes about left-out members, in order."""
         rows = [slot for slot in item.branch.slots if slot.row]
         left = 0
         for slot in rows:
@@ -290,7 +297,7 @@ class TreePage:
         return row.removesuffix("</li>") + boxes + "</li>" if row else ""
 
     def _missing_rows(self, item: _Item) -> Iterator[str]:
-        """Fields with problems that are shown in no row: they are not written, or lists of messages."""
+        """Yield rows for fields with problems that have no row: missing fields and lists of messages."""
         rows = {slot.field.name for slot in item.branch.slots if slot.row}
         for name, boxes in item.row_boxes.items():
             if name not in rows:

@@ -1,4 +1,4 @@
-"""Where places of a plan stand in its JSON text: one pass, without recursion, as the text is written."""
+"""Find the positions of places of a plan in its JSON text, in one pass without recursion."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from substrait_agg.report.wanted import Wanted
 _BETWEEN = re.compile(r"(?:[ \t\r\n,:]++|//[^\n]*+|/\*(?s:.*?)\*/)*+")
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _PLAIN = re.compile(r'[^ \t\r\n,:\[\]{}"/]++')
-# Everything up to the next bracket that is one: brackets in texts and comments are not.
+# Everything up to the next bracket outside of strings and comments.
 _FLAT = re.compile(
     r'(?:[^"{}\[\]/]++|"(?:[^"\\]++|\\.)*+"|//[^\n]*+|/\*.*?\*/|/)*+', re.DOTALL
 )  # fmt: skip
 
 
 class _Broken(Exception):
-    """The text is not JSON from here on."""
+    """The text is not JSON from this position on."""
 
 
 @dataclass(slots=True)
 class _Open:
-    """An object or a list that is not closed yet, on the way to a place that is looked for.
+    """An open object or list on the way to a searched place.
 
     Attributes:
-        place: the message; of a list, the message that it is a field of.
-        shape: of the message, or of those in the list; None for scalars.
+        start: offset of its opening bracket.
+        place: the message; for a list, the message that has the list as a field.
+        shape: schema of the message, or of the messages in the list; None for scalars.
         field: name of the list's field; empty for an object.
-        itself: what is looked for at this object or list itself.
-        index: of the list's last item.
+        itself: the searched place that is this object or list itself.
+        index: index of the last item read from a list.
     """
 
     start: int
@@ -43,7 +44,10 @@ class _Open:
 
 
 def find_in_json(text: str, root: Wanted) -> None:
-    """Note the spans of all places inside `root` that `text` has; of text that is not JSON, those before it breaks."""
+    """Record the spans of all places inside `root` that occur in `text`.
+
+    If the text is not valid JSON, only places before the error are found.
+    """
     walk = _Walk(text)
     try:
         walk.run(root)
@@ -52,7 +56,7 @@ def find_in_json(text: str, root: Wanted) -> None:
 
 
 class _Walk:
-    """Goes through a text; `open` holds what it is in."""
+    """Walks through a text; `open` is the stack of open objects and lists."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -78,9 +82,9 @@ class _Walk:
                 self._member(inside)
 
     def _next(self) -> str:
-        """What comes after spaces, comments, commas and colons."""
-        found = _BETWEEN.match(self.text, self.at)
-        self.at = found.end() if found else self.at
+        """Skip spaces, comments, commas and colons; return the next character."""
+        match = _BETWEEN.match(self.text, self.at)
+        self.at = match.end() if match else self.at
         if self.at >= len(self.text):
             raise _Broken
         return self.text[self.at]
@@ -96,14 +100,14 @@ class _Walk:
             self._value(mark, itself, shape)
 
     def _key(self, shape: Shape | None) -> tuple[Field | None, str]:
-        """The field of a key, and its name; a key that no release knows is its own name."""
-        found = _STRING.match(self.text, self.at)
-        if found is None:
+        """Return the field of a key and its name; an unknown key is its own name, shortened."""
+        match = _STRING.match(self.text, self.at)
+        if match is None:
             raise _Broken
-        self.at = found.end()
-        key = found.group()[1:-1]
+        self.at = match.end()
+        key = match.group()[1:-1]
         if "\\" in key:
-            key = _unescaped(found.group())
+            key = _unescaped(match.group())
         item = shape.by_json_name.get(key) if shape is not None else None
         return item, item.name if item is not None else key[:80]
 
@@ -113,7 +117,7 @@ class _Walk:
         self._value(self._next(), itself, inside.shape)
 
     def _value(self, mark: str, itself: Wanted | None, shape: Shape | None) -> None:
-        """Enter a value that has places inside, pass over any other."""
+        """Enter a value that contains searched places; skip any other."""
         if itself is not None and itself.inside and shape is not None and mark == "{":
             self._enter(_Open(self.at, itself, shape, itself=itself))
             return
@@ -130,10 +134,10 @@ class _Walk:
         if mark in "{[":
             self._pass_over_container()
             return
-        found = (_STRING if mark == '"' else _PLAIN).match(self.text, self.at)
-        if found is None:
+        match = (_STRING if mark == '"' else _PLAIN).match(self.text, self.at)
+        if match is None:
             raise _Broken
-        self.at = found.end()
+        self.at = match.end()
 
     def _pass_over_container(self) -> None:
         text, at, levels = self.text, self.at, 0
@@ -146,8 +150,8 @@ class _Walk:
             if levels == 0:
                 self.at = at
                 return
-            found = _FLAT.match(text, at)
-            at = found.end() if found else at
+            match = _FLAT.match(text, at)
+            at = match.end() if match else at
 
 
 def _unescaped(quoted: str) -> str:

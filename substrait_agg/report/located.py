@@ -1,4 +1,4 @@
-"""The problems of a report with their places in the file, and with the lines around them."""
+"""Relate the problems of a report to places in the file and to the surrounding lines."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from substrait_agg.report.visible import cut, visible
 
 UNREADABLE = "PLAN_UNREADABLE"
 _MARGIN = 24
-"""Characters of a long line of the file before the place in question."""
+"""Characters of a long line that are shown before the position of an error."""
 
 
 class Located:
-    """Problems of one report in its plan's content; everything is worked out when it is first asked for.
+    """The problems of one report and their places in the plan's content, computed on first use.
 
     Args:
         report: the report.
-        problems: those that will be asked for; None for all. Places of many problems take their time.
+        problems: the problems to locate; None for all. Locating many problems takes time.
     """
 
     def __init__(self, report: PlanProblems, problems: Iterable[Problem] | None = None) -> None:
@@ -33,22 +33,25 @@ class Located:
         self.problems = report.problems if problems is None else tuple(problems)
 
     def region(self, problem: Problem) -> Region | None:
-        """The part of the content that a problem is about; None where that is the whole of it."""
+        """Return the part of the content that a problem is about; None for the whole content."""
         if problem.code == UNREADABLE and self._broken is not None:
             return self._broken
         return self._regions.get(problem.path)
 
     def lines(self, problem: Problem, width: int = WIDTH) -> list[Line]:
-        """The lines around a problem; of JSON that cannot be read, the line of the file. None if there is no plan."""
+        """Return the lines around a problem; empty if there are none.
+
+        For JSON that cannot be parsed, this is the line of the file.
+        """
         if problem.code == UNREADABLE:
             return self._source(width)
-        if not problem.path or self._message is None:  # huge plans take seconds to be read
+        if not problem.path or self._message is None:  # reading huge plans takes seconds
             return []
         return excerpt(self._message, self._names, problem.path, width)
 
     @property
     def is_text(self) -> bool:
-        """Whether the plan is JSON."""
+        """Return whether the plan is JSON."""
         return self._text is not None
 
     @cached_property
@@ -60,7 +63,7 @@ class Located:
 
     @cached_property
     def _broken(self) -> Region | None:
-        """Where reading stops; the offsets of text that is no Unicode are bytes."""
+        """Return the position at which reading fails; byte offsets if the text is not Unicode."""
         at = unreadable_at(self.report.content)
         if at is None:
             return None
@@ -81,7 +84,7 @@ class Located:
         return {} if self._message is None else function_names(self._message)
 
     def _source(self, width: int) -> list[Line]:
-        """The line of a JSON file that cannot be read, with its number, cut around the place in question."""
+        """Return the line at which a JSON file cannot be parsed, with its number, cut around the error."""
         if self._text is None or self._broken is None or not self._text:
             return []
         at = self._broken.start

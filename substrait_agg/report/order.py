@@ -1,4 +1,4 @@
-"""The order in which the problems of a plan are told: that of their places in the plan message."""
+"""Sort problems by their places in the plan message."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from substrait_agg.plan.schema import Field, schema
 from substrait_agg.problems import Problem
 
 Step = tuple[str, int]
-"""A step of a path: the name of a field, and the index in it or -1."""
+"""A step of a path: the name of a field, and an index or -1."""
 
 
 def steps(path: str) -> Iterator[Step]:
-    """The steps of a path such as ``relations[0].root.names[1]``, from the plan inwards."""
+    """Yield the steps of a path from the outermost to the innermost.
+
+    >>> list(steps("relations[0].root.names[1]"))
+    [('relations', 0), ('root', -1), ('names', 1)]
+    """
     for step in path.split(".") if path else ():
         name, bracket, index = step.partition("[")
         number = index.removesuffix("]")
@@ -21,16 +25,17 @@ def steps(path: str) -> Iterator[Step]:
 
 
 def in_plan_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Problems by the place of their message or field: a message before what is in it, fields as the message declares them.
+    """Return problems sorted by the place of their message or field.
 
-    A field that is not written has its place all the same; a path that leaves the schema counts as far as it is
-    known. Problems of one place stay as they were found.
+    A message comes before its content, and fields come in the order of their declaration. A missing
+    field has a place as well. A path that leaves the schema counts up to its last known step. The
+    sort is stable.
     """
     return tuple(sorted(problems, key=lambda problem: _place(problem.path)))
 
 
 def _place(path: str) -> tuple[int, ...]:
-    """Position of the field and index in it for every step of a path that the schema knows."""
+    """Return the position and the index for every step of a path that the schema knows."""
     place: list[int] = []
     shape = "Plan"
     for name, index in steps(path):
@@ -45,7 +50,10 @@ def _place(path: str) -> tuple[int, ...]:
 
 @cache
 def _positions(shape: str) -> dict[str, tuple[int, Field]]:
-    """The fields of a message by name, with their position in its declaration; none for what is no message."""
+    """Return the fields of a message by name, with their position in its declaration.
+
+    Empty if `shape` is not a message.
+    """
     known = schema().messages.get(shape)
     fields = known.by_number.values() if known is not None else ()
     return {item.name: (at, item) for at, item in enumerate(fields)}

@@ -1,4 +1,4 @@
-"""The shell of every HTML page that is written: one file that asks for nothing and runs nothing but its own script."""
+"""The frame of every HTML page: one file without external resources, which runs only its own script."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ _SHELL = """<!doctype html>
 
 
 def page(title: str, body: str, script: str = "", style: str = "") -> str:
-    """A whole HTML document that needs no other file and no network.
+    """Return a complete HTML document that needs no other file and no network.
 
     Args:
         title: any text; it is escaped here.
-        body: HTML whose texts went through `escape`; its main part has ``id="main"``. It has no inline
-            styles and no handlers, for the policy of the page forbids both.
-        script: more JavaScript, run after ``page.js``; it may not contain ``</script``.
-        style: more CSS, after ``page.css``; it may not contain ``</style``.
+        body: HTML whose texts went through `escape`; its main part has ``id="main"``. Inline styles
+            and event handlers are not possible, because the page's content security policy forbids
+            them.
+        script: more JavaScript, run after ``page.js``; it must not contain ``</script``.
+        style: more CSS, after ``page.css``; it must not contain ``</style``.
     """
     style = asset("page.css") + style
     code = asset("page.js") + script
@@ -51,24 +52,27 @@ def page(title: str, body: str, script: str = "", style: str = "") -> str:
 
 
 def escape(text: str) -> str:
-    r"""A text of a plan for use in HTML, inside elements and quoted attributes.
+    r"""Return a text escaped for HTML elements and quoted attributes.
 
-    Characters that cannot be seen, or turn the text around, are written as ``\u202e``.
+    Invisible characters and those that change the text direction are written as ``\u202e``.
+
+    >>> escape("a < b")
+    'a &lt; b'
     """
     return html.escape(visible(text), quote=True)
 
 
 def size(text: str) -> int:
-    """Bytes of a text in UTF-8, which pages are written in."""
+    """Return the size of a text in UTF-8, in bytes."""
     return len(text.encode())
 
 
 @cache
 def asset(name: str) -> str:
-    """A file of this package that goes into pages."""
+    """Return the content of a file of this package."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _digest(content: str) -> str:
-    """What the policy names an inline style or script by."""
+    """Return the hash that identifies an inline style or script in the content security policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}"

@@ -1,6 +1,6 @@
-"""Where the places that problems name stand in the file: lines and columns of JSON, bytes of protobuf.
+"""Find the places of problems in the file: lines and columns of JSON, bytes of protobuf.
 
-Only what lies on the way to a place is looked into; everything beside it is passed over as a whole.
+Only messages on the way to a searched place are parsed; all others are skipped.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class Region:
     """A part of the content of a plan.
 
     Attributes:
-        start: where it begins, in characters of JSON or bytes of protobuf.
-        end: where it ends; what stands there is outside.
-        line: line of its beginning, from 1; 0 in protobuf.
-        column: column of its beginning in characters, from 1; 0 in protobuf.
+        start: offset of its start, in characters of JSON or bytes of protobuf.
+        end: offset of its end, exclusive.
+        line: line of its start, from 1; 0 in protobuf.
+        column: column of its start in characters, from 1; 0 in protobuf.
         end_line: line of its last character; 0 in protobuf.
-        end_column: column behind its last character; 0 in protobuf.
+        end_column: column after its last character; 0 in protobuf.
     """
 
     start: int
@@ -38,7 +38,7 @@ class Region:
 
     @property
     def is_text(self) -> bool:
-        """Whether it has lines and columns."""
+        """Return whether the region has lines and columns."""
         return self.line > 0
 
     def __str__(self) -> str:
@@ -49,10 +49,10 @@ class Region:
 
 
 def locate(content: bytes, paths: Iterable[str]) -> dict[str, Region]:
-    """The part of the content that each path names, found in one pass.
+    """Return the part of the content that each path names, found in one pass.
 
-    Where a path names what is not written, it is the nearest message that is; where that is the plan itself, or the
-    content cannot be read, the path is not in the answer.
+    If the place is not written, the nearest enclosing message is returned instead. A path is
+    missing from the result if that message is the plan itself, or if the content cannot be read.
     """
     try:
         text = json_text(content)
@@ -64,15 +64,17 @@ def locate(content: bytes, paths: Iterable[str]) -> dict[str, Region]:
     else:
         find_in_json(text, root)
     spans = {path: innermost(way) for path, way in ways.items()}
-    found = {path: span for path, span in spans.items() if span is not None}
+    regions = {path: span for path, span in spans.items() if span is not None}
     if text is None:
-        return {path: Region(*span) for path, span in found.items()}
-    places = _lines(text, {offset for span in found.values() for offset in span})
-    return {path: Region(*span, *places[span[0]], *places[span[1]]) for path, span in found.items()}
+        return {path: Region(*span) for path, span in regions.items()}
+    places = _lines(text, {offset for span in regions.values() for offset in span})
+    return {
+        path: Region(*span, *places[span[0]], *places[span[1]]) for path, span in regions.items()
+    }
 
 
 def text_region(text: str, offset: int) -> Region:
-    """The character at `offset` of `text`."""
+    """Return the region of the character at `offset` of `text`."""
     places = _lines(text, {offset, offset + 1})
     return Region(offset, offset + 1, *places[offset], *places[offset + 1])
 
@@ -93,9 +95,13 @@ def _find_in_wire(data: bytes, root: Wanted) -> None:
 
 
 def _wanted(place: Wanted, item: Field | None, number: int, index: int) -> Iterator[Wanted]:
-    """What is looked for in the field that comes `index`-th under its number: itself, or the list it is in.
+    """Yield the searched places of a field: the list it belongs to, and the item itself.
 
-    A field that no release knows is named by its number.
+    Args:
+        place: the enclosing message.
+        item: the field; None for an unknown field, which is named by its number.
+        number: number of the field.
+        index: index among the fields with this number.
     """
     name = str(number) if item is None else item.name
     for step in ((name, -1), (name, index)):
@@ -104,7 +110,7 @@ def _wanted(place: Wanted, item: Field | None, number: int, index: int) -> Itera
 
 
 def _lines(text: str, offsets: set[int]) -> dict[int, tuple[int, int]]:
-    """Line and column, both from 1, of every offset."""
+    """Return the line and the column, both from 1, of every offset."""
     places = {}
     line, counted = 1, 0
     for offset in sorted(offsets):

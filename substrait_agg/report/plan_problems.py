@@ -1,4 +1,4 @@
-"""The problems that validation found in a plan, as data that every form of a report is made from."""
+"""The result of validating a plan, as data for every format of a report."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from substrait_agg.problems import Problem
 
 @dataclass(frozen=True)
 class PlanProblems:
-    """What validation found in one plan.
+    """The problems of one plan.
 
     Attributes:
-        plan: the name the plan was given by (its file), or empty.
-        problems: in plan order; every one, not only the first.
-        content: the plan as it was given, protobuf or protobuf-JSON; empty where it is too large to be read.
-        hidden: problems that are not shown because their codes were not asked for; the plan has them all the same.
+        plan: name of the plan (its file), or empty.
+        problems: all problems, in plan order.
+        content: the plan as it was given, protobuf or protobuf-JSON; empty if it is too large to be
+            read.
+        hidden: problems not shown because their codes were not selected; they still count for `ok`.
     """
 
     plan: str
@@ -28,11 +29,11 @@ class PlanProblems:
 
     @property
     def ok(self) -> bool:
-        """Whether the plan can be run: no problem is an error, shown or not."""
+        """Return whether the plan can be run: no problem, shown or hidden, is an error."""
         return not any(p.level == "error" for p in (*self.problems, *self.hidden))
 
     def as_dict(self) -> Mapping[str, Any]:
-        """The report as JSON-ready values: plan, valid, problems."""
+        """Return the report as JSON-ready values: plan, valid, problems."""
         return {
             "plan": self.plan,
             "valid": self.ok,
@@ -41,7 +42,7 @@ class PlanProblems:
 
 
 def json_document(document: Mapping[str, Any]) -> str:
-    """JSON text that UTF-8 can hold: names with half a character in them are escaped."""
+    """Return JSON text that can be encoded in UTF-8; lone surrogates are escaped."""
     text = json.dumps(document, indent=2, ensure_ascii=False)
     return text if _encodable(text) else json.dumps(document, indent=2)
 

@@ -1,4 +1,4 @@
-"""The smallest plan that raises each problem: files of this package, one per code, which the tests run."""
+"""The smallest plan that causes each problem, one file per code; tests run all of them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,27 @@ GENERATED: dict[str, str] = {
     "TOO_MANY_PROBLEMS": "a read of 1,001 columns that do not say whether they are nullable",
     "EXPRESSION_TOO_LARGE": "a switch of 200 cases that matches another switch of 200 cases",
 }  # fmt: skip
-"""Codes whose plan is too large to be written down: what such a plan looks like. The tests make them."""
+"""Codes whose plan is too large for a file, with a description of the plan.
+
+Tests generate these.
+"""
 
 PREPARED: dict[str, str] = {
     "USER_MEASURE_FAILED": "with a measure `half_life` registered under this URN whose class raises in `result`",
 }
-"""Codes whose plan needs the embedding program to do something first: what."""
+"""Codes whose plan needs preparation by the embedding program, with a description."""
 
 
 def example(code: str) -> str | None:
-    """The smallest plan that raises the problem `code`, as protobuf-JSON; None where it is not written down."""
+    """Return the smallest plan that causes the problem `code`, as protobuf-JSON.
+
+    None without a file.
+    """
     file = files(__package__) / FOLDER / f"{code}.json"
     return file.read_text(encoding="utf-8") if file.is_file() else None
 
 
 def example_codes() -> frozenset[str]:
-    """The codes of all files that there are."""
+    """Return the codes of all existing files."""
     folder = files(__package__) / FOLDER
     return frozenset(file.name.removesuffix(".json") for file in folder.iterdir())

@@ -1,4 +1,4 @@
-"""What there is to say about problem and error codes: for the terminal, for programs, and for the docs page."""
+"""Write the documentation of problem and error codes: for the terminal, as JSON, and as Markdown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from substrait_agg.problems import Problem
 from substrait_agg.report.problem_examples import FOLDER, GENERATED, PREPARED, example
 
 Examine = Callable[[str], Iterable[Problem]]
-"""What validation finds in a plan, given as protobuf-JSON."""
+"""Returns the problems of a plan given as protobuf-JSON."""
 
 AREAS: dict[Area, str] = {
     "plans": "Plans",
@@ -27,15 +27,18 @@ AREAS: dict[Area, str] = {
 """Area of the table of problems -> its heading."""
 
 HOME = f"../substrait_agg/report/{FOLDER}"
-"""Where the files of the examples are, seen from the docs page."""
+"""Path of the example files, relative to the documentation page."""
 
 FIRST_WORDS = 52
 SHORT_PLAN = 12
-"""Lines up to which an example is shown unfolded."""
+"""Longest example that is shown expanded, in lines."""
 
 
 def reported(kind: ProblemKind, examine: Examine) -> Problem | None:
-    """The problem as its example raises it; None where the example is not written down or needs preparation."""
+    """Return the problem that the example of a kind causes.
+
+    None if the example has no file or needs preparation.
+    """
     plan = example(kind.code)
     if plan is None or kind.code in PREPARED:
         return None
@@ -43,7 +46,7 @@ def reported(kind: ProblemKind, examine: Examine) -> Problem | None:
 
 
 def _lines(problem: Problem) -> str:
-    """The problem as ``validate`` prints it."""
+    """Return the problem as ``validate`` prints it."""
     where = f" at {problem.path}" if problem.path else ""
     return f"{problem.level}[{problem.code}]{where}: {problem.message}\nhelp: {problem.help}"
 
@@ -57,7 +60,7 @@ def _levels(kind: ProblemKind) -> str:
 
 
 def overview(kinds: Sequence[ProblemKind], errors: Sequence[ErrorCode], width: int) -> str:
-    """Tables of the problems and errors for the terminal."""
+    """Return tables of the problems and errors for the terminal."""
     sections = (_area_section(area, kinds) for area in AREAS)
     return text_of((*(s for s in sections if s.rows), *_error_sections(errors)), width)
 
@@ -87,8 +90,8 @@ def _error_sections(errors: Sequence[ErrorCode]) -> Iterator[Section]:
 
 
 def kind_page(kind: ProblemKind, examine: Examine, width: int) -> str:
-    """Everything about one problem for the terminal."""
-    plan, found = example(kind.code), reported(kind, examine)
+    """Return the documentation of one problem for the terminal."""
+    plan, problem = example(kind.code), reported(kind, examine)
     facts = (
         ("level", _levels(kind)),
         ("message", kind.message),
@@ -99,13 +102,13 @@ def kind_page(kind: ProblemKind, examine: Examine, width: int) -> str:
     parts = [f"{kind.code} ({AREAS[kind.area].lower()})\n\n{record(facts, width)}"]
     if plan is not None:
         parts.append(f"The smallest plan that raises it:\n\n{plan.rstrip()}")
-    if found is not None:
-        parts.append(f"What validate says of it:\n\n{_lines(found)}")
+    if problem is not None:
+        parts.append(f"What validate says of it:\n\n{_lines(problem)}")
     return "\n\n".join(parts)
 
 
 def error_page(error: ErrorCode, width: int) -> str:
-    """Everything about one error that is not about a plan, for the terminal."""
+    """Return the documentation of one error that is not about a plan, for the terminal."""
     facts = (("meaning", error.meaning), ("help", error.help))
     return f"{error.code} ({ORIGINS[error.origin].lower()})\n\n{record(facts, width)}"
 
@@ -116,7 +119,7 @@ def error_page(error: ErrorCode, width: int) -> str:
 def document(
     kinds: Sequence[ProblemKind], errors: Sequence[ErrorCode], examine: Examine
 ) -> Mapping[str, Any]:
-    """Problems and errors as JSON-ready values; an example is the text of a plan."""
+    """Return problems and errors as JSON-ready values; an example is the text of a plan."""
     return {
         "problems": [_kind_entry(kind, examine) for kind in kinds],
         "errors": [
@@ -127,7 +130,7 @@ def document(
 
 
 def _kind_entry(kind: ProblemKind, examine: Examine) -> Mapping[str, Any]:
-    found = reported(kind, examine)
+    problem = reported(kind, examine)
     return {
         "code": kind.code,
         "area": kind.area,
@@ -137,7 +140,7 @@ def _kind_entry(kind: ProblemKind, examine: Examine) -> Mapping[str, Any]:
         "why": kind.why,
         "example": example(kind.code),
         "example_is": GENERATED.get(kind.code, PREPARED.get(kind.code)),
-        "reported": None if found is None else found.as_dict(),
+        "reported": None if problem is None else problem.as_dict(),
     }
 
 
@@ -145,7 +148,10 @@ def _kind_entry(kind: ProblemKind, examine: Examine) -> Mapping[str, Any]:
 
 
 def markdown(kinds: Sequence[ProblemKind], errors: Sequence[ErrorCode], examine: Examine) -> str:
-    """Problems and errors as Markdown: per area a table and an entry for each code, then the tables of errors."""
+    """Return problems and errors as Markdown.
+
+    Each area has a table and an entry per code; the tables of errors follow.
+    """
     parts: list[str] = []
     for area in AREAS:
         section = _area_section(area, kinds, linked=True)
@@ -160,12 +166,12 @@ def markdown(kinds: Sequence[ProblemKind], errors: Sequence[ErrorCode], examine:
 
 def _entry(kind: ProblemKind, examine: Examine) -> str:
     facts = ("level", _levels(kind)), ("message", code(kind.message)), ("help", code(kind.help))
-    said = "\n".join(f"- {name}: {text}" for name, text in facts)
-    lines = [f"### {code(kind.code)}", said, kind.why]
+    listing = "\n".join(f"- {name}: {text}" for name, text in facts)
+    lines = [f"### {code(kind.code)}", listing, kind.why]
     lines += _example(kind)
-    found = reported(kind, examine)
-    if found is not None:
-        lines.append(f"```text\n{_lines(found)}\n```")
+    problem = reported(kind, examine)
+    if problem is not None:
+        lines.append(f"```text\n{_lines(problem)}\n```")
     return "\n\n".join(line for line in lines if line)
 
 
@@ -175,9 +181,9 @@ def _example(kind: ProblemKind) -> Iterator[str]:
         yield f"Example: {GENERATED[kind.code]}."
         return
     more = f", {plain(PREPARED[kind.code])}" if kind.code in PREPARED else ""
-    said = f"The smallest plan that raises it{more}"
+    title = f"The smallest plan that raises it{more}"
     block = f"[{kind.code}.json]({HOME}/{kind.code}.json):\n\n```json\n{plan.rstrip()}\n```"
     if plan.count("\n") <= SHORT_PLAN:
-        yield f"{said}, {block}"
+        yield f"{title}, {block}"
     else:
-        yield f"<details><summary>{said}</summary>\n\n{block}\n\n</details>"
+        yield f"<details><summary>{title}</summary>\n\n{block}\n\n</details>"

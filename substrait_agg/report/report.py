@@ -1,4 +1,4 @@
-"""The report of validation and the forms that it is written in."""
+"""The report of a validation and its output formats."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from substrait_agg.report.plan_problems import PlanProblems, json_document
 
 
 class Report(PlanProblems):
-    """What validation found in one plan, with a method per form of report."""
+    """The problems of one plan, with a method per output format."""
 
     def to_json(self) -> str:
-        """Write the report in the format of ``substrait-agg validate --format json``."""
+        """Return the report as ``substrait-agg validate --format json`` writes it."""
         return reports_json((self,))
 
     def to_sarif(self) -> str:
-        """Write the report as a SARIF 2.1.0 log, as ``substrait-agg validate --format sarif`` writes it."""
-        from substrait_agg.report.sarif import reports_sarif  # noqa: PLC0415 - only who asks for it waits for it
+        """Return the report as a SARIF 2.1.0 log, as ``substrait-agg validate --format sarif`` writes it."""
+        from substrait_agg.report.sarif import reports_sarif  # noqa: PLC0415 - imported only if needed
 
         return reports_sarif((self,))
 
     def to_html(self) -> str:
-        """Write the report as one HTML page, as ``substrait-agg validate --format html`` writes it."""
+        """Return the report as one HTML page, as ``substrait-agg validate --format html`` writes it."""
         from substrait_agg.report.html import reports_html  # noqa: PLC0415 - the same
 
         return reports_html((self,))
 
 
 def reports_json(reports: Iterable[Report], *, complete: bool = True) -> str:
-    """Several reports as one JSON document: ``{"valid": bool, "plans": [...]}``.
+    """Return several reports as one JSON document: ``{"valid": bool, "plans": [...]}``.
 
     Args:
-        reports: of all plans.
-        complete: whether every plan could be read; what could not be is not valid.
+        reports: reports of all plans.
+        complete: whether every plan could be read; the document is not valid otherwise.
     """
-    found = tuple(reports)
-    valid = complete and all(r.ok for r in found)
-    document = {"valid": valid, "plans": [r.as_dict() for r in found]}
+    plans = tuple(reports)
+    valid = complete and all(r.ok for r in plans)
+    document = {"valid": valid, "plans": [r.as_dict() for r in plans]}
     return json_document(document)

@@ -1,4 +1,4 @@
-"""Reports as SARIF 2.1.0 logs, which code scanning and editors read.
+"""Write reports as SARIF 2.1.0 logs, which code scanning and editors read.
 
 Format: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
 """
@@ -35,12 +35,12 @@ def reports_sarif(
     exit_code: int | None = None,
     failures: Iterable[SubstraitAggError] = (),
 ) -> str:
-    """Several reports as one log of one run.
+    """Return several reports as one log with one run.
 
     Args:
-        reports: of all plans.
-        exit_code: of the command; None: 1 if a plan cannot be run, else 0.
-        failures: files that could not be read, and other reasons why plans are missing.
+        reports: reports of all plans.
+        exit_code: exit code of the command; None for 1 if a plan cannot be run, else 0.
+        failures: errors for files that could not be read, and other reasons why plans are missing.
     """
     located = [Located(report) for report in reports]
     code = int(not all(r.ok for r in reports)) if exit_code is None else exit_code
@@ -82,9 +82,9 @@ def _rule(kind: ProblemKind) -> dict[str, Any]:
 
 
 def _invocation(code: int, failures: list[SubstraitAggError]) -> dict[str, Any]:
-    made: dict[str, Any] = {"executionSuccessful": not failures, "exitCode": code}
+    invocation: dict[str, Any] = {"executionSuccessful": not failures, "exitCode": code}
     if failures:
-        made["toolExecutionNotifications"] = [
+        invocation["toolExecutionNotifications"] = [
             {
                 "level": "error",
                 "descriptor": {"id": failure.code},
@@ -93,7 +93,7 @@ def _invocation(code: int, failures: list[SubstraitAggError]) -> dict[str, Any]:
             }
             for failure in failures
         ]
-    return made
+    return invocation
 
 
 def _file_location(name: str) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def _file_location(name: str) -> dict[str, Any]:
 
 
 def artifact_uri(name: str) -> str:
-    """A file's name as a URI reference: relative to the working folder where it lies in it.
+    """Return a file's name as a URI reference, relative to the working folder if it lies there.
 
     A plan without a file is called ``stdin`` or ``plan``.
     """
@@ -121,24 +121,24 @@ def artifact_uri(name: str) -> str:
 
 def _artifact(item: Located) -> dict[str, Any]:
     content = item.report.content
-    made: dict[str, Any] = {"location": {"uri": artifact_uri(item.report.plan)}}
+    artifact: dict[str, Any] = {"location": {"uri": artifact_uri(item.report.plan)}}
     if content:
-        made |= {
+        artifact |= {
             "length": len(content),
             "mimeType": "application/json" if item.is_text else "application/protobuf",
             "hashes": {"sha-256": hashlib.sha256(content).hexdigest()},
         }
-    return made
+    return artifact
 
 
 def _results(artifact: int, item: Located) -> list[dict[str, Any]]:
     seen: Counter[tuple[str, str]] = Counter()
-    made = []
+    results = []
     for problem in item.report.problems:
         key = (problem.code, problem.path)
-        made.append(_result(artifact, item, problem, seen[key]))
+        results.append(_result(artifact, item, problem, seen[key]))
         seen[key] += 1
-    return made
+    return results
 
 
 def _result(artifact: int, item: Located, problem: Problem, repeat: int) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def _result(artifact: int, item: Located, problem: Problem, repeat: int) -> dict
     location: dict[str, Any] = {"physicalLocation": physical}
     if problem.path:
         location["logicalLocations"] = [{**place, "name": problem.path.rpartition(".")[2]}]
-    made: dict[str, Any] = {
+    result: dict[str, Any] = {
         "ruleId": problem.code,
         "level": _LEVELS[problem.level],
         "message": {"text": _no_links(f"{problem.message}\nhelp: {problem.help}")},
@@ -160,8 +160,8 @@ def _result(artifact: int, item: Located, problem: Problem, repeat: int) -> dict
         "partialFingerprints": {"problemAtPath/v1": _fingerprint(problem, repeat)},
     }
     if problem.code in _RULES:
-        made["ruleIndex"] = _RULES[problem.code]
-    return made
+        result["ruleIndex"] = _RULES[problem.code]
+    return result
 
 
 def _region(region: Region) -> dict[str, int]:
@@ -176,11 +176,14 @@ def _region(region: Region) -> dict[str, int]:
 
 
 def _no_links(text: str) -> str:
-    """The text of a message, in which a name of the plan cannot be a link."""
+    """Return the text of a message with link syntax escaped, since names of the plan may contain it."""
     return _LINK.sub(r"\\[", text)
 
 
 def _fingerprint(problem: Problem, repeat: int) -> str:
-    """The same for the same problem at the same place of a plan, however the file is laid out and the text worded."""
+    """Return a hash of the code and the place of a problem.
+
+    It does not depend on the layout of the file or on the text of the message.
+    """
     text = f"{problem.code}\n{problem.path}\n{repeat}"
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]

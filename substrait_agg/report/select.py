@@ -1,4 +1,4 @@
-"""Which problems of a report are looked at: by code, and from which level on they count."""
+"""Select problems of a report by code, and decide from which level on they count as failures."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ class Selection:
     """The codes of the problems that are shown and count.
 
     Attributes:
-        codes: those codes; None for every code, those of other versions too.
+        codes: the selected codes; None for all codes, including unknown ones.
     """
 
     codes: frozenset[str] | None = None
 
     @classmethod
     def of(cls, selected: Sequence[str], ignored: Sequence[str]) -> Selection:
-        """The selection of options: all codes if none is selected, then without those ignored.
+        """Return the selection for the options: all codes if none is selected, minus those ignored.
 
         Args:
-            selected: codes or patterns such as ``PHASE_*``, each text one or several joined by commas.
-            ignored: the same.
+            selected: codes or patterns such as ``PHASE_*``, one or several per text, separated by
+                commas.
+            ignored: as `selected`.
 
         Raises:
-            UsageError: a code is unknown, a pattern fits none, or an option names no code.
+            UsageError: a code is unknown, a pattern matches none, or an option names no code.
         """
         if not selected and not ignored:
             return cls()
@@ -39,7 +40,7 @@ class Selection:
         return cls(codes - _codes("--ignore", ignored))
 
     def of_report(self, report: Report) -> Report:
-        """The report with the problems that are selected; the others are `Report.hidden`."""
+        """Return the report with the selected problems; the others become `Report.hidden`."""
         if self.codes is None:
             return report
         shown = tuple(p for p in report.problems if p.code in self.codes)
@@ -48,7 +49,7 @@ class Selection:
 
 
 def fails(report: Report, level: Level = "error") -> bool:
-    """Whether a problem that is shown is of `level` or worse."""
+    """Return whether a problem that is shown is of `level` or worse."""
     counted = LEVELS[: LEVELS.index(level) + 1]
     return any(p.level in counted for p in report.problems)
 
@@ -62,10 +63,10 @@ def _codes(option: str, texts: Iterable[str]) -> frozenset[str]:
 
 
 def _matching(option: str, word: str) -> list[str]:
-    found = fnmatch.filter(KINDS, word)
-    if not found:
+    codes = fnmatch.filter(KINDS, word)
+    if not codes:
         near = difflib.get_close_matches(word, KINDS, n=3, cutoff=0.5)
         help = f"did you mean {' or '.join(near)}?" if near else "docs/problems.md lists all codes"
         message = f"no problem has the code {word!r}"
         raise UsageError("CODE_UNKNOWN", message, help=help, path=option)
-    return found
+    return codes

@@ -1,6 +1,7 @@
-"""A plan's message as a tree for people: messages that only wrap another are one with it, relations come last.
+"""Arrange a plan's message as a tree for people.
 
-Made on demand: a million fields cost nothing until they are looked at.
+A message that only wraps another is merged with it, and relations come last. Branches are created
+on demand, so a plan with a million fields costs nothing until they are read.
 """
 
 from __future__ import annotations
@@ -16,20 +17,23 @@ from substrait_agg.report.tree_expressions import Speech, enum_text
 from substrait_agg.report.tree_titles import title
 
 MAX_WRAPPERS = 5
-"""Messages that are shown as one with the message they wrap."""
+"""Levels of wrapper messages that are merged with the message they wrap."""
 
 MAX_VALUE = 400
-"""Characters of one value that are shown."""
+"""Characters shown of one value."""
 
 MAX_MEMBERS = 200
-"""Values of one repeated field that are shown."""
+"""Values shown of one repeated field."""
 
 _HEADS = {"Rel", "Expression", "Type", "Expression.Literal"}
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A field of a message in its tree: `count` places from `start` on; a row is one place without a tree of its own."""
+    """A field of a message in the tree, with `count` places from `start` on.
+
+    A row is a single place without a subtree.
+    """
 
     field: Field
     start: int
@@ -39,15 +43,15 @@ class Slot:
 
 @dataclass(slots=True, eq=False)
 class Branch:
-    """A message of the tree, with those that it alone wraps.
+    """A message of the tree, merged with the messages that only wrap it.
 
     Attributes:
         first: the outermost message.
-        last: the innermost, whose fields are the places below.
-        parent: the branch it stands in.
-        place: which of the parent's places it is.
-        depth: branches around it.
-        slots: its own fields, in the order they are shown.
+        last: the innermost message, whose fields are the places below.
+        parent: the enclosing branch.
+        place: the place in the parent.
+        depth: number of enclosing branches.
+        slots: the fields of `last`, in the order to show.
     """
 
     first: Node
@@ -60,7 +64,7 @@ class Branch:
 
     @property
     def step(self) -> str:
-        """The path from the branch around it, such as ``arguments[0].value``."""
+        """Return the path from the enclosing branch, such as ``arguments[0].value``."""
         steps, at = [], self.last
         while at is not self.first and at.parent is not None:
             steps.append(at.step)
@@ -69,72 +73,75 @@ class Branch:
 
     @property
     def relation(self) -> bool:
-        """Whether it is a relation."""
+        """Return whether the branch is a relation."""
         return any(node.shape.name in ("Rel", "RelRoot") for node in self.chain())
 
     @property
     def count(self) -> int:
-        """Places below it."""
+        """Return the number of places below the branch."""
         return self.slots[-1].start + self.slots[-1].count if self.slots else 0
 
     def chain(self) -> list[Node]:
-        """Its messages from the outermost to the innermost."""
+        """Return the merged messages, from the outermost to the innermost."""
         nodes = [self.last]
         while nodes[-1] is not self.first and nodes[-1].parent is not None:
             nodes.append(nodes[-1].parent)
         return nodes[::-1]
 
     def title(self, speech: Speech) -> str:
-        """What it does, in a line; may be empty."""
+        """Return a line that describes the message; may be empty."""
         return next(filter(None, (title(node, speech) for node in self.chain())), "")
 
     def slot_at(self, place: int) -> Slot:
-        """The field that a place belongs to."""
+        """Return the field that a place belongs to."""
         return next(s for s in self.slots if s.start <= place < s.start + s.count)
 
     def below(self, place: int) -> Branch:
-        """The branch at a place that is no row."""
+        """Return the branch at a place that is not a row."""
         if place not in self._below:
             slot = self.slot_at(place)
-            held = self.last.values[slot.field.name]
-            message = held[place - slot.start] if slot.field.repeated else held
+            value = self.last.values[slot.field.name]
+            message = value[place - slot.start] if slot.field.repeated else value
             self._below[place] = branch(message, self, place)
         return self._below[place]
 
     def place_of(self, message: Node) -> int | None:
-        """The place of a message directly inside; None where it is shown as a row."""
+        """Return the place of a message directly inside; None if it is shown as a row."""
         name, _, index = message.step.partition("[")
         slot = next(s for s in self.slots if s.field.name == name)
         return None if slot.row else slot.start + (int(index.rstrip("]")) if index else 0)
 
 
 def branch(message: Node, parent: Branch | None = None, place: int = 0) -> Branch:
-    """The branch that starts with a message."""
+    """Return the branch that starts with a message."""
     last = _innermost(message)
     depth = 0 if parent is None else parent.depth + 1
     return Branch(message, last, parent, place, depth, tuple(_slots(last)))
 
 
 def branches_to(root: Branch, message: Node) -> list[Branch]:
-    """The branches from the root to the one that shows a message, or to the last that leads there."""
+    """Return the branches from the root to the one that shows a message.
+
+    If the message is shown in a row, the last branch is the one with the row.
+    """
     way: list[Node] = []
     at: Node | None = message
     while at is not None:
         way.append(at)
         at = at.parent
-    found = [root]
+    branches = [root]
     for node in reversed(way):
-        here = found[-1]
+        here = branches[-1]
         if node.parent is here.last:
             place = here.place_of(node)
             if place is None:
                 break
-            found.append(here.below(place))
-    return found
+            branches.append(here.below(place))
+    return branches
 
 
 def row_text(node: Node, item: Field, speech: Speech) -> str:
-    """The value of a field that is shown in one line."""
+    """Return the value of a field as one line."""
     value = node.values[item.name]
     if item.kind == MESSAGE:
         return "present, with nothing in it"
@@ -162,22 +169,25 @@ def _scalar(item: Field, value: Any) -> str:
 
 
 def _innermost(message: Node) -> Node:
-    """The message that this one only wraps, some levels down; itself where it has more than one value."""
+    """Return the message that this one only wraps, up to `MAX_WRAPPERS` levels down.
+
+    A message with more than one value is returned itself.
+    """
     at, headed = message, message.shape.name in _HEADS
     for _ in range(MAX_WRAPPERS):
-        held = next(iter(at.values.values())) if len(at.values) == 1 else None
-        if not isinstance(held, Node) or not held.values:
+        value = next(iter(at.values.values())) if len(at.values) == 1 else None
+        if not isinstance(value, Node) or not value.values:
             break
-        if held.shape.name in _HEADS:
-            if headed and held.shape.name != "Expression.Literal":
+        if value.shape.name in _HEADS:
+            if headed and value.shape.name != "Expression.Literal":
                 break
             headed = True
-        at = held
+        at = value
     return at
 
 
 def _slots(node: Node) -> Iterator[Slot]:
-    """Rows first, relations last, else in the order of the message's fields."""
+    """Yield the fields of a message: rows first, relations last, else in the order of declaration."""
     ranked: list[tuple[int, Field, int]] = []
     for item in node.shape.by_number.values():
         held = node.values.get(item.name)
@@ -190,7 +200,7 @@ def _slots(node: Node) -> Iterator[Slot]:
             count = len(held) if item.repeated else 1
             ranked.append((_rank(node, item), item, count))
     start = 0
-    for rank, item, count in sorted(ranked, key=lambda found: found[0]):
+    for rank, item, count in sorted(ranked, key=lambda entry: entry[0]):
         yield Slot(item, start, count, rank == 0)
         start += count
 

@@ -1,4 +1,4 @@
-"""The names of the columns that relations give, as far as a plan's message tells them: for reading only."""
+"""Determine the names of the columns of relations from a plan's message, for display only."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from substrait_agg.plan.node import Node, preorder
 from substrait_agg.plan.schema import schema
 
 Names = tuple[str, ...]
-"""Names of columns by ordinal; empty where there is none."""
+"""Names of columns by ordinal; an empty name is unknown."""
 
 MAX_COLUMNS = 2_000
 """Columns of one relation that get a name."""
 
 MAX_NAMES = 20_000
-"""Expressions of one plan that a column is named after; columns of huge plans stay numbers."""
+"""Expressions of one plan that may name a column; further columns are shown as numbers."""
 
 _SIDES = ("input", "left", "right", "inputs")
 _FIRST_SIDE_ONLY = {"SetRel"}
@@ -26,12 +26,12 @@ _ADDED = {"ProjectRel": "expressions", "ConsistentPartitionWindowRel": "window_f
 
 
 def body_of(relation: Node) -> Node | None:
-    """The one message that a ``Rel`` message carries, such as its ``AggregateRel``."""
+    """Return the one message that a ``Rel`` message contains, such as its ``AggregateRel``."""
     return next((held for held in relation.values.values() if isinstance(held, Node)), None)
 
 
 def inputs_of(body: Node) -> list[Node]:
-    """The ``Rel`` messages that feed a relation, in order."""
+    """Return the ``Rel`` messages that feed a relation, in order."""
     found: list[Node] = []
     for side in _SIDES:
         held = body.values.get(side)
@@ -40,10 +40,10 @@ def inputs_of(body: Node) -> list[Node]:
 
 
 class Columns:
-    """Names of columns of one plan, each relation's worked out when it is first asked for.
+    """The names of columns of one plan, computed per relation on first use.
 
     Attributes:
-        name_of: the name to give an expression or measure.
+        name_of: returns the name for an expression or measure.
     """
 
     def __init__(self, name_of: Callable[[Node], str]) -> None:
@@ -52,14 +52,14 @@ class Columns:
         self._left = MAX_NAMES
 
     def around(self, node: Node) -> Names:
-        """The columns that references at `node`, inside some relation, are about."""
+        """Return the columns that references inside the relation around `node` refer to."""
         at: Node | None = node
         while at is not None and (at.parent is None or at.parent.shape.name != "Rel"):
             at = at.parent
         return () if at is None else self._row(at)
 
     def output(self, relation: Node) -> Names:
-        """The columns that a ``Rel`` message gives."""
+        """Return the output columns of a ``Rel`` message."""
         pending = [relation]
         while pending:
             item = pending[-1]
@@ -76,7 +76,7 @@ class Columns:
         return self._known[id(relation)]
 
     def _row(self, body: Node) -> Names:
-        """What a relation's own expressions see: its inputs side by side, or the table it reads."""
+        """Return the columns that a relation's own expressions see: those of its inputs or of its table."""
         if body.shape.name == "ReadRel":
             if id(body) not in self._known:
                 self._known[id(body)] = _table_columns(body)
@@ -97,7 +97,7 @@ class Columns:
         return tuple(names[at] if 0 <= at < len(names) else "" for at in mapping)
 
     def _made(self, body: Node) -> Names:
-        """What a relation gives before its output mapping; nothing for kinds that are not known."""
+        """Return the columns of a relation before its output mapping; empty for unknown kinds."""
         kind = body.shape.name
         if kind == "AggregateRel":
             return self._aggregated(body)
@@ -116,7 +116,7 @@ class Columns:
         return self.name_of(item) if self._left >= 0 else ""
 
     def _joined(self, body: Node, row: Names) -> Names:
-        """Semi and anti joins give one side alone, mark joins one more column."""
+        """Return the columns of a join: semi and anti joins give one side, mark joins add a column."""
         kind = enum_name(body, "type")
         if kind.endswith(("_SEMI", "_ANTI")):
             side = body.values.get("right" if "_RIGHT_" in kind else "left")
@@ -139,14 +139,14 @@ class Columns:
 
 
 def enum_name(node: Node, field: str) -> str:
-    """The name of the value of an enumeration in a field, such as ``JOIN_TYPE_INNER``."""
+    """Return the name of an enum value in a field, such as ``JOIN_TYPE_INNER``."""
     names = schema().enums.get(node.shape.by_json_name[field].type, {})
     value = node.values.get(field, 0)
     return next((name for name, number in names.items() if number == value), "")
 
 
 def _masked(read: Node, row: Names) -> Names:
-    """The columns of a table that a read keeps."""
+    """Return the columns of a table that a read keeps."""
     projection = read.values.get("projection")
     select = projection.values.get("select") if projection is not None else None
     if select is None:
@@ -156,19 +156,19 @@ def _masked(read: Node, row: Names) -> Names:
 
 
 def _table_columns(read: Node) -> Names:
-    """Names of the columns of a table; names of fields inside them stand between and are skipped."""
+    """Return the names of the columns of a table, without the names of nested fields."""
     schema = read.values.get("base_schema")
     if schema is None:
         return ()
     names: list[str] = schema.values.get("names", [])
     struct = schema.values.get("struct")
     types = struct.values.get("types", ()) if struct is not None else ()
-    found, at = [], 0
+    columns, at = [], 0
     for column in types[:MAX_COLUMNS]:
-        found.append(names[at] if at < len(names) else "")
+        columns.append(names[at] if at < len(names) else "")
         at += 1 + sum(
             len(inner.values.get("types", ()))
             for inner in preorder(column)
             if inner.shape.name == "Type.Struct"
         )
-    return tuple(found)
+    return tuple(columns)

@@ -1,4 +1,4 @@
-"""Types and constants of a plan's message as short texts, whether or not they are valid."""
+"""Format types and constants of a plan's message as short texts, even if they are invalid."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 from substrait_agg.plan.node import Node
 
 LEVELS = 4
-"""Types inside types, and constants inside constants, that a text goes into."""
+"""Levels of nested types and constants that a text shows."""
 
 ITEMS = 5
-"""Members of a list, struct or map that a text names."""
+"""Members of a list, struct or map that a text shows."""
 
 MAX_TEXT = 60
-"""Characters of a string, and bytes of a binary value twice that, that a text quotes."""
+"""Characters of a string that a text shows."""
 
 _TYPE_NAMES = {"fixed_char": "fixedchar", "fixed_binary": "fixedbinary"}
 _PARAMETERS: Mapping[str, tuple[str, ...]] = {
@@ -29,7 +29,7 @@ _EPOCH = date(1970, 1, 1)
 
 
 def type_text(node: Node, levels: int = LEVELS) -> str:
-    """A ``Type`` message as text, such as ``decimal?<15,2>``; ``?`` is for nullable."""
+    """Return a ``Type`` message as text, such as ``decimal?<15,2>``; ``?`` means nullable."""
     kind = node.which("kind")
     body = node.values.get(kind) if kind else None
     if kind is None or not isinstance(body, Node):
@@ -48,7 +48,7 @@ def type_text(node: Node, levels: int = LEVELS) -> str:
 
 
 def literal_text(node: Node, levels: int = LEVELS) -> str:
-    """An ``Expression.Literal`` message as text, such as ``'N'``, ``0.05`` or ``DATE '1998-09-02'``."""
+    """Return an ``Expression.Literal`` message as text, such as ``0.05`` or ``DATE '1998-09-02'``."""
     kind = node.which("literal_type")
     if kind is None:
         return "constant without a value"
@@ -61,19 +61,26 @@ def literal_text(node: Node, levels: int = LEVELS) -> str:
 
 
 def quoted(text: str, limit: int = MAX_TEXT) -> str:
-    """A string in single quotes, cut where it is long."""
+    """Return a string in single quotes, cut if it is long."""
     return f"'{clipped(text, limit)}'"
 
 
 def clipped(text: str, limit: int) -> str:
-    """A text of at most about `limit` characters, which says how many are left out at its end."""
+    """Return a text of about `limit` characters.
+
+    A cut text says how many characters are missing.
+    """
     if len(text) <= limit + 20:
         return text
     return f"{text[:limit]}… {len(text) - limit:,} more characters"
 
 
 def hexadecimal(value: bytes, limit: int = MAX_TEXT) -> str:
-    """Bytes as text, cut where they are many."""
+    """Return bytes as hexadecimal text, cut if they are long.
+
+    >>> hexadecimal(b"ab")
+    '0x6162'
+    """
     more = f"… {len(value) - limit:,} more bytes" if len(value) > limit else ""
     return f"0x{value[:limit].hex()}{more}"
 

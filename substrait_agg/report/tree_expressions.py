@@ -1,4 +1,4 @@
-"""Expressions and measures of a plan's message as short texts, with the names that the plan itself gives."""
+"""Format expressions and measures of a plan's message as short texts, with the plan's own names."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from substrait_agg.report.tree_columns import Columns, Names
 from substrait_agg.report.tree_constants import clipped, literal_text, type_text
 
 MAX_PIECES = 48
-"""Expressions inside an expression that its text names; further ones are an ellipsis."""
+"""Nested expressions that a text shows; further ones are an ellipsis."""
 
 MAX_NAME = 60
-"""Characters of the name of a column or function."""
+"""Longest name of a column or function, in characters."""
 
 MAX_LENGTH = 160
-"""Characters of a text."""
+"""Longest text, in characters."""
 
 _DISTINCT = 2
 _DIRECTIONS = {
@@ -29,29 +29,32 @@ _DIRECTIONS = {
 
 
 class Speech:
-    """Puts the messages of one plan into words; bounded in depth, breadth and length, so never slow."""
+    """Formats the messages of one plan, within limits of depth, breadth and length."""
 
     def __init__(self, plan: Node) -> None:
         self.functions = function_names(plan)
         self.columns = Columns(self.column_name)
 
     def say(self, node: Node) -> str:
-        """An ``Expression``, ``AggregateFunction``, ``Measure`` or ``SortField`` message as text."""
+        """Return an ``Expression``, ``AggregateFunction``, ``Measure`` or ``SortField`` message as text."""
         return clipped(_Saying(self, self.columns.around(node)).any(node), MAX_LENGTH)
 
     def column_name(self, node: Node) -> str:
-        """What to call the column that an expression or measure makes."""
+        """Return a name for the column of an expression or measure.
+
+        Empty if it would be too long.
+        """
         text = self.say(node)
         return text if len(text) <= MAX_NAME else ""
 
     def function(self, anchor: int) -> str:
-        """The name of a function without its signature; its anchor where none is declared."""
+        """Return the name of a function without its signature; its anchor if it is not declared."""
         name = self.functions.get(anchor, "").partition(":")[0]
         return clipped(name, MAX_NAME) or f"function {anchor}"
 
 
 class _Saying:
-    """One text in the making."""
+    """Formats one text and counts its nested expressions."""
 
     def __init__(self, speech: Speech, names: Names) -> None:
         self.speech = speech
@@ -59,7 +62,7 @@ class _Saying:
         self.left = MAX_PIECES
 
     def any(self, node: Node | None) -> str:
-        """The text of a message of any kind that has one."""
+        """Return the text of a message of any kind."""
         self.left -= 1
         if node is None:
             return "nothing"
@@ -69,7 +72,7 @@ class _Saying:
         return node.shape.name.rpartition(".")[2].lower() if maker is None else maker(self, node)
 
     def expression(self, node: Node) -> str:
-        """An ``Expression``: what its one member says."""
+        """Return an ``Expression`` as text."""
         member = next(iter(node.values.items()), None)
         if member is None:
             return "nothing"
@@ -77,12 +80,12 @@ class _Saying:
         return self.any(held) if isinstance(held, Node) else f"{name} {held}"
 
     def inside(self, node: Node | None) -> str:
-        """An operand, in parentheses where it has operators itself."""
+        """Return an operand as text, in parentheses if it contains operators."""
         text = self.any(node)
         return f"({text})" if node is not None and self._has_operators(node) else text
 
     def _has_operators(self, node: Node) -> bool:
-        """Whether an expression's text is more than one word or call."""
+        """Return whether an expression's text is more than one word or call."""
         at: Any = node
         for name in ("value", "scalar_function"):
             at = at.values.get(name, at)
@@ -92,7 +95,7 @@ class _Saying:
         return name in INFIX or name in POSTFIX or name == "not"
 
     def all(self, nodes: list[Node]) -> str:
-        """Several texts with commas; an ellipsis for those that do not fit."""
+        """Return texts separated by commas; an ellipsis replaces those that do not fit."""
         texts: list[str] = []
         for node in nodes:
             if self.left <= 0:
@@ -102,13 +105,13 @@ class _Saying:
         return ", ".join(texts)
 
     def argument(self, node: Node) -> str:
-        """A ``FunctionArgument``: its expression, its type, or the word of an enumeration."""
+        """Return a ``FunctionArgument`` as text: its expression, type or enum value."""
         if "enum" in node.values:
             return clipped(node.values["enum"], MAX_NAME)
         return self.any(node.values.get("value") or node.values.get("type"))
 
     def call(self, node: Node) -> str:
-        """A ``ScalarFunction``, with operators where SQL has them."""
+        """Return a ``ScalarFunction`` as text, with operators as in SQL."""
         name = self.speech.function(node.values.get("function_reference", 0))
         operands: list[Node] = node.values.get("arguments") or node.values.get("args", [])
         if name in INFIX and 1 < len(operands) <= MAX_PIECES:
@@ -120,7 +123,7 @@ class _Saying:
         return f"{name}({self.all(operands)})"
 
     def aggregate(self, node: Node) -> str:
-        """An ``AggregateFunction`` or a window function with its DISTINCT and ORDER BY."""
+        """Return an aggregate or window function as text, with DISTINCT and ORDER BY."""
         name = self.speech.function(node.values.get("function_reference", 0))
         operands: list[Node] = node.values.get("arguments") or node.values.get("args", [])
         inside = self.all(operands) or ("*" if name == "count" else "")
@@ -132,13 +135,13 @@ class _Saying:
         return f"{name}({inside}){over}"
 
     def measure(self, node: Node) -> str:
-        """A ``Measure``: its function and its filter."""
+        """Return a ``Measure`` as text: its function and its filter."""
         text = self.any(node.values.get("measure"))
         condition = node.values.get("filter")
         return f"{text} FILTER (WHERE {self.any(condition)})" if condition is not None else text
 
     def sort(self, node: Node) -> str:
-        """A ``SortField``."""
+        """Return a ``SortField`` as text."""
         text = self.any(node.values.get("expr"))
         if "comparison_function_reference" in node.values:
             compared = self.speech.function(node.values["comparison_function_reference"])
@@ -146,7 +149,7 @@ class _Saying:
         return f"{text} {_DIRECTIONS.get(node.values.get('direction', 0), 'in no direction')}"
 
     def reference(self, node: Node) -> str:
-        """A ``FieldReference``: the column's name where it has one, else ``#ordinal``."""
+        """Return a ``FieldReference`` as text: the column's name if it is known, else ``#ordinal``."""
         segment = node.values.get("direct_reference")
         if segment is None:
             return "masked columns" if "masked_reference" in node.values else "a reference"
@@ -163,7 +166,7 @@ class _Saying:
         return f"{clipped(name, MAX_NAME) or f'#{at}'}{rest}"
 
     def _steps(self, segment: Node | None) -> tuple[str, int | None]:
-        """The steps of a reference as text, and the ordinal of its first where that is a field."""
+        """Return the steps of a reference as text, and the ordinal of the first if it is a field."""
         steps: list[str] = []
         first: int | None = None
         while segment is not None and len(steps) < 6:
@@ -179,13 +182,13 @@ class _Saying:
         return "".join(steps) + ("…" if segment is not None else ""), first
 
     def cast(self, node: Node) -> str:
-        """A ``Cast``."""
-        wanted = node.values.get("type")
-        target = "no type" if wanted is None else type_text(wanted)
+        """Return a ``Cast`` as text."""
+        type_ = node.values.get("type")
+        target = "no type" if type_ is None else type_text(type_)
         return f"CAST({self.any(node.values.get('input'))} AS {target})"
 
     def conditional(self, node: Node) -> str:
-        """An ``IfThen`` or ``SwitchExpression``."""
+        """Return an ``IfThen`` or ``SwitchExpression`` as text."""
         words = ["CASE"]
         if "match" in node.values:
             words.append(self.any(node.values["match"]))
@@ -197,12 +200,12 @@ class _Saying:
         return " ".join([*words, "END"])
 
     def in_list(self, node: Node) -> str:
-        """A ``SingularOrList``."""
+        """Return a ``SingularOrList`` as text."""
         value = self.inside(node.values.get("value"))
         return f"{value} IN ({self.all(node.values.get('options', []))})"
 
     def nested(self, node: Node) -> str:
-        """A ``Nested``: a list, struct or map of expressions."""
+        """Return a ``Nested`` message as text: a list, struct or map of expressions."""
         kind = next((k for k in ("struct", "list", "map") if k in node.values), None)
         if kind is None:
             return "NESTED"
@@ -237,6 +240,6 @@ _SAYINGS: Mapping[str, Callable[[_Saying, Node], str]] = {
 
 
 def enum_text(kind: str, value: int) -> str:
-    """The name of an enumeration's value with its number."""
+    """Return the name of an enum value with its number."""
     names = {number: name for name, number in reversed(schema().enums.get(kind, {}).items())}
     return f"{names[value]} ({value})" if value in names else f"{value}, which has no name"

@@ -1,4 +1,4 @@
-"""What the messages of a plan are called in its tree: a line that says what each does."""
+"""Describe the messages of a plan in one line each, for its tree."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SHOWN = 6
 
 
 def title(node: Node, speech: Speech) -> str:
-    """The line of a message; empty where its name in the plan says all there is to say."""
+    """Return the line of a message; empty if its name in the plan is sufficient."""
     maker = _TITLES.get(node.shape.name)
     if maker is not None:
         return maker(node, speech)
@@ -23,12 +23,12 @@ def title(node: Node, speech: Speech) -> str:
 
 
 def count(number: int, word: str) -> str:
-    """A number with its word in the right form, such as ``2 keys``."""
+    """Return a number with its noun in the right form, such as ``2 keys``."""
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def names_text(names: list[str]) -> str:
-    """Names with commas; how many more there are after the first few."""
+    """Return names separated by commas, and how many are left out."""
     shown = ", ".join(clipped(name, MAX_NAME) for name in names[:_SHOWN])
     more = len(names) - _SHOWN
     return f"{shown}, … {more:,} more" if more > 0 else shown
@@ -93,11 +93,11 @@ def _grouping(node: Node, speech: Speech) -> str:
     shared = node.parent.values.get("grouping_expressions", []) if node.parent is not None else []
     referred = node.values.get("expression_references", [])
     keys = [shared[at] if at < len(shared) else None for at in referred[:_SHOWN]] or own[:_SHOWN]
-    said = [f"expression {at}" for at in referred[:_SHOWN]] if shared == [] else []
-    said = said or ["out of range" if key is None else speech.say(key) for key in keys]
+    texts = [f"expression {at}" for at in referred[:_SHOWN]] if shared == [] else []
+    texts = texts or ["out of range" if key is None else speech.say(key) for key in keys]
     more = max(len(referred), len(own)) - _SHOWN
-    said += [f"… {more:,} more"] if more > 0 else []
-    return f"grouping set ({', '.join(said)})" if said else "grouping set () of all rows"
+    texts += [f"… {more:,} more"] if more > 0 else []
+    return f"grouping set ({', '.join(texts)})" if texts else "grouping set () of all rows"
 
 
 def _sort(node: Node, speech: Speech) -> str:
@@ -108,9 +108,9 @@ def _sort(node: Node, speech: Speech) -> str:
 
 
 def _fetch(node: Node, speech: Speech) -> str:
-    wanted = {name: _amount(node, name, speech) for name in ("count", "offset")}
-    rows = "all rows" if wanted["count"] is None else f"{wanted['count']} rows"
-    return f"fetch {rows}" + (f" after {wanted['offset']}" if wanted["offset"] else "")
+    amounts = {name: _amount(node, name, speech) for name in ("count", "offset")}
+    rows = "all rows" if amounts["count"] is None else f"{amounts['count']} rows"
+    return f"fetch {rows}" + (f" after {amounts['offset']}" if amounts["offset"] else "")
 
 
 def _amount(node: Node, name: str, speech: Speech) -> str | None:
@@ -126,7 +126,7 @@ def _join(node: Node, speech: Speech) -> str:
 
 
 def _words(node: Node, field: str, prefix: str) -> str:
-    """The value of an enumeration in plain words."""
+    """Return an enum value in plain words."""
     return enum_name(node, field).removeprefix(prefix).replace("_", " ").lower() or "unknown"
 
 
@@ -148,8 +148,10 @@ def _struct_type(node: Node, speech: Speech) -> str:
 
 
 def _option(node: Node, speech: Speech) -> str:
-    wanted = " or ".join(clipped(p, MAX_NAME) for p in node.values.get("preference", ())[:_SHOWN])
-    return f"{clipped(node.values.get('name', ''), MAX_NAME)}: {wanted or 'no preference'}"
+    preferences = " or ".join(
+        clipped(p, MAX_NAME) for p in node.values.get("preference", ())[:_SHOWN]
+    )
+    return f"{clipped(node.values.get('name', ''), MAX_NAME)}: {preferences or 'no preference'}"
 
 
 def _function(node: Node, speech: Speech) -> str:

@@ -1,4 +1,4 @@
-"""Texts of a plan made fit for a terminal: nothing in them is obeyed, hidden or turned around."""
+"""Escape texts of a plan for a terminal, so that no character is executed, invisible or reordering."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ ELIDED = "…"
 
 
 def visible(text: str) -> str:
-    """The text with escapes, as Python has them, for control characters, line ends, and what shows nothing."""
+    """Return the text with control characters, line ends and invisible characters escaped as in Python."""
     return _UNSEEN.sub(_escaped, text)
 
 
 def cut(text: str, room: int) -> str:
-    """The text, or where it is longer than `room` its beginning with a sign that there is more."""
+    """Return the text, cut with an ellipsis if it is longer than `room` characters.
+
+    >>> cut("abcdef", 4)
+    'abc…'
+    """
     return text if len(text) <= room else text[: max(room - 1, 0)] + ELIDED
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode()
+def _escaped(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode()

@@ -1,4 +1,4 @@
-"""The places that are looked for in the content of a plan, as a tree along their paths."""
+"""The searched places in the content of a plan, as a tree along their paths."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from dataclasses import dataclass, field
 from substrait_agg.report.order import Step, steps
 
 Span = tuple[int, int]
-"""Offsets of the beginning and the end of a part of the content."""
+"""Start and end offset of a part of the content."""
 
 
 @dataclass(slots=True)
 class Wanted:
-    """A place that is looked for, or that lies on the way to one.
+    """A searched place, or a message on the way to one.
 
     Attributes:
-        inside: what is looked for in it, by the step that leads there.
-        span: where it has been found.
+        inside: searched places inside, by the step that leads there.
+        span: position in the content, once found.
     """
 
     inside: dict[Step, Wanted] = field(default_factory=dict)
     span: Span | None = None
 
     def found(self, start: int, end: int) -> None:
-        """Note where the place is; of a field that is written twice, the first counts."""
+        """Record the position of the place; the first occurrence counts."""
         self.span = self.span or (start, end)
 
 
 def tree(paths: Iterable[str]) -> tuple[Wanted, dict[str, tuple[Wanted, ...]]]:
-    """The plan with all places on the way to `paths`, and the places of each path from the plan inwards.
+    """Return the tree of all places on the way to `paths`, and the places of each path from the root.
 
-    Before an item of a list comes the list: numbers that stand packed together have no place of their own.
+    The list comes before its items, because packed numbers have no position of their own.
     """
     root = Wanted()
     ways: dict[str, tuple[Wanted, ...]] = {}
@@ -47,5 +47,5 @@ def tree(paths: Iterable[str]) -> tuple[Wanted, dict[str, tuple[Wanted, ...]]]:
 
 
 def innermost(way: tuple[Wanted, ...]) -> Span | None:
-    """Where the last place of a way is that was found."""
+    """Return the span of the last place of a path that was found."""
     return next((place.span for place in reversed(way) if place.span is not None), None)
