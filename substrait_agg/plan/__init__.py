@@ -1,4 +1,8 @@
-"""The decode stage: from any Substrait plan to the typed relation tree of `plan.model`."""
+"""The decode stage: from a Substrait plan of any release to the typed relation tree of `plan.model`.
+
+Read `source` and `message` (bytes to messages), then `decoder`, which calls the ``read_*`` modules
+in the order of `units`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Substrait types as Arrow types: how values travel between Spark, state, changes and views."""
+"""Map Substrait types to Arrow types: the types of values in Spark, state, changes and views."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from substrait_agg.plan.types import Type
 MAX_DECIMAL_PRECISION = 38
 
 KIND = b"substrait_agg.kind"
-"""Metadata key of a field whose values stand for those of a kind that Spark does not have."""
+"""Metadata key of a field whose values represent a kind that Spark does not have."""
 
 MARKED = frozenset({"u64", "uuid", "precision_time"})
-"""Kinds whose Arrow type does not say how their values are written as text."""
+"""Kinds whose text encoding does not follow from their Arrow type."""
 
 _SIMPLE: dict[str, pa.DataType] = {
     "bool": pa.bool_(),
@@ -23,7 +23,7 @@ _SIMPLE: dict[str, pa.DataType] = {
     "i16": pa.int16(),
     "i32": pa.int32(),
     "i64": pa.int64(),
-    # An unsigned integer travels as the next wider signed one, because Spark has no unsigned types.
+    # Spark has no unsigned types: an unsigned integer is stored in the next wider signed type.
     "u8": pa.int16(),
     "u16": pa.int32(),
     "u32": pa.int64(),
@@ -35,9 +35,9 @@ _SIMPLE: dict[str, pa.DataType] = {
     "varchar": pa.string(),
     "binary": pa.binary(),
     "fixedbinary": pa.binary(),
-    "uuid": pa.binary(),  # Spark's Parquet reader refuses the UUID type
+    "uuid": pa.binary(),  # Spark's Parquet reader does not support the UUID type
     "date": pa.date32(),
-    # Months: Arrow's Python package has no year-month interval.
+    # In months: the Python package of Arrow has no year-month interval.
     "interval_year": pa.int32(),
 }
 
@@ -50,7 +50,7 @@ def _digits(type_: Type, most: int) -> int:
 
 
 def unsupported(type_: Type) -> UsageError:
-    """The error for a type that no column can have here."""
+    """Return the error for a type that no column can have."""
     return UsageError(
         "TYPE_NOT_SUPPORTED",
         f"no column can have the type {type_}",
@@ -83,7 +83,7 @@ def _decimal(type_: Type) -> pa.DataType:
 
 
 def _struct(type_: Type) -> pa.DataType:
-    # Where the struct is null its fields are, and Arrow looks at them all the same.
+    # The fields of a null struct are null, and Arrow validates them all the same.
     children = (c.as_nullable(c.nullable or type_.nullable) for c in type_.children)
     return pa.struct(field(f"f{i}", child) for i, child in enumerate(children))
 
@@ -111,13 +111,17 @@ _BUILT: dict[str, Callable[[Type], pa.DataType]] = {
 
 
 def to_arrow(type_: Type) -> pa.DataType:
-    """The Arrow type of a column of type `type_`.
+    """Return the Arrow type of a column of type `type_`.
 
-    Times and timestamps of up to 6 digits are microseconds (times are stored in nanoseconds, as Spark hands them over).
-    Fields of a struct are named ``f0``, ``f1``, ... because Substrait types do not name them.
+    Timestamps of up to 6 digits are stored in microseconds, times in nanoseconds as Spark provides
+    them. Fields of a struct are named ``f0``, ``f1``, ... because Substrait types do not name them.
+
+    >>> to_arrow(Type("decimal", params=(15, 2)))
+    Decimal128Type(decimal128(15, 2))
 
     Raises:
-        UsageError: ``TYPE_NOT_SUPPORTED`` for types no column can have (user defined, compound intervals, ...).
+        UsageError: ``TYPE_NOT_SUPPORTED`` for types that no column can have (user defined, compound
+            intervals, ...).
     """
     if type_.kind in _SIMPLE:
         return _SIMPLE[type_.kind]
@@ -128,13 +132,13 @@ def to_arrow(type_: Type) -> pa.DataType:
 
 
 def field(name: str, type_: Type) -> pa.Field:
-    """A field of `type_`; of kinds in `MARKED`, with the kind as its metadata."""
+    """Return a field of `type_`; for kinds in `MARKED`, its metadata contain the kind."""
     metadata = {KIND: type_.kind.encode("ascii")} if type_.kind in MARKED else None
     return pa.field(name, to_arrow(type_), type_.nullable, metadata)
 
 
 def arrow_schema(names: Sequence[str], types: Sequence[Type]) -> pa.Schema:
-    """Columns `names` (not necessarily unique) of `types`, with their nullability.
+    """Return a schema of columns with their nullability; names need not be unique.
 
     Raises:
         UsageError: ``TYPE_NOT_SUPPORTED`` as in `to_arrow`.

@@ -1,4 +1,4 @@
-"""What decoding a plan shares: its declarations, its producer, and where problems go."""
+"""The context of decoding a plan: its declarations, its producer, and the problems found."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from substrait_agg.plan.node import Node, Unreadable, nearest
 from substrait_agg.problems import Problems
 
 MAX_PROBLEMS = 1_000
-"""Problems after which decoding stops; a plan that has more is damaged, not mistaken."""
+"""Number of problems after which decoding stops: a plan with more is damaged."""
 
 
 SAID_ONCE = frozenset({"FIELD_REMOVED", "REFERENCE_ROOT_MISSING", "TYPE_VARIATION_ASSUMED"})
-"""Problems of a plan that are reported at one of their places."""
+"""Problems of the whole plan, reported once at one of their places."""
 
 
 class Findings:
-    """Problems of the decode stage: each once, at most `MAX_PROBLEMS`, handed on in plan order."""
+    """Problems of the decode stage, without duplicates, at most `MAX_PROBLEMS`."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str, tuple[tuple[str, str], ...]], dict[str, object]] = {}
@@ -28,7 +28,7 @@ class Findings:
         """Add a problem of kind `code` at `path`.
 
         Raises:
-            Unreadable: there are too many.
+            Unreadable: the limit is exceeded.
         """
         key = (code, path, tuple((name, str(value)) for name, value in params.items()))
         if key not in self._found and len(self._found) >= MAX_PROBLEMS:
@@ -36,17 +36,20 @@ class Findings:
         self._found[key] = params
 
     def forget(self, path: str) -> None:
-        """Drop the problems below `path`, a copy of what is written elsewhere; those said once per plan stay."""
+        """Drop the problems below `path`, whose content is a copy of another place.
+
+        Problems in `SAID_ONCE` are kept.
+        """
         below = [k for k in self._found if k[1].startswith(path) and k[0] not in SAID_ONCE]
         for key in below:
             del self._found[key]
 
     def hand_on(self, problems: Problems, plan: Node | None) -> None:
-        """Add all to `problems`, in the order of their places in the plan if there is one."""
-        found = [(code, path, params) for (code, path, _), params in self._found.items()]
+        """Add all problems to `problems`, sorted by their places in the plan if it is given."""
+        entries = [(code, path, params) for (code, path, _), params in self._found.items()]
         if plan is not None:
-            found.sort(key=lambda item: nearest(plan, item[1]).place)
-        for code, path, params in found:
+            entries.sort(key=lambda item: nearest(plan, item[1]).place)
+        for code, path, params in entries:
             problems.add(code, path, **params)
 
 
@@ -60,9 +63,9 @@ class TypeName:
 
 @dataclass(slots=True)
 class Context:
-    """Declarations by anchor, the producer's name in lower case, and the sink of problems.
+    """Declarations by anchor, the producer's name in lower case, and the problems found.
 
-    A type or variation is None where its declaration has no name, which has been reported.
+    A type or variation is None if its declaration has no name, which has been reported.
     """
 
     findings: Findings
@@ -75,7 +78,10 @@ class Context:
 
     @property
     def datafusion(self) -> bool:
-        """Whether DataFusion wrote the plan, whose type variations have a meaning of their own."""
+        """Return whether DataFusion wrote the plan.
+
+        Its type variations have a meaning of their own.
+        """
         return self.producer.startswith("datafusion")
 
     def report(self, code: str, path: str, **params: object) -> None:
@@ -83,15 +89,16 @@ class Context:
         self.findings.report(code, path, **params)
 
     def report_once(self, code: str, path: str) -> None:
-        """Add a problem of the whole plan at one of its places."""
+        """Add a problem of the whole plan, at the first of its places."""
         if (code, "") not in self._said:
             self._said.add((code, ""))
             self.report(code, path)
 
     def removed(self, node: Node, name: str, release: str) -> None:
-        """Note that a field was read which `release` removed.
+        """Record that the plan uses a field which `release` removed.
 
-        It is a problem, once per plan and kind of message, where the plan says that it is of that release.
+        This is a problem if the plan states that version or a later one; it is reported once per
+        kind of message.
         """
         minor = int(release.partition(".")[2])
         key = (node.shape.name, name)
@@ -108,11 +115,14 @@ class Context:
         )
 
     def copied(self, node: Node, name: str) -> None:
-        """Note that the messages in a repeated field say again what was read elsewhere."""
+        """Drop the problems of a repeated field whose messages are copies of messages read elsewhere."""
         self.findings.forget(f"{node.at(name)}[")
 
     def variation_read(self, node: Node, variation: int, kind: str, meant: str) -> None:
-        """Note that an undeclared variation of a type was read as its producer means it; once per variation."""
+        """Report that an undeclared type variation was read as its producer defines it.
+
+        Each variation is reported once.
+        """
         key = (kind, f"variation {variation}")
         if variation and key not in self._said:
             self._said.add(key)
@@ -122,20 +132,20 @@ class Context:
             )  # fmt: skip
 
     def missing(self, node: Node, name: str) -> None:
-        """Report that a field that must be there is not."""
+        """Report that a required field is missing."""
         self.report("FIELD_MISSING", node.path, field=name, message=node.shape.name)
 
     def function(self, anchor: int) -> FunctionName:
-        """The function declared under `anchor`, or one that is not known."""
+        """Return the function declared under `anchor`, or an unknown function."""
         known = self.functions.get(anchor)
         declared = f"anchor {anchor}"
         return known or FunctionName("", None, None, declared, known=False)
 
 
 Handler = Callable[[Node, Context], Any]
-"""Decodes one message whose children are decoded already."""
+"""Decodes one message after its children."""
 
 
 def each(node: Node, name: str) -> Iterator[Any]:
-    """What the messages of a repeated field were decoded to."""
+    """Return the decoded messages of a repeated field."""
     return (child.result for child in node.messages(name))

@@ -1,4 +1,4 @@
-"""From the content of a plan to the typed relation tree."""
+"""Decode the content of a plan to the typed relation tree."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _HANDLERS: dict[str, Handler] = {
 
 
 def decode(source: Any, problems: Problems) -> DecodedPlan:
-    """Decode a plan; everything that is wrong with it goes to `problems`, in plan order.
+    """Decode a plan; add all problems to `problems`, in plan order.
 
     Args:
         source: protobuf or protobuf-JSON as bytes, JSON text, a path to a file with either, or a
             protobuf ``Plan`` message of any bindings.
-        problems: where problems are added; what could not be read stands in the tree as `Unsupported`.
+        problems: receives the problems. Parts that could not be read are `Unsupported` in the tree.
 
     Raises:
-        PlanUnreadable: it is not a Substrait plan at all, or exceeds a limit; its problems, with those
-            found before, are in the exception and in `problems`.
-        UsageError: the file cannot be read, or the source is of no kind named above.
+        PlanUnreadable: the source is not a Substrait plan, or exceeds a limit. The exception and
+            `problems` contain the reason and the problems found before.
+        UsageError: the file cannot be read, or the source is of another kind.
     """
     findings = Findings()
     try:
@@ -75,7 +75,7 @@ def _decode(plan: Node, order: list[Node], content: bytes, context: Context) -> 
 
 
 def _decode_unit(unit: Unit, by_key: dict[Key, Unit], context: Context) -> None:
-    """Decode the messages of a unit from the innermost outwards, so that no depth is a problem."""
+    """Decode the messages of a unit, innermost first, without recursion."""
     for node, key in unit.references:
         target = by_key[key].root
         if target.shape.name == "RelRoot":
@@ -103,13 +103,13 @@ def _read_version(plan: Node, context: Context) -> None:
 
 
 def _free(entries: list[Node], by_key: dict[Key, Unit]) -> list[Node]:
-    """The entries that no relation refers to."""
+    """Return the entries that no relation refers to."""
     referred = {key for unit in by_key.values() for _, key in unit.references}
     return [e for at, e in enumerate(entries) if ("relation", at, -1) not in referred]
 
 
 def _top(entry: Node) -> Node | None:
-    """The relation of an entry, of a root or bare."""
+    """Return the relation of an entry, with or without a root."""
     root = entry.message("root")
     return entry.message("rel") if root is None else root.message("input")
 
@@ -117,9 +117,9 @@ def _top(entry: Node) -> Node | None:
 def _root(
     entries: list[Node], free: list[Node], context: Context
 ) -> tuple[tuple[str, ...] | None, Relation, str]:
-    """Names, relation and place of what the plan is about: its root, or its one bare relation.
+    """Return the names, the relation and the place of the plan's root, or of its only bare relation.
 
-    A root that another relation refers to is a shared relation, whose names do not count.
+    A root that another relation refers to is a shared relation, and its names do not count.
     """
     candidates = [e for e in free if e.has("root")] or [e for e in free if e.has("rel")]
     for entry in entries:

@@ -1,4 +1,4 @@
-"""Extension declarations of a plan: from anchors to names, by URN or by the URIs that came before."""
+"""Read the extension declarations of a plan: map anchors to names, by URN or by the older URI."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STANDARD_SITES = tuple(
     for www in ("", "www.")
     for site in _SITES
 )
-"""Where the files of the standard are published."""
+"""URL prefixes under which the files of the standard are published."""
 
 NO_EXTENSION = 2**32 - 1
 """Reference of a function without an extension, as DataFusion writes it."""
@@ -29,7 +29,7 @@ NO_EXTENSION = 2**32 - 1
 _URN_REFERENCE, _URI_REFERENCE = "extension_urn_reference", "extension_uri_reference"
 
 Names = dict[int, str | None]
-"""Anchor -> name of the extension; None where what is declared names no extension."""
+"""Anchor -> name of the extension; None if the declaration names no extension."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +39,20 @@ class _Extensions:
     by_field: dict[str, Names]
 
     def declared(self, item: Node, field: str) -> bool:
-        """Whether the extension that a declaration refers to in `field` exists."""
+        """Return whether the extension that a declaration refers to in `field` exists."""
         return item.number(field) in self.by_field[field]
 
     def name(self, item: Node, field: str) -> str | None:
-        """The name of the extension that a declaration refers to in `field`."""
+        """Return the name of the extension that a declaration refers to in `field`."""
         return self.by_field[field].get(item.number(field))
 
 
 @dataclass(frozen=True, slots=True)
 class _Owner:
-    """The extension that a declaration belongs to; `undeclared` where it refers to none that exists."""
+    """The extension of a declaration.
+
+    `undeclared` if the declaration refers to a missing extension.
+    """
 
     name: str | None
     undeclared: bool = False
@@ -69,19 +72,22 @@ def read_extensions(plan: Node, context: Context) -> None:
 def _by_anchor(
     plan: Node, what: str, name_of: Callable[[str], str | None], context: Context
 ) -> Names:
-    """The extensions of a plan, by URN or by URI; of two under one anchor the first, which is reported."""
-    found: Names = {}
+    """Return the extensions of a plan by anchor, declared by URN or by URI.
+
+    If an anchor is declared twice, the first declaration counts, and the second is reported.
+    """
+    names: Names = {}
     for item in plan.messages(f"extension_{what}s"):
         written = item.text(what).strip()
         anchor, name = item.number(f"extension_{what}_anchor"), name_of(written)
         _check_form(item, what, written, name, context)
-        if found.setdefault(anchor, name) != name:
+        if names.setdefault(anchor, name) != name:
             _report_repeated(item, anchor, "extension", context)
-    return found
+    return names
 
 
 def _check_form(item: Node, what: str, written: str, name: str | None, context: Context) -> None:
-    """Report an address in the place of a URN, and a URN in the place of an address."""
+    """Report a URL in a URN field, and a URN in a URI field."""
     address = what == "urn" and _is_standard_file(written)
     urn = what == "uri" and written.lower().startswith("extension:")
     if name is not None and (address or urn):
@@ -105,8 +111,8 @@ def _read_declaration(declaration: Node, extensions: _Extensions, context: Conte
         context.missing(item, "name")
     if kind == "extension_function":
         anchor, what = item.number("function_anchor"), "function"
-        made = _function(name, owner, item.path) if named else NO_FUNCTION
-        same = context.functions.setdefault(anchor, made) == made
+        function = _function(name, owner, item.path) if named else NO_FUNCTION
+        same = context.functions.setdefault(anchor, function) == function
     else:
         what = "type" if kind == "extension_type" else "type variation"
         table = context.types if kind == "extension_type" else context.variations
@@ -122,9 +128,11 @@ def _report_repeated(item: Node, anchor: int, what: str, context: Context) -> No
 
 
 def _owner(item: Node, extensions: _Extensions, context: Context) -> _Owner:
-    """The extension that a declaration refers to; references to nothing, and two that contradict each other, are reported.
+    """Return the extension that a declaration refers to.
 
-    Where both references are written, the URN counts. Where none is, the anchor is 0.
+    Report missing and contradicting references.
+
+    If both references are written, the URN counts. If none is written, the anchor is 0.
     """
     both = (_URN_REFERENCE, _URI_REFERENCE)
     written = [f for f in both if item.has(f) and item.number(f) != NO_EXTENSION]
@@ -144,9 +152,10 @@ def _owner(item: Node, extensions: _Extensions, context: Context) -> _Owner:
 
 
 def _agree(item: Node, declared: list[str], extensions: _Extensions) -> bool:
-    """Whether URN and URI of a declaration name one extension.
+    """Return whether URN and URI of a declaration name the same extension.
 
-    The URN of another owner than the standard's says nothing about the name of its file, nor does a folder about what is in it.
+    A URN of another owner than the standard's does not determine a file name, and a folder does not
+    determine its content; both count as equal.
     """
     if len(declared) < 2:
         return False
@@ -155,7 +164,7 @@ def _agree(item: Node, declared: list[str], extensions: _Extensions) -> bool:
 
 
 def _function(declared: str, owner: _Owner, path: str) -> FunctionName:
-    """A name such as ``sum:i32``, ``count:`` or ``sum``, declared at `path`, in its parts."""
+    """Return a name such as ``sum:i32``, ``count:`` or ``sum``, declared at `path`, split into its parts."""
     name, colon, signature = declared.strip().partition(":")
     return FunctionName(
         name.lower(), signature if colon else None, owner.name, declared,
@@ -164,9 +173,11 @@ def _function(declared: str, owner: _Owner, path: str) -> FunctionName:
 
 
 def _name_of_urn(urn: str) -> str | None:
-    """``extension:io.substrait:functions_x`` to ``functions_x``; other owners stay in the name.
+    """Return ``functions_x`` for ``extension:io.substrait:functions_x``.
 
-    The address of a file of the standard means the extension in that file.
+    Other owners stay in the name.
+
+    The URL of a file of the standard names the extension in that file.
     """
     if _is_standard_file(urn):
         return _name_of_uri(urn)
@@ -179,7 +190,7 @@ def _name_of_urn(urn: str) -> str | None:
 
 
 def _is_standard_file(text: str) -> bool:
-    """Whether a text is the address of an extension file: on a site of the standard, or a path without a site."""
+    """Return whether a text is the URL of a file of the standard, or a path to an extension file."""
     path = text.partition("?")[0].partition("#")[0].lower()
     return path.endswith((".yaml", ".yml")) and (
         path.startswith(_STANDARD_SITES) or ":" not in path
@@ -187,7 +198,7 @@ def _is_standard_file(text: str) -> bool:
 
 
 def _name_of_uri(uri: str) -> str | None:
-    """The file's name without ``.yaml``; None for a mere folder, which says nothing."""
+    """Return the file's name without ``.yaml``; None for a folder, which names no extension."""
     file = uri.partition("?")[0].partition("#")[0].rpartition("/")[2]
     for suffix in (".yaml", ".yml"):
         if file.lower().endswith(suffix):

@@ -1,5 +1,6 @@
-"""Protobuf-JSON to messages, for every release: camelCase and snake_case names, enum values by name or number.
+"""Parse protobuf-JSON plans of every release.
 
+Names may be camelCase or snake_case, enum values names or numbers.
 Mapping: https://protobuf.dev/programming-guides/json/
 """
 
@@ -36,7 +37,7 @@ _FLOAT_WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 _NOT_IN_A_NAME = re.compile(r"[^\w@$-]")
-"""What no field is called, and what would make a path mean another place: dots, brackets, line ends."""
+"""Characters that no field name contains and that would change the meaning of a path."""
 
 
 class _Invalid(Exception):
@@ -44,7 +45,7 @@ class _Invalid(Exception):
 
 
 def read_json(text: str, report: Report) -> Node:
-    """Parse a plan as JSON; unknown keys and bad values are reported, and parsing goes on.
+    """Parse a plan as JSON; report unknown keys and invalid values, and continue.
 
     Raises:
         Unreadable: the text is not JSON or not an object, or exceeds a limit.
@@ -58,7 +59,7 @@ def read_json(text: str, report: Report) -> Node:
     while pending:
         node, members = pending.pop()
         if node.shape.name == ANY:
-            # Its content is free, and no message that carries one is read; messages name its type.
+            # No message inside an Any is decoded; only its type is kept, for messages.
             if isinstance(members.get("@type"), str):
                 node.put(node.shape.by_json_name["type_url"], members["@type"])
             continue
@@ -75,7 +76,7 @@ def read_json(text: str, report: Report) -> Node:
 
 
 def _minor_version(document: dict[str, Any]) -> int:
-    """The minor version of Substrait that the plan states; 0 where it states none or a damaged one."""
+    """Return the minor version of Substrait that the plan states; 0 if it is missing or invalid."""
     version = document.get("version")
     if not isinstance(version, dict):
         return 0
@@ -84,7 +85,7 @@ def _minor_version(document: dict[str, Any]) -> int:
 
 
 def _listed(node: Node, item: Field, value: Any, minor: int) -> Any:
-    """The value, in a list where the field took a single one when the plan was written."""
+    """Return the value, as a list if the field was not repeated when the plan was written."""
     until = SINGLE_BEFORE.get((node.shape.name, item.name), 0)
     return [value] if isinstance(value, dict) and minor < until else value
 
@@ -190,7 +191,7 @@ def _string(value: Any, kind: str) -> str:
 
 
 def _bytes(value: Any, kind: str) -> bytes:
-    """Base64 of either alphabet, padded or not."""
+    """Decode base64 in either alphabet, with or without padding."""
     plain = _string(value, "string").replace("-", "+").replace("_", "/").rstrip("=")
     try:
         return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)

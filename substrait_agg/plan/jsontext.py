@@ -1,7 +1,9 @@
-"""JSON text to Python values without recursion; comments are allowed, as producers write them.
+"""Parse JSON text to Python values without recursion.
 
-The parser of the standard library gives up at Python's recursion limit, which real plans exceed, and lets the
-last of two equal keys win.
+Comments are allowed, as some producers write them.
+
+The parser of the standard library fails at Python's recursion limit, which real plans exceed, and
+accepts duplicate keys.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Any
 
 from substrait_agg.plan.node import MAX_DEPTH, MAX_VALUES, Unreadable
 
-# A level of the plan takes at most two of JSON: a list and an object in it.
+# A level of the plan takes at most two levels of JSON: a list and an object in it.
 _MAX_JSON_DEPTH = 2 * MAX_DEPTH + 2
 _SKIP = re.compile(r"(?:[ \t\r\n]++|//[^\n]*+|/\*(?s:.*?)\*/)*+")
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
@@ -32,10 +34,13 @@ class _Malformed(Exception):
 
 
 def parse_json(text: str) -> Any:
-    """The value that `text` holds.
+    """Return the value that `text` contains.
+
+    >>> parse_json('{"a": [1, null]} // comment')
+    {'a': [1, None]}
 
     Raises:
-        Unreadable: it is not JSON, or exceeds a limit.
+        Unreadable: the text is not JSON, or exceeds a limit.
     """
     try:
         return _Reader(text).read()
@@ -47,7 +52,7 @@ def parse_json(text: str) -> Any:
 
 
 class _Reader:
-    """Reads one document; `open` holds the lists and objects that are not closed yet."""
+    """Reads one document; `open` is the stack of open lists and objects."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -66,8 +71,8 @@ class _Reader:
         return root
 
     def _skip(self) -> None:
-        found = _SKIP.match(self.text, self.at)
-        self.at = found.end() if found else self.at
+        match = _SKIP.match(self.text, self.at)
+        self.at = match.end() if match else self.at
 
     def _peek(self) -> str:
         if self.at >= len(self.text):
@@ -110,7 +115,7 @@ class _Reader:
         return key
 
     def _begin(self) -> Any:
-        """The scalar at this place, or a list or object that is still empty and now open."""
+        """Return the scalar at the current position, or a new open list or object."""
         self.budget -= 1
         if self.budget < 0:
             raise Unreadable("PLAN_TOO_LARGE", limit=f"{MAX_VALUES} values")
@@ -118,36 +123,36 @@ class _Reader:
         if mark in "{[":
             if len(self.open) >= _MAX_JSON_DEPTH:
                 raise Unreadable("PLAN_TOO_DEEP", limit=MAX_DEPTH)
-            made: Any = {} if mark == "{" else []
+            container: Any = {} if mark == "{" else []
             self.at += 1
-            self.open.append(made)
-            return made
+            self.open.append(container)
+            return container
         return self._string() if mark == '"' else self._plain(mark)
 
     def _string(self) -> str:
-        found = _STRING.match(self.text, self.at)
-        if found is None:
+        match = _STRING.match(self.text, self.at)
+        if match is None:
             raise _Malformed(self.at, "a text has no end")
         try:
-            value = json.loads(found.group(), strict=False)
+            value = json.loads(match.group(), strict=False)
         except json.JSONDecodeError as problem:
             raise _Malformed(self.at + problem.pos, problem.msg.lower()) from None
-        self.at = found.end()
+        self.at = match.end()
         return str(value)
 
     def _plain(self, mark: str) -> Any:
         if mark in "-0123456789":
             return self._number()
-        found = _WORD.match(self.text, self.at)
-        if found is None or found.group() not in _WORDS:
+        match = _WORD.match(self.text, self.at)
+        if match is None or match.group() not in _WORDS:
             raise _Malformed(self.at, "a value is expected")
-        self.at = found.end()
-        return _WORDS[found.group()]
+        self.at = match.end()
+        return _WORDS[match.group()]
 
     def _number(self) -> int | float:
-        found = _NUMBER.match(self.text, self.at)
-        if found is None or found.end() - self.at > _MAX_DIGITS:
+        match = _NUMBER.match(self.text, self.at)
+        if match is None or match.end() - self.at > _MAX_DIGITS:
             raise _Malformed(self.at, "this is not a number")
-        self.at = found.end()
-        whole = found.group(1) is None and found.group(2) is None
-        return int(found.group()) if whole else float(found.group())
+        self.at = match.end()
+        whole = match.group(1) is None and match.group(2) is None
+        return int(match.group()) if whole else float(match.group())

@@ -1,4 +1,4 @@
-"""The last step of decoding: every field that nobody read is reported, unless it cannot change the result."""
+"""Report every field that the decoder did not read, unless it cannot change the result."""
 
 from __future__ import annotations
 
@@ -29,13 +29,16 @@ IGNORED: dict[tuple[str, str], str] = {
     ("ReadRel.LocalFiles.FileOrFiles", "text"): "the format is that of the source given",
     ("extensions.AdvancedExtension", "optimization"): "optimizations never change the result",
 }
-"""Fields that are left unread on purpose, by message and name, and why that changes nothing."""
+"""Fields that are ignored on purpose, by message and name, and why they change nothing."""
 
 _EXTENSION = "extensions.AdvancedExtension"
 
 
 def report_leftovers(order: list[Node], handled: Collection[str], context: Context) -> None:
-    """Report unread fields of every message that was read; what is inside refused messages is not."""
+    """Report the unread fields of every message that was read.
+
+    Skip the content of refused messages.
+    """
     for node in order:
         if not node.opened and node.shape.name not in handled:
             continue

@@ -1,4 +1,4 @@
-"""A plan's content as the message it holds, before anything in it is understood."""
+"""Parse a plan's content to messages, before they are decoded."""
 
 from __future__ import annotations
 
@@ -9,40 +9,42 @@ from substrait_agg.plan.wire import Report, read_wire
 
 
 def parse_message(content: bytes, report: Report) -> Node:
-    """The ``Plan`` message in protobuf or protobuf-JSON; unknown fields and bad values are reported.
+    """Parse a ``Plan`` message from protobuf or protobuf-JSON.
+
+    Report unknown fields and bad values.
 
     Raises:
-        Unreadable: it is neither, or exceeds a limit.
+        Unreadable: the content is neither, or exceeds a limit.
     """
     text = json_text(content)
     return read_wire(content, report) if text is None else read_json(text, report)
 
 
 def read_message(content: bytes | str) -> Node | None:
-    """The ``Plan`` message in protobuf or protobuf-JSON; what cannot be read in it is left out.
+    """Return the ``Plan`` message in protobuf or protobuf-JSON, without the parts that cannot be read.
 
     Returns:
-        The root of the message, or None where nothing can be read.
+        The root of the message, or None if nothing can be read.
     """
-    given = content.encode(errors="surrogatepass") if isinstance(content, str) else content
+    encoded = content.encode(errors="surrogatepass") if isinstance(content, str) else content
     try:
-        return parse_message(given, _unheard)
+        return parse_message(encoded, _ignore)
     except Unreadable:
         return None
 
 
 def unreadable_at(content: bytes) -> int | None:
-    """Where reading a plan has to stop, if it has to and the place is known.
+    """Return the position at which reading a plan fails; None if it does not fail or is unknown.
 
     Returns:
-        An offset in characters of the text of a JSON plan, in bytes of any other content.
+        An offset in characters for JSON text, in bytes for any other content.
     """
     try:
-        parse_message(content, _unheard)
+        parse_message(content, _ignore)
     except Unreadable as reason:
         return reason.offset
     return None
 
 
-def _unheard(code: str, path: str, **params: object) -> None:
-    """Findings are those of decoding; who reads the message again has them already."""
+def _ignore(code: str, path: str, **params: object) -> None:
+    """Ignore a problem: decoding reports it."""

@@ -1,6 +1,7 @@
-"""The decoded plan: relations and expressions as written, free of protobuf, each with its path in the message.
+"""The decoded plan: relations and expressions as written, independent of protobuf.
 
-Nothing is resolved here: functions are the names that the plan declares, output types are what it declares (or None).
+Each has its path in the plan message. Nothing is resolved: functions have their declared names, and
+output types are the declared ones, or None.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ class FunctionName:
 
     Attributes:
         name: lower-case name without signature (``sum``).
-        signature: what follows the colon of the declared name (``i32``), None for a bare name.
-        urn: the last part of the declared URN or URI without ``.yaml`` (``functions_arithmetic``), or None; of
-            URNs with another owner than ``io.substrait``, ``owner:id``.
-        declared: the name exactly as declared, or ``anchor N`` where no declaration exists.
-        known: False where the plan declares no function under this anchor.
-        path: place of the declaration in the plan message, or empty; it says nothing about what the function is.
-        undeclared_extension: whether the declaration refers to an extension that the plan does not declare, which is reported.
+        signature: the part after the colon of the declared name (``i32``); None without a colon.
+        urn: the last part of the declared URN or URI without ``.yaml`` (``functions_arithmetic``),
+            or None; ``owner:id`` for URNs with another owner than ``io.substrait``.
+        declared: the name exactly as declared, or ``anchor N`` without a declaration.
+        known: False if the plan declares no function under this anchor.
+        path: place of the declaration in the plan message, or empty; not part of the identity.
+        undeclared_extension: whether the declaration refers to an extension that the plan does not
+            declare, which is reported.
     """
 
     name: str
@@ -36,12 +38,15 @@ class FunctionName:
 
 
 NO_FUNCTION = FunctionName("", None, None, "no function", known=False)
-"""Stands for a function that a call does not say, or that is declared without a name; the problem has been reported."""
+"""A function that is missing in a call or declared without a name.
+
+The problem has been reported.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One function option with its preferences, most wanted first."""
+    """One function option with its preferences, in descending order."""
 
     name: str
     preferences: tuple[str, ...]
@@ -55,9 +60,10 @@ class Option:
 class Literal:
     """A constant; `value` is None for null, else a Python value.
 
-    They are bool, int, float, str, bytes; date = days since 1970-01-01 (int); times and timestamps = ticks of 10^-precision s (int);
-    decimal = unscaled int; interval_year = months (int); interval_day = (days, ticks of 10^-precision s);
-    interval_compound = (months, days, ticks); uuid = bytes; list / struct = tuple of values; map = tuple of (key, value).
+    Values by kind: bool, int, float, str, bytes; date = days since 1970-01-01 (int); times and
+    timestamps = ticks of 10^-precision s (int); decimal = unscaled int; interval_year = months
+    (int); interval_day = (days, ticks of 10^-precision s); interval_compound = (months, days,
+    ticks); uuid = bytes; list / struct = tuple of values; map = tuple of (key, value).
     """
 
     type: Type
@@ -67,10 +73,10 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class FieldRef:
-    """A reference into the input row: the first step is a column ordinal, further ones go into nested values.
+    """A reference to a column of the input row, or to a value nested in it.
 
-    Each step is an int (struct field or list offset) or ``("key", Literal)`` (map key);
-    `steps[0]` is always a column ordinal of the relation's input.
+    The first step is always a column ordinal of the relation's input. Each further step is an int
+    (struct field or list offset) or ``("key", Literal)`` (map key).
     """
 
     steps: tuple[Any, ...]
@@ -116,7 +122,7 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class IfThen:
-    """Pairs of condition and value, and the value when none holds (None = null)."""
+    """An expression with conditions: pairs of condition and value, and a value otherwise (None = null)."""
 
     clauses: tuple[tuple[Expression, Expression], ...]
     otherwise: Expression | None
@@ -148,9 +154,9 @@ class NestedValue:
 
     Attributes:
         kind: ``list``, ``struct`` or ``map``.
-        parts: elements or fields; of a map keys and values in turns.
+        parts: elements or fields; for a map, keys and values alternate.
         nullable: whether the plan declares its type nullable.
-        path: of its message.
+        path: path of its message.
     """
 
     kind: str
@@ -161,7 +167,7 @@ class NestedValue:
 
 @dataclass(frozen=True, slots=True)
 class Lambda:
-    """A function as an argument: the types of its parameters and the expression that it computes of them."""
+    """A function as an argument: the types of its parameters, and its body."""
 
     parameters: tuple[Type, ...]
     body: Expression
@@ -170,12 +176,12 @@ class Lambda:
 
 @dataclass(frozen=True, slots=True)
 class ParameterRef:
-    """A parameter of a lambda around it, or a part of one.
+    """A reference to a parameter of an enclosing lambda, or to a part of the parameter.
 
     Attributes:
-        steps_out: lambdas between the reference and the one that is meant.
+        steps_out: number of lambdas between the reference and the lambda that has the parameter.
         steps: ordinal of the parameter, then steps as in `FieldRef`.
-        path: of its message.
+        path: path of its message.
     """
 
     steps_out: int
@@ -185,13 +191,13 @@ class ParameterRef:
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """An expression or relation kind that is not read; its problem has already been reported.
+    """An expression or relation of a kind that is not supported; the problem has been reported.
 
     Attributes:
-        kind: in words.
-        path: of its message.
-        inputs: relations inside it, which are checked all the same.
-        expressions: those inside it, but not inside these relations; they are checked as well.
+        kind: the kind in words.
+        path: path of its message.
+        inputs: relations inside it, which are checked as well.
+        expressions: expressions inside it, but outside of `inputs`; they are checked as well.
     """
 
     kind: str
@@ -222,14 +228,14 @@ class Read:
     """A read of a named table, or of rows written in the plan.
 
     Attributes:
-        table: the name's parts, empty for a virtual table.
+        table: parts of the table's name; empty for a virtual table.
         names: column names of the base schema, top level.
         types: column types of the base schema, top level.
         rows: rows of a virtual table (each a tuple of expressions), else None.
-        filter: keeps a row only when true.
-        projection: column ordinals that remain, in order, or None for all.
-        files: True when the plan names local files itself (`table` then holds their URIs).
-        emit: output mapping, None when direct.
+        filter: condition that keeps a row only when true.
+        projection: ordinals of the remaining columns, in order; None for all.
+        files: True if the plan names local files itself (`table` then contains their URIs).
+        emit: output mapping; None if direct.
         best_effort_filter: a condition that is checked, but not applied.
     """
 
@@ -247,7 +253,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Rows for which `condition` is true."""
+    """The rows for which `condition` is true."""
 
     input: Relation
     condition: Expression
@@ -257,7 +263,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """The input's columns, then one per expression."""
+    """The input's columns, then one column per expression."""
 
     input: Relation
     expressions: tuple[Expression, ...]
@@ -269,8 +275,9 @@ class Project:
 class SortField:
     """A sort key.
 
-    `direction` is asc_nulls_first, asc_nulls_last, desc_nulls_first, desc_nulls_last, clustered, unspecified,
-    ``comparison`` (then `comparison` names the function), or invalid once that has been reported.
+    `direction` is asc_nulls_first, asc_nulls_last, desc_nulls_first, desc_nulls_last, clustered,
+    unspecified, ``comparison`` (then `comparison` names the function), or invalid, which has been
+    reported.
     """
 
     expression: Expression
@@ -281,10 +288,11 @@ class SortField:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One measure with every field it carries; `path` is that of its ``AggregateFunction`` message.
+    """One measure with all its fields; `path` is that of its ``AggregateFunction`` message.
 
-    `phase` is unspecified, initial_to_intermediate, intermediate_to_intermediate, initial_to_result or
-    intermediate_to_result; `invocation` is unspecified, all or distinct; either is invalid once that has been reported.
+    `phase` is unspecified, initial_to_intermediate, intermediate_to_intermediate, initial_to_result
+    or intermediate_to_result. `invocation` is unspecified, all or distinct. Either may be invalid,
+    which has been reported.
     """
 
     function: FunctionName
@@ -302,8 +310,9 @@ class Measure:
 class Aggregate:
     """An aggregate: grouping expressions in declaration order, sets of ordinals into them, measures.
 
-    Grouping expressions written inline in each set (before spec 0.57) are already gathered: equal ones once,
-    in order of first appearance. Then `inline` is true, and a set that names an expression twice has its ordinal twice.
+    Before Substrait 0.57, grouping expressions were written in each set. Equal ones are merged, in
+    order of first appearance, and `inline` is true. A set that contains an expression twice then
+    has its ordinal twice.
     """
 
     input: Relation
@@ -343,12 +352,13 @@ class DecodedPlan:
 
     Attributes:
         root: the root relation.
-        names: root names, depth first, or None where the plan has a bare relation.
+        names: root names, depth first; None if the plan has a bare relation.
         producer: ``version.producer`` in lower case, or empty.
         version: (major, minor, patch) as the plan states it, or None.
-        raw: the plan as it was given, protobuf or protobuf-JSON in UTF-8; decoding it gives the same plan.
-        place: path of the entry of ``relations`` that holds the root.
-        others: relations of the plan that the root does not reach, which are checked all the same.
+        raw: the plan as it was given, protobuf or protobuf-JSON in UTF-8; decoding it gives the
+            same plan.
+        place: path of the entry of ``relations`` that contains the root.
+        others: relations of the plan that the root does not reach, which are checked as well.
     """
 
     root: Relation

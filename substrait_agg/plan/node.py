@@ -1,6 +1,7 @@
-"""A message of a plan after parsing, whichever encoding it came in: fields by name, read at most once.
+"""A message of a plan after parsing, from either encoding: fields by name, with a mark for fields read.
 
-What the decoder reads it takes; whatever is left when it is done is reported. So no field can be lost.
+The decoder marks every field it reads. Afterwards all unmarked fields are reported, so no field is
+ignored by mistake.
 """
 
 from __future__ import annotations
@@ -11,16 +12,19 @@ from typing import Any
 from substrait_agg.plan.schema import MESSAGE, Field, Shape, schema
 
 MAX_DEPTH = 2_000
-"""Levels of messages inside messages that are read; a call inside a call takes three, a relation two."""
+"""Largest depth of nested messages; a nested call takes three levels, a nested relation two."""
 
 MAX_NESTING = 100
-"""Levels of types inside types, and of constants inside constants; no real table has as many."""
+"""Largest depth of nested types and of nested constants; no real table has as many."""
 
 MAX_VALUES = 1_000_000
-"""Fields with a value that are read from one plan."""
+"""Largest number of fields with a value in one plan."""
 
 MAX_PATH_TEXT = 128 * 1024 * 1024
-"""Characters of all paths of one plan together: few deep places are fine, millions of them are not."""
+"""Largest total length of all paths of one plan, in characters.
+
+A few deep places are cheap; millions of them would not fit in memory.
+"""
 
 _DEFAULTS: dict[str, Any] = {
     "bool": False, "string": "", "bytes": b"", "float": 0.0, "double": 0.0,
@@ -31,7 +35,8 @@ _DEFAULTS: dict[str, Any] = {
 class Unreadable(Exception):
     """The plan cannot be decoded at all; `code` and `params` are those of the problem to report.
 
-    `offset` is where reading had to stop, in characters of JSON or bytes of anything else, if that is known.
+    `offset` is the position at which reading failed, in characters of JSON or bytes of any other
+    content, if it is known.
     """
 
     def __init__(
@@ -45,7 +50,7 @@ class Unreadable(Exception):
 
 
 class Node:
-    """One message: `values` by field name hold a scalar, a `Node`, or a list of either."""
+    """One message: `values` by field name are scalars, `Node` objects, or lists of either."""
 
     __slots__ = (
         "depth",
@@ -74,7 +79,7 @@ class Node:
 
     @property
     def path(self) -> str:
-        """The place in the plan message, such as ``relations[0].root.input.filter``."""
+        """Return the place in the plan message, such as ``relations[0].root.input.filter``."""
         missing = []
         node: Node | None = self
         while node is not None and node.known_path is None:
@@ -86,60 +91,62 @@ class Node:
         return self.known_path or ""
 
     def at(self, name: str) -> str:
-        """The path of field `name`."""
+        """Return the path of field `name`."""
         return f"{self.path}.{name}" if self.path else name
 
     # --- reading -----------------------------------------------------------------------------
 
     def has(self, name: str) -> bool:
-        """Whether the field has a value; does not take it."""
+        """Return whether the field has a value, without marking it as read."""
         return name in self.values
 
     def which(self, oneof: str) -> str | None:
-        """The member of `oneof` that has a value; does not take it."""
+        """Return the member of `oneof` that has a value, without marking it as read."""
         for name in self.values:
             if self.shape.by_json_name[name].oneof == oneof:
                 return name
         return None
 
     def take(self, name: str) -> Any:
-        """The value of a scalar field, or its default."""
+        """Return the value of a scalar field, or its default, and mark the field as read."""
         self.taken.add(name)
         if name in self.values:
             return self.values[name]
         return _DEFAULTS[self.shape.by_json_name[name].kind]
 
     def number(self, name: str) -> int:
-        """The value of an integer or enum field, or 0."""
+        """Return the value of an integer or enum field, or 0."""
         return int(self.take(name))
 
     def text(self, name: str) -> str:
-        """The value of a string field, or the empty string."""
+        """Return the value of a string field, or the empty string."""
         return str(self.take(name))
 
     def scalars(self, name: str) -> list[Any]:
-        """The values of a repeated scalar field."""
+        """Return the values of a repeated scalar field."""
         self.taken.add(name)
         return list(self.values.get(name, ()))
 
     def message(self, name: str) -> Node | None:
-        """The message in a field, or None; what is left in it later will be reported."""
+        """Return the message in a field, or None; unread fields of the message will be reported."""
         self.taken.add(name)
-        found: Node | None = self.values.get(name)
-        if found is not None:
-            found.opened = True
-        return found
+        value: Node | None = self.values.get(name)
+        if value is not None:
+            value.opened = True
+        return value
 
     def messages(self, name: str) -> list[Node]:
-        """The messages in a repeated field."""
+        """Return the messages in a repeated field."""
         self.taken.add(name)
-        found: list[Node] = self.values.get(name, [])
-        for item in found:
+        values: list[Node] = self.values.get(name, [])
+        for item in values:
             item.opened = True
-        return list(found)
+        return list(values)
 
     def nesting(self) -> int:
-        """How many messages of this kind are around this one; beyond `MAX_NESTING` only that it is more.
+        """Return the number of enclosing messages of the same kind.
+
+        Counts above `MAX_NESTING` are not exact.
 
         Between two types, or two constants, there are at most two other messages.
         """
@@ -151,18 +158,18 @@ class Node:
         return levels
 
     def refuse(self) -> None:
-        """Leave the whole message: its problem has been reported, so its fields are not."""
+        """Mark the whole message as read: its problem has been reported, so its fields need not be."""
         self.taken.update(self.values)
         self.opened = True
 
     def left(self) -> Iterator[str]:
-        """Names of the fields with a value that nobody took, in the order they were written."""
+        """Return the names of unread fields with a value, in the order they were written."""
         return (name for name in self.values if name not in self.taken)
 
     # --- building ----------------------------------------------------------------------------
 
     def child(self, item: Field) -> Node:
-        """The message of field `item` that comes next: a new one, or the one that is merged into."""
+        """Return the message for the next value of `item`: a new one, or the one to merge into."""
         if not item.repeated and item.name in self.values:
             merged: Node = self.values[item.name]
             return merged
@@ -171,12 +178,15 @@ class Node:
         step = item.name
         if item.repeated:
             step = f"{item.name}[{len(self.values.get(item.name, ()))}]"
-        made = Node(schema().messages[item.type], self, step)
-        self.put(item, made)
-        return made
+        node = Node(schema().messages[item.type], self, step)
+        self.put(item, node)
+        return node
 
     def put(self, item: Field, value: Any) -> None:
-        """Set a field, or append to a repeated one; a default value without presence is no value."""
+        """Set a field, or append to a repeated one.
+
+        A default value without presence counts as no value.
+        """
         if item.repeated:
             self.values.setdefault(item.name, []).append(value)
         elif item.presence or item.kind == MESSAGE or value != _DEFAULTS[item.kind]:
@@ -185,22 +195,22 @@ class Node:
             self.values.pop(item.name, None)
 
     def other_member(self, item: Field) -> str | None:
-        """The other member of the oneof of `item` that has a value already."""
+        """Return the other member of the oneof of `item` that has a value already."""
         if not item.oneof or item.name in self.values:
             return None
         return self.which(item.oneof)
 
 
 def children(node: Node) -> Iterator[Node]:
-    """The messages directly inside a message, in the order of the message's fields."""
+    """Yield the messages directly inside a message, in the order of the message's fields."""
     for item in node.shape.by_number.values():
         if item.kind == MESSAGE and item.name in node.values:
-            found = node.values[item.name]
-            yield from found if item.repeated else (found,)
+            value = node.values[item.name]
+            yield from value if item.repeated else (value,)
 
 
 def preorder(root: Node) -> list[Node]:
-    """A message and all messages inside it, each before its children."""
+    """Return a message and all messages inside it, each before its children."""
     order, pending = [], [root]
     while pending:
         node = pending.pop()
@@ -210,25 +220,25 @@ def preorder(root: Node) -> list[Node]:
 
 
 def nearest(root: Node, path: str) -> Node:
-    """The innermost message on the way along `path` from `root`."""
+    """Return the innermost existing message along `path` from `root`."""
     node = root
     for step in path.split("."):
         name, _, index = step.partition("[")
-        held = node.values.get(name)
-        if isinstance(held, list) and index.rstrip("]").isdecimal():
+        value = node.values.get(name)
+        if isinstance(value, list) and index.rstrip("]").isdecimal():
             at = int(index.rstrip("]"))
-            held = held[at] if at < len(held) else None
-        if not isinstance(held, Node):
+            value = value[at] if at < len(value) else None
+        if not isinstance(value, Node):
             break
-        node = held
+        node = value
     return node
 
 
 def check_path_text(order: list[Node]) -> None:
-    """Refuse plans whose paths would not fit in memory.
+    """Raise an error for plans whose paths would not fit in memory.
 
     Raises:
-        Unreadable: more than `MAX_PATH_TEXT` characters.
+        Unreadable: the paths have more than `MAX_PATH_TEXT` characters.
     """
     lengths: dict[int, int] = {}
     total = 0
@@ -241,16 +251,21 @@ def check_path_text(order: list[Node]) -> None:
 
 
 def structure(root: Node, known: dict[Any, int]) -> int:
-    """A number that is equal for equal messages, whatever their place; `known` is shared by those compared."""
+    """Return a number that is equal for equal messages, independent of their place.
+
+    Args:
+        root: the message.
+        known: numbers assigned so far; shared by all messages to compare.
+    """
     numbers: dict[int, int] = {}
     for node in reversed(preorder(root)):
         parts: list[tuple[str, tuple[Any, ...]]] = []
         for name in sorted(node.values):
             item = node.shape.by_json_name[name]
-            held = node.values[name] if item.repeated else [node.values[name]]
+            values = node.values[name] if item.repeated else [node.values[name]]
             if item.kind == MESSAGE:
-                parts.append((name, tuple(numbers[id(child)] for child in held)))
+                parts.append((name, tuple(numbers[id(child)] for child in values)))
             else:
-                parts.append((name, tuple(repr(value) for value in held)))
+                parts.append((name, tuple(repr(value) for value in values)))
         numbers[id(node)] = known.setdefault((node.shape.name, tuple(parts)), len(known))
     return numbers[id(root)]

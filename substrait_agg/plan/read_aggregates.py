@@ -1,4 +1,4 @@
-"""The parts of an ``AggregateRel`` message: groupings of every release, and measures."""
+"""Read the parts of an ``AggregateRel`` message: groupings of every release, and measures."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _PHASES = {
 _INVOCATIONS = {0: "unspecified", 1: "all", 2: "distinct"}
 
 Groupings = tuple[tuple[Expression, ...], tuple[tuple[int, ...], ...], bool]
-"""Keys, per set their ordinals, and whether the keys are written inside the sets."""
+"""Keys, the ordinals of keys per grouping set, and whether the keys are written inside the sets."""
 
 
 def groupings(node: Node, context: Context) -> Groupings:
-    """Grouping expressions, per grouping set the ordinals into them, and whether they are written in the sets alone.
+    """Return the grouping expressions, the grouping sets, and whether the expressions are in the sets.
 
-    References count where both forms are written, which DataFusion does.
+    If expressions are written in both forms, as by DataFusion, the references count.
     """
     keys = expressions(node, "grouping_expressions", context)
     sets = node.messages("groupings")
@@ -64,13 +64,15 @@ def groupings(node: Node, context: Context) -> Groupings:
 def _same_keys(
     written: list[Node], referred: tuple[int, ...], keys: list[int], known: dict[Any, int]
 ) -> bool:
-    """Whether the expressions inside a set are those that it refers to; references to nothing are reported elsewhere.
+    """Return whether the expressions inside a set are those that it refers to.
+
+    Invalid references are ignored here; they are reported elsewhere.
 
     Args:
         written: the expressions.
         referred: ordinals of keys.
-        keys: per key its number by `structure`, which `known` belongs to.
-        known: shared by all that are compared.
+        keys: number of each key by `structure` with `known`.
+        known: numbers shared by all messages to compare.
     """
     return len(written) == len(referred) and all(
         structure(inner, known) == keys[ordinal]
@@ -80,9 +82,9 @@ def _same_keys(
 
 
 def _gathered(inline: list[list[Node]], context: Context) -> Groupings:
-    """Expressions written inside the sets: equal messages once, in order of first appearance.
+    """Return the expressions written inside the sets, without duplicates, in order of appearance.
 
-    The rule is that of the release which introduced references (Substrait 0.57.0).
+    This is the rule of the release that introduced references (Substrait 0.57.0).
     """
     known: dict[Any, int] = {}
     ordinals: dict[int, int] = {}
@@ -100,7 +102,10 @@ def _gathered(inline: list[list[Node]], context: Context) -> Groupings:
 
 
 def measure(node: Node, context: Context) -> Measure:
-    """A measure with every field it carries; its path is that of the ``AggregateFunction`` message."""
+    """Return a measure with all its fields.
+
+    Its path is that of the ``AggregateFunction`` message.
+    """
     condition = optional(node, "filter", context)
     body = node.message("measure")
     if body is None:

@@ -1,4 +1,4 @@
-"""``Expression`` messages and what functions of every kind have in common: arguments, options, sorts."""
+"""Read ``Expression`` messages, and the parts common to all functions: arguments, options, sorts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ _DIRECTIONS = {
 
 
 def read_expression(node: Node, context: Context) -> Expression | EnumArgument:
-    """The expression that an ``Expression`` message says; an enumeration of old argument lists stays one."""
+    """Return the expression of an ``Expression`` message.
+
+    An enumeration in an argument list of the older form is returned as `EnumArgument`.
+    """
     kind = node.which("rex_type")
     if kind is None:
         context.missing(node, "rex_type")
@@ -62,7 +65,7 @@ def read_expression(node: Node, context: Context) -> Expression | EnumArgument:
 
 
 def refused(node: Node, kind: str, context: Context) -> Unsupported:
-    """Report an expression of a kind that is not read."""
+    """Report an expression of a kind that is not supported."""
     context.report("EXPRESSION_NOT_SUPPORTED", node.at(kind), kind=kind)
     node.taken.add(kind)
     body = node.values.get(kind)
@@ -73,9 +76,9 @@ def refused(node: Node, kind: str, context: Context) -> Unsupported:
 
 
 def inside(body: Node) -> tuple[tuple[Relation, ...], tuple[Expression, ...]]:
-    """The relations and the expressions in a message that is not read: the outermost of them, in plan order."""
+    """Return the outermost relations and expressions in a message that is not read, in plan order."""
     relations: list[Relation] = []
-    found: list[Expression] = []
+    expressions_: list[Expression] = []
     waiting = [*children(body)][::-1]
     while waiting:
         node = waiting.pop()
@@ -83,21 +86,21 @@ def inside(body: Node) -> tuple[tuple[Relation, ...], tuple[Expression, ...]]:
             relations.append(node.result)
         elif node.shape.name == "Expression" and node.result is not None:
             if not isinstance(node.result, EnumArgument):
-                found.append(node.result)
+                expressions_.append(node.result)
         else:
             waiting += [*children(node)][::-1]
-    return tuple(relations), tuple(found)
+    return tuple(relations), tuple(expressions_)
 
 
 def _referred(node: Node, kind: str) -> Expression:
-    """A subtree that is written elsewhere; it was put into `result` before."""
+    """Return a subtree that is written elsewhere; `result` was set before."""
     node.take(kind)
-    found: Expression = node.result
-    return found
+    target: Expression = node.result
+    return target
 
 
 def expression(node: Node, name: str, context: Context) -> Expression:
-    """The expression in field `name`, which must be there."""
+    """Return the expression in field `name`; report it if it is missing."""
     child = node.message(name)
     if child is None:
         context.missing(node, name)
@@ -106,30 +109,30 @@ def expression(node: Node, name: str, context: Context) -> Expression:
 
 
 def optional(node: Node, name: str, context: Context) -> Expression | None:
-    """The expression in field `name`, or None."""
+    """Return the expression in field `name`, or None."""
     child = node.message(name)
     return None if child is None else as_expression(child, context)
 
 
 def expressions(node: Node, name: str, context: Context) -> tuple[Expression, ...]:
-    """The expressions in a repeated field."""
+    """Return the expressions in a repeated field."""
     return tuple(as_expression(child, context) for child in node.messages(name))
 
 
 def as_expression(child: Node, context: Context) -> Expression:
-    """What an ``Expression`` message was decoded to, where an enumeration has no place."""
-    found: Expression | EnumArgument = child.result
-    if isinstance(found, EnumArgument):
+    """Return a decoded ``Expression`` message; report an enumeration, which is not allowed here."""
+    decoded: Expression | EnumArgument = child.result
+    if isinstance(decoded, EnumArgument):
         context.report("EXPRESSION_NOT_SUPPORTED", child.at("enum"), kind="enum")
         return Unsupported("enum", child.path)
-    return found
+    return decoded
 
 
 # --- parts of functions ------------------------------------------------------------------------
 
 
 def arguments(node: Node, context: Context) -> tuple[Argument, ...]:
-    """Arguments of a function: field ``arguments``, or ``args`` of the releases before it."""
+    """Return the arguments of a function, from field ``arguments`` or the older ``args``."""
     new, old = node.messages("arguments"), node.messages("args")
     if not old:
         return tuple(_argument(item, context) for item in new)
@@ -164,12 +167,12 @@ def _argument(node: Node, context: Context) -> Argument:
     if child is None:
         context.missing(node, "arg_type")
         return Unsupported("none", node.path)
-    found: Argument = TypeArgument(child.result, node.path) if kind == "type" else child.result
-    return found
+    argument: Argument = TypeArgument(child.result, node.path) if kind == "type" else child.result
+    return argument
 
 
 def options(node: Node) -> tuple[Option, ...]:
-    """Options of a function with their preferences."""
+    """Return the options of a function with their preferences."""
     return tuple(
         Option(item.text("name"), tuple(item.scalars("preference")), item.path)
         for item in node.messages("options")
@@ -177,14 +180,14 @@ def options(node: Node) -> tuple[Option, ...]:
 
 
 def output_type(node: Node) -> Type | None:
-    """The type that a function declares, or None."""
+    """Return the type that a function declares, or None."""
     child = node.message("output_type")
-    found: Type | None = None if child is None else child.result
-    return found
+    type_: Type | None = None if child is None else child.result
+    return type_
 
 
 def sort_fields(node: Node, context: Context) -> tuple[SortField, ...]:
-    """The ``sorts`` of a function or relation."""
+    """Return the ``sorts`` of a function or relation."""
     return tuple(_sort_field(item, context) for item in node.messages("sorts"))
 
 
@@ -198,7 +201,7 @@ def _sort_field(node: Node, context: Context) -> SortField:
 
 
 def word(node: Node, name: str, words: dict[int, str], context: Context) -> str:
-    """The word for an enum value, ``invalid`` once a value that no release has is reported."""
+    """Return the word for an enum value; report an unknown value and return ``invalid``."""
     number = node.number(name)
     if number not in words:
         reason = f"has the unknown value {number}"
@@ -210,23 +213,23 @@ def word(node: Node, name: str, words: dict[int, str], context: Context) -> str:
 
 
 def _literal(node: Node, body: Node, context: Context) -> Expression:
-    found: Expression = body.result
-    return found
+    literal: Expression = body.result
+    return literal
 
 
 def _scalar_function(node: Node, body: Node, context: Context) -> Expression:
     function = context.function(body.number("function_reference"))
-    given = arguments(body, context)
-    return ScalarCall(function, given, options(body), output_type(body), node.path)
+    operands = arguments(body, context)
+    return ScalarCall(function, operands, options(body), output_type(body), node.path)
 
 
 def _cast(node: Node, body: Node, context: Context) -> Expression:
     target = body.message("type")
     if target is None:
         context.missing(body, "type")
-    made = BROKEN if target is None else target.result
+    type_ = BROKEN if target is None else target.result
     failure = word(body, "failure_behavior", _FAILURES, context)
-    return Cast(expression(body, "input", context), made, failure, node.path)
+    return Cast(expression(body, "input", context), type_, failure, node.path)
 
 
 def _if_then(node: Node, body: Node, context: Context) -> Expression:
@@ -243,7 +246,7 @@ def _if_then(node: Node, body: Node, context: Context) -> Expression:
 
 
 def _case_of(node: Node, body: Node, context: Context) -> Expression:
-    """``CASE x WHEN a THEN b``, which DataFusion writes with `x` as a first condition without a value."""
+    """Read ``CASE x WHEN a THEN b``, which DataFusion writes with `x` as a condition without a value."""
     first, *others = body.messages("ifs")
     context.report("CASE_IN_FIRST_CLAUSE", first.path, producer="DataFusion")
     base = expression(first, "if", context)
@@ -256,7 +259,7 @@ def _case_of(node: Node, body: Node, context: Context) -> Expression:
     if len(cases) == len(clauses):
         return Switch(base, cases, otherwise, node.path)
     if not isinstance(base, FieldRef | Literal):
-        # It would be repeated for every condition, and those in it again, without end.
+        # The base would be copied for every condition, so nested cases would grow exponentially.
         kind = "case of an expression with conditions that are no constants"
         context.report("EXPRESSION_NOT_SUPPORTED", first.at("if"), kind=kind)
     equals = tuple((_equal(base, case), value) for case, value in clauses)
@@ -300,7 +303,7 @@ def _nested(node: Node, body: Node, context: Context) -> Expression:
     else:
         parts = expressions(inner, "fields" if kind == "struct" else "values", context)
     if not parts:
-        # Without a part there is no type; an empty list or map is a literal.
+        # The type follows from the parts; an empty list or map is a literal.
         context.missing(inner, {"struct": "fields", "list": "values", "map": "key_values"}[kind])
         return Unsupported("nested", node.path)
     return NestedValue(kind, parts, nullable, node.path)
@@ -351,14 +354,14 @@ def _selection(node: Node, body: Node, context: Context) -> Expression:
 
 
 def _part_of_expression(node: Node, body: Node, root: str | None, context: Context) -> Expression:
-    """A reference whose root is not the input row: outer queries, lambdas, values of expressions."""
+    """Report a reference whose root is not the input row: an outer query or an expression."""
     context.report("EXPRESSION_NOT_SUPPORTED", body.path, kind=f"selection with {root}")
     body.refuse()
     return Unsupported("selection", node.path, *inside(body))
 
 
 def _steps(segment: Node | None) -> tuple[Any, ...] | None:
-    """From the outermost to the innermost part; None where a part is not said."""
+    """Return the steps from the outermost to the innermost part; None if a part is missing."""
     steps: list[Any] = []
     while segment is not None:
         kind = segment.which("reference_type")

@@ -1,4 +1,4 @@
-"""``Expression.Literal`` messages of every release: the type and the Python value (see `model.Literal`)."""
+"""Read ``Expression.Literal`` messages of every release: type and Python value (see `model.Literal`)."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ Value = tuple[Type, Any]
 
 
 class _Invalid(Exception):
-    """The literal says something impossible; the text says what, or is empty where it was said."""
+    """The literal is invalid; the text says why, and is empty if that was reported before."""
 
 
 def read_literal(node: Node, context: Context) -> Literal | Unsupported:
-    """The constant that a ``Literal`` message says; problems are reported at its path."""
+    """Return the constant of a ``Literal`` message; report problems at its path."""
     kind = node.which("literal_type")
     if kind is None:
         context.missing(node, "literal_type")
         return Unsupported("literal", node.path)
     nullable = bool(node.take("nullable"))
     try:
-        made, value = _read(node, kind, context)
+        type_, value = _read(node, kind, context)
     except _Invalid as problem:
         if str(problem):
             context.report("VALUE_INVALID", node.at(kind), field=kind, reason=str(problem))
         return Unsupported("literal", node.path)
-    if made is _UNKNOWN:
+    if type_ is _UNKNOWN:
         context.report("EXPRESSION_NOT_SUPPORTED", node.path, kind=f"literal of kind {kind}")
         return Unsupported("literal", node.path)
-    made = made if value is None else replace(made, nullable=nullable)
-    typed = with_variation(made, kind, node, context)
-    if typed.kind != made.kind and typed.kind in INTEGER_BITS:
-        # Unsigned values are written in signed fields, the large ones as negative numbers.
+    type_ = type_ if value is None else replace(type_, nullable=nullable)
+    typed = with_variation(type_, kind, node, context)
+    if typed.kind != type_.kind and typed.kind in INTEGER_BITS:
+        # Unsigned values are written in signed fields, large ones as negative numbers.
         value = value if value is None else value & ((1 << INTEGER_BITS[typed.kind]) - 1)
     return Literal(typed, value, node.path)
 
@@ -67,7 +67,7 @@ def _scalar(kind: str) -> Callable[[Node, str, Context], Value]:
 def _small_integer(node: Node, name: str, context: Context) -> Value:
     value = node.number(name)
     bits = INTEGER_BITS[name]
-    # DataFusion writes unsigned values as they are in these fields, which are wider.
+    # DataFusion writes unsigned values unchanged into these fields, which are wider than the type.
     low = -(1 << (bits - 1))
     high = (1 << bits) if context.datafusion else (1 << (bits - 1))
     if not low <= value < high:
@@ -86,20 +86,20 @@ def _precise_time(node: Node, name: str, context: Context) -> Value:
     return _ticks(_checked(Type(name, params=(digits,))), ticks)
 
 
-def _ticks(made: Type, ticks: int) -> Value:
-    """A time of day or a point in time, which is kept in 64 bits of microseconds."""
-    second = 10 ** made.params[0]
-    if made.kind == "precision_time" and not 0 <= ticks < _DAY * second:
+def _ticks(type_: Type, ticks: int) -> Value:
+    """Return a time of day or an instant; it must fit into 64 bits of microseconds."""
+    second = 10 ** type_.params[0]
+    if type_.kind == "precision_time" and not 0 <= ticks < _DAY * second:
         raise _Invalid("is not within a day")
     if not _BIGINT[0] * second <= ticks * 10**_MICROSECONDS < _BIGINT[1] * second:
         raise _Invalid("is beyond what 64 bits of microseconds hold")
-    return made, ticks
+    return type_, ticks
 
 
-def _checked(made: Type) -> Type:
-    if not valid_parameters(made.kind, made.params):
-        raise _Invalid(f"cannot have the parameters {', '.join(map(str, made.params))}")
-    return made
+def _checked(type_: Type) -> Type:
+    if not valid_parameters(type_.kind, type_.params):
+        raise _Invalid(f"cannot have the parameters {', '.join(map(str, type_.params))}")
+    return type_
 
 
 def _body(node: Node, name: str) -> Node:
@@ -137,13 +137,13 @@ def _uuid(node: Node, name: str, context: Context) -> Value:
 def _decimal(node: Node, name: str, context: Context) -> Value:
     body = _body(node, name)
     raw = body.take("value")
-    made = _checked(Type("decimal", params=(body.number("precision"), body.number("scale"))))
+    type_ = _checked(Type("decimal", params=(body.number("precision"), body.number("scale"))))
     if len(raw) != _DECIMAL_BYTES:
         raise _Invalid(f"has {len(raw)} bytes, not {_DECIMAL_BYTES}")
     value = int.from_bytes(raw, "little", signed=True)
-    if abs(value) >= 10 ** made.params[0]:
-        raise _Invalid(f"has more digits than its precision {made.params[0]}")
-    return made, value
+    if abs(value) >= 10 ** type_.params[0]:
+        raise _Invalid(f"has more digits than its precision {type_.params[0]}")
+    return type_, value
 
 
 def _months(body: Node) -> int:
@@ -158,7 +158,7 @@ def _interval_year(node: Node, name: str, context: Context) -> Value:
 
 
 def _day_parts(body: Node, context: Context) -> tuple[int, int, int]:
-    """Precision, days and ticks; without a precision it is microseconds, as before 0.97."""
+    """Return precision, days and ticks; without a precision it is microseconds, as before 0.97."""
     days, seconds, subseconds = (body.number(n) for n in ("days", "seconds", "subseconds"))
     if body.has("microseconds"):
         context.removed(body, "microseconds", "0.98")
@@ -204,11 +204,11 @@ def _struct(node: Node, name: str, context: Context) -> Value:
     return Type("struct", children=types), tuple(item.value for item in fields)
 
 
-def _constants(found: list[Any]) -> list[Literal]:
-    for item in found:
+def _constants(items: list[Any]) -> list[Literal]:
+    for item in items:
         if not isinstance(item, Literal):
             raise _Invalid("")
-    return found
+    return items
 
 
 def _common_type(items: list[Literal]) -> Type:
@@ -235,22 +235,25 @@ def _map(node: Node, name: str, context: Context) -> Value:
         raise _Invalid("has a null among its keys")
     if len({repr(key.value) for key in keys}) < len(keys):
         raise _Invalid("has a key twice")
-    made = Type("map", children=(_common_type(keys), _common_type(values)))
+    type_ = Type("map", children=(_common_type(keys), _common_type(values)))
     entries = zip(keys, values, strict=True)
-    return made, tuple((key.value, value.value) for key, value in entries)
+    return type_, tuple((key.value, value.value) for key, value in entries)
 
 
 def _user_defined(node: Node, name: str, context: Context) -> Value:
-    """Standard unsigned integers, written as a struct of one decimal text; no other is read."""
+    """Read a standard unsigned integer, written as a struct with one decimal text.
+
+    Other user defined types are not supported.
+    """
     body = _body(node, name)
     declared = context.types.get(body.number("type_reference"))
     fields = body.message("struct") if body.has("struct") else None
-    held = list(each(fields, "fields")) if fields is not None else []
+    members = list(each(fields, "fields")) if fields is not None else []
     unsigned = declared is not None and declared.urn == "unsigned_integers"
-    if declared is None or not unsigned or len(held) != 1 or declared.name not in INTEGER_BITS:
+    if declared is None or not unsigned or len(members) != 1 or declared.name not in INTEGER_BITS:
         body.refuse()
         return _UNKNOWN, None
-    text = held[0].value if isinstance(held[0], Literal) else None
+    text = members[0].value if isinstance(members[0], Literal) else None
     if not isinstance(text, str) or not text.isdecimal() or len(text) > 20:
         raise _Invalid("is not a whole number in decimal digits")
     if int(text) >> INTEGER_BITS[declared.name]:

@@ -1,4 +1,4 @@
-"""``Rel`` messages: one function per kind of relation that is read; every other kind is refused with its name."""
+"""Read ``Rel`` messages: one function per supported kind of relation; all others are refused."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from substrait_agg.plan.read_expressions import (
 from substrait_agg.plan.types import Type
 
 _NULLABLE = 1
-"""Of the enumeration of nullabilities."""
+"""Value of the enumeration of nullabilities."""
 
 REFERENCES = ("reference", "detached_rel_ordinal")
-"""Kinds of relation that stand for one written elsewhere in the plan."""
+"""Kinds of relation that refer to a relation written elsewhere in the plan."""
 
 _SET_OPERATIONS = {
     0: "unspecified", 1: "minus_primary", 2: "minus_multiset", 3: "intersection_primary",
@@ -43,7 +43,7 @@ _SET_OPERATIONS = {
 
 
 def read_relation(node: Node, context: Context) -> Relation:
-    """The relation that a ``Rel`` message says."""
+    """Return the relation of a ``Rel`` message."""
     kind = node.which("rel_type")
     if kind is None:
         context.missing(node, "rel_type")
@@ -68,15 +68,15 @@ def _refused(node: Node, field: str, kind: str, context: Context) -> Unsupported
 
 
 def _referred(node: Node, kind: str) -> Relation:
-    """A relation that is written elsewhere; it was put into `result` before."""
+    """Return a relation that is written elsewhere; `result` was set before."""
     if kind == "reference":
         body = node.message(kind)
         if body is not None:
             body.take("subtree_ordinal")
     else:
         node.take(kind)
-    found: Relation = node.result
-    return found
+    target: Relation = node.result
+    return target
 
 
 def _input(node: Node, context: Context, name: str = "input") -> Relation:
@@ -84,12 +84,12 @@ def _input(node: Node, context: Context, name: str = "input") -> Relation:
     if child is None:
         context.missing(node, name)
         return Unsupported("none", node.at(name))
-    found: Relation = child.result
-    return found
+    relation: Relation = child.result
+    return relation
 
 
 def _emit(node: Node) -> tuple[int, ...] | None:
-    """The output mapping in ``common``; None where the output is direct."""
+    """Return the output mapping in ``common``; None if the output is direct."""
     common = node.message("common")
     mapping = common.message("emit") if common is not None else None
     return None if mapping is None else tuple(mapping.scalars("output_mapping"))
@@ -101,8 +101,8 @@ def _filter(node: Node, context: Context) -> Relation:
 
 
 def _project(node: Node, context: Context) -> Relation:
-    made = expressions(node, "expressions", context)
-    return Project(_input(node, context), made, _emit(node), node.path)
+    added = expressions(node, "expressions", context)
+    return Project(_input(node, context), added, _emit(node), node.path)
 
 
 def _sort(node: Node, context: Context) -> Relation:
@@ -175,7 +175,7 @@ def _uri(item: Node, context: Context) -> str:
 
 
 def _schema(node: Node, context: Context) -> tuple[tuple[str, ...], tuple[Type, ...]]:
-    """Names and types of the columns; names of what is nested in them are counted and left."""
+    """Return names and types of the columns, without the names of nested fields."""
     schema = node.message("base_schema")
     if schema is None:
         context.missing(node, "base_schema")
@@ -183,15 +183,15 @@ def _schema(node: Node, context: Context) -> tuple[tuple[str, ...], tuple[Type, 
     struct = schema.message("struct")
     types: tuple[Type, ...] = ()
     if struct is not None:
-        # The schema's struct is the row itself: it has no nulls and no variations.
-        # One that does not say so cannot mean anything else than required.
+        # The schema's struct is the row itself, which has no nulls and no variations. A struct of
+        # unspecified nullability can only mean required.
         if struct.number("nullability") == _NULLABLE:
             context.report("SCHEMA_NULLABLE", struct.path)
         types = tuple(each(struct, "types"))
     names = tuple(schema.scalars("names"))
     if names and not types and node.has("named_table"):
         return names, ()  # binding takes the types from the source, or reports that there are none
-    widths = [1 + _nested_names(made) for made in types]
+    widths = [1 + _nested_names(type_) for type_ in types]
     if len(names) == sum(widths):
         starts = accumulate(widths[:-1], initial=0) if widths else ()
         return tuple(names[start] for start in starts), types
@@ -200,9 +200,9 @@ def _schema(node: Node, context: Context) -> tuple[tuple[str, ...], tuple[Type, 
     return names, types
 
 
-def _nested_names(made: Type) -> int:
-    """How many names the fields inside a type take, depth first."""
-    total, pending = 0, [made]
+def _nested_names(type_: Type) -> int:
+    """Return the number of names that the fields inside a type need, depth first."""
+    total, pending = 0, [type_]
     while pending:
         item = pending.pop()
         total += len(item.children) if item.kind == "struct" else 0
@@ -211,7 +211,7 @@ def _nested_names(made: Type) -> int:
 
 
 def _rows(body: Node, context: Context) -> tuple[tuple[Expression, ...], ...]:
-    """Rows of a virtual table: field ``expressions``, or ``values`` of the releases before it."""
+    """Return the rows of a virtual table, from field ``expressions`` or the older ``values``."""
     new, old = body.messages("expressions"), body.messages("values")
     if old:
         context.removed(body, "values", "0.97")
@@ -235,7 +235,7 @@ def _same_rows(new: list[Node], old: list[Node]) -> bool:
 
 
 def _projection(node: Node, context: Context) -> tuple[int, ...] | None:
-    """Columns that a mask keeps, in its order."""
+    """Return the columns that a mask keeps, in its order."""
     mask = node.message("projection")
     if mask is None:
         return None

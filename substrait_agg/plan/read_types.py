@@ -1,4 +1,4 @@
-"""``Type`` messages of every release."""
+"""Read ``Type`` messages of every release."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from substrait_agg.plan.context import Context, each
 from substrait_agg.plan.node import MAX_NESTING, Node
 from substrait_agg.plan.types import INTEGER_BITS, Type
 
-# Field of `Type`: kind, and the fields that hold its parameters.
+# Field of `Type` -> kind, and the fields with its parameters.
 _PARAMETERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "fixed_char": ("fixedchar", ("length",)),
     "varchar": ("varchar", ("length",)),
@@ -19,7 +19,7 @@ _PARAMETERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "interval_compound": ("interval_compound", ("precision",)),
 }
 _MICROSECONDS = 6
-# Removed in 0.88; they had microseconds.
+# Removed in 0.88; their values are microseconds.
 REMOVED_TIMES = {
     "time": "precision_time",
     "timestamp": "precision_timestamp",
@@ -27,19 +27,23 @@ REMOVED_TIMES = {
 }
 _NESTED = {"struct": ("types",), "list": ("type",), "map": ("key", "value")}
 BROKEN = Type("unknown")
-"""What stands for a type whose problem has been reported: it fits everywhere, so that it is reported once."""
+"""A type whose problem has been reported; it fits everywhere, so no further problem is reported."""
 
 _MAX_DECIMAL, _MAX_PRECISION = 38, 12
 _NULLABILITY = {1: True, 2: False}
 
-# DataFusion's variations of a type: other widths of the same values (datafusion-substrait,
-# ``variation_const.rs``). Not among them: unsigned integers, dictionaries, units of timestamps.
+# DataFusion's type variations with the same values in another layout (datafusion-substrait,
+# ``variation_const.rs``). Unsigned integers, dictionaries and timestamp units are handled
+# separately.
 _DATAFUSION_SAME_VALUES = ("string", "binary", "list", "date", "decimal", "precision_time", "time")
 _DATAFUSION_TIMESTAMP_DIGITS = {0: 0, 1: 3, 2: 6, 3: 9}
 
 
 def read_type(node: Node, context: Context) -> Type:
-    """The type that a ``Type`` message says; kinds that are not read become ``user_defined`` with their name."""
+    """Return the type of a ``Type`` message.
+
+    Unsupported kinds become ``user_defined`` with their name.
+    """
     kind = node.which("kind")
     if kind == "user_defined_type_reference":
         context.removed(node, kind, "0.97")
@@ -64,19 +68,19 @@ def read_type(node: Node, context: Context) -> Type:
 
 
 def type_of(kind: str, body: Node, context: Context) -> Type:
-    """The type of a member `kind` of ``Type``, from its own message such as ``Type.I32``."""
+    """Return the type of a member `kind` of ``Type``, from its own message such as ``Type.I32``."""
     nullable = _nullable(kind, body, context)
     if kind == "user_defined":
-        made = _extension_type(body, "type_reference", nullable, context)
+        type_ = _extension_type(body, "type_reference", nullable, context)
     elif kind in _NESTED:
-        made = Type(kind, nullable, children=_children(kind, body, context))
+        type_ = Type(kind, nullable, children=_children(kind, body, context))
     elif kind in REMOVED_TIMES:
-        made = Type(REMOVED_TIMES[kind], nullable, (_MICROSECONDS,))
+        type_ = Type(REMOVED_TIMES[kind], nullable, (_MICROSECONDS,))
     elif kind in _PARAMETERS:
-        made = _parametrised(kind, body, nullable, context)
+        type_ = _parametrised(kind, body, nullable, context)
     else:
-        made = Type(kind, nullable)
-    return with_variation(made, kind, body, context)
+        type_ = Type(kind, nullable)
+    return with_variation(type_, kind, body, context)
 
 
 def _nullable(kind: str, body: Node, context: Context) -> bool:
@@ -90,13 +94,13 @@ def _nullable(kind: str, body: Node, context: Context) -> bool:
 def _children(kind: str, body: Node, context: Context) -> tuple[Type, ...]:
     if kind == "struct":
         return tuple(each(body, "types"))
-    found = []
+    children = []
     for name in _NESTED[kind]:
         child = body.message(name)
         if child is None:
             context.missing(body, name)
-        found.append(child.result if child is not None else BROKEN)
-    return tuple(found)
+        children.append(child.result if child is not None else BROKEN)
+    return tuple(children)
 
 
 def _parametrised(kind: str, body: Node, nullable: bool, context: Context) -> Type:
@@ -112,7 +116,11 @@ def _parametrised(kind: str, body: Node, nullable: bool, context: Context) -> Ty
 
 
 def valid_parameters(kind: str, params: tuple[int, ...]) -> bool:
-    """Whether the parameters of a type lie within the limits of the specification."""
+    """Return whether the parameters of a type are within the limits of the specification.
+
+    >>> valid_parameters("decimal", (38, 10)), valid_parameters("decimal", (39, 10))
+    (True, False)
+    """
     if kind == "decimal":
         return 1 <= params[0] <= _MAX_DECIMAL and 0 <= params[1] <= params[0]
     if kind in ("fixedchar", "varchar", "fixedbinary"):
@@ -136,7 +144,7 @@ def _extension_type(node: Node, field: str, nullable: bool, context: Context) ->
 
 
 def with_variation(made: Type, kind: str, node: Node, context: Context) -> Type:
-    """The type that field ``type_variation_reference`` of `node` makes of `made`."""
+    """Return `made` with the meaning of field ``type_variation_reference`` of `node`."""
     variation = node.number("type_variation_reference")
     meant = _meant_by_datafusion(made, kind, variation) if context.datafusion else None
     if meant is not None:

@@ -1,9 +1,9 @@
-"""The shape of every Substrait message of every release: what the parsers of both encodings are driven by.
+"""The schema of all Substrait messages of all releases, used by the parsers of both encodings.
 
-The published descriptors (package ``substrait-protobuf``) know one release only. Fields that earlier
-releases had, and later ones have, are put beside them here under their own numbers, so that no field
-of a real plan is taken for an unknown one. Sources of the numbers: the descriptors in the PyPI packages
-``substrait`` 0.1.0 to 0.26.0 and ``substrait-protobuf`` 0.78.0 to 0.108.0.
+The published descriptors (package ``substrait-protobuf``) describe one release. This module adds
+the fields of earlier and later releases under their own numbers, so that a field of a real plan is
+never unknown. Sources of the numbers: the descriptors in the PyPI packages ``substrait`` 0.1.0 to
+0.26.0 and ``substrait-protobuf`` 0.78.0 to 0.108.0.
 """
 
 from __future__ import annotations
@@ -45,10 +45,13 @@ class Field:
     """A field of a message.
 
     Attributes:
+        name: name in snake_case.
+        number: number of the field.
         kind: a scalar type of protobuf, ``message`` or ``enum``.
+        repeated: whether the field is repeated.
         type: name of the message or enum without the package, else empty.
-        oneof: name of the oneof it belongs to, else empty.
-        presence: whether a value equal to the default differs from none.
+        oneof: name of its oneof, else empty.
+        presence: whether a value equal to the default differs from no value.
     """
 
     name: str
@@ -62,7 +65,7 @@ class Field:
 
 @dataclass(slots=True)
 class Shape:
-    """A message: its fields by number, and by both of their JSON names."""
+    """The schema of a message: its fields by number, and by both of their JSON names."""
 
     name: str
     by_number: dict[int, Field] = field(default_factory=dict)
@@ -85,7 +88,7 @@ class Schema:
 
 # Message, number, name, kind (a scalar, or the name of a message), oneof. "*" marks a repeated field.
 _OTHER_RELEASES: tuple[tuple[str, int, str, str, str], ...] = (
-    # URIs named extensions before URNs did; removed in 0.85.
+    # Extensions were named by URIs before URNs; removed in 0.85.
     ("extensions.SimpleExtensionURI", 1, "extension_uri_anchor", "uint32", ""),
     ("extensions.SimpleExtensionURI", 2, "uri", "string", ""),
     ("Plan", 1, "extension_uris", "*extensions.SimpleExtensionURI", ""),
@@ -102,7 +105,7 @@ _OTHER_RELEASES: tuple[tuple[str, int, str, str, str], ...] = (
         "extensions.SimpleExtensionDeclaration.ExtensionFunction",
         1, "extension_uri_reference", "uint32", "",
     ),
-    # Grouping expressions stood inside each grouping; removed in 0.88.
+    # Grouping expressions were inside each grouping; removed in 0.88.
     ("AggregateRel.Grouping", 1, "grouping_expressions", "*Expression", ""),
     # Times of fixed precision; removed in 0.88.
     ("Type.Timestamp", 1, "type_variation_reference", "uint32", ""),
@@ -155,7 +158,10 @@ _OTHER_RELEASES: tuple[tuple[str, int, str, str, str], ...] = (
 )  # fmt: skip
 
 SINGLE_BEFORE: dict[tuple[str, str], int] = {("extensions.AdvancedExtension", "optimization"): 50}
-"""Repeated field -> the minor version that made it repeated: before, JSON holds one object instead of a list."""
+"""Repeated field -> the minor version that made it repeated.
+
+Before, JSON has an object, not a list.
+"""
 
 _OTHER_EMPTY_MESSAGES = ("Expression.Enum.Empty",)
 
@@ -170,37 +176,40 @@ _RENAMED_VALUES = (
 
 @cache
 def schema() -> Schema:
-    """The schema of all releases together; made once per process."""
+    """Return the combined schema of all releases, computed once per process."""
     return schema_of(plan_pb2.DESCRIPTOR)
 
 
 def schema_of(plan: FileDescriptor) -> Schema:
-    """The schema of the release whose plan message is in the file `plan`, with what other releases had put beside it.
+    """Return the schema of one release, extended by the fields of other releases.
+
+    Args:
+        plan: descriptor of the file with the release's plan message.
 
     Raises:
         KeyError: the release has a field of a scalar type that no release before it had.
     """
-    made = Schema({}, {})
+    result = Schema({}, {})
     for file in _files(plan):
         package = file.package.removeprefix("substrait").removeprefix(".")
         prefix = f"{package}." if package else ""
         for message in file.message_type:
-            _add_message(made, prefix, message)
+            _add_message(result, prefix, message)
         for enum in file.enum_type:
-            _add_enum(made, prefix, enum)
+            _add_enum(result, prefix, enum)
     for name in _OTHER_EMPTY_MESSAGES:
-        made.messages.setdefault(name, Shape(name))
+        result.messages.setdefault(name, Shape(name))
     for owner, number, name, kind, oneof in _OTHER_RELEASES:
-        shape = made.messages.setdefault(owner, Shape(owner))
+        shape = result.messages.setdefault(owner, Shape(owner))
         if number not in shape.by_number:
-            shape.add(_other_field(made, number, name, kind, oneof))
+            shape.add(_other_field(result, number, name, kind, oneof))
     for enum_name, value_name, value in _RENAMED_VALUES:
-        made.enums[enum_name].setdefault(value_name, value)
-    return made
+        result.enums[enum_name].setdefault(value_name, value)
+    return result
 
 
 def _files(plan: FileDescriptor) -> Iterator[FileDescriptorProto]:
-    """The plan's file and all it imports, each once."""
+    """Yield the plan's file and all files it imports, each once."""
     pending, seen = [plan], {plan.name}
     while pending:
         file = pending.pop()
@@ -213,9 +222,9 @@ def _files(plan: FileDescriptor) -> Iterator[FileDescriptorProto]:
                 pending.append(needed)
 
 
-def _add_message(made: Schema, prefix: str, message: DescriptorProto) -> None:
+def _add_message(result: Schema, prefix: str, message: DescriptorProto) -> None:
     shape = Shape(prefix + message.name)
-    made.messages[shape.name] = shape
+    result.messages[shape.name] = shape
     for item in message.field:
         repeated = item.label == FieldDescriptorProto.LABEL_REPEATED
         in_oneof = item.HasField("oneof_index")
@@ -232,19 +241,19 @@ def _add_message(made: Schema, prefix: str, message: DescriptorProto) -> None:
             )
         )
     for nested in message.nested_type:
-        _add_message(made, f"{shape.name}.", nested)
+        _add_message(result, f"{shape.name}.", nested)
     for enum in message.enum_type:
-        _add_enum(made, f"{shape.name}.", enum)
+        _add_enum(result, f"{shape.name}.", enum)
 
 
-def _add_enum(made: Schema, prefix: str, enum: EnumDescriptorProto) -> None:
-    made.enums[prefix + enum.name] = {value.name: value.number for value in enum.value}
+def _add_enum(result: Schema, prefix: str, enum: EnumDescriptorProto) -> None:
+    result.enums[prefix + enum.name] = {value.name: value.number for value in enum.value}
 
 
-def _other_field(made: Schema, number: int, name: str, kind: str, oneof: str) -> Field:
+def _other_field(result: Schema, number: int, name: str, kind: str, oneof: str) -> Field:
     repeated, kind = kind.startswith("*"), kind.lstrip("*")
     scalar = kind in _SCALARS.values()
-    is_enum = kind in made.enums
+    is_enum = kind in result.enums
     return Field(
         name=name,
         number=number,

@@ -1,4 +1,4 @@
-"""What a plan can be given as, and whether it is protobuf or JSON, told by its content."""
+"""Read the content of a plan from any kind of source, and detect whether it is protobuf or JSON."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from substrait_agg.errors import UsageError
 from substrait_agg.plan.node import Unreadable
 
 MAX_PLAN_BYTES = 32 * 1024 * 1024
-"""Plans larger than this are refused before they are parsed."""
+"""Largest size of a plan in bytes; larger plans are refused before they are parsed."""
 
-# What may stand before the brace of a JSON plan. A binary plan can start with a line feed (its tag of field 1)
-# and a brace (a length), but then never with a quote, a brace or a comment after that.
+# Text that may precede the brace of a JSON plan. A binary plan can start with a line feed (its tag
+# of field 1) and a brace (a length), but a quote, a brace or a comment never follows.
 _JSON = re.compile(rb"(?:\s|//[^\n]*\n|/\*(?s:.*?)\*/)*+\{(?:\s|//[^\n]*\n|/\*(?s:.*?)\*/)*+[\"}]")
 _TEXT = re.compile(rb"[\t\n\r\x20-\x7e]{2,64}")
 
 
 def plan_bytes(source: Any) -> bytes:
-    """The content of a plan that is given as bytes, JSON text, a path, or a protobuf message.
+    """Return the content of a plan given as bytes, JSON text, a path, or a protobuf message.
 
     Raises:
-        UsageError: it is none of these, or the file cannot be read.
-        Unreadable: it is larger than `MAX_PLAN_BYTES`.
+        UsageError: the source is of another kind, or the file cannot be read.
+        Unreadable: the content is larger than `MAX_PLAN_BYTES`.
     """
     if isinstance(source, Path):
         content = file_bytes(source)
@@ -43,15 +43,15 @@ def plan_bytes(source: Any) -> bytes:
 
 
 def file_bytes(path: Path) -> bytes:
-    """The content of a file, at most one byte more than `MAX_PLAN_BYTES`: devices and pipes have no end.
+    """Return the content of a file, up to `MAX_PLAN_BYTES` + 1 bytes: devices and pipes may be endless.
 
     Raises:
-        UsageError: it is not there or cannot be read.
+        UsageError: the file does not exist or cannot be read.
     """
     try:
         with path.open("rb") as file:
             return file.read(MAX_PLAN_BYTES + 1)
-    except (FileNotFoundError, ValueError):  # a name with a null character is none
+    except (FileNotFoundError, ValueError):  # ValueError: a name with a null character
         code, message = "FILE_NOT_FOUND", "there is no such file"
     except OSError as error:
         code, message = "FILE_NOT_READABLE", (error.strerror or str(error)).lower()
@@ -59,10 +59,10 @@ def file_bytes(path: Path) -> bytes:
 
 
 def json_text(content: bytes) -> str | None:
-    """The text of a JSON plan, or None where the content is not text.
+    """Return the text of a JSON plan, or None if the content is not text.
 
     Raises:
-        Unreadable: it is text, but not in Unicode.
+        Unreadable: the content is text, but not valid Unicode.
     """
     for mark, encoding in (
         (codecs.BOM_UTF8, "utf-8-sig"),

@@ -1,4 +1,4 @@
-"""Substrait types as immutable values: a kind, its parameters, its children, its nullability."""
+"""Substrait types as immutable values: kind, parameters, children and nullability."""
 
 from __future__ import annotations
 
@@ -22,14 +22,19 @@ class Type:
     """One Substrait type.
 
     Attributes:
-        kind: a word of `SIMPLE_KINDS`, `PARAMETER_KINDS`, `NESTED_KINDS` or ``user_defined``.
-            The removed kinds ``time``, ``timestamp`` and ``timestamp_tz`` are decoded as their precision
-            forms with 6 digits, which is what they meant. Unsigned integers (extension types ``u8`` to ``u64``,
-            or signed integers with DataFusion's type variation 1) are kinds of their own.
-        nullable: whether null is among the values.
-        params: ``(length,)`` of char kinds, ``(precision, scale)`` of decimal, ``(precision,)`` of time kinds.
+        kind: a word of `SIMPLE_KINDS`, `PARAMETER_KINDS`, `NESTED_KINDS` or ``user_defined``. The
+            removed kinds ``time``, ``timestamp`` and ``timestamp_tz`` are decoded as their
+            precision forms with 6 digits. Unsigned integers (extension types ``u8`` to ``u64``, or
+            signed integers with DataFusion's type variation 1) are kinds of their own.
+        nullable: whether values may be null.
+        params: ``(length,)`` for char kinds, ``(precision, scale)`` for decimal, ``(precision,)``
+            for time kinds.
         children: field types of a struct, element type of a list, key and value types of a map.
-        name: of a user defined type, with its extension before a colon where that is known; else empty.
+        name: name of a user defined type, after its extension and a colon if that is known; else
+            empty.
+
+    >>> print(Type("list", nullable=False, children=(decimal(15, 2),)))
+    list<decimal?<15,2>>
     """
 
     kind: str
@@ -39,15 +44,15 @@ class Type:
     name: str = ""
 
     def identity(self) -> tuple[object, ...]:
-        """See `bind.fingerprint.Identified`."""
+        """Return the parts that identify the type; see `bind.fingerprint.Identified`."""
         return ("Type", self.kind, self.nullable, self.params, self.children, self.name)
 
     def as_nullable(self, nullable: bool = True) -> Type:
-        """The same type with the given nullability."""
+        """Return the same type with the given nullability."""
         return self if self.nullable == nullable else replace(self, nullable=nullable)
 
     def same_kind(self, other: Type) -> bool:
-        """Whether both are one type when nullability (of this level and below) is left aside."""
+        """Return whether both types are equal apart from nullability, also of their children."""
         return (
             self.kind == other.kind
             and self.params == other.params
@@ -70,5 +75,5 @@ STRING, BINARY, DATE = Type("string"), Type("binary"), Type("date")
 
 
 def decimal(precision: int, scale: int, nullable: bool = True) -> Type:
-    """The type ``decimal<precision, scale>``."""
+    """Return the type ``decimal<precision, scale>``."""
     return Type("decimal", nullable, (precision, scale))

@@ -1,6 +1,7 @@
-"""Subtrees of a plan that are written apart and referred to: their order, and limits once they are put in place.
+"""Order the shared subtrees of a plan, and check limits on their expanded size.
 
-Relations of the plan (``ReferenceRel``), detached expressions and detached relations of one relation entry.
+Shared subtrees are relations of the plan (``ReferenceRel``), detached expressions, and detached
+relations of one relation entry.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from substrait_agg.plan.model import Unsupported
 from substrait_agg.plan.node import MAX_DEPTH, Node, Unreadable, preorder
 
 MAX_IN_PLACE = 200_000
-"""Messages of a subtree with everything it refers to in place, however often the same is referred to."""
+"""Largest number of messages of a subtree after all references in it are expanded."""
 
 Key = tuple[str, int, int]
-"""What is referred to: kind, entry of the plan's relations, ordinal in the entry (-1: the entry itself)."""
+"""A reference target: kind, entry of the plan's relations, ordinal in the entry (-1: the entry)."""
 
 _DETACHED = {
     "detached_rel_ordinal": ("detached_rels", "Rel"),
@@ -28,10 +29,11 @@ class Unit:
     """One subtree.
 
     Attributes:
+        key: the key that references use.
         order: its messages, each before its children.
-        references: the messages in it that stand for another unit, and which.
-        depth: levels below its root, with everything it refers to in place.
-        size: messages in it, with everything it refers to in place.
+        references: the messages in it that refer to another unit, and the keys of these units.
+        depth: levels below its root after all references are expanded.
+        size: messages in it after all references are expanded.
     """
 
     key: Key
@@ -42,17 +44,17 @@ class Unit:
 
     @property
     def root(self) -> Node:
-        """Its topmost message."""
+        """Return the topmost message."""
         return self.order[0]
 
 
 def ordered_units(entries: list[Node], context: Context) -> tuple[list[Unit], dict[Key, Unit]]:
-    """All units of the plan's relation entries, each after those it refers to, and by key.
+    """Return all units of the plan's relation entries, each after those it refers to, and by key.
 
-    References to nothing and cycles are reported; the message then stands for `Unsupported`.
+    Invalid references and cycles are reported; the message is then decoded as `Unsupported`.
 
     Raises:
-        Unreadable: with all references in place the plan exceeds a limit.
+        Unreadable: after all references are expanded, the plan exceeds a limit.
     """
     units: dict[Key, Unit] = {}
     for index, entry in enumerate(entries):
@@ -106,7 +108,7 @@ def _words(key: Key) -> tuple[str, int]:
 
 
 def _visit(start: Unit, units: dict[Key, Unit], done: list[Unit], context: Context) -> None:
-    """Append `start` and what it refers to, depth first without recursion."""
+    """Append `start` and the units it refers to, depth first without recursion."""
     path: list[tuple[Unit, int]] = [(start, 0)] if not start.size else []
     open_keys = {start.key}
     while path:

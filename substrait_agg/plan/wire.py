@@ -1,7 +1,8 @@
-"""Protobuf's binary encoding, read message by message without recursion.
+"""Parse protobuf's binary encoding message by message, without recursion.
 
-The parsers of protobuf refuse more than 100 levels of messages, which real plans exceed, and drop or hide
-what they do not know. This one reads any depth up to `MAX_DEPTH` and reports unknown fields by their place.
+The parsers of protobuf refuse more than 100 levels of messages, which real plans exceed, and drop
+or hide unknown fields. This parser accepts any depth up to `MAX_DEPTH` and reports unknown fields
+by their place.
 Encoding: https://protobuf.dev/programming-guides/encoding/
 """
 
@@ -36,7 +37,7 @@ class _Malformed(Exception):
 
 
 def read_wire(data: bytes, report: Report) -> Node:
-    """Parse a ``Plan`` message; unknown fields and bad values are reported, and parsing goes on.
+    """Parse a ``Plan`` message; report unknown fields and bad values, and continue.
 
     Raises:
         Unreadable: the bytes are not protobuf, or exceed a limit.
@@ -66,10 +67,10 @@ def read_wire(data: bytes, report: Report) -> Node:
 
 
 def field_ranges(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Where the fields of the message in ``data[start:end]`` stand, as long as they can be read.
+    """Yield the positions of the fields of the message in ``data[start:end]``; stop at an error.
 
     Yields:
-        Number, offset of the field, offset of its value (behind the length, if it has one), and where it ends.
+        Number, offset of the field, offset of its value (after the length, if any), and end offset.
     """
     at = start
     try:
@@ -92,7 +93,10 @@ def _check_oneof(node: Node, item: Field, report: Report) -> None:
 def _fields(
     data: bytes, start: int, end: int, node: Node, report: Report
 ) -> Iterator[tuple[Field | None, Any]]:
-    """Fields of one message with their values; of messages, the range of bytes; None for those that are not known."""
+    """Yield the fields of one message with their values.
+
+    The value of a message is its range of bytes. Unknown fields are yielded as None.
+    """
     at = start
     by_number = node.shape.by_number
     while at < end:
@@ -134,7 +138,7 @@ def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def _value(data: bytes, at: int, end: int, wire_type: int) -> tuple[Any, int]:
-    """The raw value at `at` (an integer, or a range of bytes) and where it ends."""
+    """Return the raw value at `at` (an integer, or a range of bytes) and its end offset."""
     if wire_type == _VARINT:
         return _varint(data, at, end)
     if wire_type == _LENGTH:
@@ -151,7 +155,7 @@ def _value(data: bytes, at: int, end: int, wire_type: int) -> tuple[Any, int]:
 
 
 def _skip_group(data: bytes, at: int, end: int) -> int:
-    """Where a group (an encoding that no Substrait message uses) ends."""
+    """Return the end offset of a group, an encoding that no Substrait message uses."""
     level, budget = 1, MAX_VALUES
     while level:
         budget -= 1
@@ -168,7 +172,7 @@ def _skip_group(data: bytes, at: int, end: int) -> int:
 
 
 def _packed(data: bytes, item: Field, start: int, end: int) -> Iterator[Any]:
-    """Values of a repeated number that stand together in one field."""
+    """Yield the values of a packed repeated number."""
     width = {"float": 4, "double": 8}.get(item.kind)
     at = start
     while at < end:
