@@ -33,8 +33,8 @@ from substrait_agg.commit.store import Checkpoint, PlanDocument
 from substrait_agg.commit.sweep import sweep
 from substrait_agg.commit.task import run_task
 from substrait_agg.commit.task_plan import TaskPlan, TaskResult
-from substrait_agg.flow.graph import Aggregate, Port
 from substrait_agg.flow.measures import share
+from substrait_agg.flow.nodes import Aggregate, Port
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.operator.registry import operator_of
 from substrait_agg.plan.types import I64, decimal

@@ -11,17 +11,9 @@ from dataclasses import dataclass
 
 from substrait_agg.bind.bound import Constant, Expr
 from substrait_agg.bind.fingerprint import digest
-from substrait_agg.flow.graph import (
-    ARRIVAL_BATCH,
-    COMPUTED,
-    Flow,
-    Node,
-    OperatorOrigin,
-    TableOrigin,
-    ValueTree,
-    shown_operators,
-)
+from substrait_agg.flow.graph import ARRIVAL_BATCH, COMPUTED, OperatorOrigin, TableOrigin, ValueTree
 from substrait_agg.flow.identity import Identity, identities
+from substrait_agg.flow.nodes import Flow, Node, shown_operators
 from substrait_agg.functions.accumulators import Accumulator, tree_counters
 
 

@@ -9,7 +9,7 @@ from substrait_agg.deferred_imports import deferred
 if TYPE_CHECKING:
     from substrait_agg.flow.explain import explain_flow, explain_plan
     from substrait_agg.flow.explain_tree import ExplainedPlan
-    from substrait_agg.flow.graph import Flow
+    from substrait_agg.flow.nodes import Flow
 
 __all__ = ["ExplainedPlan", "Flow", "explain_flow", "explain_plan"]
 
@@ -17,7 +17,7 @@ __getattr__ = deferred(
     __name__,
     {
         "ExplainedPlan": "explain_tree",
-        "Flow": "graph",
+        "Flow": "nodes",
         "explain_flow": "explain",
         "explain_plan": "explain",
     },

@@ -12,16 +12,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from substrait_agg.bind.bound import Call, Column, Constant, Conversion, Expr, Nested
-from substrait_agg.flow.graph import (
-    Branch,
-    Flow,
-    Node,
-    OperatorOrigin,
-    ProjectStep,
-    RowsOrigin,
-    TableOrigin,
-    Upsert,
-)
+from substrait_agg.flow.graph import Branch, OperatorOrigin, ProjectStep, RowsOrigin, TableOrigin
+from substrait_agg.flow.nodes import Flow, Node
 from substrait_agg.flow.times import EventKey, Grid
 from substrait_agg.flow.upserts import output_names
 
@@ -63,7 +55,7 @@ def with_event_keys(flow: Flow, events: EventColumns) -> Flow:
     """The flow with the event keys of all operators."""
     done: list[Node] = []
     for node in flow.operators:
-        timed = replace(node, time=_time_of(node, events)) if isinstance(node, Upsert) else node
+        timed = node.with_time(_time_of(node, events)) if node.is_source else node
         done.append(replace(timed, events=_event_keys(timed, done, events)))
     return replace(flow, operators=tuple(done))
 
@@ -82,7 +74,7 @@ def _event_keys(node: Node, done: Sequence[Node], events: EventColumns) -> tuple
     return tuple(key for key in keys if key is not None)
 
 
-def _time_of(node: Upsert, events: EventColumns) -> int | None:
+def _time_of(node: Node, events: EventColumns) -> int | None:
     """Which output column of an operator that takes upserts is the event time of its table."""
     origin = node.branches[0].origin
     if not isinstance(origin, TableOrigin) or origin.table not in events.columns:

@@ -12,8 +12,8 @@ from substrait_agg.flow.explain_names import names_of, short, shown, written
 from substrait_agg.flow.explain_state import argument_text
 from substrait_agg.flow.explain_text import plan_text
 from substrait_agg.flow.explain_tree import ExplainedPlan
-from substrait_agg.flow.graph import Flow, Node
 from substrait_agg.flow.lower import lower
+from substrait_agg.flow.nodes import Flow, Node
 from substrait_agg.functions.accumulators import EarlyRetraction, WeightKind
 
 RETRACTING: WeightKind = "sign"

@@ -37,14 +37,12 @@ from substrait_agg.flow.explain_tree import (
 from substrait_agg.flow.graph import (
     Branch,
     FilterStep,
-    Flow,
-    Node,
     OperatorOrigin,
     Read,
     RowsOrigin,
     TableOrigin,
-    shown_operators,
 )
+from substrait_agg.flow.nodes import Flow, Node, shown_operators
 from substrait_agg.functions.kinds import KINDS
 from substrait_agg.plan.types import Type
 

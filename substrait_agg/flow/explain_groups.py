@@ -8,7 +8,8 @@ from math import prod
 from substrait_agg.bind.bound import Constant, Expr
 from substrait_agg.flow.explain_names import Names, say
 from substrait_agg.flow.explain_tree import Groups
-from substrait_agg.flow.graph import Branch, Node, OperatorOrigin, RowsOrigin
+from substrait_agg.flow.graph import Branch, OperatorOrigin, RowsOrigin
+from substrait_agg.flow.nodes import Node
 from substrait_agg.plan.types import INTEGER_BITS
 
 SMALL_BITS = 16

@@ -8,16 +8,8 @@ from typing import Any
 
 from substrait_agg.bind.bound import BoundMeasure, Column, Expr, MeasureSort
 from substrait_agg.bind.show import show
-from substrait_agg.flow.graph import (
-    Branch,
-    FilterStep,
-    Flow,
-    Node,
-    OperatorOrigin,
-    Origin,
-    Step,
-    TableOrigin,
-)
+from substrait_agg.flow.graph import Branch, FilterStep, OperatorOrigin, Origin, Step, TableOrigin
+from substrait_agg.flow.nodes import Flow, Node
 
 Names = tuple[str, ...]
 

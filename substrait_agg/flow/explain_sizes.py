@@ -9,13 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from substrait_agg.flow.graph import (
-    ARRIVAL_BATCH,
-    ARRIVAL_POSITION,
-    Node,
-    TreeComponent,
-    ValueTree,
-)
+from substrait_agg.flow.graph import ARRIVAL_BATCH, ARRIVAL_POSITION, TreeComponent, ValueTree
+from substrait_agg.flow.nodes import Node
 from substrait_agg.functions.accumulators import COUNT_DIGITS, DIGIT_BITS
 from substrait_agg.plan.types import BOOL, I64, Type
 

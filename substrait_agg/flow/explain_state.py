@@ -7,13 +7,8 @@ from collections.abc import Iterator
 from substrait_agg.flow.explain_names import Names, shown, written
 from substrait_agg.flow.explain_sizes import entry_size, group_size
 from substrait_agg.flow.explain_tree import Accumulator, Reading, State, Tree
-from substrait_agg.flow.graph import (
-    ARRIVAL_BATCH,
-    ARRIVAL_POSITION,
-    COMPUTED,
-    Node,
-    TreeComponent,
-)
+from substrait_agg.flow.graph import ARRIVAL_BATCH, ARRIVAL_POSITION, COMPUTED, TreeComponent
+from substrait_agg.flow.nodes import Node
 from substrait_agg.functions import accumulators
 
 ARRIVAL = {ARRIVAL_BATCH: "batch", ARRIVAL_POSITION: "place in the batch"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from substrait_agg.flow.explain_tree import Input, Key, Place, RunStep, View
-from substrait_agg.flow.graph import Node
+from substrait_agg.flow.nodes import Node
 
 Template = tuple[str, Place, str]
 
@@ -36,8 +36,6 @@ EARLY: dict[str, str] = {
 
 REPLACE = "retract the row last emitted, insert the new one, where they differ"
 BY_POLICY = f"for the groups that the emission policy lets through, by default all: {REPLACE}"
-SESSIONS = "retract the rows of sessions whose bounds moved, insert them with the new ones; pass the other rows on"
-ADJUST = "insert or retract each row as often as its number has changed"
 
 
 def steps_of(
@@ -104,8 +102,7 @@ def _words(node: Node, keys: tuple[Key, ...], *, by_policy: bool) -> Mapping[str
 
 
 def _emitted(node: Node, *, by_policy: bool) -> str:
-    said = {"sessions": SESSIONS, "rows of the view": ADJUST}
-    return said.get(node.describe().kind, BY_POLICY if by_policy else REPLACE)
+    return node.describe().emits or (BY_POLICY if by_policy else REPLACE)
 
 
 def after(view: View) -> Iterator[RunStep]:

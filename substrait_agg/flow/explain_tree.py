@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
-from substrait_agg.flow.graph import NodeKind
+from substrait_agg.flow.nodes import NodeKind
 
 InputKind = OneOf["table", "rows", "operator"]
 Place = OneOf["spark", "operator", "driver", "reader"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from substrait_agg.flow.graph import Flow, Forget, Node, OperatorOrigin
+from substrait_agg.flow.graph import Forget, OperatorOrigin
+from substrait_agg.flow.nodes import Flow, Node
 
 
 def with_forgetting(flow: Flow, forget: Forget, *, timed: bool) -> Flow:

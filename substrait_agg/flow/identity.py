@@ -12,14 +12,8 @@ from typing import Any
 
 from substrait_agg.bind.bound import Expr
 from substrait_agg.bind.fingerprint import canonical, digest
-from substrait_agg.flow.graph import (
-    Branch,
-    FilterStep,
-    Flow,
-    Node,
-    OperatorOrigin,
-    TableOrigin,
-)
+from substrait_agg.flow.graph import Branch, FilterStep, OperatorOrigin, TableOrigin
+from substrait_agg.flow.nodes import Flow, Node
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from functools import reduce
 from substrait_agg.bind.bound import BoundPlan
 from substrait_agg.flow.event_time import EventColumns, with_event_keys
 from substrait_agg.flow.forgetting import with_forgetting
-from substrait_agg.flow.graph import Flow, Forget
+from substrait_agg.flow.graph import Forget
+from substrait_agg.flow.nodes import Flow
 from substrait_agg.flow.relations import lower_relations
 from substrait_agg.flow.request import FlowRequest, Weights
 from substrait_agg.flow.upserts import Upserts, with_upserts

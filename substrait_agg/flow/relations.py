@@ -18,21 +18,17 @@ from substrait_agg.bind.deep import deep_call
 from substrait_agg.bind.walk import renumber, selected_columns
 from substrait_agg.flow.branches import Exprs, RawBranch, needed, places_of, pruned
 from substrait_agg.flow.graph import (
-    Aggregate,
     Branch,
-    Distinct,
     FilterStep,
-    Flow,
-    Node,
     OperatorOrigin,
     Origin,
-    Port,
     ProjectStep,
     RowsOrigin,
     TableOrigin,
 )
 from substrait_agg.flow.hopping import row_keys
 from substrait_agg.flow.measures import share
+from substrait_agg.flow.nodes import Aggregate, Distinct, Flow, Node, Port
 from substrait_agg.flow.request import FlowRequest, Weights
 from substrait_agg.flow.sessions import is_session, moved_measure, over, over_sessions, session_node
 from substrait_agg.flow.upserts import Upserts

@@ -8,7 +8,8 @@ from dataclasses import replace
 from substrait_agg.bind.bound import BoundAggregate, BoundMeasure, BoundRelation, Call, Column, Expr
 from substrait_agg.bind.walk import call_durations, renumber
 from substrait_agg.flow.branches import needed, places_of
-from substrait_agg.flow.graph import Branch, Node, OperatorOrigin, Port, Sessionize
+from substrait_agg.flow.graph import Branch, OperatorOrigin
+from substrait_agg.flow.nodes import Node, Port, Sessionize
 from substrait_agg.functions.accumulators import EarlyRetraction, WeightKind
 
 Inputs = Callable[[BoundRelation, tuple[int, ...]], tuple[Branch, ...]]

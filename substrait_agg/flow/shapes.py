@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from substrait_agg.bind.deep import deep_call
 from substrait_agg.flow.explain_names import Names, names_of, shown
 from substrait_agg.flow.explain_state import argument_text, state_of
-from substrait_agg.flow.graph import Flow, Node
+from substrait_agg.flow.nodes import Flow, Node
 from substrait_agg.functions.accumulators import Accumulator
 
 

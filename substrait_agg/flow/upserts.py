@@ -12,17 +12,8 @@ from dataclasses import dataclass, replace
 from substrait_agg.bind.bound import BoundRead, BoundRelation, Column
 from substrait_agg.bind.walk import table_reads
 from substrait_agg.errors import InputRefused
-from substrait_agg.flow.graph import (
-    Branch,
-    Flow,
-    Keyed,
-    Node,
-    OperatorOrigin,
-    Port,
-    ProjectStep,
-    TableOrigin,
-    Upsert,
-)
+from substrait_agg.flow.graph import Branch, Keyed, OperatorOrigin, ProjectStep, TableOrigin
+from substrait_agg.flow.nodes import Flow, Node, Port, Upsert
 from substrait_agg.plan.types import BOOL, Type
 
 Table = tuple[str, ...]

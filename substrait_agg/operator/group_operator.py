@@ -46,6 +46,11 @@ class GroupOperator(StatefulOperator):
 
     spec: OperatorSpec
 
+    @property
+    def groups(self) -> OperatorSpec | None:
+        """See `StatefulOperator`."""
+        return self.spec
+
     def state_schema(self, *, final: bool = True) -> Mapping[str, KeyedLayout | TreeLayout]:
         """See `StatefulOperator`: nobody but the view, and groups that come back, reads closed groups."""
         spec, keys = self.spec, len(self.spec.keys)

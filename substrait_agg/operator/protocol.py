@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from substrait_agg.operator.emission import Emission
 from substrait_agg.operator.names import GROUP, entries_tree
-from substrait_agg.operator.spec import InputSpec
+from substrait_agg.operator.spec import InputSpec, OperatorSpec
 from substrait_agg.state.entries import Entries, TreeLayout
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.run import HASH_MAX, RunFile
@@ -90,6 +90,11 @@ class StatefulOperator(Protocol):
     @property
     def spec(self) -> InputSpec:
         """What the exchange and the tasks have to know of its rows."""
+
+    @property
+    def groups(self) -> OperatorSpec | None:
+        """The groups that can be rewritten when a checkpoint goes on with another plan; None where they only stay as they are."""
+        return None
 
     @property
     def ports(self) -> int:

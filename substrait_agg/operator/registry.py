@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from substrait_agg.flow.graph import Aggregate, Distinct, Node, Sessionize, Upsert
+from substrait_agg.flow.nodes import Aggregate, Distinct, Node, Sessionize, Upsert
 from substrait_agg.operator.group_operator import GroupOperator
 from substrait_agg.operator.latest import UpsertOperator
 from substrait_agg.operator.protocol import StatefulOperator

@@ -11,19 +11,14 @@ from substrait_agg.bind.bound import BoundMeasure, Expr
 from substrait_agg.flow.graph import (
     ARRIVAL_BATCH,
     ARRIVAL_POSITION,
-    Aggregate,
     Computed,
-    Distinct,
     Follows,
     Forget,
-    Node,
     Read,
-    Sessionize,
     Side,
-    Upsert,
     ValueTree,
-    row_wise,
 )
+from substrait_agg.flow.nodes import Aggregate, Distinct, Node, Sessionize, Upsert, row_wise
 from substrait_agg.functions.accumulators import (
     DIGIT_BITS,
     MET,

@@ -22,13 +22,8 @@ from substrait_agg.commit.snapshot import (
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.commit.sweep import tidy
 from substrait_agg.errors import CommitConflict, StateRefused
-from substrait_agg.flow.graph import (
-    Flow,
-    Node,
-    OperatorOrigin,
-    hides_keys,
-    shown_operators,
-)
+from substrait_agg.flow.graph import OperatorOrigin
+from substrait_agg.flow.nodes import Flow, Node, hides_keys, shown_operators
 from substrait_agg.metrics import Progress
 from substrait_agg.metrics.progress import END_OF_INPUT
 from substrait_agg.metrics.tally import Tally, at_start, counted

@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType
 
 from substrait_agg.bind.bound import Call, Expr
-from substrait_agg.flow.graph import FilterStep, Node, Port, Step
+from substrait_agg.flow.graph import FilterStep, Step
+from substrait_agg.flow.nodes import Node, Port
 from substrait_agg.operator.names import PORT, TIME, WEIGHT
 from substrait_agg.spark.columns import all_nullable
 from substrait_agg.spark.expressions import to_column

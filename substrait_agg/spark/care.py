@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from substrait_agg.commit.task_plan import TaskResult
-from substrait_agg.flow.graph import Node
+from substrait_agg.flow.nodes import Node
 from substrait_agg.functions.accumulators import DIGIT_BITS
 from substrait_agg.operator.spec import InputSpec
 from substrait_agg.plan.types import INTEGER_BITS

@@ -11,7 +11,7 @@ from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from substrait_agg.commit.files import FolderFiles
-from substrait_agg.flow.graph import Node
+from substrait_agg.flow.nodes import Node
 from substrait_agg.locations import Location, Remote, located
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.spark.answers import BatchFunction

@@ -6,8 +6,8 @@ from substrait_agg.commit.document import Described
 from substrait_agg.flow.explain import explain_flow
 from substrait_agg.flow.explain_text import key_text, measure_text, step_text
 from substrait_agg.flow.explain_tree import Input, Measure, Operator
-from substrait_agg.flow.graph import Flow
 from substrait_agg.flow.identity import identities
+from substrait_agg.flow.nodes import Flow
 
 
 def described(flow: Flow) -> tuple[Described, ...]:

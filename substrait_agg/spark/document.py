@@ -10,7 +10,7 @@ from substrait_agg.commit.kept import kept_operators, readings
 from substrait_agg.commit.shapes import NumberShape, OperatorShape, TreeShape
 from substrait_agg.commit.store import Guarded, PlanDocument, ViewColumn, ViewSort
 from substrait_agg.flow.explain import row_names
-from substrait_agg.flow.graph import Flow, Node
+from substrait_agg.flow.nodes import Flow, Node
 from substrait_agg.flow.shapes import kept_by
 from substrait_agg.flow.upserts import upserts_of
 from substrait_agg.plan.arrow import arrow_schema

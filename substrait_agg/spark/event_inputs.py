@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from substrait_agg.flow.graph import Branch, Flow, RowsOrigin, TableOrigin
+from substrait_agg.flow.graph import Branch, RowsOrigin, TableOrigin
+from substrait_agg.flow.nodes import Flow
 from substrait_agg.operator.names import TIME, WEIGHT
 from substrait_agg.operator.watermarks import Heard
 from substrait_agg.spark.bad_rows import BAD, BadRows

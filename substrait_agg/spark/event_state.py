@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from substrait_agg.commit.snapshot import SideFile, Snapshot
-from substrait_agg.flow.graph import Flow, Node
+from substrait_agg.flow.nodes import Flow, Node
 from substrait_agg.operator.completeness import Limit
 from substrait_agg.operator.emission import Emission
 from substrait_agg.operator.policy import EmitPolicy

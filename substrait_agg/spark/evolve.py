@@ -22,12 +22,12 @@ from substrait_agg.commit.snapshot import ChangeFile, InputPlace, OperatorState,
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.commit.sweep import tidy
 from substrait_agg.commit.view import Evolved, View
-from substrait_agg.flow.graph import Branch, Flow, Node, OperatorOrigin
+from substrait_agg.flow.graph import Branch, OperatorOrigin
+from substrait_agg.flow.nodes import Flow, Node
 from substrait_agg.metrics.tally import counted
 from substrait_agg.operator.emission import ALL
 from substrait_agg.operator.names import PENDING
 from substrait_agg.operator.registry import operator_of
-from substrait_agg.operator.spec import OperatorSpec
 from substrait_agg.spark.answers import answers
 from substrait_agg.spark.branches import union_all
 from substrait_agg.spark.care import Care
@@ -180,7 +180,7 @@ class _Evolving:
         self, old: int, node: Node | None, migration: Migration | None, *, back: bool
     ) -> list[MovePlan]:
         """One task per hash range that has anything to do."""
-        spec = None if node is None else operator_of(node).spec
+        spec = None if node is None else operator_of(node).groups
         state = self._last.operators[old]
         final = node is not None and node.id == len(self._flow.operators) - 1
         shown = tuple((c.source, f"c{i}") for i, c in enumerate(self._there.columns))
@@ -193,7 +193,7 @@ class _Evolving:
                 low=low,
                 high=high,
                 state=state.within(low, high),
-                spec=spec if isinstance(spec, OperatorSpec) else None,
+                spec=spec,
                 migration=migration,
                 columns=() if node is None else self._columns(node),
                 final=final,

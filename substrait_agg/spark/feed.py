@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
-from substrait_agg.flow.graph import Flow
+from substrait_agg.flow.nodes import Flow
 from substrait_agg.spark.event_inputs import EventInputs
 from substrait_agg.spark.event_sources import EventSource, Table
 from substrait_agg.spark.event_state import BatchTimes, EventState

@@ -9,14 +9,8 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from substrait_agg.flow.graph import (
-    Branch,
-    Flow,
-    Node,
-    OperatorOrigin,
-    RowsOrigin,
-    TableOrigin,
-)
+from substrait_agg.flow.graph import Branch, OperatorOrigin, RowsOrigin, TableOrigin
+from substrait_agg.flow.nodes import Flow, Node
 from substrait_agg.flow.upserts import output_names
 from substrait_agg.locations import Location
 from substrait_agg.operator.names import TIME, WEIGHT

@@ -16,7 +16,7 @@ from substrait_agg.commit.snapshot import ChangeFile, OperatorState
 from substrait_agg.commit.task import run_task
 from substrait_agg.commit.task_plan import TaskPlan, TaskResult, task_of
 from substrait_agg.errors import RunFailed
-from substrait_agg.flow.graph import Node
+from substrait_agg.flow.nodes import Node
 from substrait_agg.operator.emission import Emission
 from substrait_agg.operator.protocol import StatefulOperator, Work
 from substrait_agg.operator.spec import InputSpec

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
-from substrait_agg.flow.graph import Branch, Node
+from substrait_agg.flow.graph import Branch
+from substrait_agg.flow.nodes import Node
 from substrait_agg.operator.completeness import Limit
 from substrait_agg.operator.names import TIME, WEIGHT
 from substrait_agg.plan.types import Type

@@ -25,8 +25,8 @@ from substrait_agg.commit.snapshot import InputPlace
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.commit.view import View
 from substrait_agg.errors import RunFailed
-from substrait_agg.flow.graph import Flow
 from substrait_agg.flow.lower import lower
+from substrait_agg.flow.nodes import Flow
 from substrait_agg.functions.accumulators import EarlyRetraction
 from substrait_agg.locations import Location
 from substrait_agg.metrics import Progress

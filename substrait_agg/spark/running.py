@@ -16,7 +16,7 @@ from substrait_agg.commit.retention import Retention
 from substrait_agg.commit.snapshot import InputPlace
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.errors import RunFailed
-from substrait_agg.flow.graph import Flow
+from substrait_agg.flow.nodes import Flow
 from substrait_agg.metrics import Progress
 from substrait_agg.metrics.observers import Observers
 from substrait_agg.metrics.startup import StartTimer

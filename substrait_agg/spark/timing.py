@@ -10,11 +10,8 @@ from pyspark.sql import DataFrame
 from substrait_agg.bind.bound import BoundPlan
 from substrait_agg.errors import UsageError
 from substrait_agg.flow.event_time import EventColumns
-from substrait_agg.flow.graph import (
-    Flow,
-    Forget,
-    shown_operators,
-)
+from substrait_agg.flow.graph import Forget
+from substrait_agg.flow.nodes import Flow, shown_operators
 from substrait_agg.flow.upserts import Upserts
 from substrait_agg.operator.policy import EmitPolicy
 from substrait_agg.operator.watermarks import Ttl

@@ -15,7 +15,7 @@ from substrait_agg.commit.retention import DEFAULT, Retention
 from substrait_agg.commit.snapshot import Snapshot
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.commit.sweep import sweep
-from substrait_agg.flow.graph import Flow, Node
+from substrait_agg.flow.nodes import Flow, Node
 from substrait_agg.operator.emission import Emission
 from substrait_agg.spark.document import plan_document
 from substrait_agg.state import merging

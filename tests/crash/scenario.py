@@ -32,7 +32,8 @@ from substrait_agg.commit.task_plan import TaskPlan, TaskResult
 from substrait_agg.commit.view import View
 from substrait_agg.disk import Disk
 from substrait_agg.errors import RunFailed, SubstraitAggError
-from substrait_agg.flow.graph import Branch, Flow, Node, ProjectStep
+from substrait_agg.flow.graph import Branch, ProjectStep
+from substrait_agg.flow.nodes import Flow, Node
 from substrait_agg.locations import Location, Remote, located
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.spark.batches import FIRST_BATCH, Batches

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 import substrait_agg as sa
-from substrait_agg.flow.graph import Flow
 from substrait_agg.flow.lower import lower
+from substrait_agg.flow.nodes import Flow
 from substrait_agg.operator.names import WEIGHT
 from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.watermarks import Heard

@@ -10,8 +10,8 @@ import pytest
 import substrait_agg as sa
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.errors import CommitConflict, StateRefused
-from substrait_agg.flow.graph import Flow
 from substrait_agg.flow.lower import lower
+from substrait_agg.flow.nodes import Flow
 from substrait_agg.spark.batches import FIRST_BATCH, Batches
 from substrait_agg.spark.branches import apply_steps, prepare
 from substrait_agg.spark.document import plan_document

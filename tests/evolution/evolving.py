@@ -13,7 +13,8 @@ from substrait_agg.commit.kept import Reading, kept_operators
 from substrait_agg.commit.moving import MovePlan, move, state_after
 from substrait_agg.commit.ranges import partition_range
 from substrait_agg.commit.snapshot import ChangeFile, Snapshot
-from substrait_agg.flow.graph import Aggregate, Branch, Flow, Node, TableOrigin
+from substrait_agg.flow.graph import Branch, TableOrigin
+from substrait_agg.flow.nodes import Aggregate, Flow, Node
 from substrait_agg.operator.names import WEIGHT
 from tests.operator.measures_columns import COLUMNS, NAMES
 from tests.operator.measures_reference import Values, canonical

@@ -10,7 +10,7 @@ import pytest
 
 from substrait_agg.bind.bound import BoundMeasure, Column, Expr
 from substrait_agg.commit import moving
-from substrait_agg.flow.graph import Aggregate
+from substrait_agg.flow.nodes import Aggregate
 from substrait_agg.functions.accumulators import WeightKind
 from tests.evolution.evolving import evolve
 from tests.operator.measures_draw import DRAWS, KEYS, Draft, Stream, column, node_of

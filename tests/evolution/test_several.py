@@ -13,8 +13,8 @@ import pytest
 import substrait_agg as sa
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.errors import CommitConflict, StateRefused
-from substrait_agg.flow.graph import Flow
 from substrait_agg.flow.lower import lower
+from substrait_agg.flow.nodes import Flow
 from substrait_agg.spark import evolve
 from substrait_agg.spark.document import plan_document
 from tests.crash import scenario

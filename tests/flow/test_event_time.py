@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import substrait_agg as sa
 from substrait_agg.bind.bound import Call, Column, Constant, Conversion, Expr, Nested
 from substrait_agg.flow.event_time import EventColumns, Span, Time, told, with_event_keys
-from substrait_agg.flow.graph import Flow
 from substrait_agg.flow.lower import lower
+from substrait_agg.flow.nodes import Flow
 from substrait_agg.flow.times import EventKey, Grid, through
 from substrait_agg.flow.upserts import UpsertDeclaration
 from substrait_agg.plan.types import DATE, STRING, Type

@@ -10,8 +10,8 @@ import pytest
 
 from substrait_agg.bind import bind
 from substrait_agg.flow import explain_flow
-from substrait_agg.flow.graph import Flow
 from substrait_agg.flow.lower import lower
+from substrait_agg.flow.nodes import Flow
 from substrait_agg.plan import decode
 from substrait_agg.plan.model import Measure, SortField
 from substrait_agg.plan.types import BOOL, DATE, FP32, I8, I64, STRING, Type, decimal

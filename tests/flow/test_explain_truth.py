@@ -14,8 +14,8 @@ from substrait_agg.flow import ExplainedPlan, explain_flow
 from substrait_agg.flow.explain_mermaid import plan_mermaid
 from substrait_agg.flow.explain_text import folded, plan_text
 from substrait_agg.flow.explain_tree import Operator
-from substrait_agg.flow.graph import Flow
 from substrait_agg.flow.lower import lower
+from substrait_agg.flow.nodes import Flow
 from substrait_agg.functions.accumulators import EARLY_RETRACTIONS, WeightKind
 from substrait_agg.plan.model import Filter, Measure, Relation, SortField
 from substrait_agg.plan.types import BOOL, I64

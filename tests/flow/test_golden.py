@@ -8,8 +8,9 @@ from pathlib import Path
 import substrait_agg as sa
 from substrait_agg.bind.fingerprint import digest
 from substrait_agg.commit.document import document_bytes
-from substrait_agg.flow.graph import Flow, TableOrigin
+from substrait_agg.flow.graph import TableOrigin
 from substrait_agg.flow.lower import lower
+from substrait_agg.flow.nodes import Flow
 from substrait_agg.flow.upserts import UpsertDeclaration
 from substrait_agg.functions.accumulators import WeightKind
 from substrait_agg.spark.document import plan_document

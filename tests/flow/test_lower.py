@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from substrait_agg.bind.show import show
 from substrait_agg.flow.graph import (
-    Aggregate,
     Branch,
-    Distinct,
     FilterStep,
-    Flow,
-    Node,
     OperatorOrigin,
     ProjectStep,
     RowsOrigin,
     TableOrigin,
 )
 from substrait_agg.flow.lower import lower
+from substrait_agg.flow.nodes import Aggregate, Distinct, Flow, Node
 from substrait_agg.functions.accumulators import Accumulator, WeightKind
 from substrait_agg.plan.model import Filter, Measure, Project, Relation, Union
 from substrait_agg.plan.types import FP64, I64

@@ -7,16 +7,10 @@ import pytest
 from substrait_agg.bind.show import show
 from substrait_agg.errors import InputRefused
 from substrait_agg.flow.explain import row_names
-from substrait_agg.flow.graph import (
-    Flow,
-    OperatorOrigin,
-    ProjectStep,
-    TableOrigin,
-    Upsert,
-    shown_operators,
-)
+from substrait_agg.flow.graph import OperatorOrigin, ProjectStep, TableOrigin
 from substrait_agg.flow.identity import identities
 from substrait_agg.flow.lower import lower
+from substrait_agg.flow.nodes import Flow, Upsert, shown_operators
 from substrait_agg.flow.upserts import UpsertDeclaration, upserts_of
 from substrait_agg.functions.accumulators import EarlyRetraction
 from substrait_agg.operator.spec import upsert_spec

@@ -21,7 +21,7 @@ from substrait_agg.commit.ranges import partition_range, sort_hash
 from substrait_agg.commit.snapshot import OperatorState
 from substrait_agg.commit.task import run_task
 from substrait_agg.commit.task_plan import TaskPlan, TaskResult
-from substrait_agg.flow.graph import Node
+from substrait_agg.flow.nodes import Node
 from substrait_agg.operator import moments, ranked, ranks, values
 from substrait_agg.operator.emission import ALL, NONE, Emission
 from substrait_agg.operator.group_operator import GroupOperator

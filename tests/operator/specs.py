@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from substrait_agg.flow.graph import Node
+from substrait_agg.flow.nodes import Node
 from substrait_agg.operator.registry import operator_of
 from substrait_agg.operator.spec import OperatorSpec
 

@@ -12,8 +12,8 @@ import substrait_agg as sa
 from substrait_agg.commit.retention import Retention
 from substrait_agg.commit.store import Checkpoint
 from substrait_agg.commit.sweep import expire
-from substrait_agg.flow.graph import Flow
 from substrait_agg.flow.lower import lower
+from substrait_agg.flow.nodes import Flow
 from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.watermarks import (
     Heard,

@@ -15,8 +15,8 @@ from substrait_agg.commit.files import FolderFiles
 from substrait_agg.commit.quarantine import waiting_rows
 from substrait_agg.commit.store import Guarded
 from substrait_agg.errors import RunFailed
-from substrait_agg.flow.graph import Aggregate, Distinct, Port
 from substrait_agg.flow.measures import share
+from substrait_agg.flow.nodes import Aggregate, Distinct, Port
 from substrait_agg.functions.accumulators import EarlyRetraction, WeightKind
 from substrait_agg.operator.names import WEIGHT
 from tests.operator.measures_build import measure
