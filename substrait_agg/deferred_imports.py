@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first used, so that a worker loads only what its task needs."""
+"""Import the names of a package on first use, so that a worker loads only what its task needs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from importlib import import_module
 
 
 def deferred(package: str, names: Mapping[str, str]) -> Callable[[str], object]:
-    """The ``__getattr__`` of a package.
+    """Return the ``__getattr__`` function of a package.
 
     Args:
-        package: its full name.
-        names: what it exports -> the module of the package that defines it; no name may be that of a module.
+        package: full name of the package.
+        names: exported name -> module of the package that defines it; no name may equal that of a
+            module.
     """
 
     def find(name: str) -> object:

@@ -29,7 +29,7 @@ class Notice:
 def notice(
     code: str, message: str, *, help: str = "", path: str = "", error: BaseException | None = None
 ) -> None:
-    """Log a warning once.
+    """Log a warning.
 
     Args:
         code: stable code such as ``LISTENER_FAILED``.

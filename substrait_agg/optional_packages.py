@@ -1,7 +1,7 @@
-"""Packages that only some of this program needs: what to install where one is missing.
+"""Check for packages that only parts of the program need, and say what to install.
 
-`require` is called before the first import of such a package. Packages of object stores are in `object_store.PACKAGES`,
-what is asked of Java is in `spark.java`.
+Call `require` before the first import of such a package. Packages of object stores are in
+`object_store.PACKAGES`; the requirements for Java are in `spark.java`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from substrait_agg.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class OptionalPackage:
-    """A package that is not among the dependencies of every installation.
+    """A package that is not a dependency of every installation.
 
     Attributes:
-        module: what is imported.
-        code: of the error where it is missing or too old.
-        needed_for: ends the sentence of the message.
-        install: what pip has to install.
-        minimum: the oldest release that does, empty for any.
+        module: name of the module to import.
+        code: code of the error if it is missing or too old.
+        needed_for: what the package is needed for, as part of the message.
+        install: the requirement to pass to pip.
+        minimum: the oldest supported release; empty for any.
     """
 
     module: str
@@ -47,28 +47,28 @@ PACKAGES: dict[str, OptionalPackage] = {
 
 
 def require(*modules: str) -> None:
-    """Check that packages are installed; none is imported.
+    """Check that packages are installed, without importing them.
 
     Args:
         modules: names of modules, each a key of `PACKAGES`.
 
     Raises:
-        UsageError: the code of the first one that is missing or too old.
+        UsageError: the code of the first package that is missing or too old.
     """
     for module in modules:
         package = PACKAGES[module]
-        found = _installed(module)
-        if found is None:
+        release = _installed(module)
+        if release is None:
             message = f"the package {module} is not installed; {package.needed_for} needs it"
-        elif package.minimum and tuple(_numbers(found)) < tuple(_numbers(package.minimum)):
-            message = f"{module} {found} is too old; {package.needed_for} needs {package.minimum} or newer"
+        elif package.minimum and tuple(_numbers(release)) < tuple(_numbers(package.minimum)):
+            message = f"{module} {release} is too old; {package.needed_for} needs {package.minimum} or newer"
         else:
             continue
         raise UsageError(package.code, message, help=f"pip install '{package.install}'")
 
 
 def _installed(module: str) -> str | None:
-    """The release of a package, empty where it does not say, None where it cannot be imported."""
+    """Return the release of a package; empty if it is unknown, None if it cannot be imported."""
     if util.find_spec(module) is None:
         return None
     try:
