@@ -417,7 +417,7 @@ IN_TIME = Table("goals", drawn(11, batches=4), Rule(behind=200))
             "delay:1ms,count:2",
         ],
         "watermark",
-        "count:3",
+        "count:4,watermark",
         "delay:1ms,count:2",
     ),
 )

@@ -135,7 +135,7 @@ class Feed:
     ("what", "on_spark"),
     sample(
         [(what, on_spark) for on_spark in (False, True) for what in PLANS],
-        ("measures", False), ("chained", True), ("having is left out", False), ("having comes", True),
+        ("measures", False), ("only the lower one", False), ("chained", True), ("having is left out", False), ("having comes", True),
     ),
 )  # fmt: skip
 def test_every_version_is_that_of_a_run_from_the_beginning(

@@ -64,7 +64,7 @@ def nodes(random: Random, weight: WeightKind) -> tuple[Aggregate, Aggregate, Agg
 
 
 @pytest.mark.parametrize("weight", WEIGHTS)
-@pytest.mark.parametrize("seed", seeds(6, 25))
+@pytest.mark.parametrize("seed", seeds(6, 25, also=(15, 18)))
 def test_every_version_is_that_of_the_new_plan(
     seed: int, weight: WeightKind, tmp_path: Path
 ) -> None:
