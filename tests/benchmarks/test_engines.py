@@ -17,6 +17,7 @@ from benchmarks.data.rows import keyed, lists, wide
 from benchmarks.engines.job import Engine, Job
 from benchmarks.phases import PHASES
 from benchmarks.queries import QUERIES, plan_of
+from tests.sampling import sample
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +67,9 @@ def _job(query: str, data: DataSet, folder: Path, *, spark: bool) -> Job:
 
 
 @pytest.mark.usefixtures("on_spark")
-@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize(
+    "query", sample(QUERIES, "count_sum_avg", "churn", "cube", "list_agg", "q16", "q01")
+)
 def test_ours_is_right_and_its_phases_are_those_of_its_batches(
     spark: SparkSession, tmp_path: Path, query: str
 ) -> None:
@@ -110,7 +113,7 @@ def test_others_tell_of_their_batches(spark: SparkSession, tmp_path: Path, engin
     assert all(batch.seconds > 0 for batch in taken)
 
 
-@pytest.mark.parametrize("query", NATIVE)
+@pytest.mark.parametrize("query", sample(NATIVE, "global", "wide_one", "q17"))
 def test_spark_streams_what_is_compared_with_it(
     spark: SparkSession, tmp_path: Path, query: str
 ) -> None:

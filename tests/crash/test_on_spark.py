@@ -15,6 +15,7 @@ from substrait_agg.errors import SubstraitAggError
 from tests.crash.faulty_disk import FaultyDisk, Mode, Point, Strike
 from tests.e2e.files import write_in_order
 from tests.e2e.rows import bag, changes_by_version
+from tests.sampling import sample
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,7 +65,9 @@ def wanted(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder
 
 
-@pytest.mark.parametrize(("operation", "what", "caller", "ordinal", "mode", "code"), CASES)
+@pytest.mark.parametrize(
+    ("operation", "what", "caller", "ordinal", "mode", "code"), sample(CASES, *CASES[::3])
+)
 def test_a_run_that_was_disturbed_ends_right(
     spark: SparkSession,
     wanted: Path,

@@ -17,7 +17,6 @@ from substrait_agg.operator.finalize import GroupState, number_value
 from substrait_agg.operator.small import small_quotient
 from substrait_agg.operator.spec import MeasureSpec, OperatorSpec
 from substrait_agg.plan.types import FP32, FP64, I8, I64, Type, decimal
-from tests.sampling import examples
 
 TYPES = (
     I8, I64, FP64, FP32, decimal(38, 0), decimal(10, 2), decimal(38, 6), decimal(38, 12), decimal(38, 30),
@@ -53,7 +52,7 @@ def _values(measure: MeasureSpec, rows: list[tuple[int, int]], *, fast: bool) ->
 
 @pytest.mark.parametrize("type_", TYPES, ids=str)
 @pytest.mark.parametrize("scale", [0, 4])
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(rows=st.lists(st.tuples(TOTALS, COUNTS), min_size=1, max_size=5), average=st.booleans())
 def test_both_paths_agree(
     type_: Type, scale: int, rows: list[tuple[int, int]], average: bool

@@ -13,7 +13,6 @@ from substrait_agg.plan.message import read_message
 from substrait_agg.report.declared_names import function_names
 from substrait_agg.report.excerpt import excerpt
 from substrait_agg.report.located import Located
-from tests.sampling import examples
 
 PLANS = Path(__file__).parents[2] / "plans"
 WHOLE = [(PLANS / "tpch" / name).read_bytes() for name in ("q01.bin", "q06.json")]
@@ -32,7 +31,7 @@ def spoiled(draw: st.DrawFn) -> bytes:
 
 
 @given(spoiled())
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_every_problem_has_lines_and_a_region_in_the_content(content: bytes) -> None:
     report = substrait_agg.validate(content)
     located = Located(report)
@@ -47,7 +46,7 @@ def test_every_problem_has_lines_and_a_region_in_the_content(content: bytes) -> 
 
 
 @given(st.lists(STEPS, max_size=9), st.integers(1, 90))
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_any_path_and_any_width_can_be_asked_for(steps: list[str], width: int) -> None:
     root = read_message(WHOLE[0])
     assert root is not None

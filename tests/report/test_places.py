@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from substrait_agg.plan.message import read_message
 from substrait_agg.plan.node import Node, preorder
 from substrait_agg.report.places import Region, locate
-from tests.sampling import examples
 
 PLANS = Path(__file__).parents[2] / "plans"
 ALL_JSON = sorted(PLANS.rglob("*.json"))
@@ -149,7 +148,7 @@ def test_numbers_that_stand_packed_are_the_field_they_are_in() -> None:
 
 
 @given(st.data())
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_broken_content_is_answered_without_an_error(data: st.DataObject) -> None:
     """What is cut off or spoiled has places as far as it can be followed."""
     whole = TEXT.encode() if data.draw(st.booleans()) else (PLANS / "tpch" / "q01.bin").read_bytes()
