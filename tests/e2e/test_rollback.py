@@ -54,6 +54,7 @@ def _state(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.soak
 def test_back_and_again_is_as_if_never_gone_back(
     lineitem: Stream, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.spark
 Undisturbed = Callable[[str, str], Finished]
 
 
+@pytest.mark.soak
 def test_a_command_that_slept_stops_and_harms_nothing(
     lineitem: Stream, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
