@@ -10,10 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.sampling import register_profiles
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.stores.emulator import Emulator
+
+pytest_plugins = ["tests.durations"]
+register_profiles()
+
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Code that runs for seconds only costs more to compile well than it gains."""
+
+
+def pytest_configure() -> None:
+    """Have every JVM start and compile quickly: Spark's launcher and ``spark-submit`` pass these on."""
+    for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
+        os.environ.setdefault(name, QUICK_JVM)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
