@@ -25,17 +25,17 @@ import pyarrow as pa
 
 import substrait_agg as sa
 from substrait_agg.bind.bound import BoundMeasure, Column
-from substrait_agg.commit.files import FolderFiles
-from substrait_agg.commit.ranges import partition_range
-from substrait_agg.commit.retention import Retention
-from substrait_agg.commit.snapshot import OperatorState, Snapshot
-from substrait_agg.commit.store import Checkpoint, PlanDocument
-from substrait_agg.commit.sweep import sweep
-from substrait_agg.commit.task import run_task
-from substrait_agg.commit.task_plan import TaskPlan, TaskResult
-from substrait_agg.flow.measures import share
-from substrait_agg.flow.nodes import Aggregate, Port
-from substrait_agg.operator.names import WEIGHT
+from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.documents.snapshot import OperatorState, Snapshot
+from substrait_agg.commit.hash_ranges import partition_range
+from substrait_agg.commit.log.checkpoint import Checkpoint, PlanDocument
+from substrait_agg.commit.log.retention import Retention
+from substrait_agg.commit.log.sweep import sweep
+from substrait_agg.commit.runtime.task import run_task
+from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
+from substrait_agg.flow.graph.measures import share
+from substrait_agg.flow.graph.nodes import Aggregate, Port
+from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.operator.registry import operator_of
 from substrait_agg.plan.types import I64, decimal
 

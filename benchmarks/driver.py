@@ -21,7 +21,7 @@ from benchmarks.engines import on_spark
 from benchmarks.queries import QUERIES, plan_of
 from benchmarks.workload import Sizes
 from benchmarks.workloads import WORKLOADS
-from substrait_agg.spark.running import Run
+from substrait_agg.spark.query.handle import Run
 
 SKIPPED = 10
 """Batches that are not counted: everything is done for the first time in them."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.batches import Stream
 from benchmarks.conduct import Setting
 from benchmarks.results import LaneResult, Measured, WorkloadResult
-from substrait_agg.commit.retention import Retention
+from substrait_agg.commit.log.retention import Retention
 
 BATCHES, ROWS, KEYS, PARTITIONS = 1_000, 1_000, 100_000, 2
 WHAT = (

@@ -23,8 +23,8 @@ from substrait_agg.problems import Problem
 from substrait_agg.report.report import Report
 
 if TYPE_CHECKING:
-    from substrait_agg.changes.spark_sink import SparkSink
-    from substrait_agg.functions.user import (
+    from substrait_agg.changes.outputs.spark_sink import SparkSink
+    from substrait_agg.functions.aggregates.user import (
         AdditiveMeasure,
         GroupedValues,
         OrderedMeasure,
@@ -65,7 +65,7 @@ __all__ = [
     "validate",
 ]
 
-_MEASURES = "substrait_agg.functions.user"
+_MEASURES = "substrait_agg.functions.aggregates.user"
 _LATER = {
     **dict.fromkeys(
         (
@@ -78,7 +78,7 @@ _LATER = {
         _MEASURES,
     ),
     "RunListener": "substrait_agg.metrics.listener",
-    "SparkSink": "substrait_agg.changes.spark_sink",
+    "SparkSink": "substrait_agg.changes.outputs.spark_sink",
     "Type": "substrait_agg.plan.types",
 }
 """Names that are imported when they are first used: they need more than most programs do."""

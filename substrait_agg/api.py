@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from substrait_agg.bind.bound import BoundPlan
     from substrait_agg.bind.context import SourceSchemas
     from substrait_agg.commit import View
-    from substrait_agg.functions.accumulators import EarlyRetraction
+    from substrait_agg.functions.aggregates.accumulators import EarlyRetraction
     from substrait_agg.plan.model import DecodedPlan
-    from substrait_agg.spark.running import Run
+    from substrait_agg.spark.query.handle import Run
     from substrait_agg.tools.state import State
 
 PlanSource = Any
@@ -65,13 +65,13 @@ class Plan:
         Raises:
             UsageError: the file is not there or cannot be read.
         """
-        from substrait_agg.plan.source import file_bytes
+        from substrait_agg.plan.messages.source import file_bytes
 
         return cls(str(path), file_bytes(Path(path)))
 
     def check(self, mode: Mode = "lenient") -> Checked:
         """Decode and bind; all problems of both stages are in the answer, none is raised."""
-        from substrait_agg.functions.registry import registered
+        from substrait_agg.functions.aggregates.registry import registered
 
         known = (mode, registered())
         if known not in self._checked:
@@ -119,7 +119,7 @@ class Plan:
 def _check(content: Any, mode: Mode, source_schemas: SourceSchemas | None = None) -> Checked:
     from substrait_agg.bind import bind
     from substrait_agg.plan import decode
-    from substrait_agg.report.order import in_plan_order
+    from substrait_agg.report.places.order import in_plan_order
 
     problems = Problems(_known_mode(mode))
     try:
@@ -137,7 +137,7 @@ def _of_no_plan(content: Any, found: tuple[Problem, ...]) -> tuple[Problem, ...]
     Of bytes that are no plan, only that: what they seemed to hold before reading had to stop means nothing. JSON has
     keys, and one that is misspelt is told.
     """
-    from substrait_agg.plan.source import json_text, plan_bytes
+    from substrait_agg.plan.messages.source import json_text, plan_bytes
 
     unreadable = tuple(problem for problem in found if problem.code == "PLAN_UNREADABLE")
     if len(unreadable) in (0, len(found)) or json_text(plan_bytes(content)) is not None:
@@ -201,8 +201,8 @@ def validate(plan: PlanSource, mode: Mode = "lenient") -> Report:
 
 def _content(plan: Plan) -> bytes:
     """The plan's bytes; none where they are too many to be read."""
-    from substrait_agg.plan.node import Unreadable
-    from substrait_agg.plan.source import plan_bytes
+    from substrait_agg.plan.messages.node import Unreadable
+    from substrait_agg.plan.messages.source import plan_bytes
 
     try:
         return plan_bytes(plan.content)
@@ -326,9 +326,9 @@ def run(
     from substrait_agg.metrics.startup import StartTimer
 
     timer = StartTimer()
-    from substrait_agg.commit.retention import parse_retention
-    from substrait_agg.operator.policy import parse_emit
-    from substrait_agg.operator.watermarks import parse_ttl
+    from substrait_agg.commit.log.retention import parse_retention
+    from substrait_agg.operator.common.policy import parse_emit
+    from substrait_agg.operator.common.watermarks import parse_ttl
 
     retention = parse_retention(keep_versions, keep_for)
     emission = parse_emit(emit)
@@ -339,7 +339,7 @@ def run(
     from substrait_agg.optional_packages import require
 
     require("pyspark", "pandas")
-    from substrait_agg.spark.run import run as run_on_spark
+    from substrait_agg.spark.query.start import run as run_on_spark
 
     timer.end("load")
 
@@ -381,7 +381,7 @@ def _bound_to_run(
     from substrait_agg.optional_packages import require
 
     require("pyspark", "pandas")
-    from substrait_agg.spark.run import schemas_of_sources
+    from substrait_agg.spark.query.start import schemas_of_sources
 
     schemas = schemas_of_sources(untyped_tables(checked.decoded), sources, **session)
     typed = plan.check_with(schemas)
@@ -391,7 +391,7 @@ def _bound_to_run(
 
 
 def _policy(word: str) -> EarlyRetraction:
-    from substrait_agg.functions.accumulators import EARLY_RETRACTIONS
+    from substrait_agg.functions.aggregates.accumulators import EARLY_RETRACTIONS
 
     for known in EARLY_RETRACTIONS:
         if word == known:

@@ -1,7 +1,7 @@
 """Check for packages that only parts of the program need, and say what to install.
 
 Call `require` before the first import of such a package. Packages of object stores are in
-`object_store.PACKAGES`; the requirements for Java are in `spark.java`.
+`object_store.PACKAGES`; the requirements for Java are in `spark.session.java`.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["TZ"] = "UTC"
-    from substrait_agg.spark.session import get_session
+    from substrait_agg.spark.session.session import get_session
 
     session = get_session(
         master="local[2]",
@@ -70,22 +70,22 @@ def sides(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     """Batches of tests are small: some are computed on the driver, some on Spark, so that both go on with what the other left."""
     if "spark" not in request.fixturenames:
         return
-    from substrait_agg.spark import consolidation, small
+    from substrait_agg.spark.execution import consolidation, driver
 
     if "on_spark" in request.fixturenames:
-        monkeypatch.setattr(small, "DRIVER_BYTES", 0)
+        monkeypatch.setattr(driver, "DRIVER_BYTES", 0)
         monkeypatch.setattr(consolidation, "DRIVER_ROWS", 0)
         return
     turns = random.Random(request.node.nodeid)
 
     def is_small(*given: Any) -> bool:
-        return turns.random() < 0.5 and small.is_small(*given)
+        return turns.random() < 0.5 and driver.is_small(*given)
 
     def holds(*given: Any) -> bool:
-        return turns.random() < 0.5 and small.holds(*given)
+        return turns.random() < 0.5 and driver.holds(*given)
 
-    monkeypatch.setattr("substrait_agg.spark.job.is_small", is_small)
-    monkeypatch.setattr("substrait_agg.spark.job.holds", holds)
+    monkeypatch.setattr("substrait_agg.spark.execution.operator_job.is_small", is_small)
+    monkeypatch.setattr("substrait_agg.spark.execution.operator_job.holds", holds)
 
 
 @pytest.fixture(scope="session")

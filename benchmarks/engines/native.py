@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.engines import on_spark
 from benchmarks.engines.job import Job, Taken
-from substrait_agg.spark.session import SESSION_CONF
+from substrait_agg.spark.session.session import SESSION_CONF
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 STATE = "org.apache.spark.sql.execution.streaming.state"

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.engines.job import Job
-from substrait_agg.spark.session import get_session
+from substrait_agg.spark.session.session import get_session
 
 CORES = 2
 RECENT = "spark.sql.streaming.numRecentProgressUpdates"

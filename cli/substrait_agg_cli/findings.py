@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 
 import click
 
+from substrait_agg.escape import printable
 from substrait_agg.problem_kinds import LEVELS, Level
 from substrait_agg.problems import Problem
 from substrait_agg.report.deviations import summarize
-from substrait_agg.report.excerpt import WIDTH, Line
-from substrait_agg.report.located import Located
+from substrait_agg.report.places.excerpt import WIDTH, Line
+from substrait_agg.report.places.located_problems import LocatedProblems
 from substrait_agg.report.report import Report
-from substrait_agg.report.visible import visible
 from substrait_agg_cli.terminal import Color, problem_line
 
 FULL = 2
@@ -63,13 +63,13 @@ class Findings:
         """Write the problems of one report: in a line each, or the milder ones in a line for all."""
         listed = [p for p in report.problems if self._is_listed(p)]
         headlines = [(problem, self._in_full(problem)) for problem in listed]
-        located = Located(report, (problem for problem, full in headlines if full))
+        located = LocatedProblems(report, (problem for problem, full in headlines if full))
         for problem, full in headlines:
             self._echo(self._headline(problem, report.plan if self.several else ""))
             if full and self.excerpts:
                 self._excerpt(located, problem)
             if full:
-                self._echo(f"{self._style('help:', fg='green')} {visible(problem.help)}")
+                self._echo(f"{self._style('help:', fg='green')} {printable(problem.help)}")
             if full and self.excerpts:
                 self._echo("")
         others = [p for p in report.problems if not self._is_listed(p)]
@@ -96,7 +96,7 @@ class Findings:
         note = self._style("note:", bold=True)
         for (code, help), count in self._listed.items():
             if count > FULL:
-                self._echo(f"{note} {code} {count} times: {visible(help)}")
+                self._echo(f"{note} {code} {count} times: {printable(help)}")
         if self._summarized:
             self._echo(f"{note} --verbose lists each of them with its place and what to do")
 
@@ -108,10 +108,10 @@ class Findings:
         color = _LEVEL_COLORS[problem.level]
         return self._style(mark, fg=color, bold=True) + line.removeprefix(mark)
 
-    def _excerpt(self, located: Located, problem: Problem) -> None:
+    def _excerpt(self, located: LocatedProblems, problem: Problem) -> None:
         lines = located.lines(problem, min(self.width - 4, WIDTH))
         region = located.region(problem)
-        name = visible(located.report.plan or "plan")
+        name = printable(located.report.plan or "plan")
         if region is not None:
             between = ":" if region.is_text else ", "
             self._echo(self._style(f"  --> {name}{between}{region}", dim=True))

@@ -91,16 +91,18 @@ def _check(name: str | None, format: str, kind: Kind) -> None:
 
 
 def _json(name: str | None, kind: Kind) -> str:
-    from substrait_agg.functions import described, details
+    from substrait_agg.functions.listing import catalogue_help, catalogue_json
 
     if name is not None:
-        found = details.lookup(name)
+        found = catalogue_help.lookup(name)
         entry = (
-            described.aggregate(found[0]) if isinstance(found, tuple) else described.scalar(found)
+            catalogue_json.aggregate(found[0])
+            if isinstance(found, tuple)
+            else catalogue_json.scalar(found)
         )
         return _document(entry)
-    aggregates = described.aggregate_document() if kind != "scalar" else {}
-    scalars = described.scalar_document() if kind != "aggregate" else {}
+    aggregates = catalogue_json.aggregate_document() if kind != "scalar" else {}
+    scalars = catalogue_json.scalar_document() if kind != "aggregate" else {}
     return _document({**aggregates, **scalars})
 
 
@@ -109,8 +111,8 @@ def _document(value: object) -> str:
 
 
 def _details(name: str) -> str:
-    from substrait_agg.bind.declared import support_of
-    from substrait_agg.functions.details import declarations, details, lookup
+    from substrait_agg.bind.plan.dialect_support import support_of
+    from substrait_agg.functions.listing.catalogue_help import declarations, details, lookup
 
     found = lookup(name)
     supports = (support_of(s, aggregate=isinstance(found, tuple)) for s in declarations(found))
@@ -123,13 +125,13 @@ def _details(name: str) -> str:
 
 
 def _tables(format: str, kind: Kind) -> str:
-    from substrait_agg.functions import sections, tables
+    from substrait_agg.functions.listing import catalogue_tables, markdown
 
     listed = (
-        *(sections.aggregate_sections() if kind != "scalar" else ()),
-        *(sections.scalar_sections() if kind != "aggregate" else ()),
+        *(catalogue_tables.aggregate_sections() if kind != "scalar" else ()),
+        *(catalogue_tables.scalar_sections() if kind != "aggregate" else ()),
     )
-    return tables.markdown(listed) if format == "markdown" else tables.text(listed, _width())
+    return markdown.markdown(listed) if format == "markdown" else markdown.text(listed, _width())
 
 
 def _extension() -> str:
@@ -139,7 +141,7 @@ def _extension() -> str:
 
 
 def _dialect() -> str:
-    from substrait_agg.bind.dialect import dialect
+    from substrait_agg.bind.plan.dialect import dialect
 
     content = dialect(substrait_agg.__version__)
     written = import_module("yaml").safe_dump(

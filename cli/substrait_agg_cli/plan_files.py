@@ -26,7 +26,7 @@ def read_plan(name: str) -> substrait_agg.Plan:
     Raises:
         UsageError: the file is not there or cannot be read.
     """
-    from substrait_agg.plan.source import MAX_PLAN_BYTES
+    from substrait_agg.plan.messages.source import MAX_PLAN_BYTES
 
     if name == STDIO:
         if sys.stdin is None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 import substrait_agg
+from substrait_agg.files.atomic_files import write_text
 from substrait_agg.problems import MODES, Mode
-from substrait_agg.published import write_text
 from substrait_agg_cli.plan_files import read_plan
 from substrait_agg_cli.reading import to_option
 from substrait_agg_cli.terminal import STDIO, debug_option, show_warnings
@@ -67,6 +67,6 @@ def _on_screen(text: str) -> str:
     """The text with its lines folded at the width of the terminal, if it goes to one."""
     if not sys.stdout.isatty():
         return text
-    from substrait_agg.flow.explain_text import folded
+    from substrait_agg.explanation.text import folded
 
     return folded(text, max(NARROWEST, shutil.get_terminal_size((80, 24)).columns))

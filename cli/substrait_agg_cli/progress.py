@@ -6,8 +6,8 @@ import shutil
 import threading
 from typing import TextIO
 
-from substrait_agg.metrics.brief import progress_line, start_line
 from substrait_agg.metrics.progress import Progress
+from substrait_agg.metrics.summary import progress_line, start_line
 
 CLEAR_LINE = "\r\x1b[K"
 

@@ -11,7 +11,7 @@ import click
 
 import substrait_agg
 from substrait_agg.errors import UsageError
-from substrait_agg.published import write_text
+from substrait_agg.files.atomic_files import write_text
 from substrait_agg_cli.terminal import STDIO, debug_option, existing_folder
 
 VIEW_FORMATS = ("table", "csv", "json", "parquet")

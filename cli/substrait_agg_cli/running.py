@@ -203,7 +203,7 @@ def run(
 
 def draws(output: Any) -> bool:
     """Whether an output draws on the terminal, where it shows the progress itself."""
-    from substrait_agg.changes.outputs import can_draw
+    from substrait_agg.changes.outputs.outputs import can_draw
 
     return output.kind in LIVE_OUTPUTS and output.location is None and can_draw(sys.stdout)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import substrait_agg
-from substrait_agg.report.visible import visible
+from substrait_agg.escape import printable
 from substrait_agg_cli.terminal import FAILURE, debug_option, existing_folder, show
 
 if TYPE_CHECKING:
@@ -175,13 +175,13 @@ def _show_tables(found: dict[str, Any], *, one: bool) -> None:
 
 def _upright(table: Any) -> None:
     """One line per column: a group has too many of them for one line."""
-    from substrait_agg.changes.encode import cell_texts
+    from substrait_agg.changes.formats.encode import cell_texts
 
     columns = [column.to_pylist() for column in cell_texts(table)]
     width = max((len(name) for name in table.column_names), default=0)
     for row in range(table.num_rows):
         for name, cells in zip(table.column_names, columns, strict=True):
-            click.echo(f"{visible(name).ljust(width)} | {cells[row]}")
+            click.echo(f"{printable(name).ljust(width)} | {cells[row]}")
         click.echo("")
     click.echo(f"({table.num_rows} group{'' if table.num_rows == 1 else 's'})")
 
@@ -251,7 +251,7 @@ def rollback(
         f"{would} back from version {done.newest} to {done.to}; Spark goes on behind batch {done.batch}"
     )
     for output in done.outputs:
-        click.echo(f"output {visible(output.output)}: {OUTPUT_WAYS[output.way]}")
+        click.echo(f"output {printable(output.output)}: {OUTPUT_WAYS[output.way]}")
 
 
 @state.command(epilog="Examples: substrait-agg state rescale ckpt --partitions 16")
@@ -332,5 +332,5 @@ def vacuum(
     )
     if done.held_by:
         click.echo(
-            f"changes are held by output {visible(done.held_by)}, which has not had them yet"
+            f"changes are held by output {printable(done.held_by)}, which has not had them yet"
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from substrait_agg.report.visible import visible
+from substrait_agg.escape import printable
 
 if TYPE_CHECKING:
     from substrait_agg.tools.listing import Listing
@@ -34,7 +34,7 @@ def instant(micros: int | None) -> str:
 
 def aligned(heads: Sequence[str], rows: Iterable[Sequence[Any]], numbers: int = 0) -> Iterator[str]:
     """Lines of a table; the last `numbers` columns are set to the right."""
-    texts = [[visible(str(cell)) for cell in row] for row in rows]
+    texts = [[printable(str(cell)) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(heads, *texts, strict=True)]
     first = len(heads) - numbers
 
@@ -54,7 +54,7 @@ def listed(found: Listing) -> Iterator[str]:
     """The lines of ``state ls``."""
     use = "in use" if found.in_use else "not in use"
     per = "one per core" if found.partitions is None else found.partitions
-    yield f"{visible(found.checkpoint)} ({use}; plan {visible(found.plan[:12])}; partitions of the next runs: {per})"
+    yield f"{printable(found.checkpoint)} ({use}; plan {printable(found.plan[:12])}; partitions of the next runs: {per})"
     parts = (f"{name} {found.files[name]} files {size(found.bytes[name])}" for name in found.files)
     yield ", ".join(parts)
     yield ""

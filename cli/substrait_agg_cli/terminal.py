@@ -12,8 +12,8 @@ from typing import Any, Literal, NoReturn
 import click
 
 from substrait_agg.errors import InputRefused, PlanRefused, SubstraitAggError, UsageError
+from substrait_agg.escape import printable
 from substrait_agg.problems import Problem
-from substrait_agg.report.visible import visible
 
 SUCCESS, FAILURE, WRONG_CALL = 0, 1, 2
 INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143
@@ -34,12 +34,12 @@ def show(level: str, code: str, path: str, message: str, help: str = "") -> None
     """Write ``level[CODE] at PATH: message`` and a ``help:`` line to stderr."""
     click.echo(_error_line(level, code, path, message), err=True)
     if help:
-        click.echo(f"help: {visible(help)}", err=True)
+        click.echo(f"help: {printable(help)}", err=True)
 
 
 def _error_line(level: str, code: str, path: str, message: str) -> str:
     where = f" at {path}" if path else ""
-    return visible(f"{level}[{code}]{where}: {message}")
+    return printable(f"{level}[{code}]{where}: {message}")
 
 
 def problem_line(problem: Problem, plan: str = "") -> str:

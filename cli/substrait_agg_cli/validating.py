@@ -11,12 +11,12 @@ import click
 
 import substrait_agg
 from substrait_agg.errors import UsageError
+from substrait_agg.escape import printable
+from substrait_agg.files.atomic_files import write_text
 from substrait_agg.problem_kinds import LEVELS, Level
 from substrait_agg.problems import Mode
-from substrait_agg.published import write_text
 from substrait_agg.report.report import Report, reports_json
 from substrait_agg.report.select import Selection, fails
-from substrait_agg.report.visible import visible
 from substrait_agg_cli.plan_files import each_plan, is_folder
 from substrait_agg_cli.plans import mode_option
 from substrait_agg_cli.terminal import (
@@ -205,7 +205,7 @@ def _check_all(
         run.reports.append(report)
         if findings is not None:
             findings.show(report)
-            run.verdicts.append(visible(verdict(report)))
+            run.verdicts.append(printable(verdict(report)))
             if aloud:
                 click.echo(run.verdicts[-1])
     if findings is not None:
@@ -230,7 +230,7 @@ def _sarif(run: _Run) -> Sequence[str]:
 
 
 def _html(run: _Run) -> Sequence[str]:
-    from substrait_agg.report.html import reports_html
+    from substrait_agg.report.html.report import reports_html
 
     return [reports_html(run.reports, run.unread)]
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from substrait_agg.deferred_imports import deferred
 
 if TYPE_CHECKING:
-    from substrait_agg.bind.binder import bind, untyped_tables
     from substrait_agg.bind.bound import BoundPlan
+    from substrait_agg.bind.plan.binder import bind, untyped_tables
 
 __all__ = ["BoundPlan", "bind", "untyped_tables"]
 
 __getattr__ = deferred(
-    __name__, {"bind": "binder", "untyped_tables": "binder", "BoundPlan": "bound"}
+    __name__, {"bind": "plan.binder", "untyped_tables": "plan.binder", "BoundPlan": "bound"}
 )

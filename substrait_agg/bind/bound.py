@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from substrait_agg.functions.kinds import MeasureKind
+from substrait_agg.functions.aggregates.kinds import MeasureKind
 from substrait_agg.plan.model import EnumArgument, TypeArgument
 from substrait_agg.plan.types import Type
 
@@ -20,7 +20,7 @@ class Constant:
     value: Any
 
     def identity(self) -> tuple[object, ...]:
-        """See `bind.fingerprint.Identified`."""
+        """See `bind.plan.fingerprint.Identified`."""
         return ("Constant", self.type, self.value)
 
 
@@ -32,7 +32,7 @@ class Column:
     ordinal: int
 
     def identity(self) -> tuple[object, ...]:
-        """See `bind.fingerprint.Identified`."""
+        """See `bind.plan.fingerprint.Identified`."""
         return ("Column", self.type, self.ordinal)
 
 
@@ -45,13 +45,13 @@ class Nested:
     step: Any
 
     def identity(self) -> tuple[object, ...]:
-        """See `bind.fingerprint.Identified`."""
+        """See `bind.plan.fingerprint.Identified`."""
         return ("Nested", self.type, self.input, self.step)
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A scalar function by its canonical name (a key of `functions.scalars.SCALARS`).
+    """A scalar function by its canonical name (a key of `functions.scalars.catalogue.SCALARS`).
 
     `arguments` hold expressions; enumeration arguments stand in `enums` by position, upper case;
     `options` are (name, chosen preference) in upper case.
@@ -64,7 +64,7 @@ class Call:
     options: tuple[tuple[str, str], ...] = ()
 
     def identity(self) -> tuple[object, ...]:
-        """See `bind.fingerprint.Identified`."""
+        """See `bind.plan.fingerprint.Identified`."""
         return ("Call", self.type, self.function, self.arguments, self.enums, self.options)
 
 
@@ -77,7 +77,7 @@ class Conversion:
     null_on_failure: bool = False
 
     def identity(self) -> tuple[object, ...]:
-        """See `bind.fingerprint.Identified`."""
+        """See `bind.plan.fingerprint.Identified`."""
         return ("Conversion", self.type, self.input, self.null_on_failure)
 
 
@@ -90,7 +90,7 @@ class Conditional:
     otherwise: Expr
 
     def identity(self) -> tuple[object, ...]:
-        """See `bind.fingerprint.Identified`."""
+        """See `bind.plan.fingerprint.Identified`."""
         return ("Conditional", self.type, self.clauses, self.otherwise)
 
 
@@ -103,7 +103,7 @@ class InList:
     options: tuple[Expr, ...]
 
     def identity(self) -> tuple[object, ...]:
-        """See `bind.fingerprint.Identified`."""
+        """See `bind.plan.fingerprint.Identified`."""
         return ("InList", self.type, self.value, self.options)
 
 
@@ -115,7 +115,7 @@ class NestedValue:
     parts: tuple[Expr, ...]
 
     def identity(self) -> tuple[object, ...]:
-        """See `bind.fingerprint.Identified`."""
+        """See `bind.plan.fingerprint.Identified`."""
         return ("NestedValue", self.type, self.parts)
 
 
@@ -127,7 +127,7 @@ class Lambda:
     body: Expr
 
     def identity(self) -> tuple[object, ...]:
-        """See `bind.fingerprint.Identified`."""
+        """See `bind.plan.fingerprint.Identified`."""
         return ("Lambda", self.type, self.body)
 
 
@@ -140,7 +140,7 @@ class Parameter:
     ordinal: int
 
     def identity(self) -> tuple[object, ...]:
-        """See `bind.fingerprint.Identified`."""
+        """See `bind.plan.fingerprint.Identified`."""
         return ("Parameter", self.type, self.steps_out, self.ordinal)
 
 
@@ -170,7 +170,7 @@ class MeasureSort:
     nulls_first: bool
 
     def identity(self) -> tuple[object, ...]:
-        """See `bind.fingerprint.Identified`."""
+        """See `bind.plan.fingerprint.Identified`."""
         return ("MeasureSort", self.expression, self.descending, self.nulls_first)
 
 
@@ -191,7 +191,7 @@ class BoundMeasure:
             that the plan gives as enumeration arguments.
         constants: constant arguments in order: separator, n, fraction.
         keep_nulls: null values count, as in ``array_agg``.
-        implementation: key of a user-defined measure in `functions.registry`, else empty.
+        implementation: key of a user-defined measure in `functions.aggregates.registry`, else empty.
     """
 
     kind: MeasureKind
@@ -208,7 +208,7 @@ class BoundMeasure:
     implementation: str = ""
 
     def identity(self) -> tuple[object, ...]:
-        """See `bind.fingerprint.Identified`."""
+        """See `bind.plan.fingerprint.Identified`."""
         return (
             "BoundMeasure", self.kind, self.arguments, self.filter, self.type, self.distinct, self.order,
             self.options, self.constants, self.keep_nulls, self.implementation,
@@ -244,7 +244,7 @@ class BoundRead:
     path: str
 
     def identity(self) -> tuple[object, ...]:
-        """See `bind.fingerprint.Identified`."""
+        """See `bind.plan.fingerprint.Identified`."""
         return ("BoundRead", self.table, self.names, self.types)
 
 
@@ -257,7 +257,7 @@ class BoundRows:
     path: str
 
     def identity(self) -> tuple[object, ...]:
-        """See `bind.fingerprint.Identified`."""
+        """See `bind.plan.fingerprint.Identified`."""
         return ("BoundRows", self.types, self.rows)
 
 
@@ -271,7 +271,7 @@ class BoundFilter:
     path: str
 
     def identity(self) -> tuple[object, ...]:
-        """See `bind.fingerprint.Identified`."""
+        """See `bind.plan.fingerprint.Identified`."""
         return ("BoundFilter", self.input, self.condition, self.types)
 
 
@@ -285,7 +285,7 @@ class BoundProject:
     path: str
 
     def identity(self) -> tuple[object, ...]:
-        """See `bind.fingerprint.Identified`."""
+        """See `bind.plan.fingerprint.Identified`."""
         return ("BoundProject", self.input, self.expressions, self.types)
 
 
@@ -298,7 +298,7 @@ class BoundUnion:
     path: str
 
     def identity(self) -> tuple[object, ...]:
-        """See `bind.fingerprint.Identified`."""
+        """See `bind.plan.fingerprint.Identified`."""
         return ("BoundUnion", self.inputs, self.types)
 
 
@@ -324,7 +324,7 @@ class BoundAggregate:
     sets: tuple[tuple[int, ...], ...] = ()
 
     def identity(self) -> tuple[object, ...]:
-        """See `bind.fingerprint.Identified`."""
+        """See `bind.plan.fingerprint.Identified`."""
         return ("BoundAggregate", self.input, self.keys, self.measures, self.types, self.sets)
 
 
@@ -340,7 +340,7 @@ class SortKey:
     nulls_first: bool
 
     def identity(self) -> tuple[object, ...]:
-        """See `bind.fingerprint.Identified`."""
+        """See `bind.plan.fingerprint.Identified`."""
         return ("SortKey", self.ordinal, self.descending, self.nulls_first)
 
 

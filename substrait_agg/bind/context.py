@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from substrait_agg.bind.bound import BoundRelation, Column, Constant, Expr
-from substrait_agg.bind.placed import Exceeded, Placed
+from substrait_agg.bind.plan_size import PlanLimitExceeded, PlanSizeLimiter
 from substrait_agg.bind.profiles import Profile
 from substrait_agg.bind.readings import BY_THE_SPECIFICATION, Reading
-from substrait_agg.plan.context import MAX_PROBLEMS
+from substrait_agg.plan.decoding.context import MAX_PROBLEMS
 from substrait_agg.plan.types import Type
 from substrait_agg.problems import Problems
 
@@ -68,7 +68,7 @@ class GroupingInfo:
 
 
 @dataclass(slots=True)
-class Context:
+class BindContext:
     """The state of one binding.
 
     Attributes:
@@ -98,7 +98,7 @@ class Context:
     uncounted: frozenset[int] = frozenset()
     wider: frozenset[int] = frozenset()
     cut: set[str] = field(default_factory=set)
-    placed: Placed = field(default_factory=Placed)
+    placed: PlanSizeLimiter = field(default_factory=PlanSizeLimiter)
     apart: list[Any] = field(default_factory=list)
     incomplete: bool = False
     windows: dict[str, Expr] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class Context:
         lenient = self.problems.mode == "lenient"
         note = self.profile.note(code, params) if lenient else ""
         if len(self.problems.found) >= MAX_PROBLEMS:
-            raise Exceeded("TOO_MANY_PROBLEMS", path, limit=MAX_PROBLEMS)
+            raise PlanLimitExceeded("TOO_MANY_PROBLEMS", path, limit=MAX_PROBLEMS)
         self.problems.add(code, path, note, self.profile.producer if note else "", **params)
 
     def told(self, path: str) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from substrait_agg.bind.readings import APPENDS, DirectProject, Version, release_of
-from substrait_agg.functions.derive import Derivation
+from substrait_agg.functions.signatures.derive import Derivation
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Profile:
         meanings: function as the producer spells it -> canonical name, where that is not what the specification means.
         like_escape: escape character of a pattern for which the plan gives none.
         grouping_bitmask: an aggregate with grouping sets is addressed as distinct keys, bitmask, measures
-            (`bind.grouping`).
+            (`bind.aggregates.grouping_sets`).
         index_never_counted: columns behind an aggregate with several grouping sets are numbered without its index.
         keys_by_column: keys of several grouping sets are numbered by their columns in the input, where the plan writes
             no output mapping that says otherwise.

@@ -2,7 +2,7 @@
 
 Two releases of a producer may write the same message and mean different things, and the plan does not say which
 release wrote it. Then every possible `Reading` is bound, and the one that fits the plan's names and references is
-taken (`bind.binder`).
+taken (`bind.plan.binder`).
 """
 
 from __future__ import annotations

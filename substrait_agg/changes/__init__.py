@@ -7,18 +7,18 @@ to date with the committed versions, and `files` stores its position.
 
 from __future__ import annotations
 
-from substrait_agg.changes.delivery import Delivery
-from substrait_agg.changes.encode import change_lines, csv_lines, row_lines, table_lines
-from substrait_agg.changes.event_lines import debezium_lines, spark_cdc_lines
-from substrait_agg.changes.outputs import (
+from substrait_agg.changes.delivery.delivery import Delivery
+from substrait_agg.changes.formats.encode import change_lines, csv_lines, row_lines, table_lines
+from substrait_agg.changes.formats.event_lines import debezium_lines, spark_cdc_lines
+from substrait_agg.changes.outputs.outputs import (
     OUTPUTS,
     OutputSpec,
     check_outputs,
     keeps_late,
     parse_output,
 )
-from substrait_agg.changes.parquet_sinks import write_parquet, write_parquet_to
-from substrait_agg.changes.sinks import Sink
+from substrait_agg.changes.outputs.parquet_sinks import write_parquet, write_parquet_to
+from substrait_agg.changes.outputs.sinks import Sink
 
 __all__ = [
     "OUTPUTS",

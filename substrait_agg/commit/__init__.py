@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from substrait_agg.deferred_imports import deferred
 
 if TYPE_CHECKING:
-    from substrait_agg.commit.store import Checkpoint
-    from substrait_agg.commit.view import View, open_view
+    from substrait_agg.commit.log.checkpoint import Checkpoint
+    from substrait_agg.commit.view.view import View, open_view
 
 __all__ = ["Checkpoint", "View", "open_view"]
 
-__getattr__ = deferred(__name__, {"Checkpoint": "store", "View": "view", "open_view": "view"})
+__getattr__ = deferred(
+    __name__, {"Checkpoint": "log.checkpoint", "View": "view.view", "open_view": "view.view"}
+)

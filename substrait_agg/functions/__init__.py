@@ -1,0 +1,1 @@
+"""The tables of functions, and exact arithmetic on whole columns."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from substrait_agg.flow.nodes import Aggregate, Distinct, Node, Sessionize, Upsert
-from substrait_agg.operator.group_operator import GroupOperator
-from substrait_agg.operator.latest import UpsertOperator
-from substrait_agg.operator.protocol import StatefulOperator
-from substrait_agg.operator.session import SessionOperator
-from substrait_agg.operator.spec import group_spec, session_spec, upsert_spec
+from substrait_agg.flow.graph.nodes import Aggregate, Distinct, Node, Sessionize, Upsert
+from substrait_agg.operator.aggregate.operator import GroupOperator
+from substrait_agg.operator.common.protocol import StatefulOperator
+from substrait_agg.operator.common.spec import group_spec, session_spec, upsert_spec
+from substrait_agg.operator.sessionize.step import SessionOperator
+from substrait_agg.operator.upsert.step import UpsertOperator
 
 OPERATORS: Mapping[type[Node], Callable[[Any], StatefulOperator]] = {
     Aggregate: lambda node: GroupOperator(group_spec(node)),

@@ -44,7 +44,7 @@ class Type:
     name: str = ""
 
     def identity(self) -> tuple[object, ...]:
-        """Return the parts that identify the type; see `bind.fingerprint.Identified`."""
+        """Return the parts that identify the type; see `bind.plan.fingerprint.Identified`."""
         return ("Type", self.kind, self.nullable, self.params, self.children, self.name)
 
     def as_nullable(self, nullable: bool = True) -> Type:

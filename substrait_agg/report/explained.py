@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePath
 
 from substrait_agg.bind.bound import BoundPlan
-from substrait_agg.flow.explain import explain_plan
-from substrait_agg.flow.explain_json import plan_json
-from substrait_agg.flow.explain_mermaid import plan_mermaid
-from substrait_agg.flow.explain_text import plan_text
-from substrait_agg.flow.explain_tree import ExplainedPlan
-from substrait_agg.functions.accumulators import EarlyRetraction
-from substrait_agg.report.explain_html import plan_html
+from substrait_agg.explanation.explain import explain_plan
+from substrait_agg.explanation.mermaid import plan_mermaid
+from substrait_agg.explanation.text import plan_json, plan_text
+from substrait_agg.explanation.tree import ExplainedPlan
+from substrait_agg.functions.aggregates.accumulators import EarlyRetraction
+from substrait_agg.report.html.explain import plan_html
 
 STDIN = "-"
 """Name of a plan read from stdin."""

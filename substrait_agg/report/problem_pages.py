@@ -7,10 +7,10 @@ from textwrap import shorten
 from typing import Any
 
 from substrait_agg.error_codes import ORIGINS, ErrorCode
-from substrait_agg.functions.sections import Section, code
-from substrait_agg.functions.tables import markdown as markdown_of
-from substrait_agg.functions.tables import plain, record
-from substrait_agg.functions.tables import text as text_of
+from substrait_agg.functions.listing.catalogue_tables import Section, code
+from substrait_agg.functions.listing.markdown import markdown as markdown_of
+from substrait_agg.functions.listing.markdown import plain, record
+from substrait_agg.functions.listing.markdown import text as text_of
 from substrait_agg.problem_kinds import Area, ProblemKind
 from substrait_agg.problems import Problem
 from substrait_agg.report.problem_examples import FOLDER, GENERATED, PREPARED, example

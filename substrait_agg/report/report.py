@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from substrait_agg.report.plan_problems import PlanProblems, json_document
+from substrait_agg.report.places.plan_problems import PlanProblems, json_document
 
 
 class Report(PlanProblems):
@@ -22,7 +22,7 @@ class Report(PlanProblems):
 
     def to_html(self) -> str:
         """Return the report as one HTML page, as ``substrait-agg validate --format html`` writes it."""
-        from substrait_agg.report.html import reports_html  # noqa: PLC0415 - the same
+        from substrait_agg.report.html.report import reports_html  # noqa: PLC0415 - the same
 
         return reports_html((self,))
 

@@ -18,9 +18,9 @@ import substrait_agg
 from substrait_agg.errors import SubstraitAggError
 from substrait_agg.problem_kinds import KINDS, Level, ProblemKind
 from substrait_agg.problems import Problem
-from substrait_agg.report.located import Located
-from substrait_agg.report.places import Region
-from substrait_agg.report.plan_problems import PlanProblems, json_document
+from substrait_agg.report.places.located_problems import LocatedProblems
+from substrait_agg.report.places.places import Region
+from substrait_agg.report.places.plan_problems import PlanProblems, json_document
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 STDIN = "-"
@@ -42,7 +42,7 @@ def reports_sarif(
         exit_code: exit code of the command; None for 1 if a plan cannot be run, else 0.
         failures: errors for files that could not be read, and other reasons why plans are missing.
     """
-    located = [Located(report) for report in reports]
+    located = [LocatedProblems(report) for report in reports]
     code = int(not all(r.ok for r in reports)) if exit_code is None else exit_code
     run: dict[str, Any] = {
         "tool": {"driver": _driver()},
@@ -119,7 +119,7 @@ def artifact_uri(name: str) -> str:
     )
 
 
-def _artifact(item: Located) -> dict[str, Any]:
+def _artifact(item: LocatedProblems) -> dict[str, Any]:
     content = item.report.content
     artifact: dict[str, Any] = {"location": {"uri": artifact_uri(item.report.plan)}}
     if content:
@@ -131,7 +131,7 @@ def _artifact(item: Located) -> dict[str, Any]:
     return artifact
 
 
-def _results(artifact: int, item: Located) -> list[dict[str, Any]]:
+def _results(artifact: int, item: LocatedProblems) -> list[dict[str, Any]]:
     seen: Counter[tuple[str, str]] = Counter()
     results = []
     for problem in item.report.problems:
@@ -141,7 +141,7 @@ def _results(artifact: int, item: Located) -> list[dict[str, Any]]:
     return results
 
 
-def _result(artifact: int, item: Located, problem: Problem, repeat: int) -> dict[str, Any]:
+def _result(artifact: int, item: LocatedProblems, problem: Problem, repeat: int) -> dict[str, Any]:
     physical: dict[str, Any] = {
         "artifactLocation": {"uri": artifact_uri(item.report.plan), "index": artifact}
     }

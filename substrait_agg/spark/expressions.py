@@ -27,13 +27,13 @@ from substrait_agg.bind.bound import (
 )
 from substrait_agg.errors import UsageError
 from substrait_agg.plan.types import Type
-from substrait_agg.spark.casts import convert
-from substrait_agg.spark.columns import all_nullable
-from substrait_agg.spark.functions import BUILDERS, HIGHER_ORDER
-from substrait_agg.spark.keys import hashable, normalised
-from substrait_agg.spark.literals import literal
-from substrait_agg.spark.parts import Arguments
-from substrait_agg.spark.schema import to_spark
+from substrait_agg.spark.functions.parts import Arguments
+from substrait_agg.spark.functions.table import BUILDERS, HIGHER_ORDER
+from substrait_agg.spark.types.casts import convert
+from substrait_agg.spark.types.keys import hashable, normalised
+from substrait_agg.spark.types.literals import literal
+from substrait_agg.spark.types.schema import to_spark
+from substrait_agg.spark.types.source_columns import all_nullable
 
 Columns = Sequence[SparkColumn]
 

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from substrait_agg.state.canonical import canonical
-from substrait_agg.state.keys import Component, KeyForm, Keys, encode, key_form, sort_order
-from substrait_agg.state.rows import Hashes, take
+from substrait_agg.state.keys.canonical import canonical
+from substrait_agg.state.keys.keys import Component, KeyForm, Keys, encode, key_form, sort_order
+from substrait_agg.state.keys.rows import Hashes, take
 from substrait_agg.state.weights import Weights, sum_runs_of_rows
 
 Chains = npt.NDArray[np.uint16]
@@ -121,7 +121,7 @@ class Entries:
         )
 
 
-def collapse(
+def consolidate(
     layout: TreeLayout,
     hashes: Hashes,
     chains: Chains,
@@ -151,7 +151,7 @@ def collapse(
     return _summed(Entries(hashes, chains, keys, shown, weights), groups)
 
 
-def add_up(parts: Sequence[Entries]) -> Entries:
+def consolidate_sorted(parts: Sequence[Entries]) -> Entries:
     """The entries of several runs (at least one), newest first, added up; those that cancel are dropped.
 
     Raises:

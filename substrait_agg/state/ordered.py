@@ -12,17 +12,17 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from substrait_agg.state.entries import Chains, Entries, TreeLayout, add_up
-from substrait_agg.state.keys import KeyForm, Keys, before
+from substrait_agg.state.entries import Chains, Entries, TreeLayout, consolidate_sorted
+from substrait_agg.state.extremum_search import find_first
+from substrait_agg.state.keys.keys import KeyForm, Keys, before
+from substrait_agg.state.keys.rows import Hashes, Indices, Mask
 from substrait_agg.state.ordered_run import OrderedRun, pieces
 from substrait_agg.state.ranks import find_ranks
-from substrait_agg.state.rows import Hashes, Indices, Mask
+from substrait_agg.state.row_ranges import Gathered, RowRange, gather_rows, payload_at
 from substrait_agg.state.run import HASH_MAX, RunFile, RunWriter, open_run, rows_at_once
 from substrait_agg.state.segments import Segments
 from substrait_agg.state.storage import Storage
-from substrait_agg.state.walk import find_first
 from substrait_agg.state.weights import Weights, add_weights
-from substrait_agg.state.windows import Gathered, Window, gather, payload_at
 
 SCAN_ROWS = 1 << 20
 GROUPS_AT_ONCE = 1 << 16
@@ -149,7 +149,7 @@ class OrderedTree:
                 )
             )
         parts = [part for part in parts if len(part)]
-        return add_up(parts) if parts else self._none()
+        return consolidate_sorted(parts) if parts else self._none()
 
     def _none(self) -> Entries:
         return Entries.from_table(self._layout.schema.empty_table(), self._layout)
@@ -164,7 +164,7 @@ class OrderedTree:
         if not windows:
             offsets = np.zeros(len(hashes) + 1, np.int64)
             return Segments(offsets, tuple(self._layout.empty_columns()), np.zeros(0, np.int64))
-        gathered = gather(windows)
+        gathered = gather_rows(windows)
         self.rows_read += gathered.rows
         alive = np.flatnonzero(gathered.weights > 0)
         offsets = np.searchsorted(gathered.owners[alive], np.arange(len(hashes) + 1), "left")
@@ -199,10 +199,10 @@ class OrderedTree:
             there = window.take(groups)
             start = window.run.bounds(there.low, there.high, low, right=False)
             stop = window.run.bounds(there.low, there.high, high, right=False)
-            windows.append(Window(window.run, start, stop))
+            windows.append(RowRange(window.run, start, stop))
         if not windows:
             return None
-        found = gather(windows)
+        found = gather_rows(windows)
         self.rows_read += found.rows
         return found
 
@@ -230,9 +230,9 @@ class OrderedTree:
             self.rows_read += rows
         return source >= 0, self._values(source, places)
 
-    def _windows(self, hashes: Hashes, chains: Chains) -> list[Window]:
+    def _windows(self, hashes: Hashes, chains: Chains) -> list[RowRange]:
         """Where the groups are in each run."""
-        return [Window(run, *run.groups(hashes, chains)) for run in self._runs]
+        return [RowRange(run, *run.groups(hashes, chains)) for run in self._runs]
 
     def _values(self, source: Indices, places: Indices) -> tuple[pa.Array, ...]:
         """The values at places of runs; null where there is no run."""
@@ -277,10 +277,14 @@ class OrderedTree:
                 rows = reader.rows_between(start, stop)
                 parts.append(Entries.from_table(rows, self._layout))
         parts = [part for part in parts if len(part)]
-        return add_up(parts).to_table(self._layout) if parts else self._layout.schema.empty_table()
+        return (
+            consolidate_sorted(parts).to_table(self._layout)
+            if parts
+            else self._layout.schema.empty_table()
+        )
 
 
-def _limited(window: Window, after: Keys, where: Mask | None, *, last: bool) -> Window:
+def _limited(window: RowRange, after: Keys, where: Mask | None, *, last: bool) -> RowRange:
     """What is left of ranges behind (with `last`: before) a key."""
     some = np.flatnonzero(window.lengths if where is None else window.lengths.astype(bool) & where)
     low, high = window.low[some], window.high[some]
@@ -288,4 +292,4 @@ def _limited(window: Window, after: Keys, where: Mask | None, *, last: bool) -> 
     moved = window.high.copy() if last else window.low.copy()
     moved[some] = bounds
     low, high = (window.low, moved) if last else (moved, window.high)
-    return Window(window.run, low, high)
+    return RowRange(window.run, low, high)

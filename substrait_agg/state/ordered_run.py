@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from substrait_agg.state.entries import Chains, Entries, TreeLayout
-from substrait_agg.state.keys import Keys, before
-from substrait_agg.state.rows import Hashes, Indices, Mask
+from substrait_agg.state.keys.keys import Keys, before
+from substrait_agg.state.keys.rows import Hashes, Indices, Mask
 from substrait_agg.state.run import HASH_MAX, RunReader, rows_at_once
 from substrait_agg.state.weights import Weights
 
@@ -30,7 +30,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class PagePlaces:
     """Some places of a run, sorted out by page.
 
     Attributes:
@@ -114,18 +114,18 @@ class OrderedRun:
         run._low, run._high = np.uint64(low), np.uint64(high)
         return run
 
-    def at(self, places: Indices) -> Located:
+    def at(self, places: Indices) -> PagePlaces:
         """Rows by place."""
         pages = np.searchsorted(self._starts, places, "right") - 1
         order, parts = self._by_page(pages)
         found = [(self._pages[p], places[which] - self._starts[p]) for p, which in parts]
         if not found:
-            return Located(((self._pages[0], places),), None)
+            return PagePlaces(((self._pages[0], places),), None)
         back = None
         if order is not None:
             back = np.empty_like(order)
             back[order] = np.arange(len(order))
-        return Located(tuple(found), back)
+        return PagePlaces(tuple(found), back)
 
     @staticmethod
     def _by_page(pages: Indices) -> tuple[Indices | None, list[tuple[int, Indices]]]:

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from substrait_agg.state.keys import Keys
+from substrait_agg.state.keys.keys import Keys
+from substrait_agg.state.keys.rows import Indices
 from substrait_agg.state.ordered_run import OrderedRun
-from substrait_agg.state.rows import Indices
+from substrait_agg.state.row_ranges import RowRange, gather_rows
 from substrait_agg.state.weights import Weights
-from substrait_agg.state.windows import Window, gather
 
 PIVOTS = 15
 FEW_ROWS = 128  # candidates of a question, all runs together, that are looked at one by one
@@ -73,7 +73,7 @@ def _sums(run: OrderedRun, start: Indices, places: Indices, base: Weights) -> We
     return result
 
 
-def find_ranks(windows: Sequence[Window], ranks: Indices) -> tuple[Indices, Indices, int]:
+def find_ranks(windows: Sequence[RowRange], ranks: Indices) -> tuple[Indices, Indices, int]:
     """Where the entry of each rank is.
 
     Args:
@@ -101,7 +101,7 @@ def find_ranks(windows: Sequence[Window], ranks: Indices) -> tuple[Indices, Indi
     return source, places, rows
 
 
-def _begin(windows: Sequence[Window], ranks: Indices) -> _Candidates:
+def _begin(windows: Sequence[RowRange], ranks: Indices) -> _Candidates:
     low = np.stack([w.low for w in windows])
     high = np.stack([w.high for w in windows])
     base = np.zeros(low.shape, np.int64)
@@ -114,8 +114,8 @@ def _begin(windows: Sequence[Window], ranks: Indices) -> _Candidates:
 
 def _look(left: _Candidates) -> tuple[Indices, Indices, int]:
     """The answers among few candidates."""
-    gathered = gather(
-        [Window(r, left.low[i], left.high[i]) for i, r in enumerate(left.runs)],
+    gathered = gather_rows(
+        [RowRange(r, left.low[i], left.high[i]) for i, r in enumerate(left.runs)],
     )
     # Over all questions the running sum may wrap around; what it grew by within one is right all the same.
     running = np.cumsum(gathered.weights)

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from substrait_agg.errors import StateRefused
-from substrait_agg.state.rows import Hashes
+from substrait_agg.state.keys.rows import Hashes
 from substrait_agg.state.storage import Storage, store_failed
 
 FORMAT = 1

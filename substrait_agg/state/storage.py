@@ -1,4 +1,4 @@
-"""What the state needs of a file system; `commit.files` implements it and nothing else opens a path."""
+"""What the state needs of a file system; `commit.documents.files` implements it and nothing else opens a path."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from substrait_agg.errors import StateRefused
-from substrait_agg.object_store import StoreFailed
+from substrait_agg.files.object_store import StoreFailed
 
 
 class Storage(Protocol):

@@ -12,7 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from substrait_agg.state.rows import Hashes, Indices, Mask, as_mask, group_rows, rows_equal, take
+from substrait_agg.state.keys.rows import (
+    Hashes,
+    Indices,
+    Mask,
+    as_mask,
+    group_rows,
+    rows_equal,
+    take,
+)
 from substrait_agg.state.run import (
     HASH_MAX,
     RunFile,

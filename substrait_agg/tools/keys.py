@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from substrait_agg.errors import UsageError
-from substrait_agg.state.rows import Mask, equal
+from substrait_agg.state.keys.rows import Mask, equal
 
 LONGEST = 200
 """Characters of a key that a message shows."""

@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
-from substrait_agg.commit.shapes import NumberShape
-from substrait_agg.functions.accumulators import COUNT_DIGITS, DIGIT_BITS
-from substrait_agg.functions.exact import Digits
-from substrait_agg.operator.delta import split_registers, unpack_fixed, unpack_floats
+from substrait_agg.commit.documents.state_schema import NumberColumns
+from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS, DIGIT_BITS
+from substrait_agg.functions.numbers.exact import Digits
+from substrait_agg.operator.numeric.delta import split_registers, unpack_fixed, unpack_floats
 
 LONGEST = 60
 """Digits up to which a binary fraction is written out; a longer one is rounded and marked by ``~``."""
@@ -23,7 +23,7 @@ def weights(rows: pa.Table) -> list[int]:
     return _integers(_fixed(rows)[:COUNT_DIGITS])
 
 
-def numbers(rows: pa.Table, shapes: tuple[NumberShape, ...]) -> list[list[str]]:
+def numbers(rows: pa.Table, shapes: tuple[NumberColumns, ...]) -> list[list[str]]:
     """Per accumulator its value in every group, exactly.
 
     Args:

@@ -8,24 +8,24 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from substrait_agg.changes.encode import unique_names
-from substrait_agg.commit.shapes import OperatorShape
-from substrait_agg.commit.snapshot import OperatorState
-from substrait_agg.operator.names import CLOSED, GROUP, PENDING
+from substrait_agg.changes.formats.encode import unique_names
+from substrait_agg.commit.documents.snapshot import OperatorState
+from substrait_agg.commit.documents.state_schema import OperatorColumns
+from substrait_agg.operator.common.names import CLOSED, GROUP, PENDING
 from substrait_agg.state.entries import TreeLayout
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.run import open_run
 from substrait_agg.state.storage import Storage
 from substrait_agg.state.tree import Tree, dead_rows, key_columns, tree_of
 from substrait_agg.tools import numbers
-from substrait_agg.tools.keys import matching, wanted_values
-from substrait_agg.tools.trees import (
+from substrait_agg.tools.checks.trees import (
     component_columns,
     component_names,
     named,
     numbers_of,
     value_columns,
 )
+from substrait_agg.tools.keys import matching, wanted_values
 
 MICROSECONDS = pa.timestamp("us", "UTC")
 
@@ -44,7 +44,7 @@ class Showing:
         self,
         storage: Storage,
         state: OperatorState,
-        shape: OperatorShape | None,
+        shape: OperatorColumns | None,
         limit: int | None,
     ) -> None:
         self._storage = storage

@@ -5,24 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from substrait_agg.commit.ranges import check_partitions
-from substrait_agg.commit.retention import parse_retention
-from substrait_agg.commit.store import Checkpoint
+from substrait_agg.commit.hash_ranges import check_partitions
+from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.commit.log.retention import parse_retention
 from substrait_agg.errors import StateRefused
-from substrait_agg.locations import Location
-from substrait_agg.operator.names import GROUP
-from substrait_agg.tools.findings import Verdict
+from substrait_agg.files.locations import Location
+from substrait_agg.operator.common.names import GROUP
+from substrait_agg.tools.checks.findings import Verdict
+from substrait_agg.tools.checks.trees import chosen_operator, chosen_tree, shape_of, trees_of
 from substrait_agg.tools.listing import Listing, listing
-from substrait_agg.tools.rollback import Rollback, rollback
+from substrait_agg.tools.rollback.rollback import Rollback, rollback
 from substrait_agg.tools.showing import Showing
-from substrait_agg.tools.trees import chosen_operator, chosen_tree, shape_of, trees_of
 from substrait_agg.tools.vacuum import Vacuumed, vacuum
-from substrait_agg.tools.verify import verify
+from substrait_agg.tools.verify.verify import verify
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from substrait_agg.commit.snapshot import Snapshot
+    from substrait_agg.commit.documents.snapshot import Snapshot
 
 ANY: Any = object()
 """No key in particular."""
@@ -131,7 +131,7 @@ class State:
 
         Args:
             to: a version whose state is kept.
-            force: also where outputs have had later versions (`tools.rollback`).
+            force: also where outputs have had later versions (`tools.rollback.rollback`).
             dry_run: only tell what would be done.
             no_run: no run is going on; to be said where no lock tells, as in a store.
 

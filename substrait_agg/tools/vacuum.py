@@ -7,16 +7,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from substrait_agg.commit.files import FolderFiles
-from substrait_agg.commit.locking import lock_for_tool
-from substrait_agg.commit.retention import Kept, Retention, version_of
-from substrait_agg.commit.snapshot import Snapshot, snapshot_name
-from substrait_agg.commit.store import Checkpoint
-from substrait_agg.commit.sweep import expire, unneeded_changes, unneeded_state
-from substrait_agg.disk import disk
-from substrait_agg.locations import Location, Remote
-from substrait_agg.tools.sink_cut import records
-from substrait_agg.tools.strangers import drafts
+from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.documents.snapshot import Snapshot, snapshot_name
+from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.commit.log.locking import lock_for_tool
+from substrait_agg.commit.log.retention import Retention, RetentionState, version_of
+from substrait_agg.commit.log.sweep import expire, unneeded_changes, unneeded_state
+from substrait_agg.files.filesystem import filesystem
+from substrait_agg.files.locations import Location, Remote
+from substrait_agg.tools.checks.orphan_files import drafts
+from substrait_agg.tools.rollback.sinks import records
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def vacuum(
         if not dry_run:
             checkpoint.keep(replace(kept, swept=newest.version))
             for path in (path for paths in doomed.values() for path in paths):
-                disk().remove(path)
+                filesystem().remove(path)
         return told
 
 
@@ -107,13 +107,15 @@ def _delivered(checkpoint: Checkpoint, wanted: int) -> tuple[int, str]:
     return wanted, held
 
 
-def _doomed(checkpoint: Checkpoint, kept: Kept, newest: Snapshot) -> dict[str, list[Location]]:
+def _doomed(
+    checkpoint: Checkpoint, kept: RetentionState, newest: Snapshot
+) -> dict[str, list[Location]]:
     """Files to delete by folder; the snapshots of old versions are the last, the oldest of them first."""
     # No run goes on, so nothing is under way: what was swept once is looked at again, and what has no version yet goes.
     everything = replace(kept, swept=-1)
 
     def of(
-        files: FolderFiles, find: Callable[[Checkpoint, Kept, int], Iterable[str]]
+        files: FolderFiles, find: Callable[[Checkpoint, RetentionState, int], Iterable[str]]
     ) -> list[Location]:
         known = find(checkpoint, everything, newest.version)
         later = (n for n in files.names() if (version_of(n) or 0) > newest.version)
@@ -135,4 +137,6 @@ def _is_folder(path: Location) -> bool:
 
 def _size(path: Location) -> int:
     """Of a link what itself takes: it may lead nowhere."""
-    return disk().size(path) if isinstance(path, Remote) else disk().status(path).st_size
+    return (
+        filesystem().size(path) if isinstance(path, Remote) else filesystem().status(path).st_size
+    )

@@ -8,8 +8,8 @@ from datafusion import SessionContext
 from datafusion.substrait import Serde
 
 from substrait_agg.bind import bind
-from substrait_agg.flow.explain import explain_text
-from substrait_agg.flow.lower import lower
+from substrait_agg.explanation.explain import explain_text
+from substrait_agg.flow.passes.lower import lower
 from substrait_agg.plan import decode
 from substrait_agg.problems import Problems
 

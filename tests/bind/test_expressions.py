@@ -16,8 +16,8 @@ from substrait_agg.bind.bound import (
     InList,
 )
 from substrait_agg.bind.show import show
-from substrait_agg.functions.derive import RESULT_RULES
-from substrait_agg.functions.scalars import FAMILIES, SCALAR_NAMES, SCALARS, WORDS
+from substrait_agg.functions.scalars.catalogue import FAMILIES, SCALAR_NAMES, SCALARS, WORDS
+from substrait_agg.functions.signatures.derive import RESULT_RULES
 from substrait_agg.plan.model import (
     Cast,
     EnumArgument,

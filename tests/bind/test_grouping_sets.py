@@ -12,8 +12,8 @@ from datafusion.substrait import Serde
 from substrait.builders import type as types
 
 from substrait_agg.bind import BoundPlan, bind
+from substrait_agg.bind.aggregates.grouping_sets import grouping_ids
 from substrait_agg.bind.bound import BoundAggregate, BoundProject, Column, Conditional, Constant
-from substrait_agg.bind.grouping import grouping_ids
 from substrait_agg.plan import decode
 from substrait_agg.plan.types import I64
 from substrait_agg.problems import Mode, Problems

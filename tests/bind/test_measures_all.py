@@ -9,8 +9,8 @@ import pytest
 
 from substrait_agg.bind import bind
 from substrait_agg.bind.bound import BoundAggregate
-from substrait_agg.functions.aggregates import AGGREGATES, WINDOW_FUNCTIONS
-from substrait_agg.functions.scalars import SCALAR_NAMES
+from substrait_agg.functions.aggregates.catalogue import AGGREGATES, WINDOW_FUNCTIONS
+from substrait_agg.functions.scalars.catalogue import SCALAR_NAMES
 from substrait_agg.plan.model import EnumArgument, SortField, TypeArgument
 from substrait_agg.plan.types import FP64, I64, STRING, Type
 from substrait_agg.problems import Problems

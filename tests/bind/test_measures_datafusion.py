@@ -11,7 +11,7 @@ from datafusion.substrait import Serde
 
 from substrait_agg.bind import BoundPlan, bind
 from substrait_agg.bind.bound import BoundAggregate, BoundMeasure
-from substrait_agg.functions.aggregates import AGGREGATES
+from substrait_agg.functions.aggregates.catalogue import AGGREGATES
 from substrait_agg.plan import decode
 from substrait_agg.plan.types import Type
 from substrait_agg.problems import Problems

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from substrait_agg.bind.bound import BoundAggregate, BoundMeasure, Call, Constant, Conversion
-from substrait_agg.functions.aggregates import AGGREGATE_NAMES, AGGREGATES
+from substrait_agg.functions.aggregates.catalogue import AGGREGATE_NAMES, AGGREGATES
 from substrait_agg.plan.model import Cast, EnumArgument, Measure, TypeArgument
 from substrait_agg.plan.types import FP32, FP64, I8, I32, I64, STRING, Type, decimal
 from substrait_agg.problems import Mode

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from substrait_agg.bind.bound import BoundAggregate, BoundMeasure
-from substrait_agg.functions.aggregates import AGGREGATES
+from substrait_agg.functions.aggregates.catalogue import AGGREGATES
 from substrait_agg.plan.model import Cast, Measure, SortField
 from substrait_agg.plan.types import FP64, I64, STRING, Type
 from tests.bind.build import (

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import substrait_agg
-from substrait_agg.functions.registry import UserMeasure, register, unregister
+from substrait_agg.functions.aggregates.registry import UserMeasure, register, unregister
 from substrait_agg.plan.types import Type
 from substrait_agg.problem_kinds import KINDS, MODES, Mode
 from substrait_agg.report.problem_examples import GENERATED, PREPARED, example, example_codes

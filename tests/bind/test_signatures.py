@@ -5,10 +5,15 @@ from __future__ import annotations
 import pytest
 
 from substrait_agg.bind.bound import Argument, Column
-from substrait_agg.bind.declared import type_of
-from substrait_agg.bind.signature_words import KINDS, takes, words_declared, words_of
-from substrait_agg.bind.signatures import NUMBER, Declared, declared_signature, misfit
-from substrait_agg.functions.signatures import Section, Signature, scalar_signatures, signatures
+from substrait_agg.bind.expressions.signature_words import KINDS, takes, words_declared, words_of
+from substrait_agg.bind.expressions.signatures import NUMBER, Declared, declared_signature, misfit
+from substrait_agg.bind.plan.dialect_support import type_of
+from substrait_agg.functions.signatures.declarations import (
+    Section,
+    Signature,
+    scalar_signatures,
+    signatures,
+)
 from substrait_agg.plan.model import EnumArgument, FunctionName
 from substrait_agg.plan.types import FP64, I64, STRING, Type
 

@@ -11,8 +11,8 @@ from datafusion.substrait import Serde
 
 from substrait_agg.bind import bind
 from substrait_agg.bind.bound import BoundProject, Constant
-from substrait_agg.bind.convert import can_cast, convert
-from substrait_agg.functions.derive import common_type
+from substrait_agg.bind.expressions.conversions import can_cast, convert
+from substrait_agg.functions.signatures.derive import common_type
 from substrait_agg.plan import decode
 from substrait_agg.plan.model import Project
 from substrait_agg.plan.types import DATE, FP32, FP64, I8, I32, I64, STRING, Type, decimal

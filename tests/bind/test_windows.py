@@ -9,8 +9,8 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.bind.bound import BoundAggregate, BoundFilter, BoundProject, Call, Column
-from substrait_agg.bind.walk import call_durations
-from substrait_agg.bind.windows import DURATION
+from substrait_agg.bind.expressions.windows import DURATION
+from substrait_agg.bind.rewrite import call_durations
 from tests.windowed import (
     COUNT,
     SUM,

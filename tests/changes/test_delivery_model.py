@@ -17,11 +17,12 @@ import pyarrow.dataset as ds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from substrait_agg.changes import Delivery, posts
-from substrait_agg.changes.courier import Couriers
-from substrait_agg.changes.files import Record
+from substrait_agg.changes import Delivery
+from substrait_agg.changes.delivery import output_cursor
+from substrait_agg.changes.delivery.output_worker import OutputWorkers
+from substrait_agg.changes.records import Record
 from substrait_agg.metrics import Progress
-from tests.changes.test_courier import GrowingView
+from tests.changes.test_output_worker import GrowingView
 from tests.sampling import examples
 
 
@@ -43,8 +44,8 @@ def faulty(rng: random.Random, rate: float) -> Iterator[None]:
     with (
         patch.object(os, "fsync", sometimes(os.fsync)),
         patch.object(Record, "write", sometimes(Record.write)),
-        patch.object(posts, "FIRST_RETRY", 0.0005),
-        patch.object(posts, "LONGEST_RETRY", 0.001),
+        patch.object(output_cursor, "FIRST_RETRY", 0.0005),
+        patch.object(output_cursor, "LONGEST_RETRY", 0.001),
     ):
         yield
 
@@ -66,7 +67,7 @@ def one_run(
         since=view.newest if view.newest >= 0 else None,
         on_changes=lambda _changes, version: seen.append(version),
     )
-    couriers = Couriers(delivery, lambda: view, show=False)
+    couriers = OutputWorkers(delivery, lambda: view, show=False)
     with faults():
         for _ in range(commits):
             view.newest += 1

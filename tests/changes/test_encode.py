@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from substrait_agg.changes import change_lines, csv_lines, encode, row_lines, table_lines
-from substrait_agg.changes.encode import unique_names
+from substrait_agg.changes import change_lines, csv_lines, row_lines, table_lines
+from substrait_agg.changes.formats import encode
+from substrait_agg.changes.formats.encode import unique_names
 
 CHANGE = st.tuples(st.text(max_size=3), st.integers(1, 4), st.sampled_from([-2, -1, 1, 3]))
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from substrait_agg.changes import debezium_lines, spark_cdc_lines
-from substrait_agg.commit.origin import Origin
+from substrait_agg.commit.documents.change_metadata import Origin
 
 AT = "2026-01-31T10:00:00.250+00:00"
 MS = 1769853600250

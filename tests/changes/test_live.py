@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from rich.console import Console, Group
 
 from substrait_agg.changes import Delivery
-from substrait_agg.changes.screen import FRAMES, Screen, fitted
+from substrait_agg.changes.outputs.screen import FRAMES, Screen, fitted
 from substrait_agg.metrics import Progress
 
 ALTERNATE_SCREEN, MAIN_SCREEN = "\x1b[?1049h", "\x1b[?1049l"

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from substrait_agg.changes import Delivery, Sink, check_outputs, parse_output
-from substrait_agg.changes.files import Record
+from substrait_agg.changes.records import Record
 from substrait_agg.errors import StateRefused, UsageError
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from substrait_agg.changes.encode import change_lines, csv_lines, row_lines, table_lines
+from substrait_agg.changes.formats.encode import change_lines, csv_lines, row_lines, table_lines
 from substrait_agg.plan.arrow import arrow_schema
 from substrait_agg.plan.types import STRING, Type
 

@@ -11,13 +11,13 @@ from typing import Any
 from unittest.mock import patch
 
 from substrait_agg.bind.bound import BoundMeasure
-from substrait_agg.commit.retention import DEFAULT, Retention
-from substrait_agg.commit.snapshot import Snapshot
-from substrait_agg.commit.store import Checkpoint
-from substrait_agg.commit.sweep import sweep
-from substrait_agg.flow.nodes import Flow, Node
-from substrait_agg.operator.emission import Emission
-from substrait_agg.spark.document import plan_document
+from substrait_agg.commit.documents.snapshot import Snapshot
+from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.commit.log.retention import DEFAULT, Retention
+from substrait_agg.commit.log.sweep import sweep
+from substrait_agg.flow.graph.nodes import Flow, Node
+from substrait_agg.operator.common.emission import Emission
+from substrait_agg.spark.query.document import plan_document
 from substrait_agg.state import merging
 from tests.operator.measures_build import EVERYTHING, gone, row
 from tests.operator.measures_draw import node_of

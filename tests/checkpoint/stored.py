@@ -108,7 +108,7 @@ def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 def write(folder: Path) -> None:
     """Write all stored checkpoints anew, with the build at hand."""
-    from substrait_agg.spark.session import get_session
+    from substrait_agg.spark.session.session import get_session
 
     FOLDER.mkdir(parents=True, exist_ok=True)
     for name, make in SETTINGS.items():

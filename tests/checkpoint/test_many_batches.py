@@ -8,7 +8,7 @@ import pytest
 
 import substrait_agg as sa
 from benchmarks.batches import Stream, measured
-from substrait_agg.commit.retention import Retention
+from substrait_agg.commit.log.retention import Retention
 
 
 @pytest.mark.parametrize(

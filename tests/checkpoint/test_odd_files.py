@@ -17,16 +17,16 @@ import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.commit import locking
-from substrait_agg.commit.fence import claim
-from substrait_agg.commit.files import FolderFiles
-from substrait_agg.commit.locking import LOCK, is_in_use, lock_for_run, lock_for_tool
-from substrait_agg.commit.query_logs import lists_files
-from substrait_agg.commit.retention import version_of
-from substrait_agg.commit.store import Checkpoint
-from substrait_agg.commit.sweep import sweep
-from substrait_agg.disk import MOST_READ, Disk
+from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.log import locking
+from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.commit.log.fence import claim
+from substrait_agg.commit.log.locking import LOCK, is_in_use, lock_for_run, lock_for_tool
+from substrait_agg.commit.log.query_logs import lists_files
+from substrait_agg.commit.log.retention import version_of
+from substrait_agg.commit.log.sweep import sweep
 from substrait_agg.errors import StateRefused, SubstraitAggError, UsageError
+from substrait_agg.files.filesystem import MOST_READ, FileSystem
 from substrait_agg.tools.keys import parse_key, wanted_values
 from tests.checkpoint.made import filled
 
@@ -288,14 +288,14 @@ def test_a_rescale_beside_a_sweep_is_not_torn(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run takes drafts for those of runs that are no more, also one that is being written in this moment."""
-    left, original = [2], Disk.replace
+    left, original = [2], FileSystem.replace
 
-    def swept(self: Disk, draft: Path, target: Path) -> None:
+    def swept(self: FileSystem, draft: Path, target: Path) -> None:
         if left[0]:
             left[0] -= 1
             draft.unlink()
         original(self, draft, target)
 
-    monkeypatch.setattr(Disk, "replace", swept)
+    monkeypatch.setattr(FileSystem, "replace", swept)
     sa.open_state(folder).rescale(16)
     assert sa.open_state(folder).ls().partitions == 16

@@ -19,15 +19,15 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.changes import Delivery
-from substrait_agg.commit.files import FolderFiles
-from substrait_agg.commit.locking import is_in_use, lock_for_run, lock_for_tool
-from substrait_agg.commit.retention import Retention, parse_retention
-from substrait_agg.commit.snapshot import Snapshot
-from substrait_agg.commit.store import Checkpoint
-from substrait_agg.commit.sweep import state_files, sweep
+from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.documents.snapshot import Snapshot
+from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.commit.log.locking import is_in_use, lock_for_run, lock_for_tool
+from substrait_agg.commit.log.retention import Retention, parse_retention
+from substrait_agg.commit.log.sweep import state_files, sweep
 from substrait_agg.errors import StateRefused, UsageError
 from tests.checkpoint.made import filled
-from tests.commit.test_store import made, snapshot
+from tests.commit.test_checkpoint import made, snapshot
 from tests.e2e.rows import bag
 
 DAY = timedelta(days=1)
@@ -236,7 +236,7 @@ def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
     """Also with kill -9, and though the file stays; a child of the process does not hold it on."""
     code = (
         "import sys, os, time, pathlib\n"
-        "from substrait_agg.commit.locking import lock_for_run\n"
+        "from substrait_agg.commit.log.locking import lock_for_run\n"
         "lock = lock_for_run(pathlib.Path(sys.argv[1]))\n"
         "child = os.fork()\n"
         "print('locked', flush=True) if child else None\n"

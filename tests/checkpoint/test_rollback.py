@@ -15,14 +15,14 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.changes import Delivery
-from substrait_agg.changes.files import Record
-from substrait_agg.commit.files import FolderFiles
-from substrait_agg.commit.locking import lock_for_run
-from substrait_agg.commit.sealed import seal
-from substrait_agg.commit.store import Checkpoint
+from substrait_agg.changes.records import Record
+from substrait_agg.commit.documents.envelope import seal
+from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.commit.log.locking import lock_for_run
 from substrait_agg.errors import StateRefused
-from substrait_agg.tools import rollback as rolling
-from substrait_agg.tools.sink_cut import cut_output
+from substrait_agg.tools.rollback import rollback as rolling
+from substrait_agg.tools.rollback.sinks import cut_output
 from substrait_agg.tools.state import State
 from tests.checkpoint.made import Made, filled, note_planned, some_rows
 from tests.e2e.rows import bag

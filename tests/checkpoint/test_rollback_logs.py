@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.commit.query_logs import check_noted
-from substrait_agg.commit.sealed import seal
-from substrait_agg.commit.snapshot import FORMAT, snapshot_name
-from substrait_agg.commit.store import Checkpoint
+from substrait_agg.commit.documents.envelope import seal
+from substrait_agg.commit.documents.snapshot import FORMAT, snapshot_name
+from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.commit.log.query_logs import check_noted
 from substrait_agg.errors import StateRefused
-from substrait_agg.spark.logs import noted_logs
+from substrait_agg.spark.offsets.logs import recorded_logs
 from tests.checkpoint.made import filled
 
 
@@ -45,7 +45,7 @@ def _noting(folder: Path) -> None:
     parent = 0
     for version in store.versions():
         body = json.loads((folder / "snapshots" / snapshot_name(version)).read_bytes())
-        logs = () if body["batch"] < 0 else noted_logs(folder / "spark", body["batch"])
+        logs = () if body["batch"] < 0 else recorded_logs(folder / "spark", body["batch"])
         for name in ("crc", "format", "checkpoint"):
             del body[name]
         body |= {"parent": parent, "logs": [asdict(log) for log in logs]}

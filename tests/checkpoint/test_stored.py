@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.commit.kept import kept_operators
-from substrait_agg.commit.store import Checkpoint
-from substrait_agg.flow.lower import lower
-from substrait_agg.flow.upserts import UpsertDeclaration
-from substrait_agg.tools.findings import Finding
+from substrait_agg.commit.documents.state_schema import kept_operators
+from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.flow.passes.lower import lower
+from substrait_agg.flow.passes.upserts import UpsertDeclaration
+from substrait_agg.tools.checks.findings import Finding
 from tests.checkpoint.stored import (
     GOALS,
     GOALS_FIRST,

@@ -18,22 +18,22 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.changes import row_lines
-from substrait_agg.changes.files import Record
-from substrait_agg.commit.files import FolderFiles
-from substrait_agg.commit.retention import KEPT, Retention
-from substrait_agg.commit.shapes import NumberShape, OperatorShape
-from substrait_agg.commit.snapshot import OperatorState, Snapshot, snapshot_name
-from substrait_agg.commit.store import Checkpoint
+from substrait_agg.changes.records import Record
+from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.documents.snapshot import OperatorState, Snapshot, snapshot_name
+from substrait_agg.commit.documents.state_schema import NumberColumns, OperatorColumns
+from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.commit.log.retention import KEPT, Retention
 from substrait_agg.errors import StateRefused
-from substrait_agg.functions.accumulators import WeightKind
-from substrait_agg.operator.emission import ALL, NONE
-from substrait_agg.spark.logs import noted_logs
+from substrait_agg.functions.aggregates.accumulators import WeightKind
+from substrait_agg.operator.common.emission import ALL, NONE
+from substrait_agg.spark.offsets.logs import recorded_logs
 from substrait_agg.state.run import RunFile, open_pages
-from substrait_agg.tools import verify
-from substrait_agg.tools.findings import Findings
+from substrait_agg.tools.checks.findings import Findings
 from substrait_agg.tools.state import State
-from substrait_agg.tools.verify_counts import check_operator
-from substrait_agg.tools.verify_view import check_view
+from substrait_agg.tools.verify import verify
+from substrait_agg.tools.verify.counts import check_operator
+from substrait_agg.tools.verify.view import check_view
 from tests.checkpoint.made import Made, filled, some_rows
 from tests.operator.measures_draw import Stream, random_node
 from tests.sampling import seeds
@@ -398,7 +398,7 @@ def test_logs_of_spark_that_are_not_what_the_version_notes_are_named(
     """What a run would refuse to go on with."""
 
     def noting(snapshot: Snapshot) -> Snapshot:
-        return replace(snapshot, logs=noted_logs(folder / "spark", snapshot.batch))
+        return replace(snapshot, logs=recorded_logs(folder / "spark", snapshot.batch))
 
     rewritten(folder, 6, noting)
     assert faults(folder) == {}
@@ -415,8 +415,8 @@ def test_logs_of_spark_that_are_not_what_the_version_notes_are_named(
 
 def test_entries_where_none_are_kept_are_a_fault(tmp_path: Path) -> None:
     """A tree of which the ends alone are kept has no runs."""
-    number = NumberShape("whether it has met a value", "met", 2, tree=1)
-    shape = OperatorShape("aggregate", (), (), (number,))
+    number = NumberColumns("whether it has met a value", "met", 2, tree=1)
+    shape = OperatorColumns("aggregate", (), (), (number,))
     run = RunFile("tree1.arrow", 1, 1, 0, 0, 1, 2)
     for tree, codes in (("", []), ("tree0", []), ("tree1", ["COUNTS_DIFFER"])):
         found = Findings()

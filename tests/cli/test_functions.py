@@ -12,11 +12,11 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from substrait_agg.functions.aggregates import AGGREGATE_NAMES, AGGREGATES, MAINTAINED
-from substrait_agg.functions.derive import RESULT_RULES
-from substrait_agg.functions.described import SCALAR_RESULTS, phases, standard_scalars
-from substrait_agg.functions.scalars import SCALARS
-from substrait_agg.functions.signatures import scalar_signatures, signatures
+from substrait_agg.functions.aggregates.catalogue import AGGREGATE_NAMES, AGGREGATES, MAINTAINED
+from substrait_agg.functions.listing.catalogue_json import SCALAR_RESULTS, phases, standard_scalars
+from substrait_agg.functions.scalars.catalogue import SCALARS
+from substrait_agg.functions.signatures.declarations import scalar_signatures, signatures
+from substrait_agg.functions.signatures.derive import RESULT_RULES
 from substrait_agg.plan.types import I64
 from substrait_agg_cli.main import main
 from tests.bind.build import aggregate, at, codes_of, measure, read

@@ -15,8 +15,8 @@ from click.testing import CliRunner, Result
 
 from substrait_agg.errors import InputRefused, RunFailed
 from substrait_agg.metrics import Progress
-from substrait_agg.metrics.brief import progress_line
 from substrait_agg.metrics.startup import StartTimer
+from substrait_agg.metrics.summary import progress_line
 from substrait_agg.notices import LOGGER, notice
 from substrait_agg_cli.main import main
 from substrait_agg_cli.notices import notices_shown
@@ -63,9 +63,9 @@ class Engine:
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     made = Engine()
-    module = ModuleType("substrait_agg.spark.run")
+    module = ModuleType("substrait_agg.spark.query.start")
     module.run = made.start  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "substrait_agg.spark.run", module)
+    monkeypatch.setitem(sys.modules, "substrait_agg.spark.query.start", module)
     return made
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from substrait_agg.commit.locking import lock_for_run
+from substrait_agg.commit.log.locking import lock_for_run
 from substrait_agg_cli.main import main
 from tests.checkpoint.made import filled
 

@@ -178,7 +178,7 @@ def test_reports_of_the_library_are_those_of_the_command(bad_plan: Path) -> None
 
 
 def test_a_plan_of_any_kind_of_object_has_every_report(good_plan: Path) -> None:
-    from substrait_agg.plan.source import MAX_PLAN_BYTES
+    from substrait_agg.plan.messages.source import MAX_PLAN_BYTES
 
     content = good_plan.read_bytes()
     sources: list[Any] = [content, content.decode(), bytearray(content), good_plan]

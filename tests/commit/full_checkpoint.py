@@ -14,21 +14,21 @@ from typing import Any
 
 import pyarrow as pa
 
-from substrait_agg.changes.files import Record
+from substrait_agg.changes.records import Record
 from substrait_agg.commit import Checkpoint, open_view
-from substrait_agg.commit.document import Guarded, PlanDocument, ViewColumn
-from substrait_agg.commit.retention import Kept
-from substrait_agg.commit.settings import Settings
-from substrait_agg.commit.side_writer import SideWriter
-from substrait_agg.commit.snapshot import SideFile, Snapshot
-from substrait_agg.operator.completeness import Limit
-from substrait_agg.operator.policy import EmitPolicy
+from substrait_agg.commit.documents.plan_document import Guarded, PlanDocument, ViewColumn
+from substrait_agg.commit.documents.snapshot import SideFile, Snapshot
+from substrait_agg.commit.log.retention import RetentionState
+from substrait_agg.commit.log.settings import CheckpointSettings
+from substrait_agg.commit.runtime.side_writer import SideWriter
+from substrait_agg.operator.common.completeness import KeyBound
+from substrait_agg.operator.common.policy import EmitPolicy
 from tests.operator.measures_build import gone, measure, row
 from tests.operator.measures_columns import NAMES
 from tests.operator.measures_draw import Stream, node_of
 from tests.operator.measures_reference import Row
 from tests.operator.measures_world import Version, World, merging_soon
-from tests.operator.test_guard import guarded
+from tests.operator.test_early_retractions import guarded
 
 STAMP, SECOND = NAMES.index("stamp"), 1_000_000
 VERSIONS = 6
@@ -80,8 +80,8 @@ class FullCheckpoint:
         policy = EmitPolicy(batch=False, rows=2)
         self.upper.batch(upper, 2, emission=policy.at(number))
         changes = tuple(c for r in self.upper.results for c in r.changes)
-        limits = (Limit(1, False, (number - 3) * SECOND),)
-        rules = replace(policy.again(number), limits=limits, complete=True, close=True)
+        limits = (KeyBound(1, False, (number - 3) * SECOND),)
+        rules = replace(policy.watermark_pass(number), limits=limits, complete=True, close=True)
         self.upper.batch([], 2, emission=rules, again=True)
         changes += tuple(c for r in self.upper.results for c in r.changes)
         states = tuple(w.now.state for w in (self.lower, self.upper))
@@ -161,8 +161,8 @@ def made(folder: Path, seed: int = 1) -> FullCheckpoint:
         for number in range(VERSIONS):
             full.go_on(random, number)
     full.record.write(VERSIONS - 1, 100)
-    full.store.keep(Kept())
-    full.store.set(Settings(4))
+    full.store.keep(RetentionState())
+    full.store.set(CheckpointSettings(4))
     return full
 
 

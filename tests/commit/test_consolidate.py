@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from substrait_agg.commit import consolidate, passes
-from substrait_agg.commit.consolidate import Consolidated, Consolidation
-from substrait_agg.commit.files import FolderFiles
-from substrait_agg.operator.names import WEIGHT
-from substrait_agg.state.rows import nested_bytes
-from substrait_agg.state.variable_keys import byte_hashes
-from tests.commit.test_passes import SCHEMA, drawn, sums, written
+from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.runtime import consolidate
+from substrait_agg.commit.runtime.consolidate import Consolidated, Consolidation
+from substrait_agg.operator.common.names import WEIGHT
+from substrait_agg.state.keys.rows import nested_bytes
+from substrait_agg.state.keys.variable_keys import byte_hashes
+from tests.commit.test_two_passes import SCHEMA, drawn, sums, written
 
 
 def of(folder: Path, *tables: pa.Table) -> Consolidation:
@@ -57,7 +57,7 @@ def test_each_row_is_there_once_with_its_net_weight(
 ) -> None:
     """Over any number of files, pieces, partitions, and with partitions that are set aside on disk."""
     pick = random.Random(seed)
-    monkeypatch.setattr(passes, "PIECE_ROWS", pick.choice((1, 3, 100)))
+    monkeypatch.setattr(consolidate, "PIECE_ROWS", pick.choice((1, 3, 100)))
     monkeypatch.setattr(consolidate, "SLICE_ROWS", pick.choice((1, 4, 1 << 20)))
     tables = [drawn(pick, pick.randrange(40)) for _ in range(pick.randrange(1, 4))]
     work = of(tmp_path, *tables)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.batches import Stream
-from substrait_agg.commit.retention import Retention
+from substrait_agg.commit.log.retention import Retention
 from substrait_agg.state.merging import SMALL_WIDTH
 
 

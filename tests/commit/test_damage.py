@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from substrait_agg.commit import open_view
-from substrait_agg.commit.retention import Kept
+from substrait_agg.commit.log.retention import RetentionState
 from substrait_agg.errors import StateRefused
 from tests.commit.full_checkpoint import VERSIONS, FullCheckpoint, made, questions
 from tests.sampling import sample, seeds
@@ -178,7 +178,7 @@ def test_the_first_version_missing_is_named_unless_it_was_let_go(full: FullCheck
         with pytest.raises(StateRefused, match=first.name):
             open_view(full.folder).versions()
         before = full.store.kept()
-        full.store.keep(Kept(changes_from=1))
+        full.store.keep(RetentionState(changes_from=1))
         assert open_view(full.folder).versions() == [1, 2, 3, 4, 5]
         full.store.keep(before)
 

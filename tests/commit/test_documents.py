@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from substrait_agg.commit.differences import differences
-from substrait_agg.commit.document import Described, PlanDocument, ViewColumn
-from substrait_agg.commit.retention import Kept
-from substrait_agg.commit.settings import Settings
-from substrait_agg.commit.shapes import NumberShape, OperatorShape, TreeShape
-from substrait_agg.commit.store import Checkpoint
-from substrait_agg.commit.typed import KEY, built, encoded
+from substrait_agg.commit.documents.json_codec import KEY, built, encoded
+from substrait_agg.commit.documents.plan_document import Described, PlanDocument, ViewColumn
+from substrait_agg.commit.documents.state_schema import NumberColumns, OperatorColumns, TreeShape
+from substrait_agg.commit.evolution.compatibility import differences
+from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.commit.log.retention import RetentionState
+from substrait_agg.commit.log.settings import CheckpointSettings
 from substrait_agg.errors import StateRefused
 
 OPERATOR = Described(("table t",), ("k",), ("sum(x) -> i64?", "count(*) -> i64"), ("1", "2"))
 DOCUMENT = PlanDocument(
     "f" * 64, ("one",), (ViewColumn("k0", "k"), ViewColumn("v0", "s")), "", (), 1, 1,
     watermarks=("t.at",), forget="keep", upserts=("t by k",), described=(OPERATOR,),
-    shapes=(OperatorShape("aggregate", ("k",), ("s",), (NumberShape("x", "int", 2),), (TreeShape("x", ("x",)),)),),
+    shapes=(OperatorColumns("aggregate", ("k",), ("s",), (NumberColumns("x", "int", 2),), (TreeShape("x", ("x",)),)),),
 )  # fmt: skip
 
 
@@ -32,8 +32,8 @@ def made(folder: Path) -> Checkpoint:
     """A checkpoint with all of its documents."""
     store = Checkpoint(folder)
     store.create(DOCUMENT)
-    store.keep(Kept(1, 0, 3))
-    store.set(Settings(8))
+    store.keep(RetentionState(1, 0, 3))
+    store.set(CheckpointSettings(8))
     return store
 
 
@@ -51,8 +51,8 @@ def test_documents_come_back_as_they_were(tmp_path: Path) -> None:
     made(tmp_path)
     again = Checkpoint(tmp_path)
     assert again.document() == DOCUMENT
-    assert again.kept() == Kept(1, 0, 3)
-    assert again.settings() == Settings(8)
+    assert again.kept() == RetentionState(1, 0, 3)
+    assert again.settings() == CheckpointSettings(8)
     again.check(DOCUMENT)
 
 

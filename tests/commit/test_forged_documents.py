@@ -14,13 +14,18 @@ import pyarrow.parquet as pq
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.commit.files import FolderFiles
-from substrait_agg.commit.retention import Kept
-from substrait_agg.commit.sealed import seal
-from substrait_agg.commit.snapshot import FORMAT, OperatorState, parse_snapshot, snapshot_name
-from substrait_agg.commit.store import Checkpoint
+from substrait_agg.commit.documents.envelope import seal
+from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.documents.snapshot import (
+    FORMAT,
+    OperatorState,
+    parse_snapshot,
+    snapshot_name,
+)
+from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.commit.log.retention import RetentionState
 from substrait_agg.errors import StateRefused
-from substrait_agg.tools.rollback import Rollback
+from substrait_agg.tools.rollback.rollback import Rollback
 from tests.commit.full_checkpoint import FullCheckpoint, made
 
 FORGED: tuple[Any, ...] = (
@@ -123,7 +128,7 @@ def test_versions_that_are_said_to_be_gone_and_are_there_are_no_empty_checkpoint
     store: Checkpoint,
 ) -> None:
     """A run would begin anew, and a reader find nothing, where a document says that all versions are to come."""
-    store.keep(Kept(changes_from=100))
+    store.keep(RetentionState(changes_from=100))
     for ask in (
         store.latest,
         store.check_versions,

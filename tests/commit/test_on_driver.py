@@ -8,12 +8,12 @@ from unittest.mock import Mock, patch
 
 import pytest
 
-from substrait_agg.commit.snapshot import OperatorState
+from substrait_agg.commit.documents.snapshot import OperatorState
 from substrait_agg.errors import RunFailed
-from substrait_agg.operator.emission import ALL
+from substrait_agg.operator.common.emission import ALL
 from substrait_agg.operator.registry import operator_of
-from substrait_agg.spark.care import Care
-from substrait_agg.spark.job import Job, run_job
+from substrait_agg.spark.execution.operator_job import Job, run_job
+from substrait_agg.spark.execution.strategy import BatchStrategy
 from tests.crash.settings import chained
 
 
@@ -27,9 +27,12 @@ def test_a_full_disk_under_a_small_batch(monkeypatch: pytest.MonkeyPatch) -> Non
     state = OperatorState()
     job = Job(node, operator_of(node), "nowhere", 2, state, 1, ALL, (), final=False)
     nothing: Any = None
-    monkeypatch.setattr("substrait_agg.spark.job.size_of", lambda *_: 0)
-    monkeypatch.setattr("substrait_agg.spark.job.is_small", lambda *_: True)
-    monkeypatch.setattr("substrait_agg.spark.job.on_driver", lambda *_: [])
-    with patch("substrait_agg.spark.job.run_task", full), pytest.raises(RunFailed) as refused:
-        run_job(nothing, job, Mock(), Care(), Mock())
+    monkeypatch.setattr("substrait_agg.spark.execution.operator_job.size_of", lambda *_: 0)
+    monkeypatch.setattr("substrait_agg.spark.execution.operator_job.is_small", lambda *_: True)
+    monkeypatch.setattr("substrait_agg.spark.execution.operator_job.on_driver", lambda *_: [])
+    with (
+        patch("substrait_agg.spark.execution.operator_job.run_task", full),
+        pytest.raises(RunFailed) as refused,
+    ):
+        run_job(nothing, job, Mock(), BatchStrategy(), Mock())
     assert refused.value.code == "CHECKPOINT_NOT_WRITTEN"

@@ -10,17 +10,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from substrait_agg.commit.snapshot import OperatorState
-from substrait_agg.commit.task import run_task
-from substrait_agg.commit.task_plan import TaskPlan, TaskResult
-from substrait_agg.operator.emission import Emission
-from substrait_agg.operator.names import PORT, WEIGHT
-from substrait_agg.operator.protocol import OperatorResult, State, StatefulOperator
-from substrait_agg.operator.spec import UpsertSpec
+from substrait_agg.commit.documents.snapshot import OperatorState
+from substrait_agg.commit.runtime.task import run_task
+from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
+from substrait_agg.operator.common.emission import Emission
+from substrait_agg.operator.common.names import PORT, WEIGHT
+from substrait_agg.operator.common.protocol import OperatorResult, State, StatefulOperator
+from substrait_agg.operator.common.spec import UpsertSpec
 from substrait_agg.state.entries import TreeLayout
 from substrait_agg.state.run import HASH_MAX
 from substrait_agg.state.tree import KeyedLayout
-from substrait_agg.tools.trees import trees_of
+from substrait_agg.tools.checks.trees import trees_of
 
 STORED = pa.schema({"hash": pa.uint64(), "dead": pa.bool_(), "k0": pa.int64(), "n": pa.int64()})
 CHANGES = pa.schema({"k0": pa.int64(), WEIGHT: pa.int64()})

@@ -10,20 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from substrait_agg.commit.fence import claim
-from substrait_agg.commit.files import FolderFiles, OutcomeUnknown
-from substrait_agg.commit.snapshot import ChangeFile, OperatorState, Snapshot
-from substrait_agg.commit.store import Checkpoint
-from substrait_agg.disk import Disk, using
+from substrait_agg.commit.documents.files import FolderFiles, OutcomeUnknown
+from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, Snapshot
+from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.commit.log.fence import claim
 from substrait_agg.errors import CommitConflict, RunFailed
-from substrait_agg.locations import Location
+from substrait_agg.files.filesystem import FileSystem, using
+from substrait_agg.files.locations import Location
 from substrait_agg.state.run import RunFile
-from tests.commit.test_store import DOCUMENT, made, snapshot
+from tests.commit.test_checkpoint import DOCUMENT, made, snapshot
 
 Link = Callable[[Path, Path], None]
 
 
-class Linking(Disk):
+class Linking(FileSystem):
     """Links as a test says; what it reads may be refused."""
 
     def __init__(self, link: Link, *, readable: bool = True) -> None:
@@ -124,7 +124,7 @@ def test_names_of_files_are_durable_before_a_snapshot_names_them(tmp_path: Path)
     """Both folders are flushed once, then the link is made, then its folder is flushed."""
     done: list[str] = []
 
-    class Noting(Disk):
+    class Noting(FileSystem):
         def sync(self, folder: Path) -> None:
             done.append(f"sync {folder.name}")
 
@@ -173,7 +173,7 @@ def test_a_claim_waits_for_a_block_to_end_and_then_gives_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody sleeps with a hand on a shared file."""
-    monkeypatch.setattr("substrait_agg.commit.fence.LOCK_SECONDS", 0.05)
+    monkeypatch.setattr("substrait_agg.commit.log.fence.LOCK_SECONDS", 0.05)
     checkpoint = made(tmp_path)
     checkpoint.claim()
     with checkpoint.fence.held():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from substrait_agg.commit.ranges import (
+from substrait_agg.commit.hash_ranges import (
     check_partitions,
     clip,
     outside,

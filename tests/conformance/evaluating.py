@@ -87,7 +87,7 @@ def _evaluate(spark: SparkSession, asked: Sequence[Asked], in_columns: bool) -> 
 def _in_one_job(spark: SparkSession, asked: Sequence[Asked], in_columns: bool) -> list[Answer]:
     from pyspark.sql import functions as F
 
-    from substrait_agg.spark.literals import literal
+    from substrait_agg.spark.types.literals import literal
 
     held: list[Constant] = []
     columns: list[SparkColumn] = []

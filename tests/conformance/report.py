@@ -44,7 +44,7 @@ def _by_file(outcomes: list[Outcome]) -> dict[str, list[Outcome]]:
 
 def _session() -> SparkSession:
     os.environ |= {"PYSPARK_PYTHON": sys.executable, "TZ": "UTC"}
-    from substrait_agg.spark.session import get_session
+    from substrait_agg.spark.session.session import get_session
 
     conf = {
         "spark.sql.shuffle.partitions": "2",

@@ -12,8 +12,8 @@ from unittest.mock import patch
 
 from fsspec.implementations.memory import MemoryFileSystem
 
-from substrait_agg.disk import using
 from substrait_agg.errors import CommitConflict, SubstraitAggError
+from substrait_agg.files.filesystem import using
 from tests.crash.faulty_disk import Dead, FaultyDisk, Mode, Point, Strike
 from tests.crash.scenario import (
     FIRST,
@@ -315,7 +315,7 @@ def _asleep(world: World, faulty: FaultyDisk) -> tuple[str, ...]:
             thread.join(60)
             assert not thread.is_alive()
 
-    with using(faulty), patch("substrait_agg.commit.fence.LOCK_SECONDS", 0.1):
+    with using(faulty), patch("substrait_agg.commit.log.fence.LOCK_SECONDS", 0.1):
         thread.start()
         while not faulty.sleep.asleep.wait(0.02) and thread.is_alive():
             pass

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from substrait_agg.disk import Disk
-from substrait_agg.locations import Location, Remote
+from substrait_agg.files.filesystem import FileSystem
+from substrait_agg.files.locations import Location, Remote
 
 T = TypeVar("T")
 
@@ -71,7 +71,14 @@ NAMES: tuple[tuple[str, str], ...] = (
 )
 """Paths of a scenario by what is there."""
 
-SEAM = {"disk.py", "faulty_disk.py", "files.py", "published.py", "contextlib.py", "fence.py"}
+SEAM = {
+    "files/filesystem.py",
+    "faulty_disk.py",
+    "files.py",
+    "files/atomic_files.py",
+    "contextlib.py",
+    "fence.py",
+}
 
 
 @dataclass(frozen=True, order=True)
@@ -137,7 +144,7 @@ class Sleep:
         assert self.woken.wait(60), "nobody wakes the sleeper"
 
 
-class FaultyDisk(Disk):
+class FaultyDisk(FileSystem):
     """Counts every operation and lets one go wrong.
 
     Args:

@@ -22,27 +22,27 @@ import pyarrow.parquet as pq
 import substrait_agg as sa
 from substrait_agg.bind.bound import Column
 from substrait_agg.changes import Delivery, check_outputs
-from substrait_agg.changes.evolved import check_outputs_go_on
-from substrait_agg.changes.sinks import Sink
-from substrait_agg.commit.ranges import sort_hash
-from substrait_agg.commit.retention import Retention
-from substrait_agg.commit.store import Checkpoint
-from substrait_agg.commit.task import MURMUR, OTHER, run_task
-from substrait_agg.commit.task_plan import TaskPlan, TaskResult
-from substrait_agg.commit.view import View
-from substrait_agg.disk import Disk
+from substrait_agg.changes.delivery.evolved import check_outputs_go_on
+from substrait_agg.changes.outputs.sinks import Sink
+from substrait_agg.commit.hash_ranges import sort_hash
+from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.commit.log.retention import Retention
+from substrait_agg.commit.runtime.task import MURMUR, OTHER, run_task
+from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
+from substrait_agg.commit.view.view import View
 from substrait_agg.errors import RunFailed, SubstraitAggError
-from substrait_agg.flow.graph import Branch, ProjectStep
-from substrait_agg.flow.nodes import Flow, Node
-from substrait_agg.locations import Location, Remote, located
-from substrait_agg.operator.names import WEIGHT
-from substrait_agg.spark.batches import FIRST_BATCH, Batches
-from substrait_agg.spark.care import Care
-from substrait_agg.spark.document import plan_document
-from substrait_agg.spark.evolve import evolutions, evolve_to
-from substrait_agg.spark.job import Job
-from substrait_agg.spark.planned import forget_unplanned
-from substrait_agg.spark.work import open_work
+from substrait_agg.files.filesystem import FileSystem
+from substrait_agg.files.locations import Location, Remote, located
+from substrait_agg.flow.graph.graph import Branch, ProjectStep
+from substrait_agg.flow.graph.nodes import Flow, Node
+from substrait_agg.operator.common.names import WEIGHT
+from substrait_agg.spark.execution.operator_job import Job
+from substrait_agg.spark.execution.strategy import BatchStrategy
+from substrait_agg.spark.offsets.planned_files import forget_unplanned
+from substrait_agg.spark.offsets.query_checkpoint import open_query_checkpoint
+from substrait_agg.spark.query.document import plan_document
+from substrait_agg.spark.query.evolve import evolutions, evolve_to
+from substrait_agg.spark.query.microbatch import FIRST_BATCH, Batches
 from tests.crash.settings import BATCHES, Rows, Setting, chained
 
 QUERY = "the query"
@@ -71,7 +71,7 @@ def _hashed(rows: Rows, node: Node) -> pa.Table:
 
 
 def _collected(
-    job: Job, rows: Rows, tasks: Sequence[TaskPlan], _care: Care, _recipes: object
+    job: Job, rows: Rows, tasks: Sequence[TaskPlan], _care: BatchStrategy, _recipes: object
 ) -> list[TaskResult]:
     """As the job on Spark: every task gets the rows of its range; what one fails with is the batch's failure."""
     hashed = _hashed(rows, job.node)
@@ -91,7 +91,7 @@ def _collected(
 
 @dataclass
 class _Above:
-    """Stands for `spark.late.Part`."""
+    """Stands for `spark.inputs.late_rows.Part`."""
 
     prepared: Rows
 
@@ -118,7 +118,7 @@ def _changes_of(
 
 
 def _read(path: Location) -> pa.Table:
-    return Disk().map(path, pq.read_table)
+    return FileSystem().map(path, pq.read_table)
 
 
 def _column(table: pa.Table, expression: Any) -> pa.ChunkedArray:
@@ -163,11 +163,19 @@ class Logs:
 def without_spark() -> Iterator[None]:
     """Batches run in this process."""
     with ExitStack() as stack:
-        stack.enter_context(patch("substrait_agg.spark.job._collect", _collected))
-        stack.enter_context(patch("substrait_agg.spark.job._on_driver", lambda *_: None))
-        stack.enter_context(patch("substrait_agg.spark.job.size_of", lambda _: 0))
-        stack.enter_context(patch("substrait_agg.spark.batches.operator_changes", _changes_of))
-        stack.enter_context(patch("substrait_agg.spark.evolve.operator_changes", _changes_of))
+        stack.enter_context(
+            patch("substrait_agg.spark.execution.operator_job._collect", _collected)
+        )
+        stack.enter_context(
+            patch("substrait_agg.spark.execution.operator_job._on_driver", lambda *_: None)
+        )
+        stack.enter_context(
+            patch("substrait_agg.spark.execution.operator_job.size_of", lambda _: 0)
+        )
+        stack.enter_context(
+            patch("substrait_agg.spark.query.microbatch.operator_changes", _changes_of)
+        )
+        stack.enter_context(patch("substrait_agg.spark.query.evolve.operator_changes", _changes_of))
         # The few versions have merges in them.
         stack.enter_context(patch("substrait_agg.state.merging.SMALL_WIDTH", 4))
         # What a loss of power would lose is not what is looked at, and waiting for disks takes most of the time.
@@ -221,7 +229,7 @@ def run(world: World, until: int = BATCHES, name: str = "a", pause: Any = None) 
 
 
 def _run(world: World, plan: Flow, until: int, name: str, pause: Any) -> None:
-    """What `substrait_agg.spark.run` does, in the same order."""
+    """What `substrait_agg.spark.query.start` does, in the same order."""
     outputs = [
         *([] if world.setting.other else [f"changes-parquet={world.folder / 'out'}"]),
         f"stream-json={world.folder / 'out.jsonl'}",
@@ -281,7 +289,7 @@ def _batches(
     if batches.last is None:
         batches.run(spark, {}, None, FIRST_BATCH)
     deliver(store, delivery)
-    with open_work(store) as work:
+    with open_query_checkpoint(store) as work:
         logs = Logs(work.folder)
         if store.spark.is_remote:
             work.prepare(batches.last)

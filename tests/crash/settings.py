@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow as pa
 
 import substrait_agg as sa
-from substrait_agg.flow.lower import lower
-from substrait_agg.flow.nodes import Flow
-from substrait_agg.operator.names import WEIGHT
-from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
-from substrait_agg.operator.watermarks import Heard
-from substrait_agg.spark.event_sources import event_sources
-from substrait_agg.spark.event_state import BatchTimes, EventOptions
-from substrait_agg.spark.timing import event_columns
+from substrait_agg.flow.graph.nodes import Flow
+from substrait_agg.flow.passes.lower import lower
+from substrait_agg.operator.common.names import WEIGHT
+from substrait_agg.operator.common.policy import EVERY_BATCH, EmitPolicy
+from substrait_agg.operator.common.watermarks import EventTimeStats
+from substrait_agg.spark.inputs.event_sources import event_sources
+from substrait_agg.spark.inputs.event_state import BatchTimes, EventOptions
+from substrait_agg.spark.inputs.event_time_setup import event_columns
 from tests.e2e import plans
 
 BATCHES = 5
@@ -52,7 +52,7 @@ class Setting:
         """What is known of the time of a batch."""
         if not self.greatest:
             return None
-        heard = Heard(self.batches[batch].num_rows, self.greatest[batch])
+        heard = EventTimeStats(self.batches[batch].num_rows, self.greatest[batch])
         return BatchTimes(batch + 1, lambda: (heard,))
 
 

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from substrait_agg.commit.consolidate import Consolidated, Consolidation, consolidate_small
+from substrait_agg.commit.runtime.consolidate import Consolidated, Consolidation, consolidate_small
 from tests.crash.cases import Undisturbed, cases, run_case, undisturbed
 from tests.crash.scenario import without_spark
 from tests.crash.settings import hidden
@@ -25,7 +25,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Undisturbed]:
         return done[-1]
 
     with without_spark():
-        with patch("substrait_agg.spark.consolidation.consolidate_small", noted):
+        with patch("substrait_agg.spark.execution.consolidation.consolidate_small", noted):
             made = undisturbed(tmp_path_factory.mktemp("hidden"), hidden())
         assert sum(result is not None for result in done) > 3, "no changes were consolidated"
         yield made

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from substrait_agg.disk import Disk
+from substrait_agg.files.filesystem import FileSystem
 from tests.crash.cases import Case, Undisturbed, cases, run_case, undisturbed
 from tests.crash.faulty_disk import READS
 from tests.crash.page import NOTHING, PAGE, markdown, table_of
@@ -22,7 +22,9 @@ IN_STORES = {"publish", "put", "forget"}
 """Operations on object stores alone (`test_stores`)."""
 
 OPERATIONS = sorted(
-    n for n, f in inspect.getmembers(Disk, inspect.isfunction) if n[0] != "_" and n not in IN_STORES
+    n
+    for n, f in inspect.getmembers(FileSystem, inspect.isfunction)
+    if n[0] != "_" and n not in IN_STORES
 )
 
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.disk import using
 from substrait_agg.errors import SubstraitAggError
+from substrait_agg.files.filesystem import using
 from tests.crash.faulty_disk import FaultyDisk, Mode, Point, Strike
 from tests.e2e.files import write_in_order
 from tests.e2e.rows import bag, changes_by_version

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from substrait_agg.disk import disk
-from substrait_agg.locations import located
+from substrait_agg.files.filesystem import filesystem
+from substrait_agg.files.locations import located
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "substrait_agg_cli.main"]
@@ -88,7 +88,7 @@ class Command:
 
 def newest(checkpoint: Path | str) -> int:
     """The newest version in a checkpoint, -1 for none."""
-    names = disk().names(located(checkpoint) / "snapshots")
+    names = filesystem().names(located(checkpoint) / "snapshots")
     return max((int(n.removesuffix(".json")) for n in names if n.endswith(".json")), default=-1)
 
 

@@ -14,7 +14,7 @@ from tests.e2e.rows import Bag, bag, running_sums
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from substrait_agg.spark.care import Care
+    from substrait_agg.spark.execution.strategy import BatchStrategy
 
 Views = dict[int, Bag]
 
@@ -52,16 +52,17 @@ def _difference(what: str, found: Bag, wanted: Bag) -> str:
 
 
 @contextmanager
-def observed_care() -> Iterator[list[Care]]:
+def observed_care() -> Iterator[list[BatchStrategy]]:
     """Collects how carefully each operator of each batch was summed in the end."""
-    from substrait_agg.spark import batches, job
+    from substrait_agg.spark.execution import operator_job
+    from substrait_agg.spark.query import microbatch
 
-    seen: list[Care] = []
+    seen: list[BatchStrategy] = []
 
     def run_job(*arguments: Any) -> Any:
-        result = job.run_job(*arguments)
+        result = operator_job.run_job(*arguments)
         seen.append(result.care)
         return result
 
-    with patch.object(batches, "run_job", run_job):
+    with patch.object(microbatch, "run_job", run_job):
         yield seen

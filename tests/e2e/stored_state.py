@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from substrait_agg.commit.snapshot import OperatorState, Snapshot
-from substrait_agg.commit.store import Checkpoint
-from substrait_agg.operator.names import CLOSED, GROUP, PENDING
+from substrait_agg.commit.documents.snapshot import OperatorState, Snapshot
+from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.operator.common.names import CLOSED, GROUP, PENDING
 from substrait_agg.state.run import RunFile, open_run
 from substrait_agg.state.storage import Storage
 

@@ -69,7 +69,7 @@ def test_ordinary_values_need_no_care(spark: SparkSession, tmp_path: Path) -> No
     feed = Feed("t", COLUMNS, "op", [batch])
     with observed_care() as seen:
         check(spark, tmp_path, _plan(), [feed], _wanted, partitions=4)
-    assert not any(care.place or care.parts for care in seen)
+    assert not any(care.repartition or care.split_decimals for care in seen)
 
 
 def test_unusual_floats_are_placed_once_more(spark: SparkSession, tmp_path: Path) -> None:
@@ -84,8 +84,8 @@ def test_unusual_floats_are_placed_once_more(spark: SparkSession, tmp_path: Path
     with observed_care() as seen:
         feed = Feed("t", COLUMNS, "op", _repeated(batches))
         check(spark, tmp_path, _plan(), [feed], _wanted, partitions=4)
-    assert [care.place for care in seen] == [False, False, True, True, True]
-    assert not any(care.raw for care in seen)
+    assert [care.repartition for care in seen] == [False, False, True, True, True]
+    assert not any(care.skip_preaggregation for care in seen)
 
 
 def test_decimals_beyond_38_digits_are_summed_in_parts(spark: SparkSession, tmp_path: Path) -> None:
@@ -99,8 +99,8 @@ def test_decimals_beyond_38_digits_are_summed_in_parts(spark: SparkSession, tmp_
     with observed_care() as seen:
         feed = Feed("t", COLUMNS, "op", _repeated(batches))
         check(spark, tmp_path, _plan(), [feed], _wanted, partitions=2)
-    assert [care.parts for care in seen] == [False, False, True, True, True]
-    assert seen[-1].place
+    assert [care.split_decimals for care in seen] == [False, False, True, True, True]
+    assert seen[-1].repartition
 
 
 @pytest.mark.parametrize("weights", ["op", "one"])
@@ -126,7 +126,7 @@ def test_keys_that_hardly_repeat_are_not_summed_first(
     plan = builder.plan(aggregate(read("t", columns), [column(0)], measures), "k", "s", "m", "n")
     with observed_care() as seen:
         check(spark, tmp_path, plan, [Feed("t", columns, weights, batches)], _wanted)
-    assert [care.raw for care in seen] == [False, True, True, False, True, True]
+    assert [care.skip_preaggregation for care in seen] == [False, True, True, False, True, True]
 
 
 def test_long_decimals_are_taken_back_exactly(spark: SparkSession, tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_long_decimals_are_taken_back_exactly(spark: SparkSession, tmp_path: Pat
     ]
     with observed_care() as seen:
         check(spark, tmp_path, _plan(), [Feed("t", COLUMNS, "op", batches)], _wanted)
-    assert not any(care.parts for care in seen)
+    assert not any(care.split_decimals for care in seen)
 
 
 def test_any_number_of_partitions_serves_the_same_state(

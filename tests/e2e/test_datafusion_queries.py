@@ -69,8 +69,8 @@ def _view(
 
 
 def _tables(plan: Any) -> set[tuple[str, ...]]:
-    from substrait_agg.flow.lower import lower
-    from substrait_agg.spark.inputs import table_origins
+    from substrait_agg.flow.passes.lower import lower
+    from substrait_agg.spark.inputs.inputs import table_origins
 
     return {origin.table for origin in table_origins(lower(plan.bound()))}
 

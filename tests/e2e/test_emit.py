@@ -13,8 +13,9 @@ import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.spark import batches, job
-from substrait_agg.spark.alarm import Alarm
+from substrait_agg.spark.execution import operator_job
+from substrait_agg.spark.query import microbatch
+from substrait_agg.spark.query.timer import Timer
 from tests.e2e import plans
 from tests.e2e.files import write_in_order
 from tests.e2e.plans import Builder, aggregate, column, filtered, literal, read
@@ -86,12 +87,12 @@ def counts(folder: Path) -> list[dict[str, int]]:
     return [{row[0]: row[1] for row in sums[version]} for version in view.versions()]
 
 
-@pytest.mark.parametrize("most", [0, job.DRIVER_ROWS], ids=["on Spark", "on the driver"])
+@pytest.mark.parametrize("most", [0, operator_job.DRIVER_ROWS], ids=["on Spark", "on the driver"])
 def test_the_end_emits_everything_once(
     most: int, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is shown while input comes; the last version has it all, and no group of which nothing is left."""
-    monkeypatch.setattr(job, "DRIVER_ROWS", most)
+    monkeypatch.setattr(operator_job, "DRIVER_ROWS", most)
     write(tmp_path / "in", BATCHES)
     maintain(spark, counting(), tmp_path, "end").wait()
     *before, last = counts(tmp_path)
@@ -158,7 +159,7 @@ def test_what_was_due_before_a_restart_is_emitted_without_new_rows(
     with monkeypatch.context() as earlier:
         hours_ago = time.time_ns() - 2 * 3600 * 10**9
         earlier.setattr(
-            batches, "time", SimpleNamespace(time_ns=lambda: hours_ago, monotonic=time.monotonic)
+            microbatch, "time", SimpleNamespace(time_ns=lambda: hours_ago, monotonic=time.monotonic)
         )
         started = maintain(spark, counting(), tmp_path, "delay:1h", until="100ms")
         reached(started, 1)
@@ -203,7 +204,7 @@ def test_one_thread_waits_for_all_groups() -> None:
     """A batch a second and a delay of an hour are one timer, and a delay of centuries is one too."""
     before = threading.active_count()
     rung: list[int] = []
-    alarm = Alarm(lambda: rung.append(1), lambda: 0)
+    alarm = Timer(lambda: rung.append(1), lambda: 0)
     for instant in (10**30, *range(10**9, 10**10, 10**8), None):
         alarm.set(instant)
     assert threading.active_count() <= before + 2  # one that is cancelled may still be going

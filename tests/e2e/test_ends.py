@@ -142,7 +142,7 @@ def check(spark: SparkSession, folder: Path, columns: dict[str, Any], *, keyed: 
     check_versions(folder / "checkpoint", views, [wanted(s, columns, keyed=keyed) for s in sofar])
     assert sa.open_state(folder / "checkpoint").verify().ok
     assert not list((folder / "checkpoint" / "state").glob("tree*"))
-    return {care.raw for care in seen}
+    return {care.skip_preaggregation for care in seen}
 
 
 @pytest.mark.usefixtures("on_spark")

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.commit.store import Checkpoint
+from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.errors import UsageError
-from substrait_agg.flow.lower import lower
-from substrait_agg.operator.watermarks import Ttl
-from substrait_agg.spark.batches import FIRST_BATCH, Batches
-from substrait_agg.spark.document import plan_document
-from substrait_agg.spark.event_state import BatchTimes, EventOptions
-from substrait_agg.spark.timing import forgetting
+from substrait_agg.flow.passes.lower import lower
+from substrait_agg.operator.common.watermarks import Ttl
+from substrait_agg.spark.inputs.event_state import BatchTimes, EventOptions
+from substrait_agg.spark.inputs.event_time_setup import forgetting
+from substrait_agg.spark.query.document import plan_document
+from substrait_agg.spark.query.microbatch import FIRST_BATCH, Batches
 from tests.e2e import plans
 from tests.e2e.event_model import SECOND, Change, Table, instant
 from tests.e2e.files import write_in_order

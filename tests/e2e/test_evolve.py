@@ -16,7 +16,7 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.errors import StateRefused
-from substrait_agg.spark import evolve
+from substrait_agg.spark.query import evolve
 from tests.e2e import plans
 from tests.e2e.killing import Command
 from tests.e2e.rows import bag, running_sums

@@ -109,7 +109,7 @@ def check_consolidated(checkpoint: Path) -> None:
 @pytest.fixture(params=["driver", "tasks"])
 def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Where changes are consolidated."""
-    from substrait_agg.spark import consolidation
+    from substrait_agg.spark.execution import consolidation
 
     monkeypatch.setattr(consolidation, "DRIVER_ROWS", 0 if request.param == "tasks" else 50_000)
     return str(request.param)
@@ -159,7 +159,7 @@ def test_groups_that_exchange_their_values_change_nothing(
 
 
 def _snapshot(checkpoint: Path, version: int) -> Any:
-    from substrait_agg.commit.store import Checkpoint
+    from substrait_agg.commit.log.checkpoint import Checkpoint
 
     return Checkpoint(checkpoint).snapshot(version)
 
@@ -231,10 +231,10 @@ def test_views_that_show_their_keys_pay_nothing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is read again where equal rows are of one group."""
-    from substrait_agg.spark import batches
+    from substrait_agg.spark.query import microbatch
 
     calls: list[Callable[..., Any]] = []
-    monkeypatch.setattr(batches, "consolidate", lambda *given: calls.append(given[0]))
+    monkeypatch.setattr(microbatch, "consolidate", lambda *given: calls.append(given[0]))
     _, feed = swapped()
     case = HiddenKeys(("a", "b"), ((0, 1),), ("sum",), (2, 1, 0))
     check(spark, tmp_path, case.plan(), [feed], case.wanted, partitions=2)

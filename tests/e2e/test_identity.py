@@ -153,8 +153,8 @@ def test_another_plan_is_told_by_what_it_does_differently(
 
 
 def _sources(plan: Path, place: Path) -> dict[str, str]:
-    from substrait_agg.flow.lower import lower
-    from substrait_agg.spark.inputs import table_origins
+    from substrait_agg.flow.passes.lower import lower
+    from substrait_agg.spark.inputs.inputs import table_origins
 
     tables = {".".join(o.table) for o in table_origins(lower(sa.load(plan).bound()))}
     return dict.fromkeys(tables, f"parquet:{place / 'data'}?batch-files=1")

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.commit.store import Checkpoint
+from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.errors import StateRefused
-from substrait_agg.tools.rollback import Rollback
+from substrait_agg.tools.rollback.rollback import Rollback
 from tests.e2e.conftest import Finished
 from tests.e2e.killing import COMMAND, ROOT, Command, kill_session, newest
 from tests.e2e.lineitem import BATCHES, Stream

@@ -71,9 +71,10 @@ def feed() -> Feed:
 @contextmanager
 def sides(pattern: list[str]) -> Iterator[list[int]]:
     """Batches are computed on one side and the other in turn; collects how many tasks each took."""
-    from substrait_agg.spark import batches, job
+    from substrait_agg.spark.execution import operator_job
+    from substrait_agg.spark.query import microbatch
 
-    turns, run, tasks = iter(pattern), job.run_job, list[int]()
+    turns, run, tasks = iter(pattern), operator_job.run_job, list[int]()
 
     def counted(*given: Any) -> Any:
         result = run(*given)
@@ -87,9 +88,9 @@ def sides(pattern: list[str]) -> Iterator[list[int]]:
         return now[0] == DRIVER
 
     with (
-        patch.object(job, "is_small", is_small),
-        patch.object(job, "holds", lambda *_: now[0] == SUMS),
-        patch.object(batches, "run_job", counted),
+        patch.object(operator_job, "is_small", is_small),
+        patch.object(operator_job, "holds", lambda *_: now[0] == SUMS),
+        patch.object(microbatch, "run_job", counted),
     ):
         yield tasks
 
@@ -114,9 +115,9 @@ def test_both_sides_give_the_same_versions(
 @pytest.mark.usefixtures("on_spark")
 def test_the_setting_says_which_batches_are_small(spark: SparkSession) -> None:
     """Where it is 0 no batch is, however few rows it has."""
-    from substrait_agg.commit.snapshot import OperatorState
-    from substrait_agg.spark.session import DRIVER_BYTES_SETTING
-    from substrait_agg.spark.small import is_small, size_of
+    from substrait_agg.commit.documents.snapshot import OperatorState
+    from substrait_agg.spark.execution.driver import is_small, size_of
+    from substrait_agg.spark.session.session import DRIVER_BYTES_SETTING
 
     size, none = size_of(spark.range(1)), OperatorState()
     assert not is_small(spark, size, none), "the default is 0 here"
@@ -149,7 +150,7 @@ def test_a_setting_that_is_none_is_refused(
 
 def test_a_setting_holds_for_its_run(spark: SparkSession, tmp_path: Path) -> None:
     """Also where Spark runs already, and not for what comes after it."""
-    with patch("substrait_agg.spark.job.on_driver") as used:
+    with patch("substrait_agg.spark.execution.operator_job.on_driver") as used:
         run = sa.run(
             plan(keys=True).encode(),
             {"t": feed().write(tmp_path)},
@@ -167,9 +168,9 @@ def test_what_spark_does_not_hand_over_is_computed_there(
     spark: SparkSession, tmp_path: Path, side: str
 ) -> None:
     """A batch, or its partial sums, that turns out to be larger than a driver may be given."""
-    from substrait_agg.spark import job
+    from substrait_agg.spark.execution import operator_job
 
-    with sides([side] * 8) as tasks, patch.object(job, "on_driver", lambda *_: None):
+    with sides([side] * 8) as tasks, patch.object(operator_job, "on_driver", lambda *_: None):
         check(spark, tmp_path, plan(keys=True), [feed()], lambda rows: wanted(rows, keys=True))
     assert set(tasks[-8:]) == {2}
 
@@ -179,7 +180,7 @@ def test_too_large_a_result_is_told_from_other_failures() -> None:
     from pyspark.errors import PySparkException
 
     from substrait_agg.errors import RunFailed
-    from substrait_agg.spark import small
+    from substrait_agg.spark.execution import driver
 
     class Frame:
         def __init__(self, message: str) -> None:
@@ -198,6 +199,6 @@ def test_too_large_a_result_is_told_from_other_failures() -> None:
         frame: Any = Frame(message)
         if refused:
             with pytest.raises(RunFailed):
-                small.on_driver(frame)
+                driver.on_driver(frame)
         else:
-            assert small.on_driver(frame) is None
+            assert driver.on_driver(frame) is None

@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 import substrait_agg as sa
-from substrait_agg.changes import posts
-from substrait_agg.changes.files import Record
+from substrait_agg.changes.delivery import output_cursor
+from substrait_agg.changes.records import Record
 from tests.e2e.feeds import Change, Feed
 from tests.e2e.plans import Builder, aggregate, column, read
 
@@ -46,8 +46,8 @@ def plan() -> str:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(posts, "FIRST_RETRY", 0.01)
-    monkeypatch.setattr(posts, "LONGEST_RETRY", 0.05)
+    monkeypatch.setattr(output_cursor, "FIRST_RETRY", 0.01)
+    monkeypatch.setattr(output_cursor, "LONGEST_RETRY", 0.05)
 
 
 def run(spark: SparkSession, folder: Path, batches: int, *outputs: Any, **options: Any) -> Any:
@@ -113,7 +113,7 @@ def test_a_version_that_comes_twice_can_be_told(
     output = f"spark=parquet:{tmp_path / 'out'}"
     with monkeypatch.context() as broken:
         broken.setattr(Record, "write", dying)
-        broken.setattr(posts, "FIRST_RETRY", 1000.0)
+        broken.setattr(output_cursor, "FIRST_RETRY", 1000.0)
         with pytest.raises(sa.RunFailed) as failed:
             run(spark, tmp_path, 3, output)
     assert failed.value.code == "OUTPUT_NOT_DELIVERED"
@@ -204,7 +204,7 @@ def test_two_outputs_of_one_name_are_refused(spark: SparkSession, tmp_path: Path
 
 
 def test_messages_of_a_log_are_json_with_the_key_of_the_row(spark: SparkSession) -> None:
-    from substrait_agg.spark.sinks import _messages
+    from substrait_agg.spark.query.sinks import _messages
 
     changes = pa.table({"a `b`": ["x", None], "n": [1, 2], "__version": [3, 3]})
     rows = spark.createDataFrame(changes).selectExpr(*_messages(["a `b`"])).collect()
@@ -215,7 +215,7 @@ def test_messages_of_a_log_are_json_with_the_key_of_the_row(spark: SparkSession)
 
 def test_values_are_the_same_in_a_frame_whatever_the_session(spark: SparkSession) -> None:
     """A timestamp without a zone stays what it says; an instant stays that instant."""
-    from substrait_agg.spark.sinks import frame_of
+    from substrait_agg.spark.query.sinks import frame_of
 
     at = datetime(2026, 1, 31, 12, 30, 0, 5)
     table = pa.table(

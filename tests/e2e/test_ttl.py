@@ -14,7 +14,7 @@ from unittest.mock import patch
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.commit.store import Checkpoint
+from substrait_agg.commit.log.checkpoint import Checkpoint
 from tests.e2e.event_model import SECOND, Change, Row, Rule, Table, drawn, watermarks
 from tests.e2e.rows import Bag, bag, running_sums
 from tests.e2e.stored_state import stored_operators
@@ -210,7 +210,7 @@ def test_forgotten_by_the_clock(word: str, spark: SparkSession, tmp_path: Path) 
         wanted.append(memory.shown())
     GOALS.write(tmp_path)
     with patch(
-        "substrait_agg.spark.running.planned_at", lambda _, batch: NOON + batch * 25 * SECOND
+        "substrait_agg.spark.query.handle.planned_at", lambda _, batch: NOON + batch * 25 * SECOND
     ):
         start(spark, tmp_path, by_team_and_number(), ttl=f"60s{word}").wait()
     found = views(tmp_path)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.commit.store import Checkpoint
+from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.errors import CommitConflict, StateRefused
-from substrait_agg.flow.lower import lower
-from substrait_agg.flow.nodes import Flow
-from substrait_agg.spark.batches import FIRST_BATCH, Batches
-from substrait_agg.spark.branches import apply_steps, prepare
-from substrait_agg.spark.document import plan_document
+from substrait_agg.flow.graph.nodes import Flow
+from substrait_agg.flow.passes.lower import lower
+from substrait_agg.spark.inputs.linear_steps import apply_steps, prepare
+from substrait_agg.spark.query.document import plan_document
+from substrait_agg.spark.query.microbatch import FIRST_BATCH, Batches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

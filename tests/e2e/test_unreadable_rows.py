@@ -37,8 +37,8 @@ def plan(*, grouped: bool = True) -> str:
 def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Who computes the batch."""
     here = request.param == "driver"
-    monkeypatch.setattr("substrait_agg.spark.job.is_small", lambda *_: here)
-    monkeypatch.setattr("substrait_agg.spark.job.holds", lambda *_: here)
+    monkeypatch.setattr("substrait_agg.spark.execution.operator_job.is_small", lambda *_: here)
+    monkeypatch.setattr("substrait_agg.spark.execution.operator_job.holds", lambda *_: here)
     return str(request.param)
 
 
@@ -127,7 +127,7 @@ def test_workers_with_another_python_are_told_before_the_first_batch(tmp_path: P
 
 
 def test_the_python_of_this_process_is_known_by_its_links(tmp_path: Path) -> None:
-    from substrait_agg.spark.worker_python import is_this_python
+    from substrait_agg.spark.execution.worker_python import is_this_python
 
     assert is_this_python(sys.executable)
     assert is_this_python(str(Path(sys.executable).parent / "python3"))

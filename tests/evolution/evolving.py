@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pyarrow.parquet as pq
 
-from substrait_agg.commit.document import Described, PlanDocument
-from substrait_agg.commit.evolution import Evolution, evolution
-from substrait_agg.commit.kept import Reading, kept_operators
-from substrait_agg.commit.moving import MovePlan, move, state_after
-from substrait_agg.commit.ranges import partition_range
-from substrait_agg.commit.snapshot import ChangeFile, Snapshot
-from substrait_agg.flow.graph import Branch, TableOrigin
-from substrait_agg.flow.nodes import Aggregate, Flow, Node
-from substrait_agg.operator.names import WEIGHT
+from substrait_agg.commit.documents.plan_document import Described, PlanDocument
+from substrait_agg.commit.documents.snapshot import ChangeFile, Snapshot
+from substrait_agg.commit.documents.state_schema import TableSchema, kept_operators
+from substrait_agg.commit.evolution.planner import Evolution, evolution
+from substrait_agg.commit.evolution.task import MovePlan, migrate, state_after
+from substrait_agg.commit.hash_ranges import partition_range
+from substrait_agg.flow.graph.graph import Branch, TableOrigin
+from substrait_agg.flow.graph.nodes import Aggregate, Flow, Node
+from substrait_agg.operator.common.names import WEIGHT
 from tests.operator.measures_columns import COLUMNS, NAMES
 from tests.operator.measures_reference import Values, canonical
 from tests.operator.measures_world import Version, World
@@ -34,7 +34,7 @@ def document(node: Node) -> PlanDocument:
     return PlanDocument(
         "0" * 64, (node.weight,), (), "", (), len(node.key_types), 1,
         early=(node.early,), forget=node.forget, described=(Described((), (), told, prints),), kept=kept,
-        readings=(Reading("t", ()),),
+        readings=(TableSchema("t", ()),),
     )  # fmt: skip
 
 
@@ -80,7 +80,7 @@ def evolve(
             final=True,
             back=tuple((n, n) for n in world.spec.output.names),
         )
-        done.append(move(plan))
+        done.append(migrate(plan))
     state = state_after(now.state, migration, done)
     taken_back = _rows(world, [f for m in done for f in m.retracted])
     assert taken_back == Counter({row: -weight for row, weight in (+world.log).items()})

@@ -17,10 +17,10 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.changes import Delivery, Sink
-from substrait_agg.changes.evolved import check_outputs_go_on
-from substrait_agg.commit.store import Checkpoint
+from substrait_agg.changes.delivery.evolved import check_outputs_go_on
+from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.errors import RunFailed, StateRefused
-from substrait_agg.spark.document import plan_document
+from substrait_agg.spark.query.document import plan_document
 from tests.crash import scenario
 from tests.crash.scenario import FIRST, World, deliver, run, without_spark
 from tests.crash.settings import BATCHES, evolving

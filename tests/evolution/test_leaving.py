@@ -8,15 +8,15 @@ from random import Random
 
 import pytest
 
-from substrait_agg.flow.graph import Forget
-from substrait_agg.functions.accumulators import WeightKind
-from substrait_agg.operator.completeness import Limit
-from substrait_agg.operator.emission import ALL
+from substrait_agg.flow.graph.graph import Forget
+from substrait_agg.functions.aggregates.accumulators import WeightKind
+from substrait_agg.operator.common.completeness import KeyBound
+from substrait_agg.operator.common.emission import ALL
 from tests.evolution.evolving import evolve
 from tests.operator.measures_build import measure
 from tests.operator.measures_draw import node_of
 from tests.operator.measures_world import World
-from tests.operator.test_leaving import (
+from tests.operator.test_eviction import (
     SECOND,
     WEIGHTS,
     Times,
@@ -46,8 +46,8 @@ def test_what_is_left_of_finished_groups(seed: int, weight: WeightKind, tmp_path
             made.batch(on_time, random.choice((1, 2, 4)), emission=policy.at(number))
             watermark = max(watermark, stream.now - random.choice((2, 3, 5)))
             rules = replace(
-                policy.again(number),
-                limits=(Limit(place, False, watermark * SECOND),),
+                policy.watermark_pass(number),
+                limits=(KeyBound(place, False, watermark * SECOND),),
                 complete=policy.watermark,
                 close=True,
             )

@@ -9,13 +9,13 @@ from unittest.mock import patch
 import pytest
 
 from substrait_agg.bind.bound import BoundMeasure, Column, Expr
-from substrait_agg.commit import moving
-from substrait_agg.flow.nodes import Aggregate
-from substrait_agg.functions.accumulators import WeightKind
+from substrait_agg.commit.evolution import task
+from substrait_agg.flow.graph.nodes import Aggregate
+from substrait_agg.functions.aggregates.accumulators import WeightKind
 from tests.evolution.evolving import evolve
 from tests.operator.measures_draw import DRAWS, KEYS, Draft, Stream, column, node_of
 from tests.operator.measures_world import World
-from tests.operator.test_guard import guarded
+from tests.operator.test_early_retractions import guarded
 from tests.operator.test_measures_model import WEIGHTS, small_limits
 from tests.sampling import seeds
 
@@ -71,7 +71,7 @@ def test_every_version_is_that_of_the_new_plan(
     """Random measures before and after; where the second cannot be had, what both have can."""
     random = Random(f"evolution {weight} {seed}")
     first, second, both = nodes(random, weight)
-    with small_limits(random), patch.object(moving, "READ_ENTRIES", random.choice((1, 3, 1 << 20))):
+    with small_limits(random), patch.object(task, "READ_ENTRIES", random.choice((1, 3, 1 << 20))):
         run(
             World(first, tmp_path, random.choice((1, 2, 2**32)), page_rows=random.choice((1, 3))),
             second,
@@ -123,7 +123,7 @@ def test_every_version_is_that_of_the_new_plan_for_long(
         folder.mkdir()
         with (
             small_limits(random),
-            patch.object(moving, "READ_ENTRIES", random.choice((1, 3, 1 << 20))),
+            patch.object(task, "READ_ENTRIES", random.choice((1, 3, 1 << 20))),
         ):
             done = run(
                 World(first, folder, random.choice((1, 2, 2**32)), page_rows=2),

@@ -11,12 +11,12 @@ from unittest.mock import patch
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.commit.store import Checkpoint
+from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.errors import CommitConflict, StateRefused
-from substrait_agg.flow.lower import lower
-from substrait_agg.flow.nodes import Flow
-from substrait_agg.spark import evolve
-from substrait_agg.spark.document import plan_document
+from substrait_agg.flow.graph.nodes import Flow
+from substrait_agg.flow.passes.lower import lower
+from substrait_agg.spark.query import evolve
+from substrait_agg.spark.query.document import plan_document
 from tests.crash import scenario
 from tests.crash.scenario import World, run, without_spark
 from tests.crash.settings import evolving

@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 
 from substrait_agg.bind import bind
-from substrait_agg.flow import ExplainedPlan, explain_flow, explain_plan
-from substrait_agg.flow.lower import lower
-from substrait_agg.functions.accumulators import EarlyRetraction
+from substrait_agg.explanation import ExplainedPlan, explain_flow, explain_plan
+from substrait_agg.flow.passes.lower import lower
+from substrait_agg.functions.aggregates.accumulators import EarlyRetraction
 from substrait_agg.plan import decode
 from substrait_agg.plan.model import Filter, Project, Relation, SortField, Union
 from substrait_agg.plan.types import BOOL, FP64, I64, STRING

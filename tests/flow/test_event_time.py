@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import substrait_agg as sa
 from substrait_agg.bind.bound import Call, Column, Constant, Conversion, Expr, Nested
-from substrait_agg.flow.event_time import EventColumns, Span, Time, told, with_event_keys
-from substrait_agg.flow.lower import lower
-from substrait_agg.flow.nodes import Flow
-from substrait_agg.flow.times import EventKey, Grid, through
-from substrait_agg.flow.upserts import UpsertDeclaration
+from substrait_agg.flow.graph.nodes import Flow
+from substrait_agg.flow.graph.time_steps import EventKey, TimeStep, compose
+from substrait_agg.flow.passes.event_time import EventColumns, Span, Time, told, with_event_keys
+from substrait_agg.flow.passes.lower import lower
+from substrait_agg.flow.passes.upserts import UpsertDeclaration
 from substrait_agg.plan.types import DATE, STRING, Type
 from tests.windowed import COUNT, MAX, Windows, aggregate, column, interval
 
@@ -60,7 +60,7 @@ def test_the_bound_of_a_window_is_the_first_end_that_may_still_come(
         def edges(instant: int, edge: int = edge) -> list[int]:
             return [w[edge] for w in windows(instant, size, slide, offset)]
 
-        assert through(grids, watermark) == least_to_come(watermark, edges, 60)
+        assert compose(grids, watermark) == least_to_come(watermark, edges, 60)
 
 
 @given(anywhere, small, st.integers(-15, 15), st.sampled_from(["tumble", "start", "end"]))
@@ -74,7 +74,7 @@ def test_the_bound_of_a_tumbling_window_is_that_of_the_window_of_the_watermark(
     found = told(expression, [Time()])
     ((start, end),) = windows(watermark, size, size, offset)
     assert isinstance(found, Time)
-    assert through(found.grids, watermark) == (end if form == "end" else start)
+    assert compose(found.grids, watermark) == (end if form == "end" else start)
 
 
 def as_date(expression: Expr) -> Expr:
@@ -108,7 +108,7 @@ def test_functions_that_never_fall_while_time_rises(
 ) -> None:
     found = told(expression, [Time()])
     assert isinstance(found, Time)
-    assert through(found.grids, micros(watermark)) == micros(bound)
+    assert compose(found.grids, micros(watermark)) == micros(bound)
 
 
 def micros(text: str) -> int:
@@ -155,7 +155,7 @@ def tumbled(made: Windows, sets: object = None) -> dict[str, object]:
     return aggregate(made.read(), keys, [COUNT], sets)  # type: ignore[arg-type]
 
 
-MINUTE = EventKey(1, (Grid(60_000_000, 0, 60_000_000),))
+MINUTE = EventKey(1, (TimeStep(60_000_000, 0, 60_000_000),))
 
 
 def test_a_window_is_followed_into_the_key() -> None:
@@ -199,7 +199,7 @@ def test_sessions_end_where_no_row_can_reach_them() -> None:
     key = made.call("session", interval(90))
     told_, total = flow_of(aggregate(made.read(), [column(0), key], [COUNT]), made).operators
     assert told_.events == (EventKey(None, ()),)
-    assert total.events == (EventKey(1, (Grid(1, 0, 1),), end=True),)
+    assert total.events == (EventKey(1, (TimeStep(1, 0, 1),), end=True),)
 
 
 def test_a_row_of_a_key_may_change_for_ever_but_its_window_does_not() -> None:

@@ -10,9 +10,9 @@ import pytest
 
 import substrait_agg
 from substrait_agg.errors import UsageError
-from substrait_agg.flow.explain import row_names
-from substrait_agg.flow.explain_text import plan_text
-from substrait_agg.flow.lower import lower
+from substrait_agg.explanation.explain import row_names
+from substrait_agg.explanation.text import plan_text
+from substrait_agg.flow.passes.lower import lower
 from substrait_agg.plan.model import Expression, Literal, Project, Read
 from substrait_agg.plan.types import BOOL, I8, I64, STRING, Type
 from tests.bind.build import ROOT, aggregate, at, bound, call, lit, measure, read

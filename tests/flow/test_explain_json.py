@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from substrait_agg.flow import ExplainedPlan
-from substrait_agg.flow.explain_json import plan_json
-from substrait_agg.flow.explain_text import plan_text
+from substrait_agg.explanation import ExplainedPlan
+from substrait_agg.explanation.text import plan_json, plan_text
 from tests.flow.explained import HOSTILE, PLANS, chain, hostile, samples, union
 
 NUMBER, FLAG, TEXT = int, bool, str

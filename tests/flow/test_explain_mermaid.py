@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from substrait_agg.flow import ExplainedPlan
-from substrait_agg.flow.explain_mermaid import plan_mermaid
+from substrait_agg.explanation import ExplainedPlan
+from substrait_agg.explanation.mermaid import plan_mermaid
 from tests.flow.explained import HOSTILE, chain, hostile, samples, squares, union, wide
 
 ID = r"(?:view|op\d+(?:_(?:group|state|exchange|tree\d+|in\d+(?:_step\d+)?))?)"

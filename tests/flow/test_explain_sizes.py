@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from substrait_agg.bind import bind
-from substrait_agg.flow import explain_flow
-from substrait_agg.flow.lower import lower
-from substrait_agg.flow.nodes import Flow
+from substrait_agg.explanation import explain_flow
+from substrait_agg.flow.graph.nodes import Flow
+from substrait_agg.flow.passes.lower import lower
 from substrait_agg.plan import decode
 from substrait_agg.plan.model import Measure, SortField
 from substrait_agg.plan.types import BOOL, DATE, FP32, I8, I64, STRING, Type, decimal
@@ -78,10 +78,10 @@ def check(flow: Flow) -> int:
         assert bool(told.state.varies) == bool(varying)
         for tree, said in zip(spec.trees, told.state.trees, strict=True):
             trees += 1
-            assert said.ends_alone == tree.ends_alone
-            size = 0 if tree.ends_alone else wide(tree.layout.schema)[0]
+            assert said.ends_alone == tree.extremes_only
+            size = 0 if tree.extremes_only else wide(tree.layout.schema)[0]
             assert said.entry_bytes == size
-            assert bool(said.varies) == (tree.layout.form.rest and not tree.ends_alone)
+            assert bool(said.varies) == (tree.layout.form.rest and not tree.extremes_only)
     return trees
 
 

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.flow import ExplainedPlan, explain_flow
-from substrait_agg.flow.explain_mermaid import plan_mermaid
-from substrait_agg.flow.explain_text import folded, plan_text
-from substrait_agg.flow.explain_tree import Operator
-from substrait_agg.flow.lower import lower
-from substrait_agg.flow.nodes import Flow
-from substrait_agg.functions.accumulators import EARLY_RETRACTIONS, WeightKind
+from substrait_agg.explanation import ExplainedPlan, explain_flow
+from substrait_agg.explanation.mermaid import plan_mermaid
+from substrait_agg.explanation.text import folded, plan_text
+from substrait_agg.explanation.tree import Operator
+from substrait_agg.flow.graph.nodes import Flow
+from substrait_agg.flow.passes.lower import lower
+from substrait_agg.functions.aggregates.accumulators import EARLY_RETRACTIONS, WeightKind
 from substrait_agg.plan.model import Filter, Measure, Relation, SortField
 from substrait_agg.plan.types import BOOL, I64
-from substrait_agg.report.explain_html import plan_html
+from substrait_agg.report.html.explain import plan_html
 from tests.bind.build import ROOT, aggregate, at, bound, call, col, lit, measure, name_of, read
 from tests.flow.explained import explained, of, samples
 from tests.operator.specs import operator_spec

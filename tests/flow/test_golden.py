@@ -6,14 +6,14 @@ import json
 from pathlib import Path
 
 import substrait_agg as sa
-from substrait_agg.bind.fingerprint import digest
-from substrait_agg.commit.document import document_bytes
-from substrait_agg.flow.graph import TableOrigin
-from substrait_agg.flow.lower import lower
-from substrait_agg.flow.nodes import Flow
-from substrait_agg.flow.upserts import UpsertDeclaration
-from substrait_agg.functions.accumulators import WeightKind
-from substrait_agg.spark.document import plan_document
+from substrait_agg.bind.plan.fingerprint import digest
+from substrait_agg.commit.documents.plan_document import document_bytes
+from substrait_agg.flow.graph.graph import TableOrigin
+from substrait_agg.flow.graph.nodes import Flow
+from substrait_agg.flow.passes.lower import lower
+from substrait_agg.flow.passes.upserts import UpsertDeclaration
+from substrait_agg.functions.aggregates.accumulators import WeightKind
+from substrait_agg.spark.query.document import plan_document
 from tests.checkpoint.stored import GOALS, goals_plan
 from tests.crash.settings import chained, evolving, timed
 

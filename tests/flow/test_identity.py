@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 import substrait_agg as sa
-from substrait_agg.flow.identity import identities
-from substrait_agg.flow.lower import lower
+from substrait_agg.flow.graph.identity import identities
+from substrait_agg.flow.passes.lower import lower
 from substrait_agg.plan.types import Type
 from tests.bind.build import aggregate, at, bound, measure, read
 from tests.e2e import plans

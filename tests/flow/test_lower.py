@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from substrait_agg.bind.show import show
-from substrait_agg.flow.graph import (
+from substrait_agg.flow.graph.graph import (
     Branch,
     FilterStep,
     OperatorOrigin,
@@ -11,9 +11,9 @@ from substrait_agg.flow.graph import (
     RowsOrigin,
     TableOrigin,
 )
-from substrait_agg.flow.lower import lower
-from substrait_agg.flow.nodes import Aggregate, Distinct, Flow, Node
-from substrait_agg.functions.accumulators import Accumulator, WeightKind
+from substrait_agg.flow.graph.nodes import Aggregate, Distinct, Flow, Node
+from substrait_agg.flow.passes.lower import lower
+from substrait_agg.functions.aggregates.accumulators import Accumulator, WeightKind
 from substrait_agg.plan.model import Filter, Measure, Project, Relation, Union
 from substrait_agg.plan.types import FP64, I64
 from tests.bind.build import (

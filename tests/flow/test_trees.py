@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from substrait_agg.flow.explain import explain_text
-from substrait_agg.flow.lower import lower
-from substrait_agg.flow.nodes import Flow, Node
+from substrait_agg.explanation.explain import explain_text
+from substrait_agg.flow.graph.nodes import Flow, Node
+from substrait_agg.flow.passes.lower import lower
 from substrait_agg.plan.model import Literal, Measure, ScalarCall, SortField
 from substrait_agg.plan.types import I64, STRING
 from tests.bind.build import aggregate, bound, call, col, lit, measure, read

@@ -6,14 +6,14 @@ import pytest
 
 from substrait_agg.bind.show import show
 from substrait_agg.errors import InputRefused
-from substrait_agg.flow.explain import row_names
-from substrait_agg.flow.graph import OperatorOrigin, ProjectStep, TableOrigin
-from substrait_agg.flow.identity import identities
-from substrait_agg.flow.lower import lower
-from substrait_agg.flow.nodes import Flow, Upsert, shown_operators
-from substrait_agg.flow.upserts import UpsertDeclaration, upserts_of
-from substrait_agg.functions.accumulators import EarlyRetraction
-from substrait_agg.operator.spec import upsert_spec
+from substrait_agg.explanation.explain import row_names
+from substrait_agg.flow.graph.graph import OperatorOrigin, ProjectStep, TableOrigin
+from substrait_agg.flow.graph.identity import identities
+from substrait_agg.flow.graph.nodes import Flow, Upsert, shown_operators
+from substrait_agg.flow.passes.lower import lower
+from substrait_agg.flow.passes.upserts import UpsertDeclaration, upserts_of
+from substrait_agg.functions.aggregates.accumulators import EarlyRetraction
+from substrait_agg.operator.common.spec import upsert_spec
 from substrait_agg.plan.model import Relation, Union
 from substrait_agg.plan.types import FP64, I64, STRING
 from tests.bind.build import ROOT, aggregate, bound, col, measure, read

@@ -9,12 +9,12 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.bind.bound import Call, Column
-from substrait_agg.bind.walk import call_durations
-from substrait_agg.flow.graph import OperatorOrigin, TableOrigin
-from substrait_agg.flow.hopping import row_keys
-from substrait_agg.flow.lower import lower
-from substrait_agg.flow.nodes import Flow, Sessionize
-from substrait_agg.functions.accumulators import WeightKind
+from substrait_agg.bind.rewrite import call_durations
+from substrait_agg.flow.graph.graph import OperatorOrigin, TableOrigin
+from substrait_agg.flow.graph.nodes import Flow, Sessionize
+from substrait_agg.flow.passes.hopping import row_keys
+from substrait_agg.flow.passes.lower import lower
+from substrait_agg.functions.aggregates.accumulators import WeightKind
 from tests.windowed import COUNT, MAX, SUM, Windows, aggregate, column, grouped, interval
 
 TABLE = ("goals",)

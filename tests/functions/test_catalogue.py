@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from substrait_agg.functions.aggregate_row import AggregateFunction, Part
-from substrait_agg.functions.aggregate_types import RESULT_TEXTS, RESULTS
-from substrait_agg.functions.aggregates import (
+from substrait_agg.functions.aggregates.catalogue import (
     AGGREGATE_NAMES,
     AGGREGATES,
     MAINTAINED,
@@ -18,9 +16,11 @@ from substrait_agg.functions.aggregates import (
     WINDOW_FUNCTIONS,
     find,
 )
-from substrait_agg.functions.exact import ROUNDINGS
-from substrait_agg.functions.scalars import SCALAR_NAMES
-from substrait_agg.functions.signatures import Signature, signatures
+from substrait_agg.functions.aggregates.row import AggregateFunction, Part
+from substrait_agg.functions.aggregates.types import RESULT_TEXTS, RESULTS
+from substrait_agg.functions.numbers.exact import ROUNDINGS
+from substrait_agg.functions.scalars.catalogue import SCALAR_NAMES
+from substrait_agg.functions.signatures.declarations import Signature, signatures
 from substrait_agg.plan.model import EnumArgument, FunctionName
 from substrait_agg.plan.types import I64, STRING, Type, decimal
 from tests.bind.build import aggregate, at, bound, lit, measure, problems_of, read

@@ -10,15 +10,16 @@ import jsonschema
 import pytest
 import yaml
 
-from substrait_agg.bind.context import Context, is_keyable
-from substrait_agg.bind.declared import support_of, type_of
-from substrait_agg.bind.dialect import dialect
+from substrait_agg.bind.context import BindContext, is_keyable
+from substrait_agg.bind.plan.dialect import dialect
+from substrait_agg.bind.plan.dialect_support import support_of, type_of
 from substrait_agg.bind.profiles import STANDARD
-from substrait_agg.functions import scalars
-from substrait_agg.functions.aggregates import AGGREGATES
-from substrait_agg.functions.signatures import Signature, scalar_signatures, signatures
+from substrait_agg.functions.aggregates.catalogue import AGGREGATES
+from substrait_agg.functions.scalars import catalogue
+from substrait_agg.functions.signatures.declarations import Signature, scalar_signatures, signatures
 from substrait_agg.functions.windows import WINDOWS_URN, windows_text
-from substrait_agg.plan import read_expressions, read_relations
+from substrait_agg.plan.decoding import expressions as expression_readers
+from substrait_agg.plan.decoding import relations as relation_readers
 from substrait_agg.plan.types import Type
 from substrait_agg.problems import Problems
 
@@ -75,7 +76,7 @@ def test_a_function_that_leaves_the_table_leaves_the_dialect(
 ) -> None:
     root = scalar("sqrt:fp64", "functions_arithmetic")
     assert support_of(root, aggregate=False).supported
-    monkeypatch.delitem(scalars.SCALAR_NAMES, "sqrt")
+    monkeypatch.delitem(catalogue.SCALAR_NAMES, "sqrt")
     refused = support_of(root, aggregate=False)
     assert [p.code for p in refused.problems] == ["SCALAR_FUNCTION_UNKNOWN"]
 
@@ -95,7 +96,7 @@ def test_the_first_value_of_an_option_is_what_holds_when_it_is_not_set() -> None
 def test_words_of_enumerations_that_are_refused_are_left_out() -> None:
     extract = named("supported_scalar_functions", "extract")["datetime"]["metadata"]["words"]
     words = {w for entry in extract if entry["name"] == "component" for w in entry["values"]}
-    assert {"YEAR", "UNIX_TIME"} <= words <= scalars.WORDS["zoned_component"]
+    assert {"YEAR", "UNIX_TIME"} <= words <= catalogue.WORDS["zoned_component"]
     leap = named("supported_scalar_functions", "extract_boolean")["datetime"]["metadata"]["words"]
     words = {w for entry in leap for w in entry["values"]}
     assert words == {"IS_LEAP_YEAR"}
@@ -105,9 +106,9 @@ def test_words_of_enumerations_that_are_refused_are_left_out() -> None:
 
 def test_relations_and_expressions_are_those_that_the_decoder_reads() -> None:
     relations = {e["relation"].lower() for e in made()["supported_relations"]}
-    assert relations == set(read_relations._READERS)
+    assert relations == set(relation_readers._READERS)
     expressions = {e["expression"].lower() for e in made()["supported_expressions"]}
-    read = {kind.removesuffix("_expression") for kind in read_expressions._READERS}
+    read = {kind.removesuffix("_expression") for kind in expression_readers._READERS}
     assert expressions == read - {"enum"}
 
 
@@ -116,7 +117,7 @@ def test_types_are_those_that_binding_takes() -> None:
     for entry in made()["supported_types"]:
         name = entry.get("name") or kinds.get(entry["type"], entry["type"].lower())
         digits = (entry["max_precision"],) if "max_precision" in entry else ()
-        context = Context(Problems("strict"), STANDARD)
+        context = BindContext(Problems("strict"), STANDARD)
         # A struct without fields is no column.
         type_ = Type(name, params=digits, children=(Type("i64"),) if name == "struct" else ())
         assert context.check_type(type_, ""), name

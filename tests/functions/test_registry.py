@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from substrait_agg.bind.bound import BoundMeasure
-from substrait_agg.functions.registry import (
+from substrait_agg.functions.aggregates.registry import (
     UserMeasure,
     find_user,
     implementation_of,

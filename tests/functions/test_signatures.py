@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from substrait_agg.functions.signatures import Signature, declarations, signatures
+from substrait_agg.functions.signatures.declarations import Signature, declarations, signatures
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,7 +56,7 @@ def test_nullability_is_mirror_where_the_file_says_nothing() -> None:
 def test_nothing_is_read_until_somebody_asks() -> None:
     """A plan that declares bare names must not pay for reading the extension files."""
     code = (
-        "import sys, substrait_agg.bind, substrait_agg.functions.signatures as s\n"
+        "import sys, substrait_agg.bind, substrait_agg.functions.signatures.declarations as s\n"
         "assert 'yaml' not in sys.modules\n"
         "assert len(s.signatures()) == 98 and 'yaml' in sys.modules"
     )

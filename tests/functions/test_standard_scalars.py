@@ -6,11 +6,11 @@ from collections import Counter
 
 import pytest
 
-from substrait_agg.bind.declared import support_of
-from substrait_agg.functions.scalars import SCALAR_NAMES
-from substrait_agg.functions.scalars_refused import REFUSED_PARTS, REFUSED_SCALARS, refusal
-from substrait_agg.functions.signatures import Signature, scalar_signatures
-from substrait_agg.spark.functions import BUILDERS, HIGHER_ORDER
+from substrait_agg.bind.plan.dialect_support import support_of
+from substrait_agg.functions.scalars.catalogue import SCALAR_NAMES
+from substrait_agg.functions.scalars.refused import REFUSED_PARTS, REFUSED_SCALARS, refusal
+from substrait_agg.functions.signatures.declarations import Signature, scalar_signatures
+from substrait_agg.spark.functions.table import BUILDERS, HIGHER_ORDER
 
 STANDARD = scalar_signatures()
 NAMES = {s.name.lower() for s in STANDARD}

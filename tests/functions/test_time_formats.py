@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from substrait_agg.functions.time_formats import FormatError, pieces, reading, writing
+from substrait_agg.functions.scalars.time_formats import FormatError, pieces, reading, writing
 
 
 @pytest.mark.parametrize("format", ["%Q", "%f", "%Ey", "%-d", "%", "%z", "%Z"])

@@ -13,9 +13,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from substrait_agg.bind.declared import support_of, type_of
-from substrait_agg.functions.scalars import FAMILIES, SCALARS
-from substrait_agg.functions.signatures import window_signatures
+from substrait_agg.bind.plan.dialect_support import support_of, type_of
+from substrait_agg.functions.scalars.catalogue import FAMILIES, SCALARS
+from substrait_agg.functions.signatures.declarations import window_signatures
 from substrait_agg.functions.windows import (
     GROUPING_WINDOWS,
     MICROS_PER_DAY,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from substrait_agg.plan.schema import schema
+from substrait_agg.plan.messages.schema import schema
 from tests.fuzz.messages import varint
 
 Bomb = Callable[[], bytes]

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from substrait_agg.plan.node import Node
-from substrait_agg.plan.schema import MESSAGE, Field, Shape, schema
-from substrait_agg.plan.wire import read_wire
+from substrait_agg.plan.messages.node import Node
+from substrait_agg.plan.messages.schema import MESSAGE, Field, Shape, schema
+from substrait_agg.plan.messages.wire import read_wire
 
 _FIXED = {"float": ("<f", 5), "double": ("<d", 1)}
 _AS_TEXT = frozenset({"int64", "uint64"})

@@ -10,9 +10,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from substrait_agg.functions.aggregates import AGGREGATES
-from substrait_agg.functions.scalars import SCALAR_NAMES
-from substrait_agg.plan.schema import MESSAGE, Field, schema
+from substrait_agg.functions.aggregates.catalogue import AGGREGATES
+from substrait_agg.functions.scalars.catalogue import SCALAR_NAMES
+from substrait_agg.plan.messages.schema import MESSAGE, Field, schema
 from tests.fuzz.messages import Message, parsed, shape_of
 
 PLANS = Path(__file__).parents[2] / "plans"

@@ -10,10 +10,10 @@ from typing import Any
 import substrait_agg
 from substrait_agg.api import EXPLAIN_FORMATS
 from substrait_agg.errors import PlanRefused
-from substrait_agg.plan.jsonplan import read_json
-from substrait_agg.plan.node import Node, Unreadable
-from substrait_agg.plan.source import json_text
-from substrait_agg.plan.wire import read_wire
+from substrait_agg.plan.messages.jsonplan import read_json
+from substrait_agg.plan.messages.node import Node, Unreadable
+from substrait_agg.plan.messages.source import json_text
+from substrait_agg.plan.messages.wire import read_wire
 from substrait_agg.problems import KINDS, MODES, Mode, Problem
 from tests.fuzz.messages import from_node, to_json
 

@@ -18,7 +18,7 @@ STAGES = ("plan", "bind", "flow", "report.order", "report.explained", "report.ex
 with atheris.instrument_imports(include=["substrait_agg"]):
     for stage in STAGES:
         import_module(f"substrait_agg.{stage}")
-    from substrait_agg.plan.node import Unreadable
+    from substrait_agg.plan.messages.node import Unreadable
     from tests.fuzz import messages, mutate, properties
 
 

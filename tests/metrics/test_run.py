@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.commit.store import Checkpoint
+from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.metrics import METRICS, OperatorProgress, Progress
 from tests.e2e.feeds import Change, Feed
 from tests.e2e.plans import Builder, aggregate, column, read

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from substrait_agg.bind.bound import BoundMeasure, Call, Expr, MeasureSort
-from substrait_agg.functions.accumulators import WeightKind
-from substrait_agg.functions.kinds import MeasureKind
+from substrait_agg.functions.aggregates.accumulators import WeightKind
+from substrait_agg.functions.aggregates.kinds import MeasureKind
 from substrait_agg.plan.types import BOOL, FP64, I64, STRING, Type, decimal
 from tests.operator.measures_draw import COLUMNS, column, node_of
 from tests.operator.measures_reference import Row

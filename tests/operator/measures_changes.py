@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from substrait_agg.functions.accumulators import WeightKind
+from substrait_agg.functions.aggregates.accumulators import WeightKind
 from tests.operator.measures_columns import (
     NAMES,
     random_value,

@@ -7,10 +7,10 @@ from random import Random
 from typing import Any
 
 from substrait_agg.bind.bound import BoundMeasure, Call, Column, Expr, MeasureSort
-from substrait_agg.flow.measures import share
-from substrait_agg.flow.nodes import Aggregate, Port
-from substrait_agg.functions.accumulators import WeightKind
-from substrait_agg.functions.kinds import MeasureKind
+from substrait_agg.flow.graph.measures import share
+from substrait_agg.flow.graph.nodes import Aggregate, Port
+from substrait_agg.functions.aggregates.accumulators import WeightKind
+from substrait_agg.functions.aggregates.kinds import MeasureKind
 from substrait_agg.plan.types import (
     BOOL,
     FP32,

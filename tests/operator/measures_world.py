@@ -16,17 +16,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from substrait_agg.commit.files import FolderFiles
-from substrait_agg.commit.ranges import partition_range, sort_hash
-from substrait_agg.commit.snapshot import OperatorState
-from substrait_agg.commit.task import run_task
-from substrait_agg.commit.task_plan import TaskPlan, TaskResult
-from substrait_agg.flow.nodes import Node
-from substrait_agg.operator import moments, ranked, ranks, values
-from substrait_agg.operator.emission import ALL, NONE, Emission
-from substrait_agg.operator.group_operator import GroupOperator
-from substrait_agg.operator.leaving import closed_schema
-from substrait_agg.operator.names import (
+from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.documents.snapshot import OperatorState
+from substrait_agg.commit.hash_ranges import partition_range, sort_hash
+from substrait_agg.commit.runtime.task import run_task
+from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
+from substrait_agg.flow.graph.nodes import Node
+from substrait_agg.operator.aggregate import ranked, values
+from substrait_agg.operator.aggregate.eviction import closed_schema
+from substrait_agg.operator.aggregate.operator import GroupOperator
+from substrait_agg.operator.aggregate.pending import pending_schema
+from substrait_agg.operator.common.emission import ALL, NONE, Emission
+from substrait_agg.operator.common.names import (
     CLOSED,
     GROUP,
     PENDING,
@@ -35,11 +36,11 @@ from substrait_agg.operator.names import (
     WEIGHT,
     entries_tree,
 )
-from substrait_agg.operator.pending import pending_schema
-from substrait_agg.operator.spec import OperatorSpec, TreeSpec
+from substrait_agg.operator.common.spec import OperatorSpec, TreeSpec
+from substrait_agg.operator.measures import moments, ranks
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import BOOL, Type
-from substrait_agg.state import merging, ordered, tree, walk
+from substrait_agg.state import extremum_search, merging, ordered, tree
 from substrait_agg.state.entries import TreeLayout
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.run import RunFile
@@ -287,7 +288,7 @@ class World:
         return sum(map(self._entries_of, self.spec.trees)) if self.rows else 0
 
     def _entries_of(self, tree: TreeSpec) -> int:
-        if tree.ends_alone:
+        if tree.extremes_only:
             return 0
         if tree.follows is not None:
             # Of every value that is there, when it came.
@@ -373,7 +374,7 @@ def small_parts(rows: int) -> Iterator[None]:
     """Everything that is cut into parts of many rows is cut into parts of a few."""
     with ExitStack() as stack:
         for module, name in (
-            (ordered, "SCAN_ROWS"), (ordered, "GROUPS_AT_ONCE"), (tree, "SCAN_ROWS"), (walk, "FIRST_ROWS"),
+            (ordered, "SCAN_ROWS"), (ordered, "GROUPS_AT_ONCE"), (tree, "SCAN_ROWS"), (extremum_search, "FIRST_ROWS"),
             (moments, "CHUNK"), (ranks, "CHUNK"), (ranked, "LARGE"), (values, "READ_ENTRIES"),
         ):  # fmt: skip
             stack.enter_context(patch.object(module, name, rows))

@@ -12,9 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from substrait_agg.functions.accumulators import Accumulator, WeightKind, digits_for
-from substrait_agg.operator.delta import MINUS_BIN, NAN_BIN, PLUS_BIN
-from substrait_agg.operator.spec import ROW_COUNT, MeasureSpec, OperatorSpec
+from substrait_agg.functions.aggregates.accumulators import Accumulator, WeightKind, digits_for
+from substrait_agg.operator.common.spec import ROW_COUNT, MeasureSpec, OperatorSpec
+from substrait_agg.operator.numeric.delta import MINUS_BIN, NAN_BIN, PLUS_BIN
 from substrait_agg.plan.types import FP32, FP64, I64, Type, decimal
 
 INT, FLOAT, DECIMAL = 0, 1, 2

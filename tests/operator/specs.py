@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from substrait_agg.flow.nodes import Node
+from substrait_agg.flow.graph.nodes import Node
+from substrait_agg.operator.common.spec import OperatorSpec
 from substrait_agg.operator.registry import operator_of
-from substrait_agg.operator.spec import OperatorSpec
 
 
 def operator_spec(node: Node) -> OperatorSpec:

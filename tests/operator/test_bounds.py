@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from substrait_agg.commit import buckets
-from substrait_agg.commit.task import run_task
+from substrait_agg.commit.runtime import spill
+from substrait_agg.commit.runtime.task import run_task
 from substrait_agg.errors import RunFailed
-from substrait_agg.operator import values
+from substrait_agg.operator.aggregate import values
 from substrait_agg.state import run
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.segments import Segments
@@ -145,9 +145,7 @@ def test_rows_that_are_long_are_set_aside_like_rows_that_are_many(tmp_path: Path
     """A slice is bounded in bytes: one column of text holds no more than 2 GiB."""
     made = world(tmp_path, *EVERYTHING, slice_bytes=10_000)
     rows = [row(k0=i, long=i, text=str(i) * 1000) for i in range(60)]
-    with patch.object(
-        buckets.Buckets, "add", autospec=True, side_effect=buckets.Buckets.add
-    ) as add:
+    with patch.object(spill.Buckets, "add", autospec=True, side_effect=spill.Buckets.add) as add:
         made.batch(rows)
         assert add.call_count > 5
         made.check()
@@ -163,12 +161,12 @@ def test_few_rows_are_held_at_once_where_what_is_kept_of_their_groups_is_long(
     """A slice brings the stored rows of its groups into memory, so short rows may need short slices."""
     made = world(tmp_path, *EVERYTHING)
     with patch.object(
-        buckets.Buckets, "add", side_effect=AssertionError
+        spill.Buckets, "add", side_effect=AssertionError
     ):  # nothing is kept yet, or little
         made.batch([row(k0=99)])
         made.batch([row(k0=i, long=i, text=str(i) * 500) for i in range(60)])
     short = [row(k0=i, long=-i, text="") for i in range(60)]
-    add = patch.object(buckets.Buckets, "add", autospec=True, side_effect=buckets.Buckets.add)
+    add = patch.object(spill.Buckets, "add", autospec=True, side_effect=spill.Buckets.add)
     with add as added, patch.object(run, "PIECE_BYTES", 20_000):
         made.batch(short)
         assert 3 < added.call_count < 20

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.commit.retention import Retention
-from substrait_agg.commit.store import Checkpoint
-from substrait_agg.commit.sweep import expire
-from substrait_agg.flow.lower import lower
-from substrait_agg.flow.nodes import Flow
-from substrait_agg.operator.policy import EVERY_BATCH, EmitPolicy
-from substrait_agg.operator.watermarks import (
-    Heard,
+from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.commit.log.retention import Retention
+from substrait_agg.commit.log.sweep import expire
+from substrait_agg.flow.graph.nodes import Flow
+from substrait_agg.flow.passes.lower import lower
+from substrait_agg.operator.common.policy import EVERY_BATCH, EmitPolicy
+from substrait_agg.operator.common.watermarks import (
+    EventTimeStats,
     SourceTime,
     Ttl,
     WatermarkRule,
@@ -24,10 +24,10 @@ from substrait_agg.operator.watermarks import (
     moved,
     watermark_of,
 )
-from substrait_agg.spark.batches import FIRST_BATCH, Batches
-from substrait_agg.spark.document import plan_document
-from substrait_agg.spark.event_state import BatchTimes, EventOptions
-from substrait_agg.spark.timing import event_columns, forgetting
+from substrait_agg.spark.inputs.event_state import BatchTimes, EventOptions
+from substrait_agg.spark.inputs.event_time_setup import event_columns, forgetting
+from substrait_agg.spark.query.document import plan_document
+from substrait_agg.spark.query.microbatch import FIRST_BATCH, Batches
 from tests.checkpoint.test_retention import newest, simple
 from tests.crash.scenario import QUERY, without_spark
 from tests.crash.settings import chained
@@ -157,7 +157,7 @@ def test_a_source_falls_idle_by_the_clock_as_it_is_now() -> None:
     sources = (SourceTime(watermark=100, heard=1000), SourceTime(watermark=20, heard=1000))
     assert watermark_of(rules, sources, 20, 50) == 20
     assert idle_at(rules, sources, 50) == 50  # the clock has gone back, and that is noted
-    noted = tuple(moved(r, s, Heard(), 50) for r, s in zip(rules, sources, strict=True))
+    noted = tuple(moved(r, s, EventTimeStats(), 50) for r, s in zip(rules, sources, strict=True))
     assert [s.heard for s in noted] == [50, 50]
     assert idle_at(rules, noted, 51) == 60
     assert watermark_of(rules, noted, 20, 59) == 20
@@ -166,8 +166,8 @@ def test_a_source_falls_idle_by_the_clock_as_it_is_now() -> None:
 
 def test_partitions_fall_idle_by_the_clock_as_it_is_now() -> None:
     rule = WatermarkRule(by="d", idle=10)
-    at = moved(rule, None, Heard(2, 30, (), {"a": 30, "b": 12}), 1000)
-    at = moved(rule, at, Heard(1, 40, (), {"a": 40}), 50)
+    at = moved(rule, None, EventTimeStats(2, 30, (), {"a": 30, "b": 12}), 1000)
+    at = moved(rule, at, EventTimeStats(1, 40, (), {"a": 40}), 50)
     assert [p.heard for p in at.partitions] == [50, 50]
     assert watermark_of((rule,), (at,), 12, 59) == 12
     assert watermark_of((rule,), (at,), 12, 60) == 12  # all are idle: it stays
@@ -175,7 +175,7 @@ def test_partitions_fall_idle_by_the_clock_as_it_is_now() -> None:
 
 def test_a_watermark_never_goes_back() -> None:
     rule = WatermarkRule(offset=1)
-    at = moved(rule, moved(rule, None, Heard(1, 90), 1000), Heard(1, 40), 50)
+    at = moved(rule, moved(rule, None, EventTimeStats(1, 90), 1000), EventTimeStats(1, 40), 50)
     assert at.watermark == 89
     assert watermark_of((rule,), (at,), 95, 50) == 95
 

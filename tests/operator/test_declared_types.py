@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from substrait_agg.errors import RunFailed
-from substrait_agg.operator.numbers import nearest
+from substrait_agg.operator.numeric.numbers import nearest
 from substrait_agg.plan.types import FP32, FP64, I8, I64, Type, decimal
 from tests.operator.measures_build import measure, row, world
 from tests.operator.rounding import round_float

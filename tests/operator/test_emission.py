@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from substrait_agg.errors import UsageError
-from substrait_agg.functions.accumulators import WeightKind
-from substrait_agg.operator import group_operator
-from substrait_agg.operator.emission import ALL, Emission
-from substrait_agg.operator.names import PENDING
-from substrait_agg.operator.pending import oldest
-from substrait_agg.operator.policy import EmitPolicy, parse_emit
-from substrait_agg.operator.protocol import OperatorResult
-from substrait_agg.operator.step import step
+from substrait_agg.functions.aggregates.accumulators import WeightKind
+from substrait_agg.operator.aggregate import operator
+from substrait_agg.operator.aggregate.pending import oldest
+from substrait_agg.operator.aggregate.step import step
+from substrait_agg.operator.common.emission import ALL, Emission
+from substrait_agg.operator.common.names import PENDING
+from substrait_agg.operator.common.policy import EmitPolicy, parse_emit
+from substrait_agg.operator.common.protocol import OperatorResult
 from tests.operator.measures_build import changes_of, gone, measure, row, world
 from tests.operator.measures_changes import Stream
 from tests.operator.measures_reference import Row
@@ -167,7 +167,7 @@ def test_many_groups_that_are_due_are_taken_up_some_at_a_time(
         touched.append((result := step(*given)).counters["touched"])
         return result
 
-    monkeypatch.setattr(group_operator, "step", watched)
+    monkeypatch.setattr(operator, "step", watched)
     made.batch([], emission=rules)
     assert made.view() == {(i,): (i,) for i in range(300)}
     assert sum(touched) == 300

@@ -11,9 +11,9 @@ from unittest.mock import patch
 
 import pytest
 
-from substrait_agg.flow.measures import share
-from substrait_agg.functions.kinds import MeasureKind
-from substrait_agg.operator.names import GROUP
+from substrait_agg.flow.graph.measures import share
+from substrait_agg.functions.aggregates.kinds import MeasureKind
+from substrait_agg.operator.common.names import GROUP
 from substrait_agg.plan.types import FP64, I32, I64, Type, decimal
 from substrait_agg.state import merging
 from tests.operator.measures_build import (

@@ -10,12 +10,12 @@ from random import Random
 import pyarrow.parquet as pq
 import pytest
 
-from substrait_agg.commit.snapshot import OperatorState
-from substrait_agg.commit.task import run_task
-from substrait_agg.commit.task_plan import TaskPlan
-from substrait_agg.functions.kinds import MeasureKind
-from substrait_agg.operator.group_operator import GroupOperator
-from substrait_agg.operator.names import GROUP, PENDING
+from substrait_agg.commit.documents.snapshot import OperatorState
+from substrait_agg.commit.runtime.task import run_task
+from substrait_agg.commit.runtime.task_plan import TaskPlan
+from substrait_agg.functions.aggregates.kinds import MeasureKind
+from substrait_agg.operator.aggregate.operator import GroupOperator
+from substrait_agg.operator.common.names import GROUP, PENDING
 from substrait_agg.plan.types import I64
 from substrait_agg.state.run import HASH_MAX
 from tests.operator.measures_build import (

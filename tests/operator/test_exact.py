@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from substrait_agg.functions import exact
+from substrait_agg.functions.numbers import exact
 
 DIGITS = 11
 NUMBERS = st.lists(

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from substrait_agg.functions.accumulators import WeightKind
+from substrait_agg.functions.aggregates.accumulators import WeightKind
 from tests.operator.measures_draw import DRAWS, Draft, Stream, node_of, random_node
 from tests.operator.measures_reference import Row, Values
 from tests.operator.measures_world import World, merging_soon, small_parts

@@ -16,15 +16,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from substrait_agg.commit.files import FolderFiles
-from substrait_agg.commit.ranges import partition_range
-from substrait_agg.commit.snapshot import OperatorState
-from substrait_agg.commit.task import run_task
-from substrait_agg.commit.task_plan import TaskPlan, TaskResult
-from substrait_agg.operator.emission import ALL, NONE
-from substrait_agg.operator.group_operator import GroupOperator
-from substrait_agg.operator.names import GROUP, PENDING
-from substrait_agg.operator.spec import OperatorSpec
+from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.documents.snapshot import OperatorState
+from substrait_agg.commit.hash_ranges import partition_range
+from substrait_agg.commit.runtime.task import run_task
+from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
+from substrait_agg.operator.aggregate.operator import GroupOperator
+from substrait_agg.operator.common.emission import ALL, NONE
+from substrait_agg.operator.common.names import GROUP, PENDING
+from substrait_agg.operator.common.spec import OperatorSpec
 from substrait_agg.state.tree import Tree
 from tests.operator.measures_world import merging_soon
 from tests.operator.reference import Row, expected, partial_sums, raw_rows, spec_for

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from substrait_agg.functions import exact, roots
-from substrait_agg.operator import moments
-from substrait_agg.operator.delta import FloatDigits
-from substrait_agg.operator.moments import moment_value
-from substrait_agg.operator.spec import MeasureSpec
+from substrait_agg.functions.numbers import exact, roots
+from substrait_agg.operator.common.spec import MeasureSpec
+from substrait_agg.operator.measures import moments
+from substrait_agg.operator.measures.moments import moment_value
+from substrait_agg.operator.numeric.delta import FloatDigits
 from substrait_agg.plan.types import FP32, FP64, Type
 from tests.operator.rounding import MODES, round_float
 from tests.sampling import examples

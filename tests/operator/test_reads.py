@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from substrait_agg.commit import task
-from substrait_agg.commit.task import run_task
-from substrait_agg.commit.task_plan import TaskPlan
-from substrait_agg.operator.emission import ALL
-from substrait_agg.operator.group_operator import GroupOperator
-from substrait_agg.operator.names import WEIGHT
+from substrait_agg.commit.runtime import task
+from substrait_agg.commit.runtime.task import run_task
+from substrait_agg.commit.runtime.task_plan import TaskPlan
+from substrait_agg.operator.aggregate.operator import GroupOperator
+from substrait_agg.operator.common.emission import ALL
+from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.state.ordered import OrderedTree
 from tests.operator.measures_build import measure, world
 from tests.operator.measures_world import Version, World

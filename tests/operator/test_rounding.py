@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from substrait_agg.functions import exact
-from substrait_agg.functions.roots import exponents, scaled_floats
-from substrait_agg.operator.delta import FloatDigits
-from substrait_agg.operator.moments import moment_value
-from substrait_agg.operator.spec import MeasureSpec
+from substrait_agg.functions.numbers import exact
+from substrait_agg.functions.numbers.roots import exponents, scaled_floats
+from substrait_agg.operator.common.spec import MeasureSpec
+from substrait_agg.operator.measures.moments import moment_value
+from substrait_agg.operator.numeric.delta import FloatDigits
 from substrait_agg.plan.types import FP64
 from tests.operator.rounding import MODES, round_float
 from tests.operator.test_exact import NUMBERS, digits_of, values_of

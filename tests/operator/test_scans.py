@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from substrait_agg.errors import RunFailed
-from substrait_agg.operator.scans import SCANS
-from substrait_agg.operator.spec import MeasureSpec
+from substrait_agg.operator.common.spec import MeasureSpec
+from substrait_agg.operator.measures.multiset_aggregates import SCANS
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import (
     DATE,

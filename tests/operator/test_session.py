@@ -16,19 +16,19 @@ import pyarrow.parquet as pq
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.commit.files import FolderFiles
-from substrait_agg.commit.ranges import partition_range
-from substrait_agg.commit.snapshot import OperatorState
-from substrait_agg.commit.task import run_task
-from substrait_agg.commit.task_plan import TaskPlan
+from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.documents.snapshot import OperatorState
+from substrait_agg.commit.hash_ranges import partition_range
+from substrait_agg.commit.runtime.task import run_task
+from substrait_agg.commit.runtime.task_plan import TaskPlan
 from substrait_agg.errors import RunFailed
-from substrait_agg.flow.lower import lower
-from substrait_agg.functions.accumulators import EarlyRetraction
-from substrait_agg.operator.emission import ALL, Emission
-from substrait_agg.operator.names import WEIGHT
-from substrait_agg.operator.session import SessionOperator
-from substrait_agg.operator.sessions import Spans, sessions
-from substrait_agg.operator.spec import SessionSpec
+from substrait_agg.flow.passes.lower import lower
+from substrait_agg.functions.aggregates.accumulators import EarlyRetraction
+from substrait_agg.operator.common.emission import ALL, Emission
+from substrait_agg.operator.common.names import WEIGHT
+from substrait_agg.operator.common.spec import SessionSpec
+from substrait_agg.operator.sessionize.sessions import Spans, sessions
+from substrait_agg.operator.sessionize.step import SessionOperator
 from substrait_agg.state import ordered
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.run import RunFile

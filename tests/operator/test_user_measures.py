@@ -14,8 +14,8 @@ import pytest
 
 from substrait_agg.bind.bound import BoundMeasure
 from substrait_agg.errors import RunFailed
-from substrait_agg.flow.measures import share
-from substrait_agg.functions import user
+from substrait_agg.flow.graph.measures import share
+from substrait_agg.functions.aggregates import user
 from substrait_agg.plan.types import FP64, Type
 from tests.operator.measures_draw import COLUMNS, NAMES, column, node_of
 from tests.operator.measures_reference import Row

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from substrait_agg.errors import RunFailed, UsageError
-from substrait_agg.operator import watermarks
-from substrait_agg.operator.watermarks import (
-    Heard,
+from substrait_agg.operator.common import watermarks
+from substrait_agg.operator.common.watermarks import (
+    EventTimeStats,
     SourceTime,
     Ttl,
     WatermarkRule,
@@ -27,9 +27,9 @@ Times = list[list[int]]
 batches = st.lists(st.lists(st.integers(-50, 50), max_size=6), max_size=8)
 
 
-def heard(times: list[int], events: int = 0) -> Heard:
+def heard(times: list[int], events: int = 0) -> EventTimeStats:
     latest = tuple(times[-events:]) if events else ()
-    return Heard(len(times), max(times, default=None), latest)
+    return EventTimeStats(len(times), max(times, default=None), latest)
 
 
 @given(batches, st.integers(0, 20))
@@ -82,7 +82,7 @@ def test_an_idle_source_does_not_hold_the_watermark_until_it_speaks_again() -> N
     assert idle_at(rules, (busy, quiet), 55) is None
     spoken = moved(rules[1], quiet, heard([30]), 60)
     assert watermark_of(rules, (busy, spoken), 100, 60) == 100  # it does not go back
-    never = moved(rules[1], None, Heard(), 40)
+    never = moved(rules[1], None, EventTimeStats(), 40)
     assert watermark_of(rules, (busy, never), None, 49) is None
     assert watermark_of(rules, (busy, never), None, 50) == 100
 
@@ -94,15 +94,15 @@ def test_all_sources_idle_leave_the_watermark_where_it_is() -> None:
 
 def test_of_partitions_the_one_that_is_furthest_behind_counts() -> None:
     rule = WatermarkRule(offset=2, by="device", idle=10)
-    at = moved(rule, None, Heard(3, 30, (), {"a": 30, "b": 12}), 0)
+    at = moved(rule, None, EventTimeStats(3, 30, (), {"a": 30, "b": 12}), 0)
     assert watermark_of((rule,), (at,), None, 0) == 10
-    at = moved(rule, at, Heard(1, 25, (), {"a": 25}), 5)
+    at = moved(rule, at, EventTimeStats(1, 25, (), {"a": 25}), 5)
     assert watermark_of((rule,), (at,), 10, 9) == 10
     assert (
         watermark_of((rule,), (at,), 10, 10) == 28
     )  # b is idle, and of a the greatest time counts
     assert idle_at((rule,), (at,), 9) == 10
-    at = moved(rule, at, Heard(1, 40, (), {"b": 40}), 12)
+    at = moved(rule, at, EventTimeStats(1, 40, (), {"b": 40}), 12)
     assert watermark_of((rule,), (at,), 28, 12) == 28
 
 
@@ -112,9 +112,9 @@ def test_a_column_with_too_many_values_tells_no_partitions_apart(
     """Each of them stands in every snapshot."""
     monkeypatch.setattr(watermarks, "MOST_PARTITIONS", 2)
     rule = WatermarkRule(by="device")
-    at = moved(rule, None, Heard(2, 2, (), {"a": 1, "b": 2}), 0)
+    at = moved(rule, None, EventTimeStats(2, 2, (), {"a": 1, "b": 2}), 0)
     with pytest.raises(RunFailed) as failed:
-        moved(rule, at, Heard(1, 3, (), {"c": 3}), 0)
+        moved(rule, at, EventTimeStats(1, 3, (), {"c": 3}), 0)
     assert failed.value.code == "WATERMARK_PARTITIONS"
 
 

@@ -176,7 +176,7 @@ def test_with_everything_installed_a_run_gets_as_far_as_java(
     fresh: Environment, run_arguments: list[str], tmp_path: Path
 ) -> None:
     """A whole Java of a new release passes; this one prints an error instead of starting Spark."""
-    from substrait_agg.spark.java import MODULES
+    from substrait_agg.spark.session.java import MODULES
 
     release = f'JAVA_VERSION="21.0.2"\nMODULES="java.base {" ".join(MODULES)}"\n'
     failing = "java.lang.module.FindException: Module java.made.up not found"

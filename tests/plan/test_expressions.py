@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from substrait_agg.plan import model as m
-from substrait_agg.plan.schema import schema
+from substrait_agg.plan.messages.schema import schema
 from substrait_agg.plan.types import Type
 from substrait_agg.problems import Mode
 from tests.plan.helpers import (

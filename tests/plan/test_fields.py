@@ -16,8 +16,17 @@ from substrait import plan_pb2
 import substrait_agg
 from substrait_agg.errors import PlanUnreadable
 from substrait_agg.plan import decode
-from substrait_agg.plan.leftovers import IGNORED
-from substrait_agg.plan.schema import ANY, ENUM, MESSAGE, Field, Schema, _files, schema, schema_of
+from substrait_agg.plan.decoding.leftovers import IGNORED
+from substrait_agg.plan.messages.schema import (
+    ANY,
+    ENUM,
+    MESSAGE,
+    Field,
+    Schema,
+    _files,
+    schema,
+    schema_of,
+)
 from substrait_agg.problems import Problems
 from tests.plan.helpers import I32, Json, column, function, meaning, plan_of, project, table, value
 from tests.plan.test_types import ENTRIES, LITERALS
@@ -317,9 +326,9 @@ def _cast(expression: Json) -> Json:
 def newer(monkeypatch: pytest.MonkeyPatch) -> Schema:
     """The schema of a release in which every message has two more fields: a text, and a message that is new too."""
     made = schema_of(_newer_file())
-    monkeypatch.setattr("substrait_agg.plan.wire.schema", lambda: made)
-    monkeypatch.setattr("substrait_agg.plan.jsonplan.schema", lambda: made)
-    monkeypatch.setattr("substrait_agg.plan.node.schema", lambda: made)
+    monkeypatch.setattr("substrait_agg.plan.messages.wire.schema", lambda: made)
+    monkeypatch.setattr("substrait_agg.plan.messages.jsonplan.schema", lambda: made)
+    monkeypatch.setattr("substrait_agg.plan.messages.node.schema", lambda: made)
     return made
 
 
@@ -382,5 +391,5 @@ def test_what_a_new_release_adds_is_reported(newer: Schema) -> None:
 
 def test_the_guard_itself_notices(newer: Schema, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the report of what was left unread, the same check would find every new field lost."""
-    monkeypatch.setattr("substrait_agg.plan.decoder.report_leftovers", lambda *_: None)
+    monkeypatch.setattr("substrait_agg.plan.decoding.decoder.report_leftovers", lambda *_: None)
     assert {f"{name}.new_word" for name in NEWEST} <= set(_lost(newer, NEWEST))

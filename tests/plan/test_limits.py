@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from substrait_agg.plan import MAX_DEPTH, jsontext, wire
+from substrait_agg.plan import MAX_DEPTH
 from substrait_agg.plan import model as m
+from substrait_agg.plan.messages import jsontext, wire
 from tests.calls import calls_of
 from tests.plan.helpers import counted, held, read, unreadable
 

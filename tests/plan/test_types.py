@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from substrait_agg.plan import model as m
-from substrait_agg.plan.schema import schema
+from substrait_agg.plan.messages.schema import schema
 from substrait_agg.plan.types import SIMPLE_KINDS, Type
 from tests.plan.helpers import (
     Json,

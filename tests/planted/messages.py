@@ -19,7 +19,7 @@ from google.protobuf.descriptor_pb2 import (
 )
 from substrait import plan_pb2
 
-from substrait_agg.plan.schema import ENUM, MESSAGE, Field, Shape, schema
+from substrait_agg.plan.messages.schema import ENUM, MESSAGE, Field, Shape, schema
 
 _KINDS = {
     kind: getattr(FieldDescriptorProto, f"TYPE_{kind.upper()}")

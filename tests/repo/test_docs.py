@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 import substrait_agg
 from substrait_agg.changes import OUTPUTS
-from substrait_agg.functions.aggregates import AGGREGATE_NAMES
-from substrait_agg.functions.scalars import SCALAR_NAMES, SCALARS
+from substrait_agg.functions.aggregates.catalogue import AGGREGATE_NAMES
+from substrait_agg.functions.scalars.catalogue import SCALAR_NAMES, SCALARS
 from substrait_agg_cli.main import main
 
 ROOT = Path(__file__).parents[2]

@@ -1,4 +1,4 @@
-"""Nothing touches the file system past the seam (`substrait_agg/disk.py`), so the crash matrix sees every operation."""
+"""Nothing touches the file system past the seam (`substrait_agg/files/filesystem.py`), so the crash matrix sees every operation."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "substrait_agg"
 
 EXCEPTIONS = {
-    "disk.py": "the seam itself",
-    "object_store.py": "the seam where a checkpoint lies in a store",
-    "local_copies.py": "copies of what a store has: nothing is lost with them, and nothing rests on them",
-    "published.py": "opens what the seam creates; writes to a pipe or a device that somebody else made",
-    "commit/files.py": "opens what the seam creates or maps",
-    "commit/buckets.py": "rows set aside on local disk within a task; gone with it",
-    "changes/outputs.py": "opens a pipe or a device as a stream of text",
+    "files/filesystem.py": "the seam itself",
+    "files/object_store.py": "the seam where a checkpoint lies in a store",
+    "files/download_cache.py": "copies of what a store has: nothing is lost with them, and nothing rests on them",
+    "files/atomic_files.py": "opens what the seam creates; writes to a pipe or a device that somebody else made",
+    "commit/documents/files.py": "opens what the seam creates or maps",
+    "commit/runtime/spill.py": "rows set aside on local disk within a task; gone with it",
+    "changes/outputs/outputs.py": "opens a pipe or a device as a stream of text",
     "metrics/files.py": "the file of metrics is no part of a checkpoint, and a run goes on without it",
-    "plan/source.py": "reads plans, before there is a checkpoint",
-    "report/page.py": "reads what is part of the package",
+    "plan/messages/source.py": "reads plans, before there is a checkpoint",
+    "report/html/page.py": "reads what is part of the package",
     "report/problem_examples.py": "reads what is part of the package",
     "functions/windows.py": "reads what is part of the package",
-    "functions/signatures.py": "reads what is part of the package",
-    "spark/java.py": "looks for Java",
-    "spark/worker_python.py": "looks for a Python",
-    "commit/locking.py": "a lock of the operating system, which says nothing when its process is gone",
-    "tools/sink_cut.py": "a state command, alone with the checkpoint; begun and not finished, it goes on where it was",
-    "tools/spark_cut.py": "the same",
+    "functions/signatures/declarations.py": "reads what is part of the package",
+    "spark/session/java.py": "looks for Java",
+    "spark/execution/worker_python.py": "looks for a Python",
+    "commit/log/locking.py": "a lock of the operating system, which says nothing when its process is gone",
+    "tools/rollback/sinks.py": "a state command, alone with the checkpoint; begun and not finished, it goes on where it was",
+    "tools/rollback/spark_logs.py": "the same",
 }
 """Modules that do, and why that is no crash point of a checkpoint."""
 
@@ -72,7 +72,7 @@ def _touches(call: ast.Call) -> str:
 
 
 def _is_seam(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Name) and call.func.id == "disk"
+    return isinstance(call.func, ast.Name) and call.func.id == "filesystem"
 
 
 def found(path: Path) -> list[str]:
@@ -85,7 +85,7 @@ def modules() -> list[Path]:
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_only_the_seam_touches_files(path: Path) -> None:
-    """Another module calls `disk()`, or is an exception with a reason."""
+    """Another module calls `filesystem()`, or is an exception with a reason."""
     if str(path.relative_to(PACKAGE)) not in EXCEPTIONS:
         assert found(path) == []
 
@@ -110,4 +110,4 @@ def test_exceptions_are_needed(name: str) -> None:
 def test_what_touches_files_is_recognised(code: str) -> None:
     """The check can fail."""
     assert list(operations(ast.parse(code)))
-    assert not list(operations(ast.parse("disk().replace(a, b)\n'x'.replace('a', 'b')")))
+    assert not list(operations(ast.parse("filesystem().replace(a, b)\n'x'.replace('a', 'b')")))

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import substrait_agg
-from substrait_agg.plan.message import read_message
-from substrait_agg.report.declared_names import function_names
-from substrait_agg.report.excerpt import excerpt
-from substrait_agg.report.located import Located
+from substrait_agg.plan.messages.message import read_message
+from substrait_agg.report.places.excerpt import excerpt
+from substrait_agg.report.places.located_problems import LocatedProblems
+from substrait_agg.report.tree.declared_names import function_names
 
 PLANS = Path(__file__).parents[2] / "plans"
 WHOLE = [(PLANS / "tpch" / name).read_bytes() for name in ("q01.bin", "q06.json")]
@@ -34,7 +34,7 @@ def spoiled(draw: st.DrawFn) -> bytes:
 @settings(max_examples=60, deadline=None)
 def test_every_problem_has_lines_and_a_region_in_the_content(content: bytes) -> None:
     report = substrait_agg.validate(content)
-    located = Located(report)
+    located = LocatedProblems(report)
     for problem in report.problems:
         for line in located.lines(problem, 70):
             assert len(line.text) <= 70

@@ -24,7 +24,7 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 import substrait_agg
 from substrait_agg.errors import UsageError
 from substrait_agg.problems import Problem
-from substrait_agg.report.html import reports_html
+from substrait_agg.report.html.report import reports_html
 from substrait_agg.report.report import Report
 from substrait_agg.report.select import Selection
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import substrait_agg
-from substrait_agg.plan.message import read_message
+from substrait_agg.escape import printable
+from substrait_agg.plan.messages.message import read_message
 from substrait_agg.problems import Problem
-from substrait_agg.report.declared_names import function_names
-from substrait_agg.report.excerpt import excerpt
-from substrait_agg.report.located import Located
+from substrait_agg.report.places.excerpt import excerpt
+from substrait_agg.report.places.located_problems import LocatedProblems
 from substrait_agg.report.report import Report
-from substrait_agg.report.visible import visible
+from substrait_agg.report.tree.declared_names import function_names
 
 PLANS = Path(__file__).parents[2] / "plans"
 AGGREGATE = "relations[0].root.input.sort.input.project.input.aggregate"
@@ -143,13 +143,13 @@ def test_texts_of_the_plan_cannot_steer_the_terminal(counting: dict[str, Any]) -
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert len([line for line in text.splitlines() if "producer" in line]) == 1
-    assert visible("a\x1b[0m\n\u202eb") == "a\\x1b[0m\\n\\u202eb"
+    assert printable("a\x1b[0m\n\u202eb") == "a\\x1b[0m\\n\\u202eb"
 
 
 def test_broken_json_is_shown_as_it_stands_in_the_file() -> None:
     content = b'{\n  "version": {},\n  "relations": [,]\n}\n'
     (problem,) = substrait_agg.validate(content).problems
-    located = Located(Report("x.json", (problem,), content))
+    located = LocatedProblems(Report("x.json", (problem,), content))
     (line,) = located.lines(problem)
     assert line.text == '3 |   "relations": [,]'
     assert line.text[line.start : line.end] == ","
@@ -161,14 +161,14 @@ def test_broken_json_is_shown_as_it_stands_in_the_file() -> None:
 def test_a_long_line_of_broken_json_is_cut_around_the_place() -> None:
     content = ('{"a": "' + "x" * 5000 + '", ?}').encode()
     problem = Problem("PLAN_UNREADABLE", "error", "", "m", "h")
-    (line,) = Located(Report("x.json", (problem,), content)).lines(problem)
+    (line,) = LocatedProblems(Report("x.json", (problem,), content)).lines(problem)
     assert len(line.text) <= 76
     assert line.text[line.start : line.end] == "?"
 
 
 def test_broken_bytes_have_an_offset_and_no_lines() -> None:
     problem = Problem("PLAN_UNREADABLE", "error", "", "m", "h")
-    located = Located(Report("x.bin", (problem,), b"\x1a\x05\x0a"))
+    located = LocatedProblems(Report("x.bin", (problem,), b"\x1a\x05\x0a"))
     region = located.region(problem)
     assert region is not None
     assert not region.is_text

@@ -9,9 +9,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from substrait_agg.flow import ExplainedPlan
-from substrait_agg.flow.explain_text import groups_text, named
-from substrait_agg.report.explain_html import MAX_PAGE, plan_html
+from substrait_agg.explanation import ExplainedPlan
+from substrait_agg.explanation.text import groups_text, named
+from substrait_agg.report.html.explain import MAX_PAGE, plan_html
 from tests.flow.explained import HOSTILE, chain, hostile, samples, squares, union, wide
 
 VOID = {"meta", "link", "br"}

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 import substrait_agg
 from substrait_agg.errors import UsageError
-from substrait_agg.plan.message import read_message
-from substrait_agg.plan.node import Node, preorder
+from substrait_agg.plan.messages.message import read_message
+from substrait_agg.plan.messages.node import Node, preorder
 from substrait_agg.problem_kinds import KINDS
 from substrait_agg.problems import Problem
-from substrait_agg.report.html import MAX_PAGE, reports_html
+from substrait_agg.report.html.report import MAX_PAGE, reports_html
 from substrait_agg.report.report import Report
 from tests.report.pages import Element, by_id, parsed
 from tests.sampling import examples

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import substrait_agg
-from substrait_agg.plan.message import read_message
-from substrait_agg.plan.node import preorder
+from substrait_agg.plan.messages.message import read_message
+from substrait_agg.plan.messages.node import preorder
 from substrait_agg.problems import Problem
-from substrait_agg.report.order import in_plan_order
+from substrait_agg.report.places.order import in_plan_order
 
 PLANS = Path(__file__).parents[2] / "plans"
 AGGREGATE = "relations[0].root.input.aggregate"

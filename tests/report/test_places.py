@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from substrait_agg.plan.message import read_message
-from substrait_agg.plan.node import Node, preorder
-from substrait_agg.report.places import Region, locate
+from substrait_agg.plan.messages.message import read_message
+from substrait_agg.plan.messages.node import Node, preorder
+from substrait_agg.report.places.places import Region, locate
 
 PLANS = Path(__file__).parents[2] / "plans"
 ALL_JSON = sorted(PLANS.rglob("*.json"))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from substrait_agg.commit.files import FolderFiles, OutcomeUnknown
+from substrait_agg.commit.documents.files import FolderFiles, OutcomeUnknown
 from tests.commit.full_checkpoint import made
 
 

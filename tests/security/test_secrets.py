@@ -8,7 +8,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from substrait_agg.changes.targets import parse_target
+from substrait_agg.changes.outputs.spark_target import parse_target
 from substrait_agg.redaction import cleaned, redacted_place, remember, safe_cause
 
 SECRET = "hunter2-hunter2"
@@ -35,7 +35,7 @@ ADDRESSES = (
 @pytest.mark.parametrize("option", OPTIONS)
 def test_options_with_a_telling_name_are_not_shown(option: str) -> None:
     """Neither in the description of a source, nor of a target, nor in what Spark says of them."""
-    from substrait_agg.spark.specs import parse_spec
+    from substrait_agg.spark.sources.specs import parse_spec
 
     source = parse_spec(f"kafka:topic?{option}={SECRET}&startingOffsets=earliest")
     target = parse_target(f"kafka:topic?{option}={SECRET}")
@@ -123,7 +123,7 @@ def test_a_secret_is_found_as_addresses_and_json_write_it(text: str) -> None:
 
 def test_a_secret_within_a_value_is_found_alone() -> None:
     """An address or a JAAS line is taken apart before somebody says that the password in it is wrong."""
-    from substrait_agg.spark.specs import parse_spec
+    from substrait_agg.spark.sources.specs import parse_spec
 
     line = 'org.x.PlainLoginModule required username="u" password="inner-one";'
     remember(

@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 from substrait_agg.bind.bound import Call, Column, Constant, Expr
 from substrait_agg.plan.types import Type
 from substrait_agg.spark.expressions import to_column
-from substrait_agg.spark.literals import literal
-from substrait_agg.spark.schema import to_spark
+from substrait_agg.spark.types.literals import literal
+from substrait_agg.spark.types.schema import to_spark
 
 BOOL = Type("bool")
 I8, I16, I32, I64 = (Type(f"i{bits}") for bits in (8, 16, 32, 64))

@@ -17,10 +17,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from substrait_agg.errors import InputRefused, UsageError
-from substrait_agg.flow.graph import TableOrigin
+from substrait_agg.flow.graph.graph import TableOrigin
 from substrait_agg.plan.types import Type, decimal
-from substrait_agg.spark.sources import open_source, weight_kind
-from substrait_agg.spark.specs import parse_spec
+from substrait_agg.spark.sources.open import open_source, weight_kind
+from substrait_agg.spark.sources.specs import parse_spec
 
 pytestmark = pytest.mark.spark
 

@@ -21,10 +21,10 @@ from substrait_agg.bind.bound import (
     Nested,
 )
 from substrait_agg.errors import UsageError
-from substrait_agg.functions.scalars import SCALARS
+from substrait_agg.functions.scalars.catalogue import SCALARS
 from substrait_agg.plan.types import Type, decimal
 from substrait_agg.spark.expressions import to_column
-from substrait_agg.spark.functions import BUILDERS, HIGHER_ORDER
+from substrait_agg.spark.functions.table import BUILDERS, HIGHER_ORDER
 from tests.spark.evaluating import (
     BINARY,
     BOOL,

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from substrait_agg.bind.bound import Call, Column
 from substrait_agg.plan.types import Type, decimal
 from substrait_agg.spark.expressions import to_column
-from substrait_agg.spark.schema import to_spark
+from substrait_agg.spark.types.schema import to_spark
 from tests.sampling import examples
 
 pytestmark = pytest.mark.spark

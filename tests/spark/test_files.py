@@ -48,7 +48,7 @@ def test_the_files_are_those_that_spark_reads(
     here: bool, spark: SparkSession, folder: Path
 ) -> None:
     """Listed here, and as in a store: the same names and times, so that it does not matter where the folder is."""
-    from substrait_agg.spark import files
+    from substrait_agg.spark.sources import files
 
     for link in ("gone.csv", "loop.csv"):
         (folder / link).unlink()  # Hadoop fails where a link leads nowhere
@@ -64,7 +64,7 @@ def test_the_files_are_those_that_spark_reads(
 
 
 def found_in(spark: SparkSession, folder: Path) -> int:
-    from substrait_agg.spark.files import look_up
+    from substrait_agg.spark.sources.files import look_up
 
     found = look_up(spark, str(folder))
     assert found is not None

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from substrait_agg.errors import UsageError
-from substrait_agg.spark import java
-from substrait_agg.spark.java import MODULES, find_java, missing_module, require_java
+from substrait_agg.spark.session import java
+from substrait_agg.spark.session.java import MODULES, find_java, missing_module, require_java
 
 
 def installed(folder: Path, release: str | None, shown: str = "") -> Path:

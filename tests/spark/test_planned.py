@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.spark.planned import forget_unplanned
+from substrait_agg.spark.offsets.planned_files import forget_unplanned
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 
-from substrait_agg.spark import answers, job
+from substrait_agg.spark.execution import operator_job, task_runner
 
 
 def loaded_by(function: Any, folder: Path) -> set[str]:
@@ -31,10 +31,10 @@ def test_the_function_of_a_batch_does_not_import_the_driver(
     sent: list[Any] = []
 
     def send(_frame: Any, work: Any, **_: Any) -> list[str]:
-        sent.append(answers._worker(work))
+        sent.append(task_runner._worker(work))
         return []
 
-    monkeypatch.setattr(job, "answers", send)
-    job._on_spark(Any, ())  # type: ignore[arg-type]
-    modules = {"substrait_agg.spark.answers", "substrait_agg.spark.reasons"}
+    monkeypatch.setattr(operator_job, "answers", send)
+    operator_job._on_spark(Any, ())  # type: ignore[arg-type]
+    modules = {"substrait_agg.spark.execution.task_runner", "substrait_agg.spark.session.errors"}
     assert loaded_by(sent[0], tmp_path) == modules

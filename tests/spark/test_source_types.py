@@ -7,8 +7,8 @@ from pyspark.sql import types as st
 
 from substrait_agg.errors import InputRefused
 from substrait_agg.plan.types import Type
-from substrait_agg.spark.columns import fits
-from substrait_agg.spark.source_types import columns_of
+from substrait_agg.spark.sources.source_types import columns_of
+from substrait_agg.spark.types.source_columns import fits
 
 NESTED = st.StructType(
     [

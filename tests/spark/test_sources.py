@@ -18,11 +18,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from substrait_agg.errors import InputRefused
-from substrait_agg.flow.graph import TableOrigin
+from substrait_agg.flow.graph.graph import TableOrigin
 from substrait_agg.plan.types import Type, decimal
-from substrait_agg.spark.format_options import NOT_TAKEN, OF_FOLDERS, OPTIONS
-from substrait_agg.spark.sources import open_source, weight_kind
-from substrait_agg.spark.specs import parse_spec
+from substrait_agg.spark.sources.format_options import NOT_TAKEN, OF_FOLDERS, OPTIONS
+from substrait_agg.spark.sources.open import open_source, weight_kind
+from substrait_agg.spark.sources.specs import parse_spec
 
 pytestmark = pytest.mark.spark
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from substrait_agg.spark.session import SESSION_CONF, get_session, isolated
+from substrait_agg.spark.session.session import SESSION_CONF, get_session, isolated
 
 pytestmark = pytest.mark.spark
 

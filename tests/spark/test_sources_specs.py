@@ -6,7 +6,7 @@ import pytest
 
 from substrait_agg.bind.bound import BoundRead
 from substrait_agg.errors import InputRefused, UsageError
-from substrait_agg.spark.specs import SourceSpec, check_sources, parse_spec, weight_kind
+from substrait_agg.spark.sources.specs import SourceSpec, check_sources, parse_spec, weight_kind
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from substrait_agg.bind.bound import Call, Column, Constant, Expr
-from substrait_agg.functions.scalars import SCALARS
+from substrait_agg.functions.scalars.catalogue import SCALARS
 from tests.conformance.evaluating import Asked, Failed, evaluate
 from tests.spark.evaluating import over_rows
 from tests.spark.samples import FAILS, Sample

@@ -15,7 +15,7 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.bind.bound import Call, Column, Constant, Conversion, Expr, InList
-from substrait_agg.changes.encode import change_lines, csv_lines, row_lines
+from substrait_agg.changes.formats.encode import change_lines, csv_lines, row_lines
 from substrait_agg.plan.types import BOOL, FP64, I32, I64, STRING, Type, decimal
 from tests.e2e.plans import Json
 from tests.spark.evaluating import constants, over_rows
@@ -23,7 +23,7 @@ from tests.spark.evaluating import constants, over_rows
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from substrait_agg.commit.view import View
+    from substrait_agg.commit.view.view import View
 
 pytestmark = pytest.mark.spark
 

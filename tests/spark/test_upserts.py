@@ -18,20 +18,20 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from substrait_agg.errors import InputRefused, UsageError
-from substrait_agg.flow.graph import Keyed, TableOrigin
-from substrait_agg.flow.upserts import ENVELOPE_FIELDS, UpsertDeclaration
+from substrait_agg.flow.graph.graph import TableOrigin, UpsertSource
+from substrait_agg.flow.passes.upserts import ENVELOPE_FIELDS, UpsertDeclaration
 from substrait_agg.plan.types import Type
-from substrait_agg.spark.debezium import change_rows
-from substrait_agg.spark.sources import open_source
-from substrait_agg.spark.specs import parse_spec, weight_kind
-from substrait_agg.spark.upserts import upserts_in
+from substrait_agg.spark.sources.debezium import change_rows
+from substrait_agg.spark.sources.open import open_source
+from substrait_agg.spark.sources.specs import parse_spec, weight_kind
+from substrait_agg.spark.sources.upserts import upserts_in
 from tests.e2e.files import age
 
 CUSTOMERS = TableOrigin(
     ("inventory", "customers"),
     ("id", "first_name", "email"),
     (Type("i32", nullable=False), Type("string", nullable=False), Type("string")),
-    Keyed((0,)),
+    UpsertSource((0,)),
 )
 ANNE = {"id": 1, "first_name": "Anne", "last_name": "Kretchmar", "email": "annek@noanswer.org"}
 MARIE = {**ANNE, "first_name": "Anne Marie"}
@@ -40,7 +40,7 @@ GONE = (1, None, None, -1)
 
 
 def ordered(*paths: str) -> TableOrigin:
-    keyed = Keyed((0,), tuple(range(3, 3 + len(paths))), paths)
+    keyed = UpsertSource((0,), tuple(range(3, 3 + len(paths))), paths)
     return TableOrigin(CUSTOMERS.table, CUSTOMERS.names, CUSTOMERS.types, keyed)
 
 
@@ -130,7 +130,7 @@ def test_the_message_lists_the_fields_that_order_events() -> None:
 # --- in what order rows come ---------------------------------------------------------------------
 
 
-ORDERS = TableOrigin(("orders",), ("id", "x"), (Type("i64"), Type("i64")), Keyed((0,)))
+ORDERS = TableOrigin(("orders",), ("id", "x"), (Type("i64"), Type("i64")), UpsertSource((0,)))
 
 
 def write(folder: Path, *tables: list[tuple[int, int]]) -> None:
@@ -219,7 +219,7 @@ def test_rows_that_say_what_a_row_was_are_passed_over(spark: SparkSession, tmp_p
         for i, word in enumerate(words)
     ]
     types = (Type("i64", nullable=False), Type("i64", nullable=False))
-    table = TableOrigin(("orders",), ("id", "x"), types, Keyed((0,)))
+    table = TableOrigin(("orders",), ("id", "x"), types, UpsertSource((0,)))
     assert rows(spark, tmp_path / "in", given, table, "op=op&key=id") == [
         (0, 0, 1), (2, 2, 1), (3, None, -1), (4, 4, 1), (6, 6, 1), (7, None, -1), (8, 8, 1),
         (9, 9, 1), (10, 10, 1), (11, None, -1),
@@ -238,7 +238,9 @@ def test_rows_that_say_what_a_row_was_are_passed_over(spark: SparkSession, tmp_p
 def test_rows_that_cannot_be_placed_fail_the_batch(
     row: dict[str, Any], code: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    table = TableOrigin(("orders",), ("id", "x"), (Type("i64"), Type("i64")), Keyed((0,), (1,)))
+    table = TableOrigin(
+        ("orders",), ("id", "x"), (Type("i64"), Type("i64")), UpsertSource((0,), (1,))
+    )
     good = {"id": 1, "x": 1, "op": "+I"}
     with pytest.raises(Exception, match=rf"\[{code}\]"):
         rows(spark, tmp_path / "in", [good, row], table, "op=op&key=id&order=x")
@@ -310,7 +312,7 @@ LARGE = (Type("i64"), Type("string"), Type("binary"))
 
 def test_values_that_did_not_change_are_marked(spark: SparkSession, tmp_path: Path) -> None:
     """PostgreSQL leaves large ones out; the word that stands for bytes comes in base64 as they do."""
-    table = TableOrigin(("t",), ("id", "text", "photo"), LARGE, Keyed((0,), partial=(1, 2)))
+    table = TableOrigin(("t",), ("id", "text", "photo"), LARGE, UpsertSource((0,), partial=(1, 2)))
     given = [
         event("c", None, {"id": 1, "text": "a", "photo": None}),
         event("u", None, {"id": 1, "text": UNAVAILABLE, "photo": "AQI="}),
@@ -328,7 +330,9 @@ def test_with_an_order_values_that_did_not_change_fail_the_batch(
     left_out: dict[str, Any], spark: SparkSession, tmp_path: Path
 ) -> None:
     """The event that told the value may come later, when it is too old to count."""
-    table = TableOrigin(("t",), ("id", "text", "photo"), LARGE, Keyed((0,), (3,), ("ts_ms",)))
+    table = TableOrigin(
+        ("t",), ("id", "text", "photo"), LARGE, UpsertSource((0,), (3,), ("ts_ms",))
+    )
     given = [event("u", None, {"id": 1, "text": "", "photo": "", **left_out})]
     with pytest.raises(Exception, match=r"\[VALUE_UNAVAILABLE\]"):
         rows(spark, tmp_path / "in", given, table, "cdc=debezium&key=id&order=ts_ms")

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from substrait_agg.bind.bound import Call, Column, Constant
-from substrait_agg.bind.windows import DURATION
+from substrait_agg.bind.expressions.windows import DURATION
 from substrait_agg.functions.windows import duration_value
 from substrait_agg.plan.types import Type
 
@@ -39,8 +39,8 @@ def evaluated(spark: SparkSession, call: Call, zone: str | None) -> list[Any]:
     """The values of a call over `TIMES`, or all windows of a hop, in microseconds."""
     from pyspark.sql import functions as F
 
-    from substrait_agg.spark.branches import hop_windows
     from substrait_agg.spark.expressions import to_column
+    from substrait_agg.spark.inputs.linear_steps import hop_windows
 
     frame = spark.createDataFrame(pa.table({"t": pa.array(TIMES, pa.timestamp("us", zone))}))
     build = hop_windows if call.function == "hop" else to_column

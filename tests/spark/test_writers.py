@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from substrait_agg.changes.sinks import Place
-from substrait_agg.changes.targets import parse_target
-from substrait_agg.commit.origin import Origin
-from substrait_agg.spark.sinks import ROW, SparkWriter
+from substrait_agg.changes.outputs.sinks import Place
+from substrait_agg.changes.outputs.spark_target import parse_target
+from substrait_agg.commit.documents.change_metadata import Origin
+from substrait_agg.spark.query.sinks import ROW, SparkWriter
 
 
 class Frame:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from substrait_agg.state.keys import Component, Keys, compare, encode, key_form, sort_order
+from substrait_agg.state.keys.keys import Component, Keys, compare, encode, key_form, sort_order
 from tests.sampling import examples
 
 Rank = Callable[[Any], Any]

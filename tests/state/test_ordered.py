@@ -18,11 +18,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from substrait_agg.commit.files import FolderFiles
+from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.errors import RunFailed
 from substrait_agg.state import ordered, ranks
-from substrait_agg.state.entries import Entries, TreeLayout, collapse
-from substrait_agg.state.keys import Component, encode
+from substrait_agg.state.entries import Entries, TreeLayout, consolidate
+from substrait_agg.state.keys.keys import Component, encode
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.run import RunFile, RunWriter
 from tests.sampling import examples
@@ -68,7 +68,7 @@ def entries(layout: TreeLayout, rows: Rows) -> Entries:
     hashes = np.array([g[0] for g, _, _ in rows], np.uint64)
     chains = np.array([g[1] for g, _, _ in rows], np.uint16)
     weights = np.array([w for _, _, w in rows], np.int64)
-    return collapse(layout, hashes, chains, columns(layout, [k for _, k, _ in rows]), weights)
+    return consolidate(layout, hashes, chains, columns(layout, [k for _, k, _ in rows]), weights)
 
 
 def columns(layout: TreeLayout, keys: list[Key]) -> list[pa.Array]:

@@ -10,11 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
-from substrait_agg.commit.files import FolderFiles
-from substrait_agg.state.entries import Entries, TreeLayout, collapse
-from substrait_agg.state.keys import Component, encode
+from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.state.entries import Entries, TreeLayout, consolidate
+from substrait_agg.state.keys.keys import Component, encode
 from substrait_agg.state.ordered import OrderedTree
-from substrait_agg.state.ordered_run import Located, OrderedRun
+from substrait_agg.state.ordered_run import OrderedRun, PagePlaces
 from substrait_agg.state.run import RunFile, RunWriter
 
 LAYOUT = TreeLayout((Component(pa.int64()),))
@@ -27,7 +27,7 @@ GROUP = np.array([HASH], np.uint64), np.array([0], np.uint16)
 def entries(values: npt.NDArray[np.int64], weight: int) -> Entries:
     """Values of the one group, all with one weight."""
     count = len(values)
-    return collapse(
+    return consolidate(
         LAYOUT,
         np.full(count, HASH, np.uint64),
         np.zeros(count, np.uint16),
@@ -82,7 +82,7 @@ def test_a_hundred_thousand_deleted_values_are_walked_in_a_few_rounds(files: Fol
     asked = 0
     at = OrderedRun.at
 
-    def counted(run: OrderedRun, places: npt.NDArray[np.int64]) -> Located:
+    def counted(run: OrderedRun, places: npt.NDArray[np.int64]) -> PagePlaces:
         nonlocal asked
         asked += 1
         return at(run, places)
@@ -125,12 +125,14 @@ def test_many_groups_of_one_row_are_asked_page_by_page(files: FolderFiles) -> No
     count = 50_000
     hashes = np.arange(count, dtype=np.uint64) * np.uint64(2**40)
     chains = np.zeros(count, np.uint16)
-    rows = collapse(LAYOUT, hashes, chains, [pa.array(np.arange(count))], np.ones(count, np.int64))
+    rows = consolidate(
+        LAYOUT, hashes, chains, [pa.array(np.arange(count))], np.ones(count, np.int64)
+    )
     tree = OrderedTree(files, [write(files, "many", rows)], LAYOUT)
     calls = 0
     locate = OrderedRun.at
 
-    def counted(run: OrderedRun, places: npt.NDArray[np.int64]) -> Located:
+    def counted(run: OrderedRun, places: npt.NDArray[np.int64]) -> PagePlaces:
         nonlocal calls
         calls += 1
         return locate(run, places)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from substrait_agg.state.rows import equal, group_rows
+from substrait_agg.state.keys.rows import equal, group_rows
 
 NAN = float("nan")
 COLUMNS: list[tuple[pa.DataType, list[Any]]] = [

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from substrait_agg.commit.files import FolderFiles
+from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.errors import StateRefused
 from substrait_agg.state import run as runs
 from substrait_agg.state.run import RunFile, RunWriter, open_run

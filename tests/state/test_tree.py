@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from substrait_agg.commit.files import FolderFiles
+from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.errors import StateRefused
 from substrait_agg.state import tree as trees
-from substrait_agg.state.rows import group_rows
+from substrait_agg.state.keys.rows import group_rows
 from substrait_agg.state.run import RunFile, RunWriter, open_run
 from substrait_agg.state.tree import Tree, newest
 from tests.sampling import examples

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from substrait_agg.disk import disk
-from substrait_agg.locations import Remote, located
+from substrait_agg.files.filesystem import filesystem
+from substrait_agg.files.locations import Remote, located
 from substrait_agg.plan.arrow import field
 from substrait_agg.plan.types import Type
 from tests.stores.emulator import Emulator
@@ -63,7 +63,7 @@ def test_columns_of_every_type_come_as_spark_reads_them(
     spark_and_s3: SparkSession, s3: Emulator, tmp_path: Path
 ) -> None:
     """The same types and the same values, also nulls, of a file here and of one in a store."""
-    from substrait_agg.spark.change_files import read_changes
+    from substrait_agg.spark.execution.change_files import read_changes
 
     node: Any = Typed(tuple(type_ for type_, _ in TYPED))
     fields = [field(f"c{i}", type_) for i, type_ in enumerate(node.types)]
@@ -76,7 +76,7 @@ def test_columns_of_every_type_come_as_spark_reads_them(
     )
     pq.write_table(table, local, compression="none", use_dictionary=False, write_statistics=False)
     assert isinstance(remote, Remote)
-    disk().put(remote, local.read_bytes())
+    filesystem().put(remote, local.read_bytes())
     frames = [read_changes(spark_and_s3, node, [path]) for path in (local, remote)]
     assert frames[0].schema.simpleString() == frames[1].schema.simpleString()
     rows = [sorted(map(str, frame.collect())) for frame in frames]
@@ -88,7 +88,7 @@ def test_times_and_intervals_come_as_the_plan_has_them(
     spark_and_s3: SparkSession, s3: Emulator
 ) -> None:
     """Parquet files have no such types for Spark's reader, and the schema that is declared has."""
-    from substrait_agg.spark.change_files import read_changes
+    from substrait_agg.spark.execution.change_files import read_changes
 
     types = Type("precision_time", params=(6,)), Type("interval_day", params=(6,))
     fields = [field(f"c{i}", type_) for i, type_ in enumerate(types)]
@@ -100,7 +100,7 @@ def test_times_and_intervals_come_as_the_plan_has_them(
     assert isinstance(remote, Remote)
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink)
-    disk().put(remote, sink.getvalue().to_pybytes())
+    filesystem().put(remote, sink.getvalue().to_pybytes())
     node: Any = Typed(types)
     (row,) = read_changes(spark_and_s3, node, [remote]).collect()
     assert (str(row.c0), row.c1) == ("00:00:00.000001", timedelta(days=1))

@@ -14,18 +14,18 @@ from click.testing import CliRunner
 from fsspec.registry import _registry as fsspec_registry
 
 import substrait_agg as sa
-from substrait_agg import object_store
-from substrait_agg.changes.files import Record
-from substrait_agg.commit.fence import claim
-from substrait_agg.commit.retention import Kept, Retention
-from substrait_agg.commit.saved_logs import load, save, saved_name, unneeded
-from substrait_agg.commit.snapshot import LogFile
-from substrait_agg.commit.store import Checkpoint
-from substrait_agg.commit.sweep import sweep
+from substrait_agg.changes.records import Record
+from substrait_agg.commit.documents.snapshot import LogFile
+from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.commit.log.fence import claim
+from substrait_agg.commit.log.retention import Retention, RetentionState
+from substrait_agg.commit.log.saved_logs import load, save, saved_name, unneeded
+from substrait_agg.commit.log.sweep import sweep
 from substrait_agg.errors import CommitConflict, RunFailed, StateRefused, UsageError
-from substrait_agg.locations import Remote
+from substrait_agg.files import object_store
+from substrait_agg.files.locations import Remote
 from substrait_agg_cli.main import main
-from tests.commit.test_store import DOCUMENT, snapshot
+from tests.commit.test_checkpoint import DOCUMENT, snapshot
 from tests.stores.emulator import KEYS, Emulator
 
 
@@ -224,7 +224,7 @@ def test_an_old_note_of_what_is_kept_does_not_come_back(where: str) -> None:
     late.fence = first.fence
     with pytest.raises(BlockingIOError):
         late.keep(replace(before, state_from=2))
-    assert first.kept() == Kept(5, 0, -1, revision=1)
+    assert first.kept() == RetentionState(5, 0, -1, revision=1)
     first.keep(replace(first.kept(), state_from=6))
     assert first.kept().state_from == 6
     assert [name for name in first.root.names() if name.startswith("kept")] == [
@@ -237,8 +237,8 @@ def test_a_run_that_slept_notes_nothing(where: str) -> None:
     sleeper = made(where)
     made(where)
     with pytest.raises(CommitConflict):
-        sleeper.keep(Kept(3, 3))
-    assert sleeper.kept() == Kept()
+        sleeper.keep(RetentionState(3, 3))
+    assert sleeper.kept() == RetentionState()
 
 
 def test_records_of_outputs_are_those_of_the_newest_run(where: str) -> None:
@@ -300,7 +300,7 @@ def test_logs_before_those_of_the_first_version_are_not_needed() -> None:
 
 def test_tools_that_change_a_checkpoint_want_to_be_told_that_no_run_goes_on(where: str) -> None:
     """No lock can tell; a run of this machine is seen nevertheless."""
-    from substrait_agg.commit.locking import is_in_use, lock_for_run, lock_for_tool
+    from substrait_agg.commit.log.locking import is_in_use, lock_for_run, lock_for_tool
 
     checkpoint = made(where)
     with pytest.raises(StateRefused) as refused:

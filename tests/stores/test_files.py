@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from substrait_agg import local_copies
-from substrait_agg.commit.files import FolderFiles, OutcomeUnknown
-from substrait_agg.disk import Disk, disk, using
-from substrait_agg.locations import Remote, located
+from substrait_agg.commit.documents.files import FolderFiles, OutcomeUnknown
+from substrait_agg.files import download_cache
+from substrait_agg.files.filesystem import FileSystem, filesystem, using
+from substrait_agg.files.locations import Remote, located
 from tests.stores.emulator import Emulator
 
 BOTH = ("s3", "memory")
@@ -97,7 +97,7 @@ def test_one_of_many_creates_a_name(files: FolderFiles) -> None:
 Publish = Callable[[Remote, bytes], None]
 
 
-class Publishing(Disk):
+class Publishing(FileSystem):
     """Publishes as a test says."""
 
     def __init__(self, publish: Publish) -> None:
@@ -108,18 +108,18 @@ class Publishing(Disk):
 
 
 def done_and_no_answer(path: Remote, content: bytes) -> None:
-    Disk().publish(path, content)
+    FileSystem().publish(path, content)
     raise TimeoutError("no answer")
 
 
 def done_twice(path: Remote, content: bytes) -> None:
-    Disk().publish(path, content)
-    Disk().publish(path, content)
+    FileSystem().publish(path, content)
+    FileSystem().publish(path, content)
 
 
 def another_was_first(path: Remote, content: bytes) -> None:
-    Disk().publish(path, b"another's")
-    Disk().publish(path, content)
+    FileSystem().publish(path, b"another's")
+    FileSystem().publish(path, content)
 
 
 def no_answer(_path: Remote, _content: bytes) -> None:
@@ -177,17 +177,17 @@ def test_answers_that_the_server_does_not_give(s3: Emulator, times: int) -> None
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder for copies that nobody has used."""
     folder = tmp_path / "cache"
-    monkeypatch.setenv(local_copies.FOLDER, str(folder))
+    monkeypatch.setenv(download_cache.FOLDER, str(folder))
     return folder
 
 
 @pytest.fixture
 def limit(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """A small one, looked at with every copy."""
-    monkeypatch.setenv(local_copies.LIMIT, "10000")
-    monkeypatch.setattr(local_copies, "_unmeasured", 10000)
+    monkeypatch.setenv(download_cache.LIMIT, "10000")
+    monkeypatch.setattr(download_cache, "_unmeasured", 10000)
     yield 10000
-    local_copies._unmeasured = local_copies.DEFAULT_LIMIT
+    download_cache._unmeasured = download_cache.DEFAULT_LIMIT
 
 
 def copies(cache: Path) -> list[Path]:
@@ -253,9 +253,9 @@ def test_copies_lie_in_a_folder_of_the_user_alone(
     """One that others may read is refused, and what is made is private."""
     folder = tmp_path / "open"
     folder.mkdir(mode=0o755)
-    monkeypatch.setenv(local_copies.FOLDER, str(folder))
+    monkeypatch.setenv(download_cache.FOLDER, str(folder))
     with pytest.raises(PermissionError, match="SUBSTRAIT_AGG_CACHE"):
-        local_copies.base()
+        download_cache.base()
     folder.chmod(0o700)
     files = FolderFiles("memory://modes/x")
     write(files, "run", b"content")
@@ -266,11 +266,11 @@ def test_copies_lie_in_a_folder_of_the_user_alone(
 
 def test_work_folders_of_killed_runs_are_removed(cache: Path) -> None:
     """Not those of runs that go on."""
-    with local_copies.work_folder() as mine:
+    with download_cache.work_folder() as mine:
         left = mine.parent / "0123"
         left.mkdir()
         left.with_suffix(".lock").touch()
-        with local_copies.work_folder() as other:
+        with download_cache.work_folder() as other:
             assert not left.exists()
             assert mine.exists()
             assert other != mine
@@ -298,4 +298,4 @@ def test_paths_are_joined_and_taken_apart_as_others() -> None:
     assert str(record.with_suffix(".7.json")) == "s3://bucket/deep/down/x.7.json"
     assert located("file:///tmp/a%20b") == Path("/tmp/a b")
     assert located("plain/path") == Path("plain/path")
-    assert disk().exists(located("plain/path")) is False
+    assert filesystem().exists(located("plain/path")) is False

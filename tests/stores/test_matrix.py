@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from substrait_agg import local_copies
-from substrait_agg.disk import Disk
+from substrait_agg.files import download_cache
+from substrait_agg.files.filesystem import FileSystem
 from tests.crash.cases import Case, Stored, Undisturbed, cases, run_case, undisturbed
 from tests.crash.scenario import without_spark
 from tests.crash.settings import chained
@@ -20,7 +20,7 @@ from tests.crash.settings import chained
 SOME = {"fails after", "dies after", "sleeps before"}
 """What goes wrong in each test run; `make soak` has all of it."""
 
-OPERATIONS = sorted(n for n, f in inspect.getmembers(Disk, inspect.isfunction) if n[0] != "_")
+OPERATIONS = sorted(n for n, f in inspect.getmembers(FileSystem, inspect.isfunction) if n[0] != "_")
 OF_FILES = {"open", "write", "cut", "flush", "link", "make", "sync", "replace", "forget", "status"}
 """Operations that no store has, and one that makes no difference."""
 
@@ -29,7 +29,7 @@ OF_FILES = {"open", "write", "cut", "flush", "link", "make", "sync", "replace", 
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Undisturbed]:
     folder = tmp_path_factory.mktemp("crash")
     with pytest.MonkeyPatch.context() as patched, without_spark():
-        patched.setenv(local_copies.FOLDER, str(folder / "cache"))
+        patched.setenv(download_cache.FOLDER, str(folder / "cache"))
         yield undisturbed(folder, chained(), Stored.bucket)
 
 

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 import substrait_agg as sa
 from substrait_agg.errors import CommitConflict, StateRefused
-from substrait_agg.flow.lower import lower
-from substrait_agg.spark.batches import FIRST_BATCH
+from substrait_agg.flow.passes.lower import lower
+from substrait_agg.spark.query.microbatch import FIRST_BATCH
 from substrait_agg_cli.main import main
 from tests.e2e.feeds import Change, Feed, check
 from tests.e2e.killing import Command

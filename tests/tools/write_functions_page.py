@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from substrait_agg.functions.sections import aggregate_sections, scalar_sections
-from substrait_agg.functions.tables import markdown
+from substrait_agg.functions.listing.catalogue_tables import aggregate_sections, scalar_sections
+from substrait_agg.functions.listing.markdown import markdown
 
 PAGE = Path(__file__).parents[2] / "docs" / "functions.md"
 TABLES = re.compile(r"(<!-- functions: [^\n]* -->\n).*(\n<!-- end of functions -->)", re.DOTALL)

@@ -18,13 +18,13 @@ def _role() -> str:
 
 
 def _install(at: int, victims: str, mark: Path) -> None:
-    from substrait_agg import disk
+    from substrait_agg.files import filesystem
     from tests.kills.process_killer import Victims, strike
 
     seen = 0
 
     def counted(name: str) -> Callable[..., Any]:
-        method = getattr(disk.Disk, name)
+        method = getattr(filesystem.FileSystem, name)
 
         def call(*arguments: Any, **options: Any) -> Any:
             nonlocal seen
@@ -39,8 +39,10 @@ def _install(at: int, victims: str, mark: Path) -> None:
 
         return call
 
-    names = [name for name in vars(disk.Disk) if not name.startswith("_")]
-    disk._DISK = type("Counting", (disk.Disk,), {name: counted(name) for name in names})()
+    names = [name for name in vars(filesystem.FileSystem) if not name.startswith("_")]
+    filesystem._DISK = type(
+        "Counting", (filesystem.FileSystem,), {name: counted(name) for name in names}
+    )()
 
 
 if os.environ.get("KILL_ROLE") == _role():

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from substrait_agg.locations import Location
+    from substrait_agg.files.locations import Location
 
 VERSION = re.compile(r"-(\d{12})-")
 
 if any("pyspark.daemon" in word for word in sys.orig_argv):
-    from substrait_agg import disk
+    from substrait_agg.files import filesystem
 
     DAEMON = os.getpid()
     KILLS, SLEEPS = os.environ.get("TASK_KILLS"), float(os.environ.get("TASK_SLEEPS", "0"))
@@ -45,7 +45,7 @@ if any("pyspark.daemon" in word for word in sys.orig_argv):
             return
         os.kill(parent(DAEMON), signal.SIGKILL)
 
-    class Disturbed(disk.Disk):
+    class Disturbed(filesystem.FileSystem):
         """Where files are created, it happens."""
 
         @contextmanager
@@ -58,4 +58,4 @@ if any("pyspark.daemon" in word for word in sys.orig_argv):
                     kill_executor(Path(KILLS), path.name)
                 yield sink
 
-    disk._DISK = Disturbed()
+    filesystem._DISK = Disturbed()

@@ -1,0 +1,5 @@
+"""Bind Aggregate relations.
+
+Grouping sets, keys and measures. Read `binder` first, then `candidate` (a measure before it is
+checked), `arguments`, `order`, `signature` and `rules`.
+"""

@@ -1,0 +1,146 @@
+"""Aggregate relations: grouping sets, keys, measures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from substrait_agg.bind.aggregates.grouping_sets import (
+    INDEX_TYPE,
+    Sets,
+    check_sets,
+    key_types,
+    merged_keys,
+    report_repeated,
+    with_bitmask,
+)
+from substrait_agg.bind.aggregates.rules import bind_measure
+from substrait_agg.bind.bound import BoundAggregate, BoundMeasure, BoundRelation, BoundRows, Expr
+from substrait_agg.bind.context import (
+    UNKNOWN,
+    BindContext,
+    Bound,
+    GroupingInfo,
+    Opaque,
+    Schema,
+    is_keyable,
+    is_unknown,
+    unknown,
+)
+from substrait_agg.bind.expressions.binder import bind_expression
+from substrait_agg.bind.expressions.windows import is_window_key, settle_windows
+from substrait_agg.bind.places import expression_place
+from substrait_agg.functions.signatures.derive import FLOATS
+from substrait_agg.plan import model
+
+
+def bind_aggregate(node: model.Aggregate, source: Bound, context: BindContext) -> Bound:
+    """The aggregate over its bound input, with columns of unknown type for what has problems, which are reported.
+
+    Output columns: all grouping expressions in declaration order, the measures, and with more than one grouping set the
+    index of the set (Substrait specification, logical relations, "Aggregate Operation"). Plans of a producer that
+    addresses another layout get a projection to that one.
+    """
+    schema = None if isinstance(source, Opaque) else source.types
+    sets = check_sets(node, context)
+    keys = tuple(_key(e, schema, context) for e in node.grouping_expressions)
+    bitmask = context.profile.grouping_bitmask and not is_unknown(*keys)
+    if not context.profile.grouping_bitmask:
+        report_repeated(node, keys, sets, context)
+    _advise(node, keys, source, context)
+    if bitmask and sets is not None:
+        keys, sets = merged_keys(keys, sets)
+    info = GroupingInfo(keys, sets or ())
+    measures = tuple(_measure(m, schema, info, context) for m in node.measures)
+    _report_equal(measures, context)
+    source, keys = settle_windows(node, source, keys, measures, context)
+    if sets is None or _layout_unknown(node, keys, sets, context):
+        return Opaque(node.path)
+    # What is wrong has been reported; its columns are there all the same, for what reads them.
+    if isinstance(source, Opaque) or None in measures:
+        context.incomplete = True
+    below = BoundRows((), (), node.path) if isinstance(source, Opaque) else source
+    taken = tuple(m or _stand_in(n) for m, n in zip(measures, node.measures, strict=True))
+    made = _aggregate(below, keys, taken, sets, node.path)
+    if bitmask and (made.sets or id(node) in context.wider):
+        context.report(
+            "GROUPING_LAYOUT", node.path,
+            producer=context.profile.name, keys=len(keys), measures=len(taken),
+        )  # fmt: skip
+        return with_bitmask(made)
+    return made
+
+
+def _layout_unknown(
+    node: model.Aggregate, keys: tuple[Expr, ...], sets: Sets, context: BindContext
+) -> bool:
+    """Whether the columns depend on which keys are equal, and that is not known."""
+    distinct = context.profile.grouping_bitmask and (len(sets) > 1 or id(node) in context.wider)
+    return distinct and is_unknown(*keys)
+
+
+def _stand_in(node: model.Measure) -> BoundMeasure:
+    """Takes the place of a measure whose problem has been reported: a column of unknown type."""
+    return BoundMeasure("count", (), None, UNKNOWN, node.function.name, node.path)
+
+
+def _aggregate(
+    source: BoundRelation,
+    keys: tuple[Expr, ...],
+    measures: tuple[BoundMeasure, ...],
+    sets: Sets,
+    path: str,
+) -> BoundAggregate:
+    several = len(sets) > 1
+    types: Schema = (*key_types(keys, sets), *(m.type for m in measures))
+    index = (INDEX_TYPE,) if several else ()
+    return BoundAggregate(source, keys, measures, (*types, *index), path, sets if several else ())
+
+
+def _measure(
+    node: model.Measure, schema: Schema | None, grouping: GroupingInfo, context: BindContext
+) -> BoundMeasure | None:
+    if node.output_type is not None:
+        path = f"{node.path}.output_type"
+        node = replace(node, output_type=context.kept(node.output_type, path))
+    return bind_measure(node, schema, context, grouping)
+
+
+def _key(node: model.Expression, schema: Schema | None, context: BindContext) -> Expr:
+    key = bind_expression(node, schema, context)
+    if not is_keyable(key.type):
+        context.report("KEY_TYPE_NOT_SUPPORTED", expression_place(node), type=key.type)
+        return unknown()
+    return key
+
+
+def _advise(
+    node: model.Aggregate, keys: tuple[Expr, ...], source: Bound, context: BindContext
+) -> None:
+    """Report keys whose equality may surprise, each once."""
+    seen: set[Expr] = set()
+    for written, key in zip(node.grouping_expressions, keys, strict=True):
+        if is_window_key(key, source):
+            continue  # no part of a window is null
+        code = _SURPRISING.get(key.type.kind)
+        if code is not None and key not in seen and is_keyable(key.type):
+            seen.add(key)
+            context.report(code, expression_place(written), type=key.type)
+
+
+def _report_equal(measures: tuple[BoundMeasure | None, ...], context: BindContext) -> None:
+    """Report measures that compute what one before them does."""
+    first: dict[BoundMeasure, int] = {}
+    for ordinal, measure in enumerate(measures):
+        if measure is None:
+            continue
+        other = first.setdefault(replace(measure, path="", name=""), ordinal)
+        if other != ordinal:
+            path = measure.path.removesuffix(".measure")
+            context.report("MEASURE_DUPLICATE", path, name=measure.name, other=other)
+
+
+_SURPRISING = {
+    **dict.fromkeys(FLOATS, "KEY_TYPE_FLOAT"),
+    **dict.fromkeys(("list", "struct", "map"), "KEY_TYPE_NESTED"),
+}
+"""Type kind of a key -> what is said about it."""

@@ -1,0 +1,150 @@
+"""A measure on its way to being bound: its row of the catalogue and its bound parts, before anything is judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from substrait_agg.bind.aggregates.arguments import Matched, expressions_of, match_arguments
+from substrait_agg.bind.aggregates.order import MeasureOrder, bind_order
+from substrait_agg.bind.bound import Argument, Expr
+from substrait_agg.bind.context import BindContext, GroupingInfo, Schema, is_unknown, unknown
+from substrait_agg.bind.expressions.binder import bind_arguments, bind_expression
+from substrait_agg.bind.expressions.function_names import is_foreign
+from substrait_agg.bind.places import filter_place
+from substrait_agg.bind.profiles import Profile
+from substrait_agg.functions.aggregates.catalogue import AGGREGATES, find
+from substrait_agg.functions.aggregates.registry import UserMeasure, find_user
+from substrait_agg.functions.aggregates.row import AggregateFunction, Alias
+from substrait_agg.plan import model
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureCandidate:
+    """A measure with its bound parts.
+
+    Attributes:
+        measure: as the plan writes it.
+        row: its row of the catalogue, or one made of the user's declaration; None where the function is not known,
+            or belongs to an extension that is not.
+        alias: what its name decides.
+        user: the user's declaration, if it is one.
+        arguments: bound, unknown ones included.
+        comparable: whether all is known that says which arguments there are.
+        matched: the arguments as the row takes them; None where they do not fit or are not known.
+        filter: bound condition.
+        order: bound sort keys.
+        grouping: keys and sets of the aggregate.
+    """
+
+    measure: model.Measure
+    row: AggregateFunction | None
+    alias: Alias
+    user: UserMeasure | None
+    arguments: tuple[Argument, ...]
+    comparable: bool
+    matched: Matched | None
+    filter: Expr | None
+    order: MeasureOrder
+    grouping: GroupingInfo | None
+
+    @property
+    def name(self) -> str:
+        """The function's name for messages."""
+        return self.measure.function.name or self.measure.function.declared
+
+    @property
+    def asks_distinct(self) -> bool:
+        """Whether the plan asks for distinct values, by the invocation or by the function's name."""
+        return self.measure.invocation == "distinct" or self.alias.distinct
+
+    @property
+    def distinct(self) -> bool:
+        """Whether equal values count once."""
+        if self.row is None:
+            return False
+        return self.row.always_distinct or (
+            self.asks_distinct and self.row.distinct.handling == "honoured"
+        )
+
+    @property
+    def options(self) -> dict[str, tuple[str, ...]]:
+        """The options that the plan can set, with the values that are honoured, the default first.
+
+        Those that the function, its name or an argument of the call decides are not among them.
+        """
+        if self.row is None:
+            return {}
+        types = self.matched.types if self.matched else ()
+        # What the arguments decide is not known where they do not fit.
+        fitting = self.row.option_values(types[0].kind if types else "")
+        known = fitting if self.matched else self.row.options
+        decided = dict(self.decided)
+        return {name: o.accepted for name, o in known.items() if name not in decided}
+
+    @property
+    def decided(self) -> tuple[tuple[str, str], ...]:
+        """Options that the function, its name and the enumeration arguments decide."""
+        settings = self.row.settings if self.row else ()
+        return (*settings, *self.alias.presets, *(self.matched.words if self.matched else ()))
+
+
+def make_draft(
+    measure: model.Measure,
+    schema: Schema | None,
+    context: BindContext,
+    grouping: GroupingInfo | None,
+) -> MeasureCandidate:
+    """The measure with its parts bound; what is wrong with expressions is reported."""
+    row, alias, user = _resolve(measure, context.profile)
+    arguments = bind_arguments(measure.arguments, schema, context)
+    order = bind_order(measure, schema, context)
+    known = row is not None and _comparable(row, arguments, order)
+    matched = None
+    if row is not None and known:
+        matched = match_arguments(row, arguments, order.expressions)
+    return MeasureCandidate(
+        measure, _by_order(row, order), alias, user, arguments, known, matched,
+        _condition(measure, schema, context), order, grouping,
+    )  # fmt: skip
+
+
+def _condition(measure: model.Measure, schema: Schema | None, context: BindContext) -> Expr | None:
+    if measure.filter is None:
+        return None
+    bound = bind_expression(measure.filter, schema, context)
+    if bound.type.kind in ("bool", "unknown"):
+        return bound
+    name = measure.function.name or measure.function.declared
+    context.report("MEASURE_FILTER_NOT_BOOLEAN", filter_place(measure), name=name, type=bound.type)
+    return unknown()
+
+
+def _comparable(
+    row: AggregateFunction, arguments: tuple[Argument, ...], order: MeasureOrder
+) -> bool:
+    """Whether all is known that says which arguments there are."""
+    return not is_unknown(*expressions_of(arguments)) and (order.known or not row.order_on_argument)
+
+
+def _resolve(
+    measure: model.Measure, profile: Profile
+) -> tuple[AggregateFunction | None, Alias, UserMeasure | None]:
+    function = measure.function
+    alias = Alias(function.name)
+    user = find_user(function.urn, function.name) if function.known else None
+    if user is not None:
+        return user.row, alias, user
+    found = None if is_foreign(function) else find(function.name)
+    if found is None:
+        return None, alias, None
+    row, alias = found
+    decided = profile.settings.get(row.name, ())
+    return (replace(row, settings=(*row.settings, *decided)) if decided else row), alias, None
+
+
+def _by_order(row: AggregateFunction | None, order: MeasureOrder) -> AggregateFunction | None:
+    """The row that holds for a measure with these sorts: without an order, first means first to arrive."""
+    if row is None:
+        return None
+    other = row.ordered_form if order.keys else row.unordered_form
+    return AGGREGATES[other] if other else row

@@ -1,0 +1,128 @@
+"""Arguments that a function does not take: which of them, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+from substrait_agg.bind.aggregates.arguments import expressions_of, fits, within_group
+from substrait_agg.bind.aggregates.candidate import MeasureCandidate
+from substrait_agg.bind.bound import Argument
+from substrait_agg.bind.context import BindContext, is_keyable
+from substrait_agg.bind.expressions.calls import described
+from substrait_agg.bind.places import argument_place
+from substrait_agg.functions.aggregates.row import AggregateFunction, Parameter
+from substrait_agg.plan.model import EnumArgument
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """An argument that is not taken.
+
+    Attributes:
+        kind: ``number`` (there are too many or too few), ``word`` (of an enumeration), or ``type``.
+        position: of the argument; -1 where the number is wrong.
+        parameter: what it was given for, None where it is one too many.
+    """
+
+    kind: OneOf["number", "word", "type"]
+    position: int = -1
+    parameter: Parameter | None = None
+
+
+def report_faults(draft: MeasureCandidate, row: AggregateFunction, context: BindContext) -> None:
+    """Report the arguments of a measure that its row does not take."""
+    given = within_group(row, draft.arguments, draft.order.expressions)
+    ahead = len(given) - len(draft.arguments)
+    for fault in tuple(_faults(row, given)) or (Fault("number"),):
+        position = fault.position - ahead
+        if fault.kind == "number":
+            context.report(
+                "ARGUMENT_COUNT", f"{draft.measure.path}.arguments", function=draft.name,
+                needed=_needed(row), count=_given(len(draft.arguments)), takes=row.signature,
+            )  # fmt: skip
+        elif fault.kind == "word" and fault.parameter is not None:
+            _report_word(draft, position, fault.parameter, context)
+        else:
+            report_type(draft, position, row.signature, context)
+
+
+def report_type(draft: MeasureCandidate, position: int, takes: str, context: BindContext) -> None:
+    """Report the argument at `position` as one whose type is not taken; -1 is the sort key that stands for one."""
+    measure = draft.measure
+    sort_key = f"{measure.path}.sorts[0].expr"
+    context.report(
+        "FUNCTION_ARGUMENTS", sort_key if position < 0 else argument_place(measure, position),
+        function=draft.name, types=", ".join(map(described, draft.arguments)), takes=takes,
+    )  # fmt: skip
+
+
+def report_kept(draft: MeasureCandidate, row: AggregateFunction, context: BindContext) -> None:
+    """Report the first argument whose equal values cannot be told, where the measure keeps values."""
+    values = expressions_of(draft.arguments)
+    kept = next((v for v in values if not is_keyable(v.type)), None)
+    position = next((i for i, a in enumerate(draft.arguments) if a is kept), 0)
+    report_type(draft, position, row.signature, context)
+
+
+def _report_word(
+    draft: MeasureCandidate, position: int, parameter: Parameter, context: BindContext
+) -> None:
+    argument = draft.arguments[position]
+    word = argument.value if isinstance(argument, EnumArgument) else ""
+    context.report(
+        "ENUM_ARGUMENT_INVALID", argument_place(draft.measure, position), function=draft.name,
+        argument=parameter.name, word=repr(word), words=", ".join(parameter.words),
+    )  # fmt: skip
+
+
+def _needed(row: AggregateFunction) -> str:
+    least = sum(not p.optional for p in row.parameters)
+    most = len(row.parameters)
+    if any(p.repeats for p in row.parameters):
+        return f"at least {_arguments(least)}"
+    return _arguments(most) if least == most else f"{least} to {_arguments(most)}"
+
+
+def _arguments(count: int) -> str:
+    return f"{count} argument" if count == 1 else f"{count or 'no'} arguments"
+
+
+def _given(count: int) -> str:
+    return f"{count or 'none'} {'is' if count == 1 else 'are'}"
+
+
+def _faults(row: AggregateFunction, arguments: tuple[Argument, ...]) -> Iterator[Fault]:
+    """What keeps the arguments from being taken one after the other."""
+    least = sum(not p.optional for p in row.parameters)
+    repeats = any(p.repeats for p in row.parameters)
+    if len(arguments) < least or (not repeats and len(arguments) > len(row.parameters)):
+        yield Fault("number")
+        return
+    rest = list(enumerate(arguments))
+    passed_over: list[int] = []
+    for parameter in row.parameters:
+        taken = False
+        while rest and (parameter.repeats or not taken):
+            fault = _fault(parameter, rest[0][1], rest[0][0])
+            if fault is not None and fault.kind == "type" and parameter.optional:
+                passed_over.append(fault.position)
+                break
+            if fault is not None:
+                yield fault
+            rest.pop(0)
+            taken = True
+        if not taken and not parameter.optional:
+            yield Fault("number")
+            return
+    if rest:
+        # One more would be taken if that at which a parameter was left out had been given for it.
+        yield Fault("type", passed_over[0] if passed_over else rest[0][0])
+
+
+def _fault(parameter: Parameter, argument: Argument, position: int) -> Fault | None:
+    if fits(parameter, argument):
+        return None
+    word = isinstance(argument, EnumArgument) and parameter.role == "enum"
+    return Fault("word" if word else "type", position, parameter)

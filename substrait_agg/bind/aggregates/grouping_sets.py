@@ -1,0 +1,294 @@
+"""Grouping sets: which keys each has, and the column layouts in which producers address the result.
+
+The specification's layout is: all grouping expressions, the measures, and with more than one set the index of the set.
+DataFusion addresses another one: its distinct grouping expressions, a bitmask of the keys that the set leaves out, the
+measures. Its bitmask has the first key as its highest bit; sets that are written twice are told apart by a count in the
+bits above.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from substrait_agg.bind.bound import (
+    BoundAggregate,
+    BoundProject,
+    Call,
+    Column,
+    Conditional,
+    Constant,
+    Expr,
+)
+from substrait_agg.bind.context import BindContext, GroupingInfo, is_unknown
+from substrait_agg.bind.places import argument_place
+from substrait_agg.bind.plan_size import too_large
+from substrait_agg.bind.readings import inputs_of
+from substrait_agg.functions.signatures.derive import SIGNED
+from substrait_agg.plan import model
+from substrait_agg.plan.types import BOOL, I32, Type
+
+Sets = tuple[tuple[int, ...], ...]
+"""Per grouping set the ordinals of its keys."""
+
+MOST_BITS = 64
+"""Bits of the widest integer that DataFusion's bitmask can be."""
+
+INDEX_TYPE = I32.as_nullable(False)
+"""Type of the set index of the specification's layout."""
+
+
+def check_sets(node: model.Aggregate, context: BindContext) -> Sets | None:
+    """The grouping sets with their ordinals within range and none repeated within a set; None once that is reported.
+
+    No grouping set at all is the empty one.
+    """
+    count = len(node.grouping_expressions)
+    if not node.measures and not count and len(node.groupings) < 2:
+        context.report("AGGREGATE_EMPTY", node.path)
+        return None
+    sets = tuple(tuple(dict.fromkeys(refs)) for refs in node.groupings) or ((),)
+    wrong = 0
+    for position, refs in enumerate(node.groupings):
+        for place, ordinal in enumerate(refs):
+            if 0 <= ordinal < count:
+                continue
+            wrong += 1
+            context.report(
+                "GROUPING_REFERENCE_OUT_OF_RANGE",
+                f"{node.path}.groupings[{position}].expression_references[{place}]",
+                ordinal=ordinal, count=count, last=max(count - 1, 0),
+            )  # fmt: skip
+    used = {ordinal for refs in sets for ordinal in refs}
+    unused = [ordinal for ordinal in range(count) if ordinal not in used]
+    # A reference out of range may well mean the expression that is left over.
+    for ordinal in unused if len(unused) > wrong else ():
+        path = f"{node.path}.grouping_expressions[{ordinal}]"
+        context.report("GROUPING_EXPRESSION_UNUSED", path, ordinal=ordinal)
+    return sets if not wrong and not unused else None
+
+
+def report_repeated(
+    node: model.Aggregate, keys: tuple[Expr, ...], sets: Sets | None, context: BindContext
+) -> None:
+    """Report grouping expressions and grouping sets that are written twice."""
+    first: dict[Expr, int] = {}
+    for ordinal, key in enumerate(keys):
+        other = first.setdefault(key, ordinal)
+        # Those written inside the sets have no place of their own; `with_repeated_keys` reports them.
+        if other != ordinal and not is_unknown(key) and not node.inline:
+            path = f"{node.path}.grouping_expressions[{ordinal}]"
+            context.report("GROUPING_EXPRESSION_DUPLICATE", path, ordinal=ordinal, other=other)
+    seen: dict[frozenset[int], int] = {}
+    for position, refs in enumerate(sets or ()):
+        other = seen.setdefault(frozenset(refs), position)
+        if other != position:
+            path = f"{node.path}.groupings[{position}]"
+            context.report("GROUPING_SET_DUPLICATE", path, ordinal=position, other=other)
+
+
+def with_repeated_keys(node: model.Aggregate, context: BindContext) -> model.Aggregate:
+    """The old-form aggregate with a key of its own for every time that a set names an expression; reported."""
+    keys: dict[tuple[int, int], int] = {}
+    sets = []
+    for position, refs in enumerate(node.groupings):
+        seen: Counter[int] = Counter()
+        ordinals = []
+        for ordinal in refs:
+            seen[ordinal] += 1
+            ordinals.append(keys.setdefault((ordinal, seen[ordinal]), len(keys)))
+        sets.append(tuple(ordinals))
+        if len(seen) < len(refs):
+            place = f"{node.path}.groupings[{position}].grouping_expressions"
+            context.report("GROUPING_KEY_REPEATED", place, count=len(refs), distinct=len(seen))
+    expressions = tuple(node.grouping_expressions[ordinal] for ordinal, _ in keys)
+    return replace(node, grouping_expressions=expressions, groupings=tuple(sets))
+
+
+def key_types(keys: tuple[Expr, ...], sets: Sets) -> tuple[Type, ...]:
+    """Types of the key columns: nullable where some set leaves the key out."""
+    present = Counter(ordinal for refs in sets for ordinal in refs)
+    return tuple(
+        key.type.as_nullable(key.type.nullable or present[ordinal] < len(sets))
+        for ordinal, key in enumerate(keys)
+    )
+
+
+def merged_keys(keys: tuple[Expr, ...], sets: Sets) -> tuple[tuple[Expr, ...], Sets]:
+    """Equal grouping expressions as one, in order of first appearance, and the sets over them."""
+    distinct = tuple(dict.fromkeys(keys))
+    place = {key: ordinal for ordinal, key in enumerate(distinct)}
+    return distinct, tuple(tuple(dict.fromkeys(place[keys[o]] for o in refs)) for refs in sets)
+
+
+# --- the layout with a bitmask -----------------------------------------------------------------
+
+
+def grouping_ids(count: int, sets: Sets) -> tuple[int, ...]:
+    """Per set the bitmask of the `count` keys that it leaves out, above it how often an equal set came before."""
+    seen: dict[frozenset[int], int] = {}
+    ids = []
+    for refs in sets:
+        present = frozenset(refs)
+        earlier = seen.get(present, 0)
+        seen[present] = earlier + 1
+        absent = sum(1 << (count - 1 - o) for o in range(count) if o not in present)
+        ids.append(earlier << count | absent)
+    return tuple(ids)
+
+
+def _id_type(count: int, ids: tuple[int, ...]) -> Type:
+    bits = max(count, *(value.bit_length() for value in ids))
+    kind = next(f"u{size}" for size in (8, 16, 32, 64) if bits <= size or size == 64)
+    return Type(kind, nullable=False)
+
+
+def with_bitmask(aggregate: BoundAggregate) -> BoundProject:
+    """The aggregate's columns in DataFusion's layout: keys, bitmask, measures."""
+    count, measures = len(aggregate.keys), len(aggregate.measures)
+    ids = grouping_ids(count, aggregate.sets or (tuple(range(count)),))
+    if max(count, *(value.bit_length() for value in ids)) > MOST_BITS:
+        raise too_large(aggregate.path, f"{MOST_BITS} bits of grouping keys in DataFusion's layout")
+    columns = [Column(type_, ordinal) for ordinal, type_ in enumerate(aggregate.types)]
+    bitmask = _bitmask(ids, _id_type(count, ids), columns[-1] if aggregate.sets else None)
+    expressions = (*columns[:count], bitmask, *columns[count : count + measures])
+    types = tuple(e.type for e in expressions)
+    return BoundProject(aggregate, expressions, types, aggregate.path)
+
+
+def _bitmask(ids: tuple[int, ...], type_: Type, index: Column | None) -> Expr:
+    values = [Constant(type_, value) for value in ids]
+    if index is None:
+        return values[0]
+    clauses = []
+    for position, value in enumerate(values[:-1]):
+        here = Constant(INDEX_TYPE, position)
+        clauses.append((Call(BOOL.as_nullable(False), "equal", (index, here)), value))
+    return Conditional(type_, tuple(clauses), values[-1])
+
+
+# --- aggregates of one grouping set that are addressed as if they had several ------------------
+
+
+def addressed_wider(root: model.Relation) -> frozenset[int]:
+    """Identities of the aggregates with one grouping set whose readers address one more column than they have.
+
+    DataFusion writes ``GROUPING SETS ((a, b))`` as a plain grouping, but refers to the columns of its own layout.
+    """
+    wider: set[int] = set()
+    waiting: list[Any] = [root]
+    seen: set[int] = set()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        inputs = inputs_of(node)
+        waiting.extend(inputs)
+        source = _aggregate_below(inputs[0]) if len(inputs) == 1 else None
+        if source is not None and _reaches(node, source):
+            wider.add(id(source))
+    return frozenset(wider)
+
+
+def _aggregate_below(node: Any) -> model.Aggregate | None:
+    """The aggregate whose columns a relation has, where only filters and sorts lie in between."""
+    while isinstance(node, model.Filter | model.Sort) and node.emit is None:
+        node = node.input
+    if isinstance(node, model.Aggregate) and len(node.groupings) == 1 and node.emit is None:
+        return node
+    return None
+
+
+def _reaches(node: Any, source: model.Aggregate) -> bool:
+    """Whether `node` refers to the column just behind those of `source`."""
+    width = len(source.grouping_expressions) + len(source.measures)
+    expressions = tuple(_read_by(node))
+    if isinstance(node, model.Project) and node.emit and max(node.emit) == width + len(expressions):
+        return True
+    return any(ordinal == width for e in expressions for ordinal in columns_read(e))
+
+
+def _read_by(node: Any) -> Iterator[Any]:
+    match node:
+        case model.Project(expressions=expressions):
+            yield from expressions
+        case model.Filter(condition=condition):
+            yield condition
+        case model.Sort(sorts=sorts):
+            yield from (s.expression for s in sorts)
+        case model.Aggregate(grouping_expressions=keys, measures=measures):
+            yield from keys
+            for measure in measures:
+                yield from (*measure.arguments, *(s.expression for s in measure.sorts))
+                yield from () if measure.filter is None else (measure.filter,)
+
+
+def columns_read(expression: Any) -> Iterator[int]:
+    """Ordinals of the input columns that a decoded expression (None: no expression) refers to."""
+    waiting = [expression]
+    while waiting:
+        match waiting.pop():
+            case model.FieldRef(steps=steps):
+                yield steps[0]
+            case model.ScalarCall(arguments=arguments):
+                waiting.extend(arguments)
+            case model.Cast(input=inner):
+                waiting.append(inner)
+            case model.IfThen(clauses=clauses, otherwise=otherwise):
+                waiting.extend((*(e for clause in clauses for e in clause), otherwise))
+            case model.Switch(match=value, cases=cases, otherwise=otherwise):
+                waiting.extend((value, *(e for _, e in cases), otherwise))
+            case model.SingularOrList(value=value, options=options):
+                waiting.extend((value, *options))
+            case model.NestedValue(parts=parts):
+                waiting.extend(parts)
+            case model.Lambda(body=inner):
+                waiting.append(inner)
+
+
+MOST_ARGUMENTS = 31
+"""Bits of the result, which every producer's type for it can hold."""
+
+
+def grouping_values(
+    arguments: tuple[Expr, ...],
+    info: GroupingInfo | None,
+    measure: model.Measure,
+    context: BindContext,
+) -> tuple[int, ...] | None:
+    """Per grouping set: bit i is set where the i-th argument from the right is not a key of the set.
+
+    An argument is an expression equal to a key, or, as DuckDB writes it, the ordinal of a key.
+
+    Returns:
+        None once it has been reported that an argument is no grouping key.
+    """
+    keys = info.keys if info else ()
+    places = [_ordinals(argument, keys) for argument in arguments]
+    if info is None or not all(places) or len(arguments) > MOST_ARGUMENTS:
+        position = next((i for i, found in enumerate(places) if not found), 0)
+        missing = info is None or not all(places)
+        context.report(
+            "GROUPING_ARGUMENT",
+            argument_place(measure, position) if missing else f"{measure.path}.arguments",
+            name=measure.function.name, position=position + 1, most=MOST_ARGUMENTS,
+        )  # fmt: skip
+        return None
+    sets = info.sets or (tuple(range(len(keys))),)
+    return tuple(_bits(places, frozenset(refs)) for refs in sets)
+
+
+def _ordinals(argument: Expr, keys: tuple[Expr, ...]) -> frozenset[int]:
+    """Ordinals of the keys that the argument is."""
+    equal = frozenset(ordinal for ordinal, key in enumerate(keys) if key == argument)
+    if equal or not isinstance(argument, Constant) or argument.type.kind not in SIGNED:
+        return equal
+    return frozenset({argument.value}) if argument.value in range(len(keys)) else frozenset()
+
+
+def _bits(places: list[frozenset[int]], refs: frozenset[int]) -> int:
+    last = len(places) - 1
+    return sum(1 << (last - i) for i, ordinals in enumerate(places) if not ordinals & refs)

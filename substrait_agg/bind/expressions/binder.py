@@ -1,0 +1,389 @@
+"""Expressions: types bottom-up, references resolved, conversions made explicit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from substrait_agg.bind.bound import (
+    Argument,
+    Call,
+    Column,
+    Conditional,
+    Constant,
+    Conversion,
+    Expr,
+    InList,
+    Lambda,
+    Nested,
+    NestedValue,
+    Parameter,
+)
+from substrait_agg.bind.context import BindContext, Schema, is_unknown, unknown
+from substrait_agg.bind.expressions.calls import bind_call
+from substrait_agg.bind.expressions.conversions import (
+    can_cast,
+    fits_decimal,
+    is_null,
+    unified_type,
+    unify,
+)
+from substrait_agg.bind.expressions.literals import TOO_FINE, kept_value
+from substrait_agg.bind.expressions.time_texts import read_time_texts
+from substrait_agg.bind.rewrite import larger_than
+from substrait_agg.functions.signatures.derive import common_type
+from substrait_agg.plan import model
+from substrait_agg.plan.types import BOOL, Type
+
+
+def bind_expression(
+    expression: model.Expression, schema: Schema | None, context: BindContext
+) -> Expr:
+    """The expression over a row of `schema` (None: columns not known), typed.
+
+    What cannot be bound is reported and stands as an expression of unknown type, which fits everywhere.
+    """
+    return _BINDERS[type(expression)](expression, schema, context)
+
+
+def bind_condition(
+    expression: model.Expression,
+    schema: Schema | None,
+    context: BindContext,
+    code: str,
+    **params: str,
+) -> Expr:
+    """The expression as a condition; any type but boolean is reported under `code`."""
+    bound = bind_expression(expression, schema, context)
+    if bound.type.kind not in ("bool", "unknown"):
+        context.report(code, expression.path, type=bound.type, **params)
+        return unknown()
+    return bound
+
+
+def bind_arguments(
+    arguments: tuple[model.Expression | model.EnumArgument | model.TypeArgument, ...],
+    schema: Schema | None,
+    context: BindContext,
+) -> tuple[Argument, ...]:
+    """Arguments of a function with their expressions bound."""
+    return tuple(
+        a
+        if isinstance(a, model.EnumArgument | model.TypeArgument)
+        else bind_expression(a, schema, context)
+        for a in arguments
+    )
+
+
+def _literal(node: model.Literal, _schema: Schema | None, context: BindContext) -> Expr:
+    if not context.check_type(node.type, node.path):
+        return unknown()
+    type_ = context.kept(node.type, node.path)
+    value = kept_value(node.value, node.type)
+    if value is TOO_FINE:
+        context.report("TIME_TOO_FINE", node.path, type=node.type, ticks=node.value)
+        return unknown()
+    return Constant(type_.as_nullable(type_.nullable or value is None), value)
+
+
+def _field(node: model.FieldRef, schema: Schema | None, context: BindContext) -> Expr:
+    ordinal = node.steps[0]
+    if schema is None:
+        return unknown()
+    if not 0 <= ordinal < len(schema):
+        last = max(len(schema) - 1, 0)
+        context.report(
+            "FIELD_OUT_OF_RANGE", node.path, ordinal=ordinal, count=len(schema), last=last
+        )
+        return unknown()
+    type_ = schema[ordinal]
+    if type_.kind == "unknown" or not context.check_column(type_, node.path):
+        return unknown()
+    bound: Expr = Column(type_, ordinal)
+    for step in node.steps[1:]:
+        bound = _nested(bound, step, schema, node.path, context)
+    return bound
+
+
+def _nested(outer: Expr, step: Any, schema: Schema | None, path: str, context: BindContext) -> Expr:
+    if is_unknown(outer):
+        return outer
+    type_, key = _part_type(outer.type, step), step
+    if outer.type.kind == "map" and isinstance(step, tuple):
+        key = bind_expression(step[1], schema, context)
+        type_ = outer.type.children[1].as_nullable()
+        if not key.type.same_kind(outer.type.children[0]):
+            type_ = None
+    if type_ is None:
+        context.report("NESTED_STEP_INVALID", path, type=outer.type, step=_step_name(step))
+        return unknown()
+    return Nested(type_, outer, key)
+
+
+def _part_type(type_: Type, step: Any) -> Type | None:
+    if not isinstance(step, int):
+        return None
+    if type_.kind == "struct" and 0 <= step < len(type_.children):
+        child = type_.children[step]
+        return child.as_nullable(child.nullable or type_.nullable)
+    # An offset beyond the end of a list gives null.
+    return type_.children[0].as_nullable() if type_.kind == "list" else None
+
+
+def _step_name(step: Any) -> str:
+    return str(step) if isinstance(step, int) else f"key {step[1].value!r}"
+
+
+def _call(node: model.ScalarCall, schema: Schema | None, context: BindContext) -> Expr:
+    bound = tuple(
+        _lambda(argument, schema, context)
+        if isinstance(argument, model.Lambda)
+        else bind_arguments((argument,), schema, context)[0]
+        for argument in node.arguments
+    )
+    return bind_call(node, bound, context)
+
+
+def _cast(node: model.Cast, schema: Schema | None, context: BindContext) -> Expr:
+    value = bind_expression(node.input, schema, context)
+    if is_unknown(value) or not context.check_type(node.type, node.path):
+        return unknown()
+    node = replace(node, type=context.kept(node.type, node.path))
+    if not can_cast(value.type, node.type) or not fits_decimal(node.type):
+        context.report("CAST_NOT_SUPPORTED", node.path, source=value.type, target=node.type)
+        return unknown()
+    if node.failure == "unspecified":
+        context.report("CAST_FAILURE_MISSING", f"{node.path}.cast")
+    to_null = node.failure == "null"
+    if not node.type.nullable and (value.type.nullable or to_null):
+        reason = f"its input is {value.type}" if value.type.nullable else "it fails with null"
+        place = f"{node.path}.cast.type"
+        context.report("CAST_NULLABILITY", place, declared=node.type, reason=reason)
+    if value.type.same_kind(node.type):
+        # Only nullability differs: what the input can be is what the result can be.
+        return value
+    nullable = value.type.nullable or to_null
+    return Conversion(node.type.as_nullable(nullable), value, to_null)
+
+
+def _if_then(node: model.IfThen, schema: Schema | None, context: BindContext) -> Expr:
+    conditions = tuple(
+        bind_condition(condition, schema, context, "FILTER_NOT_BOOLEAN")
+        for condition, _ in node.clauses
+    )
+    values = tuple(bind_expression(value, schema, context) for _, value in node.clauses)
+    last = None if node.otherwise is None else bind_expression(node.otherwise, schema, context)
+    nodes = (*(value for _, value in node.clauses), node.otherwise)
+    return _conditional(conditions, values, last, nodes, context)
+
+
+def _switch(node: model.Switch, schema: Schema | None, context: BindContext) -> Expr:
+    match = bind_expression(node.match, schema, context)
+    if larger_than(match, MATCH_PARTS // max(1, len(node.cases))):
+        context.report("EXPRESSION_TOO_LARGE", node.path, limit=MATCH_PARTS)
+        return unknown()
+    cases = tuple(bind_expression(case, schema, context) for case, _ in node.cases)
+    values = tuple(bind_expression(value, schema, context) for _, value in node.cases)
+    if is_unknown(match, *cases):
+        return unknown()
+    nodes = (node.match, *(case for case, _ in node.cases))
+    unified = _compared("the switch", (match, *cases), nodes, context)
+    if unified is None:
+        return unknown()
+    _check_cases(node, context)
+    match, *literals = unified
+    conditions = tuple(_equals(match, literal) for literal in literals)
+    last = None if node.otherwise is None else bind_expression(node.otherwise, schema, context)
+    results = (*(value for _, value in node.cases), node.otherwise)
+    return _conditional(conditions, values, last, results, context)
+
+
+def _check_cases(node: model.Switch, context: BindContext) -> None:
+    """Report cases that never apply, as an earlier one has the same value."""
+    first: dict[object, int] = {}
+    for position, (case, _) in enumerate(node.cases):
+        earlier = first.setdefault((case.type.kind, case.value), position)
+        if earlier != position:
+            context.report("CASE_REPEATED", case.path, case=position, earlier=earlier)
+
+
+def _equals(left: Expr, right: Expr) -> Expr:
+    nullable = left.type.nullable or right.type.nullable
+    return Call(BOOL.as_nullable(nullable), "equal", (left, right))
+
+
+def _conditional(
+    conditions: tuple[Expr, ...],
+    values: tuple[Expr, ...],
+    otherwise: Expr | None,
+    nodes: tuple[model.Expression | None, ...],
+    context: BindContext,
+) -> Expr:
+    first = next((v.type for v in values), BOOL)
+    last = Constant(first.as_nullable(), None) if otherwise is None else otherwise
+    unified = _unified((*values, last), nodes, context)
+    if unified is None:
+        return unknown()
+    if is_unknown(*conditions, *unified):
+        return unknown()
+    clauses = tuple(zip(conditions, unified[:-1], strict=True))
+    return Conditional(unified_type(unified), clauses, unified[-1])
+
+
+def _or_list(node: model.SingularOrList, schema: Schema | None, context: BindContext) -> Expr:
+    value = bind_expression(node.value, schema, context)
+    options = tuple(bind_expression(option, schema, context) for option in node.options)
+    if not options:
+        context.report("IN_LIST_EMPTY", node.path)
+    unified = _compared("the IN list", (value, *options), (node.value, *node.options), context)
+    if unified is None or is_unknown(*unified):
+        return unknown()
+    nullable = any(e.type.nullable for e in unified)
+    return InList(BOOL.as_nullable(nullable), unified[0], unified[1:])
+
+
+def _compared(
+    what: str,
+    values: tuple[Expr, ...],
+    nodes: tuple[model.Expression, ...],
+    context: BindContext,
+) -> tuple[Expr, ...] | None:
+    """As `_unified`, for values that are compared: texts beside dates and times are read as these."""
+    read = read_time_texts(what, values, [node.path for node in nodes], context)
+    return None if read is None else _unified(read, nodes, context)
+
+
+def _unified(
+    values: tuple[Expr, ...], nodes: tuple[model.Expression | None, ...], context: BindContext
+) -> tuple[Expr, ...] | None:
+    """The values in their common type; None once it is reported, at the first that does not fit, that there is none.
+
+    Args:
+        values: bound.
+        nodes: what they were bound from; None for a value that the plan does not write.
+        context: takes the problems.
+    """
+    unified = unify(values)
+    written = [(v, n.path) for v, n in zip(values, nodes, strict=True) if n is not None]
+    if unified is None:
+        path = _first_unlike(written)
+        types = ", ".join(dict.fromkeys(str(v.type) for v in values))
+        context.report("BRANCH_TYPES_DIFFER", path, types=types)
+        return None
+    if is_unknown(*values):
+        return unified
+    common = unified[0].type
+    for value, path in written:
+        if not value.type.same_kind(common) and not is_null(value):
+            context.report("BRANCHES_CONVERTED", path, type=value.type, common=common)
+            break
+    return unified
+
+
+def _first_unlike(written: list[tuple[Expr, str]]) -> str:
+    """Place of the first value that has no common type with those before it."""
+    typed = [(v.type, path) for v, path in written if not is_null(v)]
+    common, last = typed[0]
+    for type_, path in typed[1:]:
+        last = path
+        found = common_type((common, type_))
+        if found is None:
+            break
+        common = found
+    return last
+
+
+def _misplaced(node: model.Lambda, _schema: Schema | None, context: BindContext) -> Expr:
+    """A lambda that is no argument of a scalar function has no value."""
+    context.report("EXPRESSION_NOT_SUPPORTED", node.path, kind="lambda outside of a call")
+    return unknown()
+
+
+def _lambda(node: model.Lambda, schema: Schema | None, context: BindContext) -> Expr:
+    if not all(context.check_column(type_, node.path) for type_ in node.parameters):
+        return unknown()
+    parameters = tuple(context.kept(type_, node.path) for type_ in node.parameters)
+    context.parameters.append(parameters)
+    try:
+        body = bind_expression(node.body, schema, context)
+    finally:
+        context.parameters.pop()
+    if is_unknown(body):
+        return unknown()
+    return Lambda(Type("func", nullable=False, children=(body.type, *parameters)), body)
+
+
+def _parameter(node: model.ParameterRef, schema: Schema | None, context: BindContext) -> Expr:
+    ordinal, depth = node.steps[0], len(context.parameters)
+    around = context.parameters[depth - 1 - node.steps_out] if node.steps_out < depth else ()
+    if ordinal >= len(around):
+        context.report(
+            "FIELD_OUT_OF_RANGE", node.path,
+            ordinal=ordinal, count=len(around), last=max(len(around) - 1, 0),
+        )  # fmt: skip
+        return unknown()
+    bound: Expr = Parameter(around[ordinal], node.steps_out, ordinal)
+    for step in node.steps[1:]:
+        bound = _nested(bound, step, schema, node.path, context)
+    return bound
+
+
+def _nested_value(node: model.NestedValue, schema: Schema | None, context: BindContext) -> Expr:
+    parts = tuple(bind_expression(part, schema, context) for part in node.parts)
+    if is_unknown(*parts):
+        return unknown()
+    children: list[Type] = []
+    # Keys and values of a map are of one type each, and so are the elements of a list.
+    for first, step in {"struct": (), "list": ((0, 1),), "map": ((0, 2), (1, 2))}[node.kind]:
+        alike = _unified(parts[first::step], node.parts[first::step], context)
+        if alike is None:
+            return unknown()
+        parts = _placed(parts, first, step, alike)
+        children.append(unified_type(alike))
+    type_ = Type(node.kind, node.nullable, children=tuple(children) or tuple(p.type for p in parts))
+    return NestedValue(type_, parts) if context.check_type(type_, node.path) else unknown()
+
+
+def _placed(
+    parts: tuple[Expr, ...], first: int, step: int, alike: tuple[Expr, ...]
+) -> tuple[Expr, ...]:
+    """The parts with every `step`-th one from `first` on replaced."""
+    changed = list(parts)
+    changed[first::step] = alike
+    return tuple(changed)
+
+
+def constant_in(expression: Expr) -> Constant | None:
+    """The constant that a condition is, a converted null too, or None."""
+    plain = expression
+    while isinstance(plain, Conversion):
+        plain = plain.input
+    if not isinstance(plain, Constant) or is_unknown(plain):
+        return None
+    return plain if plain is expression or plain.value is None else None
+
+
+def _unsupported(node: model.Unsupported, schema: Schema | None, context: BindContext) -> Expr:
+    context.apart.extend(node.inputs)
+    for inner in node.expressions:
+        bind_expression(inner, schema, context)
+    return unknown()
+
+
+MATCH_PARTS = 20_000
+"""A switch compares its match once per case; switches inside the match multiply, so the product is limited."""
+
+_BINDERS: dict[type, Callable[[Any, Schema | None, BindContext], Expr]] = {
+    model.Literal: _literal,
+    model.FieldRef: _field,
+    model.ScalarCall: _call,
+    model.Cast: _cast,
+    model.IfThen: _if_then,
+    model.Switch: _switch,
+    model.SingularOrList: _or_list,
+    model.NestedValue: _nested_value,
+    model.Lambda: _misplaced,
+    model.ParameterRef: _parameter,
+    model.Unsupported: _unsupported,
+}

@@ -1,0 +1,521 @@
+"""Scalar calls: overload, conversions of arguments, options, result type."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from substrait_agg.bind.bound import Argument, Call, Constant, Expr, Lambda
+from substrait_agg.bind.context import (
+    KEYABLE,
+    MAX_TIME_DIGITS,
+    BindContext,
+    Schema,
+    is_unknown,
+    unknown,
+)
+from substrait_agg.bind.expressions.constant_checks import constants_fit
+from substrait_agg.bind.expressions.conversions import (
+    as_declared,
+    can_cast,
+    convert,
+    fits_decimal,
+    is_null,
+    unify,
+)
+from substrait_agg.bind.expressions.function_names import check_declared
+from substrait_agg.bind.expressions.options import choose_options
+from substrait_agg.bind.expressions.signatures import (
+    check_declaration,
+    declared_signature,
+    misfit,
+    types_of,
+)
+from substrait_agg.bind.expressions.time_texts import read_time_texts
+from substrait_agg.bind.expressions.windows import is_window, window_arguments
+from substrait_agg.functions.aggregates.catalogue import find as find_aggregate
+from substrait_agg.functions.scalars.catalogue import (
+    FAMILIES,
+    SCALAR_NAMES,
+    SCALARS,
+    WORDS,
+    Overload,
+    ScalarFunction,
+)
+from substrait_agg.functions.scalars.forms import parameter_text
+from substrait_agg.functions.scalars.refused import refusal
+from substrait_agg.functions.signatures.declarations import Section
+from substrait_agg.functions.signatures.derive import (
+    FLOATS,
+    RESULT_RULES,
+    as_decimal,
+    common_type,
+    is_numeric,
+)
+from substrait_agg.functions.windows import WINDOWS, WINDOWS_URN
+from substrait_agg.plan.model import EnumArgument, ScalarCall, TypeArgument
+from substrait_agg.plan.types import FP64, STRING, Type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+_PATTERNS = frozenset({"like", "ilike"})
+ESCAPE: Final = 2
+"""Position of the escape character of a pattern."""
+
+SECTION: Section = "scalar_functions"
+"""Where an extension file declares what expressions call."""
+
+_TIME_DIGITS = range(13)
+_RESULTS = KEYABLE
+"""What a function that is an argument may give: elements of lists."""
+LONGEST_WORD = 40
+"""Constant texts up to this length are shown in messages."""
+
+
+def bind_call(call: ScalarCall, arguments: tuple[Argument, ...], context: BindContext) -> Expr:
+    """The call with its function resolved, or an unknown expression once its problem has been reported.
+
+    Args:
+        call: the call as the plan writes it.
+        arguments: its arguments, expressions already bound.
+        context: takes the problems.
+    """
+    if not check_declared(call.function, call.path, context):
+        return unknown()
+    name = _scalar_name(call, context)
+    if name is None:
+        return unknown()
+    check_declaration(call.function, SECTION, call.path, context)
+    values = tuple(a for a in arguments if not isinstance(a, EnumArgument | TypeArgument))
+    if is_unknown(*values) or _refused(name, arguments, call, context):
+        return unknown()
+    if name in _PATTERNS:
+        arguments = _with_escape(arguments, context.profile.like_escape)
+    return _resolve(SCALARS[name], call, arguments, context)
+
+
+def _scalar_name(call: ScalarCall, context: BindContext) -> str | None:
+    """The canonical name of the function, None once it is reported that it is no scalar function."""
+    function, spelling = call.function, call.function.name
+    meant = context.profile.meanings.get(spelling, spelling)
+    name = SCALAR_NAMES.get(meant)
+    if name is None and refusal(spelling):
+        reason = refusal(spelling)
+        context.report(
+            "SCALAR_FUNCTION_NOT_SUPPORTED", call.path, name=function.declared, reason=reason
+        )
+        return None
+    if name is None or (function.urn == WINDOWS_URN and name not in WINDOWS):
+        name = None
+        aggregate = find_aggregate(spelling) is not None
+        code = "FUNCTION_NOT_SCALAR" if aggregate else "SCALAR_FUNCTION_UNKNOWN"
+        context.report(code, call.path, name=function.declared)
+    elif meant != spelling:
+        producer = context.profile.name
+        context.report(
+            "FUNCTION_MEANING", call.path, function=spelling, meaning=meant, producer=producer
+        )
+    return name
+
+
+def _refused(
+    name: str, arguments: tuple[Argument, ...], call: ScalarCall, context: BindContext
+) -> bool:
+    """Report a call that the standard declares and that is refused for one of its arguments."""
+    parts = (a.value.upper() if isinstance(a, EnumArgument) else a.type.kind for a in arguments)
+    reason = refusal(name, parts)
+    if reason:
+        context.report(
+            "SCALAR_FUNCTION_NOT_SUPPORTED", call.path, name=call.function.declared, reason=reason
+        )
+    return bool(reason)
+
+
+def _with_escape(arguments: tuple[Argument, ...], escape: str | None) -> tuple[Argument, ...]:
+    """Arguments of a pattern match with the producer's escape character where the plan gives none."""
+    given = len(arguments) > ESCAPE and not (
+        isinstance(arguments[ESCAPE], Constant) and arguments[ESCAPE].value is None
+    )
+    if given or escape is None:
+        return arguments
+    return (*arguments[:ESCAPE], Constant(STRING.as_nullable(False), escape))
+
+
+def _resolve(
+    row: ScalarFunction, call: ScalarCall, arguments: tuple[Argument, ...], context: BindContext
+) -> Expr:
+    read = _with_times(row, call, arguments, context)
+    if read is None:
+        return unknown()
+    arguments = read
+    found = _choose(row, arguments) or _choose(row, _promoted(arguments))
+    if found is None:
+        texts = (", ".join(map(described, arguments)), _takes(row))
+        report_faults(row, call, arguments, _fits, texts, context)
+        return unknown()
+    overload, values = found
+    _check_signature(call, arguments, context)
+    if not constants_fit(row.name, arguments, call, context):
+        return unknown()
+    _report_promotion(row.name, arguments, values, call.path, context)
+    if row.name in WINDOWS:
+        durations = window_arguments(row.name, values, call, context)
+        if durations is None:
+            return unknown()
+        values = durations
+    options = choose_options(call.function.name, call.options, overload.options, context, call.path)
+    nullable = _nullable(row, arguments)
+    type_ = _result(overload, values, context).as_nullable(_with_options(nullable, options))
+    enums = tuple(
+        (i, a.value.upper()) for i, a in enumerate(arguments) if isinstance(a, EnumArgument)
+    )
+    bound = Call(type_, row.name, values, enums, options)
+    null_option = "" if nullable else _null_option(options)
+    # A null that the declaration does not know of is no fault of the plan.
+    silent = row.nulls == "undeclared" and not any(v.type.nullable for v in values)
+    made = _declare(bound, call.output_type, null_option, call.path, context, undeclared=silent)
+    if is_window(bound):
+        # One that is converted is none any more.
+        context.windows[call.path] = made if is_window(made) else bound
+    return made
+
+
+def _with_times(
+    row: ScalarFunction, call: ScalarCall, arguments: tuple[Argument, ...], context: BindContext
+) -> tuple[Argument, ...] | None:
+    """The arguments of a comparison with texts read as dates and times; None once it is reported that one is none."""
+    values = tuple(a for a in arguments if not isinstance(a, EnumArgument | TypeArgument))
+    compares = any(o.unify and o.params[0] == "any" for o in row.overloads)
+    if not compares or len(values) < len(arguments):
+        return arguments
+    # A call that is not from a plan has no arguments of its own.
+    paths = [a.path for a in call.arguments] or [call.path] * len(arguments)
+    return read_time_texts(row.name, values, paths, context)
+
+
+def _check_signature(
+    call: ScalarCall, arguments: tuple[Argument, ...], context: BindContext
+) -> None:
+    """Report arguments that the function takes, but not under the signature that the plan declares."""
+    declared = declared_signature(call.function, SECTION)
+    if declared is not None and misfit(declared, arguments) is not None:
+        types = types_of(arguments)
+        context.report("SIGNATURE_DIFFERS", call.path, name=call.function.declared, types=types)
+
+
+def _choose(
+    row: ScalarFunction, arguments: tuple[Argument, ...]
+) -> tuple[Overload, tuple[Expr, ...]] | None:
+    for overload in row.overloads:
+        params = expanded(overload, len(arguments))
+        if params is None or not all(map(_fits, params, arguments)):
+            continue
+        values: tuple[Expr, ...] | None = _values(params, arguments)
+        if overload.unify and values is not None:
+            values = unify(values)
+        if overload.of_elements and not _of_elements(arguments):
+            continue
+        if overload.element and values is not None:
+            values = _as_element(*values)
+        if values is not None:
+            return overload, values
+    return None
+
+
+def _of_elements(arguments: tuple[Argument, ...]) -> bool:
+    """Whether a lambda takes one parameter, of the type of a list's elements."""
+    values, function = arguments
+    if not isinstance(values, Expr) or not isinstance(function, Lambda):
+        return False
+    parameters = function.type.children[1:]
+    return len(parameters) == 1 and parameters[0].same_kind(values.type.children[0])
+
+
+def _as_element(value: Expr, of: Expr) -> tuple[Expr, ...] | None:
+    """The value in the type of the elements of a list, and the list; None where it cannot be one of them."""
+    element = of.type.children[0]
+    if not is_null(value):
+        common = common_type((value.type, element))
+        if common is None or not common.same_kind(element):
+            return None
+    return convert(value, element), of
+
+
+def _fits(param: str, argument: Argument) -> bool:
+    word, _, table = param.partition(":")
+    if isinstance(argument, EnumArgument):
+        return word == "enum" and argument.value.upper() in WORDS[table]
+    if isinstance(argument, TypeArgument) or word == "enum":
+        return False
+    if word == "word":
+        return (
+            isinstance(argument, Constant)
+            and isinstance(argument.value, str)
+            and argument.value.lower() in WORDS[table]
+        )
+    if isinstance(argument, Lambda) or word == "function":
+        kind = argument.type.children[0].kind if isinstance(argument, Lambda) else ""
+        return word == "function" and kind in ({table} if table else _RESULTS)
+    if word == "span":
+        return isinstance(argument, Constant) and argument.type.kind in FAMILIES[table]
+    if word == "digits":
+        return isinstance(argument, Constant) and argument.value in _TIME_DIGITS
+    if word == "format":
+        return isinstance(argument, Constant) and argument.type.kind in FAMILIES["text"]
+    if word == "decimal" and table:
+        return argument.type.kind == word and argument.type.params[1] == int(table)
+    if word == "escape":
+        return isinstance(argument, Constant) and (
+            argument.value is None or (isinstance(argument.value, str) and len(argument.value) == 1)
+        )
+    return word == "any" or argument.type.kind in FAMILIES[word]
+
+
+def _values(params: tuple[str, ...], arguments: tuple[Argument, ...]) -> tuple[Expr, ...]:
+    values: list[Expr] = []
+    for param, argument in zip(params, arguments, strict=True):
+        if isinstance(argument, EnumArgument | TypeArgument):
+            continue
+        if param.startswith("word:") and isinstance(argument, Constant):
+            values.append(replace(argument, value=argument.value.lower()))
+        elif param != "escape" or not is_null(argument):
+            values.append(argument)
+    return tuple(values)
+
+
+def _promoted(arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
+    """Numeric arguments of several kinds brought to one: floats win, then decimals."""
+    numbers = {
+        a.type.kind
+        for a in arguments
+        if not isinstance(a, EnumArgument | TypeArgument) and is_numeric(a.type)
+    }
+
+    def promote(argument: Argument) -> Argument:
+        if isinstance(argument, EnumArgument | TypeArgument) or not is_numeric(argument.type):
+            return argument
+        if numbers & set(FLOATS):
+            return convert(argument, FP64)
+        return convert(argument, as_decimal(argument.type)) if "decimal" in numbers else argument
+
+    return tuple(map(promote, arguments))
+
+
+def _report_promotion(
+    function: str,
+    arguments: tuple[Argument, ...],
+    values: tuple[Expr, ...],
+    path: str,
+    context: BindContext,
+) -> None:
+    given = [a.type for a in arguments if not isinstance(a, EnumArgument | TypeArgument)]
+    changed = [v.type for g, v in zip(given, values, strict=False) if not g.same_kind(v.type)]
+    if changed:
+        types = ", ".join(map(described, arguments))
+        context.report("ARGUMENTS_PROMOTED", path, function=function, types=types, type=changed[0])
+
+
+def _result(overload: Overload, values: tuple[Expr, ...], context: BindContext) -> Type:
+    """The type of the result; whether it is nullable is not decided here."""
+    types: Schema = tuple(v.type for v in values)
+    rule, _, kind = overload.result.partition(":")
+    if kind and isinstance(values[-1], Constant):
+        return Type(kind, params=(min(int(values[-1].value), MAX_TIME_DIGITS),))
+    return RESULT_RULES[rule](types, context.profile.derivation)
+
+
+def _nullable(row: ScalarFunction, arguments: tuple[Argument, ...]) -> bool:
+    """Whether the declaration of a function derives a nullable result for the arguments.
+
+    Constants count as their types say, also those that are no arguments of the bound call; a null escape character is
+    none at all.
+    """
+    given = [
+        a
+        for position, a in enumerate(arguments)
+        if not isinstance(a, EnumArgument | TypeArgument)
+        and not (row.name in _PATTERNS and position == ESCAPE and is_null(a))
+    ]
+    if row.nulls == "mirror":
+        return any(a.type.nullable for a in given)
+    if row.nulls == "all":
+        return all(map(_possibly_null, given))
+    return row.nulls in ("always", "undeclared")
+
+
+def _possibly_null(argument: Expr) -> bool:
+    """Whether a value of the argument can be null: a constant that is not null never is, whatever its type says."""
+    return argument.type.nullable and (not isinstance(argument, Constant) or is_null(argument))
+
+
+def _with_options(nullable: bool, options: tuple[tuple[str, str], ...]) -> bool:
+    """Whether the result is nullable once the options of the call count as well."""
+    if _null_option(options):
+        return True
+    return nullable and ("NULL_HANDLING", "IGNORE_NULLS") not in options
+
+
+def _null_option(options: tuple[tuple[str, str], ...]) -> str:
+    """The option that makes a call null in some cases; empty for none."""
+    return next((name for name, value in options if value == "NULL"), "")
+
+
+def _declare(
+    call: Call,
+    declared: Type | None,
+    null_option: str,
+    path: str,
+    context: BindContext,
+    *,
+    undeclared: bool = False,
+) -> Expr:
+    """`call` converted to the result type that the plan declares, with what is odd about that reported."""
+    derived, function = call.type, call.function
+    if declared is None:
+        context.report("RESULT_TYPE_MISSING", path, function=function, type=derived)
+        return call
+    path = f"{path}.scalar_function.output_type"
+    if not context.check_type(declared, path):
+        return unknown()
+    declared = context.kept(declared, path)
+    if _typed_as_column(call, declared, context):
+        context.report(
+            "RESULT_TYPE_OF_COLUMN", path, function=function, declared=declared, derived=derived
+        )
+        return call
+    if not derived.same_kind(declared):
+        if not can_cast(derived, declared) or not fits_decimal(declared):
+            context.report(
+                "RESULT_TYPE_NOT_SUPPORTED", path,
+                function=function, declared=declared, derived=derived,
+            )  # fmt: skip
+            return unknown()
+        context.report(
+            "RESULT_TYPE_DIFFERS", path, function=function, declared=declared, derived=derived
+        )
+    if derived.nullable and not declared.nullable and not undeclared:
+        code, why = (
+            ("NULL_BY_OPTION", {"option": null_option})
+            if null_option
+            else ("RESULT_NULLABILITY", {})
+        )
+        context.report(code, path, function=function, declared=declared, **why)
+    return as_declared(call, declared)
+
+
+def _typed_as_column(call: Call, declared: Type, context: BindContext) -> bool:
+    """Whether the producer gave the call the type of the column that it compares."""
+    return (
+        call.function in context.profile.column_typed
+        and not call.type.same_kind(declared)
+        and call.arguments[0].type.same_kind(declared)
+    )
+
+
+def described(argument: Argument) -> str:
+    """An argument for a message: its type, a word as it is written."""
+    if isinstance(argument, EnumArgument):
+        return argument.value
+    if isinstance(argument, TypeArgument):
+        return f"type {argument.type}"
+    word = argument.value if isinstance(argument, Constant) else None
+    shown = isinstance(word, str) and len(word) <= LONGEST_WORD
+    return f"{argument.type} {word!r}" if shown else str(argument.type)
+
+
+def _takes(row: ScalarFunction) -> str:
+    params = {param for overload in row.overloads for param in overload.params}
+    tables = sorted({param.partition(":")[2] for param in params} & WORDS.keys())
+    said = (f"{table} is one of {', '.join(sorted(WORDS[table]))}" for table in tables)
+    return "; ".join((" or ".join(dict.fromkeys(map(_form, row.overloads))), *said))
+
+
+def _form(overload: Overload) -> str:
+    more = ", ...)" if overload.variadic else ")"
+    form = "(" + ", ".join(map(parameter_text, overload.params)) + more
+    return f"{form} of one type" if overload.unify and overload.params[0] == "any" else form
+
+
+Params = tuple[str, ...]
+
+
+def expanded(overload: Overload, count: int) -> Params | None:
+    """The parameter of each of `count` arguments, None where the overload takes another number."""
+    params = overload.params
+    if overload.variadic and count > len(params):
+        return params + params[-1:] * (count - len(params))
+    return params if count == len(params) else None
+
+
+def report_faults(
+    row: ScalarFunction,
+    call: ScalarCall,
+    arguments: tuple[Argument, ...],
+    fits: Callable[[str, Argument], bool],
+    texts: tuple[str, str],
+    context: BindContext,
+) -> None:
+    """Report why no overload takes the arguments: their number, a word, or the type of one.
+
+    Args:
+        row: the function.
+        call: as the plan writes it; one that is not from a plan has no arguments of its own.
+        arguments: bound.
+        fits: whether a parameter takes an argument.
+        texts: the arguments, and what the function takes, for the message.
+        context: takes the problem.
+    """
+    given, takes = texts
+    forms = [p for o in row.overloads if (p := expanded(o, len(arguments))) is not None]
+    if not forms:
+        context.report(
+            "ARGUMENT_COUNT", f"{call.path}.scalar_function.arguments", function=row.name,
+            needed=_needed(row), count=_given(len(arguments)), takes=takes,
+        )  # fmt: skip
+        return
+    position, params = _furthest(forms, arguments, fits)
+    if position is None:
+        context.report("FUNCTION_ARGUMENTS", call.path, function=row.name, types=given, takes=takes)
+        return
+    argument = arguments[position]
+    place = call.arguments[position].path if call.arguments else call.path
+    word, _, table = params[position].partition(":")
+    if isinstance(argument, EnumArgument) and word == "enum":
+        context.report(
+            "ENUM_ARGUMENT_INVALID", f"{place}.enum", function=row.name, argument=table,
+            word=repr(argument.value), words=", ".join(sorted(WORDS[table])),
+        )  # fmt: skip
+        return
+    context.report("FUNCTION_ARGUMENTS", place, function=row.name, types=given, takes=takes)
+
+
+def _furthest(
+    forms: list[Params], arguments: tuple[Argument, ...], fits: Callable[[str, Argument], bool]
+) -> tuple[int | None, Params]:
+    """The first argument that does not fit, in the overload that takes the most before it; None where all fit."""
+    found: list[tuple[int, Params]] = []
+    for params in forms:
+        misfits = (i for i, p in enumerate(params) if not fits(p, arguments[i]))
+        position = next(misfits, None)
+        if position is None:
+            return None, params
+        found.append((position, params))
+    return max(found, key=lambda item: item[0])
+
+
+def _needed(row: ScalarFunction) -> str:
+    counts = sorted({len(o.params) for o in row.overloads})
+    if any(o.variadic for o in row.overloads):
+        return f"at least {_arguments(counts[0])}"
+    least, most = counts[0], counts[-1]
+    return _arguments(most) if least == most else f"{least} to {_arguments(most)}"
+
+
+def _arguments(count: int) -> str:
+    return f"{count} argument" if count == 1 else f"{count or 'no'} arguments"
+
+
+def _given(count: int) -> str:
+    return f"{count or 'none'} {'is' if count == 1 else 'are'}"

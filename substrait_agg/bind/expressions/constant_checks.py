@@ -1,0 +1,89 @@
+"""Constant arguments of scalar functions that have a language of their own: patterns, replacements, formats of times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from substrait_agg.bind.bound import Constant
+from substrait_agg.bind.context import BindContext
+from substrait_agg.functions.scalars.patterns import difference, replacement_fault
+from substrait_agg.functions.scalars.time_formats import FormatError, reading, writing
+from substrait_agg.plan.model import EnumArgument, ScalarCall, TypeArgument
+
+if TYPE_CHECKING:
+    from substrait_agg.bind.bound import Argument
+
+Check = Callable[[str, tuple[str, ...]], str]
+"""Gives the reason why a constant text is refused, or nothing; the second argument is the type kinds of all arguments."""
+
+
+def _written(format: str, kinds: tuple[str, ...]) -> str:
+    return _fault(lambda: writing(format, kinds[0]))
+
+
+def _read_as(kind: str) -> Check:
+    # Text, format, zone and digits: without a zone there are three.
+    return lambda text, kinds: _fault(lambda: reading(text, kind, zoned=len(kinds) > 3))
+
+
+def _fault(read: Callable[[], object]) -> str:
+    try:
+        read()
+    except FormatError as error:
+        return str(error)
+    return ""
+
+
+_PATTERN: Mapping[int, tuple[str, Check]] = {1: ("pattern", lambda text, _: difference(text))}
+_REPLACE: Mapping[int, tuple[str, Check]] = {
+    **_PATTERN,
+    2: ("replacement", lambda text, _: replacement_fault(text)),
+}
+
+CHECKS: Mapping[str, Mapping[int, tuple[str, Check]]] = {
+    "regexp_match_substring": _PATTERN,
+    "regexp_match_substring_all": _PATTERN,
+    "regexp_count_substring": _PATTERN,
+    "regexp_strpos": _PATTERN,
+    "regexp_string_split": _PATTERN,
+    "regexp_replace": _REPLACE,
+    "regexp_replace_first": _REPLACE,
+    "strftime": {1: ("format", _written)},
+    "strptime_date": {1: ("format", _read_as("date"))},
+    "strptime_time": {1: ("format", _read_as("precision_time"))},
+    "strptime_timestamp": {1: ("format", _read_as("precision_timestamp_tz"))},
+}
+"""Function -> position of an argument -> its name, and what a constant there is checked with."""
+
+
+def constants_fit(
+    name: str, arguments: tuple[Argument, ...], call: ScalarCall, context: BindContext
+) -> bool:
+    """Report constant arguments that cannot be used; True where there are none.
+
+    Args:
+        name: canonical name of the function.
+        arguments: bound.
+        call: as the plan writes it.
+        context: takes the problems.
+    """
+    kinds = tuple(_kinds(arguments))
+    fit = True
+    for position, (argument, check) in CHECKS.get(name, {}).items():
+        given = arguments[position]
+        if not isinstance(given, Constant) or not isinstance(given.value, str):
+            continue
+        reason = check(given.value, kinds)
+        if reason:
+            place = call.arguments[position].path if call.arguments else call.path
+            context.report(
+                "CONSTANT_ARGUMENT_INVALID", place, function=name, argument=argument, reason=reason
+            )
+            fit = False
+    return fit
+
+
+def _kinds(arguments: Iterable[Argument]) -> Iterable[str]:
+    for argument in arguments:
+        yield "" if isinstance(argument, EnumArgument | TypeArgument) else argument.type.kind

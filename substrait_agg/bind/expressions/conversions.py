@@ -1,0 +1,123 @@
+"""Conversions that binding inserts, and which casts exist."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import reduce
+
+from substrait_agg.bind.bound import Call, Constant, Conversion, Expr
+from substrait_agg.bind.context import UNKNOWN, is_unknown
+from substrait_agg.functions.signatures.derive import (
+    FLOATS,
+    MAX_PRECISION,
+    SIGNED,
+    TEXTS,
+    UNSIGNED,
+    common_type,
+    widened,
+)
+from substrait_agg.plan.types import INTEGER_BITS, Type
+
+_INTEGERS = frozenset({*SIGNED, *UNSIGNED})
+_NUMBERS = frozenset({*_INTEGERS, *FLOATS, "decimal"})
+_TEXTS = frozenset(TEXTS)
+_BYTES = frozenset({"binary", "fixedbinary"})
+_POINTS = frozenset({"date", "precision_timestamp", "precision_timestamp_tz"})
+_TIME = frozenset({"precision_time"})
+_UUID = frozenset({"uuid"})
+_SIMPLE = _NUMBERS | _POINTS | _TIME | _UUID | {"bool"}
+
+CASTS: tuple[tuple[frozenset[str], frozenset[str]], ...] = (
+    (_NUMBERS, _NUMBERS),
+    (frozenset({"bool"}), _NUMBERS),
+    (_NUMBERS, frozenset({"bool"})),
+    (_TEXTS, _TEXTS | _SIMPLE | _BYTES),
+    (_SIMPLE | _BYTES, _TEXTS),
+    (_BYTES | _UUID, _BYTES | _UUID),
+    (_POINTS, _POINTS),
+    (_TIME, _TIME),
+)
+"""Pairs (from, to) of type kinds between which a cast exists, besides that of a type to itself."""
+
+
+def can_cast(source: Type, target: Type) -> bool:
+    """Whether a cast from `source` to `target` is defined."""
+    if source.same_kind(target) or "unknown" in (source.kind, target.kind):
+        return True
+    return any(source.kind in left and target.kind in right for left, right in CASTS)
+
+
+def convert(expression: Expr, target: Type) -> Expr:
+    """`expression` as a value of `target`'s type (its nullability stays its own); exact for constants."""
+    type_ = target.as_nullable(expression.type.nullable)
+    if is_unknown(expression) or expression.type.same_kind(target):
+        return expression
+    if isinstance(expression, Constant):
+        folded = _fold(expression, type_)
+        if folded is not None:
+            return folded
+    return Conversion(type_, expression)
+
+
+def _fold(constant: Constant, target: Type) -> Constant | None:
+    """The constant in the other type where that changes only its form."""
+    value, source = constant.value, constant.type
+    if value is None or (source.kind in TEXTS and target.kind == "string"):
+        return Constant(target, value)
+    if source.kind in _INTEGERS and target.kind in _INTEGERS:
+        return Constant(target, value) if _in_range(value, target.kind) else None
+    if source.kind in _INTEGERS or source.kind == "decimal":
+        scale = source.params[1] if source.params else 0
+        if target.kind == "decimal" and target.params[1] >= scale:
+            unscaled = value * 10 ** (target.params[1] - scale)
+            return Constant(target, unscaled) if abs(unscaled) < 10 ** target.params[0] else None
+    return None
+
+
+def _in_range(value: int, kind: str) -> bool:
+    bits = INTEGER_BITS[kind]
+    lowest = 0 if kind in UNSIGNED else -(1 << (bits - 1))
+    return lowest <= value < lowest + (1 << bits)
+
+
+def unify(expressions: tuple[Expr, ...]) -> tuple[Expr, ...] | None:
+    """All expressions converted to their common type, or None where they have none."""
+    if is_unknown(*expressions):
+        return expressions
+    common = _fitting_type(expressions)
+    return None if common is None else tuple(convert(e, common) for e in expressions)
+
+
+def _fitting_type(expressions: tuple[Expr, ...]) -> Type | None:
+    # A null constant takes any type: producers type it as whatever was at hand.
+    typed = tuple(e.type for e in expressions if not is_null(e))
+    return common_type(typed or tuple(e.type for e in expressions))
+
+
+def is_null(expression: Expr) -> bool:
+    """Whether the expression is the null constant."""
+    return isinstance(expression, Constant) and expression.value is None
+
+
+def unified_type(expressions: tuple[Expr, ...]) -> Type:
+    """Type of a value that is one of the unified expressions."""
+    if is_unknown(*expressions):
+        return UNKNOWN
+    return reduce(widened, (e.type for e in expressions))
+
+
+def as_declared(call: Expr, declared: Type) -> Expr:
+    """`call` as a value of the declared type; a decimal result takes it as its own, so that it is rounded once."""
+    type_ = declared.as_nullable(declared.nullable or call.type.nullable)
+    if call.type == type_ or is_unknown(call):
+        return call
+    same = call.type.same_kind(declared)
+    both_decimal = call.type.kind == declared.kind == "decimal"
+    if isinstance(call, Call) and (same or both_decimal):
+        return replace(call, type=type_)
+    return Conversion(type_, call)
+
+
+def fits_decimal(type_: Type) -> bool:
+    """Whether a decimal type's parameters are within bounds."""
+    return type_.kind != "decimal" or 0 <= type_.params[1] <= type_.params[0] <= MAX_PRECISION

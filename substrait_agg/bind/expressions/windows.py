@@ -1,0 +1,287 @@
+"""Windows over time: their durations, and where `hop` and `session` may stand.
+
+Both make several groups of one row, or make them of its neighbours too, so they are no values of a row: only a whole
+grouping expression of an aggregate can call them. Producers put grouping expressions into a projection below the aggregate; where
+its column serves as a grouping expression and nothing else, the call is moved up into the aggregate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from substrait_agg.bind.bound import (
+    BoundAggregate,
+    BoundFilter,
+    BoundMeasure,
+    BoundProject,
+    BoundRelation,
+    BoundUnion,
+    Call,
+    Column,
+    Constant,
+    Expr,
+)
+from substrait_agg.bind.context import BindContext, Bound, Opaque
+from substrait_agg.bind.places import expression_place
+from substrait_agg.bind.rewrite import call_durations, columns_in, parts
+from substrait_agg.bind.show import show
+from substrait_agg.functions.windows import (
+    GROUPING_WINDOWS,
+    MICROS_PER_DAY,
+    MOST_WINDOWS,
+    WINDOWS,
+    duration_value,
+    windows_per_row,
+)
+from substrait_agg.plan import model
+from substrait_agg.plan.types import Type
+
+DURATION = Type("interval_day", nullable=False, params=(6,))
+"""Type of the constants behind the time: a bound call has them as (days, microseconds)."""
+
+BY_ARRIVAL = frozenset({"first", "last"})
+"""Kinds of measures that go by the arrival of rows."""
+
+MOST_DAYS = 3_652_500
+"""Longest duration, ten thousand years: with it no time that a column can hold leaves 64 bits."""
+
+
+def is_window(expression: Expr) -> bool:
+    """Whether an expression is a window that only a grouping expression can be."""
+    return isinstance(expression, Call) and expression.function in GROUPING_WINDOWS
+
+
+def is_window_key(key: Expr, source: Bound) -> bool:
+    """Whether a key is a window, also one that a projection below computes."""
+    while isinstance(key, Column) and isinstance(source, BoundProject | BoundFilter):
+        key = source.expressions[key.ordinal] if isinstance(source, BoundProject) else key
+        source = source.input
+    return isinstance(key, Call) and key.function in WINDOWS
+
+
+# --- durations -------------------------------------------------------------------------------
+
+
+def window_arguments(
+    function: str, values: tuple[Expr, ...], call: model.ScalarCall, context: BindContext
+) -> tuple[Expr, ...] | None:
+    """The arguments of a window function with its durations in microseconds; None once it is reported why not.
+
+    Args:
+        function: canonical name.
+        values: a point in time, then constant intervals.
+        call: as the plan writes it; one that is not from a plan has no arguments of its own.
+        context: takes the problems.
+    """
+    digits = values[0].type.params[0]
+    durations: list[Expr] = []
+    for position, (name, value) in enumerate(zip(WINDOWS[function], values[1:], strict=False), 1):
+        micros, reason = _micros(value)
+        reason = reason or _limits(name, micros, 10 ** (6 - digits), digits)
+        if reason:
+            place = call.arguments[position].path if call.arguments else call.path
+            context.report(
+                "WINDOW_DURATION_INVALID", place.removesuffix(".literal"),
+                function=function, argument=name, value=show(value), reason=reason,
+            )  # fmt: skip
+            return None
+        durations.append(Constant(DURATION, duration_value(micros)))
+    made = (values[0], *durations)
+    if function == "hop" and not _few(made, call, context):
+        return None
+    return made
+
+
+def _micros(value: Expr) -> tuple[int, str]:
+    """Microseconds of a constant interval, or why it has none."""
+    if not isinstance(value, Constant) or value.value is None:
+        return 0, "it is null"
+    days, ticks = value.value[-2:]
+    if value.type.kind == "interval_compound" and value.value[0]:
+        return 0, "it has months, which are no number of days"
+    digits = value.type.params[0] if value.type.params else 6
+    # Digits beyond microseconds are zeros, or the literal was refused.
+    return days * MICROS_PER_DAY + ticks * 10**6 // 10**digits, ""
+
+
+def _limits(name: str, micros: int, unit: int, digits: int) -> str:
+    """Why a duration cannot be the argument `name`; empty where it can."""
+    if name != "offset" and micros <= 0:
+        return "it is not greater than zero"
+    if micros % unit:
+        return f"it is finer than the time, which has {digits} digits of a second"
+    return (
+        "it is longer than ten thousand years" if abs(micros) > MOST_DAYS * MICROS_PER_DAY else ""
+    )
+
+
+def _few(values: tuple[Expr, ...], call: model.ScalarCall, context: BindContext) -> bool:
+    size, slide = call_durations(values)[:2]
+    count = windows_per_row(size, slide)
+    if count > MOST_WINDOWS:
+        context.report("WINDOWS_TOO_MANY", call.path, count=count, limit=MOST_WINDOWS)
+    return count <= MOST_WINDOWS
+
+
+# --- where they may stand ----------------------------------------------------------------------
+
+
+def settle_windows(
+    node: model.Aggregate,
+    source: Bound,
+    keys: tuple[Expr, ...],
+    measures: Sequence[BoundMeasure | None],
+    context: BindContext,
+) -> tuple[Bound, tuple[Expr, ...]]:
+    """The input and the grouping expressions of an aggregate, with windows that a projection below computes moved up.
+
+    Args:
+        node: the aggregate as the plan writes it.
+        source: its bound input.
+        keys: its grouping expressions.
+        measures: as bound; None for what has problems.
+        context: knows the windows of the plan; those that stand where they may are struck off.
+    """
+    if not context.windows and not context.moved:
+        return source, keys
+    for written in node.grouping_expressions:
+        if written.path in context.windows and context.windows[written.path] in keys:
+            del context.windows[written.path]
+    others = [e for m in measures if m for e in m.expressions]
+    for ordinal, key in enumerate(keys):
+        rest = (*keys[:ordinal], *keys[ordinal + 1 :], *others)
+        if isinstance(source, Opaque) or not isinstance(key, Column) or _reads(rest, key.ordinal):
+            continue
+        moved = _moved_up(source, key.ordinal, context)
+        if moved is not None:
+            source, call = moved
+            keys = (*keys[:ordinal], call, *keys[ordinal + 1 :])
+    _check_keys(node, keys, context)
+    if any(_function(key) == "session" for key in keys):
+        for measure in (m for m in measures if m is not None and m.kind in BY_ARRIVAL):
+            context.report("SESSION_ARRIVAL", measure.path, name=measure.name)
+    return source, keys
+
+
+def _check_keys(node: model.Aggregate, keys: tuple[Expr, ...], context: BindContext) -> None:
+    """Report several windows, and sessions beside other grouping sets."""
+    windows = [ordinal for ordinal, key in enumerate(keys) if is_window(key)]
+    written = node.grouping_expressions
+    if len(windows) > 1:
+        place = expression_place(written[min(windows[1], len(written) - 1)])
+        context.report("WINDOWS_SEVERAL", place, count=len(windows))
+    sessions = [o for o in windows if _function(keys[o]) == "session"]
+    if sessions and len(node.groupings) > 1:
+        place = expression_place(written[min(sessions[0], len(written) - 1)])
+        context.report("SESSION_GROUPING_SETS", place, count=len(node.groupings))
+
+
+def _function(expression: Expr) -> str:
+    return expression.function if isinstance(expression, Call) else ""
+
+
+def _reads(expressions: Sequence[Expr], ordinal: int) -> bool:
+    return any(c.ordinal == ordinal for e in expressions for c in columns_in(e))
+
+
+def _moved_up(
+    relation: BoundRelation, ordinal: int, context: BindContext
+) -> tuple[BoundRelation, Call] | None:
+    """The relation with the time in place of the window that its column is, and the window over its columns."""
+    if isinstance(relation, BoundFilter):
+        if _reads((relation.condition,), ordinal):
+            return None
+        below = _moved_up(relation.input, ordinal, context)
+        if below is None:
+            return None
+        made, call = below
+        return replace(relation, input=made, types=made.types), call
+    if not isinstance(relation, BoundProject):
+        return None
+    held = relation.expressions[ordinal]
+    if isinstance(held, Call) and is_window(held):
+        _strike_off(relation.path, held, context)
+        time = held.arguments[0]
+        made = _with_column(relation, relation.input, ordinal, time)
+        return made, replace(held, arguments=(Column(time.type, ordinal), *held.arguments[1:]))
+    rest = (*relation.expressions[:ordinal], *relation.expressions[ordinal + 1 :])
+    if not isinstance(held, Column) or _reads(rest, held.ordinal):
+        return None
+    below = _moved_up(relation.input, held.ordinal, context)
+    if below is None:
+        return None
+    source, call = below
+    time = call.arguments[0]
+    made = _with_column(relation, source, ordinal, replace(held, type=time.type))
+    return made, replace(call, arguments=(Column(time.type, ordinal), *call.arguments[1:]))
+
+
+def _with_column(
+    relation: BoundProject, source: BoundRelation, ordinal: int, expression: Expr
+) -> BoundProject:
+    expressions = (
+        *relation.expressions[:ordinal],
+        expression,
+        *relation.expressions[ordinal + 1 :],
+    )
+    return replace(
+        relation, input=source, expressions=expressions, types=tuple(e.type for e in expressions)
+    )
+
+
+def _strike_off(path: str, call: Call, context: BindContext) -> None:
+    """Take the window that a projection at `path` computes from those that stand where they may not."""
+    places = (p for p, c in context.windows.items() if c == call and p.startswith(path))
+    found = min(places, key=len, default=None)
+    if found is not None:
+        del context.windows[found]
+        context.moved = True
+
+
+def report_misplaced(root: Bound, context: BindContext) -> None:
+    """Report the windows that are no grouping expressions, once the whole plan is bound."""
+    for path, call in context.windows.items():
+        context.report("WINDOW_NOT_A_KEY", path, function=_function(call))
+    if context.moved and not context.windows and not isinstance(root, Opaque):
+        # Another reader of a shared projection may use its column in another way.
+        for path, call in _left(root):
+            context.report("WINDOW_NOT_A_KEY", path, function=call.function)
+            return
+
+
+def _left(root: BoundRelation) -> Iterator[tuple[str, Call]]:
+    """The windows of a relation that are no grouping expressions, with the path of the relation each is in."""
+    waiting, seen = [root], set[int]()
+    while waiting:
+        relation = waiting.pop()
+        if id(relation) in seen:
+            continue
+        seen.add(id(relation))
+        for expression in _computed(relation):
+            yield from ((relation.path, call) for call in _inside(expression))
+        if isinstance(relation, BoundUnion):
+            waiting.extend(relation.inputs)
+        elif isinstance(relation, BoundFilter | BoundProject | BoundAggregate):
+            waiting.append(relation.input)
+
+
+def _computed(relation: BoundRelation) -> Iterator[Expr]:
+    match relation:
+        case BoundFilter(condition=condition):
+            yield condition
+        case BoundProject(expressions=expressions):
+            yield from expressions
+        case BoundAggregate(keys=keys, measures=measures):
+            for key in keys:
+                yield from parts(key) if is_window(key) else (key,)
+            yield from (e for m in measures for e in m.expressions)
+
+
+def _inside(expression: Expr) -> Iterator[Call]:
+    waiting = [expression]
+    while waiting:
+        held = waiting.pop()
+        if isinstance(held, Call) and is_window(held):
+            yield held
+        waiting.extend(parts(held))

@@ -1,0 +1,23 @@
+"""Limits of a decoded relation, looked at before it is bound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from substrait_agg.bind.context import names_width
+from substrait_agg.bind.plan_size import MAX_SETS, check_width, too_large
+
+_WIDE = ("expressions", "measures", "grouping_expressions", "emit", "projection", "sorts")
+"""Attributes of decoded relations that make or name columns."""
+
+
+def check_written(node: Any) -> None:
+    """Refuse a decoded relation that is too wide, before anything is made of it.
+
+    Raises:
+        Exceeded: more than `MAX_COLUMNS` or `MAX_SETS`.
+    """
+    widest = max(len(getattr(node, name, None) or ()) for name in _WIDE)
+    check_width(max(widest, sum(map(names_width, getattr(node, "types", ())))), node.path)
+    if len(getattr(node, "groupings", ())) > MAX_SETS:
+        raise too_large(node.path, f"{MAX_SETS} grouping sets of one aggregate")

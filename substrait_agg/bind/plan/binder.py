@@ -1,0 +1,249 @@
+"""Binding a whole plan: the root relation, its column names, its order, its identity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate
+
+from substrait_agg.bind.aggregates.grouping_sets import addressed_wider
+from substrait_agg.bind.bound import BoundPlan, SortKey
+from substrait_agg.bind.context import (
+    BindContext,
+    Opaque,
+    Schema,
+    SourceSchemas,
+    UntypedTable,
+    columns,
+    is_keyable,
+    names_width,
+)
+from substrait_agg.bind.deep_stack import deep_call
+from substrait_agg.bind.expressions.function_names import check_column_names
+from substrait_agg.bind.expressions.windows import report_misplaced
+from substrait_agg.bind.plan.fingerprint import fingerprint
+from substrait_agg.bind.plan.grouping_index import uncounted_index
+from substrait_agg.bind.plan.relations import (
+    Ordered,
+    OrderKey,
+    RelationOrder,
+    bind_relation,
+    projected,
+)
+from substrait_agg.bind.plan_size import PlanLimitExceeded
+from substrait_agg.bind.profiles import profile_of
+from substrait_agg.bind.readings import (
+    Reading,
+    direct_project_in,
+    possible_readings,
+    relations_of,
+)
+from substrait_agg.bind.rewrite import index_columns, selected_columns
+from substrait_agg.plan.model import DecodedPlan, Read, Relation
+from substrait_agg.problems import Problems
+
+DIRECTIONS: dict[str, tuple[bool, bool]] = {
+    "asc_nulls_first": (False, True),
+    "asc_nulls_last": (False, False),
+    "desc_nulls_first": (True, True),
+    "desc_nulls_last": (True, False),
+}
+"""Sort direction -> (descending, nulls first)."""
+
+
+def bind(
+    plan: DecodedPlan, problems: Problems, source_schemas: SourceSchemas | None = None
+) -> BoundPlan | None:
+    """The plan with every expression typed and every function resolved.
+
+    Args:
+        plan: as decoded; what its decoding found wrong is already in `problems`.
+        problems: takes everything that is wrong with the plan, inputs before what reads them.
+        source_schemas: of the tables whose column types the plan leaves out (`untyped_tables`).
+
+    Returns:
+        The bound plan, or None when `problems` holds an error.
+    """
+    profile = profile_of(plan.producer, plan.version)
+    readings = possible_readings(plan, profile.direct_project, merges_keys=profile.grouping_bitmask)
+    schemas = source_schemas or {}
+    if len(readings) == 1:
+        return _read_as(plan, BindContext(problems, profile, readings[0], schemas))
+    trials = [_try(plan, BindContext(_copy(problems), profile, r, schemas)) for r in readings]
+    choice = _choice(trials)
+    made = _read_as(plan, BindContext(problems, profile, choice.reading, schemas))
+    if not choice.unclear:
+        return made
+    project = direct_project_in(plan)
+    path = plan.place if project is None else project.path
+    problems.add("PROJECT_UNCLEAR", path, producer=profile.name, version=_release(plan))
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """What comes of a reading: the number of errors it makes, and the identity of the plan if it makes none."""
+
+    reading: Reading
+    errors: int
+    identity: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """The reading that is taken; `unclear` where another one fits as well and gives another plan."""
+
+    reading: Reading
+    unclear: bool
+
+
+def _choice(trials: list[_Trial]) -> _Choice:
+    """The reading that fits best: the one with the fewest errors."""
+    least = min(trial.errors for trial in trials)
+    best = [trial for trial in trials if trial.errors == least]
+    # Equal keys are one column by the specification; it decides where both readings of them fit.
+    first: dict[bool, _Trial] = {}
+    for trial in best:
+        first.setdefault(trial.reading.project_replaces, trial)
+    identities = {trial.identity for trial in first.values()}
+    return _Choice(best[0].reading, least == 0 and len(identities) > 1)
+
+
+def _copy(problems: Problems) -> Problems:
+    """The problems so far, to try a reading with. What fits does not depend on the mode, so lenient levels count."""
+    return Problems("lenient", list(problems.found))
+
+
+def _try(plan: DecodedPlan, context: BindContext) -> _Trial:
+    before = len(context.problems.errors)
+    made = _read_as(plan, context)
+    errors = len(context.problems.errors) - before
+    return _Trial(context.reading, errors, None if made is None else made.fingerprint)
+
+
+def _read_as(plan: DecodedPlan, context: BindContext) -> BoundPlan | None:
+    made: BoundPlan | None = deep_call(_bound, plan, context)
+    return made
+
+
+def untyped_tables(plan: DecodedPlan) -> tuple[UntypedTable, ...]:
+    """The tables that the plan reads with column names and without column types."""
+    reads = (r for r in relations_of(plan) if isinstance(r, Read))
+    named = (r for r in reads if r.table and r.names and not r.types and r.rows is None)
+    return tuple(dict.fromkeys((r.table, r.names) for r in named if not r.files))
+
+
+def _release(plan: DecodedPlan) -> str:
+    if plan.version is None or not any(plan.version):
+        return "of unknown version"
+    return ".".join(map(str, plan.version))
+
+
+def _bound(plan: DecodedPlan, context: BindContext) -> BoundPlan | None:
+    try:
+        return _bind(plan, context)
+    except PlanLimitExceeded as limit:
+        context.problems.add(limit.code, limit.path, **limit.params)
+        return None
+
+
+def _bind(plan: DecodedPlan, context: BindContext) -> BoundPlan | None:
+    if not context.profile.grouping_bitmask:
+        never = context.profile.index_never_counted
+        context.uncounted = uncounted_index(relations_of(plan), never_counted=never)
+    ordered = _bind_whole(plan.root, context)
+    context.apart.extend(plan.others)
+    while context.apart:
+        _bind_whole(context.apart.pop(), context)
+    report_misplaced(ordered.relation, context)
+    if plan.names is not None:
+        ordered = _without_index(ordered, len(plan.names), _names_path(plan), context)
+    root = ordered.relation
+    sorts = _sorts(ordered.order, context)
+    if isinstance(root, Opaque):
+        return None
+    if not root.types:
+        context.report("OUTPUT_EMPTY", root.path)
+        return None
+    names = _names(plan.names, root.types, _names_path(plan), context)
+    if selected_columns(root) is None:
+        _check_rows(root.types, root.path, context)
+    if context.problems.errors or context.incomplete:
+        return None
+    identity = fingerprint(root, names, sorts)
+    return BoundPlan(root, names, sorts, plan.producer, identity)
+
+
+def _bind_whole(relation: Relation, context: BindContext) -> Ordered:
+    """A relation that is no other's input."""
+    if context.profile.grouping_bitmask:
+        context.wider |= addressed_wider(relation)
+    return bind_relation(relation, context)
+
+
+def _without_index(ordered: Ordered, names: int, path: str, context: BindContext) -> Ordered:
+    """The relation without the index of its grouping sets, where exactly that column has no name.
+
+    Builders that derive names from keys and measures alone (substrait-python, DuckDB) leave it out.
+    """
+    root = ordered.relation
+    if isinstance(root, Opaque) or names != sum(map(names_width, root.types)) - 1:
+        return ordered
+    index = index_columns(root)
+    if len(index) != 1:
+        return ordered
+    context.report("GROUPING_INDEX_NOT_NAMED", path)
+    kept = [e for o, e in enumerate(columns(root.types)) if o not in index]
+    return projected(ordered, tuple(kept), root.path)
+
+
+def _sorts(order: RelationOrder | None, context: BindContext) -> tuple[SortKey, ...]:
+    if order is None:
+        return ()
+    keys = (_sort_key(key, context) for key in order.keys)
+    return tuple(key for key in keys if key is not None)
+
+
+def _sort_key(key: OrderKey, context: BindContext) -> SortKey | None:
+    word = key.field.direction
+    direction = DIRECTIONS.get(word)
+    if direction is None:
+        if word == "clustered":  # all others have been reported with the sort
+            place = f"{key.field.path}.direction"
+            context.report("SORT_DIRECTION_NOT_SUPPORTED", place, direction=word.upper())
+        return None
+    if key.ordinal is None:
+        if key.problem:
+            context.report(key.problem, key.field.path)
+        return None
+    return SortKey(key.ordinal, *direction)
+
+
+def _names_path(plan: DecodedPlan) -> str:
+    return plan.place if plan.names is None else f"{plan.place}.root.names"
+
+
+def _names(
+    names: tuple[str, ...] | None, types: Schema, path: str, context: BindContext
+) -> tuple[str, ...]:
+    """The top-level column names out of the depth-first list of the root."""
+    if names is None:
+        made = tuple(f"c{i}" for i in range(len(types)))
+        context.report("ROOT_NAMES_MISSING", path, names=", ".join(made))
+        return made
+    widths = [names_width(t) for t in types]
+    if len(names) > sum(widths) and any(t.kind == "unknown" for t in types):
+        return names  # what is unknown may have fields with names
+    if len(names) != sum(widths):
+        code = "NAMES_TOP_LEVEL" if len(names) == len(types) else "NAMES_COUNT"
+        context.report(code, path, count=len(names), needed=sum(widths))
+        return names
+    places = tuple(accumulate(widths[:-1], initial=0)) if widths else ()
+    top = tuple(names[place] for place in places)
+    check_column_names(top, path, context, places)
+    return top
+
+
+def _check_rows(types: Schema, path: str, context: BindContext) -> None:
+    for ordinal, type_ in enumerate(types):
+        if not is_keyable(type_):
+            context.report("OUTPUT_TYPE_NOT_KEPT", path, ordinal=ordinal, type=type_)

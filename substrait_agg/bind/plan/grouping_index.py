@@ -1,0 +1,79 @@
+"""Plans whose producer does not count the grouping-set index that an aggregate with several sets ends with.
+
+Isthmus counted no index column before October 2025, DataFusion none before release 43, and DuckDB counts none. What
+reads such an aggregate then means other columns than the specification: a project over *w* keys and measures writes
+its first expression as column *w*, which is the index. `uncounted_index` finds these aggregates by their readers, and
+`bind.plan.relations` gives them the columns that are meant.
+
+Isthmus also numbered the keys by their columns in the input, whatever their order in the grouping sets (until August
+2026, when it began to write an output mapping for that). `keys_by_column` finds these aggregates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from substrait_agg.bind.readings import inputs_of
+from substrait_agg.plan import model
+
+
+def uncounted_index(relations: Iterable[object], *, never_counted: bool) -> frozenset[int]:
+    """Identities of the aggregates whose readers do not count the index of the grouping set.
+
+    Args:
+        relations: all relations of the plan.
+        never_counted: the producer is known to count no index; then the specification's numbering needs a sign.
+    """
+    found: set[int] = set()
+    for node in relations:
+        if not isinstance(node, model.Project):
+            continue
+        source = several_sets_below(node.input)
+        if source is not None and _not_counted(node, source, never_counted):
+            found.add(id(source))
+    return frozenset(found)
+
+
+def several_sets_below(node: object) -> model.Aggregate | None:
+    """The aggregate with several sets whose columns a relation has, with only filters and sorts in between."""
+    while isinstance(node, model.Filter | model.Sort) and node.emit is None:
+        (node,) = inputs_of(node)
+    if isinstance(node, model.Aggregate) and len(node.groupings) > 1 and node.emit is None:
+        return node
+    return None
+
+
+def _not_counted(project: model.Project, source: model.Aggregate, never: bool) -> bool:
+    """Whether the project numbers its expressions from the column of the index.
+
+    An expression that is computed and not used is the sign of it: with the index counted, a mapping that means every
+    expression gives the index instead of the first one, and leaves the last one out.
+    """
+    if project.emit is None:
+        return never
+    width, count = len(source.grouping_expressions) + len(source.measures), len(project.expressions)
+    emitted, all_ = set(project.emit), set(range(width, width + count))
+    highest = max(emitted, default=-1)
+    if highest < width or highest >= width + count:
+        return False  # nothing depends on the index, or its column is counted
+    if never or emitted == all_:
+        return True
+    # Plain references may be written only because a project needs an expression.
+    computed = any(not isinstance(e, model.FieldRef) for e in project.expressions)
+    return emitted >= all_ and computed
+
+
+def keys_by_column(node: model.Aggregate) -> tuple[int, ...] | None:
+    """The ordinals of the keys in the order of their input columns; None where that is their order already.
+
+    None also where a key is no column: Isthmus computes keys in a project below.
+    """
+    if len(node.groupings) < 2:
+        return None
+    columns = []
+    for key in node.grouping_expressions:
+        if not isinstance(key, model.FieldRef) or len(key.steps) != 1:
+            return None
+        columns.append(key.steps[0])
+    order = tuple(sorted(range(len(columns)), key=columns.__getitem__))
+    return None if order == tuple(range(len(columns))) else order

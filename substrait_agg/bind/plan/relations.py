@@ -1,0 +1,392 @@
+"""Relations: schemas bottom-up, emit and projection masks resolved, orders carried to where they matter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
+
+from substrait_agg.bind.aggregates.binder import bind_aggregate
+from substrait_agg.bind.aggregates.grouping_sets import columns_read, with_repeated_keys
+from substrait_agg.bind.bound import (
+    BoundFilter,
+    BoundProject,
+    BoundRead,
+    BoundRows,
+    BoundUnion,
+    Column,
+    Expr,
+)
+from substrait_agg.bind.context import (
+    BindContext,
+    Bound,
+    Opaque,
+    Schema,
+    columns,
+    is_unknown,
+    listed,
+    names_width,
+    unknown,
+)
+from substrait_agg.bind.expressions.binder import bind_condition, bind_expression, constant_in
+from substrait_agg.bind.expressions.function_names import check_column_names, check_declared
+from substrait_agg.bind.message_limits import check_written
+from substrait_agg.bind.plan.grouping_index import keys_by_column
+from substrait_agg.bind.plan.virtual_tables import bind_rows
+from substrait_agg.bind.profiles import STANDARD
+from substrait_agg.bind.readings import repeats_key
+from substrait_agg.functions.signatures.derive import widened
+from substrait_agg.plan import model
+from substrait_agg.plan.types import Type
+from substrait_agg.problems import Problems
+
+
+@dataclass(frozen=True, slots=True)
+class OrderKey:
+    """A sort field and the column of the current relation that holds it.
+
+    `ordinal` is None where no column holds it; then `problem` is the code that says why, or empty where that has
+    been reported already.
+    """
+
+    field: model.SortField
+    ordinal: int | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RelationOrder:
+    """The order that a sort below gives to the rows of a relation."""
+
+    keys: tuple[OrderKey, ...]
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """A bound relation and the order of its rows, if a sort gave it one."""
+
+    relation: Bound
+    order: RelationOrder | None = None
+
+
+def bind_relation(node: model.Relation, context: BindContext) -> Ordered:
+    """The relation with all its inputs bound, inputs first, so that problems come in the order of the data."""
+    if id(node) not in context.bound:
+        check_written(node)
+        made = _BINDERS[type(node)](node, context)
+        if not isinstance(made.relation, Opaque):
+            context.placed.add(made.relation)
+        context.bound[id(node)] = made
+    found: Ordered = context.bound[id(node)]
+    return found
+
+
+def _schema(relation: Bound) -> Schema | None:
+    return None if isinstance(relation, Opaque) else relation.types
+
+
+# --- output mapping ----------------------------------------------------------------------------
+
+
+def _emit(
+    ordered: Ordered, emit: tuple[int, ...] | None, path: str, context: BindContext
+) -> Ordered:
+    """The relation with the output mapping of the one at `path` applied."""
+    types = _schema(ordered.relation)
+    if emit is None or types is None:
+        return ordered
+    return projected(ordered, _mapped(columns(types), emit, path, context), path)
+
+
+def _mapped(
+    expressions: tuple[Expr, ...], emit: tuple[int, ...], path: str, context: BindContext
+) -> tuple[Expr, ...]:
+    """What the output mapping of the relation at `path` keeps of `expressions`."""
+    place = f"{path}.common.emit.output_mapping"
+    return _pick(expressions, emit, "the output mapping", place, context)
+
+
+def _pick(
+    expressions: tuple[Expr, ...],
+    ordinals: tuple[int, ...],
+    what: str,
+    path: str,
+    context: BindContext,
+) -> tuple[Expr, ...]:
+    """The expressions at the ordinals, one of unknown type where there is none, which is reported."""
+    picked: list[Expr] = []
+    count = len(expressions)
+    for place, ordinal in enumerate(ordinals):
+        inside = 0 <= ordinal < count
+        picked.append(expressions[ordinal] if inside else unknown())
+        if not inside:
+            context.incomplete = True
+            context.report(
+                "EMIT_OUT_OF_RANGE", f"{path}[{place}]",
+                what=what, ordinal=ordinal, count=count, last=max(count - 1, 0),
+            )  # fmt: skip
+    return tuple(picked)
+
+
+def projected(ordered: Ordered, expressions: tuple[Expr, ...], path: str) -> Ordered:
+    """The relation projected to `expressions`, with the order followed to the columns where its keys are now."""
+    if isinstance(ordered.relation, Opaque):
+        return ordered
+    types = tuple(e.type for e in expressions)
+    project = BoundProject(ordered.relation, expressions, types, path)
+    places = {
+        e.ordinal: place
+        for place, e in reversed(list(enumerate(expressions)))
+        if isinstance(e, Column)
+    }
+    if ordered.order is None:
+        return Ordered(project)
+    # One of the columns that are not known may be meant to be the key.
+    problem = "" if is_unknown(*expressions) else "SORT_KEY_NOT_IN_OUTPUT"
+    keys = tuple(_moved(key, places, problem) for key in ordered.order.keys)
+    return Ordered(project, replace(ordered.order, keys=keys))
+
+
+def _moved(key: OrderKey, places: dict[int, int], problem: str) -> OrderKey:
+    if key.ordinal is None:
+        return key
+    return replace(key, ordinal=places.get(key.ordinal), problem=problem)
+
+
+def drop_order(ordered: Ordered, context: BindContext) -> Bound:
+    """The relation where its order makes no difference, which is reported."""
+    if ordered.order is not None:
+        context.report("SORT_NO_EFFECT", ordered.order.path)
+    return ordered.relation
+
+
+# --- reads -------------------------------------------------------------------------------------
+
+
+def _read(node: model.Read, context: BindContext) -> Ordered:
+    if node.table and node.names and not node.types and node.rows is None and not node.files:
+        found = context.source_schemas.get((node.table, node.names))
+        if found is None:
+            table, path = ".".join(node.table), f"{node.path}.base_schema"
+            context.report("SCHEMA_TYPES_MISSING", path, table=table, count=len(node.names))
+            return Ordered(Opaque(node.path))
+        node = replace(node, names=found[0], types=found[1])
+    node = replace(node, types=_kept_types(node, context))
+    if node.files:
+        context.report("FILES_NOT_ALLOWED", node.path, files=", ".join(node.table) or "none named")
+    if not node.types and context.told(node.path):
+        return Ordered(Opaque(node.path))  # it has no schema at all
+    if node.rows is None and not node.files and not all(node.table or ("",)):
+        context.report("TABLE_NAME_MISSING", f"{node.path}.named_table.names")
+    check_column_names(node.names, f"{node.path}.base_schema.names", context)
+    ordered = Ordered(_source(node, context))
+    _check_best_effort(node, ordered.relation, context)
+    if node.filter is not None:
+        ordered = _filtered(ordered, node.filter, node.path, context)
+    return _emit(_masked(ordered, node, context), node.emit, node.path, context)
+
+
+def _check_best_effort(node: model.Read, source: Bound, context: BindContext) -> None:
+    """Report the references of the best effort filter that mean nothing; all else in it may be ignored."""
+    if node.best_effort_filter is None:
+        return
+    apart = BindContext(Problems(context.problems.mode), context.profile)
+    bind_condition(node.best_effort_filter, _schema(source), apart, "FILTER_NOT_BOOLEAN")
+    for problem in apart.problems.found:
+        if problem.code in _INVALID_ANYWHERE:
+            context.problems.copy(problem)
+
+
+_INVALID_ANYWHERE = frozenset(
+    {"FIELD_OUT_OF_RANGE", "NESTED_STEP_INVALID", "FILTER_NOT_BOOLEAN", "FUNCTION_UNDECLARED"}
+)
+"""Problems of an expression that is not computed: what it refers to does not exist, or it is no condition."""
+
+
+def _source(node: model.Read, context: BindContext) -> Bound:
+    """What is read, before filter, mask and output mapping."""
+    if node.rows is not None:
+        return bind_rows(node.rows, node, context)
+    if len(node.names) == len(node.types):
+        return BoundRead(node.table, node.names, node.types, node.path)
+    needed = sum(map(names_width, node.types))
+    path = f"{node.path}.base_schema"
+    context.report("NAMES_COUNT", path, count=len(node.names), needed=needed)
+    context.incomplete = True
+    return BoundRows(node.types, (), node.path)
+
+
+def _masked(ordered: Ordered, node: model.Read, context: BindContext) -> Ordered:
+    """The relation with the columns that the read's projection mask keeps."""
+    types = _schema(ordered.relation)
+    if node.projection is None or types is None:
+        return ordered
+    path = f"{node.path}.projection.select.struct_items"
+    kept = _pick(columns(types), node.projection, "the projection mask", path, context)
+    return projected(ordered, kept, f"{node.path}.projection")
+
+
+def _kept_types(node: model.Read, context: BindContext) -> Schema:
+    """The column types with the digits of a second that are kept; nothing is said of columns that are masked out."""
+    used = range(len(node.types)) if node.projection is None else node.projection
+    wanted = {*used, *columns_read(node.filter)}
+    path = f"{node.path}.base_schema"
+    return tuple(context.kept(t, path, said=o not in wanted) for o, t in enumerate(node.types))
+
+
+# --- linear relations --------------------------------------------------------------------------
+
+
+def _filter(node: model.Filter, context: BindContext) -> Ordered:
+    source = bind_relation(node.input, context)
+    ordered = _filtered(source, node.condition, node.path, context)
+    return _emit(ordered, node.emit, node.path, context)
+
+
+def _filtered(
+    ordered: Ordered, condition: model.Expression, path: str, context: BindContext
+) -> Ordered:
+    source = ordered.relation
+    bound = bind_condition(condition, _schema(source), context, "FILTER_NOT_BOOLEAN")
+    constant = constant_in(bound)
+    if constant is not None:
+        effect = "every row passes" if constant.value else "no row passes"
+        value = "null" if constant.value is None else str(constant.value).lower()
+        context.report("FILTER_CONSTANT", condition.path, value=value, effect=effect)
+    if isinstance(source, Opaque):
+        return ordered
+    return replace(ordered, relation=BoundFilter(source, bound, source.types, path))
+
+
+def _project(node: model.Project, context: BindContext) -> Ordered:
+    source = bind_relation(node.input, context)
+    types = _schema(source.relation)
+    if not node.expressions:
+        context.report("PROJECT_EXPRESSIONS_MISSING", node.path)
+    expressions = tuple(bind_expression(e, types, context) for e in node.expressions)
+    if types is None:
+        return source
+    if node.emit is None:
+        if context.reading.project_replaces:
+            producer = context.profile.name
+            context.report("PROJECT_REPLACES_COLUMNS", node.path, producer=producer)
+            return projected(source, expressions, node.path)
+        return projected(source, (*columns(types), *expressions), node.path)
+    kept = _mapped((*columns(types), *expressions), node.emit, node.path, context)
+    return projected(source, kept, node.path)
+
+
+def _union(node: model.Union, context: BindContext) -> Ordered:
+    if len(node.inputs) == 1:
+        context.report("SET_ONE_INPUT", node.path)
+    inputs = tuple(drop_order(bind_relation(i, context), context) for i in node.inputs)
+    known = [i for i in inputs if not isinstance(i, Opaque)]
+    if len(known) < len(inputs) or not known:
+        return Ordered(Opaque(node.path))
+    first = known[0].types
+    fits = True
+    for position, relation in enumerate(known):
+        if not _alike(first, relation.types):
+            fits = False
+            context.report(
+                "UNION_TYPES_DIFFER", f"{node.path}.inputs[{position}]",
+                input=position, other=listed(relation.types), first=listed(first),
+            )  # fmt: skip
+    if not fits:
+        return Ordered(Opaque(node.path))
+    types = tuple(reduce(widened, column) for column in zip(*(r.types for r in known), strict=True))
+    return _emit(Ordered(BoundUnion(tuple(known), types, node.path)), node.emit, node.path, context)
+
+
+def _alike(left: Schema, right: Schema) -> bool:
+    return len(left) == len(right) and all(map(_same, left, right))
+
+
+def _same(left: Type, right: Type) -> bool:
+    return left.same_kind(right) or "unknown" in (left.kind, right.kind)
+
+
+def _sort(node: model.Sort, context: BindContext) -> Ordered:
+    source = drop_order(bind_relation(node.input, context), context)
+    schema = _schema(source)
+    if not node.sorts:
+        context.report("SORT_KEYS_MISSING", node.path)
+        return _emit(Ordered(source), node.emit, node.path, context)
+    keys = []
+    for field in node.sorts:
+        _check_direction(field, context)
+        bound = bind_expression(field.expression, schema, context)
+        keys.append(_order_key(field, bound))
+    ordered = Ordered(source, RelationOrder(tuple(keys), node.path))
+    return _emit(ordered, node.emit, node.path, context)
+
+
+def _check_direction(field: model.SortField, context: BindContext) -> None:
+    """Report what no sort can have, also one that changes nothing."""
+    if field.direction == "unspecified":
+        context.report("SORT_DIRECTION_MISSING", f"{field.path}.direction")
+    comparison = field.comparison
+    if comparison is None:
+        return
+    path = f"{field.path}.comparison_function_reference"
+    if check_declared(comparison, path, context):
+        context.report(
+            "COMPARISON_FUNCTION_NOT_SUPPORTED", path, name="the plan", function=comparison.declared
+        )
+
+
+def _order_key(field: model.SortField, bound: Expr) -> OrderKey:
+    if isinstance(bound, Column):
+        return OrderKey(field, bound.ordinal)
+    return OrderKey(field, None, "" if is_unknown(bound) else "SORT_KEY_NOT_A_COLUMN")
+
+
+def _aggregate(node: model.Aggregate, context: BindContext) -> Ordered:
+    source = drop_order(bind_relation(node.input, context), context)
+    if context.reading.keys_repeated and repeats_key(node):
+        node = with_repeated_keys(node, context)
+    ordered = _renumbered(node, Ordered(bind_aggregate(node, source, context)), context)
+    return _emit(ordered, node.emit, node.path, context)
+
+
+def _renumbered(node: model.Aggregate, ordered: Ordered, context: BindContext) -> Ordered:
+    """The aggregate with its columns as the plan numbers them, where that is not the specification's way."""
+    types = _schema(ordered.relation)
+    if types is None or len(node.groupings) < 2:
+        return ordered
+    kept, count = list(columns(types)), len(node.grouping_expressions)
+    width = count + len(node.measures)
+    uncounted = id(node) in context.uncounted
+    order = None
+    # A plan without a producer is taken for one of Isthmus where it does not count the index.
+    by_column = context.profile.keys_by_column or (uncounted and context.profile is STANDARD)
+    if by_column and node.emit in (None, tuple(range(width))):
+        order = keys_by_column(node)
+    if order is not None:
+        kept[:count] = [kept[ordinal] for ordinal in order]
+        context.report("GROUPING_KEY_ORDER", node.path, order=", ".join(map(str, order)))
+    if uncounted:
+        del kept[width:]
+        context.report("GROUPING_INDEX_NOT_COUNTED", node.path, count=width)
+    return projected(ordered, tuple(kept), node.path) if uncounted or order else ordered
+
+
+def _unsupported(node: model.Unsupported, context: BindContext) -> Ordered:
+    for inner in node.inputs:
+        bind_relation(inner, context)
+    for expression in node.expressions:
+        bind_expression(expression, None, context)  # over columns that are not known
+    return Ordered(Opaque(node.path))
+
+
+_BINDERS: dict[type, Callable[[Any, BindContext], Ordered]] = {
+    model.Read: _read,
+    model.Filter: _filter,
+    model.Project: _project,
+    model.Union: _union,
+    model.Sort: _sort,
+    model.Aggregate: _aggregate,
+    model.Unsupported: _unsupported,
+}

@@ -1,0 +1,94 @@
+"""Deliver the version with which a new plan replaced the old one (``--evolve``).
+
+In that version all rows of the view are retracted in the old columns and inserted in the new
+columns. An output that supports changing columns receives both, one after the other. Any other
+output requires equal columns; it receives the consolidated difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from substrait_agg.changes.outputs.outputs import OutputSpec, parse_output, reached
+from substrait_agg.changes.outputs.sinks import Sink, Table
+from substrait_agg.changes.outputs.spark_target import SparkTarget
+from substrait_agg.commit.runtime.consolidate import consolidate
+from substrait_agg.commit.view.view import Evolved
+from substrait_agg.errors import StateRefused
+from substrait_agg.files.locations import Location
+
+
+class Evolving(Protocol):
+    """The methods of `substrait_agg.commit.View` that this module reads."""
+
+    def changes(self, since: int | None = None, until: int | None = None) -> Any:
+        """Return the changes of the versions after `since` up to `until`."""
+
+    def taken_back(self, version: int) -> Any:
+        """Return the rows of the view before a new plan began with `version`, as retractions."""
+
+
+def given(view: Evolving, version: int, *, same_columns: bool) -> list[Table]:
+    """Return the tables to deliver for the version with which a new plan began.
+
+    The output must have received the previous version.
+
+    Args:
+        view: the view.
+        version: the version with which the new plan began.
+        same_columns: whether both plans have the same columns; the result is then one consolidated
+            table.
+    """
+    back, new = view.taken_back(version), view.changes(until=version)
+    if not same_columns:
+        return [back, new]
+    both = pa.concat_tables([back.replace_schema_metadata(new.schema.metadata), new])
+    return [consolidate(both.combine_chunks()) if both.num_rows else both]
+
+
+def is_same(sink: Sink, evolved: Evolved) -> bool:
+    """Return whether the columns that a sink receives are unchanged."""
+    late = evolved.same_tables or not sink.takes_late
+    return late and (evolved.same_columns or not sink.takes_changes)
+
+
+def first_version(sink: Sink, evolutions: Iterable[Evolved]) -> int | None:
+    """Return the version with which a new sink begins; None for the oldest available version."""
+    if sink.changes_columns:
+        return None
+    return max((e.version for e in evolutions if not is_same(sink, e)), default=None)
+
+
+def refusal(name: str, evolved: Evolved) -> StateRefused:
+    """Return the error for an output that has received versions with other columns."""
+    return StateRefused(
+        "OUTPUT_OF_OTHER_PLAN",
+        f"output {name} has had versions before {evolved.version}, with which the columns are others",
+        help="give a new location, or a new name: it begins with the new columns, and all that the view shows then",
+    )
+
+
+def check_outputs_go_on(
+    outputs: Iterable[str | OutputSpec | Sink],
+    checkpoint: Location,
+    evolutions: Sequence[Evolved],
+    writer: Callable[[SparkTarget], Sink],
+) -> None:
+    """Refuse outputs that received versions of another plan and do not support its new columns.
+
+    Nothing is written.
+
+    Raises:
+        StateRefused: OUTPUT_OF_OTHER_PLAN, OUTPUT_RECORD_DAMAGED.
+    """
+    for output in outputs if evolutions else ():
+        spec = parse_output(output) if isinstance(output, str) else output
+        kind, position = reached(spec, checkpoint, writer)
+        if kind.changes_columns or position is None:
+            continue
+        for evolved in evolutions:
+            if evolved.version > position and not is_same(kind, evolved):
+                raise refusal(str(spec) if isinstance(spec, OutputSpec) else spec.name, evolved)

@@ -1,0 +1,315 @@
+"""Deliver to outputs in background threads.
+
+A slow or failing output delays neither the batches nor the other outputs. A thread receives only
+the number of the newest version and reads the changes from the checkpoint. So memory use does not
+grow with the lag of an output, and no version is lost.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from substrait_agg.changes.delivery.delivery import Delivery
+from substrait_agg.changes.delivery.output_cursor import OutputCursor, Readable
+from substrait_agg.changes.delivery.shared_view import SharedView
+from substrait_agg.errors import RunFailed, UsageError
+from substrait_agg.files.locations import Location, located
+from substrait_agg.metrics.progress import SinkProgress
+from substrait_agg.notices import notice
+
+STOP_SECONDS = 10.0
+"""Seconds that a run waits for its outputs after it was stopped or failed."""
+
+JOIN_SECONDS = 0.5
+
+_LEFT: dict[Location, list[threading.Thread]] = {}
+"""Threads that a run did not wait for, by checkpoint; they may still be writing."""
+
+
+class OutputWorker:
+    """A thread that keeps one output up to date, or several outputs that write to the same stream.
+
+    Args:
+        posts: the outputs.
+        view: the view.
+        show: whether the run has no end.
+        fatal: called with the exception that ends the run, such as a closed pipe.
+    """
+
+    def __init__(
+        self,
+        posts: Sequence[OutputCursor],
+        view: Readable,
+        *,
+        show: bool,
+        fatal: Callable[[BaseException], None],
+    ) -> None:
+        self.posts = tuple(posts)
+        self.broken: BaseException | None = None
+        self._view = view
+        self._show = show
+        self._fatal = fatal
+        self._progress: Any = None
+        self._woken = self._ending = self._hurried = False
+        self._with_view = False
+        self._changed = threading.Condition()
+        name = f"output {self.posts[0].name}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    @property
+    def thread(self) -> threading.Thread:
+        """Return the thread; it ends when everything is delivered."""
+        return self._thread
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def wake(self, progress: Any) -> None:
+        """Announce a new committed version.
+
+        Args:
+            progress: progress of the run at that version.
+        """
+        with self._changed:
+            self._progress = progress
+            self._woken = True
+            self._changed.notify()
+
+    def end(self, *, with_view: bool) -> None:
+        """Deliver what is left, then end.
+
+        Args:
+            with_view: whether the run reached the end of its input; if so, outputs also receive the
+                view.
+        """
+        with self._changed:
+            if not self._ending:
+                self._with_view = with_view
+            self._ending = True
+            self._changed.notify()
+
+    def hurry(self) -> None:
+        """End after the version that is being delivered, and stop waiting in `join`."""
+        self._hurried = True
+
+    def join(self, deadline: float | None) -> None:
+        """Wait until everything is delivered, `hurry` is called, or the deadline has passed.
+
+        Args:
+            deadline: time on the monotonic clock; None to wait without a limit.
+        """
+        while self._thread.is_alive() and not self._hurried:
+            left = JOIN_SECONDS if deadline is None else deadline - time.monotonic()
+            if left <= 0:
+                return
+            self._thread.join(min(left, JOIN_SECONDS))
+
+    def _run(self) -> None:
+        try:
+            while self._awaited():
+                self._round(last=False)
+            if not self._hurried:
+                self._round(last=True)
+        except BaseException as error:  # noqa: BLE001 - it is passed on and ends the run
+            self.broken = error
+            self._fatal(error)
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        for post in self.posts:
+            try:
+                post.close()
+            except BrokenPipeError as error:
+                self.broken = self.broken or error
+
+    def _awaited(self) -> bool:
+        """Wait until there is work; return False if the run is ending."""
+        with self._changed:
+            while not self._woken and not self._ending:
+                waits = [post.wait_for() for post in self.posts if post.error is not None]
+                known = [wait for wait in waits if wait is not None]
+                if known and not min(known):
+                    break
+                self._changed.wait(min(known, default=None))
+            self._woken = False
+            return not self._ending
+
+    def _round(self, *, last: bool) -> None:
+        for post in self.posts:
+            wait = post.wait_for()
+            # The last round tries every output, even one whose retry is not yet due.
+            if wait is None or (wait and not last):
+                continue
+            if post.attempt(partial(self._work, post, last=last)):
+                self._tell(post)
+
+    def _work(self, post: OutputCursor, *, last: bool) -> None:
+        if last and self._with_view:
+            post.finish(self._view, self._progress, lambda: self._hurried)
+        else:
+            post.catch_up(
+                self._view,
+                show=self._show,
+                progress=self._progress,
+                stopping=lambda: self._hurried,
+            )
+
+    def _tell(self, post: OutputCursor) -> None:
+        after = f"after version {post.version}" if post.version >= 0 else "at the first version"
+        help = (
+            "it is corrected by hand or left out"
+            if post.stuck
+            else "it is tried again; nothing is lost"
+        )
+        notice(
+            "OUTPUT_FAILING",
+            f"output {post.name} failed {after}: {reason(post.error)}",
+            help=f"the run and its other outputs go on; {help}",
+        )
+
+
+class OutputWorkers:
+    """Delivers to all outputs of a run in background threads.
+
+    Args:
+        delivery: the outputs; nothing else may use them from now on.
+        open_view: returns the view; called after the first version is committed.
+        show: whether the run has no end.
+    """
+
+    def __init__(
+        self,
+        delivery: Delivery,
+        open_view: Callable[[], Readable],
+        *,
+        show: bool,
+    ) -> None:
+        self._delivery = delivery
+        self._folder = delivery.place.checkpoint.absolute()
+        groups: dict[object, list[OutputCursor]] = {}
+        for post in delivery.posts:
+            groups.setdefault(id(post.sink.stream or post), []).append(post)
+        view = SharedView(open_view)
+        self._couriers = [
+            OutputWorker(posts, view, show=show, fatal=self._is_fatal) for posts in groups.values()
+        ]
+        self._fatal: Callable[[BaseException], None] = lambda _error: None
+        self._started = False
+        self._newest = -1
+
+    def begin(self, fatal: Callable[[BaseException], None]) -> None:
+        """Set the function to call, from another thread, with an exception that ends the run."""
+        self._fatal = fatal
+
+    def _is_fatal(self, error: BaseException) -> None:
+        self._fatal(error)
+
+    def wake(self, progress: Any) -> None:
+        """Announce a committed version, or the version that the run continues."""
+        self._newest = progress.version
+        for courier in self._couriers:
+            courier.wake(progress)
+            if not self._started:
+                courier.start()
+        self._started = True
+
+    def progress(self, newest: int) -> tuple[SinkProgress, ...]:
+        """Return the progress of every output."""
+        return self._delivery.progress(newest)
+
+    def end(self, *, with_view: bool, patience: float | None = None) -> None:
+        """Deliver what is left and end; may be called repeatedly, and from another thread.
+
+        Args:
+            with_view: whether the run reached the end of its input; if so, outputs also receive the
+                view.
+            patience: seconds to wait at most; the next run delivers the remaining versions.
+        """
+        if not self._started:
+            self._delivery.close()
+            return
+        for courier in self._couriers:
+            courier.end(with_view=with_view)
+        deadline = None if patience is None else time.monotonic() + patience
+        for courier in self._couriers:
+            courier.join(deadline)
+        for courier in self._couriers:
+            if courier.thread.is_alive():
+                courier.hurry()
+                _LEFT.setdefault(self._folder, []).append(courier.thread)
+
+    def undelivered(self) -> list[RunFailed]:
+        """Return an error for every output that failed or was not waited for.
+
+        Call it after `end`.
+        """
+        return [
+            self._undelivered(post, busy=courier.thread.is_alive())
+            for courier in self._couriers
+            for post in courier.posts
+            if post.error is not None or (self._started and courier.thread.is_alive())
+        ]
+
+    @property
+    def busy(self) -> tuple[str, ...]:
+        """Return the names of the outputs that are still being written."""
+        return tuple(post.name for c in self._couriers if c.thread.is_alive() for post in c.posts)
+
+    @property
+    def broken(self) -> BaseException | None:
+        """Return the exception that ended a thread early, if any."""
+        return next((c.broken for c in self._couriers if c.broken is not None), None)
+
+    def _undelivered(self, post: OutputCursor, *, busy: bool) -> RunFailed:
+        place = f"has version {post.version} of {self._newest}"
+        if post.version == self._newest:
+            place = f"did not take the view of version {self._newest}"
+        elif post.version < 0:
+            place = "has nothing yet"
+        why = reason(post.error) if post.error is not None else "it is still busy"
+        error = RunFailed(
+            "OUTPUT_NOT_DELIVERED",
+            f"output {post.name} {place}: {why}",
+            help=f"everything is committed; {_rest(post)}",
+        )
+        error.__cause__ = None if busy else post.error
+        return error
+
+
+def _rest(post: OutputCursor) -> str:
+    """Return how the user obtains the versions that were not delivered."""
+    if post.sink.takes_changes and not post.sink.keeps_position:
+        since = f" --since {post.version}" if post.version >= 0 else ""
+        return f"this output keeps no position: substrait-agg changes DIR{since} prints the rest"
+    return "running again with the same arguments delivers the rest"
+
+
+def reason(error: BaseException | None) -> str:
+    """Return an exception as one line of text; exceptions from Spark have many lines."""
+    lines = str(error).strip().splitlines()
+    first = lines[0] if lines else ""
+    has_code = getattr(error, "code", None)
+    return first if has_code else f"{type(error).__name__}: {first}".removesuffix(": ")
+
+
+def check_free(checkpoint: str | Location) -> None:
+    """Refuse to start while outputs of an earlier run in this process are still being written.
+
+    Raises:
+        UsageError: OUTPUT_BUSY.
+    """
+    folder = located(checkpoint).absolute()
+    threads = [thread for thread in _LEFT.pop(folder, []) if thread.is_alive()]
+    if not threads:
+        return
+    _LEFT[folder] = threads
+    names = ", ".join(thread.name for thread in threads)
+    message = f"a run that was stopped is still writing: {names}"
+    help = "wait until that is done, or go on in a new process"
+    raise UsageError("OUTPUT_BUSY", message, help=help, path=str(folder))

@@ -1,0 +1,4 @@
+"""Changes and views as text.
+
+Values, lines, events.
+"""

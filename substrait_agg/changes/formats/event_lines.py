@@ -1,0 +1,114 @@
+"""Encode change events as text: Debezium envelopes, and rows as in Spark's change feeds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from substrait_agg.changes.formats.encode import PIECE, lines, row_objects, unique_names
+from substrait_agg.changes.formats.events import NOTHING, Events, by_version, milliseconds, paired
+from substrait_agg.changes.formats.text import join
+from substrait_agg.commit.documents.change_metadata import Origin, origin_of
+
+Table = Any
+"""A `pyarrow.Table`."""
+
+FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
+
+
+def debezium_lines(changes: Table) -> Iterator[str]:
+    """Yield changes as Debezium change events, one JSON object per line.
+
+    Each event has ``before``, ``after``, ``source``, ``op`` and ``ts_ms``. If the view shows the
+    whole key of a group, an update of the group is one event with both rows (``op`` is ``u``).
+    Otherwise it is a delete and a create. The times are commit times, so a repeated delivery writes
+    the same events.
+    Source: https://debezium.io/documentation/reference/stable/connectors/postgresql.html, "Change
+    event values".
+    """
+    for part in by_version(changes):
+        events, origin = paired(part), origin_of(part)
+        version = int(events.version[0])
+        at = milliseconds(origin.committed.get(version, ""))
+        middle = f',"source":{_source(origin, version, at)},"op":"'
+        tail = f',"ts_ms":{json.dumps(at)}}}'
+        for before, after in _event_pieces(part, events):
+            op = np.where(before.is_null(), "c", np.where(after.is_null(), "d", "u"))
+            sides = (pc.fill_null(side, "null") for side in (before, after))
+            rows = join('{"before":', next(sides), ',"after":', next(sides))
+            yield lines(join(rows, middle, pa.array(op), '"', tail))
+
+
+def _source(origin: Origin, version: int, at: int | None) -> str:
+    source = {
+        "connector": "substrait-agg",
+        "name": origin.plan[:12],
+        "ts_ms": at,
+        "snapshot": "false",
+        "sequence": str(version),
+    }
+    return json.dumps(source, separators=(",", ":"))
+
+
+def spark_cdc_lines(changes: Table) -> Iterator[str]:
+    """Yield changes as JSON lines with the columns of Spark's change feeds.
+
+    ``_change_type`` is ``insert``, ``delete``, ``update_preimage`` or ``update_postimage``.
+    ``_commit_version`` and ``_commit_timestamp`` follow. The two rows of an update are adjacent.
+    """
+    for part in by_version(changes):
+        events, origin = paired(part), origin_of(part)
+        version = int(events.version[0])
+        at = json.dumps(origin.committed.get(version) or None)
+        names = unique_names((*FEED_COLUMNS, *part.column_names[:-2]))[len(FEED_COLUMNS) :]
+        tail = f',"_commit_version":{version},"_commit_timestamp":{at}}}'
+        rows, kinds = _feed_rows(events)
+        for start in range(0, len(rows), PIECE):
+            piece = _taken(part, rows[start : start + PIECE])
+            body = pc.utf8_slice_codeunits(row_objects(names, piece), 0, -1)
+            kind = pa.array(kinds[start : start + PIECE])
+            yield lines(join(body, f'{"," if names else ""}"_change_type":"', kind, '"', tail))
+
+
+def _feed_rows(events: Events) -> tuple[Any, Any]:
+    """Return the row numbers of the changes in the order of their events, and their change types."""
+    sides = np.stack([events.before, events.after], axis=1).ravel()
+    update = np.repeat(events.updates, 2)
+    later = np.tile([False, True], len(events))
+    kinds = np.where(later, "insert", "delete").astype(object)
+    kinds[update & ~later] = "update_preimage"
+    kinds[update & later] = "update_postimage"
+    present = sides != NOTHING
+    return sides[present], kinds[present]
+
+
+def _event_pieces(changes: Table, events: Events) -> Iterator[tuple[Any, Any]]:
+    """Yield the rows before and after as JSON, null where absent.
+
+    Each pair of arrays covers at most `PIECE` events.
+    """
+    names = unique_names(changes.column_names[:-2])
+    for start in range(0, len(events), PIECE):
+        sides = (events.before[start : start + PIECE], events.after[start : start + PIECE])
+        before, after = (
+            pc.if_else(
+                pa.array(side != NOTHING),
+                row_objects(names, _taken(changes, np.maximum(side, 0))),
+                None,
+            )
+            for side in sides
+        )
+        yield before, after
+
+
+def _taken(table: Table, rows: Any) -> Any:
+    batch = table.take(pa.array(rows)).combine_chunks()
+    return pa.RecordBatch.from_arrays(
+        [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in batch.columns],
+        schema=batch.schema,
+    )

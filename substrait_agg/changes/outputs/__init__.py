@@ -1,0 +1,4 @@
+"""The outputs of a run.
+
+`outputs` has the table of kinds, `sinks` the protocol and the text outputs.
+"""

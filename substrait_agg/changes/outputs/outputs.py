@@ -1,0 +1,308 @@
+"""The table of output kinds, and how ``--output`` is parsed, checked and opened."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal as OneOf
+from typing import TextIO
+
+from substrait_agg.changes.outputs.parquet_sinks import (
+    ChangesParquet,
+    LateParquet,
+    VersionFiles,
+    ViewParquet,
+)
+from substrait_agg.changes.outputs.sinks import (
+    CHANGE_ENCODERS,
+    VIEW_ENCODERS,
+    AppendText,
+    BatchText,
+    LiveText,
+    Place,
+    Sink,
+    StreamText,
+)
+from substrait_agg.changes.outputs.spark_sink import SparkSink
+from substrait_agg.changes.outputs.spark_target import SparkTarget, parse_target
+from substrait_agg.changes.records import Record
+from substrait_agg.errors import UsageError
+from substrait_agg.files.locations import Location, located
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSpec:
+    """A parsed ``KIND[=LOCATION]``.
+
+    Attributes:
+        kind: key of `OUTPUTS`.
+        location: file or folder; None for stdout, for no location, or if there is a `target`.
+        target: where Spark writes, for the kind ``spark``.
+    """
+
+    kind: str
+    location: Path | None
+    target: SparkTarget | None = None
+
+    def __str__(self) -> str:
+        if self.target is not None:
+            return f"{self.kind}={self.target}"
+        return self.kind if self.location is None else f"{self.kind}={self.location}"
+
+
+def _record(spec: OutputSpec, location: Path, place: Place) -> Record:
+    return Record.of(place.checkpoint, spec.kind, location, place.fence)
+
+
+def _nothing(_spec: OutputSpec, _place: Place) -> None:
+    """Check nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputKind:
+    """A row of `OUTPUTS`.
+
+    Attributes:
+        location: whether the kind takes a location.
+        open: opens the output.
+        check: checks the output before it is opened, without writing.
+    """
+
+    location: OneOf["none", "optional", "required", "target"]
+    open: Callable[[OutputSpec, Place], Sink]
+    check: Callable[[OutputSpec, Place], object] = _nothing
+
+
+def _batch_text(spec: OutputSpec, place: Place) -> Sink:
+    return BatchText(VIEW_ENCODERS[spec.kind], spec.location or place.stdout, place.fence.held)
+
+
+def _live_text(spec: OutputSpec, place: Place) -> Sink:
+    if spec.location is None and can_draw(place.stdout):
+        # Importing rich takes longer than most commands take to run.
+        from substrait_agg.changes.outputs.screen import FRAMES, Screen
+
+        return Screen(place.stdout, FRAMES[spec.kind])
+    return LiveText(VIEW_ENCODERS[spec.kind], spec.location or place.stdout, place.fence.held)
+
+
+def can_draw(stream: TextIO) -> bool:
+    """Return whether live outputs can be redrawn in place.
+
+    The stream must be a terminal with cursor control and UTF-8.
+    """
+    able = os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
+    encoding = (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "")
+    return able and encoding == "utf8" and stream.isatty()
+
+
+def _stream_text(spec: OutputSpec, place: Place) -> Sink:
+    encode = CHANGE_ENCODERS[spec.kind]
+    if spec.location is None:
+        return StreamText(encode, place.stdout)
+    if _is_device(spec.location):
+        # A device or pipe receives the lines as they come; it has no size and cannot be truncated.
+        return StreamText(encode, spec.location.open("w"), owned=True)
+    return AppendText(encode, spec.location, _record(spec, spec.location, place))
+
+
+def _check_stream_text(spec: OutputSpec, place: Place) -> None:
+    _check_text(spec, place)
+    if spec.location is None or _is_device(spec.location):
+        return
+    AppendText.check(spec.location, _record(spec, spec.location, place))
+
+
+def _is_device(path: Path) -> bool:
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _check_text(spec: OutputSpec, _place: Place) -> None:
+    if spec.location is not None and spec.location.is_dir():
+        message = f"output {spec.kind} needs a file, this is a folder"
+        help = "give the path of a file; it is replaced as a whole"
+        raise UsageError("OUTPUT_NOT_A_FILE", message, help=help, path=str(spec.location))
+
+
+def _check_versions(sink: type[VersionFiles], spec: OutputSpec, place: Place) -> None:
+    folder = _folder(spec)
+    sink.check(folder, _record(spec, folder, place))
+
+
+def _versions(sink: type[VersionFiles], spec: OutputSpec, place: Place) -> Sink:
+    folder = _folder(spec)
+    return sink(folder, _record(spec, folder, place))
+
+
+def _view_parquet(spec: OutputSpec, place: Place) -> Sink:
+    return ViewParquet(_folder(spec), place.fence)
+
+
+def _spark(spec: OutputSpec, place: Place) -> Sink:
+    if place.writer is None or spec.target is None:
+        raise TypeError("an output of Spark needs a run")
+    return place.writer(spec.target, place)
+
+
+def _none(_spec: OutputSpec, _place: Place) -> Sink:
+    return Sink()
+
+
+def _folder(spec: OutputSpec) -> Path:
+    folder = spec.location or Path()
+    if folder.exists() and not folder.is_dir():
+        message = f"output {spec.kind} needs a folder, this is a file"
+        help = "give the path of a folder; it is made where it is missing"
+        raise UsageError("OUTPUT_NOT_A_FOLDER", message, help=help, path=str(folder))
+    return folder
+
+
+def _by_version(sink: type[VersionFiles]) -> OutputKind:
+    return OutputKind("required", partial(_versions, sink), partial(_check_versions, sink))
+
+
+OUTPUTS: dict[str, OutputKind] = {
+    "batch-table": OutputKind("optional", _batch_text, _check_text),
+    "batch-csv": OutputKind("optional", _batch_text, _check_text),
+    "live-table": OutputKind("optional", _live_text, _check_text),
+    "live-csv": OutputKind("optional", _live_text, _check_text),
+    "stream-json": OutputKind("optional", _stream_text, _check_stream_text),
+    "debezium-json": OutputKind("optional", _stream_text, _check_stream_text),
+    "changes-parquet": _by_version(ChangesParquet),
+    "late-parquet": _by_version(LateParquet),
+    "view-parquet": OutputKind("required", _view_parquet, lambda spec, _: _folder(spec)),
+    "spark": OutputKind("target", _spark),
+    "none": OutputKind("none", _none),
+}
+
+
+def parse_output(text: str) -> OutputSpec:
+    """Parse ``KIND[=LOCATION]``; ``-`` is stdout.
+
+    >>> parse_output("changes-parquet=out")
+    OutputSpec(kind='changes-parquet', location=PosixPath('out'), target=None)
+
+    Raises:
+        UsageError: unknown kind, missing or unexpected location, or invalid target.
+    """
+    kind, equals, location = text.partition("=")
+    if kind not in OUTPUTS:
+        message = f"output {kind!r} is not known"
+        raise UsageError("OPTION_INVALID", message, help=_how_to_write(text), path="--output")
+    rule = OUTPUTS[kind].location
+    if rule == "target":
+        return OutputSpec(kind, None, parse_target(location))
+    if rule == "required" and location in ("", "-"):
+        message = f"output {kind} needs a folder"
+        raise UsageError("OPTION_INVALID", message, help=f"write {kind}=DIR", path="--output")
+    if rule == "none" and equals:
+        message = f"output {kind} takes no location"
+        raise UsageError("OPTION_INVALID", message, help=f"write {kind}", path="--output")
+    return OutputSpec(kind, None if location in ("", "-") else Path(location))
+
+
+def _how_to_write(text: str) -> str:
+    kind, colon, location = text.partition(":")
+    if colon and kind in OUTPUTS:
+        return f"write {kind}={location}"
+    return f"write KIND or KIND=LOCATION, with one of {', '.join(OUTPUTS)}"
+
+
+def check_outputs(
+    outputs: Iterable[str | OutputSpec | Sink],
+    checkpoint: str | Location,
+    metrics: str | Path | None = None,
+) -> None:
+    """Check that outputs can be opened, before anything is written.
+
+    Args:
+        outputs: the outputs.
+        checkpoint: the folder of the checkpoint.
+        metrics: the metrics file, which no output may use.
+
+    Raises:
+        UsageError: OPTION_INVALID, OPTION_CONFLICT, OUTPUT_EXISTS, OUTPUT_NOT_A_FILE,
+            OUTPUT_NOT_A_FOLDER.
+        StateRefused: OUTPUT_DAMAGED, OUTPUT_RECORD_DAMAGED.
+    """
+    place = Place(located(checkpoint), sys.stdout)
+    users: dict[Path, str] = {}
+    if metrics is not None and not _is_device(Path(metrics)):
+        users[Path(metrics).resolve()] = "metrics"
+    for output in outputs:
+        if isinstance(output, Sink):
+            continue
+        spec = parse_output(output) if isinstance(output, str) else output
+        OUTPUTS[spec.kind].check(spec, place)
+        if spec.location is not None and not _is_device(spec.location):
+            resolved = spec.location.resolve()
+            if resolved in users:
+                raise _shared(spec, users[resolved])
+            users[resolved] = spec.kind
+
+
+def reached(
+    output: OutputSpec | Sink, checkpoint: Location, writer: Callable[[SparkTarget], Sink]
+) -> tuple[Sink, int | None]:
+    """Return a sink with the properties of an output, and the version that earlier runs reached.
+
+    Nothing is written. The version is None for custom `Sink` objects: their position is only known
+    after `Sink.begin`.
+    """
+    if isinstance(output, OutputSpec) and output.target is not None:
+        output = writer(output.target)
+    if isinstance(output, SparkSink):
+        return output, output.reached(checkpoint)
+    if isinstance(output, Sink):
+        return output, None
+    properties, files = Sink(), _BY_VERSION.get(output.kind)
+    properties.changes_columns = files is None
+    if files is None or output.location is None:
+        return properties, None
+    properties.takes_changes, properties.takes_late = files.takes_changes, files.takes_late
+    record = Record.of(checkpoint, output.kind, output.location).read()
+    return properties, record[0] if record else None
+
+
+_BY_VERSION: dict[str, type[VersionFiles]] = {
+    "changes-parquet": ChangesParquet,
+    "late-parquet": LateParquet,
+}
+
+
+def keeps_late(output: str | OutputSpec | Sink) -> bool:
+    """Return whether an output receives late rows.
+
+    Raises:
+        UsageError: as `parse_output`.
+    """
+    if isinstance(output, Sink):
+        return output.takes_late
+    spec = parse_output(output) if isinstance(output, str) else output
+    return spec.kind == "late-parquet"
+
+
+def _shared(spec: OutputSpec, other: str) -> UsageError:
+    message = f"{other} and {spec.kind} would overwrite each other"
+    help = "give each output a location of its own"
+    return UsageError("OPTION_CONFLICT", message, help=help, path=str(spec.location))
+
+
+def open_output(output: str | OutputSpec | Sink, place: Place) -> tuple[str, Sink]:
+    """Open an output and return its name and its sink, ready for deliveries.
+
+    Raises:
+        UsageError: the output is unknown, or its location holds other data.
+        StateRefused: the output or its record is damaged.
+    """
+    if isinstance(output, Sink):
+        sink, name = output, output.name or type(output).__name__
+    else:
+        spec = parse_output(output) if isinstance(output, str) else output
+        sink, name = OUTPUTS[spec.kind].open(spec, place), str(spec)
+    sink.begin(place)
+    return name, sink

@@ -1,0 +1,219 @@
+"""The snapshot: everything that one batch did, as one immutable JSON document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from substrait_agg.commit.documents.envelope import Opened, damaged, seal, unseal
+from substrait_agg.commit.documents.json_codec import built, encoded
+from substrait_agg.commit.hash_ranges import clip, outside
+from substrait_agg.operator.common.names import CLOSED, GROUP, PENDING, entries_tree
+from substrait_agg.operator.common.watermarks import SourceTime
+from substrait_agg.state.run import RunFile
+
+FORMAT = 6
+SLOTS_FORMAT = 5
+"""The format before, which is still read: of each operator it has the trees in slots instead of by name, and no bad rows."""
+
+__all__ = [
+    "FORMAT",
+    "ChangeFile",
+    "InputPlace",
+    "LogFile",
+    "OperatorState",
+    "Runs",
+    "SideFile",
+    "Snapshot",
+    "damaged",
+    "parse_snapshot",
+    "snapshot_name",
+    "unseal_snapshot",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeFile:
+    """A Parquet file of changes: output columns, ``__version``, ``__weight``."""
+
+    name: str
+    rows: int
+    bytes: int
+    crc: int
+
+
+@dataclass(frozen=True, slots=True)
+class SideFile:
+    """A file of rows of a table that a version left out: late rows, or the records of bad rows."""
+
+    table: str
+    file: ChangeFile
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A file of Spark's own logs on which the next batch depends: its path below ``spark/``, its CRC-32."""
+
+    name: str
+    crc: int
+
+
+@dataclass(frozen=True, slots=True)
+class InputPlace:
+    """Where a table was read from: format and location, without options and without passwords."""
+
+    table: str
+    place: str
+
+
+Runs = tuple[RunFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorState:
+    """The state of an operator: the live runs of its trees by name, newest first for every key.
+
+    A tree without runs is left out.
+    """
+
+    trees: Mapping[str, Runs] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not all(self.trees.values()):
+            raise ValueError("a tree has no runs")
+
+    @staticmethod
+    def of(trees: Mapping[str, Runs]) -> OperatorState:
+        """Return the state of trees of which some may have no runs."""
+        return OperatorState({name: runs for name, runs in trees.items() if runs})
+
+    def __getitem__(self, tree: str) -> Runs:
+        """The runs of a tree; none where there is no such tree."""
+        return self.trees.get(tree, ())
+
+    @property
+    def runs(self) -> Runs:
+        """All runs of all trees."""
+        return tuple(run for runs in self.trees.values() for run in runs)
+
+    def within(self, low: int, high: int) -> OperatorState:
+        """Return the state as far as it holds hashes from `low` to `high`."""
+        return OperatorState.of({name: clip(runs, low, high) for name, runs in self.trees.items()})
+
+    def outside(self, taken: Sequence[tuple[int, int]]) -> OperatorState:
+        """Return the state as far as it lies outside all `taken` ranges of hashes."""
+        return OperatorState.of({name: outside(runs, taken) for name, runs in self.trees.items()})
+
+    @staticmethod
+    def union(parts: Iterable[OperatorState]) -> OperatorState:
+        """Return the trees of all parts, which are of different ranges, as one state."""
+        trees: dict[str, Runs] = {}
+        for part in parts:
+            for name, runs in part.trees.items():
+                trees[name] = (*trees.get(name, ()), *runs)
+        return OperatorState(trees)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One committed version.
+
+    Attributes:
+        version: 0, 1, 2, ...; publishing version N is the commit of N.
+        plan: fingerprint of the plan.
+        query: id of the streaming query that made it, None for the first version.
+        batch: id of its micro-batch, -1 for the first version.
+        operators: state by operator id.
+        changes: change files of this version.
+        counters: rows in, groups touched, changes out, and ``quarantined``, the rows that wait for their insertion.
+        created: time of the commit, ISO 8601 UTC.
+        watermark: no row with an earlier event time is expected, in microseconds since 1970; None: nothing is known.
+        sources: how far each source with a watermark is, in the order of the plan document.
+        idle: groups whose newest event time is not after this have been forgotten; None: none have.
+        late: files of the rows that were late in this version, where they are kept.
+        bad: files of the records of rows that were bad in this version.
+        logs: Spark's own logs that tell what has been read, as they were in this version.
+        inputs: where each table was read from.
+        begun: the version with which its plan began; 0 for the first plan.
+        plan_before: of the version with which another plan began, the fingerprint of the one before.
+        taken_back: of the same version, files that retract all that the view showed before, in the
+            columns of the plan before; `changes` are all that it shows then.
+        attempt: what only this attempt to commit the version has; empty before that.
+        parent: checksum of the document of the version before; 0 for the first. `Checkpoint.publish` knows it.
+    """
+
+    version: int
+    plan: str
+    query: str | None
+    batch: int
+    operators: tuple[OperatorState, ...]
+    changes: tuple[ChangeFile, ...]
+    counters: Mapping[str, int] = field(default_factory=dict)
+    created: str = ""
+    watermark: int | None = None
+    sources: tuple[SourceTime, ...] = ()
+    idle: int | None = None
+    late: tuple[SideFile, ...] = ()
+    bad: tuple[SideFile, ...] = ()
+    logs: tuple[LogFile, ...] = ()
+    inputs: tuple[InputPlace, ...] = ()
+    begun: int = 0
+    plan_before: str = ""
+    taken_back: tuple[ChangeFile, ...] = ()
+    parent: int = 0
+    attempt: str = ""
+
+    @property
+    def change_files(self) -> tuple[ChangeFile, ...]:
+        """All files in the folder of changes that this version names."""
+        aside = (side.file for side in (*self.late, *self.bad))
+        return (*self.changes, *self.taken_back, *aside)
+
+    def to_bytes(self, checkpoint: str = "") -> bytes:
+        """JSON with a checksum over its content and the id of its checkpoint."""
+        return seal(encoded(self), format=FORMAT, checkpoint=checkpoint)
+
+
+def snapshot_name(version: int) -> str:
+    """File name of a version; names sort as versions do."""
+    return f"{version:020d}.json"
+
+
+def parse_snapshot(content: bytes, name: str, checkpoint: str | None = None) -> Snapshot:
+    """The snapshot in `content`.
+
+    Args:
+        content: the bytes of the file.
+        name: of the file, for messages.
+        checkpoint: id of the checkpoint that it must belong to; None for any.
+
+    Raises:
+        StateRefused: STATE_DAMAGED or STATE_FORMAT_UNKNOWN.
+    """
+    opened = unseal_snapshot(content, name, checkpoint)
+    try:
+        body = _by_name(opened.body) if opened.format == SLOTS_FORMAT else opened.body
+        found = built(Snapshot, body)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise damaged(name, f"it cannot be read ({error})") from error
+    if not found.operators:
+        raise damaged(name, "it has no operators")
+    return found
+
+
+def unseal_snapshot(content: bytes, name: str, checkpoint: str | None = None) -> Opened:
+    """Open the document of a version in any format that is read; arguments and errors as those of `parse_snapshot`."""
+    return unseal(content, name, format=FORMAT, checkpoint=checkpoint, also=SLOTS_FORMAT)
+
+
+def _by_name(body: dict[str, Any]) -> dict[str, Any]:
+    """The body of a snapshot of `SLOTS_FORMAT` as it is written now."""
+    operators = [{"trees": _named(state)} for state in body["operators"]]
+    return {**body, "operators": operators, "bad": []}
+
+
+def _named(state: Mapping[str, Any]) -> dict[str, Any]:
+    trees = {name: state[name] for name in (GROUP, PENDING, CLOSED)}
+    trees |= {entries_tree(i): runs for i, runs in enumerate(state["trees"])}
+    return {name: runs for name, runs in trees.items() if runs}

@@ -1,0 +1,342 @@
+"""What an operator keeps, told so that another plan's operator can be compared with it without the plan.
+
+Everything is named by fingerprints that go down to the columns of tables (`flow.graph.identity`): what has the same one in two plans over
+the same rows holds the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from substrait_agg.bind.bound import Constant, Expr
+from substrait_agg.bind.plan.fingerprint import digest
+from substrait_agg.flow.graph.graph import (
+    ARRIVAL_BATCH,
+    COMPUTED,
+    OperatorOrigin,
+    TableOrigin,
+    ValueTree,
+)
+from substrait_agg.flow.graph.identity import Identity, identities
+from substrait_agg.flow.graph.nodes import Flow, Node, shown_operators
+from substrait_agg.functions.aggregates.accumulators import Accumulator, tree_counters
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentSchema:
+    """A column that is read of the input rows.
+
+    Attributes:
+        value: fingerprint of its value, empty where that is true and only tells that the condition holds.
+        condition: fingerprint of the filter without which it is null; empty for none.
+        nullable: whether the value itself can be null.
+    """
+
+    value: str
+    condition: str
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AccumulatorSchema:
+    """An accumulator.
+
+    Attributes:
+        print: fingerprint.
+        digits: how many it has in every group, 0 for as many as its values need.
+        arguments: ordinals of the arguments that it adds up.
+        tree: ordinal of the tree whose entries it adds up or counts; -1 for rows.
+    """
+
+    print: str
+    digits: int
+    arguments: tuple[int, ...]
+    tree: int
+
+
+@dataclass(frozen=True, slots=True)
+class TreeSchema:
+    """An ordered tree.
+
+    Attributes:
+        print: fingerprint.
+        arguments: per component the ordinal of its argument, -1 for a time of arrival.
+        skipped: components whose nulls keep a row out.
+        present: ordinal of the argument that is null in rows which stay out, -1 for none.
+        holds: ``rows``, ``whole rows`` (all that is read, of all rows), ``elements`` of lists, ``arrivals``, or ``ends``: no
+            entries, as of its values only the ends are kept.
+        entries: ordinal of the accumulator that counts its entries; -1 where it has none.
+    """
+
+    print: str
+    arguments: tuple[int, ...]
+    skipped: tuple[int, ...]
+    present: int
+    holds: str
+    entries: int
+
+    def check(self) -> None:
+        """Check that it holds something, and names no component that it does not have.
+
+        Raises:
+            ValueError: it does not.
+        """
+        if any(i not in range(len(self.arguments)) for i in self.skipped):
+            raise ValueError("a tree names a component that it does not have")
+        if (self.entries < 0) not in _WITHOUT_ENTRIES.get(self.holds, ()):
+            raise ValueError("a tree holds nothing that is known")
+
+
+_WITHOUT_ENTRIES: dict[str, tuple[bool, ...]] = {
+    "rows": (False,), "whole rows": (False,), "elements": (False,), "arrivals": (False, True), "ends": (True,),
+}  # fmt: skip
+"""Whether a tree that holds this is without entries."""
+_SIDES = ("first", "last")
+
+
+@dataclass(frozen=True, slots=True)
+class ExtremeSchema:
+    """An end of a tree that is remembered with a group."""
+
+    tree: int
+    side: str
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureSchema:
+    """A measure: its fingerprint, its kind, and the accumulators and the tree (-1: none) that it is made of."""
+
+    print: str
+    kind: str
+    numbers: tuple[int, ...]
+    tree: int
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSchema:
+    """An operator.
+
+    Attributes:
+        rows: fingerprint of the rows that it takes and of how it groups them.
+        kind: ``groups``, ``rows``, ``sessions`` or ``upserts``.
+        below: ids of the operators that it reads.
+        reads: whether it reads tables, or rows written in the plan.
+        weight: kind of its weights.
+        early: what becomes of retractions that come before their insertion.
+        forget: what becomes of idle groups.
+        shown: whether the view shows its groups, so that they may wait to be emitted.
+    """
+
+    rows: str
+    kind: str
+    below: tuple[int, ...]
+    reads: bool
+    weight: str
+    early: str
+    forget: str
+    shown: bool
+    arguments: tuple[ArgumentSchema, ...]
+    numbers: tuple[AccumulatorSchema, ...]
+    trees: tuple[TreeSchema, ...]
+    ends: tuple[ExtremeSchema, ...]
+    measures: tuple[MeasureSchema, ...]
+
+    def check(self) -> None:
+        """Check that every ordinal is one of something.
+
+        Raises:
+            ValueError: one is not.
+        """
+        none = range(-1, 0)
+        for what, ordinals, also in (
+            (self.arguments, [a for n in self.numbers for a in n.arguments], range(0)),
+            (self.arguments, [a for t in self.trees for a in (*t.arguments, t.present)], none),
+            (self.trees, [n.tree for n in self.numbers] + [m.tree for m in self.measures], none),
+            (self.trees, [e.tree for e in self.ends], range(0)),
+            (self.numbers, [t.entries for t in self.trees], none),
+            (self.numbers, [n for m in self.measures for n in m.numbers], range(0)),
+        ):
+            if any(o not in range(len(what)) and o not in also for o in ordinals):
+                raise ValueError("an operator names what it does not have")
+        for ordinal, tree in enumerate(self.trees):
+            tree.check()
+            if tree.entries < 0 and all(end.tree != ordinal for end in self.ends):
+                raise ValueError("nothing is kept of a tree")
+        if len(set(self.ends)) < len(self.ends) or any(e.side not in _SIDES for e in self.ends):
+            raise ValueError("an end of a tree is told twice, or is none")
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """A table that a plan reads, and the columns that it reads of it."""
+
+    table: str
+    columns: tuple[str, ...]
+
+
+def readings(flow: Flow) -> tuple[TableSchema, ...]:
+    """The tables in the order in which a streaming query has them as sources: what is read twice alike is one."""
+    origins = (
+        branch.origin
+        for node in flow.operators
+        for branch in node.branches
+        if isinstance(branch.origin, TableOrigin)
+    )
+    return tuple(TableSchema(".".join(o.table), o.names) for o in dict.fromkeys(origins))
+
+
+def kept_operators(flow: Flow) -> tuple[OperatorSchema, ...]:
+    """What the operators of a flow keep, by id."""
+    shown = shown_operators(flow)
+    pairs = zip(flow.operators, identities(flow), strict=True)
+    return tuple(_operator(node, identity, node.id in shown) for node, identity in pairs)
+
+
+def _operator(node: Node, identity: Identity, shown: bool) -> OperatorSchema:
+    below = [b.origin.operator for b in node.branches if isinstance(b.origin, OperatorOrigin)]
+    arguments = tuple(
+        ArgumentSchema(
+            "" if value is None or _is_true(value) else print_,
+            condition,
+            value is not None and value.type.nullable,
+        )
+        for (print_, condition), (value, _) in zip(identity.arguments, node.arguments, strict=True)
+    )
+    trees = _trees(node, arguments)
+    ends = dict.fromkeys((read.tree, read.side) for read in node.reads if read.side)
+    return OperatorSchema(
+        rows=identity.rows,
+        kind=node.describe().keeps,
+        below=tuple(dict.fromkeys(below)),
+        reads=len(below) < len(node.branches),
+        weight=node.weight,
+        early=node.early,
+        forget=node.forget,
+        shown=shown,
+        arguments=arguments,
+        numbers=tuple(_number(node, a, arguments, trees) for a in node.accumulators),
+        trees=trees,
+        ends=tuple(ExtremeSchema(tree, side) for tree, side in ends),
+        measures=tuple(
+            MeasureSchema(
+                print_, measure.kind, tuple(n for n in read.accumulators if n >= 0), read.tree
+            )
+            for print_, measure, read in zip(
+                identity.measures, node.measures, node.reads, strict=True
+            )
+        ),
+    )
+
+
+def _is_true(value: Expr) -> bool:
+    """Whether a value is that of all rows: what is kept of whole rows of which nothing is read."""
+    return isinstance(value, Constant) and value.value is True
+
+
+def _trees(node: Node, arguments: Sequence[ArgumentSchema]) -> tuple[TreeSchema, ...]:
+    made: list[TreeSchema] = []
+    for ordinal, tree in enumerate(node.trees):
+        holds = _holds(tree, whole=ordinal == node.guard)
+        columns = tuple(c.argument if c.argument < ARRIVAL_BATCH else -1 for c in tree.components)
+        follows = tree.follows and [
+            made[tree.follows.tree].print,
+            tree.follows.latest,
+            tree.follows.by_value,
+        ]
+        parts = [
+            [_told(arguments, a), c.descending, c.nulls_first]
+            for a, c in zip(columns, tree.components, strict=True)
+        ]
+        present = _told(arguments, tree.present)
+        print_ = digest([holds, parts, list(tree.skipped), present, follows])
+        entries = -1 if tree.ends_alone else node.accumulators.index(tree_counters(ordinal)[1])
+        made.append(TreeSchema(print_, columns, tree.skipped, tree.present, holds, entries))
+    return tuple(made)
+
+
+def _holds(tree: ValueTree, *, whole: bool) -> str:
+    if tree.follows is not None or any(c.argument >= ARRIVAL_BATCH for c in tree.components):
+        return "arrivals"
+    if tree.elements:
+        return "elements"
+    if tree.ends_alone:
+        return "ends"
+    return "whole rows" if whole else "rows"
+
+
+def _told(arguments: Sequence[ArgumentSchema], ordinal: int) -> list[str]:
+    return [] if ordinal < 0 else [arguments[ordinal].value, arguments[ordinal].condition]
+
+
+def _number(
+    node: Node,
+    accumulator: Accumulator,
+    arguments: Sequence[ArgumentSchema],
+    trees: Sequence[TreeSchema],
+) -> AccumulatorSchema:
+    read: tuple[int, ...] = tuple(a for a in (accumulator.argument, accumulator.other) if a >= 0)
+    by: list[str] = []
+    if accumulator.argument >= COMPUTED:
+        computed = node.computed[accumulator.argument - COMPUTED]
+        read, by = computed.arguments, [computed.implementation, computed.column]
+    tree = trees[accumulator.tree].print if accumulator.tree >= 0 else ""
+    what = [accumulator.kind, accumulator.bits, accumulator.digits, by]
+    print_ = digest([what, [_told(arguments, a) for a in read], tree])
+    return AccumulatorSchema(print_, accumulator.digits, read, accumulator.tree)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberColumns:
+    """An accumulator.
+
+    Attributes:
+        what: the number in words.
+        kind: as in `functions.aggregates.accumulators.Accumulator`.
+        digits: of 32 bits behind one another in the column ``fixed``; 0 where it keeps as many as its values need.
+        scale: decimal places of its unit.
+        tree: the tree whose entries it counts or sums, -1 for none.
+    """
+
+    what: str
+    kind: str
+    digits: int
+    scale: int = 0
+    tree: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class TreeShape:
+    """An ordered tree.
+
+    Attributes:
+        what: what it is ordered by, or holds.
+        values: what each component of its key is called.
+    """
+
+    what: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorColumns:
+    """An operator.
+
+    Attributes:
+        kind: what it is: ``aggregate``, ``distinct rows``, ``rows of the view``, ``sessions`` or ``upserts``.
+        keys: names of its key columns.
+        values: names of its other output columns.
+        numbers: its accumulators, in the order of their digits.
+        trees: its ordered trees.
+    """
+
+    kind: str
+    keys: tuple[str, ...]
+    values: tuple[str, ...]
+    numbers: tuple[NumberColumns, ...] = ()
+    trees: tuple[TreeShape, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)

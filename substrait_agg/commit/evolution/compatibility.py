@@ -1,0 +1,190 @@
+"""What a checkpoint was made for, compared with what a run wants of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import zip_longest
+
+from substrait_agg.commit.documents.plan_document import Described, PlanDocument
+from substrait_agg.commit.evolution.planner import Evolution
+from substrait_agg.errors import StateRefused
+
+SHOWN = 8
+"""Differences that a message lists."""
+
+_OWN_FOLDER = "use a checkpoint folder of its own for each plan"
+_OPTIONS = ("KEYS_DIFFER", "WATERMARK_DIFFERS", "TTL_DIFFERS")
+"""What differs because the run has other options, and not because of its plan."""
+
+_NOTHING = Described((), (), (), ())
+
+
+def check_same(there: PlanDocument, wanted: PlanDocument, folder: str) -> None:
+    """Refuse a checkpoint that was made for something else.
+
+    Args:
+        there: its plan document.
+        wanted: that of the run.
+        folder: its folder, for messages.
+
+    Raises:
+        StateRefused: PLAN_DIFFERS, KEYS_DIFFER, WEIGHTS_DIFFER, EARLY_RETRACTION_DIFFERS, WATERMARK_DIFFERS or TTL_DIFFERS.
+    """
+    for code, message, help in _findings(there, wanted, _OWN_FOLDER):
+        raise StateRefused(code, f"the checkpoint was made {message}", help=help, path=folder)
+
+
+def check_evolved(
+    there: PlanDocument,
+    wanted: PlanDocument,
+    folder: str,
+    found: Evolution | None,
+    *,
+    reasons: Sequence[str],
+    evolve: bool,
+) -> Evolution:
+    """Refuse to go on with another plan that was not asked for, or cannot be had.
+
+    Args:
+        there: the document of the plan in force.
+        wanted: that of the run.
+        folder: of the checkpoint, for messages.
+        found: how it could go on.
+        reasons: why it cannot.
+        evolve: whether that was asked for.
+
+    Raises:
+        StateRefused: PLAN_DIFFERS, EVOLVE_REFUSED, or as `check_same`.
+    """
+    if not evolve:
+        help = _OWN_FOLDER
+        if found is not None:
+            help = f"--evolve goes on with the new plan from what is there; else {_OWN_FOLDER}"
+        for code, message, advice in _findings(there, wanted, help):
+            raise StateRefused(code, f"the checkpoint was made {message}", help=advice, path=folder)
+    same_plan = replace(there, plan=wanted.plan)
+    if found is not None:
+        # Of these, what belongs to operators was compared operator by operator.
+        same_plan = replace(same_plan, early=wanted.early, layout=wanted.layout)
+    for code, message, help in _findings(same_plan, wanted, ""):
+        if code in _OPTIONS or found is not None:
+            raise StateRefused(code, f"the checkpoint was made {message}", help=help, path=folder)
+    if found is None:
+        raise StateRefused(
+            "EVOLVE_REFUSED",
+            f"the checkpoint cannot go on with this plan: {told(reasons)}",
+            help="leave out what cannot be computed from what is kept, or begin a new --checkpoint, which reads all input again",
+            path=folder,
+        )
+    return found
+
+
+def _findings(
+    there: PlanDocument, wanted: PlanDocument, other_plan: str
+) -> Iterator[tuple[str, str, str]]:
+    """Code, message and advice of what differs, the most telling first."""
+    if there.plan != wanted.plan:
+        said = told(differences(there, wanted))
+        names = f"{there.plan[:12]}, not {wanted.plan[:12]}"
+        yield (
+            "PLAN_DIFFERS",
+            f"for another plan ({names})" + (f": {said}" if said else ""),
+            other_plan,
+        )
+    if there.upserts != wanted.upserts:
+        yield (
+            "KEYS_DIFFER",
+            f"for {_keys(there)}, not for {_keys(wanted)}",
+            "give the same key= and order= of the sources as before, or a new --checkpoint",
+        )
+    # Groups that are closed or forgotten cannot be opened again, nor the time be told of groups that kept none.
+    for code, option, before, now in (
+        ("WATERMARK_DIFFERS", "--watermark", there.watermarks, wanted.watermarks),
+        ("TTL_DIFFERS", "--ttl", there.forget, wanted.forget),
+    ):
+        if before != now:
+            yield (
+                code,
+                f"with {option} of {_listed(before)}, not of {_listed(now)}",
+                f"give {option} as before (durations may change), or a new --checkpoint",
+            )
+    # The policy has a say in the layout, and no meaning where nothing is retracted.
+    if there.early != wanted.early and _retracting(there) == _retracting(wanted):
+        yield (
+            "EARLY_RETRACTION_DIFFERS",
+            f"to {_policy(there)} early retractions, not to {_policy(wanted)} them",
+            "give the same --early-retraction as before, or a new --checkpoint",
+        )
+    if there.layout != wanted.layout:
+        yield (
+            "WEIGHTS_DIFFER",
+            f"for sources with weights {', '.join(there.layout)}, not {', '.join(wanted.layout)}",
+            "give the same weight= or op= keys as before, or a new --checkpoint",
+        )
+
+
+def differences(there: PlanDocument, wanted: PlanDocument) -> list[str]:
+    """What another plan does differently, in the words of `explain`; empty where only the wording of the plan tells."""
+    found: list[str] = []
+    several = max(len(there.described), len(wanted.described)) > 1
+    pairs = zip_longest(there.described, wanted.described, fillvalue=_NOTHING)
+    for number, (before, now) in enumerate(pairs):
+        where = f" of operator {number}" if several else ""
+        for kind, old, new in (
+            ("input", before.inputs, now.inputs),
+            ("key", before.keys, now.keys),
+            ("measure", before.measures, _measures(now, before)),
+        ):
+            found += _changed(f"{kind}{where}", old, new)
+    found += _columns(there, wanted)
+    if there.sorts != wanted.sorts:
+        found.append("the order of the view is another one")
+    return found
+
+
+def _measures(now: Described, before: Described) -> list[str]:
+    """The measures of a plan; one that was there before has the text it had then, however it is worded now."""
+    known = dict(zip(before.fingerprints, before.measures, strict=True))
+    pairs = zip(now.fingerprints, now.measures, strict=True)
+    return [known.get(fingerprint, text) for fingerprint, text in pairs]
+
+
+def _changed(kind: str, before: Iterable[str], now: Iterable[str]) -> list[str]:
+    gone, new = Counter(before), Counter(now)
+    common = gone & new
+    return [
+        *(f"{kind} {text} is not in the new plan" for text in (gone - common).elements()),
+        *(f"{kind} {text} is not in the checkpoint" for text in (new - common).elements()),
+    ]
+
+
+def _columns(there: PlanDocument, wanted: PlanDocument) -> list[str]:
+    before, now = ([c.name for c in document.columns] for document in (there, wanted))
+    if before == now:
+        return []
+    return [f"the columns were {', '.join(before)} and are {', '.join(now)}"]
+
+
+def told(found: Sequence[str]) -> str:
+    """Differences on one line; of many the first ones."""
+    more = [f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
+    return "; ".join([*found[:SHOWN], *more])
+
+
+def _listed(given: str | tuple[str, ...]) -> str:
+    return (given if isinstance(given, str) else ", ".join(given)) or "nothing"
+
+
+def _retracting(document: PlanDocument) -> tuple[bool, ...]:
+    """Which operators take rows away."""
+    return tuple(kind != "one" for kind in document.layout)
+
+
+def _keys(document: PlanDocument) -> str:
+    return f"the keys {'; '.join(document.upserts)}" if document.upserts else "sources without keys"
+
+
+def _policy(document: PlanDocument) -> str:
+    return next((word for word in document.early if word != "carry"), "carry")

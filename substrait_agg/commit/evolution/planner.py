@@ -1,0 +1,320 @@
+"""How the state of one plan becomes that of another: what stays, what is computed from what is kept, and what cannot be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from substrait_agg.commit.documents.plan_document import PlanDocument
+from substrait_agg.commit.documents.snapshot import OperatorState, Snapshot
+from substrait_agg.commit.documents.state_schema import OperatorSchema
+from substrait_agg.commit.evolution.row_sources import RowSource, rows_for_number, rows_for_tree
+from substrait_agg.operator.common.names import CLOSED, PENDING
+
+SURROGATE = "surrogate_key"
+NEW = -1
+"""Instead of an ordinal among what is kept."""
+
+WAITING = "groups wait to be emitted, and it would be of another instant than what they show: run the old plan once with --emit batch"
+FINISHED = "groups are finished, and nothing is kept of them but what they show"
+ARRIVALS = "it depends on the order in which rows arrived, which is not kept"
+UNREAD = "what it reads is in no tree that is kept"
+ENDS_ALONE = "; where rows only come, of the values of min and max only the ends are kept"
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """An operator whose state is made of that of another one over the same rows.
+
+    Attributes:
+        operator: ordinal of the other one.
+        digits: of its accumulators (0: as many as needed).
+        entries: per tree there the ordinal of the accumulator that counts its entries.
+        numbers: per accumulator the ordinal there.
+        trees: per ordered tree the ordinal there.
+        ends: per remembered end of a tree the ordinal there.
+        measures: per measure the ordinal there.
+        number_rows: per accumulator the rows that it is computed from; None where it is kept, or made of the entries of a tree.
+        tree_rows: per ordered tree the rows that it is made of; None where it is kept.
+        same: everything is there, in the same order.
+    """
+
+    operator: int
+    digits: tuple[int, ...]
+    entries: tuple[int, ...]
+    numbers: tuple[int, ...]
+    trees: tuple[int, ...]
+    ends: tuple[int, ...]
+    measures: tuple[int, ...]
+    number_rows: tuple[RowSource | None, ...]
+    tree_rows: tuple[RowSource | None, ...]
+    same: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Evolution:
+    """How a checkpoint goes on with another plan.
+
+    Attributes:
+        operators: per operator of the new plan how its state is made; None: from all rows that the operators below show.
+        fed: operators that are read for that.
+    """
+
+    operators: tuple[Migration | None, ...]
+    fed: frozenset[int]
+
+
+class _Refused(Exception):
+    """Why an operator's state cannot be had."""
+
+    def __init__(self, *reasons: str) -> None:
+        super().__init__(*reasons)
+        self.reasons = reasons
+
+
+def evolution(
+    there: PlanDocument, wanted: PlanDocument, last: Snapshot | None
+) -> tuple[Evolution | None, tuple[str, ...]]:
+    """How a checkpoint goes on with another plan, or all reasons why it cannot.
+
+    Args:
+        there: the document of the plan in force.
+        wanted: that of the new plan.
+        last: the newest version.
+    """
+    if last is None:
+        return None, ("the checkpoint has no version yet",)
+    # A table is one source, however often and with whatever columns it is read.
+    tables = [list(dict.fromkeys(r.table for r in d.readings)) for d in (there, wanted)]
+    if tables[0] != tables[1]:
+        lists = (", ".join(names) or "none" for names in tables)
+        return None, ("the tables are read in another order or number: {}, then {}".format(*lists),)
+    planner = _Planner(there, wanted, last)
+    made: list[Migration | None] = []
+    reasons: list[str] = []
+    for ordinal in range(len(wanted.kept)):
+        try:
+            made.append(planner.operator(ordinal))
+        except _Refused as refused:
+            reasons += refused.reasons
+    if reasons:
+        return None, tuple(dict.fromkeys(reasons))
+    left = set(range(len(there.kept))) - {m.operator for m in made if m is not None}
+    if last.counters.get("quarantined") and any(there.kept[i].early == "quarantine" for i in left):
+        return None, ("rows wait in quarantine in an operator that is not in the new plan",)
+    fed = {b for o, m in zip(wanted.kept, made, strict=True) if m is None for b in o.below}
+    return Evolution(tuple(made), frozenset(fed)), ()
+
+
+class _Planner:
+    def __init__(self, there: PlanDocument, wanted: PlanDocument, last: Snapshot) -> None:
+        self._there, self._wanted, self._last = there, wanted, last
+        self._free = set(range(len(there.kept)))
+
+    def operator(self, ordinal: int) -> Migration | None:
+        """How an operator's state is made; None: from what the operators below show."""
+        now = self._wanted.kept[ordinal]
+        found = self._counterpart(now)
+        reasons: tuple[str, ...] = ()
+        if found is not None:
+            self._free.discard(found)
+            try:
+                return self._migration(found, ordinal)
+            except _Refused as refused:
+                reasons = refused.reasons
+        elif now.reads:
+            raise _Refused(f"{self._named(ordinal)} reads other rows, or groups them otherwise")
+        self._check_anew(found, ordinal, reasons)
+        return None
+
+    def _named(self, ordinal: int) -> str:
+        """An operator, for messages."""
+        return f"operator {ordinal}" if len(self._wanted.kept) > 1 else "the plan"
+
+    def _measure(self, ordinal: int, measure: int) -> str:
+        where = f" of operator {ordinal}" if len(self._wanted.kept) > 1 else ""
+        return f"measure {self._wanted.described[ordinal].measures[measure]}{where}"
+
+    def _counterpart(self, now: OperatorSchema) -> int | None:
+        """The operator over the same rows that has most in common."""
+        same = [i for i in sorted(self._free) if self._there.kept[i].rows == now.rows]
+        return max(same, key=lambda i: _in_common(self._there.kept[i], now), default=None)
+
+    # --- from the same operator ------------------------------------------------------------------
+
+    def _migration(self, found: int, ordinal: int) -> Migration:
+        there, now = self._there.kept[found], self._wanted.kept[ordinal]
+        state = self._last.operators[found]
+        made = _matched(found, there, now)
+        self._check_options(there, now, ordinal)
+        if made.same and (there.kind, there.arguments) == (now.kind, now.arguments):
+            self._check_shown(state, found, ordinal)
+            return made
+        if now.kind in ("sessions", "upserts"):
+            raise _Refused(
+                f"{self._named(ordinal)} keeps {now.kind} with the columns that are read, and these differ"
+            )
+        self._check_shown(state, found, ordinal)
+        reasons = [*self._unmade(made, there, now, ordinal), *self._mixed(made, state, ordinal)]
+        if reasons:
+            raise _Refused(*reasons)
+        return made
+
+    def _check_options(self, there: OperatorSchema, now: OperatorSchema, ordinal: int) -> None:
+        for what, option, before, after in (
+            ("weights", "weight= or op= of the sources", there.weight, now.weight),
+            ("early retractions", "--early-retraction", there.early, now.early),
+            ("idle groups", "--ttl", there.forget, now.forget),
+        ):
+            if before != after:
+                raise _Refused(f"{self._named(ordinal)} has other {what}: give {option} as before")
+
+    def _check_shown(self, state: OperatorState, found: int, ordinal: int) -> None:
+        """What only an operator has that the view shows."""
+        last = found == len(self._there.kept) - 1
+        if state[PENDING] and not self._wanted.kept[ordinal].shown:
+            raise _Refused(f"{self._named(ordinal)} is read by another one now: {WAITING}")
+        if ordinal == len(self._wanted.kept) - 1 and not last and self._forgets:
+            raise _Refused(f"{self._named(ordinal)} makes the view now, and {FINISHED}")
+
+    @property
+    def _forgets(self) -> bool:
+        """Whether groups may have been finished."""
+        return bool(self._there.watermarks or self._there.forget)
+
+    def _unmade(
+        self, made: Migration, there: OperatorSchema, now: OperatorSchema, ordinal: int
+    ) -> Iterator[str]:
+        """What can be made of nothing that is kept."""
+        unread = UNREAD + (ENDS_ALONE if any(t.holds == "ends" for t in there.trees) else "")
+        trees = {
+            i: ARRIVALS if tree.holds == "arrivals" else unread
+            for i, tree in enumerate(now.trees)
+            if made.trees[i] == NEW and made.tree_rows[i] is None
+        }
+        numbers = {
+            i: trees.get(number.tree, unread)
+            for i, number in enumerate(now.numbers)
+            if made.numbers[i] == NEW
+            and (number.tree in trees or (number.tree < 0 and made.number_rows[i] is None))
+        }
+        named = False
+        for i, measure in enumerate(now.measures):
+            if made.measures[i] != NEW:  # what is there of it was enough, and stays
+                continue
+            why = [trees[measure.tree]] if measure.tree in trees else []
+            why += [numbers[n] for n in measure.numbers if n in numbers]
+            if why:
+                named = True
+                yield f"{self._measure(ordinal, i)}: {why[0]}"
+        guards = [i for i, t in enumerate(now.trees) if t.holds == "whole rows"]
+        if not named and (trees or numbers) and not any(i in trees for i in guards):
+            yield f"{self._named(ordinal)}: {unread}"
+        elif any(i in trees for i in guards) and not named:
+            yield f"{self._named(ordinal)} reads more of its rows now, and all that is read is kept to tell early retractions"
+        elif any(made.trees[i] == NEW for i in guards) and self._last.counters.get("quarantined"):
+            yield "rows wait in quarantine for their insertion, told by other columns than those of the new plan"
+
+    def _mixed(self, made: Migration, state: OperatorState, ordinal: int) -> Iterator[str]:
+        """Measures that would be of another instant than what is shown, or of groups that are no more."""
+        for why, runs in ((WAITING, state[PENDING]), (FINISHED, state[CLOSED])):
+            for i, measure in enumerate(made.measures):
+                if runs and measure == NEW:
+                    yield f"{self._measure(ordinal, i)}: {why}"
+
+    # --- from what is below ----------------------------------------------------------------------
+
+    def _check_anew(self, found: int | None, ordinal: int, reasons: Sequence[str]) -> None:
+        """Refuse to make the state of an operator anew where it would not be what it had become."""
+        now = self._wanted.kept[ordinal]
+        if now.reads:
+            raise _Refused(*reasons)
+        if self._forgets:
+            raise _Refused(
+                *reasons, f"{self._named(ordinal)} would have to be made anew: {FINISHED}"
+            )
+        if any(self._wanted.kept[b].kind in ("sessions", "upserts") for b in now.below):
+            raise _Refused(
+                *reasons or (f"{self._named(ordinal)} reads other rows, or groups them otherwise",)
+            )
+        if any(tree.holds == "arrivals" for tree in now.trees):
+            raise _Refused(
+                *reasons, f"{self._named(ordinal)} would have to be made anew: {ARRIVALS}"
+            )
+        if found is None:
+            return
+        if self._last.operators[found][PENDING]:
+            raise _Refused(
+                *reasons, f"{self._named(ordinal)} would have to be made anew: {WAITING}"
+            )
+        surrogates = self._surrogates(found, ordinal)
+        if surrogates:
+            raise _Refused(*reasons, f"{surrogates[0]}: its keys would be given anew")
+
+    def _surrogates(self, found: int, ordinal: int) -> list[str]:
+        there, now = self._there.kept[found], self._wanted.kept[ordinal]
+        known = {m.print for m in there.measures if m.kind == SURROGATE}
+        return [self._measure(ordinal, i) for i, m in enumerate(now.measures) if m.print in known]
+
+
+def _in_common(there: OperatorSchema, now: OperatorSchema) -> int:
+    kept = Counter(m.print for m in there.measures) & Counter(m.print for m in now.measures)
+    return sum(kept.values())
+
+
+def _matched(found: int, there: OperatorSchema, now: OperatorSchema) -> Migration:
+    numbers = _places([n.print for n in there.numbers], [n.print for n in now.numbers])
+    trees = _places([t.print for t in there.trees], [t.print for t in now.trees])
+    kept_ends = [(there.trees[e.tree].print, e.side) for e in there.ends]
+    ends = _places(kept_ends, [(now.trees[e.tree].print, e.side) for e in now.ends])
+    measures = _places(*([_turn(o, i) for i in range(len(o.measures))] for o in (there, now)))
+    trees = _with_all_ends(now, trees, ends)
+    lists = ((numbers, there.numbers), (trees, there.trees), (ends, there.ends))
+    return Migration(
+        operator=found,
+        digits=tuple(n.digits for n in there.numbers),
+        entries=tuple(t.entries for t in there.trees),
+        numbers=numbers,
+        trees=trees,
+        ends=ends,
+        measures=measures,
+        number_rows=tuple(
+            rows_for_number(there, now, n) if at == NEW and n.tree < 0 else None
+            for n, at in zip(now.numbers, numbers, strict=True)
+        ),
+        tree_rows=tuple(
+            rows_for_tree(there, now, t) if at == NEW else None
+            for t, at in zip(now.trees, trees, strict=True)
+        ),
+        same=all(
+            found == tuple(range(len(kept))) for found, kept in (*lists, (measures, there.measures))
+        ),
+    )
+
+
+def _with_all_ends(
+    now: OperatorSchema, trees: tuple[int, ...], ends: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Where the trees are; of those of which ends are all that is kept, only where all of these are there."""
+    lost = {end.tree for end, at in zip(now.ends, ends, strict=True) if at == NEW}
+    return tuple(
+        NEW if i in lost and tree.entries < 0 else at
+        for i, (tree, at) in enumerate(zip(now.trees, trees, strict=True))
+    )
+
+
+def _turn(operator: OperatorSchema, measure: int) -> tuple[str, int]:
+    """A measure, and how many surrogate keys of the group stand before it: no two are the same."""
+    told = operator.measures[measure]
+    before = [m.kind for m in operator.measures[:measure]]
+    return told.print, before.count(SURROGATE) if told.kind == SURROGATE else 0
+
+
+def _places(kept: Sequence[object], wanted: Sequence[object]) -> tuple[int, ...]:
+    """Where each of `wanted` is among what is kept, `NEW` where it is not; of equal ones, at its own place if it can be."""
+    place = {what: i for i, what in reversed(tuple(enumerate(kept)))}
+    return tuple(
+        i if i < len(kept) and kept[i] == what else place.get(what, NEW)
+        for i, what in enumerate(wanted)
+    )

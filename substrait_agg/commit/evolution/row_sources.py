@@ -1,0 +1,123 @@
+"""From which kept tree the rows can be had that something new is made of.
+
+The entries of a tree are rows with weights: those for which its condition holds and whose values it does not skip, in the columns
+that are its components. A tree of whole rows has every row, in all columns that are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from substrait_agg.commit.documents.state_schema import (
+    AccumulatorSchema,
+    ArgumentSchema,
+    OperatorSchema,
+    TreeSchema,
+)
+
+ALWAYS = -1
+"""Instead of a component: a column that is true in all rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowSource:
+    """Rows that are read from a tree.
+
+    Attributes:
+        tree: its ordinal among those that are kept.
+        columns: (ordinal of an argument, component of the tree or `ALWAYS`).
+        capped: entries below zero wait for their insertion: they are no rows yet.
+    """
+
+    tree: int
+    columns: tuple[tuple[int, int], ...]
+    capped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """Which rows something is made of: those where `condition` holds and the values `present` are not null, in `arguments`."""
+
+    condition: str
+    present: frozenset[str]
+    arguments: tuple[int, ...]
+
+
+def rows_for_number(
+    there: OperatorSchema, now: OperatorSchema, number: AccumulatorSchema
+) -> RowSource | None:
+    """The rows that an accumulator adds up, of the tree that takes the least to read; None where no tree has them."""
+    given = [now.arguments[a] for a in number.arguments]
+    conditions = {argument.condition for argument in given}
+    present = frozenset(a.value for a in given if a.nullable)
+    need = _Need(conditions.pop(), present, number.arguments) if len(conditions) == 1 else None
+    return _found(there, now, number.arguments, need)
+
+
+def rows_for_tree(there: OperatorSchema, now: OperatorSchema, tree: TreeSchema) -> RowSource | None:
+    """The rows of which a tree has entries; None where no tree has them."""
+    if tree.holds == "arrivals":
+        return None
+    arguments = tree.arguments if tree.present < 0 else (*tree.arguments, tree.present)
+    if tree.holds == "whole rows":
+        return _found(there, now, arguments, None)
+    return _found(there, now, arguments, _Need(*_domain(now, tree), arguments))
+
+
+def _found(
+    there: OperatorSchema, now: OperatorSchema, wanted: Sequence[int], need: _Need | None
+) -> RowSource | None:
+    plain = [] if need is None else [_plain(there, now, i, need) for i in _trees(there, "rows")]
+    whole = [_whole(there, now, i, wanted) for i in _trees(there, "whole rows")]
+    found = [rows for rows in (*plain, *whole) if rows is not None]
+    return min(found, key=lambda rows: len(there.trees[rows.tree].arguments), default=None)
+
+
+def _trees(there: OperatorSchema, holds: str) -> Iterable[int]:
+    return (i for i, tree in enumerate(there.trees) if tree.holds == holds)
+
+
+def _domain(operator: OperatorSchema, tree: TreeSchema) -> tuple[str, frozenset[str]]:
+    """The condition of the rows of a tree, and the values that are null in none of them though they could be."""
+    arguments = operator.arguments
+    skipped = [arguments[tree.arguments[i]] for i in tree.skipped]
+    by = [arguments[tree.present]] if tree.present >= 0 else skipped
+    condition = by[0].condition if by else ""
+    return condition, frozenset(a.value for a in skipped if a.nullable)
+
+
+def _plain(
+    there: OperatorSchema, now: OperatorSchema, ordinal: int, need: _Need
+) -> RowSource | None:
+    tree = there.trees[ordinal]
+    condition, present = _domain(there, tree)
+    if condition != need.condition or not present <= need.present:
+        return None
+    places = {there.arguments[a].value: i for i, a in enumerate(tree.arguments)}
+    return _rows(ordinal, need.arguments, lambda a: places.get(a.value) if a.value else ALWAYS, now)
+
+
+def _whole(
+    there: OperatorSchema, now: OperatorSchema, ordinal: int, wanted: Sequence[int]
+) -> RowSource | None:
+    tree = there.trees[ordinal]
+    places = {_pair(there.arguments[a]): i for i, a in enumerate(tree.arguments)}
+    places[("", "")] = ALWAYS
+    rows = _rows(ordinal, wanted, lambda a: places.get(_pair(a)), now)
+    return rows and RowSource(rows.tree, rows.columns, capped=there.early == "quarantine")
+
+
+def _pair(argument: ArgumentSchema) -> tuple[str, str]:
+    return argument.value, argument.condition
+
+
+def _rows(
+    ordinal: int,
+    wanted: Sequence[int],
+    place: Callable[[ArgumentSchema], int | None],
+    now: OperatorSchema,
+) -> RowSource | None:
+    columns = {argument: place(now.arguments[argument]) for argument in wanted}
+    found = {argument: at for argument, at in columns.items() if at is not None}
+    return RowSource(ordinal, tuple(sorted(found.items()))) if len(found) == len(columns) else None

@@ -1,0 +1,218 @@
+"""The work of one task of an evolution: the groups of one hash range as the new plan keeps them, and the view's rows as changes.
+
+Runs on executors, free of Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.documents.json_codec import built, encoded
+from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState
+from substrait_agg.commit.evolution.planner import NEW, Migration
+from substrait_agg.commit.evolution.rewrite import (
+    Before,
+    closed_as,
+    entries_read,
+    in_order,
+    migrated,
+    pieces,
+    shown_rows,
+)
+from substrait_agg.commit.runtime.change_writer import ChangeWriter
+from substrait_agg.commit.runtime.surrogates import Surrogates
+from substrait_agg.operator.aggregate.eviction import closed_schema
+from substrait_agg.operator.common.names import CLOSED, GROUP, PENDING, entries_tree
+from substrait_agg.operator.common.spec import OperatorSpec
+from substrait_agg.state.entries import Entries, TreeLayout
+from substrait_agg.state.ordered import OrderedTree
+from substrait_agg.state.run import RunFile, RunWriter, open_run
+from substrait_agg.state.tree import tree_of
+
+READ_ENTRIES = 1 << 20  # of groups that are read whole, at once
+
+Columns = tuple[tuple[str, str], ...]
+"""Per column of a change file its operator column and its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class MovePlan:
+    """What a task is told.
+
+    Attributes:
+        checkpoint: folder of the checkpoint.
+        operator: id of the operator in the new plan; in the old one where only rows are retracted.
+        version: the version being made.
+        low: least sort hash of the range.
+        high: greatest sort hash of the range.
+        state: what is kept in the range.
+        spec: the operator of the new plan.
+        migration: where it finds what; None: the state is not needed any more.
+        columns: of the file that inserts all rows as they are shown; none: there is none.
+        final: whether that is for the view, else for the operators above.
+        back: columns of the file that retracts all rows as they were shown; none: there is none.
+    """
+
+    checkpoint: str
+    operator: int
+    version: int
+    low: int
+    high: int
+    state: OperatorState
+    spec: OperatorSpec | None = None
+    migration: Migration | None = None
+    columns: Columns = ()
+    final: bool = False
+    back: Columns = ()
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether rows are written anew."""
+        return self.migration is not None and not self.migration.same
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to do."""
+        wanted = self.rewrites or self.columns or self.back
+        return not wanted or not (self.state[GROUP] or self.state[CLOSED])
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What a task did: new runs by name of tree, insertions and retractions."""
+
+    state: OperatorState = field(default_factory=OperatorState)
+    inserted: tuple[ChangeFile, ...] = ()
+    retracted: tuple[ChangeFile, ...] = ()
+
+    def to_json(self) -> str:
+        """As one line of JSON."""
+        return json.dumps(encoded(self))
+
+    @staticmethod
+    def from_json(text: str) -> Moved:
+        """From `to_json`."""
+        return built(Moved, json.loads(text))
+
+
+def migrate(plan: MovePlan) -> Moved:
+    """Do the work of a task.
+
+    Raises:
+        RunFailed: RESULT_OVERFLOW, WEIGHT_OVERFLOW, TOTAL_OVERFLOW or USER_MEASURE_FAILED.
+        StateRefused: STATE_DAMAGED.
+    """
+    return _Moving(plan).run()
+
+
+class _Moving:
+    def __init__(self, plan: MovePlan) -> None:
+        self._plan = plan
+        self._state = FolderFiles(f"{plan.checkpoint}/state")
+        self._writers: dict[str, RunWriter] = {}
+        keys = Surrogates(plan.version, plan.low, plan.high)
+        self._before = Before(self._kept, self._open_tree, keys)
+
+    def run(self) -> Moved:
+        """See `move`."""
+        plan = self._plan
+        with ExitStack() as stack:
+            inserted = self._changes(plan.columns, stack, final=plan.final)
+            retracted = self._changes(plan.back, stack, final=True)
+            for old, new in self._rows():
+                if plan.back:
+                    retracted.write(shown_rows(old, -1))
+                if plan.columns:
+                    inserted.write(shown_rows(new, 1))
+            files = inserted.close(), retracted.close()
+        trees = {name: self._closed(writer) for name, writer in self._writers.items()}
+        return Moved(OperatorState.of(trees), *files)
+
+    def _rows(self) -> Iterator[tuple[pa.Table, pa.Table]]:
+        """Rows of groups, then of closed groups, as they were and as they are."""
+        plan = self._plan
+        for part in self._scan(plan.state[GROUP]):
+            yield from self._groups(part)
+        for part in self._scan(plan.state[CLOSED]):
+            if plan.migration is None or plan.spec is None or not plan.rewrites:
+                yield part, part
+                continue
+            made = closed_as(part, plan.migration, closed_schema(plan.spec))
+            self._write(CLOSED, made)
+            yield part, made
+
+    def _groups(self, part: pa.Table) -> Iterator[tuple[pa.Table, pa.Table]]:
+        plan = self._plan
+        if plan.migration is None or plan.spec is None or not plan.rewrites:
+            yield part, part
+            return
+        rows = in_order(part)
+        sizes = entries_read(plan.migration, plan.spec, rows)
+        for piece in pieces(rows, sizes, READ_ENTRIES):
+            made = migrated(plan.spec, plan.migration, piece, self._before)
+            self._write(GROUP, made.rows)
+            for i, entries in enumerate(made.trees):
+                if entries is not None:
+                    self._write(entries_tree(i), entries)
+            yield piece, made.rows
+
+    def _scan(self, files: Sequence[RunFile]) -> Iterator[pa.Table]:
+        if files:
+            yield from tree_of(self._state, files).scan(self._plan.low, self._plan.high)
+
+    # --- trees of the old state ------------------------------------------------------------------
+
+    def _kept(self, ordinal: int) -> OrderedTree | None:
+        files = self._plan.state[entries_tree(ordinal)]
+        if not files:
+            return None
+        layout = TreeLayout.of_run(open_run(self._state, files[0]).schema)
+        return OrderedTree(self._state, files, layout)
+
+    def _open_tree(self, ordinal: int, extra: Entries | None) -> OrderedTree:
+        plan = self._plan
+        if plan.spec is None or plan.migration is None:
+            raise TypeError("a tree without a plan")
+        at = plan.migration.trees[ordinal]
+        files = () if at == NEW else plan.state[entries_tree(at)]
+        return OrderedTree(self._state, files, plan.spec.trees[ordinal].layout, extra)
+
+    # --- files -----------------------------------------------------------------------------------
+
+    def _changes(self, columns: Columns, stack: ExitStack, *, final: bool) -> ChangeWriter:
+        plan = self._plan
+        files = FolderFiles(f"{plan.checkpoint}/changes")
+        return ChangeWriter(files, plan.operator, plan.version, columns, stack, final=final)
+
+    def _write(self, tree: str, rows: pa.Table) -> None:
+        plan = self._plan
+        if tree not in self._writers:
+            name = f"{tree}-{plan.operator}-{plan.version:012d}-{uuid.uuid4().hex}.arrow"
+            pages = {} if plan.spec is None else {"page_rows": plan.spec.page_rows}
+            self._writers[tree] = RunWriter(self._state, name, rows.schema, **pages)
+        self._writers[tree].write(rows)
+
+    def _closed(self, writer: RunWriter) -> tuple[RunFile, ...]:
+        run, low, high = writer.close(), self._plan.low, self._plan.high
+        return () if run is None else (replace(run, low=low, high=high, span=high - low + 1),)
+
+
+def state_after(
+    before: OperatorState, migration: Migration, done: Sequence[Moved]
+) -> OperatorState:
+    """The state of an operator after all its tasks."""
+    if migration.same:
+        return before
+    made = OperatorState.union(moved.state for moved in done)
+    trees = {name: made[name] for name in (GROUP, CLOSED)} | {PENDING: before[PENDING]}
+    for i, at in enumerate(migration.trees):
+        name = entries_tree(i)
+        trees[name] = made[name] if at == NEW else before[entries_tree(at)]
+    return OperatorState.of(trees)

@@ -1,0 +1,5 @@
+"""The log of versions.
+
+Publish a snapshot, read it, own the checkpoint, delete what no version needs. Read `checkpoint`
+first.
+"""

@@ -1,0 +1,119 @@
+"""What a commit has to see to besides publishing its snapshot: that all it names is there and durable, and what failures mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from substrait_agg.commit.documents.files import DRAFT, FolderFiles, OutcomeUnknown
+from substrait_agg.commit.documents.snapshot import ChangeFile
+from substrait_agg.commit.log.fence import NO_FENCE, Fence
+from substrait_agg.commit.log.retention import version_of
+from substrait_agg.errors import CommitConflict, RunFailed, StateRefused
+from substrait_agg.files.locations import Location
+from substrait_agg.notices import notice
+from substrait_agg.state.run import RunFile
+
+
+def sync_new_files(files: FolderFiles, named: Iterable[RunFile | ChangeFile], version: int) -> None:
+    """Make the names of the new files of a version durable, before a snapshot names them.
+
+    Tasks have flushed what is in them, each on its machine. The folder is flushed here, once: on one machine that is for all
+    its processes, and a network file system keeps names on its server.
+
+    Args:
+        files: the folder.
+        named: all files of it that the version names; those of earlier versions are settled.
+        version: the version.
+
+    Raises:
+        RunFailed: STATE_NOT_SHARED where a file is not there as its task has told.
+        OSError: the folder cannot be flushed.
+    """
+    new = {file.name: file.bytes for file in named if version_of(file.name) == version}
+    if not new:
+        return
+    files.sync()
+    for name, size in new.items():
+        try:
+            found = files.size(name)
+        except FileNotFoundError:
+            found = -1
+        if found != size:
+            raise RunFailed(
+                "STATE_NOT_SHARED",
+                f"the driver does not find {name} as a task wrote it",
+                help="all machines of the cluster must reach the checkpoint folder by the same path; nothing was committed",
+                path=files.root,
+            )
+
+
+@contextmanager
+def writing(folder: Location, what: str) -> Iterator[None]:
+    """Say what it means for a checkpoint that a block could not write `what`.
+
+    Raises:
+        RunFailed: CHECKPOINT_NOT_WRITTEN: nothing has happened. COMMIT_UNKNOWN: the next run finds out.
+    """
+    try:
+        yield
+    except OutcomeUnknown as error:
+        known = f"it is not known whether {what} was written"
+        if error.there:
+            known = f"{what} was written, but may not survive a loss of power"
+        raise RunFailed(
+            "COMMIT_UNKNOWN",
+            f"{known}: {error}",
+            help="see to the disk, then run again: it goes on from what is there",
+            path=str(folder),
+        ) from error
+    except OSError as error:
+        raise RunFailed(
+            "CHECKPOINT_NOT_WRITTEN",
+            f"{what} could not be written: {error}",
+            help="see to the space and the permissions of the folder, then run again; nothing is lost",
+            path=str(folder),
+        ) from error
+
+
+def _is_unread(error: StateRefused) -> bool:
+    """Whether a file is there and could not be read: for now, for all that is known."""
+    cause = error.__cause__
+    return isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError)
+
+
+@contextmanager
+def tidying(folder: Location) -> Iterator[None]:
+    """Warn where a block cannot remove what is not needed any more: it stays until the next one."""
+    try:
+        yield
+    except (OSError, StateRefused) as error:
+        if isinstance(error, StateRefused) and not _is_unread(error):
+            raise
+        notice(
+            "CHECKPOINT_NOT_SWEPT",
+            f"files that are not needed any more could not be removed: {error}",
+            help="the run goes on; they are removed later",
+            path=str(folder),
+        )
+
+
+def committed_by_another(folder: Location, version: int) -> CommitConflict:
+    """The error of a run that comes second."""
+    return CommitConflict(
+        "COMMIT_CONFLICT",
+        f"version {version} of this checkpoint was committed by another run",
+        help="let one run at a time use a checkpoint; this one has stopped and changed nothing",
+        path=str(folder),
+    )
+
+
+def sweep_drafts(fence: Fence, folders: Iterable[FolderFiles]) -> None:
+    """Delete drafts of runs that are no more. Only an owner can tell: whoever else is writing one has lost."""
+    if fence is NO_FENCE:
+        return
+    with fence.held():
+        for files in folders:
+            for name in files.names():
+                if name.startswith(DRAFT):
+                    files.delete(name)

@@ -1,0 +1,47 @@
+"""What is set for the next runs of a checkpoint: a small document beside its plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from substrait_agg.commit.documents.envelope import damaged, seal, unseal
+from substrait_agg.commit.documents.json_codec import built, encoded
+from substrait_agg.commit.hash_ranges import check_partitions
+from substrait_agg.errors import UsageError
+
+SETTINGS = "settings.json"
+SETTINGS_FORMAT = 1
+_WITHOUT = "without it, runs take one partition per core"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSettings:
+    """Settings of a checkpoint.
+
+    Attributes:
+        partitions: of the state, for runs that are told no number; None: one per core.
+    """
+
+    partitions: int | None = None
+
+    def to_bytes(self, checkpoint: str) -> bytes:
+        """As a sealed document."""
+        return seal(encoded(self), format=SETTINGS_FORMAT, checkpoint=checkpoint)
+
+    @staticmethod
+    def of(content: bytes, checkpoint: str | None) -> CheckpointSettings:
+        """From `to_bytes`; of any checkpoint where that is None.
+
+        Raises:
+            StateRefused: STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
+        """
+        opened = unseal(
+            content, SETTINGS, format=SETTINGS_FORMAT, checkpoint=checkpoint, without=_WITHOUT
+        )
+        try:
+            found = built(CheckpointSettings, opened.body)
+            if found.partitions is not None:
+                check_partitions(found.partitions)
+        except (ValueError, TypeError, UsageError) as error:
+            raise damaged(SETTINGS, f"it cannot be read ({error}); {_WITHOUT}") from error
+        return found

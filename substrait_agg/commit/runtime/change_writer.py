@@ -1,0 +1,76 @@
+"""The change file of a task."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.documents.snapshot import ChangeFile
+from substrait_agg.operator.common.names import WEIGHT
+
+VERSION = "__version"
+
+
+def parquet_writer(sink: pa.NativeFile, schema: pa.Schema) -> pq.ParquetWriter:
+    """Writes change files: compressed lightly, as that takes less time than to flush more bytes to a disk."""
+    return pq.ParquetWriter(
+        sink, schema, compression="snappy", use_dictionary=False, write_statistics=False
+    )
+
+
+class ChangeWriter:
+    """Writes the change file of a task; nothing is created before the first change."""
+
+    def __init__(
+        self,
+        files: FolderFiles,
+        operator: int,
+        version: int,
+        columns: Sequence[tuple[str, str]],
+        stack: ExitStack,
+        *,
+        final: bool,
+    ) -> None:
+        self._files = files
+        self._version = version
+        self._columns = columns
+        self._final = final
+        self._stack = stack.enter_context(ExitStack())
+        self._name = f"{version:012d}-{operator}-{uuid.uuid4().hex}.parquet"
+        self._writer: pq.ParquetWriter | None = None
+        self._rows = 0
+
+    def write(self, changes: pa.Table) -> None:
+        """Append changes (output columns and weight)."""
+        if not changes.num_rows:
+            return
+        table = self._named(changes)
+        if self._writer is None:
+            sink = self._stack.enter_context(self._files.create(self._name))
+            # A task that fails half way must not leave an open writer on a closed file.
+            self._writer = self._stack.enter_context(parquet_writer(sink, table.schema))
+        self._writer.write_table(table)
+        self._rows += table.num_rows
+
+    def _named(self, changes: pa.Table) -> pa.Table:
+        columns = [changes.column(source) for source, _ in self._columns]
+        names = [name for _, name in self._columns]
+        if self._final:
+            columns.append(pa.array(np.full(changes.num_rows, self._version, np.int64)))
+            names.append(VERSION)
+        return pa.Table.from_arrays([*columns, changes.column(WEIGHT)], [*names, WEIGHT])
+
+    def close(self) -> tuple[ChangeFile, ...]:
+        """Finish the file, if there is one."""
+        if self._writer is None:
+            return ()
+        self._writer.close()
+        self._stack.close()
+        size, crc = self._files.checksum(self._name)
+        return (ChangeFile(self._name, self._rows, size, crc),)

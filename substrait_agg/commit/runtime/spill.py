@@ -1,0 +1,55 @@
+"""Rows of a large partition, set aside on local disk by ranges of the hash."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import numpy as np
+import pyarrow as pa
+
+from substrait_agg.commit.documents.files import FolderFiles
+
+SPILL_BUCKETS = 64
+
+
+class Buckets:
+    """Rows set aside on local disk by ranges of the hash, so that they can be taken up in order of hash."""
+
+    def __init__(self, lowest: int, highest: int, stack: ExitStack) -> None:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="substrait-agg-"))
+        self._files = FolderFiles(folder)
+        self._stack = stack.enter_context(ExitStack())
+        self._width = (highest - lowest + SPILL_BUCKETS) // SPILL_BUCKETS
+        self._low = lowest
+        self._high = highest
+        self._writers: dict[int, pa.RecordBatchStreamWriter] = {}
+
+    def add(self, table: pa.Table) -> None:
+        """Set rows aside."""
+        hashes = table.column("hash").to_numpy()
+        bucket = (hashes - np.uint64(self._low)) // np.uint64(self._width)
+        for b in np.unique(bucket):
+            rows = table.filter(pa.array(bucket == b)).combine_chunks()
+            self._writer(int(b), table.schema).write_table(rows)
+
+    def _writer(self, bucket: int, schema: pa.Schema) -> pa.RecordBatchStreamWriter:
+        if bucket not in self._writers:
+            sink = self._stack.enter_context(self._files.create(f"bucket-{bucket}"))
+            self._writers[bucket] = self._stack.enter_context(pa.ipc.new_stream(sink, schema))
+        return self._writers[bucket]
+
+    def tables(self) -> Iterator[tuple[pa.Table | None, int, int]]:
+        """Per range of hashes, in order, its rows (None: there are none), its least and its greatest hash."""
+        self._stack.close()
+        for bucket in range(SPILL_BUCKETS):
+            low = self._low + bucket * self._width
+            high = min(self._high, low + self._width - 1)
+            if low > self._high:
+                return
+            table = None
+            if bucket in self._writers:
+                with self._files.map(f"bucket-{bucket}") as source:
+                    table = pa.ipc.open_stream(source).read_all()
+            yield table, low, high

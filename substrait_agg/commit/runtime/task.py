@@ -1,0 +1,248 @@
+"""The work of one task: the partial sums of one hash range in, a run and a change file out. Runs on executors, free of Spark."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, Runs
+from substrait_agg.commit.hash_ranges import sort_hash
+from substrait_agg.commit.runtime.change_writer import ChangeWriter
+from substrait_agg.commit.runtime.consolidate import write_joined
+from substrait_agg.commit.runtime.counters import TaskCounters
+from substrait_agg.commit.runtime.spill import Buckets
+from substrait_agg.commit.runtime.surrogates import Surrogates
+from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
+from substrait_agg.operator.common.names import PORT
+from substrait_agg.operator.common.protocol import OperatorResult, State, SumOverflow
+from substrait_agg.state.entries import Entries, TreeLayout
+from substrait_agg.state.keys.rows import Hashes
+from substrait_agg.state.merging import MergeSpan, after_merges, budget_for, spans_to_merge
+from substrait_agg.state.ordered import OrderedTree
+from substrait_agg.state.run import RunFile, RunWriter
+from substrait_agg.state.tree import Found, KeyedLayout, Tree
+
+MURMUR, OTHER = "__m", "__x"
+"""Columns of partial sums besides those of `operator.numeric.delta`: two hashes of the keys."""
+
+
+class _Retry(Exception):
+    """The partial sums cannot be used as they came."""
+
+    def __init__(self, *, misplaced: bool, overflow: bool) -> None:
+        super().__init__()
+        self.misplaced = misplaced
+        self.overflow = overflow
+
+
+def run_task(plan: TaskPlan, batches: Iterable[pa.RecordBatch]) -> TaskResult:
+    """Fold the rows of `batches` (partial sums with their hashes) into the range's trees."""
+    try:
+        return _Task(plan).run(batches)
+    except _Retry as retry:
+        return TaskResult(
+            plan.low, plan.high, misplaced=retry.misplaced, decimal_overflow=retry.overflow
+        )
+
+
+class _TimedTree(Tree):
+    """The group tree, with the time that lookups take."""
+
+    def __init__(self, counters: TaskCounters, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._counters = counters
+
+    def lookup(self, hashes: Hashes, keys: Sequence[pa.Array]) -> Found:
+        """As `Tree.lookup`."""
+        with self._counters.timed("lookup_us"):
+            return super().lookup(hashes, keys)
+
+
+class _Task:
+    def __init__(self, plan: TaskPlan) -> None:
+        self._plan = plan
+        self._operator = plan.operator
+        self._files = FolderFiles(f"{plan.checkpoint}/state")
+        self._schema = plan.operator.state_schema(final=plan.final)
+        self._counters = TaskCounters()
+        self._received = 0
+        self._writers = {name: self._writer(name) for name in self._schema}
+        self._keyed = cache(self._open_keyed)
+        surrogates = Surrogates(plan.version, plan.low, plan.high, again=plan.again)
+        self._state = State(self._keyed, self._open_ordered, surrogates, plan.version)
+
+    def _writer(self, tree: str) -> RunWriter:
+        # Unique to the attempt: a failed or duplicate attempt can never overwrite what a snapshot names.
+        plan = self._plan
+        name = f"{tree}-{plan.node}-{plan.version:012d}-{uuid.uuid4().hex}.arrow"
+        return RunWriter(self._files, name, self._schema[tree].schema, plan.operator.spec.page_rows)
+
+    def _open_keyed(self, name: str) -> Tree:
+        layout = self._schema[name]
+        if not isinstance(layout, KeyedLayout):
+            raise TypeError(name)
+        runs = self._plan.state[name]
+        return _TimedTree(self._counters, self._files, runs, layout.schema, layout.keys)
+
+    def _open_ordered(self, name: str, extra: Entries | None) -> OrderedTree:
+        layout = self._schema[name]
+        if not isinstance(layout, TreeLayout):
+            raise TypeError(name)
+        return OrderedTree(self._files, self._plan.state[name], layout, extra)
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> TaskResult:
+        """Take up all rows, then write, merge and say what was done."""
+        plan, operator = self._plan, self._operator
+        with ExitStack() as stack:
+            changes = ChangeWriter(
+                FolderFiles(f"{plan.checkpoint}/changes"), plan.node, plan.version, plan.columns,
+                stack, final=plan.final,
+            )  # fmt: skip
+            for slice_ in self._slices(batches, stack):
+                with self._counters.timed("fold_us"):
+                    result = operator.apply(self._ports(slice_), self._state, plan.emission)
+                changes.write(self._written(result))
+            if not self._counters["partial_rows"]:  # only a pass without rows sees the whole state
+                for result in operator.advance(self._state, plan.emission, plan.low, plan.high):
+                    changes.write(self._written(result))
+            with self._counters.timed("write_us"):
+                own = changes.close()
+                change_files, joined = self._joined(own)
+            self._counters["written_bytes"] += sum(file.bytes for file in change_files)
+        done = TaskResult(
+            plan.low,
+            plan.high,
+            state=self._state_after(),
+            changes=change_files,
+            joined=joined,
+            received=self._received,
+        )
+        # Only now are all trees written and merged, and all that counted.
+        return replace(done, counters=dict(self._counters))
+
+    def _joined(self, own: tuple[ChangeFile, ...]) -> tuple[tuple[ChangeFile, ...], bool]:
+        """The changes of both passes as one, and whether both have any."""
+        plan = self._plan
+        if not own or not plan.earlier:
+            return own, False
+        files = FolderFiles(f"{plan.checkpoint}/changes")
+        name = f"{plan.version:012d}-{plan.node}-{uuid.uuid4().hex}.parquet"
+        together = write_joined(files, name, plan.earlier, own)
+        for file in own:
+            files.delete(file.name)
+        return together, True
+
+    def _ports(self, slice_: pa.Table) -> tuple[pa.Table, ...]:
+        """The rows of a slice by input port; those that were woken are of the first."""
+        if self._operator.ports == 1:
+            return (slice_,)
+        port = pc.fill_null(slice_.column(PORT), 0)
+        return tuple(slice_.filter(pc.equal(port, i)) for i in range(self._operator.ports))
+
+    def _written(self, result: OperatorResult) -> pa.Table:
+        """Write the rows that an operator adds to its trees; returns its changes."""
+        self._counters.stepped(result)
+        with self._counters.timed("write_us"):
+            for name, rows in result.trees.items():
+                if name in self._writers:
+                    self._writers[name].write(rows)
+        return result.changes
+
+    def _slices(self, batches: Iterable[pa.RecordBatch], stack: ExitStack) -> Iterator[pa.Table]:
+        held: list[pa.RecordBatch] = []
+        rows = size = 0
+        plan, most_bytes = self._plan, self._operator.spec.slice_bytes
+        most = self._operator.rows_at_once(self._state)
+        work = self._operator.expected(plan.state.trees, plan.emission, plan.low, plan.high)
+        many = max(work.rows, work.visited) > most
+        buckets = Buckets(plan.low, plan.high, stack) if many else None
+        for batch in batches:
+            self._received += batch.nbytes
+            checked = self._checked(batch)
+            self._counters["partial_rows"] += checked.num_rows
+            held.append(checked)
+            rows, size = rows + checked.num_rows, size + checked.nbytes
+            if rows > most or size > most_bytes:
+                buckets = buckets or Buckets(plan.low, plan.high, stack)
+                buckets.add(pa.Table.from_batches(held))
+                held, rows, size = [], 0, 0
+        if buckets is None:
+            whole = pa.Table.from_batches(held) if rows else None
+            yield from self._completed(whole, plan.low, plan.high)
+            return
+        if held:
+            buckets.add(pa.Table.from_batches(held))
+        for table, low, high in buckets.tables():
+            yield from self._completed(table, low, high)
+
+    def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        plan = self._plan
+        hashes = sort_hash(batch.column(MURMUR).to_numpy(), batch.column(OTHER).to_numpy())
+        if len(hashes) and (int(hashes.min()) < plan.low or int(hashes.max()) > plan.high):
+            raise _Retry(misplaced=True, overflow=False)
+        try:
+            rows, count = self._operator.receive(
+                _hashed(batch, hashes), raw=plan.raw, emission=plan.emission
+            )
+        except SumOverflow as error:
+            raise _Retry(misplaced=False, overflow=True) from error
+        self._counters["input_rows"] += count
+        return rows
+
+    def _completed(self, table: pa.Table | None, low: int, high: int) -> Iterator[pa.Table]:
+        # The rows of groups that act without rows join the slice as rows that add nothing.
+        plan = self._plan
+        parts = [table] if table is not None and table.num_rows else []
+        woken, counted = self._operator.wake(self._state, plan.emission, low, high, plan.seeds)
+        self._counters.add(counted)
+        if parts or woken:
+            yield self._operator.completed([*parts, *woken], plan.emission)
+
+    def _state_after(self) -> OperatorState:
+        """The trees of the range with what was written, after merges."""
+        before, cleared = self._plan.state, self._operator.cleared(self._plan.emission)
+        trees = dict(before.trees)
+        for name, writer in self._writers.items():
+            if name in cleared:
+                writer.close()
+                trees[name] = ()
+            elif (run := self._counters.closed(writer)) is not None:
+                trees[name] = self._merged(name, run, before[name])
+        return OperatorState.of(trees)
+
+    def _merged(self, name: str, new: RunFile, before: Runs) -> Runs:
+        """The runs of a tree after those merges that a new run makes due."""
+        low, high = self._plan.low, self._plan.high
+        files = (replace(new, low=low, high=high, span=high - low + 1), *before)
+        spans = spans_to_merge(files, low, high, budget_for(new.rows))
+        with self._counters.timed("merge_us"):
+            merged = [(span, self._merge(name, span)) for span in spans]
+        self._counters.merged(run for _, run in merged)
+        after = after_merges(files, merged)
+        if all(file.name != new.name for file in after):
+            self._files.delete(new.name)
+        return after
+
+    def _merge(self, name: str, span: MergeSpan) -> RunFile | None:
+        writer, layout = self._writer(name), self._schema[name]
+        if isinstance(layout, KeyedLayout):
+            tree = Tree(self._files, span.files, layout.schema, layout.keys)
+            tree.merge(writer, bottom=span.bottom, low=span.low, high=span.high)
+        else:
+            OrderedTree(self._files, span.files, layout).merge(writer, span.low, span.high)
+        return writer.close()
+
+
+def _hashed(batch: pa.RecordBatch, hashes: Hashes) -> pa.RecordBatch:
+    """Rows of the exchange with their sort hash instead of the hashes that it is made of."""
+    names = [n for n in batch.schema.names if n not in (MURMUR, OTHER)]
+    columns = [pa.array(hashes), *(batch.column(n) for n in names)]
+    return pa.RecordBatch.from_arrays(columns, ["hash", *names])

@@ -1,0 +1,117 @@
+"""The rows that wait for their insertion, read from the state of an operator that keeps them aside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from substrait_agg.commit.documents.snapshot import OperatorState
+from substrait_agg.commit.log.checkpoint import Guarded
+from substrait_agg.operator.aggregate.groups import places
+from substrait_agg.operator.common.names import GROUP, WEIGHT, entries_tree
+from substrait_agg.operator.measures.finalize import GroupState
+from substrait_agg.operator.numeric.delta import unpack_fixed
+from substrait_agg.state.entries import TreeLayout
+from substrait_agg.state.keys.keys import Component
+from substrait_agg.state.keys.rows import take
+from substrait_agg.state.ordered import OrderedTree
+from substrait_agg.state.run import open_run
+from substrait_agg.state.storage import Storage
+from substrait_agg.state.tree import tree_of
+
+OPERATOR = "__operator"
+
+
+def waiting_rows(
+    storage: Storage, guarded: Guarded, schema: pa.Schema, state: OperatorState
+) -> pa.Table:
+    """The rows of an operator that were retracted more often than inserted.
+
+    Args:
+        storage: where the runs are.
+        guarded: where the operator keeps them.
+        schema: their columns, keys first.
+        state: the runs of the operator.
+
+    Returns:
+        The columns of `schema` and ``__weight``, below zero.
+
+    Raises:
+        StateRefused: STATE_DAMAGED.
+    """
+    typed = schema.append(pa.field(WEIGHT, pa.int64()))
+    find = _groups_below_zero if guarded.tree < 0 else _entries_below_zero
+    parts = find(storage, guarded, state) if state[GROUP] else iter(())
+    tables = [pa.Table.from_arrays(columns, schema=typed) for columns in parts]
+    return pa.concat_tables([typed.empty_table(), *tables])
+
+
+def _keys(guarded: Guarded, rows: pa.Table) -> list[pa.Array]:
+    return [rows.column(f"k{i}").combine_chunks() for i in range(guarded.keys)]
+
+
+def _groups_below_zero(
+    storage: Storage, guarded: Guarded, state: OperatorState
+) -> Iterator[list[pa.Array]]:
+    for rows in tree_of(storage, state[GROUP]).scan():
+        if rows.num_rows:
+            digits = unpack_fixed(rows.column("fixed").combine_chunks())
+            weights = GroupState(digits, {}).weight()
+            below = np.flatnonzero(weights < 0)
+            yield [*take(_keys(guarded, rows), below), pa.array(weights[below])]
+
+
+def _entries_below_zero(
+    storage: Storage, guarded: Guarded, state: OperatorState
+) -> Iterator[list[pa.Array]]:
+    """Entries of the tree of whole rows, each with the key of its group, which only the group tree has."""
+    files = state[entries_tree(guarded.tree)]
+    if not files:
+        return
+    names = open_run(storage, files[0]).schema
+    values = [f for f in names if f.name.startswith("p") and f.name[1:].isdigit()]
+    layout = TreeLayout(tuple(Component(f.type, nullable=True) for f in values))
+    for entries in OrderedTree(storage, files, layout).scan():
+        weights = entries.column("weight").to_numpy()
+        below = entries.take(pa.array(np.flatnonzero(weights < 0)))
+        if below.num_rows:
+            keys = _keys_of(storage, guarded, state, below)
+            payload = [below.column(f.name).combine_chunks() for f in values]
+            yield [*keys, *payload, below.column("weight").combine_chunks()]
+
+
+def _keys_of(
+    storage: Storage, guarded: Guarded, state: OperatorState, entries: pa.Table
+) -> list[pa.Array]:
+    """The key columns of the groups of entries, which are in order of hash and chain."""
+    hashes, chains = (entries.column(name).to_numpy() for name in ("hash", "chain"))
+    tree = tree_of(storage, state[GROUP])
+    wanted = np.unique(hashes)
+    parts = [_of_hashes(rows, wanted) for rows in tree.scan(int(hashes[0]), int(hashes[-1]))]
+    groups = pa.concat_tables(parts)
+    order = np.lexsort((groups.column("chain").to_numpy(), groups.column("hash").to_numpy()))
+    groups = groups.take(pa.array(order)).combine_chunks()
+    at = places(groups.column("hash").to_numpy(), groups.column("chain").to_numpy(), hashes, chains)
+    return take(_keys(guarded, groups), at)
+
+
+def _of_hashes(rows: pa.Table, wanted: npt.NDArray[np.uint64]) -> pa.Table:
+    return rows.filter(pa.array(np.isin(rows.column("hash").to_numpy(), wanted)))
+
+
+def side_by_side(tables: Mapping[int, pa.Table]) -> pa.Table:
+    """The one table there is; of several, all rows under the columns of each, called ``<operator>.<name>``."""
+    if len(tables) == 1:
+        return next(iter(tables.values()))
+    parts = []
+    for operator, table in tables.items():
+        number = pa.array(np.full(table.num_rows, operator))
+        names = [n if n == WEIGHT else f"{operator}.{n}" for n in table.column_names]
+        parts.append(table.rename_columns(names).add_column(0, OPERATOR, number))
+    together = pa.concat_tables(parts, promote_options="default")
+    last = together.column_names.index(WEIGHT)
+    weights = together.column(last)
+    return together.remove_column(last).append_column(WEIGHT, weights)

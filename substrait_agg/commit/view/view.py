@@ -1,0 +1,412 @@
+"""The checkpoint as a materialised view: any kept version as a table, any span of versions as changes. No Spark."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from substrait_agg.commit.documents.change_metadata import Origin
+from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, Snapshot, damaged
+from substrait_agg.commit.log.checkpoint import Checkpoint, PlanDocument, ViewColumn, ViewSort
+from substrait_agg.commit.runtime.change_writer import VERSION
+from substrait_agg.commit.view.quarantine import side_by_side, waiting_rows
+from substrait_agg.errors import StateRefused
+from substrait_agg.files.locations import Location
+from substrait_agg.operator.common.names import CLOSED, GROUP, WEIGHT
+from substrait_agg.state.keys.rows import nested_bytes
+from substrait_agg.state.run import RunFile, open_run
+from substrait_agg.state.storage import store_failed
+from substrait_agg.state.tree import Tree
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BAD_ROWS = pa.schema(
+    [
+        *(
+            pa.field(name, pa.string())
+            for name in ("source", "file", "position", "code", "reason", "row")
+        ),
+        pa.field(VERSION, pa.int64()),
+    ]
+)
+"""Columns of the records of bad rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evolved:
+    """That another plan began with a version.
+
+    Attributes:
+        version: which.
+        same_columns: the view has the same columns as before.
+        same_tables: the same columns of the same tables are read.
+    """
+
+    version: int
+    same_columns: bool
+    same_tables: bool
+
+    @staticmethod
+    def of(version: int, before: PlanDocument, now: PlanDocument) -> Evolved:
+        """From the documents of both plans."""
+        tables = (frozenset(document.readings) for document in (before, now))
+        return Evolved(version, before.types == now.types, next(tables) == next(tables))
+
+
+def open_view(folder: str | Location) -> View:
+    """The view kept in a checkpoint folder.
+
+    Raises:
+        StateRefused: NOT_A_CHECKPOINT, STATE_DAMAGED.
+    """
+    return View(Checkpoint(folder))
+
+
+class View:
+    """Read access to a checkpoint; versions that are being made are not seen before their commit."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._checkpoint = checkpoint
+        self._document = checkpoint.document()
+        self._schema = _schema(self._document.types)
+        self._known = {self._document.plan: (self._document, self._schema)}
+
+    def _of(self, snapshot: Snapshot | None) -> tuple[PlanDocument, pa.Schema]:
+        """The document of a version's plan, and the columns of its view; without one, those of the plan in force."""
+        plan = self._document.plan if snapshot is None else snapshot.plan
+        if plan not in self._known:
+            document = self._checkpoint.document_of(plan)
+            self._known[plan] = document, _schema(document.types)
+        return self._known[plan]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the view's columns, as the plan in force has them."""
+        return self._schema
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the view's columns."""
+        return tuple(self._schema.names)
+
+    @property
+    def sorts(self) -> tuple[ViewSort, ...]:
+        """Order in which the view is shown; empty when the plan gives none."""
+        return self._document.sorts
+
+    @property
+    def version(self) -> int:
+        """The newest version, -1 before the first commit."""
+        newest = self._checkpoint.latest()
+        return -1 if newest is None else newest.version
+
+    def versions(self) -> list[int]:
+        """All committed versions, ascending; the state of the newest ones is kept."""
+        return self._checkpoint.check_versions()
+
+    def to_arrow(self, version: int | None = None) -> pa.Table:
+        """The rows of a version (the newest when None), in the order that the plan gives.
+
+        Raises:
+            StateRefused: VERSION_UNKNOWN, VERSION_EXPIRED, STATE_DAMAGED.
+        """
+        snapshot = self._snapshot(version)
+        if snapshot is None:
+            return self._schema.empty_table()
+        try:
+            return self._rows_at(snapshot)
+        except StateRefused:
+            # A run beside this reader may have swept the version meanwhile.
+            self._check_kept(snapshot.version)
+            raise
+
+    def _rows_at(self, snapshot: Snapshot) -> pa.Table:
+        state = snapshot.operators[-1]
+        document, schema = self._of(snapshot)
+        rows = [
+            _shown(part, document.columns, schema)
+            for files in (state[GROUP], state[CLOSED])
+            for part in self._rows(files, document)
+        ]
+        return ordered(pa.concat_tables([schema.empty_table(), *rows]), document.sorts)
+
+    def _rows(self, files: Sequence[RunFile], document: PlanDocument) -> Iterator[pa.Table]:
+        if not files:
+            return
+        schema = open_run(self._checkpoint.state, files[0]).schema
+        read = {"hash", "shown", *(f"k{i}" for i in range(document.keys))}
+        if not read | {c.source for c in document.columns} <= set(schema.names):
+            raise damaged(f"state/{files[0].name}", "it has not the columns of the view")
+        yield from Tree(self._checkpoint.state, files, schema, document.keys).scan()
+
+    def _snapshot(self, version: int | None) -> Snapshot | None:
+        if version is None:
+            return self._checkpoint.latest()
+        snapshot = self._checkpoint.snapshot(version)
+        self._check_kept(version)
+        return snapshot
+
+    def _check_kept(self, version: int) -> None:
+        first = self._checkpoint.kept().state_from
+        if version >= first:
+            return
+        raise StateRefused(
+            "VERSION_EXPIRED",
+            f"the state of version {version} is no longer kept (that of version {first} and newer ones is)",
+            help="add up the changes of the versions up to it instead; --keep-versions of run keeps more",
+            path=str(self._checkpoint.folder),
+        )
+
+    def changes(self, since: int | None = None, until: int | None = None) -> pa.Table:
+        """Changes of the versions after `since` up to `until` (all when None).
+
+        Without `since` they begin with the version with which the plan of the last one began: that is the first, or the one in
+        which `run --evolve` has put another plan in its place, whose changes are all that the view shows then.
+
+        Returns:
+            The view's columns, ``__version`` and ``__weight`` (int64); in order of version, retractions first. The
+            schema's metadata says which columns are the key of a row (`commit.documents.change_metadata`).
+
+        Raises:
+            StateRefused: VERSION_UNKNOWN, CHANGES_EXPIRED, CHANGES_OF_TWO_PLANS, STATE_DAMAGED.
+        """
+        known = self.versions()
+        if since is not None:
+            self._check_changes(known, since)
+        for wanted in (since, until):
+            if wanted is not None and wanted not in known and wanted != _before(known):
+                self._checkpoint.snapshot(wanted)
+        chosen = [
+            v for v in known if (since is None or v > since) and (until is None or v <= until)
+        ]
+        newest = self._checkpoint.snapshot(chosen[-1]) if chosen else None
+        begun = 0 if newest is None else newest.begun
+        self._check_plan(begun, since)
+        if since is None:
+            self._check_changes(known, begun - 1 if begun else None)
+        return self.between(max(begun, chosen[0]), chosen[-1]) if chosen else self.between(0, -1)
+
+    def between(self, first: int, last: int) -> pa.Table:
+        """Changes of the versions from `first` to `last`, which are there and of one plan; as `changes`.
+
+        Raises:
+            StateRefused: VERSION_UNKNOWN, STATE_DAMAGED.
+        """
+        snapshots = [self._checkpoint.snapshot(version) for version in range(first, last + 1)]
+        return self._changes(snapshots, (file for s in snapshots for file in s.changes))
+
+    def evolutions(self) -> list[Evolved]:
+        """The versions with which another plan began, ascending, as far as they are there.
+
+        Raises:
+            StateRefused: STATE_DAMAGED.
+        """
+        known, newest, found = set(self.versions()), self._checkpoint.latest(), []
+        while newest is not None and newest.begun and newest.begun in known:
+            first = self._checkpoint.snapshot(newest.begun)
+            before, now = (self._checkpoint.document_of(p) for p in (first.plan_before, first.plan))
+            found.append(Evolved.of(first.version, before, now))
+            earlier = first.version - 1
+            newest = self._checkpoint.snapshot(earlier) if earlier in known else None
+        return found[::-1]
+
+    def taken_back(self, version: int) -> pa.Table | None:
+        """Where another plan began with a version, what the view showed before, as retractions in that version.
+
+        Returns:
+            As `changes`, with the columns of the plan before; None of a version with which no other plan began.
+
+        Raises:
+            StateRefused: VERSION_UNKNOWN, STATE_DAMAGED.
+        """
+        snapshot = self._checkpoint.snapshot(version)
+        if snapshot.begun != version or not version:
+            return None
+        told = replace(snapshot, plan=snapshot.plan_before)
+        return self._changes([told], snapshot.taken_back)
+
+    def _changes(self, snapshots: list[Snapshot], files: Iterable[ChangeFile]) -> pa.Table:
+        document, columns = self._of(snapshots[-1] if snapshots else None)
+        extra = [pa.field(VERSION, pa.int64()), pa.field(WEIGHT, pa.int64())]
+        schema = pa.schema([*columns, *extra])
+        parts = [_named(self._read(file), schema, file) for file in files]
+        table = pa.concat_tables([schema.empty_table(), *parts])
+        later = np.lexsort([table.column(WEIGHT).to_numpy() > 0, table.column(VERSION).to_numpy()])
+        origin = _origin(document, snapshots)
+        return table.take(pa.array(later)).replace_schema_metadata(origin)
+
+    def _check_plan(self, begun: int, since: int | None) -> None:
+        """Refuse changes of which the first are of another plan: their columns, and what they add up to, are others."""
+        if since is None or since >= begun or not begun:
+            return
+        raise StateRefused(
+            "CHANGES_OF_TWO_PLANS",
+            f"version {begun} began with another plan: the changes after version {since} are of both",
+            help=f"read up to version {begun - 1} for those of the plan before; without a first version they begin with {begun}, and"
+            " all that the view shows then",
+            path=str(self._checkpoint.folder),
+        )
+
+    def _check_changes(self, known: list[int], since: int | None) -> None:
+        """Refuse to leave out changes that were vacuumed: the rest would not add up to the view."""
+        first = known[0] if known else 0
+        if first == 0 or (since is not None and since >= first - 1):
+            return
+        raise StateRefused(
+            "CHANGES_EXPIRED",
+            f"the changes of versions before {first} are no longer kept",
+            help=f"ask for those after version {first - 1}, or later; the view itself is whole",
+            path=str(self._checkpoint.folder),
+        )
+
+    def late(self, since: int | None = None, until: int | None = None) -> dict[str, pa.Table]:
+        """Rows that were late in the versions after `since` up to `until` (all when None), where runs keep them.
+
+        Returns:
+            By table the columns that the plan reads of it, ``__version`` (the one that left the row out) and
+            ``__weight`` (int64). A row that was late for several aggregates is there once for each.
+
+        Raises:
+            StateRefused: STATE_DAMAGED.
+        """
+        tables: dict[str, list[pa.Table]] = {}
+        for version in self.versions():
+            if (since is None or version > since) and (until is None or version <= until):
+                for late in self._checkpoint.snapshot(version).late:
+                    tables.setdefault(late.table, []).append(self._read(late.file))
+        return {
+            table: pa.concat_tables(parts, promote_options="default")
+            for table, parts in tables.items()
+        }
+
+    def bad_rows(self, since: int | None = None, until: int | None = None) -> pa.Table:
+        """Rows that a source with ``bad-rows=quarantine`` set aside in the versions after `since` up to `until` (all when None).
+
+        Returns:
+            By version, source, file and position: ``source`` (the table), ``file`` and ``position`` (null where they are
+            not known), ``code`` and ``reason`` of the fault, ``row`` (the row as text) and ``__version``. Each row is there once.
+
+        Raises:
+            StateRefused: STATE_DAMAGED.
+        """
+        parts = [
+            self._read(bad.file).cast(BAD_ROWS)
+            for version in self.versions()
+            if (since is None or version > since) and (until is None or version <= until)
+            for bad in self._checkpoint.snapshot(version).bad
+        ]
+        keys = [(name, "ascending") for name in (VERSION, "source", "file", "position", "row")]
+        return pa.concat_tables([BAD_ROWS.empty_table(), *parts]).sort_by(keys)
+
+    def quarantined(self, version: int | None = None) -> pa.Table:
+        """The rows that wait for their insertion at a version (the newest when None).
+
+        Returns:
+            Per row what the plan reads of it: the keys of its group, the arguments of the measures, and ``__weight``, below
+            zero. With grouping sets a row is there once per set. Where several aggregates read tables, ``__operator`` comes
+            first, and the columns of each have its number and a point before their names.
+
+        Raises:
+            StateRefused: NOT_QUARANTINED, VERSION_UNKNOWN, VERSION_EXPIRED, STATE_DAMAGED.
+        """
+        snapshot = self._snapshot(version)
+        guarded = self._of(snapshot)[0].guarded
+        if not guarded:
+            raise StateRefused(
+                "NOT_QUARANTINED",
+                "no rows are kept aside in this checkpoint",
+                help="that takes --early-retraction quarantine, and a source with retractions",
+                path=str(self._checkpoint.folder),
+            )
+        tables = {}
+        for found in guarded:
+            state = OperatorState() if snapshot is None else snapshot.operators[found.operator]
+            schema = _schema(found.types)
+            rows = waiting_rows(self._checkpoint.state, found, schema, state)
+            tables[found.operator] = rows
+        return side_by_side(tables)
+
+    def _read(self, change: ChangeFile) -> pa.Table:
+        files, shown = self._checkpoint.changes, f"changes/{change.name}"
+        try:
+            told = change.bytes, change.crc
+            # A copy may be wrong where what it was made of is right.
+            whole = files.is_whole(change.name, *told) or (
+                files.forget(change.name) and files.is_whole(change.name, *told)
+            )
+            if not whole:
+                raise damaged(shown, "its size or checksum is not what the snapshot names")
+            with pq.ParquetFile(files.map(change.name)) as file:
+                if file.metadata.num_rows != change.rows:
+                    raise damaged(shown, "it has not the rows that the snapshot names")
+                return file.read()
+        except (OSError, pa.ArrowException) as error:
+            raise store_failed(shown, error) or damaged(shown, str(error)) from error
+
+    def to_spark(self, spark: SparkSession, version: int | None = None) -> DataFrame:
+        """The rows of a version as a DataFrame."""
+        return spark.createDataFrame(self.to_arrow(version))
+
+
+def _before(versions: list[int]) -> int:
+    """The version before the first that is known; -1 before all."""
+    return versions[0] - 1 if versions else -1
+
+
+def _schema(text: str) -> pa.Schema:
+    try:
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+    except (ValueError, pa.ArrowInvalid, OSError) as error:
+        raise damaged("plan.json", str(error)) from error
+
+
+def _shown(rows: pa.Table, wanted: Sequence[ViewColumn], schema: pa.Schema) -> pa.Table:
+    weights = rows.column("shown").to_numpy()
+    index = np.repeat(np.arange(len(weights)), np.maximum(weights, 0))
+    columns = [rows.column(c.source).take(pa.array(index)) for c in wanted]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _origin(document: PlanDocument, snapshots: list[Snapshot]) -> dict[bytes, bytes]:
+    place = {c.source: i for i, c in reversed(tuple(enumerate(document.columns)))}
+    keys = [place.get(f"k{i}") for i in range(document.keys)]
+    whole = None if None in keys else tuple(k for k in keys if k is not None)
+    committed = {s.version: s.created for s in snapshots}
+    return Origin(whole, document.plan, committed).metadata()
+
+
+def _named(part: pa.Table, schema: pa.Schema, change: ChangeFile) -> pa.Table:
+    if part.schema.types != schema.types:
+        raise damaged(f"changes/{change.name}", "it has not the columns of the view")
+    return pa.Table.from_arrays(part.columns, schema=schema)
+
+
+def ordered(table: pa.Table, sorts: tuple[ViewSort, ...]) -> pa.Table:
+    """Rows in the order `sorts`: nulls first or last as each key says, NaN above all numbers."""
+    if not sorts or not table.num_rows:
+        return table
+    columns: dict[str, pa.ChunkedArray] = {}
+    keys: list[tuple[str, str]] = []
+    for i, sort in enumerate(sorts):
+        column = table.column(sort.ordinal)
+        way = "descending" if sort.descending else "ascending"
+        columns[f"null{i}"] = pc.cast(pc.is_null(column), pa.int8())
+        keys.append((f"null{i}", "descending" if sort.nulls_first else "ascending"))
+        if pa.types.is_floating(column.type):
+            columns[f"nan{i}"] = pc.cast(pc.fill_null(pc.is_nan(column), False), pa.int8())
+            keys.append((f"nan{i}", way))
+        if pa.types.is_boolean(column.type):
+            column = pc.cast(column, pa.int8())
+        if pa.types.is_nested(column.type):
+            column = nested_bytes(column.combine_chunks())
+        columns[f"value{i}"] = column
+        keys.append((f"value{i}", way))
+    return table.take(pc.sort_indices(pa.table(columns), sort_keys=keys))

@@ -1,0 +1,21 @@
+"""The explanation of a flow.
+
+`build` makes a tree (`tree`) from the flow; `text` and `mermaid` write it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from substrait_agg.deferred_imports import deferred
+
+if TYPE_CHECKING:
+    from substrait_agg.explanation.explain import explain_flow, explain_plan
+    from substrait_agg.explanation.tree import ExplainedPlan
+
+__all__ = ["ExplainedPlan", "explain_flow", "explain_plan"]
+
+__getattr__ = deferred(
+    __name__,
+    {"ExplainedPlan": "tree", "explain_flow": "explain", "explain_plan": "explain"},
+)

@@ -1,0 +1,198 @@
+"""The explanation as a Mermaid flowchart: from the sources through Spark to the operators, their state, and the view.
+
+Every line has one of a few forms, labels are quoted, and in a label only letters, digits and a little punctuation stand for
+themselves; all else is written as an entity, so that no name in a plan can mean anything to Mermaid. Node ids are made of
+numbers, never of names.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from substrait_agg.explanation.text import (
+    accumulator_text,
+    accumulators,
+    columns_text,
+    entry_text,
+    groups_text,
+    kept_text,
+    keys_text,
+    measure_text,
+    readings_text,
+    size_text,
+    step_text,
+    tree_text,
+)
+from substrait_agg.explanation.tree import (
+    ExplainedPlan,
+    Input,
+    Operator,
+    StateDescription,
+)
+
+HEAD = '%%{init: {"flowchart": {"wrappingWidth": 480}}}%%'
+"""Without it Mermaid wraps the wrapped lines once more."""
+
+WIDTH = 56
+"""Letters per line of a label."""
+
+MOST_LETTERS = 45_000
+"""Mermaid draws no text of more than 50000 letters unless it is told to."""
+
+LABEL_LENGTHS = (MOST_LETTERS, 1200, 400, 120, 60)
+"""Longest label; the first with which the whole stays below `MOST_LETTERS`, or the last."""
+
+PLAIN = frozenset(" .,()=+/-_?!")
+"""What stands for itself in a label, besides letters and digits. A colon does not: a line with ``style`` and a colon before an
+entity would lose its last semicolon."""
+
+MARKDOWN = re.compile(r"^([-+=])|^\d+([.)])|(?<![^\W_])(_)|(_)(?![^\W_])")
+"""Punctuation of `PLAIN` that Markdown gives a meaning where it stands."""
+
+STYLES = (
+    "classDef source fill:#eef1f5,stroke:#566072,color:#1a202c",
+    "classDef spark fill:#e9f1fc,stroke:#1c5aa8,color:#1a202c",
+    "classDef operator fill:#ffffff,stroke:#5b4bc4,color:#1a202c",
+    "classDef state fill:#fff4e0,stroke:#8a5200,color:#1a202c",
+    "classDef view fill:#e4f5ea,stroke:#12683a,color:#1a202c",
+)
+
+SHAPES = {"box": ('["', '"]'), "store": ('[("', '")]'), "hexagon": ('{{"', '"}}')}
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    """Writes lines; labels are cut at `longest` letters."""
+
+    longest: int
+
+    def node(self, name: str, lines: Iterable[str], kind: str, shape: str = "box") -> str:
+        left, right = SHAPES[shape]
+        return f"  {name}{left}{self.label(lines)}{right}:::{kind}"
+
+    def label(self, lines: Iterable[str]) -> str:
+        """Some lines as one label, wrapped and escaped."""
+        text = "\n".join(lines)
+        if len(text) > self.longest:
+            text = text[: self.longest].rstrip() + "..."
+        wrapped = [
+            w
+            for line in text.split("\n")
+            for w in textwrap.wrap(line, WIDTH, break_on_hyphens=False) or [""]
+        ]
+        return "<br/>".join(map(escaped, wrapped))
+
+
+def plan_mermaid(plan: ExplainedPlan) -> str:
+    """The explanation as a Mermaid flowchart that ends with a line break.
+
+    Labels are cut where the whole would become too long for Mermaid's own limit. Some hundred operators or trees pass it
+    nevertheless, and its limit of 500 edges: such a flowchart needs ``maxTextSize`` and ``maxEdges`` in the configuration of
+    the page.
+    """
+    drawn = ""
+    for longest in LABEL_LENGTHS:
+        drawn = "\n".join(_lines(plan, _Drawing(longest))) + "\n"
+        if len(drawn) <= MOST_LETTERS:
+            break
+    return drawn
+
+
+def escaped(text: str) -> str:
+    """A line inside a quoted label.
+
+    Mermaid reads labels as Markdown: a mark of emphasis or of a list is an entity too.
+    """
+    marks = {match.start(match.lastindex or 0) for match in MARKDOWN.finditer(text)}
+    return "".join(
+        c if (c.isalnum() or c in PLAIN) and i not in marks else f"#{ord(c)};"
+        for i, c in enumerate(text)
+    )
+
+
+def _lines(plan: ExplainedPlan, drawing: _Drawing) -> Iterator[str]:
+    yield HEAD
+    yield "flowchart TD"
+    yield from (f"  {style}" for style in STYLES)
+    for operator in plan.operators:
+        yield from _operator(operator, drawing)
+    yield drawing.node("view", _view(plan), "view")
+    yield f"  op{plan.view.operator}_group --> view"
+
+
+def _operator(operator: Operator, drawing: _Drawing) -> Iterator[str]:
+    me = f"op{operator.id}"
+    for place, branch in enumerate(operator.inputs):
+        yield from _branch(me, place, branch, drawing)
+    yield drawing.node(f"{me}_exchange", _on_spark(operator), "spark", "hexagon")
+    yield f'  subgraph {me}["{drawing.label([f"operator {operator.id}, {operator.kind}"])}"]'
+    yield drawing.node(f"{me}_group", _group(operator), "operator")
+    yield drawing.node(f"{me}_state", _state(operator.state), "state", "store")
+    yield f"  {me}_group -.- {me}_state"
+    for tree in operator.state.trees:
+        lines = (f"tree {tree.ordinal}", tree_text(tree), entry_text(tree))
+        yield drawing.node(f"{me}_tree{tree.ordinal}", lines, "state", "store")
+        yield f"  {me}_group -.- {me}_tree{tree.ordinal}"
+    yield "  end"
+    yield f"  {me}_exchange --> {me}_group"
+
+
+def _branch(me: str, place: int, branch: Input, drawing: _Drawing) -> Iterator[str]:
+    name = f"{me}_in{place}"
+    last = name
+    if branch.operator is not None:
+        last = f"op{branch.operator}_group"
+    else:
+        yield drawing.node(name, _origin(branch), "source", "store")
+    arrow = '-->|"changes"|'
+    for i, step in enumerate(branch.steps):
+        yield drawing.node(f"{name}_step{i}", [step_text(step)], "spark")
+        yield f"  {last} {arrow} {name}_step{i}"
+        last, arrow = f"{name}_step{i}", "-->"
+    yield f"  {last} {arrow} {me}_exchange"
+
+
+def _origin(branch: Input) -> tuple[str, ...]:
+    columns = columns_text(branch.columns) or "no columns, rows only"
+    if branch.kind == "table":
+        return f"table {branch.table}", columns
+    return f"{branch.rows} rows written in the plan", columns
+
+
+def _on_spark(operator: Operator) -> Iterator[str]:
+    """What Spark does with the rows of all inputs: scan, filter and project have nodes of their own."""
+    yield operator.weights
+    for step in operator.steps:
+        if step.place == "spark" and step.name != "scan":
+            yield f"{step.name} {step.what}"
+
+
+def _group(operator: Operator) -> Iterator[str]:
+    yield f"keys {keys_text(operator)}"
+    for one in operator.sets:
+        yield f"grouping set {one.index} {', '.join(one.keys) or 'none'}"
+    for measure in operator.measures:
+        yield f"{measure.ordinal} {measure_text(measure)}"
+        yield f"from {readings_text(measure)}"
+        if measure.filter is not None:
+            yield f"FILTER {measure.filter}"
+    yield f"groups {groups_text(operator.groups)}"
+    yield f"output {columns_text(operator.output) or 'no columns'}"
+    yield from (f"{s.name} {s.what}" for s in operator.steps if s.name in ("guard", "emit"))
+
+
+def _state(state: StateDescription) -> Iterator[str]:
+    yield f"state per group {size_text(state.group_bytes, state.varies)}"
+    yield kept_text(state)
+    yield from map(accumulator_text, accumulators(state))
+
+
+def _view(plan: ExplainedPlan) -> Iterator[str]:
+    yield "view"
+    yield columns_text(plan.view.columns)
+    yield from (f"{s.name} {s.what}" for s in plan.after if s.name == "order")
+    if plan.assumed:
+        yield f"assumed {plan.assumed}"

@@ -1,0 +1,179 @@
+"""What to call columns: by the expression that makes them, or by their place where that is long."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from substrait_agg.bind.bound import BoundMeasure, Column, Expr, MeasureSort
+from substrait_agg.bind.show import show
+from substrait_agg.flow.graph.graph import (
+    Branch,
+    FilterStep,
+    OperatorOrigin,
+    Origin,
+    Step,
+    TableOrigin,
+)
+from substrait_agg.flow.graph.nodes import Flow, Node
+
+Names = tuple[str, ...]
+
+NAME_LIMIT = 100
+"""Longest text that names a column. Without a limit names of names would double in length at every step."""
+
+PLACE = "\udfff"
+"""Marks a name that means something within one branch only, until `shown` takes the mark away. No text in UTF-8 holds it."""
+
+EMPTY = '""'
+"""How an empty name is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeNames:
+    """Names around an operator: of its input columns, and of its output columns."""
+
+    inputs: Names
+    output: Names
+
+
+def clean(text: str) -> str:
+    """The text on one line, with what cannot be printed (also what turns the reading direction) escaped."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def shown(text: str) -> str:
+    """A text for people: clean, and without the marks of names that stand for a place."""
+    return clean(text.replace(PLACE, ""))
+
+
+def written(expression: Expr, names: Sequence[str]) -> str:
+    """An expression over columns with these names; a name that is an expression itself stands in parentheses in it."""
+    if isinstance(expression, Column) and expression.ordinal < len(names):
+        return names[expression.ordinal]
+    return show(expression, _Operands(names))
+
+
+def say(expression: Expr, names: Sequence[str]) -> str:
+    """An expression for people."""
+    return shown(written(expression, names))
+
+
+class _Operands(Sequence[str]):
+    """Names as they stand inside an expression."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __getitem__(self, at: Any) -> Any:
+        name = self._names[at]
+        return f"({name})" if _compound(name) else name
+
+
+def _compound(name: str) -> bool:
+    """Whether a name has a space outside of parentheses."""
+    depth = 0
+    for letter in name:
+        depth += (letter == "(") - (letter == ")")
+        if letter == " " and depth <= 0:
+            return True
+    return False
+
+
+def names_of(flow: Flow) -> tuple[NodeNames, ...]:
+    """The names around each operator."""
+    made: list[NodeNames] = []
+    for node in flow.operators:
+        outputs = [n.output for n in made]
+        inputs = input_names(node, outputs)
+        found = [_named(key, inputs, f"op{node.id}.k{i}") for i, key in enumerate(node.keys)]
+        found += [_named(e, inputs, f"op{node.id}.v{i}") for i, e in enumerate(node.passed_on)]
+        found += [
+            short(call_text(m, inputs), f"op{node.id}.m{i}") for i, m in enumerate(node.measures)
+        ]
+        made.append(NodeNames(inputs, (*found, *(["grouping set"] if node.sets else []))))
+    return tuple(made)
+
+
+def input_names(node: Node, outputs: Sequence[Names]) -> Names:
+    """Names of an operator's input columns; where branches call one differently, its number."""
+    found = [branch_names(branch, outputs)[-1] for branch in node.branches]
+    columns = zip(*found, strict=True)
+    return tuple(c[0] if len(set(c)) == 1 else f"{PLACE}#{i}" for i, c in enumerate(columns))
+
+
+def branch_names(branch: Branch, outputs: Sequence[Names]) -> tuple[Names, ...]:
+    """Names of the columns of a branch: of its origin, then after each step."""
+    made = [origin_names(branch.origin, outputs)]
+    for place, step in enumerate(branch.steps):
+        made.append(_after(step, made[-1], place))
+    return tuple(made)
+
+
+def origin_names(origin: Origin, outputs: Sequence[Names]) -> Names:
+    """Names of the columns that an origin gives."""
+    if isinstance(origin, OperatorOrigin):
+        return outputs[origin.operator]
+    if isinstance(origin, TableOrigin):
+        return tuple(map(_table_name, enumerate(origin.names)))
+    return tuple(f"{PLACE}#{i}" for i in range(len(origin.types)))
+
+
+def column_name(name: str) -> str:
+    """The name of a column as the plan gives it, made visible."""
+    return clean(name) or EMPTY
+
+
+def _table_name(column: tuple[int, str]) -> str:
+    ordinal, name = column
+    kept = column_name(name)
+    return kept if len(kept) <= NAME_LIMIT else f"{kept[: NAME_LIMIT - 8]}...#{ordinal}"
+
+
+def _after(step: Step, names: Names, place: int) -> Names:
+    if isinstance(step, FilterStep):
+        return names
+    return tuple(
+        _named(e, names, f"{PLACE}step{place + 1}.c{i}") for i, e in enumerate(step.expressions)
+    )
+
+
+def _named(expression: Expr, names: Names, place: str) -> str:
+    return short(written(expression, names), place)
+
+
+def short(text: str, place: str) -> str:
+    """The text as a name, or `place` where it is long, or speaks of a place that means nothing at `place`."""
+    if len(text) > NAME_LIMIT or (PLACE in text and PLACE not in place):
+        return place
+    return PLACE.join(map(clean, text.split(PLACE)))
+
+
+def call_text(measure: BoundMeasure, names: Sequence[str]) -> str:
+    """A measure as it would be written in SQL."""
+    arguments = [written(a, names) for a in measure.arguments]
+    if not arguments and measure.kind == "count":
+        arguments = ["*"]
+    arguments += map(repr, measure.constants)
+    distinct = "DISTINCT " if measure.distinct else ""
+    order = ", ".join(_sorted(s, names) for s in measure.order)
+    per_set = " by grouping set" if measure.kind == "grouping" else ""
+    inside = f"{distinct}{', '.join(arguments)}{per_set}{f' ORDER BY {order}' if order else ''}"
+    return f"{_function(measure)}({inside})"
+
+
+def _function(measure: BoundMeasure) -> str:
+    """The name of what is maintained; of a measure of the embedding program, its own."""
+    return measure.implementation.rpartition(":")[2] or measure.kind
+
+
+def _sorted(sort: MeasureSort, names: Sequence[str]) -> str:
+    direction = " DESC" if sort.descending else ""
+    nulls = " NULLS FIRST" if sort.nulls_first else ""
+    return f"{written(sort.expression, names)}{direction}{nulls}"

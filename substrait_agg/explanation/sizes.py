@@ -1,0 +1,135 @@
+"""What rows of state take: worked out from types alone, as the runs of an operator lay them out.
+
+Sizes are those of the columns in Arrow form, in which runs are stored without compression. A value of varying size
+counts with the offset that finds it. Null bitmaps are not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from substrait_agg.flow.graph.graph import ARRIVAL_BATCH, ARRIVAL_POSITION, TreeComponent, ValueTree
+from substrait_agg.flow.graph.nodes import Node
+from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS, DIGIT_BITS
+from substrait_agg.plan.types import BOOL, I64, Type
+
+OFFSET_BITS = 32
+WORD_BYTES = 8
+HASH_BITS, DEAD_BITS, SHOWN_BITS, CHAIN_BITS, POWER_BITS = 64, 1, 64, 16, 16
+WEIGHT_BITS, RUNNING_SUM_BITS = 64, 64
+
+BITS: dict[str, int] = {
+    "bool": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "u8": 16, "u16": 32, "u32": 64, "u64": 128,
+    "fp32": 32, "fp64": 64, "date": 32, "interval_year": 32, "decimal": 128, "precision_time": 64,
+    "precision_timestamp": 64, "precision_timestamp_tz": 64, "interval_day": 64,
+}  # fmt: skip
+"""Bits of a value of each kind that has a fixed size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Bytes of a row, and the names of its parts that take more, depending on the values."""
+
+    bytes: int
+    varies: tuple[str, ...]
+
+
+def group_size(node: Node, names: Sequence[str]) -> Size:
+    """What the row of a group takes in a run of the group tree.
+
+    Args:
+        node: the operator.
+        names: of its output columns.
+    """
+    fixed = sum(a.digits for a in node.accumulators if not a.floating) + COUNT_DIGITS
+    bits = HASH_BITS + DEAD_BITS + SHOWN_BITS + fixed * DIGIT_BITS
+    bits += sum(POWER_BITS + OFFSET_BITS for a in node.accumulators if a.floating)
+    stored = node.stored_types
+    bits += sum(map(type_bits, stored)) + (CHAIN_BITS if node.trees else 0)
+    varies = [n for n, t in zip(names, stored, strict=False) if not is_fixed(t)]
+    varies += [f"digits of a{i}" for i, a in enumerate(node.accumulators) if a.floating]
+    for ordinal, side in _ends(node):
+        types = component_types(node, node.trees[ordinal])
+        bits += sum(map(type_bits, types))
+        if not all(map(is_fixed, types)):
+            varies.append(f"{side} entry of tree {ordinal}")
+    return Size(-(-bits // 8), tuple(dict.fromkeys(varies)))
+
+
+def entry_size(node: Node, ordinal: int, names: Sequence[str]) -> Size:
+    """What an entry of a tree takes in a run: its group, its key in order-preserving form, its values, its weight; nothing if none is kept.
+
+    Args:
+        node: the operator.
+        ordinal: of the tree.
+        names: of the components of the tree.
+    """
+    tree = node.trees[ordinal]
+    if tree.ends_alone:
+        return Size(0, ())
+    types = component_types(node, tree)
+    bits = HASH_BITS + CHAIN_BITS + WEIGHT_BITS + RUNNING_SUM_BITS + sum(map(type_bits, types))
+    varies = tuple(n for n, t in zip(names, types, strict=True) if not is_fixed(t))
+    bits += 8 * WORD_BYTES + OFFSET_BITS if varies else 8 * WORD_BYTES * _words(node, ordinal)
+    return Size(-(-bits // 8), tuple(dict.fromkeys(varies)))
+
+
+def _words(node: Node, ordinal: int) -> int:
+    """Words of a key of fixed size: the bytes of its values, and a flag for each that may be null."""
+    tree = node.trees[ordinal]
+    size = 0
+    for i, (type_, component) in enumerate(
+        zip(component_types(node, tree), tree.components, strict=True)
+    ):
+        size += _key_bytes(type_) + _flagged(node, ordinal, i, component)
+    return max(1, -(-size // WORD_BYTES))
+
+
+def _flagged(node: Node, ordinal: int, place: int, component: TreeComponent) -> bool:
+    tree = node.trees[ordinal]
+    if component.argument in (ARRIVAL_BATCH, ARRIVAL_POSITION):
+        return False
+    condition = node.arguments[component.argument][1]
+    type_ = _component_type(node, tree, component)
+    nullable = ordinal == node.guard or type_.nullable or condition is not None
+    return nullable and (tree.elements or place not in tree.skipped)
+
+
+def _ends(node: Node) -> tuple[tuple[int, str], ...]:
+    """Which ends of which trees are remembered, each once."""
+    return tuple(dict.fromkeys((r.tree, r.side) for r in node.reads if r.side))
+
+
+def component_types(node: Node, tree: ValueTree) -> tuple[Type, ...]:
+    """Types of the components of a tree."""
+    return tuple(_component_type(node, tree, c) for c in tree.components)
+
+
+def _component_type(node: Node, tree: ValueTree, component: TreeComponent) -> Type:
+    if component.argument in (ARRIVAL_BATCH, ARRIVAL_POSITION):
+        return I64
+    value, _ = node.arguments[component.argument]
+    type_ = BOOL if value is None else value.type
+    return type_.children[0] if tree.elements else type_
+
+
+def type_bits(type_: Type) -> int:
+    """Bits of a value of this type, or of what finds a value of varying size."""
+    if type_.kind == "struct":
+        return sum(map(type_bits, type_.children))
+    return BITS.get(type_.kind, OFFSET_BITS)
+
+
+def is_fixed(type_: Type) -> bool:
+    """Whether all values of the type take the same space."""
+    if type_.kind == "struct":
+        return all(map(is_fixed, type_.children))
+    return type_.kind in BITS
+
+
+def _key_bytes(type_: Type) -> int:
+    """Bytes of a value of fixed size in a key; each field of a struct has a flag."""
+    if type_.kind == "struct":
+        return sum(1 + _key_bytes(child) for child in type_.children)
+    return max(1, BITS[type_.kind] // 8)

@@ -1,0 +1,113 @@
+"""What runs in every batch, and where: on Spark before an operator, in its tasks, and after the last one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from substrait_agg.explanation.tree import Input, Key, Place, RunStep, View
+from substrait_agg.flow.graph.nodes import Node
+
+Template = tuple[str, Place, str]
+
+SUMMED: tuple[Template, ...] = (
+    ("partial", "spark", "aggregate the batch {by}"),
+    ("exchange", "spark", "{exchanged} to the partition of {target}"),
+)
+"""Steps on Spark where the state is made of sums."""
+
+ROW_WISE: tuple[Template, ...] = (("exchange", "spark", "rows to the partition of {target}"),)
+"""Steps on Spark elsewhere."""
+
+TASKS: tuple[Template, ...] = (
+    ("restore", "operator", "read what the touched groups hold"),
+    ("guard", "operator", "{guard}"),
+    ("merge", "operator", "add the batch to it, exactly{looked_up}"),
+    ("emit", "operator", "{emit}"),
+    ("save", "operator", "write {saved}; merge some older runs"),
+)
+"""Steps in the tasks of an operator; one without text is left out."""
+
+EARLY: dict[str, str] = {
+    "carry": "",
+    "refuse": "fail the batch where a row is retracted more often than inserted",
+    "quarantine": "keep aside rows that are retracted more often than inserted",
+}
+"""What is done to retractions that come before their insertion; nothing where they count at once."""
+
+REPLACE = "retract the row last emitted, insert the new one, where they differ"
+BY_POLICY = f"for the groups that the emission policy lets through, by default all: {REPLACE}"
+
+
+def steps_of(
+    node: Node, keys: tuple[Key, ...], inputs: tuple[Input, ...], *, by_policy: bool
+) -> tuple[RunStep, ...]:
+    """Every step from the changes of the inputs to the changes of the operator.
+
+    Args:
+        node: the operator.
+        keys: its keys.
+        inputs: what it reads.
+        by_policy: whether the emission policy says which of its groups are emitted: those that the view shows.
+    """
+    words = _words(node, keys, by_policy=by_policy)
+    steps = (
+        RunStep(name, place, text.format_map(words))
+        for name, place, text in (*(ROW_WISE if node.row_wise else SUMMED), *TASKS)
+    )
+    return (*_prepared(node, inputs), *(step for step in steps if step.what))
+
+
+def _prepared(node: Node, inputs: tuple[Input, ...]) -> Iterator[RunStep]:
+    done = list(dict.fromkeys(step.kind for branch in inputs for step in branch.steps))
+    then = f", then {' and '.join(done)}" if done else ""
+    yield RunStep("scan", "spark", f"the changes of this batch{then}, as listed under input")
+    computed = [word for word, made in (("keys", node.keys), ("arguments", node.arguments)) if made]
+    if computed:
+        filtered = any(m.filter is not None for m in node.measures)
+        nulls = "; null where the FILTER of a measure does not hold" if filtered else ""
+        yield RunStep("prepare", "spark", f"compute {' and '.join(computed)}{nulls}")
+    if node.rows_per_row > 1:
+        yield RunStep("expand", "spark", f"every row once per {_multiplied(node)}")
+    if len(inputs) > 1:
+        yield RunStep("union", "spark", f"the rows of {len(inputs)} inputs")
+
+
+def _multiplied(node: Node) -> str:
+    windows = node.windows_per_row
+    hopping = f"window it is in (at most {windows})" if windows > 1 else ""
+    if not node.sets:
+        return hopping
+    sets = f"grouping set (x {len(node.sets)})"
+    return f"{sets}, and in those with the hopping window per {hopping}" if hopping else sets
+
+
+def _words(node: Node, keys: tuple[Key, ...], *, by_policy: bool) -> Mapping[str, str]:
+    """What stands in the templates of an operator."""
+    named = ", ".join([*(key.name for key in keys), *(["grouping set"] if node.sets else [])])
+    # One group always sums first, and so do weights that are cut in pieces.
+    sums = not named or node.weight == "any"
+    entries = not all(tree.ends_alone for tree in node.trees)
+    return {
+        "by": (f"by {named}" if named else "to one group")
+        + ("" if sums else ", unless its keys hardly repeat"),
+        "exchanged": "partial groups" if sums else "partial groups, or else rows,",
+        "target": "their key" if node.key_types else "the one group",
+        "guard": EARLY[node.early],
+        "looked_up": "; look up the changed values in the trees" if entries else "",
+        "saved": "touched groups and changed values as new sorted runs"
+        if entries
+        else "the touched groups as a new sorted run",
+        "emit": _emitted(node, by_policy=by_policy),
+    }
+
+
+def _emitted(node: Node, *, by_policy: bool) -> str:
+    return node.describe().emits or (BY_POLICY if by_policy else REPLACE)
+
+
+def after(view: View) -> Iterator[RunStep]:
+    """What follows the last operator: in every batch, and when the view is read."""
+    yield RunStep("commit", "driver", "publish all runs and changes as one version")
+    yield RunStep("deliver", "driver", "outputs, from committed versions only")
+    if view.order:
+        yield RunStep("order", "reader", f"the view by {', '.join(o.name for o in view.order)}")

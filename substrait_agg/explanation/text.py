@@ -1,0 +1,217 @@
+"""The explanation as JSON: the tree as it is, its attributes as keys."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+
+from substrait_agg.explanation.state import measures_text
+from substrait_agg.explanation.tree import (
+    Accumulator,
+    Column,
+    ExplainedPlan,
+    GroupCount,
+    Input,
+    Key,
+    MeasureDescription,
+    Operator,
+    RunStep,
+    StateDescription,
+    Step,
+    TreeDescription,
+    View,
+)
+from substrait_agg.functions.aggregates.accumulators import TREE_COUNTERS
+
+
+def plan_json(plan: ExplainedPlan) -> str:
+    """The explanation as a JSON document that ends with a line break; docs/formats.md describes its keys."""
+    return json.dumps(asdict(plan), indent=2, ensure_ascii=False) + "\n"
+
+
+HANGING = 4
+"""Columns by which the rest of a folded line stands further right than its beginning."""
+
+
+def plan_text(plan: ExplainedPlan) -> str:
+    """The explanation as text that ends with a line break."""
+    lines = list(_view(plan.view, plan.plan))
+    if plan.assumed:
+        lines.append(f"  assumed: {plan.assumed}")
+    for operator in reversed(plan.operators):
+        lines += ["", *_operator(operator)]
+    lines += ["", "after the operators:", *(f"  {_run_step(s)}" for s in plan.after)]
+    return "\n".join(lines) + "\n"
+
+
+def folded(text: str, width: int) -> str:
+    """The text with lines of at most `width` columns, where words allow; what is folded hangs below its beginning."""
+    return "".join(f"{part}\n" for line in text.splitlines() for part in _folded(line, width))
+
+
+def _folded(line: str, width: int) -> list[str]:
+    hanging = " " * (len(line) - len(line.lstrip()) + HANGING)
+    wrapper = textwrap.TextWrapper(
+        width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False
+    )
+    return wrapper.wrap(line) or [""]
+
+
+def _view(view: View, plan: str) -> Iterator[str]:
+    yield f"view from operator {view.operator}, plan {plan[:12]}"
+    for column, source in zip(view.columns, view.sources, strict=True):
+        made = f", from {source}" if source != column.name else ""
+        yield f"  {column.name}: {column.type}{made}"
+    for key in view.order:
+        yield f"  order by {key.name} {key.direction}, nulls {key.nulls}"
+
+
+def _operator(operator: Operator) -> Iterator[str]:
+    yield f"operator {operator.id}: {operator.kind}  at {operator.path}"
+    yield f"  keys: {keys_text(operator)}"
+    for one in operator.sets:
+        grouped = ", ".join(one.keys) or "none (one group, always shown)"
+        yield f"  grouping set {one.index}: {grouped}"
+    for measure in operator.measures:
+        yield from _measure(measure)
+    yield from _state(operator.state, operator.groups)
+    yield f"  output: {columns_text(operator.output) or 'no columns'}"
+    yield "  per batch, on Spark and then in the operator's tasks:"
+    yield from (f"    {_run_step(step)}" for step in operator.steps)
+    yield f"  input ({operator.weights}):"
+    for branch in operator.inputs:
+        yield from _input(branch)
+
+
+def keys_text(operator: Operator) -> str:
+    """The keys of an operator, or that there are none."""
+    return ", ".join(map(key_text, operator.keys)) or no_keys(operator)
+
+
+def key_text(key: Key) -> str:
+    """A key, and what its column is called."""
+    return named(key.expression, key.name)
+
+
+def no_keys(operator: Operator) -> str:
+    """What is said in the place of keys where there are none."""
+    return f"none (one {'group per grouping set' if operator.sets else 'global group'})"
+
+
+def named(text: str, name: str) -> str:
+    """An expression, and what it is called where that is something else."""
+    return text if text == name else f"{text} AS {name}"
+
+
+def _measure(measure: MeasureDescription) -> Iterator[str]:
+    yield f"  measure {measure.ordinal}: {measure_text(measure)}"
+    yield f"    from {readings_text(measure)}"
+    if measure.filter is not None:
+        yield f"    FILTER runs on Spark, row by row: {measure.filter}"
+
+
+def measure_text(measure: MeasureDescription) -> str:
+    """A measure, its type, its class of state and its options."""
+    options = "".join(f", {o.name.lower()} {o.value}" for o in measure.options)
+    call = named(measure.call, measure.name)
+    return f"{call} -> {measure.type}, {measure.state}{options}"
+
+
+def readings_text(measure: MeasureDescription) -> str:
+    """What a measure is computed from."""
+    return ", ".join(f"{r.source} ({r.role})" for r in measure.reads) or "the group itself"
+
+
+def _state(state: StateDescription, groups: GroupCount) -> Iterator[str]:
+    yield f"  groups: {groups_text(groups)}"
+    yield f"  state per group: {size_text(state.group_bytes, state.varies)}"
+    yield f"    {kept_text(state)}"
+    yield from (f"    {accumulator_text(a)}" for a in accumulators(state))
+    for tree in state.trees:
+        yield f"  tree {tree.ordinal}: {tree_text(tree)}"
+        yield f"    {entry_text(tree)}"
+
+
+def accumulators(state: StateDescription) -> list[Accumulator]:
+    """The accumulators that tell something: those that trees have are listed only where a measure reads them."""
+    return [a for a in state.accumulators if a.measures or a.kind not in TREE_COUNTERS]
+
+
+def kept_text(state: StateDescription) -> str:
+    """What every group keeps, its accumulators aside."""
+    entries = not all(tree.ends_alone for tree in state.trees)
+    counts = "how many entries, how many of them live, and " if entries else ""
+    trees = f"; of each tree {counts}the ends that measures read" if state.trees else ""
+    return f"its keys and their hash, its total weight, the row last emitted{trees}"
+
+
+def groups_text(groups: GroupCount) -> str:
+    """How many groups there can be."""
+    if groups.bound is None:
+        return f"unknown, {groups.reason}"
+    at_most = "" if groups.bound == groups.least else "at most "
+    return f"{at_most}{groups.bound}, {groups.reason}"
+
+
+def size_text(size: int, varies: Iterable[str]) -> str:
+    """Bytes, and what takes more."""
+    listed = ", ".join(varies)
+    return f"{size} bytes + what is in {listed}" if listed else f"{size} bytes"
+
+
+def entry_text(tree: TreeDescription) -> str:
+    """What an entry of a tree takes."""
+    if tree.ends_alone:
+        return "no entries: rows are never taken back, so its ends are all that is kept"
+    return f"per entry {size_text(tree.entry_bytes, tree.varies)}"
+
+
+def accumulator_text(accumulator: Accumulator) -> str:
+    """An accumulator, its size, and who reads it."""
+    readers = measures_text(accumulator.measures)
+    return f"{accumulator.name} {accumulator.what}, {bytes_text(accumulator)}, {readers}"
+
+
+def bytes_text(accumulator: Accumulator) -> str:
+    """How large an accumulator is."""
+    return "as its values need" if accumulator.bytes is None else f"{accumulator.bytes} bytes"
+
+
+def tree_text(tree: TreeDescription) -> str:
+    """A tree and who reads it."""
+    return f"{tree.what}, {tree.use}"
+
+
+def _run_step(step: RunStep) -> str:
+    return f"{step.place:<8} {step.name:<8} {step.what}"
+
+
+def _input(branch: Input) -> Iterator[str]:
+    yield f"    - {origin_text(branch)}"
+    for step in branch.steps:
+        yield f"      {step_text(step)}"
+
+
+def origin_text(branch: Input) -> str:
+    """Where the rows of an input come from, with the columns that are read unless an operator gives them."""
+    columns = columns_text(branch.columns) or "no columns, rows only"
+    if branch.kind == "table":
+        return f"changes of table {branch.table} ({columns})"
+    if branch.kind == "rows":
+        return f"{branch.rows} rows written in the plan ({columns}), inserted once"
+    return f"changes of operator {branch.operator}"
+
+
+def step_text(step: Step) -> str:
+    """A step, with the types of the columns that it makes."""
+    if step.kind == "filter":
+        return f"filter {step.expressions[0]}"
+    made = zip(step.expressions, step.columns, strict=True)
+    return "project " + ", ".join(f"{named(e, c.name)} {c.type}" for e, c in made)
+
+
+def columns_text(columns: Iterable[Column]) -> str:
+    """Columns with their types."""
+    return ", ".join(f"{c.name} {c.type}" for c in columns)

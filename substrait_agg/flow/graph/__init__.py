@@ -1,0 +1,4 @@
+"""The graph of a plan.
+
+Nodes, the linear steps between them, what each node keeps. Read `graph` first.
+"""

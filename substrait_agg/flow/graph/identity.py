@@ -1,0 +1,109 @@
+"""What identifies an operator and each of its measures, whatever else the plan computes.
+
+A measure is the same in two plans if it computes the same over the same rows, grouped by the same keys. So expressions are taken
+down to the columns of tables, by name: which other columns a plan reads, and in which order, does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from substrait_agg.bind.bound import Expr
+from substrait_agg.bind.plan.fingerprint import canonical, digest
+from substrait_agg.flow.graph.graph import Branch, FilterStep, OperatorOrigin, TableOrigin
+from substrait_agg.flow.graph.nodes import Flow, Node
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Of an operator.
+
+    Attributes:
+        rows: which rows it takes, and how it groups them.
+        measures: per measure, on top of that, what it computes.
+        columns: per output column, what is in it.
+        arguments: per (value, filter) pair that its state reads, what these compute; empty where there is none.
+    """
+
+    rows: str
+    measures: tuple[str, ...]
+    columns: tuple[str, ...]
+    arguments: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """A branch: what its rows are, and what stands for its columns."""
+
+    rows: Any
+    columns: tuple[Any, ...]
+
+
+def identities(flow: Flow) -> tuple[Identity, ...]:
+    """The identity of every operator, by its id."""
+    made: list[Identity] = []
+    for node in flow.operators:
+        made.append(_identity(node, [_input(branch, made) for branch in node.branches]))
+    return tuple(made)
+
+
+def _identity(node: Node, inputs: Sequence[_Input]) -> Identity:
+    ports = [branch.port for branch in node.branches]
+    grouping = [
+        [canonical(key, i.columns) for key in node.inputs[port].keys]
+        for port, i in zip(ports, inputs, strict=True)
+    ]
+    columns = inputs[0].columns if inputs else ()
+    *kind, upserts = node.identity()
+    told = [canonical(kind, columns), canonical(upserts)]
+    told += [ports] if any(ports) else []
+    rows = digest([[i.rows for i in inputs], grouping, *told])
+    measures = tuple(
+        digest([rows, [canonical(measure, i.columns) for i in inputs]]) for measure in node.measures
+    )
+    names = node.columns
+    known = {f"v{i}": print_ for i, print_ in enumerate(measures)}
+    whole = digest([rows, [[canonical(node.arguments, i.columns)] for i in inputs]])
+    columns = tuple(known.get(n) or digest([whole if n[0] == "v" else rows, n]) for n in names)
+    arguments = tuple(
+        (_expression(value, inputs), _expression(condition, inputs))
+        for value, condition in node.arguments
+    )
+    return Identity(rows, measures, columns, arguments)
+
+
+def _expression(expression: Expr | None, inputs: Sequence[_Input]) -> str:
+    """What an expression over the input columns computes, and in which type."""
+    if expression is None:
+        return ""
+    return digest([canonical(expression.type), [canonical(expression, i.columns) for i in inputs]])
+
+
+def _input(branch: Branch, below: Sequence[Identity]) -> _Input:
+    columns, start = _origin(branch, below)
+    filters: list[Any] = []
+    for step in branch.steps:
+        if isinstance(step, FilterStep):
+            filters.append(digest(canonical(step.condition, columns)))
+        else:
+            # What is only passed on stays what it is: which columns a step drops depends on what else is read.
+            columns = tuple(canonical(e, columns) for e in step.expressions)
+    return _Input([start, filters], columns)
+
+
+def _origin(branch: Branch, below: Sequence[Identity]) -> tuple[tuple[Any, ...], Any]:
+    """What stands for the columns of an origin, and for its rows."""
+    origin = branch.origin
+    if isinstance(origin, OperatorOrigin):
+        return below[origin.operator].columns, below[origin.operator].rows
+    if isinstance(origin, TableOrigin):
+        typed = zip(origin.names, origin.types, strict=True)
+        columns = [[*origin.table, name, canonical(type_)] for name, type_ in typed]
+        if origin.keyed is not None:
+            # Behind them stand fields of the envelope, and which values an event left out.
+            columns += [[*origin.table, "", i] for i in range(origin.keyed.extra)]
+        return tuple(columns), list(origin.table)
+    rows = digest(canonical(origin.rows))
+    return tuple([rows, i] for i in range(len(origin.types))), rows

@@ -1,0 +1,226 @@
+"""How each kind of measure is computed: from which accumulators, from which tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+
+from substrait_agg.bind.bound import BoundMeasure, Call, Conditional, Constant, Expr
+from substrait_agg.flow.graph.extremes import extremes_only
+from substrait_agg.flow.graph.graph import Read, Side
+from substrait_agg.flow.graph.state_layout import StateLayout, StateLayoutBuilder
+from substrait_agg.functions.aggregates.accumulators import WeightKind
+from substrait_agg.functions.aggregates.kinds import KINDS, Input, complete
+from substrait_agg.functions.aggregates.registry import implementation_of
+from substrait_agg.functions.aggregates.user import AdditiveMeasure
+from substrait_agg.plan.types import BOOL
+
+Decompose = Callable[[BoundMeasure, StateLayoutBuilder], Read]
+
+
+def share(
+    measures: tuple[BoundMeasure, ...],
+    weight: WeightKind,
+    *,
+    guarded: bool = False,
+    keys: tuple[Expr, ...] = (),
+) -> StateLayout:
+    """The state from which all measures can be computed, nothing of it twice.
+
+    Args:
+        measures: over one input.
+        weight: what is known of the weights of that input.
+        guarded: with a last tree over all arguments, which tells retractions that come before their insertion.
+        keys: what that tree holds besides: in a grouping set that leaves keys out, rows still differ in them.
+    """
+    sharing = StateLayoutBuilder(weight)
+    reads = tuple(_DECOMPOSE[KINDS[measure.kind].input](measure, sharing) for measure in measures)
+    if guarded:
+        sharing.whole_rows(keys)
+    shared = StateLayout(
+        tuple(sharing.arguments),
+        tuple(sharing.trees),
+        tuple(sharing.accumulators),
+        reads,
+        tuple(sharing.computed),
+    )
+    return extremes_only(shared) if weight == "one" else shared
+
+
+def _present(value: Expr) -> Expr:
+    return Call(BOOL.as_nullable(False), "is_not_null", (value,))
+
+
+def _and(conditions: Sequence[Expr]) -> Expr | None:
+    if not conditions:
+        return None
+    return reduce(lambda a, b: Call(BOOL, "and", (a, b)), conditions)
+
+
+def _given(condition: Expr | None, *more: Expr) -> Expr | None:
+    """The filter and further conditions."""
+    return _and([*([] if condition is None else [condition]), *more])
+
+
+def _rows_counted(measure: BoundMeasure, sharing: StateLayoutBuilder) -> int:
+    """The accumulator that counts the rows in which no argument is null."""
+    if len(measure.arguments) > 1:
+        present = [_present(a) for a in measure.arguments if a.type.nullable]
+        return sharing.count(None, _given(measure.filter, *present))
+    return sharing.count(measure.argument, measure.filter)
+
+
+def _count(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
+    if measure.distinct:
+        tree = sharing.values(measure, measure.arguments)
+        return Read((sharing.live(tree),), tree)
+    return Read((_rows_counted(measure, sharing),))
+
+
+def _sum(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
+    value = measure.arguments[0]
+    if measure.distinct:
+        tree = sharing.values(measure, measure.arguments)
+        return Read((sharing.total(value, measure.filter, tree), sharing.live(tree)), tree)
+    total = sharing.total(value, measure.filter)
+    return Read((total, sharing.count(value, measure.filter)))
+
+
+def _boolean(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
+    value = measure.arguments[0]
+    negated = Call(value.type, "not", (value,))
+    holds = sharing.count(None, _given(measure.filter, value))
+    fails = sharing.count(None, _given(measure.filter, negated))
+    return Read((holds, fails))
+
+
+def _paired(value: Expr, other: Expr) -> Expr:
+    """The value where the other one is not null either."""
+    if not other.type.nullable:
+        return value
+    type_ = value.type.as_nullable()
+    return Conditional(type_, ((_present(other), value),), Constant(type_, None))
+
+
+def _moments(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
+    """Count, sums, and sums of products: of x alone, or of x and y as (n, x, y, xy, xx, yy)."""
+    tree = sharing.values(measure, measure.arguments) if measure.distinct else -1
+    values = measure.arguments
+    if len(values) == 2 and tree < 0:
+        values = (_paired(values[0], values[1]), _paired(values[1], values[0]))
+    condition = measure.filter
+    count = sharing.count(values[0], condition) if tree < 0 else sharing.live(tree)
+    sums = [sharing.total(v, condition, tree) for v in values]
+    products = [sharing.product(values[0], values[-1], condition, tree)]
+    if measure.kind == "corr":
+        products += [sharing.product(v, v, condition, tree) for v in values]
+    return Read((count, *sums, *products), tree)
+
+
+def _extreme(side: Side) -> Decompose:
+    def decompose(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
+        return Read((), sharing.values(measure, measure.arguments), (0,), side)
+
+    return decompose
+
+
+def _ordered(measure: BoundMeasure, sharing: StateLayoutBuilder) -> tuple[int, tuple[int, ...]]:
+    """The tree of a measure in its order, and which components are its arguments."""
+    keys = [(s.expression, s.descending, s.nulls_first) for s in measure.order]
+    places = []
+    for value in measure.arguments:
+        written = [repr(k) for k, _, _ in keys]
+        if repr(value) not in written:
+            # Where no sort says otherwise, a null comes before all values, as in nested values.
+            keys.append((value, False, measure.keep_nulls))
+            written.append(repr(value))
+        places.append(written.index(repr(value)))
+    skipped = () if measure.keep_nulls else tuple(places)
+    return sharing.tree(measure, keys, skipped), tuple(places)
+
+
+def _scan(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
+    tree, places = _ordered(measure, sharing)
+    return Read((), tree, places)
+
+
+def _rank(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
+    """With the number of values, so that ranks can be looked up without reading the whole group."""
+    counted = None if measure.keep_nulls else measure.argument
+    tree, places = _ordered(measure, sharing)
+    return Read((sharing.count(counted, measure.filter),), tree, places)
+
+
+def _user(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
+    declared = implementation_of(measure.implementation)
+    implementation = declared.implementation
+    if not isinstance(implementation, AdditiveMeasure):
+        return _scan(measure, sharing)
+    tree = sharing.values(measure, measure.arguments) if measure.distinct else -1
+    arguments = tuple(sharing.argument(a, measure.filter) for a in measure.arguments)
+    totals = [
+        sharing.contributed(declared.key, column, arguments, tree)
+        for column in implementation.columns
+    ]
+    count = sharing.live(tree) if measure.distinct else _rows_counted(measure, sharing)
+    return Read((count, *totals), tree)
+
+
+def _end(side: Side) -> Decompose:
+    def decompose(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
+        tree, places = _ordered(measure, sharing)
+        return Read((), tree, places, side)
+
+    return decompose
+
+
+def _by(side: Side) -> Decompose:
+    def decompose(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
+        value, by = measure.arguments
+        skipped = (0, 1) if ("IGNORE_NULLS", "TRUE") in measure.options else (0,)
+        tree = sharing.tree(measure, [(by, False, False), (value, False, True)], skipped)
+        return Read((), tree, (1,), side)
+
+    return decompose
+
+
+def _arrived(side: Side) -> Decompose:
+    def decompose(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
+        tree = sharing.arrivals(measure, latest=side == "last")
+        return Read((), tree, (2,), side)
+
+    return decompose
+
+
+def _union(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
+    components = [(measure.arguments[0], False, True)]
+    tree = sharing.tree(measure, components, (0,), elements=True)
+    return Read((), tree, (0,))
+
+
+def _nothing(_measure: BoundMeasure, _sharing: StateLayoutBuilder) -> Read:
+    return Read()
+
+
+_DECOMPOSE: Mapping[Input, Decompose] = complete(
+    {
+        "count": _count,
+        "total": _sum,
+        "conditions": _boolean,
+        "moments": _moments,
+        "least": _extreme("first"),
+        "greatest": _extreme("last"),
+        "multiset": _scan,
+        "ranked": _rank,
+        "first in order": _end("first"),
+        "last in order": _end("last"),
+        "first by": _by("first"),
+        "last by": _by("last"),
+        "earliest": _arrived("first"),
+        "latest": _arrived("last"),
+        "elements": _union,
+        "user": _user,
+        "none": _nothing,
+    },
+    Input,
+)

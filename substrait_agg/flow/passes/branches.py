@@ -1,0 +1,103 @@
+"""Linear paths: steps between an origin and the operator above, with only the columns that are read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from substrait_agg.bind.bound import Column, Constant, Expr
+from substrait_agg.bind.rewrite import columns_in, renumber, rewrite
+from substrait_agg.flow.graph.graph import (
+    Branch,
+    FilterStep,
+    OperatorOrigin,
+    Origin,
+    ProjectStep,
+    RowsOrigin,
+    Step,
+    TableOrigin,
+)
+
+Exprs = tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RawBranch:
+    """A branch as the plan writes it: every column of the origin, every step."""
+
+    origin: Origin
+    steps: tuple[Step, ...]
+
+    def then(self, step: Step) -> RawBranch:
+        """The branch with one more step."""
+        return replace(self, steps=(*self.steps, step))
+
+
+def needed(expressions: Sequence[Expr]) -> tuple[int, ...]:
+    """Ordinals of the columns that the expressions read, ascending."""
+    return tuple(sorted({c.ordinal for e in expressions for c in columns_in(e)}))
+
+
+def places_of(ordinals: tuple[int, ...]) -> dict[int, int]:
+    """Old ordinal -> position among `ordinals`."""
+    return {ordinal: place for place, ordinal in enumerate(ordinals)}
+
+
+def pruned(raw: RawBranch, wanted: Exprs) -> Branch:
+    """The branch whose rows are exactly the expressions `wanted` over the rows of `raw`.
+
+    Columns that nothing reads are dropped from every step and from the origin. Consecutive projects become
+    one where that computes no expression twice.
+    """
+    if not raw.steps:
+        return _from_origin(raw.origin, wanted)
+    below, step = replace(raw, steps=raw.steps[:-1]), raw.steps[-1]
+    if isinstance(step, ProjectStep):
+        return _through_project(below, step.expressions, wanted)
+    ordinals = needed((*wanted, step.condition))
+    places = places_of(ordinals)
+    types = {c.ordinal: c.type for e in (*wanted, step.condition) for c in columns_in(e)}
+    inner = pruned(below, tuple(Column(types[o], o) for o in ordinals))
+    kept = replace(inner, steps=(*inner.steps, FilterStep(renumber(step.condition, places))))
+    return _then_project(kept, wanted, ordinals)
+
+
+def _through_project(below: RawBranch, expressions: Exprs, wanted: Exprs) -> Branch:
+    uses = Counter(c.ordinal for e in wanted for c in columns_in(e))
+    if all(count == 1 or _free(expressions[o]) for o, count in uses.items()):
+        return pruned(below, tuple(rewrite(e, lambda c: expressions[c.ordinal]) for e in wanted))
+    ordinals = tuple(sorted(uses))
+    inner = pruned(below, tuple(expressions[o] for o in ordinals))
+    return _then_project(inner, wanted, ordinals)
+
+
+def _from_origin(origin: Origin, wanted: Exprs) -> Branch:
+    ordinals = needed(wanted)
+    if isinstance(origin, OperatorOrigin):
+        # An operator hands over whole rows.
+        return _then_project(Branch(origin, ()), wanted, tuple(range(len(origin.types))))
+    types = tuple(origin.types[o] for o in ordinals)
+    kept: Origin
+    if isinstance(origin, TableOrigin):
+        kept = TableOrigin(origin.table, tuple(origin.names[o] for o in ordinals), types)
+    else:
+        rows = tuple(tuple(row[o] for o in ordinals) for row in origin.rows)
+        kept = RowsOrigin(types, rows)
+    return _then_project(Branch(kept, ()), wanted, ordinals)
+
+
+def _then_project(branch: Branch, wanted: Exprs, ordinals: tuple[int, ...]) -> Branch:
+    """The branch, whose columns are those `ordinals`, followed by the projection unless that changes nothing."""
+    places = places_of(ordinals)
+    moved = tuple(renumber(e, places) for e in wanted)
+    as_is = len(moved) == len(ordinals) and all(
+        isinstance(e, Column) and e.ordinal == place for place, e in enumerate(moved)
+    )
+    if as_is:
+        return branch
+    return replace(branch, steps=(*branch.steps, ProjectStep(moved)))
+
+
+def _free(expression: Expr) -> bool:
+    return isinstance(expression, Column | Constant)

@@ -1,0 +1,233 @@
+"""Which grouping keys tell event time: followed from the columns that have a watermark up to the keys of every operator.
+
+A key counts where it is a function of the event time that never falls while the event time rises: the column itself, a
+window over it, its date, itself with other digits, a constant interval added to it. Once the watermark has passed, groups with lesser keys
+get no more rows. With several grouping sets, all of them have to have the key; where several inputs feed an operator, all of them
+have to tell it in the same way (rows that are written in the plan come before any watermark and do not count).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from substrait_agg.bind.bound import Call, Column, Constant, Conversion, Expr, Nested
+from substrait_agg.flow.graph.graph import (
+    Branch,
+    OperatorOrigin,
+    ProjectStep,
+    RowsOrigin,
+    TableOrigin,
+)
+from substrait_agg.flow.graph.nodes import Flow, Node
+from substrait_agg.flow.graph.time_steps import EventKey, TimeStep
+from substrait_agg.flow.passes.upserts import output_names
+
+Table = tuple[str, ...]
+DAY = 86_400_000_000
+_POINTS = ("precision_timestamp", "precision_timestamp_tz")
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """A column that is a time: how it comes from the event time."""
+
+    grids: tuple[TimeStep, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A column that is a window: how its start (None: not known) and end come from the event time."""
+
+    start: tuple[TimeStep, ...] | None
+    end: tuple[TimeStep, ...]
+
+
+Told = Time | Span | None
+"""What a column tells of event time."""
+
+_Rule = Callable[[Call, Sequence[Told]], Told]
+
+
+@dataclass(frozen=True, slots=True)
+class EventColumns:
+    """The columns with a watermark by table, and the tables that are read once, before any watermark."""
+
+    columns: Mapping[Table, str]
+    fixed: Collection[Table] = ()
+
+
+def with_event_keys(flow: Flow, events: EventColumns) -> Flow:
+    """The flow with the event keys of all operators."""
+    done: list[Node] = []
+    for node in flow.operators:
+        timed = node.with_time(_time_of(node, events)) if node.is_source else node
+        done.append(replace(timed, events=_event_keys(timed, done, events)))
+    return replace(flow, operators=tuple(done))
+
+
+def _event_keys(node: Node, done: Sequence[Node], events: EventColumns) -> tuple[EventKey, ...]:
+    inputs = [b for b in node.branches if not _is_fixed(b, events)]
+    if not inputs or not node.timed_by:
+        return ()
+    found = [_told_by(branch, node, done, events) for branch in inputs]
+    keys = []
+    for ordinal, first in enumerate(found[0]):
+        if first is not None and all(other[ordinal] == first for other in found):
+            end = isinstance(first, Span)
+            grids = first.end if isinstance(first, Span) else first.grids
+            keys.append(node.event_key(ordinal, grids, end=end))
+    return tuple(key for key in keys if key is not None)
+
+
+def _time_of(node: Node, events: EventColumns) -> int | None:
+    """Which output column of an operator that takes upserts is the event time of its table."""
+    origin = node.branches[0].origin
+    if not isinstance(origin, TableOrigin) or origin.table not in events.columns:
+        return None
+    names, wanted = output_names(node), events.columns[origin.table]
+    return names.index(wanted) if wanted in names else None
+
+
+def _is_fixed(branch: Branch, events: EventColumns) -> bool:
+    origin = branch.origin
+    return isinstance(origin, RowsOrigin) or (
+        isinstance(origin, TableOrigin) and origin.table in events.fixed
+    )
+
+
+def _told_by(branch: Branch, node: Node, done: Sequence[Node], events: EventColumns) -> list[Told]:
+    columns = _origin_columns(branch, done, events)
+    for step in branch.steps:
+        if isinstance(step, ProjectStep):
+            columns = [told(e, columns) for e in step.expressions]
+    return [told(expression, columns) for expression in node.timed_by]
+
+
+def _origin_columns(branch: Branch, done: Sequence[Node], events: EventColumns) -> list[Told]:
+    origin = branch.origin
+    if isinstance(origin, TableOrigin):
+        wanted = events.columns.get(origin.table)
+        return [Time() if name == wanted else None for name in origin.names]
+    columns: list[Told] = [None] * len(origin.types)
+    if isinstance(origin, OperatorOrigin):
+        below = done[origin.operator]
+        if below.time is not None:
+            columns[below.time] = Time()
+        for event in below.events:
+            column, told_ = below.event_column(event)
+            columns[column] = Span(None, told_.grids) if told_.end else Time(told_.grids)
+    return columns
+
+
+def told(expression: Expr, columns: Sequence[Told]) -> Told:
+    """What an expression over columns tells of event time."""
+    match expression:
+        case Column(ordinal=ordinal):
+            return columns[ordinal]
+        case Nested(input=inner, step=step):
+            window = told(inner, columns)
+            if not isinstance(window, Span):
+                return None
+            grids = window.end if step == 1 else window.start
+            return None if grids is None else Time(grids)
+        case Conversion(input=inner, type=type_):
+            return _converted(told(inner, columns), type_.kind, type_.params)
+        case Call(function=name) if name in _CALLS:
+            return _CALLS[name](expression, columns)
+    return None
+
+
+def _converted(time: Told, kind: str, params: Sequence[int]) -> Told:
+    if not isinstance(time, Time):
+        return None
+    if kind == "date":
+        return Time((*time.grids, TimeStep(DAY)))
+    if kind in _POINTS:
+        digits = min(params[0], 6) if params else 6
+        return Time((*time.grids, TimeStep(10 ** (6 - digits)))) if digits < 6 else time
+    return None
+
+
+def _then(place: int, make: Callable[[Call, list[int]], TimeStep | None]) -> _Rule:
+    """The rule of a function of the time at `place` and of constants that gives a time."""
+
+    def rule(call: Call, columns: Sequence[Told]) -> Told:
+        time = told(call.arguments[place], columns)
+        durations = _durations(call, place)
+        grid = None if durations is None else make(call, durations)
+        return Time((*time.grids, grid)) if isinstance(time, Time) and grid else None
+
+    return rule
+
+
+def _window(start: Callable[[list[int]], TimeStep], end: Callable[[list[int]], TimeStep]) -> _Rule:
+    """The rule of a function of a time and of durations that gives a window."""
+
+    def rule(call: Call, columns: Sequence[Told]) -> Told:
+        time, durations = told(call.arguments[0], columns), _durations(call, 0)
+        if not isinstance(time, Time) or durations is None:
+            return None
+        return Span((*time.grids, start(durations)), (*time.grids, end(durations)))
+
+    return rule
+
+
+def _durations(call: Call, time: int) -> list[int] | None:
+    """The arguments but the time as microseconds (words as 0); None where one is no constant duration."""
+    found: list[int] = []
+    for place, argument in enumerate(call.arguments):
+        if place == time:
+            continue
+        if not isinstance(argument, Constant) or argument.value is None:
+            return None
+        if isinstance(argument.value, str):
+            found.append(0)
+        elif argument.type.kind == "interval_day":
+            days, ticks = argument.value
+            found.append(days * DAY + ticks * 10**6 // 10 ** argument.type.params[0])
+        else:
+            return None
+    return found
+
+
+def _offset(durations: Sequence[int], place: int) -> int:
+    return durations[place] if len(durations) > place else 0
+
+
+def _truncated(call: Call, _durations: list[int]) -> TimeStep | None:
+    unit = call.arguments[0]
+    word = str(unit.value).lower() if isinstance(unit, Constant) else ""
+    return TimeStep(*_UNITS[word]) if word in _UNITS else None
+
+
+_MONDAY = 4 * DAY
+"""The first Monday after 1970-01-01."""
+
+_UNITS: dict[str, tuple[int, int]] = {
+    "microsecond": (1, 0),
+    "millisecond": (10**3, 0),
+    "second": (10**6, 0),
+    "minute": (60 * 10**6, 0),
+    "hour": (3600 * 10**6, 0),
+    "day": (DAY, 0),
+    "week": (7 * DAY, _MONDAY),
+}
+"""Units that are grids: their size and origin. Months and years have no one size."""
+
+_CALLS: dict[str, _Rule] = {
+    "tumble": _window(
+        lambda d: TimeStep(d[0], _offset(d, 1)), lambda d: TimeStep(d[0], _offset(d, 1), d[0])
+    ),
+    "tumble_start": _then(0, lambda _, d: TimeStep(d[0], _offset(d, 1))),
+    "tumble_end": _then(0, lambda _, d: TimeStep(d[0], _offset(d, 1), d[0])),
+    # Of all windows of a row the first one to end is what counts.
+    "hop": _window(
+        lambda d: TimeStep(d[1], _offset(d, 2) + d[0], d[1] - d[0]),
+        lambda d: TimeStep(d[1], _offset(d, 2) + d[0], d[1]),
+    ),
+    "date_trunc": _then(1, _truncated),
+    "add": _then(0, lambda _, d: TimeStep(1, 0, d[0])),
+    "subtract": _then(0, lambda _, d: TimeStep(1, 0, -d[0])),
+}
+"""Functions of a time and of constants that never fall while the time rises: what their values tell."""

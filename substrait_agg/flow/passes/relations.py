@@ -1,0 +1,196 @@
+"""Lowering a bound plan to the dataflow: linear relations become branches, aggregates become operators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from substrait_agg.bind.bound import (
+    BoundAggregate,
+    BoundFilter,
+    BoundProject,
+    BoundRead,
+    BoundRelation,
+    BoundRows,
+    BoundUnion,
+)
+from substrait_agg.bind.context import columns
+from substrait_agg.bind.deep_stack import deep_call
+from substrait_agg.bind.rewrite import renumber, selected_columns
+from substrait_agg.flow.graph.graph import (
+    Branch,
+    FilterStep,
+    OperatorOrigin,
+    Origin,
+    ProjectStep,
+    RowsOrigin,
+    TableOrigin,
+)
+from substrait_agg.flow.graph.measures import share
+from substrait_agg.flow.graph.nodes import Aggregate, Distinct, Flow, Node, Port
+from substrait_agg.flow.passes.branches import Exprs, RawBranch, needed, places_of, pruned
+from substrait_agg.flow.passes.hopping import row_keys
+from substrait_agg.flow.passes.request import FlowRequest, Weights
+from substrait_agg.flow.passes.sessions import (
+    is_session,
+    moved_measure,
+    over,
+    over_sessions,
+    session_node,
+)
+from substrait_agg.flow.passes.upserts import Upserts
+from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
+
+WIDTH: tuple[WeightKind, ...] = ("one", "sign", "any")
+"""Weight kinds, narrowest first."""
+
+
+@dataclass(slots=True)
+class _Lowering:
+    """Operators built so far, in the order in which they run."""
+
+    weights: Weights
+    early: EarlyRetraction
+    upserts: Upserts = field(default_factory=dict)
+    operators: list[Node] = field(default_factory=list)
+    placed: dict[int, Node] = field(default_factory=dict)
+
+    def raw_branches(self, relation: BoundRelation) -> tuple[RawBranch, ...]:
+        """The linear paths into a relation; filters and projects over a union go into each of its branches."""
+        match relation:
+            case BoundRead(table=table, names=names, types=types):
+                return (RawBranch(TableOrigin(table, names, types), ()),)
+            case BoundRows(types=types, rows=rows):
+                return (RawBranch(RowsOrigin(types, rows), ()),)
+            case BoundUnion(inputs=inputs):
+                return tuple(b for i in inputs for b in self.raw_branches(i))
+            case BoundFilter(input=source, condition=condition):
+                return tuple(b.then(FilterStep(condition)) for b in self.raw_branches(source))
+            case BoundProject(input=source, expressions=expressions):
+                return tuple(b.then(ProjectStep(expressions)) for b in self.raw_branches(source))
+            case BoundAggregate():
+                node = self.once(relation)
+                return (RawBranch(OperatorOrigin(node.id, node.types), ()),)
+
+    def once(self, relation: BoundAggregate) -> Node:
+        """The operator of an aggregate, which several branches may read."""
+        if id(relation) not in self.placed:
+            self.placed[id(relation)] = self.aggregate(relation)
+        return self.placed[id(relation)]
+
+    def aggregate(self, relation: BoundAggregate) -> Node:
+        """Add the operator of an aggregate, after those it reads."""
+        if any(is_session(key) for key in relation.keys):
+            told = session_node(relation, lambda: len(self.operators), self.inputs, self.given)
+            self.operators.append(told)
+            relation = over_sessions(relation, told)
+            inputs, ordinals = over(told), tuple(range(len(told.types)))
+        else:
+            read = [e for m in relation.measures for e in m.expressions]
+            ordinals = needed((*relation.keys, *read))
+            inputs = self.inputs(relation.input, ordinals)
+        weight = self.weight_of(inputs)
+        places = places_of(ordinals)
+        moved = tuple(moved_measure(m, places) for m in relation.measures)
+        early = self.policy(inputs)
+        weight = "any" if early == "quarantine" else weight
+        keys = tuple(renumber(k, places) for k in relation.keys)
+        several = len(relation.sets) > 1
+        shared = share(
+            moved, weight, guarded=early != "carry", keys=row_keys(keys) if several else ()
+        )
+        node = Aggregate(
+            id=len(self.operators),
+            inputs=(Port(inputs, keys, shared.arguments),),
+            measures=moved,
+            trees=shared.trees,
+            accumulators=shared.accumulators,
+            reads=shared.reads,
+            types=relation.types,
+            weight=weight,
+            path=relation.path,
+            sets=relation.sets if several else (),
+            computed=shared.computed,
+            early=early,
+            guard=-1 if early == "carry" else len(shared.trees) - 1,
+        )
+        self.operators.append(node)
+        return node
+
+    def rows(self, root: BoundRelation) -> Node:
+        """Add the operator that keeps the rows of the view with their weights."""
+        inputs = self.inputs(root, tuple(range(len(root.types))))
+        node = Distinct(
+            id=len(self.operators),
+            inputs=(Port(inputs, columns(root.types)),),
+            types=root.types,
+            weight=self.weight_of(inputs),
+            path=root.path,
+            early=self.policy(inputs),
+        )
+        self.operators.append(node)
+        return node
+
+    def inputs(self, relation: BoundRelation, ordinals: tuple[int, ...]) -> tuple[Branch, ...]:
+        """The branches of a relation, each giving exactly its columns `ordinals`."""
+        every = columns(relation.types)
+        wanted: Exprs = tuple(every[o] for o in ordinals)
+        return tuple(pruned(raw, wanted) for raw in self.raw_branches(relation))
+
+    def policy(self, inputs: tuple[Branch, ...]) -> EarlyRetraction:
+        """What becomes of early retractions: an operator's changes are never early, and inserts are no retractions."""
+        given = tuple(b for b in inputs if not self.from_operator(b.origin))
+        return "carry" if self.weight_of(given) == "one" else self.early
+
+    def given(self, inputs: tuple[Branch, ...]) -> tuple[WeightKind, EarlyRetraction]:
+        """What is known of the weights of the branches, and what becomes of early retractions in them."""
+        return self.weight_of(inputs), self.policy(inputs)
+
+    def from_operator(self, origin: Origin) -> bool:
+        """Whether rows come from an operator, as those of upsert sources do in the end."""
+        if isinstance(origin, TableOrigin):
+            return origin.table in self.upserts
+        return isinstance(origin, OperatorOrigin)
+
+    def weight_of(self, inputs: tuple[Branch, ...]) -> WeightKind:
+        """The widest weight kind of the branches."""
+        return max((self.weight_from(b.origin) for b in inputs), key=WIDTH.index, default="one")
+
+    def weight_from(self, origin: Origin) -> WeightKind:
+        """What is known of the weights that an origin gives."""
+        match origin:
+            case TableOrigin(table=table):
+                return "sign" if table in self.upserts else self.weights.get(table, "one")
+            case RowsOrigin():
+                return "one"
+            case OperatorOrigin(operator=operator):
+                return self.operators[operator].output_weight
+
+
+def lower_relations(_flow: Flow, request: FlowRequest) -> Flow:
+    """Make the dataflow of a plan alone, as if its tables brought changes and no time were known.
+
+    Returns:
+        Operators in running order. The view is a selection of the last operator's columns; where rows are
+        computed above the last aggregate, the last operator is one that keeps those rows (`Distinct`).
+    """
+    return deep_call(_lower, request)
+
+
+def _lower(request: FlowRequest) -> Flow:
+    plan = request.plan
+    lowering = _Lowering(request.weights, request.early, request.upserts)
+    selected = selected_columns(plan.root)
+    if selected is None:
+        node = lowering.rows(plan.root)
+        output = tuple(range(len(node.types)))
+    else:
+        aggregate, output = selected
+        node = lowering.aggregate(aggregate)
+    return Flow(
+        operators=tuple(lowering.operators),
+        output=output,
+        names=plan.names,
+        types=tuple(node.types[o] for o in output),
+        sorts=plan.sorts,
+        fingerprint=plan.fingerprint,
+    )

@@ -1,0 +1,102 @@
+"""An aggregate that groups by a session as two operators: one that tells the sessions, and the aggregate over its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from substrait_agg.bind.bound import BoundAggregate, BoundMeasure, BoundRelation, Call, Column, Expr
+from substrait_agg.bind.rewrite import call_durations, renumber
+from substrait_agg.flow.graph.graph import Branch, OperatorOrigin
+from substrait_agg.flow.graph.nodes import Node, Port, Sessionize
+from substrait_agg.flow.passes.branches import needed, places_of
+from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
+
+Inputs = Callable[[BoundRelation, tuple[int, ...]], tuple[Branch, ...]]
+"""The branches of a relation that give some of its columns."""
+
+Given = Callable[[tuple[Branch, ...]], tuple[WeightKind, EarlyRetraction]]
+"""What is known of the weights of branches, and what becomes of early retractions in them."""
+
+
+def is_session(key: Expr) -> bool:
+    """Whether a grouping expression is a session."""
+    return isinstance(key, Call) and key.function == "session"
+
+
+def moved_measure(measure: BoundMeasure, places: Mapping[int, int]) -> BoundMeasure:
+    """The measure over a row whose column `o` now stands at ``places[o]``."""
+    condition = measure.filter
+    order = (replace(s, expression=renumber(s.expression, places)) for s in measure.order)
+    return replace(
+        measure,
+        arguments=tuple(renumber(a, places) for a in measure.arguments),
+        filter=None if condition is None else renumber(condition, places),
+        order=tuple(order),
+    )
+
+
+def _parts(relation: BoundAggregate) -> tuple[int, Call, tuple[Expr, ...], tuple[Column, ...]]:
+    """The ordinal of the session among the keys, the session, the other keys, the columns that measures read."""
+    at = next(i for i, key in enumerate(relation.keys) if is_session(key))
+    call = relation.keys[at]
+    if not isinstance(call, Call):
+        raise TypeError(call)
+    others = (*relation.keys[:at], *relation.keys[at + 1 :])
+    read = needed([e for m in relation.measures for e in m.expressions])
+    types = relation.input.types
+    return at, call, others, tuple(Column(types[o], o) for o in read)
+
+
+def session_node(
+    relation: BoundAggregate, number: Callable[[], int], inputs_of: Inputs, given: Given
+) -> Sessionize:
+    """The operator that tells the sessions of an aggregate.
+
+    Args:
+        relation: one of its keys is a session.
+        number: gives the operator's id, once the operators that it reads have theirs.
+        inputs_of: gives the branches of its input.
+        given: what is known of them.
+    """
+    _, call, others, columns = _parts(relation)
+    time = call.arguments[0]
+    ordinals = needed((*others, time, *columns))
+    inputs = inputs_of(relation.input, ordinals)
+    weight, early = given(inputs)
+    places = places_of(ordinals)
+    arguments = tuple((renumber(e, places), None) for e in (time, *columns))
+    return Sessionize(
+        id=number(),
+        inputs=(Port(inputs, tuple(renumber(k, places) for k in others), arguments),),
+        types=(*(k.type for k in others), call.type, *(c.type for c in columns)),
+        weight="any" if early == "quarantine" else weight,
+        path=relation.path,
+        early=early,
+        gap=call_durations(call.arguments)[0],
+        call=renumbered(call, places),
+    )
+
+
+def renumbered(call: Call, places: Mapping[int, int]) -> Call:
+    """The call over a row whose column `o` now stands at ``places[o]``."""
+    return replace(call, arguments=tuple(renumber(a, places) for a in call.arguments))
+
+
+def over(node: Node) -> tuple[Branch, ...]:
+    """The changes of an operator as they are."""
+    return (Branch(OperatorOrigin(node.id, node.types), ()),)
+
+
+def over_sessions(relation: BoundAggregate, node: Node) -> BoundAggregate:
+    """The aggregate over the columns of the operator that tells its sessions: other keys, session, what measures read."""
+    at, call, others, columns = _parts(relation)
+    keys: list[Expr] = [Column(k.type, i) for i, k in enumerate(others)]
+    keys.insert(at, Column(call.type, len(others)))
+    first = len(others) + 1
+    places = {c.ordinal: first + i for i, c in enumerate(columns)}
+    return replace(
+        relation,
+        keys=tuple(keys),
+        measures=tuple(moved_measure(m, places) for m in relation.measures),
+    )

@@ -1,0 +1,253 @@
+"""Upsert sources: an operator ahead of the plan's own that turns the newest row per key into changes.
+
+The flow of the plan is made first, as if its tables brought changes. Then every table whose source declares a key gets one
+operator, which keeps all the columns that the plan reads of it, and what read the table reads that operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from substrait_agg.bind.bound import BoundRead, BoundRelation, Column
+from substrait_agg.bind.rewrite import table_reads
+from substrait_agg.errors import InputRefused
+from substrait_agg.flow.graph.graph import (
+    Branch,
+    OperatorOrigin,
+    ProjectStep,
+    TableOrigin,
+    UpsertSource,
+)
+from substrait_agg.flow.graph.nodes import Flow, Node, Port, Upsert
+from substrait_agg.plan.types import BOOL, Type
+
+Table = tuple[str, ...]
+
+_NUMBER, _TEXT = Type("i64"), Type("string")
+
+ENVELOPE_FIELDS: dict[str, Type] = {
+    "ts_ms": _NUMBER,
+    "ts_us": _NUMBER,
+    "ts_ns": _NUMBER,
+    "source.ts_ms": _NUMBER,
+    "source.ts_us": _NUMBER,
+    "source.ts_ns": _NUMBER,
+    "source.lsn": _NUMBER,
+    "source.txId": _NUMBER,
+    "source.file": _TEXT,
+    "source.pos": _NUMBER,
+    "source.row": _NUMBER,
+    "source.scn": _NUMBER,
+    "source.commit_scn": _NUMBER,
+    "source.commit_lsn": _TEXT,
+    "source.change_lsn": _TEXT,
+    "source.event_serial_no": _NUMBER,
+    "transaction.total_order": _NUMBER,
+    "transaction.data_collection_order": _NUMBER,
+}
+"""Fields of a Debezium envelope by which the events of a row can be ordered, and how their values compare.
+
+Source: https://debezium.io/documentation/reference/stable/connectors/, the `source` block of each connector.
+"""
+
+
+LARGE = ("string", "varchar", "fixedchar", "binary", "fixedbinary")
+"""Kinds of values that an event may leave out because they did not change."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpsertDeclaration:
+    """What a source declares whose rows are upserts.
+
+    Attributes:
+        keys: columns of the primary key.
+        order: what orders the rows of one key, most important first; empty: the order in which they arrive.
+        envelope: `order` names fields of the envelope of change events instead of columns.
+        partial: rows may leave large values out that did not change.
+        kept: columns that are kept of a row whether or not the plan reads them.
+    """
+
+    keys: tuple[str, ...]
+    order: tuple[str, ...] = ()
+    envelope: bool = False
+    partial: bool = False
+    kept: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        order = f"&order={','.join(self.order)}" if self.order else ""
+        return f"key={','.join(self.keys)}{order}"
+
+
+Upserts = Mapping[Table, UpsertDeclaration]
+
+
+def upserts_of(flow: Flow) -> tuple[str, ...]:
+    """What each upsert operator of a flow was declared with, as text to compare: table, key and order."""
+    return tuple(
+        _declared(branch.origin, branch.origin.keyed)
+        for node in flow.operators
+        for branch in node.branches
+        if isinstance(branch.origin, TableOrigin) and branch.origin.keyed is not None
+    )
+
+
+def _declared(origin: TableOrigin, keyed: UpsertSource) -> str:
+    names = (*origin.names, *keyed.paths)
+    order = tuple(names[o] for o in keyed.order)
+    return (
+        f"{'.'.join(origin.table)}: {UpsertDeclaration(tuple(names[k] for k in keyed.keys), order)}"
+    )
+
+
+def with_upserts(flow: Flow, upserts: Upserts, root: BoundRelation) -> Flow:
+    """The flow with an operator for every table of `upserts`, ahead of all others.
+
+    Args:
+        flow: of the plan alone.
+        upserts: by table.
+        root: the plan, of which the reads of tables declare all columns.
+
+    Raises:
+        InputRefused: KEY_COLUMN_UNKNOWN, COLUMN_AMBIGUOUS, TABLE_READS_DIFFER.
+    """
+    if not upserts:
+        return flow
+    reads = tuple(table_reads(root))
+    read = {b.origin.table for b in _branches(flow) if isinstance(b.origin, TableOrigin)}
+    tables = [table for table in upserts if table in read]
+    made: dict[Table, Node] = {}
+    for table in tables:
+        made[table] = _operator(len(made), _origin(flow, table, upserts[table], reads))
+    moved = (_behind(node, made) for node in flow.operators)
+    return replace(flow, operators=(*made.values(), *moved))
+
+
+def _branches(flow: Flow) -> Iterator[Branch]:
+    return (branch for node in flow.operators for branch in node.branches)
+
+
+# --- the operator of a table --------------------------------------------------------------------
+
+
+def _origin(
+    flow: Flow, table: Table, upsert: UpsertDeclaration, reads: Sequence[BoundRead]
+) -> TableOrigin:
+    """The one read of a table: its key, its order, and all columns that the plan reads of it."""
+    types = _types(table, reads)
+    keys = _found(upsert.keys, "key", types, table)
+    order = () if upsert.envelope else _found(upsert.order, "order", types, table)
+    origins = [b.origin for b in _branches(flow) if isinstance(b.origin, TableOrigin)]
+    used = [name for o in origins if o.table == table for name in o.names]
+    names = tuple(dict.fromkeys((*keys, *order, *used, *upsert.kept)))
+    paths = upsert.order if upsert.envelope else ()
+    place = {name: i for i, name in enumerate(names)}
+    ordinals = tuple(place[name] for name in order) or tuple(
+        range(len(names), len(names) + len(paths))
+    )
+    large = (n for n in names if types[n].kind in LARGE and n not in keys)
+    partial = tuple(place[n] for n in large) if upsert.partial else ()
+    keyed = UpsertSource(tuple(place[name] for name in keys), ordinals, paths, partial)
+    return TableOrigin(table, names, tuple(types[n] for n in names), keyed)
+
+
+def _types(table: Table, reads: Sequence[BoundRead]) -> dict[str, Type]:
+    """The columns of a table as the plan declares them."""
+    types: dict[str, Type] = {}
+    for read in reads:
+        for name, type_ in zip(read.names, read.types, strict=True) if read.table == table else ():
+            if types.setdefault(name, type_) != type_:
+                raise InputRefused(
+                    "TABLE_READS_DIFFER",
+                    f"the plan reads column {name} of {'.'.join(table)} as {types[name]} and as {type_},"
+                    " and a source with key= keeps one row for both",
+                    help="declare the table in the same way wherever the plan reads it",
+                )
+    return types
+
+
+def _found(
+    wanted: Sequence[str], word: str, types: Mapping[str, Type], table: Table
+) -> tuple[str, ...]:
+    """The names of the plan's columns that are meant: exactly, else the only one that differs by case alone."""
+    return tuple(dict.fromkeys(_column(name, word, types, table) for name in wanted))
+
+
+def _column(wanted: str, word: str, types: Mapping[str, Type], table: Table) -> str:
+    if wanted in types:
+        return wanted
+    close = [name for name in types if name.lower() == wanted.lower()]
+    if len(close) == 1:
+        return close[0]
+    shown = ", ".join(types) or "none"
+    if close:
+        raise InputRefused(
+            "COLUMN_AMBIGUOUS",
+            f"{word}={wanted} could be several columns of {'.'.join(table)} (in the plan: {shown})",
+            help="write the name exactly as the plan does",
+        )
+    raise InputRefused(
+        "KEY_COLUMN_UNKNOWN",
+        f"{word}={wanted} is no column of {'.'.join(table)} in the plan (its columns there: {shown})",
+        help="name columns that the plan declares for the table; it need not use them",
+    )
+
+
+def _operator(id_: int, origin: TableOrigin) -> Upsert:
+    keyed = origin.keyed
+    if keyed is None:
+        raise TypeError(origin)
+    types = (*origin.types, *(ENVELOPE_FIELDS[path] for path in keyed.paths))
+    values = [i for i in range(len(origin.types)) if i not in keyed.keys]
+    columns = [Column(types[i], i) for i in (*keyed.keys, *values, *keyed.order)]
+    columns += [Column(BOOL, len(types) + i) for i in range(len(keyed.partial))]
+    labels = tuple(f"column {origin.names[i]} of {'.'.join(origin.table)}" for i in keyed.partial)
+    keys, rest = columns[: len(keyed.keys)], columns[len(keyed.keys) :]
+    return Upsert(
+        id=id_,
+        inputs=(Port((Branch(origin, ()),), tuple(keys), tuple((c, None) for c in rest)),),
+        types=tuple(types[i] for i in (*keyed.keys, *values)),
+        weight="sign",
+        path="",
+        values=len(values),
+        partial=tuple(values.index(i) for i in keyed.partial),
+        labels=labels,
+    )
+
+
+# --- what reads it ------------------------------------------------------------------------------
+
+
+def _behind(node: Node, made: Mapping[Table, Node]) -> Node:
+    """A node of the plan, with its place after the new operators."""
+    ports = (
+        replace(port, branches=tuple(_rewired(branch, made) for branch in port.branches))
+        for port in node.inputs
+    )
+    return replace(node, id=node.id + len(made), inputs=tuple(ports))
+
+
+def _rewired(branch: Branch, made: Mapping[Table, Node]) -> Branch:
+    origin = branch.origin
+    if isinstance(origin, OperatorOrigin):
+        return replace(branch, origin=replace(origin, operator=origin.operator + len(made)))
+    if not isinstance(origin, TableOrigin) or origin.table not in made:
+        return branch
+    node = made[origin.table]
+    place = {name: i for i, name in enumerate(output_names(node))}
+    chosen = tuple(place[name] for name in origin.names)
+    steps = branch.steps
+    if chosen != tuple(range(len(node.types))):
+        columns = tuple(Column(node.types[i], i) for i in chosen)
+        steps = (ProjectStep(columns), *steps)
+    return replace(branch, origin=OperatorOrigin(node.id, node.types), steps=steps)
+
+
+def output_names(node: Node) -> list[str]:
+    """The table's columns in the order in which its operator gives them: those of the key first."""
+    origin = node.branches[0].origin
+    if not isinstance(origin, TableOrigin) or origin.keyed is None:
+        raise TypeError(origin)
+    keys = origin.keyed.keys
+    rest = (i for i in range(len(origin.names)) if i not in keys)
+    return [origin.names[i] for i in (*keys, *rest)]

@@ -1,0 +1,69 @@
+"""THE catalogue of aggregate functions: a row per function, from which plans are bound and documents are written."""
+
+from __future__ import annotations
+
+from substrait_agg.functions.aggregates.parts import (
+    APPROX,
+    ARITHMETIC,
+    BOOLEAN,
+    DATETIME,
+    DECIMAL,
+    GENERIC,
+    LIST,
+    STRING,
+    UNSIGNED_EXTENSION,
+)
+from substrait_agg.functions.aggregates.refused import REFUSED
+from substrait_agg.functions.aggregates.row import AggregateFunction, Alias, Handling, Part
+from substrait_agg.functions.aggregates.sums import CONDITIONS, COUNTS, GROUPS, SUMS
+from substrait_agg.functions.aggregates.types import DECIMAL_OUTPUT
+from substrait_agg.functions.aggregates.values import EXTREMES, LISTS, PLACES, RANKS
+
+__all__ = [
+    "AGGREGATES",
+    "AGGREGATE_NAMES",
+    "MAINTAINED",
+    "STANDARD_URNS",
+    "WINDOW_FUNCTIONS",
+    "AggregateFunction",
+    "Handling",
+    "Part",
+    "find",
+]
+
+_ROWS: tuple[AggregateFunction, ...] = (
+    *COUNTS, *SUMS, *CONDITIONS, *EXTREMES, *RANKS, *LISTS, *PLACES, *GROUPS, *REFUSED,
+)  # fmt: skip
+
+AGGREGATES: dict[str, AggregateFunction] = {row.name: row for row in _ROWS}
+"""Canonical name -> row."""
+
+_ALIASES: dict[str, Alias] = {a.name: a for row in _ROWS for a in row.aliases}
+
+AGGREGATE_NAMES: dict[str, str] = {name: row.name for row in _ROWS for name in row.names}
+"""Every accepted spelling -> canonical name."""
+
+MAINTAINED: tuple[str, ...] = tuple(row.name for row in _ROWS if row.kind is not None)
+"""Names of the functions that are maintained."""
+
+WINDOW_FUNCTIONS = frozenset(
+    {"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lead", "lag"}
+)
+"""Functions of the standard that exist as window functions only."""
+
+STANDARD_URNS = frozenset(
+    {
+        ARITHMETIC, DECIMAL, GENERIC, DECIMAL_OUTPUT, APPROX, BOOLEAN, DATETIME, STRING, LIST,
+        UNSIGNED_EXTENSION, "functions_comparison", "functions_logarithmic", "functions_rounding",
+        "functions_set", "functions_rounding_decimal", "functions_geometry",
+    }
+)  # fmt: skip
+"""Last parts of the URNs and URIs of the standard extension files that declare functions."""
+
+
+def find(name: str) -> tuple[AggregateFunction, Alias] | None:
+    """The row of a function by any of its names, and what the name itself decides; None for an unknown name."""
+    canonical = AGGREGATE_NAMES.get(name)
+    if canonical is None:
+        return None
+    return AGGREGATES[canonical], _ALIASES.get(name, Alias(name))

@@ -1,0 +1,85 @@
+"""Parameters, options and reasons that several rows of the aggregate catalogue share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from substrait_agg.functions.aggregates.row import (
+    HONOURED,
+    Alias,
+    FunctionOption,
+    Parameter,
+    Part,
+    no_op,
+)
+from substrait_agg.functions.aggregates.types import ALL_NUMBERS, INTEGERS, ORDERED
+from substrait_agg.functions.signatures.derive import FLOATS
+
+ARITHMETIC = "functions_arithmetic"
+DECIMAL = "functions_arithmetic_decimal"
+GENERIC = "functions_aggregate_generic"
+APPROX = "functions_aggregate_approx"
+BOOLEAN = "functions_boolean"
+DATETIME = "functions_datetime"
+LIST = "functions_list"
+STRING = "functions_string"
+UNSIGNED_EXTENSION = "unsigned_integers"
+
+DATAFUSION, DUCKDB, ISTHMUS, FLOWTIDE = ("DataFusion",), ("DuckDB",), ("Isthmus",), ("Flowtide",)
+SPARK, OCTOSQL = ("Spark",), ("OctoSQL",)
+
+# --- reasons ---------------------------------------------------------------------------------
+
+ORDER_FREE = no_op("the result is exact and the same in every order of rows")
+SAME_ONCE = no_op("a value that occurs twice changes nothing that it does not change once")
+ANY_DIRECTION = no_op("any of the values may be returned, so an order changes nothing")
+_EXACT = no_op("an exact result is a valid approximation")
+
+# --- options ---------------------------------------------------------------------------------
+
+ROUNDINGS = ("TIE_TO_EVEN", "TIE_AWAY_FROM_ZERO", "TRUNCATE", "CEILING", "FLOOR")
+"""Results are rounded once, in any of these directions (`functions.numbers.exact.ROUNDINGS`)."""
+
+_OVERFLOW: Mapping[str, Part] = dict.fromkeys(("ERROR", "SATURATE", "SILENT"), HONOURED)
+_ROUNDING: Mapping[str, Part] = dict.fromkeys(ROUNDINGS, HONOURED)
+
+OVERFLOW = {"OVERFLOW": FunctionOption(_OVERFLOW)}
+ROUNDING = {"ROUNDING": FunctionOption(_ROUNDING)}
+PRODUCT = {
+    "OVERFLOW": FunctionOption(_OVERFLOW, INTEGERS),
+    "ROUNDING": FunctionOption(_ROUNDING, (*FLOATS, "decimal")),
+}
+IGNORE_NULLS = {"IGNORE_NULLS": FunctionOption({"FALSE": HONOURED, "TRUE": HONOURED})}
+
+DISTRIBUTIONS: Mapping[str, Part] = {"SAMPLE": HONOURED, "POPULATION": HONOURED}
+SPREAD = {"DISTRIBUTION": FunctionOption(DISTRIBUTIONS), **ROUNDING}
+POPULATION = (("DISTRIBUTION", "POPULATION"),)
+SAMPLE = (("DISTRIBUTION", "SAMPLE"),)
+
+# --- parameters ------------------------------------------------------------------------------
+
+ANYTHING = Parameter("x")
+NUMBER = Parameter("x", kinds=ALL_NUMBERS)
+INTEGER = Parameter("x", kinds=INTEGERS)
+CONDITION = Parameter("x", kinds=("bool",))
+COMPARABLE = Parameter("x", kinds=ORDERED)
+FLOATING = Parameter("x", kinds=ALL_NUMBERS, as_float=(*INTEGERS, "decimal"))
+FLOATING_Y = Parameter("y", kinds=ALL_NUMBERS, as_float=(*INTEGERS, "decimal"))
+FACTOR = Parameter("x", kinds=ALL_NUMBERS, as_float=("decimal",))
+DISTRIBUTION = Parameter("distribution", "enum", optional=True, words=DISTRIBUTIONS)
+PRECISION_WORDS: Mapping[str, Part] = {"EXACT": HONOURED, "APPROXIMATE": _EXACT}
+PRECISION = Parameter("precision", "enum", optional=True, words=PRECISION_WORDS)
+FRACTION = Parameter("fraction", "constant", rule="fraction")
+ACCURACY = Parameter("accuracy", "constant", optional=True, rule="integer")
+
+
+def named(names: str, producers: tuple[str, ...] = ()) -> tuple[Alias, ...]:
+    """Aliases that mean exactly the function, from a text of names."""
+    return tuple(Alias(name, producers) for name in names.split())
+
+
+def preset(
+    names: str, presets: tuple[tuple[str, str], ...], producers: tuple[str, ...] = ()
+) -> tuple[Alias, ...]:
+    """Aliases that decide options by their name."""
+    return tuple(Alias(name, producers, presets) for name in names.split())

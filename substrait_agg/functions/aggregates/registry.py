@@ -1,0 +1,121 @@
+"""Measures that an embedding program declares under a URN of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+from substrait_agg.functions.aggregates.catalogue import STANDARD_URNS
+from substrait_agg.functions.aggregates.row import (
+    HONOURED,
+    AggregateFunction,
+    Alias,
+    Parameter,
+    no_op,
+)
+from substrait_agg.functions.aggregates.types import OWN
+from substrait_agg.plan.types import Type
+
+ResultOf = Callable[[tuple[Type, ...]], Type]
+
+
+@dataclass(frozen=True, slots=True)
+class UserMeasure:
+    """A measure of an embedding program.
+
+    Attributes:
+        urn: of the extension, ``owner:id`` with or without ``extension:`` before it; not one of the standard's.
+        names: the function's names, lower case; the first is the canonical one.
+        arguments: per argument the type kinds it may have; empty for any.
+        result: its type, or what gives it from the types of the arguments.
+        state: ``additive`` (state columns that are added) or ``ordered`` (computed from the ordered values).
+        implementation: what computes it; opaque here.
+        version: of what it computes.
+    """
+
+    urn: str
+    names: tuple[str, ...]
+    arguments: tuple[tuple[str, ...], ...]
+    result: Type | ResultOf
+    state: OneOf["additive", "ordered"]
+    implementation: object
+    version: str = ""
+
+    @property
+    def key(self) -> str:
+        """The identity of the measure in plans and in stored state: ``urn:name``, and ``@version`` where it has one."""
+        version = f"@{self.version}" if self.version else ""
+        return f"{plain_urn(self.urn)}:{self.names[0]}{version}"
+
+    @property
+    def row(self) -> AggregateFunction:
+        """The measure as a row of the catalogue: FILTER and DISTINCT hold, an order where its state has one."""
+        unordered = no_op("its state is added up, which is the same in every order of rows")
+        return AggregateFunction(
+            self.names[0],
+            "user",
+            tuple(Parameter(f"x{i}", kinds=kinds) for i, kinds in enumerate(self.arguments)),
+            OWN,
+            urns=(plain_urn(self.urn),),
+            aliases=tuple(Alias(name) for name in self.names[1:]),
+            order_by=HONOURED if self.state == "ordered" else unordered,
+        )
+
+    def result_type(self, types: tuple[Type, ...]) -> Type:
+        """The type of the measure for arguments of these types."""
+        return self.result if isinstance(self.result, Type) else self.result(types)
+
+
+_MEASURES: dict[tuple[str, str], UserMeasure] = {}
+"""(plain URN, name) -> measure."""
+
+
+def plain_urn(urn: str) -> str:
+    """A URN as plans are decoded: ``extension:acme:stats`` becomes ``acme:stats``."""
+    return urn.strip().removeprefix("extension:")
+
+
+def register(measure: UserMeasure) -> UserMeasure:
+    """Make a measure known to every plan bound from now on; returns it.
+
+    Raises:
+        ValueError: no name, no argument, a standard URN, or a name that is taken under this URN.
+    """
+    urn = plain_urn(measure.urn)
+    if not measure.names or any(not n or n != n.lower() or ":" in n for n in measure.names):
+        raise ValueError("a measure needs names, in lower case and without a signature")
+    if not measure.arguments:
+        raise ValueError("a measure needs an argument")
+    if not urn or urn.removeprefix("io.substrait:") in STANDARD_URNS:
+        raise ValueError(f"{measure.urn!r} is not a URN of your own")
+    taken = [n for n in measure.names if _MEASURES.get((urn, n), measure) != measure]
+    if taken:
+        raise ValueError(f"{taken[0]} is already registered under {urn}")
+    _MEASURES.update({(urn, name): measure for name in measure.names})
+    return measure
+
+
+def unregister(measure: UserMeasure) -> None:
+    """Forget a measure; nothing happens where it is not known."""
+    for name in measure.names:
+        _MEASURES.pop((plain_urn(measure.urn), name), None)
+
+
+def registered() -> tuple[tuple[str, int], ...]:
+    """What is registered now, as something to compare: plans bound before a change may bind differently after it."""
+    return tuple((m.key, id(m.implementation)) for m in _MEASURES.values())
+
+
+def find_user(urn: str | None, name: str) -> UserMeasure | None:
+    """The measure registered under a URN and any of its names."""
+    return None if urn is None else _MEASURES.get((plain_urn(urn), name))
+
+
+def implementation_of(key: str) -> UserMeasure:
+    """The measure that a bound plan names by its key.
+
+    Raises:
+        KeyError: none is registered under the key.
+    """
+    return {measure.key: measure for measure in _MEASURES.values()}[key]

@@ -1,0 +1,154 @@
+"""Rows of the aggregate catalogue: counts, sums and what is computed from sums, conditions, bits."""
+
+from __future__ import annotations
+
+from substrait_agg.functions.aggregates.parts import (
+    APPROX,
+    ARITHMETIC,
+    BOOLEAN,
+    CONDITION,
+    DATAFUSION,
+    DECIMAL,
+    DISTRIBUTION,
+    DUCKDB,
+    FACTOR,
+    FLOATING,
+    FLOATING_Y,
+    FLOWTIDE,
+    GENERIC,
+    INTEGER,
+    ISTHMUS,
+    NUMBER,
+    ORDER_FREE,
+    OVERFLOW,
+    POPULATION,
+    PRODUCT,
+    ROUNDING,
+    SAME_ONCE,
+    SAMPLE,
+    SPARK,
+    SPREAD,
+    UNSIGNED_EXTENSION,
+    named,
+    preset,
+)
+from substrait_agg.functions.aggregates.row import AggregateFunction, Parameter, no_op, refused
+from substrait_agg.functions.aggregates.types import DECIMAL_OUTPUT
+
+_COUNTED = Parameter("x", optional=True, repeats=True)
+_VALUES = Parameter("x", repeats=True)
+_DUCKDB_SUMS = named("fsum sumkahan kahan_sum sum_no_overflow", DUCKDB)
+
+COUNTS = (
+    AggregateFunction(
+        "count", "count", (_COUNTED,), "count", (GENERIC, DECIMAL_OUTPUT),
+        aliases=named("count_star", DUCKDB), options=OVERFLOW, order_by=ORDER_FREE,
+        distinct_rows=refused("without an argument there are no values to tell apart"),
+        nulls="skipped; without an argument all rows count", empty="0",
+    ),
+    AggregateFunction(
+        "count_distinct", "count", (_VALUES,), "count", (GENERIC,), FLOWTIDE,
+        options=OVERFLOW, order_by=ORDER_FREE, always_distinct=True, empty="0",
+        distinct=no_op("it counts distinct values by its own meaning"),
+    ),
+    AggregateFunction(
+        "approx_count_distinct", "count", (_VALUES,), "approximate count", (APPROX, DECIMAL_OUTPUT),
+        aliases=named("approx_distinct", DATAFUSION), order_by=ORDER_FREE, always_distinct=True,
+        distinct=no_op("it counts distinct values by its own meaning"), empty="0",
+    ),
+    AggregateFunction(
+        "count_if", "count", (CONDITION,), "count", (), (*DUCKDB, *SPARK),
+        aliases=named("countif"), order_by=ORDER_FREE, empty="0",
+        distinct=refused("it counts the rows for which a condition holds, which are not values"),
+    ),
+)  # fmt: skip
+
+SUMS = (
+    AggregateFunction(
+        "sum", "sum", (NUMBER,), "sum", (ARITHMETIC, DECIMAL, UNSIGNED_EXTENSION),
+        aliases=_DUCKDB_SUMS, options=OVERFLOW, order_by=ORDER_FREE,
+    ),
+    AggregateFunction(
+        "sum0", "sum0", (NUMBER,), "sum0", (ARITHMETIC, DECIMAL), aliases=named("sum_zero"),
+        options=OVERFLOW, order_by=ORDER_FREE, empty="0",
+    ),
+    AggregateFunction(
+        "avg", "avg", (NUMBER,), "avg", (ARITHMETIC, DECIMAL),
+        aliases=(*named("mean"), *named("favg", DUCKDB)), options=OVERFLOW, order_by=ORDER_FREE,
+    ),
+    AggregateFunction(
+        "product", "product", (FACTOR,), "mirror", (ARITHMETIC,),
+        options=PRODUCT, order_by=ORDER_FREE, empty="1",
+    ),
+    AggregateFunction(
+        "variance", "variance", (DISTRIBUTION, FLOATING), "float", (ARITHMETIC,),
+        aliases=(
+            *named("var", DATAFUSION),
+            *preset("var_samp var_sample variance_samp", SAMPLE),
+            *preset("var_pop variance_pop", POPULATION),
+            *preset("var_population", POPULATION, DATAFUSION),
+        ),
+        options=SPREAD, order_by=ORDER_FREE,
+    ),
+    AggregateFunction(
+        "std_dev", "std_dev", (DISTRIBUTION, FLOATING), "float", (ARITHMETIC,),
+        aliases=(
+            *named("stddev", DATAFUSION),
+            *named("stdev"),
+            *preset("stddev_samp std_dev_samp", SAMPLE),
+            *preset("stddev_pop std_dev_pop", POPULATION),
+        ),
+        options=SPREAD, order_by=ORDER_FREE,
+    ),
+    AggregateFunction(
+        "covar", "covar", (DISTRIBUTION, FLOATING, FLOATING_Y), "float", (), DATAFUSION,
+        aliases=(
+            *named("covariance"),
+            *preset("covar_samp", SAMPLE, DATAFUSION),
+            *preset("covar_pop", POPULATION, DATAFUSION),
+        ),
+        options=SPREAD, order_by=ORDER_FREE, nulls="a pair with a null is skipped",
+    ),
+    AggregateFunction(
+        "corr", "corr", (FLOATING, FLOATING_Y), "float", (ARITHMETIC,), options=ROUNDING,
+        order_by=ORDER_FREE, nulls="a pair with a null is skipped",
+    ),
+)  # fmt: skip
+
+CONDITIONS = (
+    AggregateFunction(
+        "bool_and", "bool_and", (CONDITION,), "bool", (BOOLEAN,), aliases=named("every"),
+        distinct=SAME_ONCE, order_by=ORDER_FREE,
+    ),
+    AggregateFunction(
+        "bool_or", "bool_or", (CONDITION,), "bool", (BOOLEAN,), aliases=named("some any"),
+        distinct=SAME_ONCE, order_by=ORDER_FREE,
+    ),
+    AggregateFunction(
+        "bit_and", "bit_and", (INTEGER,), "first", (), (*DATAFUSION, *DUCKDB),
+        distinct=SAME_ONCE, order_by=ORDER_FREE,
+    ),
+    AggregateFunction(
+        "bit_or", "bit_or", (INTEGER,), "first", (), (*DATAFUSION, *DUCKDB),
+        distinct=SAME_ONCE, order_by=ORDER_FREE,
+    ),
+    AggregateFunction(
+        "bit_xor", "bit_xor", (INTEGER,), "first", (), (*DATAFUSION, *DUCKDB), order_by=ORDER_FREE,
+    ),
+)  # fmt: skip
+
+_OF_THE_GROUP = "it says something about the group, not about its rows"
+
+GROUPS = (
+    AggregateFunction(
+        "surrogate_key_int64", "surrogate_key", (), "key", (GENERIC,), FLOWTIDE,
+        distinct=refused(_OF_THE_GROUP), order_by=refused(_OF_THE_GROUP),
+        filter=refused(_OF_THE_GROUP), nulls="no argument", empty="a key as for every group",
+    ),
+    AggregateFunction(
+        "grouping", "grouping", (_VALUES,), "ordinal", (), (*DUCKDB, *ISTHMUS),
+        aliases=named("grouping_id"), distinct=refused(_OF_THE_GROUP),
+        order_by=no_op("it depends on the grouping set alone"), filter=refused(_OF_THE_GROUP),
+        nulls="only whether the argument is a key of the grouping set counts", empty="as for every group",
+    ),
+)  # fmt: skip

@@ -1,0 +1,193 @@
+"""Result types of aggregate functions, and which declared types their values can be given as."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from substrait_agg.functions.signatures.derive import (
+    FLOATS,
+    MAX_PRECISION,
+    SIGNED,
+    TEXTS,
+    Derivation,
+)
+from substrait_agg.plan.types import Type, decimal
+
+UNSIGNED = ("u8", "u16", "u32", "u64")
+INTEGERS = (*SIGNED, *UNSIGNED)
+NUMBERS: tuple[str, ...] = (*SIGNED, *FLOATS, "decimal")
+ALL_NUMBERS: tuple[str, ...] = (*NUMBERS, *UNSIGNED)
+BYTES = ("binary", "fixedbinary")
+POINTS = ("date", "precision_time", "precision_timestamp", "precision_timestamp_tz")
+SPANS = ("interval_year", "interval_day")
+ORDERED: tuple[str, ...] = (
+    *ALL_NUMBERS, "bool", *TEXTS, *BYTES, *POINTS, *SPANS, "uuid", "list", "struct",
+)  # fmt: skip
+"""Type kinds whose values can be compared: of intervals those without months and days in one, no maps."""
+
+FAMILIES: dict[tuple[str, ...], str] = {
+    (): "any type",
+    ALL_NUMBERS: "number",
+    INTEGERS: "integer",
+    ORDERED: "anything that can be compared",
+    (*ALL_NUMBERS, *POINTS): "number, date or time",
+    TEXTS: "text",
+    ("bool",): "boolean",
+}
+"""Type kinds that a parameter takes -> how they are called in messages and documents."""
+
+DECIMAL_OUTPUT = "functions_aggregate_decimal_output"
+
+ResultType = Callable[[tuple[Type, ...], str | None, Derivation], Type]
+"""(types of the value arguments, last part of the URN, whose derivation) -> type of the measure."""
+
+
+def _count(_types: tuple[Type, ...], urn: str | None, _rules: Derivation) -> Type:
+    if urn == DECIMAL_OUTPUT:
+        return decimal(MAX_PRECISION, 0, nullable=False)
+    return Type("i64", nullable=False)
+
+
+def _approximate_count(types: tuple[Type, ...], urn: str | None, rules: Derivation) -> Type:
+    return Type("u64", nullable=False) if rules == "arrow" else _count(types, urn, rules)
+
+
+def _sum(types: tuple[Type, ...], _urn: str | None, rules: Derivation) -> Type:
+    argument = types[0]
+    if argument.kind in UNSIGNED:
+        return Type("u64")
+    if argument.kind != "decimal":
+        return Type("fp64" if argument.kind in FLOATS else "i64")
+    precision, scale = argument.params
+    wide = precision + 10 if rules == "arrow" else MAX_PRECISION
+    return decimal(min(wide, MAX_PRECISION), scale)
+
+
+def _sum0(types: tuple[Type, ...], urn: str | None, rules: Derivation) -> Type:
+    return _sum(types, urn, rules).as_nullable(False)
+
+
+def _avg(types: tuple[Type, ...], _urn: str | None, rules: Derivation) -> Type:
+    argument = types[0]
+    if argument.kind != "decimal":
+        return Type("fp64") if rules == "arrow" else argument.as_nullable()
+    precision, scale = argument.params
+    if rules == "arrow":
+        return decimal(min(precision + 4, MAX_PRECISION), min(scale + 4, MAX_PRECISION))
+    return decimal(MAX_PRECISION, scale)
+
+
+def _float(types: tuple[Type, ...], _urn: str | None, rules: Derivation) -> Type:
+    narrow = rules == "standard" and all(t.kind == "fp32" for t in types)
+    return Type("fp32" if narrow else "fp64")
+
+
+def _continuous(types: tuple[Type, ...], urn: str | None, rules: Derivation) -> Type:
+    return Type("fp64") if types[0].kind in INTEGERS else _first(types, urn, rules)
+
+
+def _first(types: tuple[Type, ...], _urn: str | None, _rules: Derivation) -> Type:
+    return types[0].as_nullable()
+
+
+def _mirror(types: tuple[Type, ...], _urn: str | None, _rules: Derivation) -> Type:
+    return types[0]
+
+
+def _text(types: tuple[Type, ...], _urn: str | None, _rules: Derivation) -> Type:
+    return Type("string", types[0].nullable)
+
+
+def _list(types: tuple[Type, ...], _urn: str | None, _rules: Derivation) -> Type:
+    return Type("list", True, children=(types[0],))
+
+
+def _collected(types: tuple[Type, ...], _urn: str | None, _rules: Derivation) -> Type:
+    return Type("list", False, children=(types[0].as_nullable(False),))
+
+
+def _quantiles(types: tuple[Type, ...], _urn: str | None, _rules: Derivation) -> Type:
+    return Type("list", True, children=(types[0].as_nullable(False),))
+
+
+def _union(types: tuple[Type, ...], _urn: str | None, _rules: Derivation) -> Type:
+    return types[0].as_nullable(False)
+
+
+def _ordinal(_types: tuple[Type, ...], _urn: str | None, rules: Derivation) -> Type:
+    return Type("i32" if rules == "arrow" else "i64", nullable=False)
+
+
+def _always(type_: Type) -> ResultType:
+    return lambda _types, _urn, _rules: type_
+
+
+RESULTS: dict[str, ResultType] = {
+    "count": _count,
+    "approximate count": _approximate_count,
+    "sum": _sum,
+    "sum0": _sum0,
+    "avg": _avg,
+    "float": _float,
+    "continuous": _continuous,
+    "first": _first,
+    "mirror": _mirror,
+    "text": _text,
+    "bool": _always(Type("bool")),
+    "list": _list,
+    "collected": _collected,
+    "quantiles": _quantiles,
+    "union": _union,
+    "ordinal": _ordinal,
+    "key": _always(Type("i64", nullable=False)),
+}
+"""Result rules by the word the catalogue uses: as the declaration derives them, nullability included."""
+
+MIRRORING = frozenset({"mirror", "text"})
+"""Rules whose value is nullable where an argument is; constant arguments count as well."""
+
+OWN = "own"
+"""The rule of user-defined measures: their value has the type that they say, and no other."""
+
+COUNTS = frozenset({"count", "approximate count", "ordinal", "key"})
+"""Rules whose value is an integer whatever the arguments are."""
+
+RESULT_TEXTS: dict[str, str] = {
+    "count": "`i64`, or `decimal<38,0>` from its own extension",
+    "approximate count": "`i64`, or `decimal<38,0>` from its own extension",
+    "sum": "`i64`, `u64`, `fp64` or `decimal<38,S>`",
+    "sum0": "`i64`, `u64`, `fp64` or `decimal<38,S>`",
+    "avg": "the type of the argument; decimals `decimal<38,S>`",
+    "float": "`fp32` where all arguments are, else `fp64`",
+    "continuous": "`fp64` for integers, else the type of the argument",
+    "first": "the type of the argument",
+    "mirror": "the type of the argument",
+    "text": "`string`",
+    "bool": "`bool`",
+    "list": "a list of the argument's type",
+    "collected": "a list of the argument's type, not null",
+    "quantiles": "a list of the argument's type",
+    "union": "the type of the argument",
+    "ordinal": "`i64`",
+    "key": "`i64`",
+}
+"""The same for readers; a plan's declared output type goes first where the value converts to it."""
+
+
+def convertible(result: str, types: tuple[Type, ...], derived: Type, declared: Type) -> bool:
+    """Whether the exact value of a measure can be given as `declared`.
+
+    Numbers go to every type of numbers; but values of floats only to floats, since NaN and infinities have no
+    other form; products of integers stay integers or become floats. Texts of every kind go to ``string``; everything else stays what it is.
+    """
+    if result == OWN:
+        return derived.same_kind(declared)
+    if derived.kind in ALL_NUMBERS:
+        floats = result not in COUNTS and (
+            result == "float" or any(t.kind in FLOATS for t in types[:1])
+        )
+        wide = (*INTEGERS, *FLOATS) if result == "mirror" else ALL_NUMBERS
+        return declared.kind in (FLOATS if floats else wide)
+    if derived.kind in TEXTS and declared.kind == "string":
+        return True
+    return derived.same_kind(declared)

@@ -1,0 +1,1 @@
+"""The tables of functions as text, JSON and Markdown."""

@@ -1,0 +1,180 @@
+"""One function in full, as text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+
+from substrait_agg.errors import UsageError
+from substrait_agg.functions.aggregates.catalogue import AGGREGATE_NAMES, WINDOW_FUNCTIONS, find
+from substrait_agg.functions.aggregates.row import AggregateFunction, Alias, Parameter, Part
+from substrait_agg.functions.aggregates.types import RESULT_TEXTS
+from substrait_agg.functions.listing.catalogue_json import (
+    NULLS,
+    phases,
+    standard_aggregates,
+    standard_scalars,
+    takes_rows,
+    urn_of,
+)
+from substrait_agg.functions.listing.catalogue_tables import (
+    alias_text,
+    declared_by,
+    option_texts,
+    overload_texts,
+)
+from substrait_agg.functions.listing.markdown import plain, record
+from substrait_agg.functions.scalars.catalogue import SCALAR_NAMES, SCALARS, ScalarFunction
+from substrait_agg.functions.scalars.refused import refusal
+from substrait_agg.functions.signatures.declarations import Signature
+
+Pairs = Iterator[tuple[str, str]]
+Found = tuple[AggregateFunction, Alias] | ScalarFunction
+
+
+def lookup(name: str) -> Found:
+    """The function with this name or alias: an aggregate row and what the name decides, or a scalar row.
+
+    Raises:
+        UsageError: FUNCTION_UNKNOWN, with names that are similar.
+    """
+    wanted = name.strip().lower()
+    aggregate = find(wanted)
+    if aggregate is not None:
+        return aggregate
+    if wanted in SCALAR_NAMES:
+        return SCALARS[SCALAR_NAMES[wanted]]
+    if wanted in WINDOW_FUNCTIONS:
+        message = f"{name} is a window function, which plans here cannot have"
+        raise UsageError("FUNCTION_UNKNOWN", message, help=_LIST)
+    if refusal(wanted):
+        message = f"the scalar function {name} is not supported: {refusal(wanted)}"
+        raise UsageError("FUNCTION_UNKNOWN", message, help=_LIST)
+    near = get_close_matches(wanted, (*AGGREGATE_NAMES, *SCALAR_NAMES), n=5, cutoff=0.6)
+    help = f"did you mean {', '.join(near)}?" if near else _LIST
+    raise UsageError("FUNCTION_UNKNOWN", f"no function is called {name}", help=help)
+
+
+_LIST = "substrait-agg functions lists all that are known"
+
+
+def declarations(found: Found) -> tuple[Signature, ...]:
+    """What the standard declares of a function."""
+    if isinstance(found, ScalarFunction):
+        return standard_scalars(found.name)
+    return standard_aggregates(found[0].name)
+
+
+def details(found: Found, refusals: Mapping[tuple[str, str], str], width: int) -> str:
+    """Everything that the tables say of a function, and its declarations in the standard.
+
+    Args:
+        found: the function.
+        refusals: (last part of the URN, signature) of declarations that cannot be called -> why.
+        width: of the text.
+    """
+    scalar = isinstance(found, ScalarFunction)
+    pairs = _scalar(found) if isinstance(found, ScalarFunction) else _aggregate(*found)
+    declared = declarations(found)
+    blocks = [record(((n, plain(v)) for n, v in pairs), width)]
+    if declared:
+        whose = "STANDARD" if ":" not in declared[0].urn else "DECLARED"
+        blocks.append(f"{whose} IMPLEMENTATIONS ({len(declared)})")
+        blocks += [
+            record(_signature(s, refusals.get((s.urn, s.signature), ""), scalar=scalar), width)
+            for s in declared
+        ]
+    return "\n\n".join(blocks)
+
+
+# --- aggregate functions ---------------------------------------------------------------------
+
+
+def _aggregate(row: AggregateFunction, alias: Alias) -> Pairs:
+    yield "function", f"{row.name}, an aggregate function"
+    if alias.name != row.name:
+        yield "asked for", f"{alias_text(alias)}, another name of it"
+    yield "comes from", declared_by(row)
+    if row.kind is None:
+        yield "refused", row.reason
+        return
+    yield "other names", "\n".join(map(alias_text, row.aliases))
+    yield "arguments", "\n".join(map(_parameter, row.parameters)) or "none"
+    yield "result", RESULT_TEXTS[row.result]
+    yield "null arguments", row.nulls
+    yield "nothing counts", row.empty
+    yield "state", row.state
+    yield "DISTINCT", _said(row.distinct)
+    if takes_rows(row):
+        yield "DISTINCT of rows", _said(row.distinct_rows)
+    yield "ORDER BY", _order(row)
+    yield "FILTER", _said(row.filter)
+    yield "phases", _lines(phases().items())
+    yield from _choices(row)
+
+
+def _parameter(parameter: Parameter) -> str:
+    kinds = ", ".join(parameter.as_float)
+    return f"{parameter} ({kinds} as fp64)" if kinds else str(parameter)
+
+
+def _order(row: AggregateFunction) -> str:
+    said = _said(row.order_by)
+    if row.order_on_argument:
+        said += ", by the aggregated argument only"
+    if row.ordered_form:
+        said += f"; it is then {row.ordered_form}"
+    if row.unordered_form:
+        said += f"; without one it is {row.unordered_form}"
+    return said
+
+
+def _choices(row: AggregateFunction) -> Pairs:
+    for name, option in row.options.items():
+        of = f" (for {', '.join(option.kinds)})" if option.kinds else ""
+        yield f"option {name}", _lines(option.values.items()) + of
+    for parameter in row.parameters:
+        if parameter.role == "enum":
+            yield f"argument {parameter.name}", _lines(parameter.words.items())
+    for name, value in row.settings:
+        yield f"always {name}", value
+
+
+def _said(part: Part) -> str:
+    return f"{part.handling}: {part.reason}" if part.reason else part.handling
+
+
+def _lines(parts: Iterable[tuple[str, Part]]) -> str:
+    return "\n".join(f"{name} {_said(part)}" for name, part in parts)
+
+
+# --- scalar functions and declarations -------------------------------------------------------
+
+
+def _scalar(row: ScalarFunction) -> Pairs:
+    yield "function", f"{row.name}, a scalar function"
+    yield "other names", ", ".join(row.aliases)
+    yield "overloads", "\n".join(overload_texts(row))
+    yield "result", NULLS[row.nulls]
+    yield "options", "\n".join(option_texts(row))
+
+
+def _signature(found: Signature, refusal: str, *, scalar: bool) -> Pairs:
+    yield found.signature, urn_of(found.urn)
+    yield "  refused", refusal
+    for argument in found.arguments:
+        constant = ", a constant" if argument.constant else ""
+        said = " or ".join(argument.words) if argument.words else argument.type
+        yield f"  {argument.name or 'argument'}", f"{said}{constant}"
+    yield "  returns", f"{'; '.join(found.returns.split(chr(10)))} ({found.nullability})"
+    if found.variadic is not None:
+        yield "  repeats", f"the last argument, at least {found.variadic} times"
+    if found.intermediate:
+        yield "  partial", found.intermediate
+    if not scalar:
+        yield "  decomposable", found.decomposable
+        yield "  ordered", "yes" if found.ordered else "no"
+    for name, values in found.options.items():
+        yield f"  {name}", ", ".join(values)
+    if found.deprecated:
+        yield "  deprecated", f"since {found.deprecated}"

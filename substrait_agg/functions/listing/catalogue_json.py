@@ -1,0 +1,262 @@
+"""The tables of functions as plain values: what ``substrait-agg functions --format json`` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from substrait_agg.functions.aggregates.catalogue import AGGREGATES
+from substrait_agg.functions.aggregates.row import (
+    HONOURED,
+    AggregateFunction,
+    Alias,
+    FunctionOption,
+    Parameter,
+    Part,
+    no_op,
+    refused,
+)
+from substrait_agg.functions.aggregates.types import RESULT_TEXTS
+from substrait_agg.functions.scalars.catalogue import (
+    FAMILIES,
+    SCALARS,
+    WORDS,
+    Overload,
+    ScalarFunction,
+)
+from substrait_agg.functions.scalars.refused import REFUSED_SCALARS
+from substrait_agg.functions.signatures.declarations import (
+    Signature,
+    scalar_signatures,
+    signatures,
+    window_signatures,
+)
+from substrait_agg.functions.windows import WINDOWS
+
+Entry = dict[str, Any]
+
+URN_OF = "extension:io.substrait:{}"
+"""The URN of a standard extension by its last part."""
+
+
+def urn_of(urn: str) -> str:
+    """The whole URN of an extension by what declarations call it: the last part of a standard one."""
+    return f"extension:{urn}" if ":" in urn else URN_OF.format(urn)
+
+
+_PARTIAL = refused(
+    "results that are only part of a group's would have to be merged by another consumer"
+)
+_PHASES: Mapping[str, Part] = {
+    "UNSPECIFIED": no_op("the complete aggregate is computed; strict mode refuses it"),
+    "INITIAL_TO_RESULT": HONOURED,
+    "INITIAL_TO_INTERMEDIATE": _PARTIAL,
+    "INTERMEDIATE_TO_INTERMEDIATE": _PARTIAL,
+    "INTERMEDIATE_TO_RESULT": _PARTIAL,
+}
+
+
+def phases() -> Mapping[str, Part]:
+    """What becomes of each phase that a measure can be in, whatever its function."""
+    return _PHASES
+
+
+def part(given: Part) -> Entry:
+    """``{"handling": ...}``, with the reason where there is one."""
+    return {"handling": given.handling, **({"reason": given.reason} if given.reason else {})}
+
+
+def standard_aggregates(name: str) -> tuple[Signature, ...]:
+    """What the standard declares under the canonical name of an aggregate function."""
+    return tuple(s for s in signatures() if s.name.lower() == name)
+
+
+def standard_scalars(name: str) -> tuple[Signature, ...]:
+    """What the standard, or the extension of this program, declares under any name of a scalar function."""
+    row = SCALARS[name]
+    declared = window_signatures() if name in WINDOWS else scalar_signatures()
+    return tuple(s for s in declared if s.name.lower() in (row.name, *row.aliases))
+
+
+# --- aggregate functions ---------------------------------------------------------------------
+
+
+def aggregate(row: AggregateFunction) -> Entry:
+    """A row of the aggregate catalogue with everything it says, and the standard's declarations of it."""
+    found: Entry = {
+        "name": row.name,
+        "maintained": row.kind is not None,
+        "producers": list(row.producers),
+        "urns": [URN_OF.format(urn) for urn in row.urns],
+        "standard": [signature(s) for s in standard_aggregates(row.name)],
+    }
+    if row.kind is None:
+        return {**found, "reason": row.reason}
+    return {
+        **found,
+        "aliases": [_alias(a) for a in sorted(row.aliases, key=lambda a: a.name)],
+        "parameters": [_parameter(p) for p in row.parameters],
+        "signature": row.signature,
+        "result": RESULT_TEXTS[row.result].replace("`", ""),
+        "state": row.state,
+        "options": {name: _option(o) for name, o in row.options.items()},
+        "settings": dict(row.settings),
+        "distinct": part(row.distinct),
+        "distinct_without_arguments": part(row.distinct_rows) if takes_rows(row) else None,
+        "always_distinct": row.always_distinct,
+        "order_by": part(row.order_by),
+        "order_only_by_argument": row.order_on_argument,
+        "with_order": row.ordered_form or row.name,
+        "without_order": row.unordered_form or row.name,
+        "filter": part(row.filter),
+        "phases": {name: part(made) for name, made in _PHASES.items()},
+        "nulls": row.nulls,
+        "where_nothing_counts": row.empty,
+    }
+
+
+def takes_rows(row: AggregateFunction) -> bool:
+    """Whether the function counts rows where it has no argument."""
+    return bool(row.parameters) and all(p.optional for p in row.parameters)
+
+
+def _alias(alias: Alias) -> Entry:
+    return {
+        "name": alias.name,
+        "producers": list(alias.producers),
+        "options": dict(alias.presets),
+        "distinct": alias.distinct,
+    }
+
+
+def _parameter(parameter: Parameter) -> Entry:
+    found: Entry = {
+        "name": parameter.name,
+        "role": parameter.role,
+        "optional": parameter.optional,
+        "repeats": parameter.repeats,
+    }
+    if parameter.role == "enum":
+        found["words"] = {word: part(made) for word, made in parameter.words.items()}
+    elif parameter.role == "constant":
+        found.update(rule=parameter.rule, default=parameter.default)
+    else:
+        found["types"] = sorted(parameter.kinds) or "any"
+        found["converted_to_fp64"] = sorted(parameter.as_float)
+    return found
+
+
+def _option(option: FunctionOption) -> Entry:
+    return {
+        "default": option.accepted[0],
+        "types": sorted(option.kinds) or "any",
+        "values": {value: part(made) for value, made in option.values.items()},
+    }
+
+
+# --- scalar functions ------------------------------------------------------------------------
+
+
+def scalar(row: ScalarFunction) -> Entry:
+    """A row of the table of scalar functions with everything it says, and the standard's declarations of it."""
+    return {
+        "name": row.name,
+        "aliases": sorted(row.aliases),
+        "nulls": NULLS[row.nulls],
+        "overloads": [_overload(o) for o in row.overloads],
+        "standard": [signature(s) for s in standard_scalars(row.name)],
+    }
+
+
+def _overload(overload: Overload) -> Entry:
+    return {
+        "arguments": list(overload.params),
+        "result": SCALAR_RESULTS[overload.result],
+        "options": {
+            name: {"default": values[0], "values": list(values)}
+            for name, values in overload.options.items()
+        },
+        "common_type": overload.unify,
+        "variadic": overload.variadic,
+    }
+
+
+NULLS: Mapping[str, str] = {
+    "mirror": "nullable if any argument is",
+    "never": "never nullable",
+    "always": "always nullable",
+    "all": "nullable only if all arguments are",
+    "undeclared": "nullable, although declared as its arguments are",
+}
+"""Whether the result of a scalar function can be null, by the word of its row."""
+
+SCALAR_RESULTS: Mapping[str, str] = {
+    **{kind: kind for kind in ("bool", "i32", "i64", "fp64", "date", "string")},
+    "length": "i64, for DataFusion i32",
+    "first": "type of the first argument",
+    "second": "type of the second argument",
+    "unified": "common type of the arguments",
+    "text": "string, or varchar where all are of one",
+    "first_text": "string, or the varchar that the first is where all are varchar",
+    "joined_text": "string, or varchar where all behind a varchar separator are of one",
+    "window": "struct of start and end, each of the first argument's type",
+    "list_of_first": "list of the first argument's type",
+    "list_of_results": "list of the function's results",
+    "decimal_longest": "decimal of scale 0 with the larger precision",
+    "decimal_widest": "decimal<38,0>",
+    "decimal_add": "decimal with room for the sum",
+    "decimal_multiply": "decimal with room for the product",
+    "decimal_divide": "decimal with more digits behind the point",
+    "decimal_modulus": "decimal with the larger scale",
+    "decimal_whole": "decimal of scale 0",
+    "decimal_round": "decimal with a digit more",
+    "date_and_days": "precision_timestamp, for DataFusion date",
+    "local_first": "precision_timestamp with the digits of the first argument",
+    "zoned_first": "precision_timestamp_tz with the digits of the first argument",
+    "digits:precision_time": "precision_time with these digits",
+    "digits:precision_timestamp_tz": "precision_timestamp_tz with these digits",
+}
+"""Results of scalar functions by the word of `derive.RESULT_RULES`."""
+
+
+# --- documents -------------------------------------------------------------------------------
+
+
+def signature(given: Signature) -> Entry:
+    """A declaration of the standard."""
+    return {
+        "urn": urn_of(given.urn),
+        "signature": given.signature,
+        "arguments": [
+            {
+                "name": a.name,
+                "type": a.type,
+                **({"words": list(a.words)} if a.words else {}),
+                **({"constant": True} if a.constant else {}),
+            }
+            for a in given.arguments
+        ],
+        "returns": given.returns.strip(),
+        "nullability": given.nullability,
+        "intermediate": given.intermediate,
+        "decomposable": given.decomposable,
+        "ordered": given.ordered,
+        "options": {name: list(values) for name, values in given.options.items()},
+        "deprecated": given.deprecated,
+        "variadic": given.variadic,
+    }
+
+
+def aggregate_document() -> Entry:
+    """All aggregate functions, by name."""
+    return {"aggregate_functions": [aggregate(AGGREGATES[name]) for name in sorted(AGGREGATES)]}
+
+
+def scalar_document() -> Entry:
+    """All scalar functions, by name, and the words that their arguments are described with."""
+    return {
+        "scalar_functions": [scalar(SCALARS[name]) for name in sorted(SCALARS)],
+        "refused_scalar_functions": dict(sorted(REFUSED_SCALARS.items())),
+        "families": {name: sorted(kinds) or "any" for name, kinds in FAMILIES.items()},
+        "words": {name: sorted(words) for name, words in WORDS.items()},
+    }

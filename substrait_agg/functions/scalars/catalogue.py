@@ -1,0 +1,508 @@
+"""THE table of scalar functions: canonical name -> what producers call it, signatures, null handling, options.
+
+A bound `Call` is always one of these rows: its arguments have been converted to what the chosen overload takes,
+its `options` name every option of that overload with the value that holds, and its `type` is the type the result
+must have. Where the result is a decimal, the exact result is rounded (half away from zero) to that type once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from substrait_agg.functions.scalars.forms import (
+    FAMILIES,
+    WORDS,
+    Nulls,
+    Overload,
+    ScalarFunction,
+)
+
+__all__ = ["FAMILIES", "SCALARS", "SCALAR_NAMES", "WORDS", "Overload", "ScalarFunction"]
+
+_OVERFLOW = {"OVERFLOW": ("ERROR", "SILENT", "SATURATE")}
+_STRICT_OVERFLOW = {"OVERFLOW": ("ERROR",)}
+_ROUND_EVEN = {"ROUNDING": ("TIE_TO_EVEN",)}
+_DOMAIN = {**_ROUND_EVEN, "ON_DOMAIN_ERROR": ("NAN", "ERROR")}
+_LOG = {
+    **_ROUND_EVEN,
+    "ON_DOMAIN_ERROR": ("NAN", "NULL", "ERROR"),
+    "ON_LOG_ZERO": ("MINUS_INFINITY", "NAN", "ERROR"),
+}
+_BY_ZERO = {"ON_DIVISION_BY_ZERO": ("ERROR", "NULL")}
+_CASE = {"CASE_SENSITIVITY": ("CASE_SENSITIVE", "CASE_INSENSITIVE", "CASE_INSENSITIVE_ASCII")}
+_CHARSET = {"CHAR_SET": ("UTF8", "ASCII_ONLY")}
+_PATTERN = {
+    **_CASE,
+    "MULTILINE": ("MULTILINE_DISABLED", "MULTILINE_ENABLED"),
+    "DOTALL": ("DOTALL_DISABLED", "DOTALL_ENABLED"),
+}
+_DIRECTION = {
+    "DIRECTION": ("ASC_NULLS_LAST", "ASC_NULLS_FIRST", "DESC_NULLS_LAST", "DESC_NULLS_FIRST")
+}
+_ROUND = {
+    "ROUNDING": (
+        "TIE_AWAY_FROM_ZERO", "TIE_TO_EVEN", "TRUNCATE", "CEILING", "FLOOR", "AWAY_FROM_ZERO",
+        "TIE_DOWN", "TIE_UP", "TIE_TOWARDS_ZERO", "TIE_TO_ODD",
+    )
+}  # fmt: skip
+_NAN_EQUALITY = {"NAN_EQUALITY": ("NAN_IS_NAN", "NAN_IS_NOT_NAN")}
+_PADDING = {"PADDING": ("RIGHT", "LEFT")}
+_NEGATIVE_START = {"NEGATIVE_START": ("LEFT_OF_BEGINNING", "WRAP_FROM_END")}
+_CONCAT = {"NULL_HANDLING": ("ACCEPT_NULLS", "IGNORE_NULLS")}
+
+
+def _compare(name: str, *aliases: str, nulls: Nulls = "mirror") -> ScalarFunction:
+    return ScalarFunction(name, (Overload(("any", "any"), "bool", unify=True),), nulls, aliases)
+
+
+def _test(name: str, family: str, *aliases: str, nulls: Nulls = "never") -> ScalarFunction:
+    return ScalarFunction(name, (Overload((family,), "bool"),), nulls, aliases)
+
+
+def _pair(family: str, result: str, options: Mapping[str, tuple[str, ...]]) -> Overload:
+    return Overload((family, family), result, options, unify=family != "decimal")
+
+
+def _unsigned(options: Mapping[str, tuple[str, ...]]) -> Overload:
+    return _pair("unsigned", "unified", options)
+
+
+def _floating(
+    name: str, options: Mapping[str, tuple[str, ...]], *aliases: str, arity: int = 1
+) -> ScalarFunction:
+    wide = tuple(Overload((family,) * arity, "fp64", options) for family in ("integer", "decimal"))
+    own = Overload(("float",) * arity, "unified", options, unify=True)
+    return ScalarFunction(name, (own, *wide), "mirror", aliases)
+
+
+def _sqrt() -> ScalarFunction:
+    # The declaration for decimals has no options: a negative one fails.
+    forms = (
+        Overload(("float",), "first", _DOMAIN),
+        Overload(("integer",), "fp64", _DOMAIN),
+        Overload(("decimal",), "fp64"),
+    )
+    return ScalarFunction("sqrt", forms)
+
+
+def _power() -> ScalarFunction:
+    forms = (
+        Overload(("float", "float"), "unified", unify=True),
+        Overload(("integer", "integer"), "i64", _STRICT_OVERFLOW),
+        # The result is an fp64, which has infinities.
+        Overload(
+            ("decimal", "decimal"),
+            "fp64",
+            {"OVERFLOW": ("SILENT", "ERROR"), "COMPLEX_NUMBER_RESULT": ("NAN", "ERROR")},
+        ),
+    )
+    return ScalarFunction("power", forms, aliases=("pow",))
+
+
+def _factorial() -> ScalarFunction:
+    forms = (
+        Overload(("integer",), "first", _STRICT_OVERFLOW),
+        Overload(("decimal:0",), "decimal_widest", _STRICT_OVERFLOW),
+    )
+    return ScalarFunction("factorial", forms)
+
+
+def _bitwise(name: str, *aliases: str) -> ScalarFunction:
+    forms = (
+        _pair("integer", "unified", {}),
+        _pair("unsigned_bits", "unified", {}),
+        Overload(("decimal:0", "decimal:0"), "decimal_longest"),
+    )
+    return ScalarFunction(name, forms, "mirror", aliases)
+
+
+def _shift(name: str, *aliases: str) -> ScalarFunction:
+    counts = ("integer", "unsigned_bits")
+    forms = tuple(Overload((bits, count), "first") for bits in counts for count in counts)
+    return ScalarFunction(name, forms, "mirror", aliases)
+
+
+def _strings(
+    name: str,
+    *params: str,
+    result: str = "first",
+    options: Mapping[str, tuple[str, ...]] | None = None,
+    aliases: tuple[str, ...] = (),
+) -> ScalarFunction:
+    """A function of strings; a parameter that starts with ``?`` may be left out (the last ones only)."""
+    shortest = next((i for i, p in enumerate(params) if p.startswith("?")), len(params))
+    plain = tuple(p.lstrip("?") for p in params)
+    forms = tuple(
+        Overload(plain[:count], result, options or {}) for count in range(shortest, len(params) + 1)
+    )
+    return ScalarFunction(name, forms, "mirror", aliases)
+
+
+def _moved() -> tuple[Overload, ...]:
+    """Overloads of `add` and `subtract`: a point in time and an interval."""
+    return (
+        Overload(("date", "months"), "date"),
+        Overload(("date", "days"), "date_and_days"),
+        Overload(("date", "months_days"), "date_and_days"),
+        Overload(("timestamp", "months"), "first"),
+        Overload(("timestamp", "days"), "first"),
+        Overload(("timestamp", "months_days"), "first"),
+        Overload(("timestamp_tz", "months"), "first"),
+        Overload(("timestamp_tz", "months", "text"), "first"),
+        Overload(("timestamp_tz", "days"), "first"),
+        Overload(("timestamp_tz", "months_days"), "first"),
+    )
+
+
+def _arithmetic(name: str, decimal_rule: str, *more: Overload) -> ScalarFunction:
+    return ScalarFunction(
+        name,
+        (
+            _pair("integer", "unified", _OVERFLOW),
+            _pair("float", "unified", _ROUND_EVEN),
+            _pair("decimal", decimal_rule, _STRICT_OVERFLOW),
+            *more,
+        ),
+    )
+
+
+_DIVIDE = ScalarFunction(
+    "divide",
+    (
+        _pair("integer", "unified", {**_OVERFLOW, "ON_DOMAIN_ERROR": ("ERROR", "NULL"), **_BY_ZERO}),
+        _pair(
+            "float", "unified",
+            {**_ROUND_EVEN, "ON_DOMAIN_ERROR": ("NAN",), "ON_DIVISION_BY_ZERO": ("IEEE", "NULL")},
+        ),
+        _pair("decimal", "decimal_divide", {"OVERFLOW": ("ERROR",), **_BY_ZERO}),
+        _unsigned(_BY_ZERO),
+    ),
+)  # fmt: skip
+
+_MODULUS = ScalarFunction(
+    "modulus",
+    (
+        _pair(
+            "integer", "unified",
+            {"DIVISION_TYPE": ("TRUNCATE", "FLOOR"), "OVERFLOW": ("ERROR",), "ON_DOMAIN_ERROR": ("ERROR", "NULL")},
+        ),
+        _pair("float", "unified", _ROUND_EVEN),
+        _pair("decimal", "decimal_modulus", {"OVERFLOW": ("ERROR",), "ON_DOMAIN_ERROR": ("ERROR", "NULL")}),
+    ),
+    aliases=("mod", "modulo", "rem"),
+)  # fmt: skip
+
+
+def _same_number(name: str, overflow: bool, *aliases: str) -> ScalarFunction:
+    forms = (
+        Overload(("integer",), "first", _OVERFLOW if overflow else {}),
+        Overload(("float",), "first"),
+        Overload(("decimal",), "first"),
+    )
+    return ScalarFunction(name, forms, "mirror", aliases)
+
+
+def _whole(name: str, *aliases: str) -> ScalarFunction:
+    forms = (
+        Overload(("float",), "first"),
+        Overload(("decimal",), "decimal_whole"),
+        Overload(("integer",), "first"),
+    )
+    return ScalarFunction(name, forms, "mirror", aliases)
+
+
+def _round() -> ScalarFunction:
+    rules = {"integer": "first", "float": "first", "decimal": "decimal_round"}
+    forms = [Overload((f, "integer"), r, _ROUND) for f, r in rules.items()]
+    forms += [Overload((f,), r, _ROUND) for f, r in rules.items()]
+    return ScalarFunction("round", tuple(forms))
+
+
+def _choice(name: str, nulls: Nulls, *aliases: str) -> ScalarFunction:
+    form = Overload(("any",), "unified", unify=True, variadic=True)
+    return ScalarFunction(name, (form,), nulls, aliases)
+
+
+def _logic(name: str) -> ScalarFunction:
+    return ScalarFunction(name, (Overload(("bool",), "bool", variadic=True),))
+
+
+def _regular(name: str, result: str, *rest: str) -> ScalarFunction:
+    """A function of a text and a pattern; with `rest` further arguments or without them."""
+    forms = tuple(Overload(("text", "text", *more), result, _PATTERN) for more in ((), rest))
+    return ScalarFunction(name, forms)
+
+
+def _replacements() -> tuple[ScalarFunction, ...]:
+    three = ("text", "text", "text")
+    forms = (
+        Overload(three, "first_text", _PATTERN),
+        Overload((*three, "integer", "integer"), "first_text", _PATTERN),
+    )
+    return (
+        ScalarFunction("regexp_replace", forms),
+        # What DataFusion and DuckDB call regexp_replace.
+        ScalarFunction("regexp_replace_first", forms[:1]),
+    )
+
+
+def _round_temporal() -> ScalarFunction:
+    forms = tuple(
+        Overload((x, "enum:rounding", f"enum:{unit}", "integer", x), "first")
+        for x, unit in _UNITS.items()
+    )
+    return ScalarFunction("round_temporal", forms)
+
+
+def _round_calendar() -> ScalarFunction:
+    forms = tuple(
+        Overload((x, "enum:floor", f"enum:{unit}", f"enum:{x}_origin", "integer"), "first")
+        for x, unit in _CALENDAR_UNITS.items()
+    )
+    return ScalarFunction("round_calendar", forms)
+
+
+_UNITS = {"date": "date_unit", "timestamp": "timestamp_unit", "time": "time_unit"}
+_CALENDAR_UNITS = {**_UNITS, "time": "time_of_day_unit"}
+"""Family of points in time -> the table of units that it is rounded to."""
+
+
+def _extract() -> ScalarFunction:
+    zoned = ("enum:zoned_component", "timestamp_tz", "text")
+    points = (
+        ("enum:component", "date"),
+        ("enum:component", "timestamp"),
+        zoned,
+        ("enum:clock_component", "time"),
+    )
+    forms = [
+        Overload((component, *indexing, *point), "i64")
+        for component, *point in points
+        for indexing in ((), ("enum:indexing",))
+    ]
+    return ScalarFunction("extract", tuple(forms))
+
+
+def _window(name: str, *spans: str, result: str = "first") -> ScalarFunction:
+    """A window over time; a duration that starts with ``?`` may be left out (the last one only)."""
+    counts = range(sum(not s.startswith("?") for s in spans), len(spans) + 1)
+    forms = tuple(
+        Overload((time, *["span:duration"] * count), result)
+        for time in ("timestamp", "timestamp_tz")
+        for count in counts
+    )
+    return ScalarFunction(name, forms)
+
+
+_POINTS = ("date", "timestamp", "timestamp_tz")
+
+_SCALED_INTERVALS = (
+    Overload(("integer", "days"), "second"),
+    Overload(("integer", "months"), "second"),
+)
+
+_DATE_AND_TIME = (
+    ScalarFunction(
+        "extract_boolean",
+        (
+            Overload(("enum:boolean", "date"), "bool"),
+            Overload(("enum:boolean", "timestamp"), "bool"),
+            Overload(("enum:boolean", "timestamp_tz", "text"), "bool"),
+        ),
+    ),
+    ScalarFunction(
+        "assume_timezone",
+        (
+            Overload(("timestamp", "text"), "zoned_first"),
+            Overload(("date", "text", "digits"), "digits:precision_timestamp_tz"),
+        ),
+    ),
+    ScalarFunction("local_timestamp", (Overload(("timestamp_tz", "text"), "local_first"),)),
+    ScalarFunction(
+        "strftime",
+        (
+            Overload(("timestamp", "format"), "string"),
+            Overload(("timestamp_tz", "format", "text"), "string"),
+            Overload(("date", "format"), "string"),
+            Overload(("time", "format"), "string"),
+        ),
+    ),
+    ScalarFunction("strptime_date", (Overload(("text", "format"), "date"),)),
+    ScalarFunction(
+        "strptime_time", (Overload(("text", "format", "digits"), "digits:precision_time"),)
+    ),
+    ScalarFunction(
+        "strptime_timestamp",
+        (
+            Overload(("text", "format", "digits"), "digits:precision_timestamp_tz"),
+            Overload(("text", "format", "text", "digits"), "digits:precision_timestamp_tz"),
+        ),
+    ),
+    _round_temporal(),
+    _round_calendar(),
+)
+
+_ROWS: tuple[ScalarFunction, ...] = (
+    # comparison
+    _compare("equal", "eq"),
+    _compare("not_equal", "neq", "ne"),
+    _compare("lt", "less", "less_than"),
+    _compare("lte", "less_equal", "less_than_or_equal"),
+    _compare("gt", "greater", "greater_than"),
+    _compare("gte", "greater_equal", "greater_than_or_equal"),
+    _compare("is_distinct_from", nulls="never"),
+    _compare("is_not_distinct_from", nulls="never"),
+    ScalarFunction("between", (Overload(("any", "any", "any"), "bool", unify=True),)),
+    _test("is_null", "any", "isnull"),
+    _test("is_not_null", "any", "isnotnull"),
+    _test("is_true", "bool"),
+    _test("is_not_true", "bool"),
+    _test("is_false", "bool"),
+    _test("is_not_false", "bool"),
+    _test("is_unknown", "bool"),
+    _test("is_not_unknown", "bool"),
+    _test("is_nan", "float", "isnan", nulls="mirror"),
+    _test("is_finite", "float", nulls="mirror"),
+    _test("is_infinite", "float", nulls="mirror"),
+    ScalarFunction("nullif", (Overload(("any", "any"), "unified", unify=True),), "always"),
+    _choice("coalesce", "all", "ifnull", "nvl"),
+    _choice("least", "mirror"),
+    _choice("greatest", "mirror"),
+    _choice("least_skip_null", "all"),
+    _choice("greatest_skip_null", "all"),
+    # boolean
+    _logic("and"),
+    _logic("or"),
+    ScalarFunction("not", (Overload(("bool",), "bool"),)),
+    ScalarFunction("xor", (Overload(("bool", "bool"), "bool"),)),
+    ScalarFunction("and_not", (Overload(("bool", "bool"), "bool"),)),
+    # arithmetic
+    _arithmetic("add", "decimal_add", _unsigned(_OVERFLOW), *_moved()),
+    _arithmetic("subtract", "decimal_add", _unsigned(_OVERFLOW), *_moved()),
+    _arithmetic(
+        "multiply", "decimal_multiply",
+        _unsigned({"OVERFLOW": ("ERROR", "SATURATE")}), *_SCALED_INTERVALS,
+    ),
+    _DIVIDE,
+    _MODULUS,
+    _same_number("negate", True, "negative"),
+    _same_number("abs", True),
+    _same_number("sign", False, "signum"),
+    _sqrt(),
+    _floating("exp", _ROUND_EVEN),
+    _power(),
+    _factorial(),
+    _floating("sin", _ROUND_EVEN),
+    _floating("cos", _ROUND_EVEN),
+    _floating("tan", _ROUND_EVEN),
+    _floating("sinh", _ROUND_EVEN),
+    _floating("cosh", _ROUND_EVEN),
+    _floating("tanh", _ROUND_EVEN),
+    _floating("asinh", _ROUND_EVEN),
+    _floating("acosh", _DOMAIN),
+    _floating("atanh", _DOMAIN),
+    _floating("asin", _DOMAIN),
+    _floating("acos", _DOMAIN),
+    _floating("atan", _ROUND_EVEN),
+    _floating("atan2", {**_ROUND_EVEN, "ON_DOMAIN_ERROR": ("NAN",)}, arity=2),
+    _floating("radians", _ROUND_EVEN),
+    _floating("degrees", _ROUND_EVEN),
+    _floating("ln", _LOG),
+    _floating("log10", _LOG),
+    _floating("log2", _LOG),
+    _floating("log1p", _LOG),
+    _floating("logb", _LOG, arity=2),
+    ScalarFunction("bitwise_not", (Overload(("integer",), "first"),)),
+    _bitwise("bitwise_and"),
+    _bitwise("bitwise_or"),
+    _bitwise("bitwise_xor"),
+    _shift("shift_left", "bitwise_shift_left"),
+    _shift("shift_right", "bitwise_shift_right"),
+    _shift("shift_right_unsigned"),
+    # rounding
+    _whole("ceil", "ceiling"),
+    _whole("floor"),
+    _round(),
+    # strings
+    _strings("upper", "text", options=_CHARSET),
+    _strings("lower", "text", options=_CHARSET),
+    _strings("initcap", "text", options=_CHARSET),
+    _strings("swapcase", "text", options=_CHARSET),
+    _strings("capitalize", "text", options=_CHARSET),
+    _strings("reverse", "text"),
+    _strings("substring", "text", "integer", "?integer", result="first_text", options=_NEGATIVE_START, aliases=("substr",)),
+    _strings("left", "text", "integer", result="first_text"),
+    _strings("right", "text", "integer", result="first_text"),
+    _strings("like", "text", "text", "?escape", result="bool", options=_CASE),
+    _strings("ilike", "text", "text", "?escape", result="bool"),
+    _strings("starts_with", "text", "text", result="bool", options=_CASE),
+    _strings("ends_with", "text", "text", result="bool", options=_CASE),
+    _strings("contains", "text", "text", result="bool", options=_CASE),
+    _strings("strpos", "text", "text", result="length", options=_CASE),
+    _strings("count_substring", "text", "text", result="i64", options=_CASE),
+    _strings("ltrim", "text", "?text", result="first_text"),
+    _strings("rtrim", "text", "?text", result="first_text"),
+    _strings("trim", "text", "?text", result="first_text", aliases=("btrim",)),
+    _strings("lpad", "text", "integer", "?text", result="first_text"),
+    _strings("rpad", "text", "integer", "?text", result="first_text"),
+    _strings("center", "text", "integer", "text", result="first_text", options=_PADDING),
+    _strings("replace", "text", "text", "text", result="first_text", options=_CASE),
+    ScalarFunction(
+        "replace_slice",
+        (Overload(("text", "integer", "integer", "text"), "first_text"),),
+        "undeclared",
+    ),
+    _strings("repeat", "text", "integer", result="first_text"),
+    _strings("char_length", "text", result="length", aliases=("character_length", "length")),
+    _strings("octet_length", "text", result="length"),
+    _strings("bit_length", "text", result="length"),
+    ScalarFunction(
+        "concat", (Overload(("text",), "text", _CONCAT, variadic=True),), aliases=("str_concat",)
+    ),
+    ScalarFunction("concat_ws", (Overload(("text", "text"), "joined_text", variadic=True),)),
+    _regular("regexp_match_substring", "first", "integer", "integer", "integer"),
+    ScalarFunction(
+        "regexp_match_substring_all",
+        (Overload(("text", "text", "integer", "integer"), "list_of_first", _PATTERN),),
+    ),
+    _regular("regexp_count_substring", "i64", "integer"),
+    ScalarFunction(
+        "regexp_strpos", (Overload(("text", "text", "integer", "integer"), "i64", _PATTERN),)
+    ),
+    *_replacements(),
+    # lists
+    _strings("string_split", "text", "text", result="list_of_first"),
+    _strings("regexp_string_split", "text", "text", result="list_of_first", options=_PATTERN),
+    ScalarFunction("cardinality", (Overload(("list",), "i64"),)),
+    ScalarFunction("sort", (Overload(("list",), "first", _DIRECTION),)),
+    ScalarFunction(
+        "index_in", (Overload(("any", "list"), "i64", _NAN_EQUALITY, element=True),), "always"
+    ),
+    ScalarFunction("transform", (Overload(("list", "function"), "list_of_results", of_elements=True),)),
+    ScalarFunction("filter", (Overload(("list", "function:bool"), "first", of_elements=True),)),
+    ScalarFunction("any_match", (Overload(("list", "function:bool"), "bool", of_elements=True),), "always"),
+    ScalarFunction("all_match", (Overload(("list", "function:bool"), "bool", of_elements=True),), "always"),
+    # date and time
+    ScalarFunction(
+        "add_intervals", tuple(Overload((i, i), "first", unify=True) for i in ("months", "days"))
+    ),
+    _extract(),
+    *_DATE_AND_TIME,
+    ScalarFunction(
+        "date_part", tuple(Overload(("word:part", p), "i32") for p in (*_POINTS, "time"))
+    ),
+    _window("tumble", "size", "?offset", result="window"),
+    _window("tumble_start", "size", "?offset"),
+    _window("tumble_end", "size", "?offset"),
+    _window("hop", "size", "slide", "?offset", result="window"),
+    _window("session", "gap", result="window"),
+    ScalarFunction("date_trunc", tuple(Overload(("word:unit", p), "second") for p in _POINTS)),
+)  # fmt: skip
+
+SCALARS: dict[str, ScalarFunction] = {row.name: row for row in _ROWS}
+"""Canonical name -> row."""
+
+SCALAR_NAMES: dict[str, str] = {
+    spelling: row.name for row in _ROWS for spelling in (row.name, *row.aliases)
+}
+"""Every accepted spelling -> canonical name."""

@@ -1,0 +1,152 @@
+"""The order in which values came: which batch, and where in it.
+
+Equal values of a group are one thing, so a value has one arrival: for `first` the row with which it came to be there, for `last`
+the newest row that brought it. Two trees keep it, one to look it up by value and one that is ordered by arrival. Deleting one of
+several equal rows changes neither; deleting the last of them takes the value's arrival away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from substrait_agg.operator.aggregate.groups import CollisionIds
+from substrait_agg.operator.aggregate.trees import Delta, OpenTree, contributing, delta_of
+from substrait_agg.operator.common.names import LAST_POSITION, POSITION, WEIGHT
+from substrait_agg.operator.common.spec import TreeSpec
+from substrait_agg.state.entries import consolidate
+from substrait_agg.state.keys.keys import Keys, encode, sort_order
+from substrait_agg.state.keys.rows import Hashes, Indices
+
+Int64s = npt.NDArray[np.int64]
+_NEVER = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """Arrivals that go and come: rows of both trees.
+
+    Attributes:
+        groups: per row its group.
+        values: the value that arrived.
+        batch: int64, the version of its batch.
+        position: int64, where in the batch.
+        weights: -1 for arrivals that go, 1 for those that come.
+    """
+
+    groups: Indices
+    values: pa.Array
+    batch: Int64s
+    position: Int64s
+    weights: Int64s
+
+    def columns(self, spec: TreeSpec) -> list[pa.Array]:
+        """The columns in the order of a tree's components."""
+        batch, position = pa.array(self.batch), pa.array(self.position)
+        by_value = spec.follows is not None and spec.follows.by_value
+        return [self.values, batch, position] if by_value else [batch, position, self.values]
+
+
+def arrivals_delta(
+    ordinal: int,
+    spec: TreeSpec,
+    moved: Arrivals,
+    hashes: Hashes,
+    chains: CollisionIds,
+    open_tree: OpenTree,
+) -> Delta:
+    """Fold arrivals that go and come into one of the trees that keep them."""
+    entries = consolidate(
+        spec.layout, hashes[moved.groups], chains[moved.groups], moved.columns(spec), moved.weights
+    )
+    return delta_of(ordinal, entries, hashes, chains, open_tree)
+
+
+def moved_arrivals(
+    base_spec: TreeSpec,
+    base: Delta,
+    by_value: TreeSpec,
+    ordinal: int,
+    slice_: pa.Table,
+    of_row: Indices,
+    version: int,
+    open_tree: OpenTree,
+) -> Arrivals:
+    """Which arrivals go and come with the changes of the tree of values.
+
+    Args:
+        base_spec: the tree of values.
+        base: what the slice changes in it.
+        by_value: the tree of arrivals by value.
+        ordinal: of that tree.
+        slice_: rows with their ``__at``.
+        of_row: the group of each row.
+        version: of the batch.
+        open_tree: gives a tree.
+    """
+    latest = by_value.follows is not None and by_value.follows.latest
+    was, is_ = base.old > 0, base.new > 0
+    gains = is_ & (base.entries.weights > 0) if latest else is_ & ~was
+    leaves = was & (gains | ~is_)
+    gone, come = np.flatnonzero(leaves), np.flatnonzero(gains)
+    old = _known(base, gone, by_value, ordinal, open_tree)
+    at = positions(base_spec, base, slice_, of_row, latest=latest)[come]
+    values = base.entries.payload[0]
+    return Arrivals(
+        np.concatenate([base.groups[gone], base.groups[come]]),
+        values.take(pa.array(np.concatenate([gone, come]))),
+        np.concatenate([old[0], np.full(len(come), version, np.int64)]),
+        np.concatenate([old[1], at]),
+        np.repeat(np.array([-1, 1], np.int64), [len(gone), len(come)]),
+    )
+
+
+def _known(
+    base: Delta, rows: Indices, by_value: TreeSpec, ordinal: int, open_tree: OpenTree
+) -> tuple[Int64s, Int64s]:
+    """The arrival of values that have one: its batch and its position."""
+    if not len(rows):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    never = pa.array(np.full(len(rows), _NEVER, np.int64))
+    values = base.entries.payload[0].take(pa.array(rows))
+    after = encode([values, never, never], by_value.layout.components)
+    hashes, chains = base.entries.hashes[rows], base.entries.chains[rows]
+    _, found = open_tree(ordinal, None).first_live(hashes, chains, after)
+    return found[1].to_numpy(zero_copy_only=False), found[2].to_numpy(zero_copy_only=False)
+
+
+def positions(
+    spec: TreeSpec, delta: Delta, slice_: pa.Table, of_row: Indices, *, latest: bool
+) -> Int64s:
+    """Per changed entry of a tree the position of the first (last) row of the slice that inserts it."""
+    weight = slice_.column(WEIGHT).combine_chunks()
+    rows = contributing(spec, slice_)
+    rows = rows[weight.take(pa.array(rows)).to_numpy() > 0]
+    chosen = pa.array(rows)
+    columns = [
+        slice_.column(f"x{a}").combine_chunks().take(chosen).cast(c.type)
+        for a, c in zip(spec.arguments, spec.layout.components, strict=True)
+    ]
+    entry = _matched(delta, of_row[rows], encode(columns, spec.layout.components))
+    name = LAST_POSITION if latest and LAST_POSITION in slice_.column_names else POSITION
+    position = slice_.column(name).combine_chunks().take(chosen).to_numpy()
+    here = entry >= 0
+    result = np.full(len(delta.entries), -1 if latest else np.iinfo(np.int64).max, np.int64)
+    pick = np.maximum if latest else np.minimum
+    pick.at(result, entry[here], position[here])
+    return result
+
+
+def _matched(base: Delta, groups: Indices, keys: Keys) -> Indices:
+    """The changed entry with the group and key of each row, -1 where it has none."""
+    count = len(base.entries)
+    owners = np.concatenate([base.groups, groups])
+    order, first = sort_order([owners], Keys.concat([base.entries.keys, keys]))
+    label = np.empty(len(order), np.int64)
+    label[order] = np.cumsum(first) - 1
+    entry_of = np.full(len(order), -1, np.int64)
+    entry_of[label[:count]] = np.arange(count)
+    return np.asarray(entry_of[label[count:]])

@@ -1,0 +1,63 @@
+"""What an operator puts out: the rows of groups that are not shown any more as they were, and those that are shown now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from substrait_agg.operator.aggregate.groups import BatchGroups
+from substrait_agg.operator.aggregate.stored import StoredGroups
+from substrait_agg.operator.common.names import WEIGHT
+from substrait_agg.operator.common.spec import OperatorSpec
+from substrait_agg.state.keys.rows import Indices, equal, take
+
+Int64s = npt.NDArray[np.int64]
+
+
+def row_changes(
+    spec: OperatorSpec,
+    groups: BatchGroups,
+    old: StoredGroups,
+    shown: Int64s,
+    values: Sequence[pa.Array],
+) -> pa.Table:
+    """Output columns and ``__weight``, retractions first.
+
+    Args:
+        spec: the operator.
+        groups: the groups of a slice.
+        old: as they were shown.
+        shown: with what weight each is shown now.
+        values: its measures now.
+    """
+    same = (old.shown > 0) & (shown > 0)
+    for before, after in zip(old.values, values, strict=True):
+        same &= equal(before, after)
+    delta = shown - old.shown
+    if spec.multiset:
+        parts = [_emitted(spec, groups, values, delta, np.flatnonzero(delta < 0))]
+        parts.append(_emitted(spec, groups, values, delta, np.flatnonzero(delta > 0)))
+        return pa.concat_tables(parts)
+    gone = np.flatnonzero((old.shown > 0) & ~same)
+    come = np.flatnonzero((shown > 0) & ~same)
+    return pa.concat_tables(
+        [
+            _emitted(spec, groups, old.values, -old.shown, gone),
+            _emitted(spec, groups, values, shown, come),
+        ]
+    )
+
+
+def _emitted(
+    spec: OperatorSpec,
+    groups: BatchGroups,
+    values: Sequence[pa.Array],
+    weights: Int64s,
+    rows: Indices,
+) -> pa.Table:
+    columns = [*take(groups.keys, rows), *take(values, rows), pa.array(weights[rows])]
+    schema = spec.output.append(pa.field(WEIGHT, pa.int64()))
+    return pa.Table.from_arrays(columns, schema=schema)

@@ -1,0 +1,152 @@
+"""Retractions that come before their insertion: where they are not carried, a tree of whole rows tells them.
+
+An entry of that tree with a weight below zero is a row that was retracted more often than inserted. ``refuse`` fails the batch.
+``quarantine`` lets through only what changes the weights above zero: the rest waits in the tree, and when the insertion comes,
+the two cancel there.
+
+The groups of a multiset are its rows, so it needs no tree: a group with a weight below zero is such a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from substrait_agg.errors import RunFailed
+from substrait_agg.operator.aggregate.arrivals import positions
+from substrait_agg.operator.aggregate.groups import BatchGroups, CollisionIds, RowGroups
+from substrait_agg.operator.aggregate.trees import Delta, OpenTree, tree_delta
+from substrait_agg.operator.common.names import LAST_POSITION, POSITION, WEIGHT
+from substrait_agg.operator.common.spec import OperatorSpec
+from substrait_agg.operator.measures.finalize import GroupState
+from substrait_agg.operator.measures.row_partials import split_rows
+from substrait_agg.state.keys.rows import Indices, take
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """The rows of a slice that count.
+
+    Attributes:
+        rows: delta rows as described in `operator.numeric.delta`.
+        of_row: the group of each.
+        groups: the same, the other way round.
+        delta: what the slice changes in the tree of whole rows, where there is one.
+        kept_aside: how many rows more than before wait for their insertion.
+        early: how many rows had to be kept aside.
+    """
+
+    rows: pa.Table
+    of_row: Indices
+    groups: RowGroups
+    delta: Delta | None = None
+    kept_aside: int = 0
+    early: int = 0
+
+
+def hold_early_retractions(
+    spec: OperatorSpec,
+    slice_: pa.Table,
+    groups: BatchGroups,
+    chains: CollisionIds,
+    open_tree: OpenTree,
+) -> Admitted:
+    """Which rows of a slice count, by the operator's policy for early retractions.
+
+    Raises:
+        RunFailed: EARLY_RETRACTION under ``refuse``.
+    """
+    if spec.guard < 0:
+        return Admitted(slice_, groups.of_row, groups.rows)
+    guard = spec.trees[spec.guard]
+    delta = tree_delta(spec.guard, guard, slice_, groups.of_row, groups.hashes, chains, open_tree)
+    weights = delta.entries.weights
+    if spec.early == "refuse":
+        early = _early(delta.entries.weights, delta.new)
+        _refuse(early, take(groups.keys, delta.groups[early[:1]]), delta.entries.payload)
+    else:
+        weights = np.maximum(delta.new, 0) - np.maximum(delta.old, 0)
+    moved = np.flatnonzero(weights)
+    of_row = delta.groups[moved]
+    columns = dict(
+        zip((f"x{a}" for a in guard.arguments), take(delta.entries.payload, moved), strict=True)
+    )
+    if spec.by_arrival:
+        # Equal rows of one batch are one row from here on, which stood where the first and the last of them did.
+        for name, latest in ((POSITION, False), (LAST_POSITION, True)):
+            at = positions(guard, delta, slice_, groups.of_row, latest=latest)
+            columns[name] = pa.array(at[moved])
+    batch = pa.RecordBatch.from_pydict({**columns, WEIGHT: weights[moved]})
+    rows = pa.Table.from_batches([split_rows(batch, spec)])
+    waiting = _below(delta.new) - _below(delta.old)
+    aside = _set_aside(delta.old, delta.new)
+    return Admitted(rows, of_row, RowGroups.of(of_row, groups.count), delta, waiting, aside)
+
+
+def _below(weights: Int64s) -> int:
+    return -int(np.minimum(weights, 0).sum())
+
+
+def _set_aside(old: Int64s, new: Int64s) -> int:
+    """How many rows went below zero; those that came back from there are not set against them."""
+    return int(np.maximum(np.minimum(old, 0) - np.minimum(new, 0), 0).sum())
+
+
+def early_retractions(spec: OperatorSpec, old: GroupState, new: GroupState) -> int:
+    """Retractions that came before their insertion, told by the weights of groups before and after a slice.
+
+    Where they are carried, the groups whose total weight fell below zero; in the quarantine of a multiset, the rows that
+    are kept there. Other operators tell them by their rows (`admit`).
+    """
+    if spec.weight == "one":
+        return 0
+    if spec.early == "carry":
+        return int(np.count_nonzero((new.weight() < 0) & (old.weight() >= 0)))
+    return _set_aside(old.weight(), new.weight()) if spec.multiset else 0
+
+
+def report_early_retractions(
+    spec: OperatorSpec, keys: Sequence[pa.Array], old: Int64s, new: Int64s
+) -> int:
+    """How many rows more than before wait in a multiset.
+
+    Args:
+        spec: the operator.
+        keys: the rows that a slice touched.
+        old: their weights before it.
+        new: their weights after it.
+
+    Raises:
+        RunFailed: EARLY_RETRACTION under ``refuse``.
+    """
+    if spec.early == "carry":
+        return 0
+    if spec.early == "refuse":
+        _refuse(_early(new - old, new), (), keys)
+    return _below(new) - _below(old)
+
+
+def _early(changes: Int64s, new: Int64s) -> Indices:
+    return np.flatnonzero((new < 0) & (changes < 0))
+
+
+def _refuse(early: Indices, key: Sequence[pa.Array], rows: Sequence[pa.Array]) -> None:
+    """Fail if there are early retractions `early` among `rows`; `key` is the group of the first."""
+    if not len(early):
+        return
+    values = ", ".join(str(column[0].as_py()) for column in take(rows, early[:1]))
+    named = f"({values})"
+    if key:
+        named += f" in the group ({', '.join(str(column[0].as_py()) for column in key)})"
+    raise RunFailed(
+        "EARLY_RETRACTION",
+        f"rows retracted more often than they were inserted: {len(early)}, the first is {named}",
+        help="nothing of the batch was committed; correct the source and run again,"
+        " or begin a new checkpoint that carries or quarantines such rows",
+    )

@@ -1,0 +1,158 @@
+"""The ends of the values that rows bring, where nothing else is kept of them (`flow.graph.extremes`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from substrait_agg.flow.graph.graph import ARRIVAL_BATCH, ARRIVAL_POSITION
+from substrait_agg.operator.aggregate.groups import CollisionIds, RowGroups
+from substrait_agg.operator.aggregate.trees import Delta, OpenTree, contributing, typed
+from substrait_agg.operator.common.names import END, POSITION
+from substrait_agg.operator.common.spec import OperatorSpec, TreeSpec
+from substrait_agg.state.entries import Entries
+from substrait_agg.state.keys.canonical import canonical
+from substrait_agg.state.keys.keys import Keys, compare, encode
+from substrait_agg.state.keys.rows import Hashes, Indices, take, whole
+
+_ARRIVAL = {ARRIVAL_BATCH: "", ARRIVAL_POSITION: POSITION}
+"""Columns of what tells when a row came; the batch is the same for all rows of a slice."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """The values that rows bring to a tree, those of one group behind each other: as columns, as keys, and the group of each."""
+
+    columns: list[pa.Array]
+    keys: Keys
+    groups: Indices
+
+    def at(self, rows: Indices) -> _Values:
+        """Some of them."""
+        return _Values(take(self.columns, rows), self.keys.take(rows), self.groups[rows])
+
+
+def ends_delta(
+    ordinal: int,
+    spec: OperatorSpec,
+    slice_: pa.Table,
+    groups: RowGroups,
+    hashes: Hashes,
+    chains: CollisionIds,
+    open_tree: OpenTree,
+    *,
+    version: int,
+) -> Delta:
+    """The least and greatest values of a slice, as entries that nothing was there of before.
+
+    Args:
+        ordinal: which tree.
+        spec: the operator.
+        slice_: rows with ``x*``, or with ``lo*`` and ``hi*``, and ``__weight`` (null: the row adds nothing), all of them insertions.
+        groups: the group of each row.
+        hashes: per group.
+        chains: per group.
+        open_tree: gives the tree.
+        version: of the batch.
+    """
+    tree = spec.trees[ordinal]
+    read: dict[tuple[str, ...], _Values] = {}
+    ends = []
+    for side in sorted(side for t, side in spec.extremes if t == ordinal):
+        names = _names(tree, side, slice_)
+        if names not in read:
+            read[names] = _values(tree, names, slice_, groups, version)
+        values = read[names]
+        ends.append(values.at(extreme_rows(values.keys, values.groups, last=side == "last")))
+    found = ends[0] if len(ends) == 1 else _each_once(*ends)
+    shown = tuple(map(canonical, found.columns))
+    at = found.groups
+    weights = np.ones(len(at), np.int64)
+    entries = Entries(hashes[at], chains[at], found.keys, shown, weights)
+    return Delta(entries, at, np.zeros_like(weights), weights, open_tree(ordinal, entries))
+
+
+def _names(tree: TreeSpec, side: str, slice_: pa.Table) -> tuple[str, ...]:
+    """The columns in which an end is looked for."""
+    partial = f"{END[side]}{tree.arguments[0]}"
+    if tree.partial and partial in slice_.column_names:
+        return (partial,)
+    return tuple(_ARRIVAL.get(argument, f"x{argument}") for argument in tree.arguments)
+
+
+def _values(
+    tree: TreeSpec, names: tuple[str, ...], slice_: pa.Table, groups: RowGroups, version: int
+) -> _Values:
+    takes = np.zeros(slice_.num_rows, np.bool_)
+    takes[contributing(tree, slice_, names)] = True
+    lengths = np.diff(groups.starts, append=len(groups.order))
+    which = np.arange(groups.count) if groups.at is None else groups.at
+    kept = takes[groups.order]
+    rows = groups.order[kept]
+    batch = pa.array(np.full(len(rows), version, np.int64))
+    given = [whole(slice_, name).take(pa.array(rows)) if name else batch for name in names]
+    columns = typed(tree, given)
+    keys = encode(columns, tree.layout.components)
+    return _Values(columns, keys, np.repeat(which, lengths)[kept])
+
+
+def extreme_rows(keys: Keys, groups: Indices, *, last: bool) -> Indices:
+    """Per group that has rows, the first of those with its least (greatest) key.
+
+    Word by word, the rows are left that have the extreme of their group; texts are compared where more than one is left.
+
+    Args:
+        keys: per row.
+        groups: per row, ascending.
+        last: the greatest instead of the least.
+    """
+    left = np.arange(len(groups))
+    reduce = np.maximum if last else np.minimum
+    for word in keys.words:
+        if not len(left):
+            return left
+        starts, lengths = _runs(groups[left])
+        values = word[left]
+        best = np.repeat(reduce.reduceat(values, starts), lengths)
+        left = left[values == best]
+    if keys.rest is not None:
+        left = _by_rest(keys.rest, groups, left, last=last)
+    starts, _ = _runs(groups[left])
+    return left[starts]
+
+
+def _by_rest(rest: pa.Array, groups: Indices, left: Indices, *, last: bool) -> Indices:
+    """The rows, of those that are left, whose rest is the extreme of their group: the first of each group."""
+    _, lengths = _runs(groups[left])
+    tied = np.repeat(lengths > 1, lengths)
+    rows = left[tied]
+    way = "descending" if last else "ascending"
+    table = pa.table({"group": groups[rows], "rest": rest.take(pa.array(rows)), "row": rows})
+    order = pc.sort_indices(table, [("group", "ascending"), ("rest", way), ("row", "ascending")])
+    rows = rows[order.to_numpy()]
+    firsts, _ = _runs(groups[rows])
+    return np.sort(np.concatenate([left[~tied], rows[firsts]]))
+
+
+def _runs(groups: Indices) -> tuple[Indices, Indices]:
+    """Where each group begins, and how many rows it has."""
+    starts = np.flatnonzero(np.diff(groups, prepend=-1))
+    return starts, np.diff(starts, append=len(groups))
+
+
+def _each_once(least: _Values, greatest: _Values) -> _Values:
+    """Both ends of every group in order of group and key: one where the least is the greatest."""
+    count = len(least.groups)
+    differ = compare(least.keys, greatest.keys) != 0
+    places = np.stack([np.arange(count), np.arange(count) + count], axis=1).ravel()
+    kept = np.stack([np.ones_like(differ), differ], axis=1).ravel()
+    columns = zip(least.columns, greatest.columns, strict=True)
+    both = _Values(
+        [pa.concat_arrays(pair) for pair in columns],
+        Keys.concat([least.keys, greatest.keys]),
+        np.concatenate([least.groups, greatest.groups]),
+    )
+    return both.at(places[kept])

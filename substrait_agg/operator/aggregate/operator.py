@@ -1,0 +1,186 @@
+"""The operators that keep groups: aggregates, and the rows of a view with their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from substrait_agg.flow.graph.graph import COMPUTED
+from substrait_agg.operator.aggregate.eviction import closed_schema, most_leaving, to_look_at
+from substrait_agg.operator.aggregate.pending import due, most_due, pending_schema
+from substrait_agg.operator.aggregate.step import step
+from substrait_agg.operator.common.emission import Emission
+from substrait_agg.operator.common.names import (
+    CLOSED,
+    GROUP,
+    PENDING,
+    POSITION,
+    ROWS,
+    WEIGHT,
+    entries_tree,
+)
+from substrait_agg.operator.common.protocol import (
+    OperatorResult,
+    Runs,
+    Seeds,
+    State,
+    StatefulOperator,
+    SumOverflow,
+    Work,
+)
+from substrait_agg.operator.common.spec import InputSpec, OperatorSpec, TreeSpec
+from substrait_agg.operator.measures.row_partials import split_rows
+from substrait_agg.operator.numeric.delta import decimal_overflow
+from substrait_agg.state.entries import TreeLayout
+from substrait_agg.state.run import HASH_MAX
+from substrait_agg.state.tree import KeyedLayout
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOperator(StatefulOperator):
+    """Groups with accumulators and ordered trees; of a multiset, rows with their weights."""
+
+    spec: OperatorSpec
+
+    @property
+    def groups(self) -> OperatorSpec | None:
+        """See `StatefulOperator`."""
+        return self.spec
+
+    def state_schema(self, *, final: bool = True) -> Mapping[str, KeyedLayout | TreeLayout]:
+        """See `StatefulOperator`: nobody but the view, and groups that come back, reads closed groups."""
+        spec, keys = self.spec, len(self.spec.keys)
+        schema: dict[str, KeyedLayout | TreeLayout] = {
+            GROUP: KeyedLayout(spec.layout.schema, keys),
+            PENDING: KeyedLayout(pending_schema(spec.keys), keys),
+            **{entries_tree(i): tree.layout for i, tree in enumerate(spec.trees)},
+        }
+        if final or spec.forget == "keep":
+            schema[CLOSED] = KeyedLayout(closed_schema(spec), keys)
+        return schema
+
+    def receive(
+        self, batch: pa.RecordBatch, *, raw: bool, emission: Emission
+    ) -> tuple[pa.RecordBatch, int]:
+        """See `StatefulOperator`."""
+        spec = self.spec
+        if raw:
+            counted: pa.Array = pa.array(np.ones(batch.num_rows, np.int64))
+            # With a guard only the rows that count are split, once it is known which.
+            rows = batch if spec.guard >= 0 else split_rows(batch, spec)
+        else:
+            name = ROWS if spec.weight != "one" else "w_0"
+            counted = batch.column(name)
+            rows = batch.drop_columns([ROWS]) if ROWS in batch.schema.names else batch
+            if spec.trees:
+                rows = rows.append_column(WEIGHT, counted)
+            if decimal_overflow(rows, spec):
+                raise SumOverflow
+        rows = with_key_types(rows, spec)
+        if not emission.all:  # the input rows that each stands for decide what is emitted
+            rows = rows.append_column(ROWS, counted.cast(pa.int64()))
+        return rows, pc.sum(counted).as_py() or 0
+
+    def apply(self, ports: Sequence[pa.Table], state: State, emission: Emission) -> OperatorResult:
+        """See `StatefulOperator`."""
+        (rows,) = ports
+        return step(self.spec, rows, state, emission)
+
+    def expected(
+        self, runs: Mapping[str, Runs], emission: Emission, low: int = 0, high: int = HASH_MAX
+    ) -> Work:
+        """See `StatefulOperator`."""
+        return Work(
+            most_due(runs.get(PENDING, ()), emission, low, high),
+            most_leaving(runs.get(GROUP, ()), emission, low, high),
+        )
+
+    def wake(
+        self,
+        state: State,
+        emission: Emission,
+        low: int = 0,
+        high: int = HASH_MAX,
+        seeds: Seeds = (),
+    ) -> tuple[list[pa.Table], Mapping[str, int]]:
+        """See `StatefulOperator`: groups that wait, those that may leave, and those that are always shown."""
+        parts = list(due(state.keyed(PENDING), emission, low, high))
+        # Where all are emitted, a step does not ask which groups waited.
+        waited = sum(rows.num_rows for rows in parts) if emission.all else 0
+        parts += to_look_at(self.spec, state.keyed(GROUP), emission, low, high)
+        inside = [(hash_, index) for hash_, index in seeds if low <= hash_ <= high]
+        if inside:
+            parts.append(_seed_rows(inside, self.spec))
+        return [rows for rows in parts if rows.num_rows], {"waiting": -waited}
+
+    def completed(self, parts: Sequence[pa.Table], emission: Emission) -> pa.Table:
+        """See `StatefulOperator`; columns that are missing add nothing."""
+        table = pa.concat_tables(parts, promote_options="default")
+        if not emission.all and ROWS not in table.column_names:
+            table = table.append_column(ROWS, pa.nulls(table.num_rows, pa.int64()))
+        return _with_columns(table, self.spec)
+
+    def cleared(self, emission: Emission) -> frozenset[str]:
+        """See `StatefulOperator`: nothing waits where all is emitted."""
+        return frozenset({PENDING}) if emission.all else frozenset()
+
+
+def with_key_types(batch: pa.RecordBatch, spec: InputSpec) -> pa.RecordBatch:
+    """Return rows whose keys have the types of the state."""
+    for i, wanted in enumerate(spec.keys):
+        ordinal = batch.schema.get_field_index(f"k{i}")
+        column = batch.column(ordinal)
+        if column.type != wanted:
+            batch = batch.set_column(ordinal, f"k{i}", column.cast(wanted))
+    return batch
+
+
+def _seed_rows(seeds: Seeds, spec: OperatorSpec) -> pa.Table:
+    """The rows of groups that are always shown: keys are null but for the set index."""
+    columns = {"hash": pa.array([h for h, _ in seeds], pa.uint64())}
+    for i, type_ in enumerate(spec.keys):
+        columns[f"k{i}"] = pa.nulls(len(seeds), type_)
+    if spec.keys:
+        columns[f"k{len(spec.keys) - 1}"] = pa.array([i for _, i in seeds], spec.keys[-1])
+    return pa.table(columns)
+
+
+def _with_columns(table: pa.Table, spec: OperatorSpec) -> pa.Table:
+    """The table with every column that a step reads; those missing add nothing."""
+    wanted = ["w_0"]
+    for i, accumulator in enumerate(spec.accumulators):
+        if accumulator.tree >= 0:
+            continue
+        wanted += [f"b{i}"] if accumulator.floating else []
+        if not any(n == f"a{i}" or n.startswith(f"a{i}_") for n in table.column_names):
+            wanted += (
+                [f"a{i}_0_0", f"a{i}_1_0", f"a{i}_2_0"]
+                if accumulator.kind == "decimal"
+                else [f"a{i}_0"]
+            )
+    for name in wanted:
+        if name not in table.column_names:
+            table = table.append_column(name, pa.nulls(table.num_rows, pa.int64()))
+    if spec.trees and WEIGHT not in table.column_names:
+        table = table.append_column(WEIGHT, pa.nulls(table.num_rows, pa.int64()))
+        if spec.by_arrival:
+            table = table.append_column(POSITION, pa.nulls(table.num_rows, pa.int64()))
+        for tree in spec.trees:
+            if tree.follows is None:
+                table = _with_arguments(table, tree)
+    return table
+
+
+def _with_arguments(table: pa.Table, tree: TreeSpec) -> pa.Table:
+    for argument, component in zip(tree.arguments, tree.layout.components, strict=True):
+        if argument < COMPUTED and f"x{argument}" not in table.column_names:
+            type_ = pa.list_(component.type) if tree.elements else component.type
+            table = table.append_column(f"x{argument}", pa.nulls(table.num_rows, type_))
+    if tree.present >= 0 and f"x{tree.present}" not in table.column_names:
+        nulls = pa.nulls(table.num_rows, pa.bool_())
+        table = table.append_column(f"x{tree.present}", nulls)
+    return table

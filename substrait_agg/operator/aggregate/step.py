@@ -1,0 +1,342 @@
+"""One step of the incremental aggregate: a slice of partial sums against the group tree gives new rows and changes.
+
+Pure: Arrow in, Arrow out; no Spark, no clock, no files of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from substrait_agg.errors import RunFailed
+from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS
+from substrait_agg.functions.numbers import exact
+from substrait_agg.operator.aggregate.arrivals import Arrivals, arrivals_delta, moved_arrivals
+from substrait_agg.operator.aggregate.changelog import row_changes
+from substrait_agg.operator.aggregate.early_retractions import (
+    Admitted,
+    early_retractions,
+    hold_early_retractions,
+    report_early_retractions,
+)
+from substrait_agg.operator.aggregate.eviction import (
+    Leaving,
+    clear_state,
+    closed_rows,
+    evict_entries,
+    evicted_groups,
+    newest_times,
+    restore_evicted,
+)
+from substrait_agg.operator.aggregate.extremes import ends_delta
+from substrait_agg.operator.aggregate.groups import (
+    BatchGroups,
+    CollisionIds,
+    Sums,
+    add_rows,
+    assign_chains,
+    collect_groups,
+    ordered_by_chain,
+)
+from substrait_agg.operator.aggregate.pending import Waiting, pending_rows, waiting
+from substrait_agg.operator.aggregate.stored import StoredGroups, restore, stored_rows
+from substrait_agg.operator.aggregate.trees import (
+    Delta,
+    Extreme,
+    add_entries,
+    moved_end,
+    tree_delta,
+)
+from substrait_agg.operator.aggregate.values import MeasuredGroups, measure_values
+from substrait_agg.operator.common.emission import ALL, Emission
+from substrait_agg.operator.common.names import CLOSED, GROUP, PENDING, WEIGHT, entries_tree
+from substrait_agg.operator.common.protocol import OperatorResult, State
+from substrait_agg.operator.common.spec import OperatorSpec
+from substrait_agg.operator.measures.finalize import GroupState, count_of
+from substrait_agg.operator.numeric.delta import add_floats
+from substrait_agg.state.entries import consolidate_sorted
+from substrait_agg.state.keys.rows import Mask, as_mask
+from substrait_agg.state.tree import Found, Tree
+
+Int64s = npt.NDArray[np.int64]
+
+
+def step(
+    spec: OperatorSpec, slice_: pa.Table, state: State, emission: Emission = ALL
+) -> OperatorResult:
+    """Fold a slice into the groups it touches and say how the rows of those that are emitted changed.
+
+    Args:
+        spec: the operator.
+        slice_: delta rows, as described in `operator.numeric.delta`; several rows of one key are added up. Where there are ordered
+            trees, one row per input row, with ``x*`` and ``__weight``; with a guard, ``x*`` and ``__weight`` alone. With
+            ``__rows``, the input rows that each stands for, unless all groups are emitted.
+        state: the operator's state before this batch.
+        emission: which groups are emitted now; the others wait in the pending tree.
+
+    Raises:
+        RunFailed: RESULT_OVERFLOW, WEIGHT_OVERFLOW, TOTAL_OVERFLOW, EARLY_RETRACTION or USER_MEASURE_FAILED.
+    """
+    folded = apply_batch(spec, slice_.combine_chunks(), state, emission)
+    groups, old, out = folded.groups, folded.old, folded.evicted
+    shown, values = _to_emit(spec, folded, state)
+    shown = np.where(out.forgotten, 0, shown)
+    trees, freed_aside = _tree_rows(spec, folded)
+    counters = {
+        "touched": int((folded.pending.touched | out.forgotten).sum()),
+        "quarantined": folded.kept_aside - freed_aside,
+        "early": folded.early,
+        "emitted": folded.pending.emitted,
+        "waiting": folded.pending.more,
+    }
+    rows = {
+        GROUP: _group_rows(spec, folded, shown, values),
+        PENDING: pending_rows(groups, folded.pending),
+        **{entries_tree(i): entries for i, entries in enumerate(trees)},
+        CLOSED: closed_rows(spec, groups, out, folded.returning, shown, values),
+    }
+    return OperatorResult(rows, row_changes(spec, groups, old, shown, values), counters)
+
+
+def _group_rows(
+    spec: OperatorSpec, folded: AppliedBatch, shown: Int64s, values: Sequence[pa.Array]
+) -> pa.Table:
+    """The rows of the group tree; nothing is stored of a group that came and went."""
+    gone = folded.evicted.any
+    kept = np.where(gone, 0, shown)
+    now = clear_state(folded.now, gone)
+    rows = stored_rows(
+        spec, folded.groups, folded.chains, now, kept, values, folded.ends, folded.time
+    )
+    unknown = as_mask(rows.column("dead")) & ~folded.old.known
+    return rows.filter(pa.array(~unknown)) if unknown.any() else rows
+
+
+def _tree_rows(spec: OperatorSpec, folded: AppliedBatch) -> tuple[tuple[pa.Table, ...], int]:
+    """The rows of the ordered trees, and how many rows of groups that leave waited for their insertion."""
+    tables, aside = [], 0
+    gone = folded.evicted.any
+    for i, (delta, tree) in enumerate(zip(folded.deltas, spec.trees, strict=True)):
+        if tree.extremes_only:
+            tables.append(tree.layout.schema.empty_table())
+            continue
+        entries = delta.entries
+        out = evict_entries(delta, folded.groups, folded.chains, gone)
+        if out is not None:
+            entries = consolidate_sorted([entries, out]) if len(entries) else out
+            aside += int(out.weights[out.weights > 0].sum()) if i == spec.guard else 0
+        tables.append(entries.to_table(tree.layout))
+    if spec.multiset and spec.early == "quarantine":
+        aside += int(-np.minimum(folded.now.weight(), 0)[gone].sum())
+    return tuple(tables), aside
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedBatch:
+    """The groups of a slice before and after it.
+
+    Attributes:
+        groups: the groups.
+        chains: what tells groups of one hash apart.
+        old: what was stored of them.
+        now: their accumulators.
+        deltas: what changed in every tree.
+        ends: where the ends of trees are now.
+        held: who waits, and who is emitted.
+        out: who leaves the group tree.
+        back: who comes back, having been forgotten while the view kept its row.
+        time: newest event times, where groups are forgotten.
+        stale: groups whose trees changed since they were last emitted.
+        kept_aside: rows more than before in quarantine.
+    """
+
+    groups: BatchGroups
+    chains: CollisionIds
+    old: StoredGroups
+    now: GroupState
+    deltas: list[Delta]
+    ends: list[Extreme]
+    pending: Waiting
+    evicted: Leaving
+    returning: Mask
+    time: Int64s | None
+    stale: Mask
+    kept_aside: int
+    early: int
+
+    def to_show(self, spec: OperatorSpec, shown: Mask, state: State) -> MeasuredGroups:
+        """What the measures of the groups that are shown are computed from."""
+        return MeasuredGroups(
+            spec=spec,
+            hashes=self.groups.hashes,
+            chains=self.chains,
+            keys=self.groups.keys,
+            state=self.now,
+            shown=shown,
+            known=self.old.shown > 0,
+            before=self.old.values,
+            stale=self.stale,
+            deltas=self.deltas,
+            ends=self.ends,
+            surrogates=state.surrogates,
+        )
+
+
+def _to_emit(
+    spec: OperatorSpec, folded: AppliedBatch, state: State
+) -> tuple[Int64s, list[pa.Array]]:
+    """Weights and measures of the groups as they are shown after this batch; who waits stays as last emitted."""
+    old, fired = folded.old, folded.pending.fired
+    if not fired.any():
+        return old.shown, old.values
+    shown = _shown(spec, folded.groups, folded.now)
+    values = measure_values(folded.to_show(spec, fired & (shown > 0), state))
+    if fired.all():
+        return shown, values
+    count = folded.groups.count
+    index = pa.array(np.where(fired, 0, count) + np.arange(count))
+    kept = zip(values, old.values, strict=True)
+    return np.where(fired, shown, old.shown), [pa.concat_arrays(p).take(index) for p in kept]
+
+
+def apply_batch(
+    spec: OperatorSpec, slice_: pa.Table, state: State, emission: Emission
+) -> AppliedBatch:
+    """Add a slice to the groups it touches; arguments and errors as those of `step`."""
+    groups = collect_groups(spec, slice_)
+    tree = state.keyed(GROUP)
+    found = tree.lookup(groups.hashes, groups.keys)
+    groups, found, chains = _told_apart(spec, groups, found, tree)
+    old, back = restore_evicted(spec, groups, restore(spec, groups.count, found), state.keyed)
+    held = waiting(slice_, groups, state.keyed, emission)
+    time = newest_times(slice_, groups, old, emission.instant)
+    held, out = evicted_groups(spec, groups, held, time, emission)
+    # Of what was kept of a group that comes back, nothing holds for its new rows.
+    stale = _waited(slice_, groups, held) | back if spec.trees else back
+    rows_in = hold_early_retractions(spec, slice_, groups, chains, state.open_tree)
+    deltas = _tree_deltas(spec, rows_in, groups, chains, state)
+    sums = add_rows(spec, rows_in.rows, rows_in.groups)
+    now = added(spec, add_entries(spec, deltas, groups.count, sums), old.state)
+    ends = _ends(spec, groups, chains, deltas, old, now)
+    aside = rows_in.kept_aside
+    if spec.multiset:
+        aside = report_early_retractions(spec, groups.keys, old.state.weight(), now.weight())
+    early = rows_in.early + early_retractions(spec, old.state, now)
+    return AppliedBatch(
+        groups, chains, old, now, deltas, ends, held, out, back, time, stale, aside, early
+    )
+
+
+def _tree_deltas(
+    spec: OperatorSpec, rows_in: Admitted, groups: BatchGroups, chains: CollisionIds, state: State
+) -> list[Delta]:
+    """What the rows change in every tree; a tree of arrivals comes behind the tree it follows."""
+    deltas: list[Delta] = []
+    moved: dict[tuple[int, bool], Arrivals] = {}
+    place = (groups.hashes, chains, state.open_tree)
+    for i, tree in enumerate(spec.trees):
+        if tree.follows is not None:
+            pair = tree.follows.tree, tree.follows.latest
+            if tree.follows.by_value:
+                base = spec.trees[pair[0]], deltas[pair[0]]
+                moved[pair] = moved_arrivals(
+                    *base, tree, i, rows_in.rows, rows_in.of_row, state.version, state.open_tree
+                )
+            deltas.append(arrivals_delta(i, tree, moved[pair], *place))
+        elif i == spec.guard and rows_in.delta is not None:
+            deltas.append(rows_in.delta)
+        elif tree.extremes_only:
+            rows, of = rows_in.rows, rows_in.groups
+            deltas.append(ends_delta(i, spec, rows, of, *place, version=state.version))
+        else:
+            deltas.append(tree_delta(i, tree, rows_in.rows, rows_in.of_row, *place))
+    return deltas
+
+
+def _told_apart(
+    spec: OperatorSpec, groups: BatchGroups, found: Found, tree: Tree
+) -> tuple[BatchGroups, Found, CollisionIds]:
+    """The groups in order of hash and chain, and their chains; without ordered trees nothing needs them."""
+    if not spec.trees:
+        return groups, found, np.zeros(groups.count, np.uint16)
+    chains = assign_chains(groups, found, tree)
+    order = ordered_by_chain(groups, chains)
+    if order is None:
+        return groups, found, chains
+    moved, place = groups.reordered(order)
+    return moved, replace(found, positions=place[found.positions]), chains[order]
+
+
+def _sum(delta: exact.Digits, old: exact.Digits) -> exact.Digits:
+    keep = len(old)
+    total = exact.widen(delta, keep + 1).copy()
+    total[:keep] += old
+    kept, lost = exact.narrow(exact.carry(total), keep)
+    if lost.any():
+        raise RunFailed(
+            "TOTAL_OVERFLOW",
+            f"{int(lost.sum())} groups have a total or a weight that exceeds {32 * keep} bits",
+            help="check the weight column of the source: weights of this size are hardly meant",
+        )
+    return kept
+
+
+def added(spec: OperatorSpec, sums: Sums, old: GroupState) -> GroupState:
+    """Groups with `sums` added to their accumulators.
+
+    Raises:
+        RunFailed: TOTAL_OVERFLOW.
+    """
+    parts = [_sum(sums.weight, old.fixed[:COUNT_DIGITS])]
+    for i, accumulator in enumerate(spec.accumulators):
+        if not accumulator.floating:
+            start = spec.layout.offsets[i]
+            parts.append(_sum(sums.fixed[i], old.fixed[start : start + accumulator.digits]))
+    floats = {i: add_floats(old.floats[i], delta) for i, delta in sums.floats.items()}
+    return GroupState(np.concatenate(parts), floats)
+
+
+def _ends(
+    spec: OperatorSpec,
+    groups: BatchGroups,
+    chains: CollisionIds,
+    deltas: Sequence[Delta],
+    old: StoredGroups,
+    now: GroupState,
+) -> list[Extreme]:
+    ends = []
+    for (tree, side), payload in zip(spec.extremes, old.ends, strict=True):
+        ordinal = spec.alive(tree)
+        before = Extreme(count_of(spec, old.state, ordinal) > 0, payload)
+        live = count_of(spec, now, ordinal) > 0
+        ends.append(
+            moved_end(
+                spec.trees[tree].layout, deltas[tree], groups.hashes, chains, before, live,
+                last=side == "last",
+            )
+        )  # fmt: skip
+    return ends
+
+
+def _shown(spec: OperatorSpec, groups: BatchGroups, state: GroupState) -> Int64s:
+    weight = state.weight()
+    if spec.multiset:
+        return np.maximum(weight, 0)
+    if spec.is_global:
+        return np.ones(len(weight), np.int64)
+    shown = weight > 0
+    if spec.always:
+        shown |= np.isin(groups.keys[-1].to_numpy(zero_copy_only=False), spec.always)
+    return shown.astype(np.int64)
+
+
+def _waited(slice_: pa.Table, groups: BatchGroups, held: Waiting) -> Mask:
+    """Groups that waited before, or have a row that adds nothing, as groups have which are emitted without being touched."""
+    waited = held.known.copy()
+    waited[groups.of_row[as_mask(pc.is_null(slice_.column(WEIGHT).combine_chunks()))]] = True
+    return waited

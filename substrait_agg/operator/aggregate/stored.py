@@ -1,0 +1,128 @@
+"""Groups as rows of the group tree: read back, and written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from substrait_agg.functions.numbers import exact
+from substrait_agg.operator.aggregate.groups import BatchGroups, CollisionIds
+from substrait_agg.operator.aggregate.trees import Extreme
+from substrait_agg.operator.common.spec import OperatorSpec
+from substrait_agg.operator.measures.finalize import GroupState
+from substrait_agg.operator.numeric.delta import (
+    FloatDigits,
+    pack_floats,
+    unpack_fixed,
+    unpack_floats,
+)
+from substrait_agg.state.keys.rows import Indices, Mask, whole
+from substrait_agg.state.tree import Found
+
+Int64s = npt.NDArray[np.int64]
+NEVER = -(1 << 63)
+"""The time of a group that has had no row."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredGroups:
+    """Groups as they are stored.
+
+    Attributes:
+        known: which of them the tree has a row of.
+        state: their accumulators.
+        shown: the weights with which they were last emitted.
+        values: the measures as last emitted.
+        ends: per remembered end of a tree its payload columns.
+        time: the newest event time of their rows; None where groups are not forgotten.
+    """
+
+    known: Mask
+    state: GroupState
+    shown: Int64s
+    values: list[pa.Array]
+    ends: list[tuple[pa.Array, ...]]
+    time: Int64s | None = None
+
+
+def restore(spec: OperatorSpec, count: int, found: Found) -> StoredGroups:
+    """What the group tree holds of `count` groups, from what a lookup found."""
+    layout = spec.layout
+    at = found.positions
+    fixed = np.zeros((layout.digits, count), np.int64)
+    shown = np.zeros(count, np.int64)
+    floats: dict[int, FloatDigits] = {}
+    rows = found.rows.combine_chunks()
+    if len(at):
+        fixed[:, at] = unpack_fixed(rows.column("fixed").combine_chunks())
+        shown[at] = rows.column("shown").to_numpy()
+    for i, accumulator in enumerate(spec.accumulators):
+        if accumulator.floating:
+            floats[i] = _restored_floats(rows, i, at, count)
+    where = np.full(count, -1, np.int64)
+    where[at] = np.arange(len(at))
+    index = pa.array(where, mask=where < 0)
+    values = [whole(rows, f"v{m}").take(index) for m in range(len(spec.measures))]
+    ends = [
+        tuple(
+            whole(rows, f"e{end}_{c}").take(index)
+            for c in range(len(spec.trees[tree].layout.components))
+        )
+        for end, (tree, _) in enumerate(spec.extremes)
+    ]
+    time = _restored_times(rows, at, count) if spec.forget else None
+    return StoredGroups(where >= 0, GroupState(fixed, floats), shown, values, ends, time)
+
+
+def _restored_times(rows: pa.Table, at: Indices, count: int) -> Int64s:
+    time = np.full(count, NEVER, np.int64)
+    time[at] = rows.column("time").to_numpy()
+    return time
+
+
+def _restored_floats(rows: pa.Table, ordinal: int, at: Indices, count: int) -> FloatDigits:
+    if not len(at):
+        return FloatDigits(0, exact.zeros(1, count))
+    stored = unpack_floats(whole(rows, f"p{ordinal}"), whole(rows, f"f{ordinal}"))
+    digits = exact.zeros(len(stored.digits), count)
+    digits[:, at] = stored.digits
+    if stored.registers is None:
+        return FloatDigits(stored.base, digits)
+    registers = exact.zeros(len(stored.registers), count)
+    registers[:, at] = stored.registers
+    return FloatDigits(stored.base, digits, registers)
+
+
+def stored_rows(
+    spec: OperatorSpec,
+    groups: BatchGroups,
+    chains: CollisionIds,
+    state: GroupState,
+    shown: Int64s,
+    values: Sequence[pa.Array],
+    ends: Sequence[Extreme],
+    time: Int64s | None = None,
+) -> pa.Table:
+    """The rows of the group tree for groups as they are now; a group of which nothing is left is dead."""
+    dead = (state.fixed == 0).all(axis=0) & (shown == 0)
+    floats: list[pa.Array] = []
+    for ordinal in sorted(state.floats):
+        value = state.floats[ordinal]
+        dead &= ~value.digits.any(axis=0)
+        if value.registers is not None:
+            dead &= ~value.registers.any(axis=0)
+        floats.extend(pack_floats(value))
+    digits = spec.layout.digits
+    packed = np.ascontiguousarray(state.fixed.T.astype(np.int32))
+    fixed = pa.Array.from_buffers(pa.binary(4 * digits), groups.count, [None, pa.py_buffer(packed)])
+    columns = [
+        pa.array(groups.hashes), pa.array(dead), *groups.keys, fixed, *floats, pa.array(shown), *values,
+        *([pa.array(chains)] if spec.trees else []), *(p for end in ends for p in end.payload),
+        # A group of which nothing is left is not remembered, whether or not a merge has dropped its row.
+        *([] if time is None else [pa.array(np.where(dead, NEVER, time))]),
+    ]  # fmt: skip
+    return pa.Table.from_arrays(columns, schema=spec.layout.schema)

@@ -1,0 +1,199 @@
+"""The values of all measures of the groups that a slice touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from substrait_agg.functions.aggregates.accumulators import tree_counters
+from substrait_agg.functions.aggregates.kinds import KINDS, Evaluation, complete
+from substrait_agg.operator.aggregate.groups import CollisionIds
+from substrait_agg.operator.aggregate.ranked import by_rank, few_values, large_groups
+from substrait_agg.operator.aggregate.trees import Delta, Extreme, overlaid
+from substrait_agg.operator.common.spec import MeasureSpec, OperatorSpec
+from substrait_agg.operator.measures.contributors import concat, converted
+from substrait_agg.operator.measures.finalize import GroupState, count_of, fixed_of, number_value
+from substrait_agg.operator.measures.moments import moment_value
+from substrait_agg.operator.measures.multiset_aggregates import SCANS
+from substrait_agg.operator.measures.user_aggregates import additive_value, ordered_value
+from substrait_agg.plan.arrow import to_arrow
+from substrait_agg.state.keys.rows import Hashes, Indices, Mask
+from substrait_agg.state.segments import Segments
+
+Int64s = npt.NDArray[np.int64]
+READ_ENTRIES = 1 << 20  # of groups that are read whole, at once
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredGroups:
+    """Everything known of the groups of a slice after it.
+
+    Attributes:
+        spec: the operator.
+        hashes, chains, keys: which groups.
+        state: their accumulators.
+        shown: which are shown now.
+        known: which were shown before, with the values `before`.
+        before: the measures as last emitted.
+        stale: groups whose values as last emitted say nothing of their trees (they waited to be emitted).
+        deltas: per tree what the slice changed.
+        ends: per remembered end of a tree where it is now.
+        surrogates: gives that many keys which were never given before.
+    """
+
+    spec: OperatorSpec
+    hashes: Hashes
+    chains: CollisionIds
+    keys: Sequence[pa.Array]
+    state: GroupState
+    shown: Mask
+    known: Mask
+    before: Sequence[pa.Array]
+    stale: Mask
+    deltas: Sequence[Delta]
+    ends: Sequence[Extreme]
+    surrogates: Callable[[int], Int64s]
+
+
+def measure_values(groups: MeasuredGroups) -> list[pa.Array]:
+    """The measures' values, null for groups that are not shown.
+
+    Raises:
+        RunFailed: RESULT_OVERFLOW when a value does not fit the measure's type and its overflow option is ERROR.
+    """
+    return [measure_value(groups, ordinal) for ordinal in range(len(groups.spec.measures))]
+
+
+def measure_value(groups: MeasuredGroups, ordinal: int) -> pa.Array:
+    """The values of one measure; as `measure_values`."""
+    measure = groups.spec.measures[ordinal]
+    evaluate = _EVALUATE[KINDS[measure.kind].evaluation]
+    return _masked(evaluate(groups, measure, ordinal), groups.shown)
+
+
+def _masked(values: pa.Array, keep: Mask) -> pa.Array:
+    if keep.all():
+        return values
+    return values.take(pa.array(np.arange(len(keep)), mask=~keep))
+
+
+def _number(groups: MeasuredGroups, measure: MeasureSpec, _: int) -> pa.Array:
+    return number_value(groups.spec, groups.state, measure, groups.shown)
+
+
+def _boolean(groups: MeasuredGroups, measure: MeasureSpec, _: int) -> pa.Array:
+    holds, fails = (
+        count_of(groups.spec, groups.state, ordinal) > 0 for ordinal in measure.accumulators
+    )
+    value = ~fails if measure.kind == "bool_and" else holds
+    return pa.array(value, mask=~(holds | fails))
+
+
+def _moment(groups: MeasuredGroups, measure: MeasureSpec, _: int) -> pa.Array:
+    count, *ordinals = measure.accumulators
+    sums = {
+        name: groups.state.floats[ordinal]
+        for name, ordinal in zip(KINDS[measure.kind].sums, ordinals, strict=True)
+    }
+    return moment_value(measure, count_of(groups.spec, groups.state, count), sums)
+
+
+def _end(groups: MeasuredGroups, measure: MeasureSpec, _: int) -> pa.Array:
+    end = groups.ends[groups.spec.extremes.index((measure.tree, measure.side))]
+    return converted(_masked(end.payload[measure.values[0]], groups.shown), measure)
+
+
+def _user(groups: MeasuredGroups, measure: MeasureSpec, ordinal: int) -> pa.Array:
+    if not measure.accumulators:
+        return _scan(groups, measure, ordinal)
+    count, *totals = measure.accumulators
+    digits = [fixed_of(groups.spec, groups.state, t) for t in totals]
+    rows = count_of(groups.spec, groups.state, count)
+    return additive_value(measure, rows, digits, to_arrow(measure.type))
+
+
+def _scan(groups: MeasuredGroups, measure: MeasureSpec, ordinal: int) -> pa.Array:
+    """Only groups whose tree changed are read; the others keep their values."""
+    delta = groups.deltas[measure.tree]
+    changed = groups.stale | ~groups.known
+    changed[delta.groups] = True
+    rows = np.flatnonzero(changed & groups.shown)
+    values = groups.before[ordinal]
+    if by_rank(measure):
+        totals, live, entries = (n[rows] for n in _sizes(groups, measure))
+        large = large_groups(totals, live, entries)
+        some, rows = rows[large], rows[~large]
+        place = groups.hashes[some], groups.chains[some]
+        segments = few_values(delta.tree, *place, totals[large], measure)
+        values = overlaid(values, some, _computed(segments, measure))
+    return overlaid(values, rows, _read_whole(groups, measure, rows)) if len(rows) else values
+
+
+def _read_whole(groups: MeasuredGroups, measure: MeasureSpec, rows: Indices) -> pa.Array:
+    """The values of some groups from all their entries, some groups after the other so that few entries are held at once."""
+    tree = groups.deltas[measure.tree].tree
+    most = tree.rows_at_once(READ_ENTRIES)
+    _, entries = _entries(groups, measure)
+    part = (np.cumsum(np.maximum(entries[rows], 1)) - 1) // most
+    cuts = np.flatnonzero(np.diff(part)) + 1
+    made = [
+        _computed(tree.live(groups.hashes[some], groups.chains[some]), measure)
+        for some in np.split(rows, cuts)
+    ]
+    return made[0] if len(made) == 1 else concat(made, measure)
+
+
+def _computed(segments: Segments, measure: MeasureSpec) -> pa.Array:
+    if measure.kind == "user":
+        return ordered_value(measure, segments, to_arrow(measure.type))
+    return SCANS[measure.kind](segments, measure)
+
+
+def _sizes(groups: MeasuredGroups, measure: MeasureSpec) -> tuple[Int64s, Int64s, Int64s]:
+    """Per group how many values the measure has, and the live entries and all entries of its tree."""
+    live, entries = _entries(groups, measure)
+    return count_of(groups.spec, groups.state, measure.count), live, entries
+
+
+def _entries(groups: MeasuredGroups, measure: MeasureSpec) -> tuple[Int64s, Int64s]:
+    """Per group the live entries and all entries of the measure's tree."""
+    spec, state = groups.spec, groups.state
+    live, entries = (
+        count_of(spec, state, spec.accumulators.index(counter))
+        for counter in tree_counters(measure.tree)
+    )
+    return live, entries
+
+
+def _surrogate(groups: MeasuredGroups, _measure: MeasureSpec, ordinal: int) -> pa.Array:
+    """A group keeps its key as long as it is shown; one that comes back gets a new one."""
+    fresh = np.flatnonzero(groups.shown & ~groups.known)
+    before = groups.before[ordinal]
+    return overlaid(before, fresh, pa.array(groups.surrogates(len(fresh))).cast(before.type))
+
+
+def _grouping(groups: MeasuredGroups, measure: MeasureSpec, _: int) -> pa.Array:
+    constants = pa.array(list(measure.constants), to_arrow(measure.type))
+    if len(measure.constants) == 1:
+        return constants.take(pa.array(np.zeros(len(groups.hashes), np.int64)))
+    return constants.take(pc.cast(groups.keys[-1], pa.int64()))
+
+
+_EVALUATE: Mapping[Evaluation, Callable[[MeasuredGroups, MeasureSpec, int], pa.Array]] = complete(
+    {
+        "number": _number,
+        "condition": _boolean,
+        "moment": _moment,
+        "extreme": _end,
+        "multiset": _scan,
+        "user": _user,
+        "surrogate_key": _surrogate,
+        "grouping": _grouping,
+    },
+    Evaluation,
+)

@@ -1,0 +1,60 @@
+"""Which groups can get no more rows: event time read off their keys, and compared with how far the watermark is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from substrait_agg.state.keys.rows import Mask, as_mask
+
+Int64s = npt.NDArray[np.int64]
+DAY = 86_400_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class KeyBound:
+    """A bound on the event time that a key holds.
+
+    Attributes:
+        key: ordinal of the key column.
+        end: the key is a window, a struct of start and end, and its end is compared.
+        value: groups whose key is below it are complete; microseconds since 1970, UTC.
+    """
+
+    key: int
+    end: bool
+    value: int
+
+
+def instants(column: pa.Array) -> tuple[Int64s, Mask]:
+    """Dates and timestamps as microseconds since 1970, and which of them are no nulls."""
+    valid = as_mask(pc.is_valid(column))
+    if pa.types.is_date32(column.type):
+        days = pc.fill_null(column.cast(pa.int32()), 0).to_numpy(zero_copy_only=False)
+        return days.astype(np.int64) * DAY, valid
+    micros = column.cast(pa.timestamp("us", tz=column.type.tz)).cast(pa.int64())
+    return pc.fill_null(micros, 0).to_numpy(zero_copy_only=False), valid
+
+
+def complete(keys: Sequence[pa.Array], limits: Sequence[KeyBound], count: int) -> Mask:
+    """Which groups are below any of the limits; a group without an event time is below none.
+
+    Args:
+        keys: key columns of the groups.
+        limits: the limits.
+        count: number of groups.
+    """
+    result = np.zeros(count, np.bool_)
+    for limit in limits:
+        column = keys[limit.key]
+        if limit.end:
+            # A null window has null parts.
+            column = pc.struct_field(column, [1])
+        micros, valid = instants(column)
+        result |= valid & (micros < limit.value)
+    return result

@@ -1,0 +1,231 @@
+"""Products over all values of a group: of integers exactly, of floats with twice the bits and exponents of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from substrait_agg.functions.numbers import exact
+from substrait_agg.functions.numbers.exact import TIE_TO_EVEN
+from substrait_agg.operator.common.spec import MeasureSpec
+from substrait_agg.operator.measures.contributors import Contributors, result_overflow
+from substrait_agg.operator.numeric.numbers import FORMATS, floats, integer_words, integers, limits
+from substrait_agg.plan.arrow import to_arrow
+from substrait_agg.plan.types import INTEGER_BITS
+from substrait_agg.state.keys.rows import Mask
+from substrait_agg.state.segments import Segments
+
+Int64s = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+Floats = npt.NDArray[np.float64]
+
+_SPLIT = 2.0**27 + 1
+_NEAR = 1e-9
+_FAR = np.int64(1 << 61)
+
+
+def product(segments: Segments, measure: MeasureSpec) -> pa.Array:
+    """The product of all values, 1 of none (null where the option EMPTY is NULL).
+
+    Of integers it is exact, and where it does not fit the type the option OVERFLOW holds: ERROR, SATURATE, SILENT (it wraps).
+    Of floats no factor is lost to overflow or underflow on the way, and the error before the one rounding at the end is about
+    2^-100 per factor; what the order of arrival was makes no difference. Infinities, zeros and NaN follow IEEE 754, except
+    that zero is always +0.0.
+
+    Raises:
+        RunFailed: RESULT_OVERFLOW.
+    """
+    contributors = Contributors.of(segments, measure)
+    valid = contributors.sizes > 0
+    if measure.option("EMPTY") != "NULL":
+        valid |= True
+    if measure.type.kind in FORMATS:
+        values = _float_product(contributors)
+        with np.errstate(over="ignore"):
+            narrow = values.astype(FORMATS[measure.type.kind][2])
+        return pa.array(narrow, to_arrow(measure.type), mask=~valid)
+    return _integer_product(contributors, valid)
+
+
+# --- integers ---------------------------------------------------------------------------------
+
+
+def _integer_product(contributors: Contributors, valid: Mask) -> pa.Array:
+    measure = contributors.measure
+    words = integer_words(contributors.values)[:, 0]
+    weights = contributors.weights
+    below = np.zeros(len(words), np.bool_) if measure.type.kind == "u64" else words < 0
+    size = np.where(below, -words, words).view(np.uint64)
+    count = len(contributors)
+    zero, negative = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+    wrapped, rough = np.ones(count, np.uint64), np.ones(count, np.float64)
+    at = contributors.filled
+    zero[at] = contributors.reduced(np.logical_or, size == 0)
+    negative[at] = contributors.reduced(np.logical_xor, below & ((weights & 1) != 0))
+    size = np.where(size == 0, np.uint64(1), size)
+    wrapped[at] = contributors.reduced(np.multiply, _powers(size, weights))
+    with np.errstate(over="ignore"):
+        near = np.float_power(size.astype(np.float64), weights.astype(np.float64))
+        rough[at] = contributors.reduced(np.multiply, near)
+    fits = _fits(measure, wrapped, rough, negative) | zero
+    wrapped = np.where(zero, np.uint64(0), np.where(negative, -wrapped, wrapped))
+    return _with_overflow(measure, wrapped, fits, negative, valid)
+
+
+def _powers(base: Words, exponent: Int64s) -> Words:
+    """Powers modulo 2^64."""
+    result = np.ones_like(base)
+    base, rest = base.copy(), exponent.copy()
+    while rest.any():
+        result = np.where(rest & 1, result * base, result)
+        base, rest = base * base, rest >> 1
+    return result
+
+
+def _fits(measure: MeasureSpec, wrapped: Words, rough: Floats, negative: Mask) -> Mask:
+    # Below 2^64 the wrapped product is the product. Next to 2^64, where the rough one does not tell, the product
+    # is above it if the wrapped one is small.
+    low, high = 2.0**64 * (1 - _NEAR), 2.0**64 * (1 + _NEAR)
+    known = (rough < low) | ((rough < high) & (wrapped >= np.uint64(1 << 63)))
+    least, greatest = (np.uint64(limit) for limit in limits(measure.type))
+    return np.asarray(known & (wrapped <= np.where(negative, least, greatest)))
+
+
+def _with_overflow(
+    measure: MeasureSpec, wrapped: Words, fits: Mask, negative: Mask, valid: Mask
+) -> pa.Array:
+    policy = measure.option("OVERFLOW", "ERROR")
+    if policy == "ERROR" and (valid & ~fits).any():
+        raise result_overflow(measure)
+    if policy == "SATURATE":
+        bits = INTEGER_BITS[measure.type.kind]
+        least, greatest = limits(measure.type)
+        ends = np.where(negative, np.uint64(-least % (1 << 64)), np.uint64(greatest % (1 << bits)))
+        wrapped = np.where(fits, wrapped, ends)
+    return integers(measure, wrapped, valid)
+
+
+# --- floats -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Factors:
+    """(high + low) * 2^power: high from 0.5 to 1 in magnitude, low at most half a unit in its last place."""
+
+    high: Floats
+    low: Floats
+    power: Int64s
+
+    def __getitem__(self, rows: npt.NDArray[np.int64]) -> _Factors:
+        return _Factors(self.high[rows], self.low[rows], self.power[rows])
+
+    def put(self, rows: npt.NDArray[np.int64], other: _Factors) -> None:
+        """Replace the rows, in place."""
+        self.high[rows], self.low[rows], self.power[rows] = other.high, other.low, other.power
+
+    def times(self, other: _Factors) -> _Factors:
+        """Row by row, with an error of about 2^-104."""
+        first, error = _two_product(self.high, other.high)
+        error = error + (self.high * other.low + self.low * other.high)
+        # Powers beyond any float's stay where they are instead of wrapping.
+        power = np.clip(self.power + other.power, -_FAR, _FAR)
+        return _normal(first, error, power)
+
+    def to_the(self, exponent: Int64s) -> _Factors:
+        """Powers by squaring."""
+        result = _Factors(self.high.copy(), self.low.copy(), self.power.copy())
+        rows = np.flatnonzero(exponent > 1)
+        base, rest = self[rows], exponent[rows] - 1
+        while len(rows):
+            odd = np.flatnonzero(rest & 1)
+            result.put(rows[odd], result[rows[odd]].times(base[odd]))
+            more = np.flatnonzero(rest > 1)
+            rows, rest, base = rows[more], rest[more] >> 1, base[more]
+            base = base.times(base)
+        return result
+
+
+def _normal(high: Floats, low: Floats, power: Int64s) -> _Factors:
+    total = high + low
+    rest = low - (total - high)
+    fraction, more = np.frexp(total)
+    return _Factors(fraction, np.ldexp(rest, -more), power + more)
+
+
+def _two_product(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """X * y rounded, and its error. Source: T. J. Dekker, 1971 (splitting by Veltkamp)."""
+    product = x * y
+    x_high, y_high = (_SPLIT * v - (_SPLIT * v - v) for v in (x, y))
+    x_low, y_low = x - x_high, y - y_high
+    error = ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
+    return product, error
+
+
+def _factors(values: pa.Array) -> _Factors:
+    if pa.types.is_floating(values.type):
+        number = floats(values)
+        number = np.where(np.isfinite(number) & (number != 0), number, 1.0)
+        fraction, power = np.frexp(number)
+        return _Factors(fraction, np.zeros_like(fraction), power.astype(np.int64))
+    whole = integer_words(values)[:, 0]
+    whole = np.where(whole == 0, np.int64(1), whole)
+    above = whole >> np.int64(32)
+    if pa.types.is_decimal(values.type):  # an unsigned word
+        above &= np.int64((1 << 32) - 1)
+    upper = np.ldexp(above.astype(np.float64), 32)
+    lower = (whole & np.int64((1 << 32) - 1)).astype(np.float64)
+    return _normal(upper, lower, np.zeros(len(whole), np.int64))
+
+
+def _float_product(contributors: Contributors) -> Floats:
+    measure, values = contributors.measure, contributors.values
+    factors = _reduced(_factors(values).to_the(contributors.weights), contributors)
+    result = np.ones(len(contributors), np.float64)
+    result[contributors.filled] = _rounded(measure, factors)
+    number = floats(values)
+    nan, zero, infinite, negative = (
+        contributors.reduced(ufunc, items)
+        for ufunc, items in (
+            (np.logical_or, np.isnan(number)),
+            (np.logical_or, number == 0),
+            (np.logical_or, np.isinf(number)),
+            (np.logical_xor, (number < 0) & ((contributors.weights & 1) != 0)),
+        )
+    )
+    special = np.where(infinite, np.where(negative, -np.inf, np.inf), result[contributors.filled])
+    special = np.where(zero, 0.0, special)
+    result[contributors.filled] = np.where(nan | (zero & infinite), np.nan, special)
+    return result
+
+
+def _reduced(factors: _Factors, contributors: Contributors) -> _Factors:
+    """One factor per filled group: neighbours are multiplied, then their products, and so on."""
+    sizes = contributors.sizes[contributors.filled]
+    while (sizes > 1).any():
+        ends = np.repeat(np.cumsum(sizes), sizes)
+        rows = np.arange(len(ends))
+        first = np.flatnonzero(((rows - ends + np.repeat(sizes, sizes)) & 1) == 0)
+        paired = np.flatnonzero(first + 1 < ends[first])
+        halved = factors[first]
+        halved.put(paired, halved[paired].times(factors[first[paired] + 1]))
+        factors, sizes = halved, (sizes + 1) >> 1
+    return factors
+
+
+def _rounded(measure: MeasureSpec, factors: _Factors) -> Floats:
+    precision, lowest, _ = FORMATS[measure.type.kind]
+    below = factors.high < 0
+    low = np.ldexp(np.where(below, -factors.low, factors.low), 101)
+    whole = np.floor(low)
+    digits = exact.zeros(6, len(below))
+    exact.add_at(digits, np.ldexp(np.abs(factors.high), 53).astype(np.int64), 48)
+    exact.add_at(digits, whole.astype(np.int64), 0)
+    _, mag = exact.magnitude(exact.carry(digits))
+    rounding = measure.option("ROUNDING", TIE_TO_EVEN)
+    return exact.to_float(
+        mag, below, low != whole, 0,
+        precision=precision, lowest=lowest, shift=factors.power - 101, rounding=rounding,
+    )  # fmt: skip

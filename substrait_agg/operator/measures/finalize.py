@@ -1,0 +1,239 @@
+"""From exact digits to the values of measures: divided, rounded once, converted to the declared type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from substrait_agg.errors import RunFailed
+from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS, DIGIT_BITS
+from substrait_agg.functions.numbers import exact
+from substrait_agg.operator.common.spec import ROW_COUNT, MeasureSpec, OperatorSpec
+from substrait_agg.operator.measures.int64_fast_path import small_quotient
+from substrait_agg.operator.numeric.delta import FloatDigits, split_registers
+from substrait_agg.operator.numeric.numbers import FORMATS, integers, limits
+from substrait_agg.plan.arrow import to_arrow
+from substrait_agg.plan.types import INTEGER_BITS
+from substrait_agg.state.keys.rows import Mask
+
+Int64s = npt.NDArray[np.int64]
+GUARD_DIGITS = 4  # below the unit: a quotient by a 63-bit count keeps more than 64 significant bits
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """Accumulated state of n groups: `fixed` is (digits, n) as in the layout, `floats` by accumulator ordinal."""
+
+    fixed: exact.Digits
+    floats: dict[int, FloatDigits]
+
+    def weight(self) -> Int64s:
+        """Total weight of each group."""
+        return _as_int64(self.fixed[:COUNT_DIGITS])
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """An exact quotient: (-1)^below * mag * 2^(32 base) * 10^-scale / divisor."""
+
+    below: Mask
+    mag: exact.Magnitude
+    base: int
+    scale: int
+    divisor: npt.NDArray[np.uint64] | None
+
+
+def number_value(
+    spec: OperatorSpec, state: GroupState, measure: MeasureSpec, rows: Mask
+) -> pa.Array:
+    """A count, sum or average for the groups `rows`; other groups get arbitrary values.
+
+    Raises:
+        RunFailed: RESULT_OVERFLOW when a value does not fit the measure's type and its overflow option is ERROR.
+    """
+    count = count_of(spec, state, measure.count)
+    present = count > 0
+    if measure.kind == "count":
+        digits = exact.from_words(np.maximum(count, 0)[:, None])
+        return _convert(measure, digits, None, np.ones_like(present), rows)
+    divisor = np.where(present, count, 1).astype(np.uint64) if measure.kind == "avg" else None
+    valid = present | (measure.kind == "sum0")
+    if spec.accumulators[measure.total].kind == "float":
+        return _float_value(measure, state.floats[measure.total], divisor, present, valid)
+    digits = fixed_of(spec, state, measure.total)
+    if measure.kind == "sum0":
+        digits = np.where(present, digits, 0)
+    return _convert(measure, digits, divisor, valid, rows)
+
+
+def fixed_of(spec: OperatorSpec, state: GroupState, ordinal: int) -> exact.Digits:
+    """The digits of an accumulator of fixed size."""
+    offset = spec.layout.offsets[ordinal]
+    return state.fixed[offset : offset + spec.accumulators[ordinal].digits]
+
+
+def count_of(spec: OperatorSpec, state: GroupState, ordinal: int) -> Int64s:
+    """A counting accumulator, `ROW_COUNT` being the total weight."""
+    if ordinal == ROW_COUNT:
+        return state.weight()
+    return _as_int64(fixed_of(spec, state, ordinal)[:COUNT_DIGITS])
+
+
+def _as_int64(digits: exact.Digits) -> Int64s:
+    return np.asarray(digits[0] + (digits[1] << np.int64(DIGIT_BITS)))
+
+
+def _float_value(
+    measure: MeasureSpec,
+    total: FloatDigits,
+    divisor: npt.NDArray[np.uint64] | None,
+    present: Mask,
+    valid: Mask,
+) -> pa.Array:
+    finite, (nan, plus, minus) = split_registers(total)
+    below, mag = exact.magnitude(finite.digits)
+    value = _to_float(measure, _Value(below, mag, finite.base, 0, divisor))
+    value = np.where(plus > 0, np.inf, value)
+    value = np.where(minus > 0, -np.inf, value)
+    value = np.where((nan > 0) | ((plus > 0) & (minus > 0)), np.nan, value)
+    value = np.where(present, value, 0.0)
+    return _array(value, valid, measure)
+
+
+def _convert(
+    measure: MeasureSpec,
+    digits: exact.Digits,
+    divisor: npt.NDArray[np.uint64] | None,
+    valid: Mask,
+    rows: Mask,
+) -> pa.Array:
+    small = small_quotient(measure, digits, divisor)
+    if small is not None:
+        return _array(small, valid, measure)
+    kind = measure.type.kind
+    if kind in INTEGER_BITS:
+        return _to_integer(measure, _exact(measure, digits, divisor), valid, rows)
+    if kind == "decimal":
+        return _to_decimal(measure, digits, divisor, valid, rows)
+    result = _to_float(measure, _exact(measure, digits, divisor))
+    return _array(result, valid, measure)
+
+
+def _exact(
+    measure: MeasureSpec, digits: exact.Digits, divisor: npt.NDArray[np.uint64] | None
+) -> _Value:
+    below, mag = exact.magnitude(digits)
+    return _Value(below, mag, 0, measure.scale, divisor)
+
+
+def _to_float(measure: MeasureSpec, value: _Value) -> npt.NDArray[Any]:
+    precision, lowest, _ = FORMATS[measure.type.kind]
+    mag, base = exact.trimmed(value.mag, value.base)
+    inexact = np.zeros(mag.shape[1], np.bool_)
+    if value.scale or value.divisor is not None:
+        guard = GUARD_DIGITS + -(-value.scale * 10 // (3 * DIGIT_BITS))
+        mag = np.concatenate([np.zeros((guard, mag.shape[1]), np.uint64), mag])
+        base -= guard
+        mag, inexact = exact.divide_by_power_of_ten(mag, value.scale)
+        if value.divisor is not None:
+            mag, more = exact.divide(mag, value.divisor)
+            inexact |= more
+    return _narrowed(
+        exact.to_float(mag, value.below, inexact, base, precision=precision, lowest=lowest),
+        measure,
+    )
+
+
+def _narrowed(values: npt.NDArray[np.float64], measure: MeasureSpec) -> npt.NDArray[Any]:
+    # Already rounded to the type's precision; only values beyond its largest number still change, to infinity.
+    with np.errstate(over="ignore"):
+        return values.astype(FORMATS[measure.type.kind][2])
+
+
+def _to_integer(measure: MeasureSpec, value: _Value, valid: Mask, rows: Mask) -> pa.Array:
+    # The quotient is truncated towards zero, as avg of integers is declared.
+    mag, _ = exact.divide_by_power_of_ten(value.mag, value.scale)
+    if value.divisor is not None:
+        mag, _ = exact.divide(mag, value.divisor)
+    least, greatest = limits(measure.type)
+    below = value.below
+    fits = np.where(below, exact.below_limit(mag, least + 1), exact.below_limit(mag, greatest + 1))
+    words = exact.low_words(mag, below, 1)[:, 0]
+    if not fits.all():
+        ends = np.where(below, np.uint64(-least % (1 << 64)), np.uint64(greatest))
+        handled = _overflow(measure, ~fits & valid & rows, {"SATURATE": lambda: ends})
+        words = words if handled is None else np.where(fits, words, handled)
+    return integers(measure, words, valid)
+
+
+def _to_decimal(
+    measure: MeasureSpec,
+    digits: exact.Digits,
+    divisor: npt.NDArray[np.uint64] | None,
+    valid: Mask,
+    rows: Mask,
+) -> pa.Array:
+    precision, scale = measure.type.params
+    shift = scale - measure.scale
+    if shift > 0:
+        digits = exact.times_power_of_ten(digits, shift)
+    below, mag = exact.magnitude(digits)
+    if divisor is not None or shift < 0:
+        mag = exact.doubled(mag)
+        if divisor is not None:
+            mag, _ = exact.divide(mag, divisor)
+        mag, _ = exact.divide_by_power_of_ten(mag, max(0, -shift))
+        mag = exact.half_of(mag)
+    fits = exact.below_limit(mag, 10**precision)
+    words = exact.low_words(mag, below, 2)
+    if not fits.all():
+        nines = 10**precision - 1
+        ends = np.array(
+            [[(e >> s) & ((1 << 64) - 1) for s in (0, 64)] for e in (nines, -nines)], np.uint64
+        )
+        handled = _overflow(
+            measure, ~fits & valid & rows, {"SATURATE": lambda: ends[below.astype(np.int64)]}
+        )
+        if handled is None:
+            valid = valid & fits
+        else:
+            words = np.where(fits[:, None], words, handled)
+    return _decimals(words, valid, to_arrow(measure.type))
+
+
+def _overflow(
+    measure: MeasureSpec, lost: Mask, policies: dict[str, Callable[[], Any]]
+) -> Any | None:
+    """What stands in for values that do not fit: None leaves it to the type (integers wrap, decimals are null)."""
+    if measure.overflow in policies:
+        return policies[measure.overflow]()
+    if measure.overflow == "ERROR" and lost.any():
+        raise RunFailed(
+            "RESULT_OVERFLOW",
+            f"a value of measure {measure.label} does not fit its type {measure.type}"
+            f" ({int(lost.sum())} groups)",
+            help="declare a wider output type, or the option overflow with SATURATE or SILENT",
+        )
+    return None
+
+
+def _decimals(words: npt.NDArray[np.uint64], valid: Mask, type_: pa.DataType) -> pa.Array:
+    mask = None if valid.all() else _bitmap(valid)
+    return pa.Array.from_buffers(type_, len(valid), [mask, pa.py_buffer(words)])
+
+
+def _bitmap(valid: Mask) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
+def _array(values: npt.NDArray[Any], valid: Mask, measure: MeasureSpec) -> pa.Array:
+    target = to_arrow(measure.type)
+    if measure.type.kind == "decimal":
+        words = np.stack([values, values >> np.int64(63)], axis=1).view(np.uint64)
+        return _decimals(words, valid, target)
+    return pa.array(values, mask=None if valid.all() else ~valid).cast(target)

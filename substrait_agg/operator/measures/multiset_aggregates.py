@@ -1,0 +1,118 @@
+"""Measures that are made of all live entries of a group: lists, texts, modes, ranks, products, bits.
+
+Every kernel takes whole columns of groups: no loop runs over groups or entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from substrait_agg.functions.aggregates.kinds import MeasureKind, complete, kinds_of
+from substrait_agg.operator.common.spec import MeasureSpec
+from substrait_agg.operator.measures.contributors import (
+    Contributors,
+    chosen,
+    converted,
+    lists,
+    require_room,
+)
+from substrait_agg.operator.measures.exact_product import product
+from substrait_agg.operator.measures.ranks import median, percentile_cont, percentile_disc, quantile
+from substrait_agg.operator.numeric.numbers import integer_words, integers
+from substrait_agg.state.segments import Segments
+
+
+def _list(segments: Segments, measure: MeasureSpec) -> pa.Array:
+    contributors = Contributors.of(segments, measure, nulls=True)
+    totals, values = contributors.repeated()
+    filled = totals > 0 if measure.option("EMPTY") == "NULL" else np.ones(len(totals), np.bool_)
+    return lists(measure, totals, values, filled)
+
+
+def _list_union(segments: Segments, measure: MeasureSpec) -> pa.Array:
+    contributors = Contributors.of(segments, measure, nulls=True)
+    sizes = contributors.sizes
+    return lists(measure, sizes, contributors.values, np.ones(len(sizes), np.bool_))
+
+
+def _string_agg(segments: Segments, measure: MeasureSpec) -> pa.Array:
+    contributors = Contributors.of(segments, measure)
+    totals, values = contributors.repeated()
+    separator = measure.constants[0] or ""
+    glue = pa.scalar(separator, pa.string()).cast(values.type)
+    text = pc.fill_null(pc.sum(pc.binary_length(values)), 0).as_py()
+    require_room(measure, text + len(glue.as_buffer()) * len(values), "bytes of text")
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(totals)]).astype(np.int32)
+    parts = pa.ListArray.from_arrays(pa.array(offsets), values, mask=pa.array(totals == 0))
+    return converted(pc.binary_join(parts, glue), measure)
+
+
+def _mode(segments: Segments, measure: MeasureSpec) -> pa.Array:
+    """The value that occurs most often; of several, the least in the order of the tree."""
+    contributors = Contributors.of(segments, measure)
+    filled, weights = contributors.filled, contributors.weights
+    most = np.repeat(contributors.reduced(np.maximum, weights), contributors.sizes[filled])
+    candidates = np.flatnonzero(weights == most)
+    entries = np.zeros(len(contributors), np.int64)
+    entries[filled] = candidates[np.searchsorted(candidates, contributors.offsets[:-1][filled])]
+    return chosen(contributors, entries, contributors.sizes > 0)
+
+
+def _nth_value(segments: Segments, measure: MeasureSpec) -> pa.Array:
+    contributors = Contributors.of(segments, measure, nulls=True)
+    n = measure.constants[0]
+    valid = np.zeros(len(contributors), np.bool_)
+    entries = np.zeros(len(contributors), np.int64)
+    if n is not None and 1 <= n < 1 << 63:
+        valid = contributors.totals >= n
+        groups = np.flatnonzero(valid)
+        entries[groups] = contributors.at(groups, np.full(len(groups), n - 1, np.int64))
+    return chosen(contributors, entries, valid)
+
+
+def _bits(ufunc: np.ufunc) -> Callable[[Segments, MeasureSpec], pa.Array]:
+    def kernel(segments: Segments, measure: MeasureSpec) -> pa.Array:
+        contributors = Contributors.of(segments, measure)
+        words = integer_words(contributors.values)[:, 0]
+        if ufunc is np.bitwise_xor:
+            # An even number of equal values cancels out.
+            words = np.where(contributors.weights & 1, words, np.int64(0))
+        result = np.zeros(len(contributors), np.int64)
+        result[contributors.filled] = contributors.reduced(ufunc, words)
+        # In the type of the values, which holds whatever their bits make, then in that of the measure.
+        given = replace(measure, type=measure.inputs[0]) if measure.inputs else measure
+        whole = integers(given, result.view(np.uint64), contributors.sizes > 0)
+        return converted(whole, measure)
+
+    return kernel
+
+
+SCANS: Mapping[MeasureKind, Callable[[Segments, MeasureSpec], pa.Array]] = complete(
+    {
+        "list": _list,
+        "list_union_distinct": _list_union,
+        "string_agg": _string_agg,
+        "mode": _mode,
+        "median": median,
+        "quantile": quantile,
+        "percentile_cont": percentile_cont,
+        "percentile_disc": percentile_disc,
+        "product": product,
+        "bit_and": _bits(np.bitwise_and),
+        "bit_or": _bits(np.bitwise_or),
+        "bit_xor": _bits(np.bitwise_xor),
+        "nth_value": _nth_value,
+    },
+    kinds_of("multiset"),
+)
+"""Kind of measure -> from the live entries of n groups the n values, in the type of the measure.
+
+A group without contributors gives null; the empty list for ``list_union_distinct``, and for ``list`` unless its option
+EMPTY is NULL; 1 for ``product`` unless its option EMPTY is NULL. Nulls count where the tree keeps them: in ``list``,
+``list_union_distinct`` and ``nth_value`` as values, in ``quantile`` as something that makes the result null.
+"""

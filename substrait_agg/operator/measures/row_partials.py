@@ -1,0 +1,164 @@
+"""The row-wise half of the partial sums on columns: what each row of an operator's input adds to each partial sum.
+
+It makes of raw rows (keys, arguments, weights) the same delta rows as summing on Spark does, one per input row: for batches whose
+keys hardly repeat, where summing before the exchange costs more than it saves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from substrait_agg.flow.graph.graph import COMPUTED
+from substrait_agg.functions.aggregates.accumulators import Accumulator, WeightKind
+from substrait_agg.operator.common.names import WEIGHT
+from substrait_agg.operator.common.spec import OperatorSpec
+from substrait_agg.operator.measures.products import product_cells
+from substrait_agg.operator.measures.user_aggregates import with_computed
+from substrait_agg.operator.numeric.delta import MINUS_BIN, NAN_BIN, PLUS_BIN
+from substrait_agg.operator.numeric.limbs import Cells, Int64s, masked, weight_limbs, weighted
+from substrait_agg.state.keys.rows import as_mask
+
+_LIMB = 2.0**32
+_MASK = np.int64((1 << 32) - 1)
+_SHIFT = np.int64(32)
+
+Weights = tuple[Int64s, ...]
+
+
+def split_rows(batch: pa.RecordBatch, spec: OperatorSpec) -> pa.RecordBatch:
+    """The delta rows of raw rows.
+
+    Args:
+        batch: ``x*``, ``__weight`` unless all weights are 1, and any other columns.
+        spec: the operator. Accumulators over the entries of a tree are left out: rows do not tell what they gain.
+
+    Returns:
+        The other columns, then ``w_*``, ``b*`` and ``a*`` as described in `operator.numeric.delta`; for an operator with trees
+        also the arguments ``x*`` that its trees read, and ``__weight``.
+    """
+    weight = np.ones(batch.num_rows, np.int64)
+    if spec.weight != "one":
+        weight = np.asarray(batch.column(WEIGHT).to_numpy())
+    given = {int(n[1:]): batch.column(n) for n in batch.schema.names if _is_argument(n)}
+    arguments = with_computed(given, spec.computed)
+    cells: Cells = {
+        name: batch.column(name)
+        for name in batch.schema.names
+        if name != WEIGHT and not _is_argument(name)
+    }
+    if spec.trees:
+        read = {
+            a
+            for tree in spec.trees
+            for a in (*tree.arguments, tree.present)
+            if 0 <= a < COMPUTED and not tree.follows
+        }
+        cells |= {f"x{a}": arguments[a] for a in sorted(read)} | {WEIGHT: weight}
+    cells |= {f"w_{j}": limb for j, limb in enumerate(weight_limbs(weight, spec.weight))}
+    for i, accumulator in enumerate(spec.accumulators):
+        if accumulator.tree < 0:
+            cells |= split_accumulator(i, accumulator, arguments, weight, spec.weight)
+    return pa.RecordBatch.from_pydict(cells)
+
+
+def _is_argument(name: str) -> bool:
+    return name.startswith("x") and name[1:].isdigit()
+
+
+def split_accumulator(
+    ordinal: int,
+    accumulator: Accumulator,
+    arguments: Mapping[int, pa.Array],
+    weight: Int64s,
+    kind: WeightKind,
+) -> Cells:
+    """What each row adds to one accumulator.
+
+    Args:
+        ordinal: of the accumulator, in the names of the columns returned.
+        accumulator: one that adds up values or counts them.
+        arguments: argument columns by number.
+        weight: per row, int64.
+        kind: what is known of the weights; it decides the distance between the coefficients.
+
+    Returns:
+        ``a{ordinal}_*`` and of float and product accumulators ``b{ordinal}``, as described in `operator.numeric.delta`.
+    """
+    values, weights = arguments[accumulator.argument], weight_limbs(weight, kind)
+    if accumulator.kind == "product":
+        return product_cells(ordinal, values, arguments[accumulator.other], weights)
+    return _SPLITS[accumulator.kind](ordinal, values, weights)
+
+
+def _count(ordinal: int, values: pa.Array, weights: Weights) -> Cells:
+    if values.null_count:
+        weights = masked(weights, as_mask(values.is_valid()))
+    return {f"a{ordinal}_{j}": limb for j, limb in enumerate(weights)}
+
+
+def _integer(ordinal: int, values: pa.Array, weights: Weights) -> Cells:
+    whole = _filled(values.cast(pa.int64()), 0)
+    return weighted(f"a{ordinal}", (whole & _MASK, whole >> _SHIFT), weights)
+
+
+def _filled(values: pa.Array, empty: float) -> npt.NDArray[Any]:
+    if values.null_count:
+        values = pc.fill_null(values, empty)
+    return np.asarray(values.to_numpy(zero_copy_only=False))
+
+
+def _decimal(ordinal: int, values: pa.Array, weights: Weights) -> Cells:
+    raw = np.frombuffer(values.buffers()[1], np.int64, count=2 * (len(values) + values.offset))
+    low, high = raw.reshape(-1, 2)[values.offset :].T
+    if values.null_count:
+        valid = as_mask(values.is_valid())
+        low, high = np.where(valid, low, 0), np.where(valid, high, 0)
+    unsigned = np.ascontiguousarray(low).view(np.uint64) >> np.uint64(32)
+    limbs = (low & _MASK, unsigned.view(np.int64), high & _MASK, high >> _SHIFT)
+    return weighted(f"a{ordinal}_0", limbs, weights)
+
+
+def _float(ordinal: int, values: pa.Array, weights: Weights) -> Cells:
+    number = _filled(values.cast(pa.float64()), 0.0)
+    bins, rest = _binned(number)
+    limbs: list[Int64s] = []
+    for _ in range(4):
+        limb = rest.astype(np.int64)  # cut towards zero
+        limbs.insert(0, limb)
+        rest = (rest - limb) * _LIMB
+    return {f"b{ordinal}": bins, **weighted(f"a{ordinal}", limbs, weights)}
+
+
+def _binned(
+    number: npt.NDArray[np.float64],
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
+    """Bin of each value, and the value in units of its bin; 1 for values that are not finite."""
+    size = np.abs(number)
+    bins = np.zeros(len(number), np.int32)
+    odd = np.flatnonzero(~(((size >= 2.0**-32) & (size < _LIMB)) | (size == 0)))
+    if not len(odd):
+        return bins, number
+    scaled = number.copy()
+    value = number[odd]
+    finite = np.isfinite(value)
+    exponent = np.frexp(np.where(finite, value, 1.0))[1].astype(np.int64) - 1
+    place = (exponent + 32) // 64
+    special = np.where(np.isnan(value), NAN_BIN, np.where(value > 0, PLUS_BIN, MINUS_BIN))
+    bins[odd] = np.where(finite, place, special)
+    half = np.where(finite, -32 * place, 0)  # twice, so that neither step overflows
+    scaled[odd] = np.ldexp(np.ldexp(np.where(finite, value, 1.0), half), half)
+    return bins, scaled
+
+
+_SPLITS: dict[str, Callable[[int, pa.Array, Weights], Cells]] = {
+    "count": _count,
+    "integer": _integer,
+    "decimal": _decimal,
+    "float": _float,
+}

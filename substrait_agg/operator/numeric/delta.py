@@ -1,0 +1,266 @@
+"""From partial sums to exact digits: what one batch adds to each accumulator of each group.
+
+Columns of a delta table: ``hash`` (uint64), keys ``k*``, then partial sums (int64) of coefficients at distances of
+`OperatorSpec.limb_bits` bits, lowest first: ``w_0``, ``w_1``, ... for the total weight and ``a{i}_0``, ... for accumulator i.
+
+- A decimal accumulator comes either as one column ``a{i}`` of type decimal(38, s), null where the sum did not fit,
+  or as parts ``a{i}_{part}_{j}``, part p counting units of 10^(18 p).
+- Of a tree whose ends Spark finds (`TreeSpec.partial`) there are ``lo{i}`` and ``hi{i}``, the least and greatest value of
+  argument i, each where it is read, and ``__weight``, the rows that each row stands for.
+- A float or product accumulator has a column ``b{i}`` (int32): the bin of the values added, null meaning bin 0. The
+  coefficients of bin b count units of 2^(64 b - 96) for floats, and of 2^(64 b - 160) for products of two floats, which have
+  twice the bits. Values that are not finite come as counts in bins of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from substrait_agg.functions.aggregates.accumulators import DIGIT_BITS, Accumulator
+from substrait_agg.functions.numbers import exact
+from substrait_agg.operator.common.spec import OperatorSpec
+from substrait_agg.state.keys.rows import as_mask
+
+BIN_DIGITS = 2  # a bin is 64 bits wide
+BIN_BASE = {"float": -3, "product": -5}  # its coefficients begin that many digits from its own unit
+# Bins that no finite value has: they count NaN, +inf and -inf.
+NAN_BIN, PLUS_BIN, MINUS_BIN = 40, 42, 44
+REGISTER_BINS = (NAN_BIN, PLUS_BIN, MINUS_BIN)
+REGISTER_DIGITS = 4
+_ALL_REGISTERS = len(REGISTER_BINS) * REGISTER_DIGITS
+_WITH_REGISTERS = (
+    1 << 12
+)  # added to the stored position of a group whose registers are stored behind its digits
+PART_POWER = 18
+_ROOM = 1 << 61
+
+
+@dataclass(frozen=True, slots=True)
+class FloatDigits:
+    """Digits of a float accumulator.
+
+    Attributes:
+        base: position of `digits[0]`.
+        digits: of the finite values.
+        registers: counts of NaN, +inf and -inf, four digits each; None where all are 0.
+    """
+
+    base: int
+    digits: exact.Digits
+    registers: exact.Digits | None = None
+
+
+def int64_column(table: pa.Table, name: str) -> npt.NDArray[np.int64]:
+    """A column of partial sums; null (no row contributed) counts as 0."""
+    column = table.column(name)
+    if column.null_count:
+        column = pc.fill_null(column, 0)
+    return np.asarray(column.combine_chunks().to_numpy(zero_copy_only=False), np.int64)
+
+
+def coefficients(table: pa.Table, prefix: str, limb_bits: int) -> exact.Digits:
+    """The number whose coefficients are the columns ``prefix_0``, ``prefix_1``, ..., as uncarried digits."""
+    names = set(table.column_names)
+    count = next(j for j in range(len(names) + 1) if f"{prefix}_{j}" not in names)
+    columns = [int64_column(table, f"{prefix}_{j}") for j in range(count)]
+    digits = exact.zeros(((count - 1) * limb_bits) // DIGIT_BITS + 4, table.num_rows)
+    if limb_bits == DIGIT_BITS and all(map(has_room, columns)):
+        for j, column in enumerate(columns):
+            digits[j] = column
+        return digits
+    for j, column in enumerate(columns):
+        exact.add_at(digits, column, j * limb_bits)
+    return digits
+
+
+def has_room(column: npt.NDArray[np.int64], together: int = 1) -> bool:
+    """Whether so many values together are so far from the ends of int64 that they may stand as digits still to be carried."""
+    most = _ROOM // max(1, together)
+    return not len(column) or (int(column.max()) < most and int(column.min()) > -most)
+
+
+def fixed_digits(
+    table: pa.Table, ordinal: int, accumulator: Accumulator, limb_bits: int
+) -> exact.Digits:
+    """What each row adds to an accumulator of fixed size, as uncarried digits."""
+    if accumulator.kind != "decimal":
+        return coefficients(table, f"a{ordinal}", limb_bits)
+    if f"a{ordinal}" in table.column_names:
+        return _from_decimals(table.column(f"a{ordinal}").combine_chunks())
+    total = exact.zeros(accumulator.digits + 4, table.num_rows)
+    for part in range(3):
+        if f"a{ordinal}_{part}_0" not in table.column_names:
+            break
+        digits = exact.carry(coefficients(table, f"a{ordinal}_{part}", limb_bits))
+        scaled = exact.times_power_of_ten(digits, PART_POWER * part)
+        total = exact.widen(total, len(scaled))
+        total[: len(scaled)] += scaled
+    return total
+
+
+def decimal_overflow(table: pa.Table, spec: OperatorSpec) -> bool:
+    """Whether a decimal sum did not fit Spark's 38 digits, so that the batch must be summed in parts."""
+    for i, accumulator in enumerate(spec.accumulators):
+        if accumulator.kind != "decimal" or f"a{i}" not in table.column_names:
+            continue
+        lost = pc.and_(pc.is_null(table.column(f"a{i}")), pc.greater(table.column(f"c{i}"), 0))
+        if pc.any(lost).as_py():
+            return True
+    return False
+
+
+def _from_decimals(values: pa.Array) -> exact.Digits:
+    raw = values.buffers()[1]
+    words = np.frombuffer(raw, np.int64, count=2 * (len(values) + values.offset))
+    words = words.reshape(-1, 2)[values.offset :]
+    if values.null_count:
+        words = np.where(as_mask(values.is_null())[:, None], np.int64(0), words)
+    return exact.from_words(np.ascontiguousarray(words))
+
+
+def float_digits(
+    table: pa.Table, ordinal: int, accumulator: Accumulator, limb_bits: int
+) -> FloatDigits:
+    """What each row adds to a float or product accumulator: its coefficients at the position of its bin."""
+    below = BIN_BASE[accumulator.kind]
+    local = coefficients(table, f"a{ordinal}", limb_bits)
+    bins = int64_column(table, f"b{ordinal}")
+    if not len(bins):
+        return FloatDigits(below, local)
+    special = bins >= NAN_BIN
+    if not special.any():
+        return _at_bins(local, bins, below)
+    registers = exact.zeros(_ALL_REGISTERS, len(bins))
+    for register, bin_ in enumerate(REGISTER_BINS):
+        rows = np.flatnonzero(bins == bin_)
+        # Such a value comes as 1 in units of its bin.
+        counts = local[-below : REGISTER_DIGITS - below, rows]
+        start = REGISTER_DIGITS * register
+        registers[start : start + len(counts), rows] = counts
+    local[:, special] = 0
+    finite = _at_bins(local, np.where(special, 0, bins), below)
+    return FloatDigits(finite.base, finite.digits, registers)
+
+
+def _at_bins(local: exact.Digits, bins: npt.NDArray[np.int64], below: int) -> FloatDigits:
+    """Each row's digits at the position of its bin."""
+    low, high = int(bins.min()), int(bins.max())
+    base = BIN_DIGITS * low + below
+    if low == high:
+        return FloatDigits(base, local)
+    digits = exact.zeros(len(local) + BIN_DIGITS * (high - low), len(bins))
+    for bin_ in np.unique(bins):
+        rows = np.flatnonzero(bins == bin_)
+        start = BIN_DIGITS * (int(bin_) - low)
+        digits[start : start + len(local), rows] = local[:, rows]
+    return FloatDigits(base, digits)
+
+
+def consolidate(
+    digits: exact.Digits, starts: npt.NDArray[np.int64], order: npt.NDArray[np.int64]
+) -> exact.Digits:
+    """Per group, the sum of its rows' uncarried digits: rows in `order`, groups beginning at `starts`."""
+    ordered = digits.take(order, axis=1)
+    if len(starts) == len(order):
+        return ordered
+    return np.add.reduceat(exact.carry(ordered), starts, axis=1)
+
+
+def add_floats(left: FloatDigits, right: FloatDigits) -> FloatDigits:
+    """The sum of two columns of float digits, carried, with room for the carry."""
+    base = min(left.base, right.base)
+    top = max(left.base + len(left.digits), right.base + len(right.digits))
+    digits = exact.zeros(top - base + 1, left.digits.shape[1])
+    for part in (left, right):
+        start = part.base - base
+        digits[start : start + len(part.digits)] += part.digits
+    return FloatDigits(base, exact.carry(digits), _add_registers(left.registers, right.registers))
+
+
+def _add_registers(left: exact.Digits | None, right: exact.Digits | None) -> exact.Digits | None:
+    if left is None or right is None:
+        total = left if right is None else right
+        if total is None:
+            return None
+        total = total.copy()
+    else:
+        total = left + right
+    for start in range(0, _ALL_REGISTERS, REGISTER_DIGITS):
+        exact.carry(total[start : start + REGISTER_DIGITS])
+    return total if total.any() else None
+
+
+def pack_floats(value: FloatDigits) -> tuple[pa.Array, pa.Array]:
+    """Stored form of carried digits: position of the lowest nonzero digit, list of digits up to the highest.
+
+    Where a group has registers, they stand behind its digits, and its position says so.
+    """
+    nonzero = value.digits != 0
+    length, rows = value.digits.shape
+    some = nonzero.any(axis=0)
+    first = np.where(some, np.argmax(nonzero, axis=0), 0)
+    last = np.where(some, length - np.argmax(nonzero[::-1], axis=0), 0)
+    depth = np.arange(length)
+    inside = (depth >= first[:, None]) & (depth < last[:, None])
+    stored, position = value.digits, first + value.base
+    if value.registers is not None:
+        counting = np.asarray(value.registers.any(axis=0))
+        position = position + np.where(counting, _WITH_REGISTERS, 0)
+        tails = np.broadcast_to(counting[:, None], (rows, _ALL_REGISTERS))
+        inside = np.concatenate([inside, tails], axis=1)
+        stored = np.concatenate([stored, value.registers])
+    offsets = np.zeros(rows + 1, np.int32)
+    np.cumsum(inside.sum(axis=1), out=offsets[1:])
+    digits = stored.T[inside].astype(np.int32)
+    lists = pa.ListArray.from_arrays(pa.array(offsets), pa.array(digits))
+    return pa.array(position.astype(np.int16)), lists
+
+
+def unpack_fixed(values: pa.Array) -> exact.Digits:
+    """Digits of the total weight and of the accumulators of fixed size from their stored form, 4 bytes each."""
+    digits = values.type.byte_width // 4
+    raw = np.frombuffer(values.buffers()[1], np.int32, count=digits * (len(values) + values.offset))
+    return raw.reshape(-1, digits)[values.offset :].T.astype(np.int64)
+
+
+def unpack_floats(positions: pa.Array, lists: pa.ListArray) -> FloatDigits:
+    """Digits from their stored form."""
+    lengths = np.diff(lists.offsets.to_numpy()).astype(np.int64)
+    start = positions.to_numpy().astype(np.int64)
+    counting = start >= _WITH_REGISTERS // 2
+    start = start - np.where(counting, _WITH_REGISTERS, 0)
+    finite = lengths - np.where(counting, _ALL_REGISTERS, 0)
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    within = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    stored = lists.flatten().to_numpy()
+    some = finite > 0
+    base = int(start[some].min()) if some.any() else 0
+    top = int((start + finite)[some].max()) if some.any() else 1
+    digits = exact.zeros(top - base, len(lengths))
+    here = np.asarray(within < finite[rows])
+    digits[start[rows[here]] - base + within[here], rows[here]] = stored[here]
+    if not counting.any():
+        return FloatDigits(base, digits)
+    registers = exact.zeros(_ALL_REGISTERS, len(lengths))
+    registers[(within - finite[rows])[~here], rows[~here]] = stored[~here]
+    return FloatDigits(base, digits, registers)
+
+
+def split_registers(value: FloatDigits) -> tuple[FloatDigits, list[npt.NDArray[np.int64]]]:
+    """The finite part of carried float digits, and the counts of NaN, +inf and -inf (sign matters only)."""
+    rows = value.digits.shape[1]
+    finite = FloatDigits(value.base, value.digits)
+    if value.registers is None:
+        return finite, [np.zeros(rows, np.int64) for _ in REGISTER_BINS]
+    counts = []
+    for start in range(0, _ALL_REGISTERS, REGISTER_DIGITS):
+        sign = np.zeros(rows, np.int64)
+        for digit in value.registers[start : start + REGISTER_DIGITS]:
+            sign = np.where(digit != 0, np.sign(digit), sign)
+        counts.append(sign)
+    return finite, counts

@@ -1,0 +1,1 @@
+"""The operator that keeps the newest row per key and passes on what changes."""

@@ -1,0 +1,4 @@
+"""Decode messages into the typed tree of `plan.model`; every field is read or reported.
+
+Read `decoder` first.
+"""

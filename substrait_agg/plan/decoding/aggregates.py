@@ -1,0 +1,126 @@
+"""Read the parts of an ``AggregateRel`` message: groupings of every release, and measures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from substrait_agg.plan.decoding.context import DecodeContext
+from substrait_agg.plan.decoding.expressions import (
+    arguments,
+    as_expression,
+    expressions,
+    optional,
+    options,
+    output_type,
+    sort_fields,
+    word,
+)
+from substrait_agg.plan.messages.node import Node, structure
+from substrait_agg.plan.model import NO_FUNCTION, Expression, Measure
+
+_PHASES = {
+    0: "unspecified",
+    1: "initial_to_intermediate",
+    2: "intermediate_to_intermediate",
+    3: "initial_to_result",
+    4: "intermediate_to_result",
+}
+_INVOCATIONS = {0: "unspecified", 1: "all", 2: "distinct"}
+
+Groupings = tuple[tuple[Expression, ...], tuple[tuple[int, ...], ...], bool]
+"""Keys, the ordinals of keys per grouping set, and whether the keys are written inside the sets."""
+
+
+def groupings(node: Node, context: DecodeContext) -> Groupings:
+    """Return the grouping expressions, the grouping sets, and whether the expressions are in the sets.
+
+    If expressions are written in both forms, as by DataFusion, the references count.
+    """
+    keys = expressions(node, "grouping_expressions", context)
+    sets = node.messages("groupings")
+    inline = [item.messages("grouping_expressions") for item in sets]
+    references = [tuple(item.scalars("expression_references")) for item in sets]
+    if not any(inline):
+        return keys, tuple(references), False
+    first = next(item for item, found in zip(sets, inline, strict=True) if found)
+    context.removed(first, "grouping_expressions", "0.88")
+    if not keys and not any(references):
+        return _gathered(inline, context)
+    known: dict[Any, int] = {}
+    numbers = [structure(key, known) for key in node.messages("grouping_expressions")]
+    for item, written, referred in zip(sets, inline, references, strict=True):
+        if written and not _same_keys(written, referred, numbers, known):
+            context.report(
+                "FIELD_CONFLICT",
+                item.at("grouping_expressions"),
+                field="grouping_expressions",
+                other="expression_references",
+            )
+        elif written:
+            context.copied(item, "grouping_expressions")
+    return keys, tuple(references), False
+
+
+def _same_keys(
+    written: list[Node], referred: tuple[int, ...], keys: list[int], known: dict[Any, int]
+) -> bool:
+    """Return whether the expressions inside a set are those that it refers to.
+
+    Invalid references are ignored here; they are reported elsewhere.
+
+    Args:
+        written: the expressions.
+        referred: ordinals of keys.
+        keys: number of each key by `structure` with `known`.
+        known: numbers shared by all messages to compare.
+    """
+    return len(written) == len(referred) and all(
+        structure(inner, known) == keys[ordinal]
+        for inner, ordinal in zip(written, referred, strict=True)
+        if 0 <= ordinal < len(keys)
+    )
+
+
+def _gathered(inline: list[list[Node]], context: DecodeContext) -> Groupings:
+    """Return the expressions written inside the sets, without duplicates, in order of appearance.
+
+    This is the rule of the release that introduced references (Substrait 0.57.0).
+    """
+    known: dict[Any, int] = {}
+    ordinals: dict[int, int] = {}
+    keys: list[Expression] = []
+    sets = []
+    for written in inline:
+        ordinals_here = []
+        for item in written:
+            ordinal = ordinals.setdefault(structure(item, known), len(keys))
+            if ordinal == len(keys):
+                keys.append(as_expression(item, context))
+            ordinals_here.append(ordinal)
+        sets.append(tuple(ordinals_here))
+    return tuple(keys), tuple(sets), True
+
+
+def measure(node: Node, context: DecodeContext) -> Measure:
+    """Return a measure with all its fields.
+
+    Its path is that of the ``AggregateFunction`` message.
+    """
+    condition = optional(node, "filter", context)
+    body = node.message("measure")
+    if body is None:
+        context.missing(node, "measure")
+        return Measure(
+            NO_FUNCTION, (), (), None, _PHASES[0], _INVOCATIONS[0], (), condition, node.path
+        )
+    return Measure(
+        function=context.function(body.number("function_reference")),
+        arguments=arguments(body, context),
+        options=options(body),
+        output_type=output_type(body),
+        phase=word(body, "phase", _PHASES, context),
+        invocation=word(body, "invocation", _INVOCATIONS, context),
+        sorts=sort_fields(body, context),
+        filter=condition,
+        path=body.path,
+    )

@@ -1,0 +1,140 @@
+"""Decode the content of a plan to the typed relation tree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from substrait_agg.errors import PlanUnreadable
+from substrait_agg.plan.decoding.context import DecodeContext, DecodeProblems, Handler
+from substrait_agg.plan.decoding.expressions import read_expression
+from substrait_agg.plan.decoding.extensions import read_extensions
+from substrait_agg.plan.decoding.leftovers import report_leftovers
+from substrait_agg.plan.decoding.literals import read_literal
+from substrait_agg.plan.decoding.relations import read_relation
+from substrait_agg.plan.decoding.types import read_type
+from substrait_agg.plan.decoding.units import Key, Unit, ordered_units
+from substrait_agg.plan.messages.message import parse_message
+from substrait_agg.plan.messages.node import Node, Unreadable, check_path_text, preorder
+from substrait_agg.plan.messages.source import plan_bytes
+from substrait_agg.plan.model import DecodedPlan, Relation, Unsupported
+from substrait_agg.problems import Problems
+
+_HANDLERS: dict[str, Handler] = {
+    "Type": read_type,
+    "Expression.Literal": read_literal,
+    "Expression": read_expression,
+    "Rel": read_relation,
+}
+
+
+def decode(source: Any, problems: Problems) -> DecodedPlan:
+    """Decode a plan; add all problems to `problems`, in plan order.
+
+    Args:
+        source: protobuf or protobuf-JSON as bytes, JSON text, a path to a file with either, or a
+            protobuf ``Plan`` message of any bindings.
+        problems: receives the problems. Parts that could not be read are `Unsupported` in the tree.
+
+    Raises:
+        PlanUnreadable: the source is not a Substrait plan, or exceeds a limit. The exception and
+            `problems` contain the reason and the problems found before.
+        UsageError: the file cannot be read, or the source is of another kind.
+    """
+    findings = DecodeProblems()
+    try:
+        content = plan_bytes(source)
+        plan = parse_message(content, findings.report)
+        order = preorder(plan)
+        for place, node in enumerate(order):
+            node.place = place
+        check_path_text(order)
+        decoded = _decode(plan, order, content, DecodeContext(findings))
+    except Unreadable as reason:
+        findings.hand_on(problems, None)
+        problems.add(reason.code, reason.path, **reason.params)
+        raise PlanUnreadable(tuple(problems.found)) from None
+    findings.hand_on(problems, plan)
+    return decoded
+
+
+def _decode(plan: Node, order: list[Node], content: bytes, context: DecodeContext) -> DecodedPlan:
+    entries = plan.messages("relations")
+    if not entries:
+        raise Unreadable("PLAN_UNREADABLE", reason="it has no relations")
+    _read_version(plan, context)
+    read_extensions(plan, context)
+    units, by_key = ordered_units(entries, context)
+    for unit in units:
+        _decode_unit(unit, by_key, context)
+    free = _free(entries, by_key)
+    names, root, place = _root(entries, free, context)
+    report_leftovers(order, set(_HANDLERS), context)
+    tops = (_top(entry) for entry in free if entry.path != place)
+    others = tuple(top.result for top in tops if top is not None and top.result is not None)
+    return DecodedPlan(root, names, context.producer, context.version, content, place, others)
+
+
+def _decode_unit(unit: Unit, by_key: dict[Key, Unit], context: DecodeContext) -> None:
+    """Decode the messages of a unit, innermost first, without recursion."""
+    for node, key in unit.references:
+        target = by_key[key].root
+        if target.shape.name == "RelRoot":
+            node.result = target.values["input"].result if target.has("input") else None
+            node.result = node.result or Unsupported("none", target.path)
+        else:
+            node.result = target.result
+    for node in reversed(unit.order):
+        handler = _HANDLERS.get(node.shape.name)
+        if handler is not None:
+            node.result = handler(node, context)
+
+
+def _read_version(plan: Node, context: DecodeContext) -> None:
+    version = plan.message("version")
+    if version is None:
+        context.report("VERSION_MISSING", "version")
+        return
+    context.producer = version.text("producer").strip().lower()
+    numbers = (version.number(f"{part}_number") for part in ("major", "minor", "patch"))
+    major, minor, patch = numbers
+    context.version = (major, minor, patch)
+    if not (any(context.version) or context.producer):
+        context.report("VERSION_MISSING", "version")
+
+
+def _free(entries: list[Node], by_key: dict[Key, Unit]) -> list[Node]:
+    """Return the entries that no relation refers to."""
+    referred = {key for unit in by_key.values() for _, key in unit.references}
+    return [e for at, e in enumerate(entries) if ("relation", at, -1) not in referred]
+
+
+def _top(entry: Node) -> Node | None:
+    """Return the relation of an entry, with or without a root."""
+    root = entry.message("root")
+    return entry.message("rel") if root is None else root.message("input")
+
+
+def _root(
+    entries: list[Node], free: list[Node], context: DecodeContext
+) -> tuple[tuple[str, ...] | None, Relation, str]:
+    """Return the names, the relation and the place of the plan's root, or of its only bare relation.
+
+    A root that another relation refers to is a shared relation, and its names do not count.
+    """
+    candidates = [e for e in free if e.has("root")] or [e for e in free if e.has("rel")]
+    for entry in entries:
+        root = entry.message("root")
+        if root is not None:
+            root.scalars("names")
+            root.message("input")
+    if len(candidates) != 1:
+        context.report("ROOT_COUNT", "relations", count=len(candidates))
+        if not candidates:
+            return None, Unsupported("none", "relations[0]"), "relations[0]"
+    root = candidates[0].message("root")
+    names = None if root is None else tuple(root.scalars("names"))
+    top = _top(candidates[0])
+    if top is None:
+        context.missing(root or candidates[0], "input")
+        return names, Unsupported("none", candidates[0].path), candidates[0].path
+    return names, top.result, candidates[0].path

@@ -1,0 +1,395 @@
+"""Read ``Expression`` messages, and the parts common to all functions: arguments, options, sorts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from substrait_agg.plan.decoding.context import DecodeContext
+from substrait_agg.plan.decoding.types import BROKEN
+from substrait_agg.plan.messages.node import Node, children, structure
+from substrait_agg.plan.model import (
+    Cast,
+    EnumArgument,
+    Expression,
+    FieldRef,
+    FunctionName,
+    IfThen,
+    Lambda,
+    Literal,
+    NestedValue,
+    Option,
+    ParameterRef,
+    Relation,
+    ScalarCall,
+    SingularOrList,
+    SortField,
+    Switch,
+    TypeArgument,
+    Unsupported,
+)
+from substrait_agg.plan.types import BOOL, Type
+
+Argument = Expression | EnumArgument | TypeArgument
+
+_EQUAL = FunctionName("equal", "any_any", "functions_comparison", "equal:any_any")
+
+_NULLABLE = 1
+_FAILURES = {0: "unspecified", 1: "null", 2: "throw"}
+_DIRECTIONS = {
+    0: "unspecified",
+    1: "asc_nulls_first",
+    2: "asc_nulls_last",
+    3: "desc_nulls_first",
+    4: "desc_nulls_last",
+    5: "clustered",
+}
+
+
+def read_expression(node: Node, context: DecodeContext) -> Expression | EnumArgument:
+    """Return the expression of an ``Expression`` message.
+
+    An enumeration in an argument list of the older form is returned as `EnumArgument`.
+    """
+    kind = node.which("rex_type")
+    if kind is None:
+        context.missing(node, "rex_type")
+        return Unsupported("none", node.path)
+    if kind == "detached_expression_ordinal":
+        return _referred(node, kind)
+    body = node.message(kind)
+    reader = _READERS.get(kind)
+    if body is None or reader is None:
+        return refused(node, kind, context)
+    return reader(node, body, context)
+
+
+def refused(node: Node, kind: str, context: DecodeContext) -> Unsupported:
+    """Report an expression of a kind that is not supported."""
+    context.report("EXPRESSION_NOT_SUPPORTED", node.at(kind), kind=kind)
+    node.taken.add(kind)
+    body = node.values.get(kind)
+    if not isinstance(body, Node):
+        return Unsupported(kind, node.path)
+    body.refuse()
+    return Unsupported(kind, node.path, *inside(body))
+
+
+def inside(body: Node) -> tuple[tuple[Relation, ...], tuple[Expression, ...]]:
+    """Return the outermost relations and expressions in a message that is not read, in plan order."""
+    relations: list[Relation] = []
+    expressions_: list[Expression] = []
+    waiting = [*children(body)][::-1]
+    while waiting:
+        node = waiting.pop()
+        if node.shape.name == "Rel" and node.result is not None:
+            relations.append(node.result)
+        elif node.shape.name == "Expression" and node.result is not None:
+            if not isinstance(node.result, EnumArgument):
+                expressions_.append(node.result)
+        else:
+            waiting += [*children(node)][::-1]
+    return tuple(relations), tuple(expressions_)
+
+
+def _referred(node: Node, kind: str) -> Expression:
+    """Return a subtree that is written elsewhere; `result` was set before."""
+    node.take(kind)
+    target: Expression = node.result
+    return target
+
+
+def expression(node: Node, name: str, context: DecodeContext) -> Expression:
+    """Return the expression in field `name`; report it if it is missing."""
+    child = node.message(name)
+    if child is None:
+        context.missing(node, name)
+        return Unsupported("none", node.at(name))
+    return as_expression(child, context)
+
+
+def optional(node: Node, name: str, context: DecodeContext) -> Expression | None:
+    """Return the expression in field `name`, or None."""
+    child = node.message(name)
+    return None if child is None else as_expression(child, context)
+
+
+def expressions(node: Node, name: str, context: DecodeContext) -> tuple[Expression, ...]:
+    """Return the expressions in a repeated field."""
+    return tuple(as_expression(child, context) for child in node.messages(name))
+
+
+def as_expression(child: Node, context: DecodeContext) -> Expression:
+    """Return a decoded ``Expression`` message; report an enumeration, which is not allowed here."""
+    decoded: Expression | EnumArgument = child.result
+    if isinstance(decoded, EnumArgument):
+        context.report("EXPRESSION_NOT_SUPPORTED", child.at("enum"), kind="enum")
+        return Unsupported("enum", child.path)
+    return decoded
+
+
+# --- parts of functions ------------------------------------------------------------------------
+
+
+def arguments(node: Node, context: DecodeContext) -> tuple[Argument, ...]:
+    """Return the arguments of a function, from field ``arguments`` or the older ``args``."""
+    new, old = node.messages("arguments"), node.messages("args")
+    if not old:
+        return tuple(_argument(item, context) for item in new)
+    context.removed(node, "args", "0.93")
+    if not new:
+        return tuple(item.result for item in old)
+    if not _say_the_same(new, old):
+        context.report("FIELD_CONFLICT", node.at("args"), field="args", other="arguments")
+    return tuple(_argument(item, context) for item in new)
+
+
+def _say_the_same(new: list[Node], old: list[Node]) -> bool:
+    known: dict[Any, int] = {}
+    if len(new) != len(old):
+        return False
+    for argument, plain in zip(new, old, strict=True):
+        kind = argument.which("arg_type")
+        if kind == "value" and structure(argument.values[kind], known) != structure(plain, known):
+            return False
+        if kind == "enum":
+            written = plain.result
+            if not isinstance(written, EnumArgument) or written.value != argument.values[kind]:
+                return False
+    return True
+
+
+def _argument(node: Node, context: DecodeContext) -> Argument:
+    kind = node.which("arg_type")
+    if kind == "enum":
+        return EnumArgument(node.text(kind), node.path)
+    child = node.message(kind) if kind else None
+    if child is None:
+        context.missing(node, "arg_type")
+        return Unsupported("none", node.path)
+    argument: Argument = TypeArgument(child.result, node.path) if kind == "type" else child.result
+    return argument
+
+
+def options(node: Node) -> tuple[Option, ...]:
+    """Return the options of a function with their preferences."""
+    return tuple(
+        Option(item.text("name"), tuple(item.scalars("preference")), item.path)
+        for item in node.messages("options")
+    )
+
+
+def output_type(node: Node) -> Type | None:
+    """Return the type that a function declares, or None."""
+    child = node.message("output_type")
+    type_: Type | None = None if child is None else child.result
+    return type_
+
+
+def sort_fields(node: Node, context: DecodeContext) -> tuple[SortField, ...]:
+    """Return the ``sorts`` of a function or relation."""
+    return tuple(_sort_field(item, context) for item in node.messages("sorts"))
+
+
+def _sort_field(node: Node, context: DecodeContext) -> SortField:
+    key = expression(node, "expr", context)
+    if node.has("comparison_function_reference"):
+        comparison = context.function(node.number("comparison_function_reference"))
+        return SortField(key, "comparison", comparison, node.path)
+    direction = word(node, "direction", _DIRECTIONS, context)
+    return SortField(key, direction, None, node.path)
+
+
+def word(node: Node, name: str, words: dict[int, str], context: DecodeContext) -> str:
+    """Return the word for an enum value; report an unknown value and return ``invalid``."""
+    number = node.number(name)
+    if number not in words:
+        reason = f"has the unknown value {number}"
+        context.report("VALUE_INVALID", node.at(name), field=name, reason=reason)
+    return words.get(number, "invalid")
+
+
+# --- one function per kind of expression ---------------------------------------------------------
+
+
+def _literal(node: Node, body: Node, context: DecodeContext) -> Expression:
+    literal: Expression = body.result
+    return literal
+
+
+def _scalar_function(node: Node, body: Node, context: DecodeContext) -> Expression:
+    function = context.function(body.number("function_reference"))
+    operands = arguments(body, context)
+    return ScalarCall(function, operands, options(body), output_type(body), node.path)
+
+
+def _cast(node: Node, body: Node, context: DecodeContext) -> Expression:
+    target = body.message("type")
+    if target is None:
+        context.missing(body, "type")
+    type_ = BROKEN if target is None else target.result
+    failure = word(body, "failure_behavior", _FAILURES, context)
+    return Cast(expression(body, "input", context), type_, failure, node.path)
+
+
+def _if_then(node: Node, body: Node, context: DecodeContext) -> Expression:
+    written = body.messages("ifs")
+    if context.datafusion and written and not written[0].has("then"):
+        return _case_of(node, body, context)
+    clauses = tuple(
+        (expression(clause, "if", context), expression(clause, "then", context))
+        for clause in written
+    )
+    if not clauses:
+        context.missing(body, "ifs")
+    return IfThen(clauses, optional(body, "else", context), node.path)
+
+
+def _case_of(node: Node, body: Node, context: DecodeContext) -> Expression:
+    """Read ``CASE x WHEN a THEN b``, which DataFusion writes with `x` as a condition without a value."""
+    first, *others = body.messages("ifs")
+    context.report("CASE_IN_FIRST_CLAUSE", first.path, producer="DataFusion")
+    base = expression(first, "if", context)
+    clauses = tuple(
+        (expression(clause, "if", context), expression(clause, "then", context))
+        for clause in others
+    )
+    otherwise = optional(body, "else", context)
+    cases = tuple((case, value) for case, value in clauses if isinstance(case, Literal))
+    if len(cases) == len(clauses):
+        return Switch(base, cases, otherwise, node.path)
+    if not isinstance(base, FieldRef | Literal):
+        # The base would be copied for every condition, so nested cases would grow exponentially.
+        kind = "case of an expression with conditions that are no constants"
+        context.report("EXPRESSION_NOT_SUPPORTED", first.at("if"), kind=kind)
+    equals = tuple((_equal(base, case), value) for case, value in clauses)
+    return IfThen(equals, otherwise, node.path)
+
+
+def _equal(left: Expression, right: Expression) -> Expression:
+    return ScalarCall(_EQUAL, (left, right), (), BOOL, right.path)
+
+
+def _switch(node: Node, body: Node, context: DecodeContext) -> Expression:
+    cases = []
+    if not body.messages("ifs"):
+        context.missing(body, "ifs")
+    for case in body.messages("ifs"):
+        literal = case.message("if")
+        value = expression(case, "then", context)
+        if literal is None:
+            context.missing(case, "if")
+        elif isinstance(literal.result, Literal):
+            cases.append((literal.result, value))
+    matched = expression(body, "match", context)
+    return Switch(matched, tuple(cases), optional(body, "else", context), node.path)
+
+
+def _singular_or_list(node: Node, body: Node, context: DecodeContext) -> Expression:
+    value = expression(body, "value", context)
+    return SingularOrList(value, expressions(body, "options", context), node.path)
+
+
+def _nested(node: Node, body: Node, context: DecodeContext) -> Expression:
+    kind = body.which("nested_type")
+    inner = body.message(kind) if kind else None
+    if kind is None or inner is None:
+        context.missing(body, "nested_type")
+        return Unsupported("nested", node.path)
+    nullable = bool(body.take("nullable"))
+    if kind == "map":
+        pairs = inner.messages("key_values")
+        parts = tuple(expression(p, name, context) for p in pairs for name in ("key", "value"))
+    else:
+        parts = expressions(inner, "fields" if kind == "struct" else "values", context)
+    if not parts:
+        # The type follows from the parts; an empty list or map is a literal.
+        context.missing(inner, {"struct": "fields", "list": "values", "map": "key_values"}[kind])
+        return Unsupported("nested", node.path)
+    return NestedValue(kind, parts, nullable, node.path)
+
+
+def _lambda(node: Node, body: Node, context: DecodeContext) -> Expression:
+    struct = body.message("parameters")
+    if struct is None:
+        context.missing(body, "parameters")
+        return Unsupported("lambda", node.path)
+    if struct.number("nullability") == _NULLABLE:
+        reason = "is nullable, which parameters are not as a whole"
+        context.report(
+            "VALUE_INVALID", struct.at("nullability"), field="nullability", reason=reason
+        )
+    parameters = tuple(child.result for child in struct.messages("types"))
+    return Lambda(parameters, expression(body, "body", context), node.path)
+
+
+def _enum(node: Node, body: Node, context: DecodeContext) -> EnumArgument:
+    context.removed(node, "enum", "0.93")
+    unspecified = body.message("unspecified")
+    return EnumArgument("" if unspecified is not None else body.text("specified"), node.path)
+
+
+def _selection(node: Node, body: Node, context: DecodeContext) -> Expression:
+    root = body.which("root_type")
+    parameter = body.message(root) if root == "lambda_parameter_reference" else None
+    if root not in (None, "root_reference") and parameter is None:
+        return _part_of_expression(node, body, root, context)
+    kind = body.which("reference_type")
+    segment = body.message("direct_reference") if kind == "direct_reference" else None
+    if kind is None:
+        what = "reference without a target"
+        context.report("EXPRESSION_NOT_SUPPORTED", body.path, kind=what)
+        return Unsupported("selection", node.path)
+    if segment is None:
+        return refused(body, kind, context)
+    steps = _steps(segment)
+    if steps is None or not isinstance(steps[0], int):
+        context.report("EXPRESSION_NOT_SUPPORTED", segment.path, kind="reference without a column")
+        return Unsupported("selection", node.path)
+    if parameter is not None:
+        return ParameterRef(parameter.number("steps_out"), steps, node.path)
+    if root is None:
+        context.report_once("REFERENCE_ROOT_MISSING", body.path)
+    return FieldRef(steps, node.path)
+
+
+def _part_of_expression(
+    node: Node, body: Node, root: str | None, context: DecodeContext
+) -> Expression:
+    """Report a reference whose root is not the input row: an outer query or an expression."""
+    context.report("EXPRESSION_NOT_SUPPORTED", body.path, kind=f"selection with {root}")
+    body.refuse()
+    return Unsupported("selection", node.path, *inside(body))
+
+
+def _steps(segment: Node | None) -> tuple[Any, ...] | None:
+    """Return the steps from the outermost to the innermost part; None if a part is missing."""
+    steps: list[Any] = []
+    while segment is not None:
+        kind = segment.which("reference_type")
+        body = segment.message(kind) if kind else None
+        if body is None:
+            return None
+        if kind == "map_key":
+            key = body.message("map_key")
+            if key is None or not isinstance(key.result, Literal):
+                return None
+            steps.append(("key", key.result))
+        else:
+            steps.append(body.number("field" if kind == "struct_field" else "offset"))
+        segment = body.message("child")
+    return tuple(steps)
+
+
+_READERS: dict[str, Callable[[Node, Node, DecodeContext], Expression | EnumArgument]] = {
+    "literal": _literal,
+    "selection": _selection,
+    "scalar_function": _scalar_function,
+    "if_then": _if_then,
+    "switch_expression": _switch,
+    "singular_or_list": _singular_or_list,
+    "cast": _cast,
+    "nested": _nested,
+    "lambda": _lambda,
+    "enum": _enum,
+}

@@ -1,0 +1,259 @@
+"""Read ``Rel`` messages: one function per supported kind of relation; all others are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import accumulate
+
+from substrait_agg.plan.decoding.aggregates import groupings, measure
+from substrait_agg.plan.decoding.context import DecodeContext, each
+from substrait_agg.plan.decoding.expressions import (
+    expression,
+    expressions,
+    inside,
+    optional,
+    sort_fields,
+    word,
+)
+from substrait_agg.plan.messages.node import Node, structure
+from substrait_agg.plan.model import (
+    Aggregate,
+    Expression,
+    Filter,
+    Project,
+    Read,
+    Relation,
+    Sort,
+    Union,
+    Unsupported,
+)
+from substrait_agg.plan.types import Type
+
+_NULLABLE = 1
+"""Value of the enumeration of nullabilities."""
+
+REFERENCES = ("reference", "detached_rel_ordinal")
+"""Kinds of relation that refer to a relation written elsewhere in the plan."""
+
+_SET_OPERATIONS = {
+    0: "unspecified", 1: "minus_primary", 2: "minus_multiset", 3: "intersection_primary",
+    4: "intersection_multiset", 5: "union_distinct", 6: "union_all", 7: "minus_primary_all",
+    8: "intersection_multiset_all",
+}  # fmt: skip
+
+
+def read_relation(node: Node, context: DecodeContext) -> Relation:
+    """Return the relation of a ``Rel`` message."""
+    kind = node.which("rel_type")
+    if kind is None:
+        context.missing(node, "rel_type")
+        return Unsupported("none", node.path)
+    if kind in REFERENCES:
+        return _referred(node, kind)
+    body = node.message(kind)
+    reader = _READERS.get(kind)
+    if body is None or reader is None:
+        return _refused(node, kind, kind, context)
+    return reader(body, context)
+
+
+def _refused(node: Node, field: str, kind: str, context: DecodeContext) -> Unsupported:
+    path = node.at(field)
+    context.report("RELATION_NOT_SUPPORTED", path, kind=kind)
+    body = node.message(field)
+    if body is None:
+        return Unsupported(kind, path)
+    body.refuse()
+    return Unsupported(kind, path, *inside(body))
+
+
+def _referred(node: Node, kind: str) -> Relation:
+    """Return a relation that is written elsewhere; `result` was set before."""
+    if kind == "reference":
+        body = node.message(kind)
+        if body is not None:
+            body.take("subtree_ordinal")
+    else:
+        node.take(kind)
+    target: Relation = node.result
+    return target
+
+
+def _input(node: Node, context: DecodeContext, name: str = "input") -> Relation:
+    child = node.message(name)
+    if child is None:
+        context.missing(node, name)
+        return Unsupported("none", node.at(name))
+    relation: Relation = child.result
+    return relation
+
+
+def _emit(node: Node) -> tuple[int, ...] | None:
+    """Return the output mapping in ``common``; None if the output is direct."""
+    common = node.message("common")
+    mapping = common.message("emit") if common is not None else None
+    return None if mapping is None else tuple(mapping.scalars("output_mapping"))
+
+
+def _filter(node: Node, context: DecodeContext) -> Relation:
+    condition = expression(node, "condition", context)
+    return Filter(_input(node, context), condition, _emit(node), node.path)
+
+
+def _project(node: Node, context: DecodeContext) -> Relation:
+    added = expressions(node, "expressions", context)
+    return Project(_input(node, context), added, _emit(node), node.path)
+
+
+def _sort(node: Node, context: DecodeContext) -> Relation:
+    return Sort(_input(node, context), sort_fields(node, context), _emit(node), node.path)
+
+
+def _set(node: Node, context: DecodeContext) -> Relation:
+    operation = word(node, "op", _SET_OPERATIONS, context)
+    if operation != "union_all":
+        kind = f"set ({operation})"
+        if operation != "invalid":
+            context.report("RELATION_NOT_SUPPORTED", node.at("op"), kind=kind)
+        node.refuse()
+        return Unsupported(kind, node.path, *inside(node))
+    inputs = tuple(each(node, "inputs"))
+    if not inputs:
+        context.missing(node, "inputs")
+    return Union(inputs, _emit(node), node.path)
+
+
+def _aggregate(node: Node, context: DecodeContext) -> Relation:
+    keys, sets, inline = groupings(node, context)
+    measures = tuple(measure(item, context) for item in node.messages("measures"))
+    return Aggregate(_input(node, context), keys, sets, measures, _emit(node), node.path, inline)
+
+
+# --- reads -------------------------------------------------------------------------------------
+
+
+def _read(node: Node, context: DecodeContext) -> Relation:
+    kind = node.which("read_type")
+    if kind in ("iceberg_table", "extension_table"):
+        node.refuse()
+        return _refused(node, kind, f"read ({kind})", context)
+    body = node.message(kind) if kind else None
+    if body is None:
+        context.missing(node, "read_type")
+        node.refuse()
+        return Unsupported("read", node.path)
+    names, types = _schema(node, context)
+    if node.has("best_effort_filter"):
+        context.report("BEST_EFFORT_FILTER", node.at("best_effort_filter"))
+    return Read(
+        table=_table(kind, body, context),
+        names=names,
+        types=types,
+        rows=_rows(body, context) if kind == "virtual_table" else None,
+        filter=optional(node, "filter", context),
+        projection=_projection(node, context),
+        files=kind == "local_files",
+        emit=_emit(node),
+        path=node.path,
+        best_effort_filter=optional(node, "best_effort_filter", context),
+    )
+
+
+def _table(kind: str | None, body: Node, context: DecodeContext) -> tuple[str, ...]:
+    if kind == "named_table":
+        return tuple(body.scalars("names"))
+    if kind == "local_files":
+        return tuple(_uri(item, context) for item in body.messages("items"))
+    return ()
+
+
+def _uri(item: Node, context: DecodeContext) -> str:
+    kind = item.which("path_type")
+    if kind is None:
+        context.missing(item, "path_type")
+    return item.text(kind) if kind else ""
+
+
+def _schema(node: Node, context: DecodeContext) -> tuple[tuple[str, ...], tuple[Type, ...]]:
+    """Return names and types of the columns, without the names of nested fields."""
+    schema = node.message("base_schema")
+    if schema is None:
+        context.missing(node, "base_schema")
+        return (), ()
+    struct = schema.message("struct")
+    types: tuple[Type, ...] = ()
+    if struct is not None:
+        # The schema's struct is the row itself, which has no nulls and no variations. A struct of
+        # unspecified nullability can only mean required.
+        if struct.number("nullability") == _NULLABLE:
+            context.report("SCHEMA_NULLABLE", struct.path)
+        types = tuple(each(struct, "types"))
+    names = tuple(schema.scalars("names"))
+    if names and not types and node.has("named_table"):
+        return names, ()  # binding takes the types from the source, or reports that there are none
+    widths = [1 + _nested_names(type_) for type_ in types]
+    if len(names) == sum(widths):
+        starts = accumulate(widths[:-1], initial=0) if widths else ()
+        return tuple(names[start] for start in starts), types
+    code = "NAMES_TOP_LEVEL" if len(names) == len(types) else "NAMES_COUNT"
+    context.report(code, schema.path, count=len(names), needed=sum(widths))
+    return names, types
+
+
+def _nested_names(type_: Type) -> int:
+    """Return the number of names that the fields inside a type need, depth first."""
+    total, pending = 0, [type_]
+    while pending:
+        item = pending.pop()
+        total += len(item.children) if item.kind == "struct" else 0
+        pending.extend(item.children)
+    return total
+
+
+def _rows(body: Node, context: DecodeContext) -> tuple[tuple[Expression, ...], ...]:
+    """Return the rows of a virtual table, from field ``expressions`` or the older ``values``."""
+    new, old = body.messages("expressions"), body.messages("values")
+    if old:
+        context.removed(body, "values", "0.97")
+    if new and old and not _same_rows(new, old):
+        context.report("FIELD_CONFLICT", body.at("values"), field="values", other="expressions")
+    of_new = tuple(expressions(row, "fields", context) for row in new)
+    of_old = tuple(tuple(each(row, "fields")) for row in old)
+    return of_new or of_old
+
+
+def _same_rows(new: list[Node], old: list[Node]) -> bool:
+    known: dict[object, int] = {}
+
+    def cells(rows: list[Node]) -> list[list[int]]:
+        fields = [row.values.get("fields", []) for row in rows]
+        return [
+            [structure(cell.values.get("literal", cell), known) for cell in row] for row in fields
+        ]
+
+    return cells(new) == cells(old)
+
+
+def _projection(node: Node, context: DecodeContext) -> tuple[int, ...] | None:
+    """Return the columns that a mask keeps, in its order."""
+    mask = node.message("projection")
+    if mask is None:
+        return None
+    select = mask.message("select")
+    items = select.messages("struct_items") if select is not None else []
+    for item in items:
+        child = item.message("child")
+        if child is not None:
+            child.refuse()
+            context.report("EXPRESSION_NOT_SUPPORTED", child.path, kind="mask inside a column")
+    return tuple(item.number("field") for item in items)
+
+
+_READERS: dict[str, Callable[[Node, DecodeContext], Relation]] = {
+    "read": _read,
+    "filter": _filter,
+    "project": _project,
+    "sort": _sort,
+    "set": _set,
+    "aggregate": _aggregate,
+}

@@ -1,0 +1,4 @@
+"""Reports and explanations as HTML pages.
+
+`page` is the shell of each.
+"""

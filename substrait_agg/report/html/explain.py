@@ -1,0 +1,266 @@
+"""Write an explanation as one HTML page: the view, then the operators down to the sources.
+
+The page has at most `MAX_PAGE` bytes for any plan. First long texts and tables are cut, then
+operators are left out. Each place says how much is missing. The JSON format is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from substrait_agg.explanation.text import (
+    accumulators,
+    bytes_text,
+    groups_text,
+    kept_text,
+    key_text,
+    named,
+    no_keys,
+    readings_text,
+    size_text,
+)
+from substrait_agg.explanation.tree import (
+    Accumulator,
+    ExplainedPlan,
+    Input,
+    MeasureDescription,
+    Operator,
+    TreeDescription,
+    View,
+)
+from substrait_agg.report.html.explain_parts import (
+    Limits,
+    cells,
+    counted,
+    facts,
+    run_steps,
+    schema,
+    section,
+    source,
+    source_name,
+)
+from substrait_agg.report.html.page import asset, escape, page, size
+
+MAX_PAGE = 300_000
+"""Upper bound of the size of a page, in bytes."""
+
+_ROOM = 290_000
+_FRAME = 4_000
+
+_LIMITS = (Limits(400, 4_000), Limits(60, 600), Limits(20, 200), Limits(8, 100), Limits(3, 60))
+"""Limits to try in order: the first with which all operators fit.
+
+With the last limits, as many operators are shown as fit.
+"""
+
+_OPEN_PATHS = 12
+"""Paths of the graph that are visible before it is expanded."""
+
+_LEGEND = """<p class="key"><span><span class="chip source">source</span> rows come from here</span>
+<span><span class="chip spark">step</span> runs on Spark, on the changes of a batch</span>
+<span><span class="chip operator">operator</span> keeps state</span>
+<span><span class="chip view">view</span> what is asked for</span></p>"""
+
+_ARROW = '<span class="arrow" aria-label="to">→</span>'
+
+
+def plan_html(plan: ExplainedPlan, name: str = "") -> str:
+    """Return the explanation as a self-contained HTML document.
+
+    Args:
+        plan: the explanation.
+        name: name of the plan's file, or empty.
+    """
+    style = asset("explain.css")
+    title = f"How {name or 'the plan'} is run" if len(name) <= 200 else "How the plan is run"
+    room = _ROOM - _FRAME - size(page(title, "", style=style))
+    body = ""
+    for limits in _LIMITS:
+        body, whole = _body(plan, title, limits, room)
+        if whole:
+            break
+    return page(title, body, style=style)
+
+
+def _body(plan: ExplainedPlan, title: str, limits: Limits, room: int) -> tuple[str, bool]:
+    """Return the body of the page, and whether it has all operators."""
+    parts = [_header(plan, title), '<main id="main" tabindex="-1">']
+    parts += [_map(plan, limits), _view(plan, limits)]
+    left = room - sum(map(size, parts))
+    shown = 0
+    for operator in reversed(plan.operators):
+        card = _operator(operator, limits, opened=len(plan.operators) < 4)
+        left -= size(card)
+        if left < 0:
+            break
+        parts.append(card)
+        shown += 1
+    missing = len(plan.operators) - shown
+    if missing:
+        parts.append(f'<p class="card">… and {counted(missing, "more operator")}</p>')
+    parts.append("</main>")
+    return "".join(parts), not missing
+
+
+def _header(plan: ExplainedPlan, title: str) -> str:
+    return (
+        f"<header><h1>{escape(title)}</h1>"
+        f"<p>{counted(len(plan.operators), 'operator')}, plan <code>{escape(plan.plan[:12])}</code></p></header>"
+    )
+
+
+def _map(plan: ExplainedPlan, limits: Limits) -> str:
+    """Return the graph: one path per input, from its source to its operator, nearest to the view first."""
+    paths = [(o, i) for o in reversed(plan.operators) for i in o.inputs]
+    rows = [f"<li>{_path(operator, i, limits)}</li>" for operator, i in limits.some(paths)]
+    last = plan.view.operator
+    view = f'<li><div class="path">{_chip(last)}{_ARROW}<a class="chip view" href="#view">view</a></div></li>'
+    near, far = rows[:_OPEN_PATHS], rows[_OPEN_PATHS:]
+    more = f'<ul class="flow">{"".join(far)}</ul>{limits.more(paths)}'
+    folded = (
+        section(f"{counted(len(paths) - len(near), 'more path')}", more)
+        if len(paths) > len(near)
+        else ""
+    )
+    return (
+        f'<section class="card op"><h2>From the sources to the view</h2>'
+        f'<ul class="flow">{view}{"".join(near)}</ul>{folded}{_LEGEND}</section>'
+    )
+
+
+def _path(operator: Operator, branch: Input, limits: Limits) -> str:
+    chips = [_source_chip(branch, limits)]
+    chips += [f'<span class="chip spark">{s.kind}</span>' for s in limits.some(branch.steps)]
+    left = len(branch.steps) - limits.rows
+    chips += [f'<span class="quiet">{left:,} more steps</span>'] if left > 0 else []
+    for step in operator.steps:
+        if step.place == "spark" and step.name not in ("scan", "union"):
+            chips.append(f'<span class="chip spark">{escape(step.name)}</span>')
+    return f'<div class="path">{_ARROW.join([*chips, _chip(operator.id)])}</div>'
+
+
+def _chip(operator: int) -> str:
+    return f'<a class="chip operator" href="#op{operator}">operator {operator}</a>'
+
+
+def _source_chip(branch: Input, limits: Limits) -> str:
+    if branch.operator is not None:
+        return _chip(branch.operator)
+    return f'<span class="chip source">{limits.text(source_name(branch))}</span>'
+
+
+def _view(plan: ExplainedPlan, limits: Limits) -> str:
+    view = plan.view
+    body = _view_columns(view, limits)
+    after = section("After the operators", run_steps(plan.after, limits))
+    assumed = f"<p>Assumed: {escape(plan.assumed)}.</p>" if plan.assumed else ""
+    return (
+        f'<section class="card op" id="view"><h2>View</h2>'
+        f"<p>of {_chip(view.operator)}</p>{assumed}{_order(view, limits)}{body}{after}</section>"
+    )
+
+
+def _view_columns(view: View, limits: Limits) -> str:
+    columns = tuple(zip(view.columns, view.sources, strict=True))
+    return limits.table(
+        ("column", "type", "nulls", "from"),
+        columns,
+        lambda pair: (*cells(pair[0], limits), limits.code(pair[1])),
+    )
+
+
+def _order(view: View, limits: Limits) -> str:
+    keys = [f"{key.name} {key.direction}, nulls {key.nulls}" for key in view.order]
+    return f"<p>in the order of {limits.joined(keys)}</p>" if keys else ""
+
+
+def _operator(operator: Operator, limits: Limits, *, opened: bool) -> str:
+    output = f"Output: {counted(len(operator.output), 'column')}"
+    parts = (
+        f'<section class="card op" id="op{operator.id}">',
+        f"<h2>Operator {operator.id}: {operator.kind}</h2>",
+        f'<p class="pathname">{limits.code(operator.path)}</p>',
+        facts(_facts(operator, limits)),
+        _measures(operator, limits),
+        section(_state_title(operator), _state(operator, limits), opened=opened),
+        section(output, schema(operator.output, limits)),
+        section("In every batch", run_steps(operator.steps, limits)),
+        f"<h3>Input: {escape(operator.weights)}</h3>",
+        *(source(branch, limits) for branch in limits.some(operator.inputs)),
+        limits.more(operator.inputs),
+        "</section>",
+    )
+    return "".join(parts)
+
+
+def _facts(operator: Operator, limits: Limits) -> Iterator[tuple[str, str]]:
+    yield "keys", limits.joined(tuple(map(key_text, operator.keys))) or no_keys(operator)
+    sets = "".join(
+        f"<li>{limits.joined(s.keys) or 'none (one group, always shown)'}</li>"
+        for s in limits.some(operator.sets)
+    )
+    yield (
+        "grouping sets",
+        f'<ul class="plain">{sets}</ul>{limits.more(operator.sets)}' if sets else "",
+    )
+    yield "groups", limits.text(groups_text(operator.groups))
+    state = operator.state
+    yield "bytes per group", limits.text(size_text(state.group_bytes, state.varies))
+    if operator.row_multiple > 1:
+        yield "input rows", f"times {operator.row_multiple}, once per grouping set or window"
+    written = [i.rows for i in operator.inputs if i.rows is not None]
+    yield "rows in the plan", f"{sum(written):,}" if written else ""
+    if operator.early_retraction != "carry":
+        yield "early retractions", escape(operator.early_retraction)
+
+
+def _measures(operator: Operator, limits: Limits) -> str:
+    if not operator.measures:
+        return ""
+    heads = ("measure", "type", "state", "from", "options", "filter")
+    return limits.table(heads, operator.measures, lambda m: _measure(m, limits))
+
+
+def _measure(measure: MeasureDescription, limits: Limits) -> Iterator[str]:
+    yield f"{measure.ordinal}. {limits.code(named(measure.call, measure.name))}"
+    yield limits.code(measure.type)
+    yield f'<span class="badge info">{escape(measure.state)}</span>'
+    yield limits.text(readings_text(measure))
+    yield limits.text(", ".join(f"{o.name} {o.value}" for o in measure.options))
+    yield limits.code(measure.filter or "")
+
+
+def _state_title(operator: Operator) -> str:
+    state = operator.state
+    numbers = counted(len(accumulators(state)), "accumulator")
+    return f"State: {numbers}, {counted(len(state.trees), 'tree')}"
+
+
+def _state(operator: Operator, limits: Limits) -> str:
+    state = operator.state
+    entries = accumulators(state)
+    numbers = limits.table(
+        ("number", "what", "size", "measures"), entries, lambda a: _accumulator(a, limits)
+    )
+    trees = limits.table(
+        ("tree", "what", "use", "bytes per entry"), state.trees, lambda t: _tree(t, limits)
+    )
+    return (
+        f"<p>Of every group: {kept_text(state)}{'; and these numbers' if entries else ''}.</p>"
+        f"{numbers if entries else ''}{trees if state.trees else ''}"
+    )
+
+
+def _accumulator(accumulator: Accumulator, limits: Limits) -> Iterator[str]:
+    yield f"<code>{accumulator.name}</code>"
+    yield limits.text(accumulator.what)
+    yield bytes_text(accumulator)
+    yield limits.joined(tuple(map(str, accumulator.measures)))
+
+
+def _tree(tree: TreeDescription, limits: Limits) -> Iterator[str]:
+    yield f"<code>tree {tree.ordinal}</code>"
+    yield limits.text(tree.what)
+    yield limits.text(tree.use)
+    size = size_text(tree.entry_bytes, tree.varies)
+    yield limits.text("its ends are all that is kept" if tree.ends_alone else size)

@@ -1,0 +1,312 @@
+"""Write a plan as an HTML tree of limited size.
+
+The nodes that lead to problems come first, then relations, then the rest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from substrait_agg.plan.messages.node import Node, nearest
+from substrait_agg.problem_kinds import LEVELS
+from substrait_agg.problems import Problem
+from substrait_agg.report.html.page import escape, size
+from substrait_agg.report.html.problems import SIGNS, Why, box
+from substrait_agg.report.tree.expressions import Speech
+from substrait_agg.report.tree.tree import Branch, Slot, branch, branches_to, row_text
+
+ROUNDS = (25, 250, 2_500, 1 << 40)
+"""Limits for the members of one list, one per round; later rounds use the room that is left."""
+
+MAX_RELATIONS = 300
+"""Number of relations added before anything else of the plan."""
+
+FLAT_DEPTH = 10
+"""Levels that are indented; more indentation would leave no width for the text."""
+
+BLOCK_DEPTH = 60
+"""Levels per block. Browsers flatten elements nested 512 deep, and a level takes three elements."""
+
+_FRAME = size('<li><details open><summary></summary><ul class="flat"></ul></details></li>')
+_CLASSES = size(' class="rel has"')
+_MARK = _CLASSES + 3 * size('<span class="inside badge warning">▲ 1,000 warnings inside</span> ')
+_MORE = size('<li class="more">… 1,000,000 more, left out to keep this page small</li>')
+_ROW = 120
+_BLOCK = 400
+_MAX_FAILURES = 30
+
+
+@dataclass(slots=True, eq=False)
+class _Item:
+    """A branch that is shown."""
+
+    branch: Branch
+    head: str
+    parent: _Item | None
+    inside: dict[int, _Item] = field(default_factory=dict)
+    rows: dict[int, str] = field(default_factory=dict)
+    boxes: list[str] = field(default_factory=list)
+    row_boxes: dict[str, list[str]] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    cut: str = ""
+
+
+class TreePage:
+    """Builds the tree of one plan.
+
+    Attributes:
+        left: remaining size in bytes.
+    """
+
+    def __init__(self, root: Node, name: str, room: int) -> None:
+        self.left = room
+        self._message = root
+        self._name = name
+        self._speech = Speech(root)
+        whole = branch(root)
+        self._root = _Item(whole, self._head(whole), None)
+        self._spend(self._cost(self._root))
+
+    def put(self, problem: Problem, name: str, *, why: Why) -> None:
+        """Show a problem at its node, or at the nearest ancestor that fits.
+
+        The caller has reserved the room for the box itself.
+        """
+        node = nearest(self._message, problem.path)
+        way = branches_to(self._root.branch, node)
+        item = self._reach(way)
+        self._mark(item, problem.level)
+        rest = problem.path.split(".")[node.depth :] if problem.path else []
+        known = rest and rest[0].partition("[")[0] in node.shape.by_json_name
+        if item.branch is way[-1] and item.branch.last is node and known:
+            self.left -= _ROW
+            boxes = item.row_boxes.setdefault(rest[0].partition("[")[0], [])
+            boxes.append(box(problem, name, why=why))
+            return
+        steps = problem.path.split(".")[item.branch.last.depth :] if problem.path else []
+        item.boxes.append(box(problem, name, why=why, at=".".join(steps)))
+
+    def fill(self) -> None:
+        """Add as much of the rest of the plan as fits."""
+        self._add_relations()
+        for limit in ROUNDS:
+            self._add_all(limit)
+
+    def html(self) -> str:
+        """Return the tree as HTML."""
+        parts: list[str] = []
+        blocks: deque[tuple[_Item, str]] = deque([(self._root, "")])
+        number = 0
+        while blocks:
+            top, origin = blocks.popleft()
+            if origin:
+                parts.append(
+                    f'<div class="block" id="{top.cut}" data-from="{origin}"><p class="quiet">'
+                    f'Continued from <a href="#{origin}">further up</a></p>'
+                )
+            parts.append('<ul class="tree">')
+            for piece in self._pieces(top):
+                if isinstance(piece, str):
+                    parts.append(piece)
+                    continue
+                number += 1
+                piece.cut, start = f"b{self._name}-{number}", f"f{self._name}-{number}"
+                parts.append(
+                    f'<li class="more" id="{start}"><a href="#{piece.cut}">{piece.head or "more"} '
+                    "… continued further down</a></li>"
+                )
+                blocks.append((piece, start))
+            parts.append("</ul></div>" if origin else "</ul>")
+        return "".join(parts)
+
+    # --- choosing ----------------------------------------------------------------------------
+
+    def _spend(self, cost: int) -> bool:
+        """Subtract `cost` from the remaining room; return False if there is not enough."""
+        if cost > self.left:
+            return False
+        self.left -= cost
+        return True
+
+    def _head(self, shown: Branch) -> str:
+        words = escape(shown.title(self._speech))
+        step = escape(shown.step[:400]).replace(".", ".<wbr>")
+        start = f'<code class="step">{step}</code> ' if step else ""
+        return start + (f'<span class="title">{words}</span>' if words else "")
+
+    def _cost(self, item: _Item) -> int:
+        block = _BLOCK if item.branch.depth and item.branch.depth % BLOCK_DEPTH == 0 else 0
+        more = (_MORE if item.branch.count else 0) + (_CLASSES if item.branch.relation else 0)
+        return _FRAME + size(item.head) + more + block
+
+    def _add(self, item: _Item, place: int, *, alone: bool = False) -> _Item | None:
+        """Add the branch at a place; return None if it does not fit.
+
+        A branch added without its neighbours (`alone`) also needs room for a line about those left
+        out.
+        """
+        known = item.inside.get(place)
+        if known is not None:
+            return known
+        below = item.branch.below(place)
+        child = _Item(below, self._head(below), item)
+        if not self._spend(self._cost(child) + (_MORE if alone else 0)):
+            return None
+        item.inside[place] = child
+        self._whole(item)
+        return child
+
+    def _whole(self, item: _Item) -> None:
+        """Release the room of the line about left-out members if none is left out."""
+        if len(item.inside) + len(item.rows) == item.branch.count:
+            self.left += _MORE
+
+    def _reach(self, way: list[Branch]) -> _Item:
+        item = self._root
+        for step in way[1:]:
+            below = self._add(item, step.place, alone=True)
+            if below is None:
+                break
+            item = below
+        return item
+
+    def _mark(self, item: _Item, level: str) -> None:
+        at: _Item | None = item
+        while at is not None:
+            if not at.counts:
+                self.left -= _MARK
+            at.counts[level] += 1
+            at = at.parent
+
+    def _add_relations(self) -> None:
+        waiting = deque([self._root])
+        shown = 0
+        while waiting and shown < MAX_RELATIONS:
+            item = waiting.popleft()
+            for slot in item.branch.slots:
+                if slot.field.type not in ("Rel", "PlanRel"):
+                    continue
+                for place in range(slot.start, slot.start + min(slot.count, ROUNDS[0])):
+                    below = self._add(item, place)
+                    if below is None:
+                        return
+                    shown += 1
+                    waiting.append(below)
+
+    def _add_all(self, limit: int) -> None:
+        """Add at most `limit` members of every list, breadth first."""
+        waiting = deque([self._root])
+        failures = 0
+        while waiting and failures < _MAX_FAILURES:
+            item = waiting.popleft()
+            for slot in item.branch.slots:
+                for place in range(slot.start, slot.start + min(slot.count, limit)):
+                    failures += not (
+                        self._add_row(item, slot) if slot.row else self._add(item, place)
+                    )
+                    if failures >= _MAX_FAILURES:
+                        return
+            waiting.extend(item.inside.values())
+
+    def _add_row(self, item: _Item, slot: Slot) -> bool:
+        if slot.start in item.rows:
+            return True
+        name = slot.field.name
+        text = row_text(item.branch.last, slot.field, self._speech)
+        row = (
+            f'<li class="row"><code class="step">{name}</code> '
+            f'<span class="value">{escape(text)}</span></li>'
+        )
+        if not self._spend(size(row)):
+            return False
+        item.rows[slot.start] = row
+        self._whole(item)
+        return True
+
+    # --- writing -----------------------------------------------------------------------------
+
+    def _pieces(self, top: _Item) -> Iterator[str | _Item]:
+        """Yield the HTML of an item and its content.
+
+        Items that start a block of their own are yielded as they are.
+        """
+        base = top.branch.depth
+        stack: list[str | _Item] = [top]
+        while stack:
+            piece = stack.pop()
+            if isinstance(piece, str) or (
+                piece is not top and piece.branch.depth - base >= BLOCK_DEPTH
+            ):
+                yield piece
+                continue
+            yield self._opening(piece)
+            if not piece.branch.count and not piece.row_boxes:
+                yield "</div></li>"
+                continue
+            flat = ' class="flat"' if piece.branch.depth - base >= FLAT_DEPTH else ""
+            yield f"<ul{flat}>"
+            stack.append("</ul></details></li>")
+            stack.extend(reversed(list(self._inside(piece))))
+
+    def _opening(self, item: _Item) -> str:
+        marks = "".join(
+            f' <span class="inside badge {level}">{SIGNS[level]} {item.counts[level]:,} '
+            f"{level}{'s' if item.counts[level] != 1 else ''}</span>"
+            for level in LEVELS
+            if item.counts[level]
+        )
+        boxes = "".join(item.boxes)
+        if not item.branch.count and not item.row_boxes:
+            return f'<li><div class="leaf">{item.head}{marks}{boxes}'
+        kinds = ["rel"] if item.branch.relation else []
+        kinds += ["has"] if item.counts else []
+        name = f' class="{" ".join(kinds)}"' if kinds else ""
+        is_open = " open" if kinds or item.parent is None else ""
+        return f"<li><details{name}{is_open}><summary>{item.head}{marks}</summary>{boxes}"
+
+    def _inside(self, item: _Item) -> Iterator[str | _Item]:
+        """Yield rows, missing fields, branches, and notes about left-out members, in order."""
+        rows = [slot for slot in item.branch.slots if slot.row]
+        left = 0
+        for slot in rows:
+            row = self._row(item, slot)
+            left += not row
+            if row:
+                yield row
+        yield from self._missing_rows(item)
+        yield from self._gap(left)
+        gap = 0
+        for slot in item.branch.slots[len(rows) :]:
+            end = slot.start + slot.count
+            at = slot.start
+            for place in sorted(p for p in item.inside if slot.start <= p < end):
+                yield from self._gap(gap + place - at)
+                gap, at = 0, place + 1
+                yield item.inside[place]
+            gap += end - at
+        yield from self._gap(gap)
+
+    def _row(self, item: _Item, slot: Slot) -> str:
+        name = slot.field.name
+        boxes = "".join(item.row_boxes.get(name, ()))
+        row = item.rows.get(slot.start, "")
+        if boxes and not row:
+            row = f'<li class="row"><code class="step">{name}</code></li>'
+        return row.removesuffix("</li>") + boxes + "</li>" if row else ""
+
+    def _missing_rows(self, item: _Item) -> Iterator[str]:
+        """Yield rows for fields with problems that have no row: missing fields and lists of messages."""
+        rows = {slot.field.name for slot in item.branch.slots if slot.row}
+        for name, boxes in item.row_boxes.items():
+            if name not in rows:
+                word = "" if name in item.branch.last.values else "not written"
+                yield (
+                    f'<li class="row"><code class="step">{name}</code> '
+                    f'<span class="value quiet">{word}</span>{"".join(boxes)}</li>'
+                )
+
+    def _gap(self, count: int) -> Iterator[str]:
+        if count:
+            yield f'<li class="more">… {count:,} more, left out to keep this page small</li>'

@@ -1,0 +1,1 @@
+"""Where problems are in a plan's content, and the part of the plan around them."""

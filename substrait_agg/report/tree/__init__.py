@@ -1,0 +1,1 @@
+"""A plan's message as a tree for people."""

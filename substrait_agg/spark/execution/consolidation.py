@@ -1,0 +1,70 @@
+"""Consolidate the changes of a version: few of them on the driver, many by an exchange on Spark (`commit.runtime.consolidate`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from substrait_agg.commit.runtime.consolidate import (
+    Consolidated,
+    Consolidation,
+    consolidate_partition,
+    consolidate_small,
+    exchanged_rows,
+)
+from substrait_agg.spark.execution.task_runner import run_on_partitions
+from substrait_agg.spark.session.errors import batch_failed
+
+DRIVER_ROWS = 50_000
+DRIVER_BYTES = 4 << 20
+"""Changes, and what their files take, up to which the driver consolidates them: a job on Spark costs more than those."""
+
+
+def consolidate(spark: SparkSession, work: Consolidation, partitions: int) -> Consolidated | None:
+    """Consolidate the changes of a version; None where no two rows are equal, so that the files can stay.
+
+    Args:
+        spark: session in which the job runs.
+        work: the changes.
+        partitions: state partitions, a power of two.
+
+    Raises:
+        RunFailed: nothing was committed.
+    """
+    if work.rows < 2:
+        return None
+    if work.rows <= DRIVER_ROWS and work.bytes <= DRIVER_BYTES:
+        try:
+            return consolidate_small(work)
+        except OSError as error:
+            raise batch_failed(error) from error
+
+    def add_up(partition: int, batches: Iterator[pa.RecordBatch]) -> str:
+        streams = (bytes(s.as_buffer()) for batch in batches for s in batch.column("rows"))
+        return consolidate_partition(work, partition, partitions, streams).to_json()
+
+    done = run_on_partitions(_exchanged(spark, work, partitions), add_up)
+    return Consolidated.together([Consolidated.from_json(told) for told in done])
+
+
+def _exchanged(spark: SparkSession, work: Consolidation, partitions: int) -> DataFrame:
+    """The changes as Arrow streams, each in its partition."""
+
+    def cut(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column("id").to_pylist():
+                for part, rows in exchanged_rows(work, work.changes[number], partitions):
+                    yield pa.RecordBatch.from_pydict(
+                        {
+                            "part": pa.array([part], pa.int32()),
+                            "rows": pa.array([rows], pa.binary()),
+                        }
+                    )
+
+    files = len(work.changes)
+    numbers = spark.range(0, files, 1, min(files, partitions))
+    cuts = numbers.mapInArrow(cut, "part int, rows binary")
+    return cuts.repartitionById(partitions, F.col("part"))

@@ -1,0 +1,317 @@
+"""The Spark job of one operator and batch: partial sums, exchange, and one task per hash range."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from substrait_agg.bind.bound import Expr
+from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState
+from substrait_agg.commit.hash_ranges import partition_range
+from substrait_agg.commit.runtime.consolidate import Consolidated
+from substrait_agg.commit.runtime.task import run_task
+from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult, task_of
+from substrait_agg.errors import RunFailed
+from substrait_agg.flow.graph.nodes import Node
+from substrait_agg.operator.common.emission import Emission
+from substrait_agg.operator.common.protocol import StatefulOperator, Work
+from substrait_agg.operator.common.spec import InputSpec
+from substrait_agg.spark.execution.driver import holds, is_small, on_driver, size_of
+from substrait_agg.spark.execution.partial_aggregation import partial_sums, raw_rows, unplaced_rows
+from substrait_agg.spark.execution.strategy import (
+    BatchStrategy,
+    next_strategy,
+    repeat_strategy,
+    rows_per_arrow_batch,
+    sample_cardinality,
+)
+from substrait_agg.spark.execution.task_runner import run_on_partitions
+from substrait_agg.spark.session.errors import batch_failed
+from substrait_agg.spark.types.cached_transform import CachedTransform, Recipes
+from substrait_agg.spark.types.decimals import Params
+
+DRIVER_ROWS = 50_000
+"""Rows of the pending tree up to which groups are emitted on the driver: a job on Spark costs more than those."""
+
+LOOKED_AT_ONCE = 16
+"""Groups that are looked at, to see whether they leave, in the time in which one is emitted."""
+
+ALL_HASHES = partition_range(0, 1)
+
+_TOO_LONG = re.compile(
+    "OversizedAllocation|Memory required for vector|OutOfMemory|OutOfDirectMemory"
+)
+"""What Spark says where it cannot hold the rows that it hands over at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One operator in one batch.
+
+    Attributes:
+        node: the operator in the flow.
+        operator: what its tasks execute.
+        checkpoint: folder of the checkpoint.
+        partitions: state partitions.
+        state: live runs before the batch.
+        version: the version being made.
+        emission: which touched and waiting groups are emitted.
+        columns: columns of the change files.
+        final: whether the changes are those of the view.
+        seeds: groups that are there from this version on, whatever the input: sort hash and set index.
+        again: whether this is the version's second pass, over groups that its watermark has passed.
+        earlier: what the tasks of the first pass did, where the view's changes are made.
+    """
+
+    node: Node
+    operator: StatefulOperator
+    checkpoint: str
+    partitions: int
+    state: OperatorState
+    version: int
+    emission: Emission
+    columns: tuple[tuple[str, str], ...]
+    final: bool
+    seeds: tuple[tuple[int, int], ...] = ()
+    again: bool = False
+    earlier: tuple[TaskResult, ...] = ()
+
+    @property
+    def spec(self) -> InputSpec:
+        """What the exchange has to know of the operator."""
+        return self.operator.spec
+
+    def tasks(self, *, raw: bool) -> tuple[TaskPlan, ...]:
+        """One plan per partition; a global aggregate has one partition, and a second pass as many as the first."""
+        one = self.spec.is_global or any((r.low, r.high) == ALL_HASHES for r in self.earlier)
+        count = 1 if one else self.partitions
+        return tuple(self._task(*partition_range(p, count), raw=raw) for p in range(count))
+
+    def whole_task(self, *, raw: bool) -> TaskPlan:
+        """One plan for all hashes."""
+        return self._task(*ALL_HASHES, raw=raw)
+
+    def _task(self, low: int, high: int, *, raw: bool) -> TaskPlan:
+        return TaskPlan(
+            checkpoint=self.checkpoint,
+            node=self.node.id,
+            operator=self.operator,
+            low=low,
+            high=high,
+            state=self.state.within(low, high),
+            seeds=tuple((h, index) for h, index in self.seeds if low <= h <= high),
+            again=self.again,
+            earlier=tuple(
+                file for r in self.earlier if (r.low, r.high) == (low, high) for file in r.changes
+            ),
+            version=self.version,
+            emission=self.emission,
+            columns=self.columns,
+            final=self.final,
+            raw=raw,
+        )
+
+
+Tasks = tuple[TaskPlan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """What all tasks of a job did, the operator's state after it, and the care that it took."""
+
+    tasks: tuple[TaskResult, ...]
+    state: OperatorState
+    care: BatchStrategy
+
+    def then(self, second: JobResult) -> JobResult:
+        """Both passes of a version as one."""
+        joined = {(task.low, task.high) for task in second.tasks if task.joined}
+        first = (
+            replace(task, changes=()) if (task.low, task.high) in joined else task
+            for task in self.tasks
+        )
+        return replace(self, tasks=(*first, *second.tasks), state=second.state)
+
+    def with_changes(self, done: Consolidated) -> JobResult:
+        """Replace the change files of all tasks by consolidated ones; a last task without rows has them, and corrects the counters."""
+        before = {
+            name: sum(task.counters.get(name, 0) for task in self.tasks)
+            for name in ("retracted", "inserted")
+        }
+        counters = {
+            "retracted": done.retracted - before["retracted"],
+            "inserted": done.inserted - before["inserted"],
+        }
+        tasks = (replace(task, changes=()) for task in self.tasks)
+        last = TaskResult(1, 0, changes=done.changes, counters=counters)
+        return replace(self, tasks=(*tasks, last))
+
+
+def run_job(
+    spark: SparkSession, job: Job, frame: DataFrame | None, care: BatchStrategy, recipes: Recipes
+) -> JobResult:
+    """Run the operator over the prepared rows of a batch (None: there are none).
+
+    Args:
+        spark: session in which the job runs.
+        job: the operator in the batch.
+        frame: the rows.
+        care: what the batches before have shown to be needed.
+        recipes: of the operator.
+
+    Raises:
+        RunFailed: a value does not fit, or Spark could not compute the batch.
+    """
+    care = replace(care, skip_preaggregation=care.skip_preaggregation or job.spec.row_wise)
+    if frame is not None:
+        care = sample_cardinality(job.spec, frame, care.of_size(size_of(frame)))
+    tasks = job.tasks(raw=care.skip_preaggregation)
+    results: list[TaskResult] = []
+    if frame is not None:
+        tasks, results, care = _with_rows(job, frame, tasks, care, recipes)
+    done = {result.low for result in results}
+    left = tuple(t for t in tasks if t.low not in done and (t.seeds or _work(t)))
+    results += _without_rows(spark, left)
+    taken = [(r.low, r.high) for r in results if r.low <= r.high]
+    state = OperatorState.union([*(r.state for r in results), job.state.outside(taken)])
+    return JobResult(tuple(results), state, next_strategy(job.spec, results, care))
+
+
+def _with_rows(
+    job: Job, frame: DataFrame, tasks: Tasks, care: BatchStrategy, recipes: Recipes
+) -> tuple[Tasks, list[TaskResult], BatchStrategy]:
+    """Run tasks over rows; returns the tasks that there were, what those did to which rows came, and the care it took."""
+    # The changes of a second pass are put together with those of the first, range by range.
+    if not (job.again and len(tasks) > 1):
+        alone = _on_driver(job, frame, care, recipes)
+        if alone is not None:
+            return alone
+    if 1 == len(tasks) < job.partitions and not job.spec.is_global:
+        care = replace(
+            care, repartition=True
+        )  # the exchange of summing has as many partitions as ever
+    while True:
+        results = _collect(job, frame, tasks, care, recipes)
+        more = repeat_strategy(care, results)
+        if more == care:
+            return tasks, results, care
+        care = more
+
+
+def _on_driver(
+    job: Job, frame: DataFrame, care: BatchStrategy, recipes: Recipes
+) -> tuple[Tasks, list[TaskResult], BatchStrategy] | None:
+    """As `_with_rows`, where the driver computes the batch itself; None of another."""
+    spark, few = frame.sparkSession, care.on_driver or job.spec.is_global
+    if is_small(spark, care.size, job.state):
+        task = job.whole_task(raw=True)
+        rows = on_driver(recipes.over(frame, "rows", lambda r: unplaced_rows(r, job.spec)))
+        return None if rows is None else ((task,), [_here(task, rows)], care)
+    if care.skip_preaggregation or not few or not holds(spark, job.state):
+        return None
+    task = job.whole_task(raw=False)
+    while True:
+        rows = on_driver(_delta(job, frame, 1, replace(care, repartition=False), recipes))
+        if rows is None:
+            return None
+        results = [_here(task, rows)]
+        more = repeat_strategy(care, results)
+        if more == care:
+            return (task,), results, care
+        care = more
+
+
+def _collect(
+    job: Job, frame: DataFrame, tasks: Tasks, care: BatchStrategy, recipes: Recipes
+) -> list[TaskResult]:
+    """Run tasks in workers over what comes to them, weighed only where rows may be long."""
+    delta = _delta(job, frame, len(tasks), care, recipes)
+    rows = rows_per_arrow_batch(job.node, care)
+    try:
+        return _on_spark(delta, tasks, at_once=rows)
+    except RunFailed as error:
+        if rows is None or not _TOO_LONG.search(error.message):
+            raise
+    # Rows are a hundred times as long as those of the batch before.
+    return _on_spark(delta, tasks)
+
+
+def _without_rows(spark: SparkSession, tasks: tuple[TaskPlan, ...]) -> list[TaskResult]:
+    """Run tasks that no rows come to; where many groups wait, beside each other on Spark."""
+    works = [_work(task) for task in tasks]
+    if sum(work.rows + work.visited / LOOKED_AT_ONCE for work in works) <= DRIVER_ROWS:
+        return [_here(task) for task in tasks]
+    # One partition per task, in order.
+    numbers = spark.range(0, len(tasks), 1, len(tasks))
+    return _on_spark(numbers, tasks, rows=False)
+
+
+def _here(task: TaskPlan, rows: Iterable[pa.RecordBatch] = ()) -> TaskResult:
+    """Run a task on the driver; what the system refuses there is told as if it had been elsewhere."""
+    try:
+        return run_task(task, rows)
+    except OSError as error:
+        raise batch_failed(error) from error
+
+
+def _work(task: TaskPlan) -> Work:
+    return task.operator.expected(task.state.trees, task.emission, task.low, task.high)
+
+
+def _delta(
+    job: Job, frame: DataFrame, tasks: int, care: BatchStrategy, recipes: Recipes
+) -> DataFrame:
+    def make(rows: CachedTransform) -> CachedTransform:
+        if care.skip_preaggregation:
+            return raw_rows(rows, job.spec, tasks)
+        decimals = [_decimal_params(value) for value, _ in job.node.arguments]
+        return partial_sums(
+            rows,
+            job.spec,
+            tasks,
+            decimals=decimals,
+            place=care.repartition,
+            parts=care.split_decimals,
+        )
+
+    return recipes.over(
+        frame, (care.repartition, care.split_decimals, care.skip_preaggregation, tasks), make
+    )
+
+
+def _on_spark(
+    frame: DataFrame,
+    tasks: tuple[TaskPlan, ...],
+    *,
+    rows: bool = True,
+    at_once: int | None = None,
+) -> list[TaskResult]:
+    """Run a task in every partition; without `rows`, what partitions hold says nothing; `at_once` as `rows` of `answers`."""
+
+    def work(partition: int, batches: Iterator[pa.RecordBatch]) -> str:
+        # What this refers to is imported by workers: nothing of this module.
+        return run_task(task_of(tasks, partition), batches if rows else ()).to_json()
+
+    return [TaskResult.from_json(told) for told in run_on_partitions(frame, work, rows=at_once)]
+
+
+def _decimal_params(value: Expr | None) -> Params | None:
+    if value is None:
+        return None
+    if value.type.kind == "u64":
+        return (20, 0)
+    return (value.type.params[0], value.type.params[1]) if value.type.kind == "decimal" else None
+
+
+def changes_of(results: Iterable[JobResult]) -> list[ChangeFile]:
+    """The change files of some operators."""
+    return [change for result in results for task in result.tasks for change in task.changes]
+
+
+def counters_of(results: Iterable[JobResult]) -> Iterator[Mapping[str, int]]:
+    """The counters of all tasks of some operators."""
+    return (task.counters for result in results for task in result.tasks)

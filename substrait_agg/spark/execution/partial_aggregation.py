@@ -1,0 +1,348 @@
+"""Partial sums on Spark: every value split into integers whose sums are exact in int64, summed per group before the exchange.
+
+A value is a sum of *limbs* times powers of 2^32 (or of 2^16 where weights may be any int64, so that limb times weight
+limb times row count stays below 2^63). Products of value limbs and weight limbs of one power are added up row by row: these
+are the *coefficients* whose sums per group are the columns described in `operator.numeric.delta`. Spark raises an error should
+a sum of coefficients ever pass 2^63, which takes 2^29 rows of one group in one batch.
+
+Floats are scaled by the power of two of their bin and cut into a whole part and fractions of 32 bits by arithmetic that
+is exact in binary floating point.
+
+Where keys hardly repeat within a batch, summing before the exchange saves nothing: then the rows are exchanged as they are
+(`raw_rows`), and the tasks do the same arithmetic (`operator.measures.row_partials`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from functools import partial
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, MapType, StructType
+
+from substrait_agg.commit.runtime.task import MURMUR, OTHER
+from substrait_agg.functions.aggregates.accumulators import Accumulator, WeightKind
+from substrait_agg.operator.common.names import END, POSITION, ROWS, TIME, WEIGHT
+from substrait_agg.operator.common.spec import InputSpec
+from substrait_agg.operator.numeric.delta import MINUS_BIN, NAN_BIN, PART_POWER, PLUS_BIN
+from substrait_agg.spark.types.cached_transform import CachedTransform
+from substrait_agg.spark.types.decimals import Params, negative
+from substrait_agg.spark.types.keys import keyed, normalised, restored_keys
+
+_SMALLEST, _LARGEST = 2.0**-32, 2.0**32  # magnitudes of bin 0
+_DECIMAL_PARTS = 3
+_LIMBS_AT_ONCE = 3
+
+
+def _contributions(frame: CachedTransform, spec: InputSpec) -> CachedTransform:
+    """What each row adds to each partial sum.
+
+    Args:
+        frame: columns ``k*``, ``x*`` and, unless all weights are 1, ``__weight``.
+        spec: the operator.
+
+    Returns:
+        ``k*``, ``b*``, and a column per partial sum under its name; of decimals, whose sums are made in one of two ways,
+        the arguments ``x*`` and the weight.
+    """
+    floats = _floats(spec)
+    frame = _with_float_limbs(frame, spec, floats)
+    kept = [*_keys(spec), *(f"b{i}" for i in floats), *_raw_columns(spec)]
+    kept += [f"x{a}" for a in _end_arguments(spec) if f"x{a}" not in kept]
+    kept += [TIME] if TIME in frame.columns else []
+    columns = [F.col(name) for name in kept]
+    if spec.weight != "one":
+        columns += _named("w", weight_limbs(spec.weight))
+    for i, accumulator in enumerate(spec.accumulators):
+        if accumulator.kind != "decimal" and accumulator.tree < 0:
+            columns += _named(f"a{i}", _coefficient_columns(i, accumulator, spec.weight))
+    # A frame without columns would lose its rows on the way: count(*) alone reads nothing.
+    return frame.select(*(columns or [F.lit(True).alias("x")]))
+
+
+def partial_sums(
+    frame: CachedTransform,
+    spec: InputSpec,
+    partitions: int,
+    *,
+    decimals: Sequence[Params | None],
+    place: bool,
+    parts: bool,
+) -> CachedTransform:
+    """The delta rows of an operator.
+
+    Args:
+        frame: columns ``k*``, ``x*`` and, unless all weights are 1, ``__weight``.
+        spec: the operator.
+        partitions: state partitions, a power of two.
+        decimals: per argument its precision and scale where it is a decimal.
+        place: exchange once more so that every row is in its key's partition. Otherwise the exchange of the aggregation
+            is relied on, which takes float values of unusual magnitude elsewhere.
+        parts: sum decimals in parts that cannot overflow, instead of in 38 digits.
+
+    Returns:
+        ``k*``, ``b*``, ``w_*``, ``lo*``, ``hi*``, ``a*``, ``c*``, the two hashes of the keys, and ``__rows`` (rows summed) unless it
+        equals the total weight.
+    """
+    keys = _keys(spec)
+    types = {k: frame.schema[k].dataType for k in keys}
+    frame = keyed(_contributions(frame, spec), keys, floats=False)
+    bins = [f"b{i}" for i in _floats(spec)]
+    ends = [f"x{a}" for a in _end_arguments(spec)]
+    taken = {*keys, *bins, *_raw_columns(spec), *ends, "x", TIME}
+    sums = [F.sum(name).alias(name) for name in frame.columns if name not in taken]
+    sums.append(F.count(F.lit(1)).alias("w_0" if spec.weight == "one" else ROWS))
+    if TIME in frame.columns:
+        sums.append(F.max(TIME).alias(TIME))
+    sums += _end_columns(spec)
+    for i, accumulator in enumerate(spec.accumulators):
+        params = decimals[accumulator.argument] if accumulator.kind == "decimal" else None
+        if params is not None:
+            sums += _decimal_sums(i, accumulator.argument, params, spec.weight, parts=parts)
+    grouped = frame.grouped((*keys, *bins), *sums)
+    if not keys:
+        zero = F.lit(0).cast("int")
+        return grouped.coalesce(1).withColumns({MURMUR: zero, OTHER: zero})
+    result = _hashed(grouped, keys)
+    return restored_keys(_placed(result, partitions) if place else result, types)
+
+
+def raw_rows(frame: CachedTransform, spec: InputSpec, partitions: int) -> CachedTransform:
+    """The input rows of an operator, each in the partition of its key, with the two hashes of the keys."""
+    if not spec.keys:
+        return unplaced_rows(frame, spec, lambda rows: rows.repartition(1))
+    return unplaced_rows(frame, spec, lambda rows: _placed(rows, partitions))
+
+
+def unplaced_rows(
+    frame: CachedTransform,
+    spec: InputSpec,
+    exchange: Callable[[CachedTransform], CachedTransform] = lambda rows: rows,
+) -> CachedTransform:
+    """The input rows of an operator with the two hashes of their keys, wherever they are, or where `exchange` takes them."""
+    keys = _keys(spec)
+    frame = _in_one_form(frame, spec)
+    if spec.by_arrival:
+        frame = frame.withColumns({POSITION: F.monotonically_increasing_id()})
+    if not keys:
+        zero = F.lit(0).cast("int")
+        return exchange(frame).withColumns({MURMUR: zero, OTHER: zero})
+    types = {k: frame.schema[k].dataType for k in keys}
+    hashed = _hashed(keyed(frame, keys, floats=True), keys)
+    return restored_keys(exchange(hashed), types)
+
+
+def _in_one_form(frame: CachedTransform, spec: InputSpec) -> CachedTransform:
+    """Nested values of trees with equal ones alike: those are shown, and which row came first must not tell."""
+    read = {f"x{a}" for tree in spec.trees for a in tree.arguments}
+    nested = (ArrayType, MapType, StructType)
+    changed = {
+        f.name: normalised(F.col(f.name), f.dataType)
+        for f in frame.schema.fields
+        if f.name in read and isinstance(f.dataType, nested)
+    }
+    return frame.withColumns(changed)
+
+
+def _hashed(frame: CachedTransform, keys: Sequence[str]) -> CachedTransform:
+    other = F.xxhash64(*keys).bitwiseAND(0x7FFFFFFF).cast("int")
+    return frame.withColumns({MURMUR: F.hash(*keys), OTHER: other})
+
+
+def _placed(frame: CachedTransform, partitions: int) -> CachedTransform:
+    return frame.repartitionById(partitions, F.pmod(F.col(MURMUR), F.lit(partitions)))
+
+
+def _keys(spec: InputSpec) -> list[str]:
+    return [f"k{i}" for i in range(len(spec.keys))]
+
+
+def _raw_columns(spec: InputSpec) -> list[str]:
+    """Columns that decimal sums are made of in every batch."""
+    arguments = {a.argument for a in spec.accumulators if a.kind == "decimal"}
+    if not arguments:
+        return []
+    weights = [] if spec.weight == "one" else [WEIGHT]
+    return [*(f"x{i}" for i in sorted(arguments)), *weights]
+
+
+def _end_arguments(spec: InputSpec) -> list[int]:
+    """Arguments of which the least or greatest values are read."""
+    return sorted({spec.trees[tree].arguments[0] for tree, _ in spec.extremes})
+
+
+def _end_columns(spec: InputSpec) -> list[Column]:
+    """The least and greatest values that are read."""
+    least_or_greatest = {"first": F.min, "last": F.max}
+    wanted = {(spec.trees[tree].arguments[0], side) for tree, side in spec.extremes}
+    return [least_or_greatest[side](f"x{a}").alias(f"{END[side]}{a}") for a, side in sorted(wanted)]
+
+
+def _floats(spec: InputSpec) -> list[int]:
+    return [i for i, a in enumerate(spec.accumulators) if a.kind == "float"]
+
+
+def weight_limbs(kind: WeightKind) -> list[Column]:
+    """The weight as limbs: itself, or four of 16 bits."""
+    if kind == "one":
+        return [F.lit(1).cast("bigint")]
+    if kind == "sign":
+        return [F.col(WEIGHT)]
+    return _limbs(F.col(WEIGHT), 64, 16)
+
+
+def _limbs(value: Column, bits: int, size: int) -> list[Column]:
+    """A signed integer of `bits` bits as limbs of `size` bits, lowest first; the highest one carries the sign."""
+    wide = value.cast("bigint")
+    count = -(-bits // size)
+    low = [
+        _shift(wide, size * j).bitwiseAND(F.lit((1 << size) - 1).cast("bigint"))
+        for j in range(count - 1)
+    ]
+    return [*low, _shift(wide, size * (count - 1))]
+
+
+def _shift(value: Column, bits: int) -> Column:
+    return F.shiftright(value, bits) if bits else value
+
+
+def _coefficients(values: Sequence[Column], kind: WeightKind) -> list[Column]:
+    """Products of value limbs and weight limbs, by power."""
+    if kind == "one":
+        return list(values)
+    weights = weight_limbs(kind)
+    result: list[Column] = []
+    for power in range(len(values) + len(weights) - 1):
+        terms = [
+            values[i] * weights[power - i]
+            for i in range(len(values))
+            if 0 <= power - i < len(weights)
+        ]
+        total = terms[0]
+        for term in terms[1:]:
+            total = total + term
+        result.append(total)
+    return result
+
+
+def _named(prefix: str, columns: Sequence[Column]) -> list[Column]:
+    return [column.alias(f"{prefix}_{j}") for j, column in enumerate(columns)]
+
+
+def _coefficient_columns(ordinal: int, accumulator: Accumulator, kind: WeightKind) -> list[Column]:
+    argument = F.col(f"x{accumulator.argument}")
+    make: dict[str, Callable[[], list[Column]]] = {
+        "count": lambda: [F.when(argument.isNotNull(), w) for w in weight_limbs(kind)],
+        "integer": lambda: _coefficients(
+            _limbs(argument, accumulator.bits, _limb_size(kind)), kind
+        ),
+        "float": lambda: _coefficients(
+            [F.col(f"a{ordinal}l{j}") for j in range(_float_limbs(kind))], kind
+        ),
+    }
+    return make[accumulator.kind]()
+
+
+def _limb_size(kind: WeightKind) -> int:
+    return 16 if kind == "any" else 32
+
+
+def _float_limbs(kind: WeightKind) -> int:
+    return 128 // _limb_size(kind)
+
+
+def _decimal_sums(
+    ordinal: int, argument: int, params: Params, kind: WeightKind, *, parts: bool
+) -> list[Column]:
+    value = F.col(f"x{argument}")
+    if kind != "any" and not parts:
+        signed = value if kind == "one" else _signed(value, params)
+        return [F.try_sum(signed).alias(f"a{ordinal}"), F.count(signed).alias(f"c{ordinal}")]
+    sums: list[Column] = []
+    for part in range(_DECIMAL_PARTS):
+        limbs = _limbs(_decimal_part(value, params[1], part), 64, _limb_size(kind))
+        for j, column in enumerate(_coefficients(limbs, kind)):
+            sums.append(F.sum(column).alias(f"a{ordinal}_{part}_{j}"))
+    return sums
+
+
+def _signed(value: Column, params: Params) -> Column:
+    weight = F.col(WEIGHT)
+    return F.when(weight > 0, value).when(weight < 0, negative(value, params))
+
+
+def _decimal_part(value: Column, scale: int, part: int) -> Column:
+    """Digits 18 * part to 18 * part + 17 of the unscaled value, with its sign, as an int64."""
+    unit = PART_POWER * part - scale
+    above = unit + PART_POWER
+    if above <= 38 - scale:
+        value = value % F.lit(Decimal(1).scaleb(above))
+    return F.call_function("div", value, F.lit(Decimal(1).scaleb(unit)))
+
+
+def _with_float_limbs(
+    frame: CachedTransform, spec: InputSpec, floats: Sequence[int]
+) -> CachedTransform:
+    """Adds, per float accumulator i, its bin ``b{i}`` and limbs ``a{i}l0``, ... (lowest first)."""
+    if not floats:
+        return frame
+    value = {i: F.col(f"x{spec.accumulators[i].argument}").cast("double") for i in floats}
+    frame = frame.withColumns({f"b{i}": _bin(value[i]) for i in floats})
+    frame = frame.withColumns({f"r{i}": _scaled(value[i], F.col(f"b{i}")) for i in floats})
+    size = _limb_size(spec.weight)
+    at = _float_limbs(spec.weight) - 32 // size
+    frame = frame.withColumns(_cut(floats, lambda i, rest: _whole_part(i, rest, at, size)))
+    while at:
+        # Each limb is made of what those above it leave: with more of them at once their expressions grow too long.
+        top, at = at, max(0, at - _LIMBS_AT_ONCE)
+        frame = frame.withColumns(_cut(floats, partial(_fractions, top=top, low=at, size=size)))
+    return frame
+
+
+def _cut(
+    floats: Sequence[int], cut: Callable[[int, Column], dict[str, Column]]
+) -> dict[str, Column]:
+    """What is cut off the values that are left in ``r*``, and what then is left."""
+    return {name: column for i in floats for name, column in cut(i, F.col(f"r{i}")).items()}
+
+
+def _whole_part(ordinal: int, rest: Column, at: int, size: int) -> dict[str, Column]:
+    whole = rest.cast("bigint")
+    # The whole part may carry a sign and is below 2^33, so its highest limb takes what is left.
+    limbs = _limbs(whole, 32, size)
+    columns = {f"a{ordinal}l{at + j}": limb for j, limb in enumerate(limbs)}
+    return {**columns, f"r{ordinal}": rest - whole}
+
+
+def _fractions(ordinal: int, rest: Column, *, top: int, low: int, size: int) -> dict[str, Column]:
+    columns: dict[str, Column] = {}
+    for j in range(top - 1, low - 1, -1):
+        shifted = rest * 2.0**size
+        columns[f"a{ordinal}l{j}"] = shifted.cast("bigint")
+        rest = shifted - shifted.cast("bigint")
+    return {**columns, f"r{ordinal}": rest}
+
+
+def _bin(value: Column) -> Column:
+    """The bin of 64 powers of two that a value's magnitude falls in; null for bin 0 and for null."""
+    size = F.abs(value)
+    usual = ((size >= _SMALLEST) & (size < _LARGEST)) | (size == 0)
+    return (
+        F.when(value.isNull() | usual, F.lit(None).cast("int"))
+        .when(F.isnan(value), F.lit(NAN_BIN))
+        .when(value == float("inf"), F.lit(PLUS_BIN))
+        .when(value == float("-inf"), F.lit(MINUS_BIN))
+        .otherwise(F.floor((F.log2(size) + 32) / 64).cast("int"))
+    )
+
+
+def _scaled(value: Column, bin_: Column) -> Column:
+    """The value in units of its bin; 1 for values that are not finite, which are counted instead of summed."""
+    half = F.pow(F.lit(2.0), bin_ * -32.0)  # twice, so that neither factor overflows
+    return (
+        F.when(bin_.isNull(), value)
+        .when(bin_ >= NAN_BIN, F.when(value.isNotNull(), F.lit(1.0)))
+        .otherwise(value * half * half)
+    )

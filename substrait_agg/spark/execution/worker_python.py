@@ -1,0 +1,64 @@
+"""Check that the Python workers of a session can run the tasks, before the first batch.
+
+A session that is started here runs workers with the Python of this process. In one that its caller has started, Spark takes
+``PYSPARK_PYTHON`` as it was when the session was started, else the first ``python3`` on PATH, which often is the one of the system
+and not that of the virtual environment. A run on it would end in the middle of a batch, for want of a package.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from substrait_agg.errors import RunFailed
+from substrait_agg.spark.execution.task_runner import run_on_partitions
+from substrait_agg.spark.session.errors import python_differs
+
+_OF_PYTHON = ("WORKER_PYTHON_DIFFERS", "PACKAGE_NOT_ON_WORKERS")
+
+
+def check_worker_python(spark: SparkSession) -> None:
+    """Refuse a session whose Python workers cannot run the tasks; no job is run where they run the Python of this process.
+
+    Raises:
+        RunFailed: WORKER_PYTHON_DIFFERS, or what else a task failed with.
+    """
+    worker = str(spark.sparkContext.pythonExec)
+    if is_this_python(worker):
+        return
+    try:
+        (told,) = run_on_partitions(spark.range(0, 1, 1, 1), lambda _partition, _rows: _version())
+    except RunFailed as error:
+        if error.code not in _OF_PYTHON:
+            raise
+        raise python_differs(
+            f"{error.message}: they run {worker}, and this process runs {sys.executable}"
+        ) from error
+    found = json.loads(told)["version"]
+    if found != _minor():
+        raise python_differs(
+            f"the Python workers of Spark run {worker}, Python {found}, and this process runs {sys.executable}, Python {_minor()}"
+        )
+
+
+def is_this_python(command: str) -> bool:
+    """Whether a command starts the Python of this process, with the same packages."""
+    found = shutil.which(command)
+    if found is None:
+        return False
+    # A virtual environment is told by the folder of its links: they all lead to the Python that it was made with.
+    here, there = Path(sys.executable), Path(found)
+    return here.parent == there.parent and here.resolve() == there.resolve()
+
+
+def _version() -> str:
+    return json.dumps({"version": _minor()})
+
+
+def _minor() -> str:
+    return ".".join(platform.python_version_tuple()[:2])

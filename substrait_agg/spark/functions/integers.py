@@ -1,0 +1,153 @@
+"""Operations on the bits of integers, and of whole decimals as two's complement of 128 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from substrait_agg.spark.functions.parts import Arguments, Builder, plain
+from substrait_agg.spark.types import decimals
+from substrait_agg.spark.types.source_columns import in_range, integer_range
+
+_WHOLE = "decimal(38,0)"
+_HALF = "decimal(20,0)"
+
+Operation = Callable[[Column, Column], Column]
+
+
+def _number(value: int) -> Column:
+    return F.lit(str(value)).cast(_HALF)
+
+
+def _signed(half: Column) -> Column:
+    """64 bits without sign as the bigint of the same bits."""
+    wrapped = F.when(half >= _number(2**63), half - _number(2**64)).otherwise(half)
+    return wrapped.cast("bigint")
+
+
+def _unsigned(bits: Column) -> Column:
+    """A bigint's bits as a number without sign."""
+    wide = bits.cast(_HALF)
+    return F.when(bits < 0, wide + _number(2**64)).otherwise(wide).cast(_HALF)
+
+
+def _halves(x: Column) -> Column:
+    """Upper and lower 64 bits of a decimal(38,0) as bigints: a struct of `high` and `low`."""
+    minus = decimals.is_negative(x, (38, 0))
+    # Of a negative number the complement is split: it never leaves the range of the type on the way.
+    size = F.when(minus, F.lit("-1").cast(_WHOLE) - x).otherwise(x).cast(_WHOLE)
+
+    def split(v: Column) -> Column:
+        low = (v["size"] % _number(2**64)).cast(_HALF)
+        high = ((v["size"] - low) / _number(2**64)).cast("bigint")
+        return F.struct(v["minus"], high.alias("high"), low.alias("low"))
+
+    def complemented(v: Column) -> Column:
+        halves = {"high": v["high"], "low": _signed(v["low"])}
+        return F.struct(
+            *(
+                F.when(v["minus"], F.bitwise_not(half)).otherwise(half).alias(name)
+                for name, half in halves.items()
+            )
+        )
+
+    parts = F.struct(minus.alias("minus"), size.alias("size"))
+    return decimals.let(decimals.let(parts, split), complemented)
+
+
+def _joined(high: Column, low: Column) -> Column:
+    """The decimal(38,0) of two halves; fails where it has more digits."""
+
+    def join(v: Column) -> Column:
+        minus = v["high"] < 0
+        upper, lower = (
+            F.when(minus, F.bitwise_not(v[name])).otherwise(v[name]) for name in ("high", "low")
+        )
+        size = (upper.cast(_HALF) * _number(2**64) + _unsigned(lower)).cast(_WHOLE)
+        return F.when(minus, (F.lit("-1").cast(_WHOLE) - size).cast(_WHOLE)).otherwise(size)
+
+    return decimals.let(F.struct(high.alias("high"), low.alias("low")), join)
+
+
+def _bitwise(operate: Operation) -> Builder:
+    def build(a: Arguments) -> Column:
+        if a.type(0).kind != "decimal":
+            return operate(a[0], a[1])
+        left, right = (_halves(c.cast(_WHOLE)) for c in a.columns)
+
+        def both(v: Column) -> Column:
+            x, y = v["x"], v["y"]
+            return _joined(operate(x["high"], y["high"]), operate(x["low"], y["low"]))
+
+        return decimals.let(F.struct(left.alias("x"), right.alias("y")), both)
+
+    return build
+
+
+BITS: dict[str, Builder] = {
+    "bitwise_not": plain(F.bitwise_not),
+    "bitwise_and": _bitwise(lambda x, y: x.bitwiseAND(y)),
+    "bitwise_or": _bitwise(lambda x, y: x.bitwiseOR(y)),
+    "bitwise_xor": _bitwise(lambda x, y: x.bitwiseXOR(y)),
+}
+
+
+_OPERAND = "decimal(20,0)"
+_UNSIGNED_WHOLE = "decimal(38,0)"
+
+
+def _unsigned_number(value: int) -> Column:
+    return F.lit(str(value)).cast(_UNSIGNED_WHOLE)
+
+
+def _operands(a: Arguments) -> tuple[Column, Column]:
+    return a[0].cast(_OPERAND), a[1].cast(_OPERAND)
+
+
+def _bounded(exact: Column, a: Arguments) -> Column:
+    """An exact result as the overflow option says."""
+    low, high = integer_range(a.call.type.kind)
+    overflow = a.option("OVERFLOW", "ERROR")
+    if overflow == "ERROR":
+        return in_range(exact, a.call.type, f"a result of {a.call.function}")
+    if overflow == "SATURATE":
+        bounded = F.least(F.greatest(exact, _unsigned_number(low)), _unsigned_number(high))
+    else:
+        bounded = F.pmod(exact, _unsigned_number(high + 1))
+    # Spark's least and greatest pass over nulls.
+    return F.when(exact.isNotNull(), bounded)
+
+
+def _add(a: Arguments) -> Column:
+    x, y = _operands(a)
+    return _bounded((x + y).cast(_UNSIGNED_WHOLE), a)
+
+
+def _subtract(a: Arguments) -> Column:
+    x, y = _operands(a)
+    return _bounded((x - y).cast(_UNSIGNED_WHOLE), a)
+
+
+def _multiply(a: Arguments) -> Column:
+    x, y = _operands(a)
+    # A product of more than 38 digits is beyond every range, as is the greatest number of 38 digits.
+    product = F.coalesce(F.try_multiply(x, y).cast(_UNSIGNED_WHOLE), _unsigned_number(10**38 - 1))
+    return _bounded(F.when(x.isNotNull() & y.isNotNull(), product), a)
+
+
+def _divide(a: Arguments) -> Column:
+    x, y = _operands(a)
+    if a.option("ON_DIVISION_BY_ZERO") == "NULL":
+        y = F.when(y != _unsigned_number(0), y)
+    # The dividend without its rest, so that the quotient is whole.
+    return ((x - x % y) / y).cast(_OPERAND)
+
+
+UNSIGNED: dict[str, Builder] = {
+    "add": _add,
+    "subtract": _subtract,
+    "multiply": _multiply,
+    "divide": _divide,
+}

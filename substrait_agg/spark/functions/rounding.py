@@ -1,0 +1,160 @@
+"""``round`` to a number of digits that may differ from row to row, in all ten ways of rounding.
+
+A number is taken as a whole number of decimal digits: of a float the shortest digits that stand for it, as Spark itself
+rounds floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from substrait_agg.plan.types import INTEGER_BITS
+from substrait_agg.spark.functions.parts import Arguments, failure
+from substrait_agg.spark.types import decimals
+
+_WHOLE = "decimal(38,0)"
+_MOST_DIGITS = 400
+"""No number has more digits before or behind its point."""
+_POWERS = 38
+"""Powers of ten that a decimal of 38 digits holds."""
+
+_NEAREST = frozenset({"TIE_AWAY_FROM_ZERO", "TIE_TO_EVEN"})
+"""Ways of rounding that Spark has itself, for a constant number of digits."""
+
+
+def _number(text: str) -> Column:
+    return F.lit(text).cast(_WHOLE)
+
+
+def _upwards(mode: str, minus: Column, even: Column) -> tuple[Column, Column, Column]:
+    """Whether the multiple above is taken where the number is nearer to the one below, between both, nearer to it.
+
+    Args:
+        mode: the value of the option ROUNDING.
+        minus: whether the number is negative.
+        even: whether the multiple below is an even one.
+    """
+    true, false = F.lit(True), F.lit(False)
+    directed: Mapping[str, Column] = {
+        "TRUNCATE": minus,
+        "AWAY_FROM_ZERO": ~minus,
+        "CEILING": true,
+        "FLOOR": false,
+    }
+    if mode in directed:
+        return directed[mode], directed[mode], directed[mode]
+    ties: Mapping[str, Column] = {
+        "TIE_AWAY_FROM_ZERO": ~minus,
+        "TIE_TOWARDS_ZERO": minus,
+        "TIE_DOWN": false,
+        "TIE_UP": true,
+        "TIE_TO_EVEN": ~even,
+        "TIE_TO_ODD": even,
+    }
+    return false, ties[mode], true
+
+
+def _multiple(mode: str) -> Callable[[Column], Column]:
+    """Rounds `number` to a multiple of 10^`drop`, which a decimal holds."""
+
+    def build(v: Column) -> Column:
+        number = v["number"]
+        unit = F.get(F.array(*(_number("1" + "0" * n) for n in range(_POWERS))), v["drop"])
+        rest = F.pmod(number, unit).cast(_WHOLE)
+        even = F.pmod(number, (unit + unit).cast(_WHOLE)) < unit
+        below = (number - rest).cast(_WHOLE)
+        lower, tie, upper = _upwards(mode, number < _number("0"), even)
+        beyond = (unit - rest).cast(_WHOLE)
+        up = F.when(rest < beyond, lower).when(rest > beyond, upper).otherwise(tie)
+        above = F.when(up, (below + unit).cast(_WHOLE)).otherwise(below)
+        return F.when(rest == _number("0"), number).otherwise(above)
+
+    return build
+
+
+def _beyond(mode: str) -> Callable[[Column], Column]:
+    """Rounds `number` to a multiple of 10^`drop`, which no decimal holds: to zero, or it fails."""
+
+    def build(v: Column) -> Column:
+        number, zero = v["number"], _number("0")
+        minus = number < zero
+        half = _number("5" + "0" * (_POWERS - 1))
+        size = decimals.absolute(number, (38, 0))
+        at_half = (v["drop"] == _POWERS) & (size == half)
+        above_half = (v["drop"] == _POWERS) & (size > half)
+        lower, tie, upper = _upwards(mode, minus, ~minus)
+        near_upper = F.when(minus, ~above_half).otherwise(above_half)
+        up = F.when(at_half, tie).when(near_upper, upper).otherwise(lower)
+        error = failure("OVERFLOW", "a rounded number has more than 38 digits").cast(_WHOLE)
+        return F.when((number == zero) | (up == minus), zero).otherwise(error)
+
+    return build
+
+
+def _rounded(number: Column, drop: Column, mode: str) -> Column:
+    """A decimal(38,0), rounded to a multiple of 10^`drop`."""
+
+    def body(v: Column) -> Column:
+        held = F.when(v["drop"] < _POWERS, _multiple(mode)(v)).otherwise(_beyond(mode)(v))
+        return F.when(v["drop"] <= 0, v["number"]).otherwise(held)
+
+    parts = F.struct(number.cast(_WHOLE).alias("number"), drop.cast("int").alias("drop"))
+    return F.when(number.isNotNull() & drop.isNotNull(), decimals.let(parts, body))
+
+
+def _float(x: Column, digits: Column, mode: str, kind: str) -> Column:
+    """A float by the digits that it is written with."""
+    type_ = {"fp32": "float", "fp64": "double"}[kind]
+    written = F.split(x.cast("string"), "E")
+    mantissa, exponent = F.get(written, F.lit(0)), F.coalesce(F.get(written, F.lit(1)), F.lit("0"))
+    behind = F.char_length(F.substring_index(mantissa, ".", -1))
+
+    def body(v: Column) -> Column:
+        drop = -v["digits"] - v["exponent"]
+        found = F.concat(
+            _rounded(v["number"], drop, mode).cast("string"),
+            F.lit("E"),
+            v["exponent"].cast("string"),
+        )
+        return F.when(drop <= 0, v["x"]).otherwise(found.cast(type_))
+
+    parts = F.struct(
+        x.alias("x"),
+        digits.alias("digits"),
+        F.replace(mantissa, F.lit("."), F.lit("")).cast(_WHOLE).alias("number"),
+        (exponent.cast("int") - behind).alias("exponent"),
+    )
+    finite = F.abs(x) < F.lit("Infinity").cast("double")
+    return F.when(digits.isNotNull(), F.when(finite, decimals.let(parts, body)).otherwise(x))
+
+
+def _constant_digits(a: Arguments, mode: str) -> int | None:
+    """The number of digits where Spark's own function rounds to it, else None."""
+    fast = mode in _NEAREST and a.type(0).kind != "fp32"
+    digits = 0 if len(a) == 1 else getattr(a.call.arguments[1], "value", None)
+    if not fast or digits is None:
+        return None
+    return max(-_MOST_DIGITS, min(_MOST_DIGITS, int(str(digits))))
+
+
+def rounded(a: Arguments) -> Column:
+    """The first argument, rounded to the number of digits behind the point that the second one says."""
+    mode, kind = a.option("ROUNDING", "TIE_AWAY_FROM_ZERO"), a.type(0).kind
+    constant = _constant_digits(a, mode)
+    if constant is not None:
+        return (F.bround if mode == "TIE_TO_EVEN" else F.round)(a[0], constant)
+    most = F.lit(_MOST_DIGITS)
+    wide = a[1].cast("bigint") if len(a) > 1 else F.lit(0)
+    # Spark's least and greatest pass over nulls.
+    digits = F.when(wide.isNotNull(), F.least(F.greatest(wide, -most), most)).cast("int")
+    if kind in INTEGER_BITS:
+        return _rounded(a[0], -digits, mode)
+    if kind != "decimal":
+        return _float(a[0], digits, mode, kind)
+    scale = a.type(0).params[1]
+    unscaled = F.replace(a[0].cast("string"), F.lit("."), F.lit("")).cast(_WHOLE)
+    found = _rounded(unscaled, F.lit(scale) - digits, mode)
+    return decimals.scaled(found, scale)

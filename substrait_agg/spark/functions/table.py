@@ -1,0 +1,60 @@
+"""THE table of how scalar functions run on Spark: canonical name -> builder of a Column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from substrait_agg.spark.functions.integers import BITS, UNSIGNED
+from substrait_agg.spark.functions.logic import LOGIC
+from substrait_agg.spark.functions.numbers import NUMBERS
+from substrait_agg.spark.functions.parts import Arguments, Builder
+from substrait_agg.spark.functions.regex import REGEX
+from substrait_agg.spark.functions.text import LISTS, TEXT
+from substrait_agg.spark.functions.time import MOVES, TIME
+from substrait_agg.spark.functions.time_formats import FORMATS
+from substrait_agg.spark.functions.time_rounding import TIME_ROUNDING
+from substrait_agg.spark.functions.windows import WINDOWS
+
+_INTERVALS = frozenset({"interval_year", "interval_day", "interval_compound"})
+_UNSIGNED_KINDS = frozenset({"u8", "u16", "u32", "u64"})
+
+
+def _by_first_type(name: str) -> Builder:
+    """Numbers, unsigned integers, points in time and intervals share a name; the arguments tell which it is."""
+
+    def build(a: Arguments) -> Column:
+        kind = a.type(0).kind
+        if kind in _UNSIGNED_KINDS:
+            return UNSIGNED[name](a)
+        if a.type(1).kind in _INTERVALS:
+            return MOVES[name](a)
+        return NUMBERS[name](a)
+
+    return build
+
+
+HIGHER_ORDER: dict[str, Callable[[Column, Callable[[Column], Column]], Column]] = {
+    "transform": F.transform,
+    "filter": F.filter,
+    "any_match": F.exists,
+    "all_match": F.forall,
+}
+"""Functions of a list and a function of its elements; Spark's follow three-valued logic."""
+
+BUILDERS: dict[str, Builder] = {
+    **LOGIC,
+    **NUMBERS,
+    **TEXT,
+    **REGEX,
+    **TIME,
+    **FORMATS,
+    **TIME_ROUNDING,
+    **LISTS,
+    **WINDOWS,
+    **BITS,
+    **{name: _by_first_type(name) for name in UNSIGNED},
+}
+"""With `HIGHER_ORDER`, one row for each row of `functions.scalars.catalogue.SCALARS`."""

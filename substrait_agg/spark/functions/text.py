@@ -1,0 +1,276 @@
+"""Functions of lists, and those that make a list of a text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from string import ascii_lowercase, ascii_uppercase
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from substrait_agg.spark.functions.parts import Arguments, Builder, plain
+from substrait_agg.spark.functions.regex import any_case, literal_replacement, quoted
+
+
+def _sort(a: Arguments) -> Column:
+    """Elements in Spark's order of values: NaN is the greatest float, text goes by its bytes in UTF-8."""
+    direction = a.option("DIRECTION", "ASC_NULLS_LAST")
+    if direction == "ASC_NULLS_FIRST":
+        return F.sort_array(a[0], asc=True)
+    if direction == "DESC_NULLS_LAST":
+        return F.sort_array(a[0], asc=False)
+    ascending = F.array_sort(a[0])
+    return F.reverse(ascending) if direction == "DESC_NULLS_FIRST" else ascending
+
+
+def _string_split(a: Arguments) -> Column:
+    """Parts between separators; without a separator (null or empty) the whole text is the only part."""
+    parts = F.split(a[0], quoted(a[1]), -1)
+    whole = F.array(a[0])
+    return F.when(a[0].isNotNull(), F.when(F.length(a[1]) > 0, parts).otherwise(whole))
+
+
+def _index_in(a: Arguments) -> Column:
+    """The place of the first equal element, from 0; null where there is none. NaN equals NaN, -0.0 equals 0.0."""
+    place = F.array_position(a[1], a[0])
+    found = F.when(place > 0, place - 1)
+    floats = a.type(0).kind in ("fp32", "fp64")
+    if floats and a.option("NAN_EQUALITY") == "NAN_IS_NOT_NAN":
+        return F.when(~F.isnan(a[0]), found)
+    return found
+
+
+LISTS: dict[str, Builder] = {
+    "cardinality": plain(F.cardinality),
+    "sort": _sort,
+    "string_split": _string_split,
+    "index_in": _index_in,
+}
+
+
+_LONGEST = 2**31 - 1
+NO_ESCAPE = "\uffff"
+"""Unicode's own word for "not a character": `like` has no escape character unless one is given."""
+
+
+def _count(column: Column) -> Column:
+    """An integer of any width as an int, cut to what lengths can be."""
+    wide = column.cast("bigint")
+    cut = F.least(F.greatest(wide, F.lit(-_LONGEST)), F.lit(_LONGEST))
+    return F.when(wide.isNotNull(), cut).cast("int")
+
+
+def _substring(a: Arguments) -> Column:
+    start = a[1].cast("bigint")
+    length = a[2].cast("bigint") if len(a) > 2 else F.when(start.isNotNull(), F.lit(_LONGEST))
+    if a.option("NEGATIVE_START", "LEFT_OF_BEGINNING") == "WRAP_FROM_END":
+        return F.substr(a[0], _count(start), _count(length))
+    first = F.greatest(start, F.lit(1))
+    # Characters left of the beginning use up the length; without a length there is nothing to use up.
+    kept = _left_over(start, length) if len(a) > 2 else length
+    found = F.substr(a[0], _count(first), _count(kept))
+    return F.when(start.isNotNull() & length.isNotNull(), found)
+
+
+def _left_over(start: Column, length: Column) -> Column:
+    """The length from the first character on; no sum of 64-bit numbers is taken that could overflow."""
+    asked = F.greatest(length, F.lit(0))
+    used = F.greatest(asked + F.least(start, F.lit(0)), F.lit(1)) - F.lit(1)
+    return F.when(start >= 1, asked).otherwise(used)
+
+
+def _part(a: Arguments, *, left: bool) -> Column:
+    """The first or last characters; a negative count leaves off that many at the other end, as in PostgreSQL."""
+    count = _count(a[1])
+    if left:
+        rest = F.left(a[0], F.greatest(F.char_length(a[0]) + count, F.lit(0)))
+        return F.when(count < 0, rest).otherwise(F.left(a[0], count))
+    rest = F.substr(a[0], _count(F.lit(1) - F.least(count.cast("bigint"), F.lit(0))))
+    return F.when(count < 0, rest).otherwise(F.right(a[0], count))
+
+
+_SMALL, _LARGE = ascii_lowercase, ascii_uppercase
+
+
+def _ascii_only(a: Arguments) -> bool:
+    return a.option("CHAR_SET") == "ASCII_ONLY"
+
+
+def ascii_lower(column: Column) -> Column:
+    """The text with the letters A to Z, and no others, in lower case."""
+    return F.translate(column, _LARGE, _SMALL)
+
+
+def _upper(a: Arguments, column: Column) -> Column:
+    return F.translate(column, _SMALL, _LARGE) if _ascii_only(a) else F.upper(column)
+
+
+def _lower(a: Arguments, column: Column) -> Column:
+    return ascii_lower(column) if _ascii_only(a) else F.lower(column)
+
+
+def _first_upper(a: Arguments, column: Column) -> Column:
+    return F.concat(_upper(a, F.left(column, F.lit(1))), F.substr(column, F.lit(2)))
+
+
+def _initcap(a: Arguments) -> Column:
+    """Words are runs of letters and digits, where Spark's own function sees them between blanks only."""
+    # Pieces end with a separator: "it's a" has "it'", "s " and "a".
+    pieces = F.split(_lower(a, a[0]), r"(?<=[^\p{L}\p{M}\p{N}])")
+    return F.array_join(F.transform(pieces, lambda p: _first_upper(a, p)), "")
+
+
+def _capitalize(a: Arguments) -> Column:
+    """The first character in upper case, the others as they are."""
+    return _first_upper(a, a[0])
+
+
+def _swapcase(a: Arguments) -> Column:
+    """Every letter by itself; those that are neither upper nor lower case stay."""
+    if _ascii_only(a):
+        return F.translate(a[0], _SMALL + _LARGE, _LARGE + _SMALL)
+    characters = F.regexp_extract_all(a[0], F.lit("(?s)(.)"), F.lit(1))
+
+    def swapped(c: Column) -> Column:
+        small = F.when(F.rlike(c, F.lit(r"\p{IsLowercase}")), F.upper(c)).otherwise(c)
+        return F.when(F.rlike(c, F.lit(r"\p{IsUppercase}")), F.lower(c)).otherwise(small)
+
+    return F.array_join(F.transform(characters, swapped), "")
+
+
+def _count_substring(a: Arguments) -> Column:
+    """Occurrences that do not overlap, from the left; an empty text occurs before and after each character."""
+    text, part = _comparable(a)
+    rest = F.replace(text, part, F.lit(""))
+    taken = F.octet_length(text) - F.octet_length(rest)
+    count = F.call_function("div", taken, F.greatest(F.octet_length(part), F.lit(1)))
+    return F.when(F.octet_length(part) == 0, F.char_length(text) + 1).otherwise(count)
+
+
+def _replace_slice(a: Arguments) -> Column:
+    """Null where the slice starts outside the text or its length is negative."""
+    start, length = a[1].cast("bigint"), a[2].cast("bigint")
+    inside = (start >= 1) & (start <= F.char_length(a[0])) & (length >= 0)
+    # A slice beyond the end ends at the end; no sum is taken that could overflow.
+    after = start + F.least(length, F.lit(_LONGEST).cast("bigint"))
+    head = F.left(a[0], _count(start - 1))
+    return F.when(inside, F.concat(head, a[3], F.substr(a[0], _count(after))))
+
+
+def _center(a: Arguments) -> Column:
+    missing = F.greatest(_count(a[1]) - F.char_length(a[0]), F.lit(0))
+    # Spark's greatest passes over nulls.
+    missing = F.when(a[0].isNotNull() & a[1].isNotNull(), missing)
+    smaller = F.call_function("div", missing, F.lit(2)).cast("int")
+    left = smaller if a.option("PADDING", "RIGHT") == "RIGHT" else missing - smaller
+    return F.concat(F.repeat(a[2], left), a[0], F.repeat(a[2], missing - left))
+
+
+def _like(a: Arguments) -> Column:
+    ignore = a.call.function == "ilike" or a.option("CASE_SENSITIVITY") == "CASE_INSENSITIVE"
+    match = F.ilike if ignore else F.like
+    if len(a) == 2:
+        text, wanted = (a[0], a[1]) if ignore else _comparable(a)
+        return match(text, wanted, F.lit(NO_ESCAPE))
+    escape = str(a.constant(2))
+    wanted = _escaped_fully(a[1], escape)
+    if a.option("CASE_SENSITIVITY") == "CASE_INSENSITIVE_ASCII":
+        # The escape character may be a letter, which stands for itself once it is no escape character.
+        pairs = F.regexp_replace(wanted, f"(?s)\\x{{{ord(escape):x}}}(.)", NO_ESCAPE + "$1")
+        plain = F.call_function("replace", pairs, F.lit(NO_ESCAPE + escape), F.lit(escape))
+        return match(ascii_lower(a[0]), ascii_lower(plain), F.lit(NO_ESCAPE))
+    return match(a[0], wanted, F.lit(escape))
+
+
+def _escaped_fully(pattern: Column, escape: str) -> Column:
+    """The pattern with the escape character before wildcards and itself only, as Spark demands.
+
+    Elsewhere it stands for the character after it, and at the end for itself.
+    """
+    mark = f"\\x{{{ord(escape):x}}}"
+    doubled = "$1" + f"\\{escape}" * 2
+    ended = F.regexp_replace(pattern, rf"(?s)^((?:[^{mark}]|{mark}.)*+){mark}\z", doubled)
+    return F.regexp_replace(ended, f"({mark}[%_{mark}])|{mark}", "$1")
+
+
+def _comparable(a: Arguments) -> tuple[Column, Column]:
+    """The first two arguments in the case that the option asks for."""
+    change = {"CASE_INSENSITIVE": F.lower, "CASE_INSENSITIVE_ASCII": ascii_lower}.get(
+        a.option("CASE_SENSITIVITY")
+    )
+    return (a[0], a[1]) if change is None else (change(a[0]), change(a[1]))
+
+
+def _search(function: Callable[[Column, Column], Column]) -> Builder:
+    return lambda a: function(*_comparable(a))
+
+
+def _strpos(a: Arguments) -> Column:
+    if a.option("CASE_SENSITIVITY") != "CASE_INSENSITIVE":
+        text, part = _comparable(a)
+        return F.call_function("position", part, text)
+    # In lower case a text may have more characters: the ones before the match are counted as they are.
+    wanted = any_case(a[1])
+    before = F.call_function(
+        "regexp_extract", a[0], F.concat(F.lit("(?s)^(.*?)"), wanted), F.lit(1)
+    )
+    return F.when(F.rlike(a[0], wanted), F.char_length(before) + 1).otherwise(
+        F.when(a[0].isNotNull() & a[1].isNotNull(), F.lit(0))
+    )
+
+
+def _replace(a: Arguments) -> Column:
+    if a.option("CASE_SENSITIVITY", "CASE_SENSITIVE") == "CASE_SENSITIVE":
+        return F.call_function("replace", *a.columns)
+    wanted = any_case(a[1], ascii_only=a.option("CASE_SENSITIVITY") == "CASE_INSENSITIVE_ASCII")
+    replaced = F.regexp_replace(a[0], wanted, literal_replacement(a[2]))
+    # Without a text to look for, nothing is replaced.
+    return F.when(F.octet_length(a[1]) == 0, F.when(a[2].isNotNull(), a[0])).otherwise(replaced)
+
+
+def _padded(name: str) -> Builder:
+    def build(a: Arguments) -> Column:
+        filler = a[2] if len(a) > 2 else F.lit(" ")
+        return F.call_function(name, a[0], _count(a[1]), filler)
+
+    return build
+
+
+def _concat(a: Arguments) -> Column:
+    if a.option("NULL_HANDLING", "ACCEPT_NULLS") == "IGNORE_NULLS":
+        return F.concat(*(F.coalesce(c, F.lit("")) for c in a.columns))
+    return F.concat(*a.columns)
+
+
+TEXT: dict[str, Builder] = {
+    "upper": lambda a: _upper(a, a[0]),
+    "lower": lambda a: _lower(a, a[0]),
+    "initcap": _initcap,
+    "reverse": plain(F.reverse),
+    "substring": _substring,
+    "left": lambda a: _part(a, left=True),
+    "right": lambda a: _part(a, left=False),
+    "like": _like,
+    "ilike": _like,
+    "starts_with": _search(F.startswith),
+    "ends_with": _search(F.endswith),
+    "contains": _search(F.contains),
+    "strpos": _strpos,
+    "ltrim": plain(F.ltrim),
+    "rtrim": plain(F.rtrim),
+    "trim": plain(F.trim),
+    "lpad": _padded("lpad"),
+    "rpad": _padded("rpad"),
+    "replace": _replace,
+    "repeat": lambda a: F.repeat(a[0], _count(a[1])),
+    "char_length": plain(F.char_length),
+    "octet_length": plain(F.octet_length),
+    "bit_length": plain(F.bit_length),
+    "concat": _concat,
+    "concat_ws": lambda a: F.call_function("concat_ws", *a.columns),
+    "swapcase": _swapcase,
+    "capitalize": _capitalize,
+    "count_substring": _count_substring,
+    "replace_slice": _replace_slice,
+    "center": _center,
+}

@@ -1,0 +1,236 @@
+"""Dates, times and intervals. Instants are seen in the zone that a call names, else in UTC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from substrait_agg.plan.types import Type
+from substrait_agg.spark.functions.parts import Arguments, Builder
+from substrait_agg.spark.types.literals import since_epoch
+
+Part = Callable[[Column], Column]
+
+UTC = "UTC"
+
+
+def local_time(column: Column, zone: Column) -> Column:
+    """An instant as the zoneless time in a zone."""
+    return F.convert_timezone(F.lit(UTC), zone, column.cast("timestamp_ntz"))
+
+
+def instant(column: Column, zone: Column) -> Column:
+    """A zoneless time in a zone as an instant."""
+    return F.convert_timezone(zone, F.lit(UTC), column).cast("timestamp")
+
+
+def offset_seconds(column: Column, zone: Column) -> Column:
+    """How far the clocks of a zone are ahead of UTC at an instant."""
+    ahead = since_epoch(local_time(column, zone)) - F.unix_micros(column)
+    return F.call_function("div", ahead, F.lit(1_000_000))
+
+
+def _sub_second(column: Column) -> Column:
+    """Microseconds since the last full minute."""
+    return (F.date_part(F.lit("SECOND"), column) * F.lit(1_000_000)).cast("bigint")
+
+
+def _part(name: str) -> Part:
+    return lambda x: F.date_part(F.lit(name), x).cast("bigint")
+
+
+def _of_sub_second(modulo: int, unit: int) -> Part:
+    def build(x: Column) -> Column:
+        return F.call_function("div", F.pmod(_sub_second(x), F.lit(modulo)), F.lit(unit))
+
+    return build
+
+
+def _week_day(first: str, offset: int) -> Part:
+    """The day of the week of a date that decides which year the week belongs to."""
+
+    def build(x: Column) -> Column:
+        day = x.cast("date")
+        passed = F.pmod(F.dayofweek(day) - F.lit({"SUNDAY": 1, "MONDAY": 2}[first]), F.lit(7))
+        return F.date_add(day, F.lit(offset) - passed)
+
+    return build
+
+
+def _week(deciding: Part) -> Part:
+    """Weeks from that of the first such day in the year; days before it are in the last week of the year before."""
+    return lambda x: F.call_function("div", F.dayofyear(deciding(x)) + 6, F.lit(7))
+
+
+_US_DAY = _week_day("SUNDAY", 3)
+"""A week with four days in January has its Wednesday there."""
+
+COMPONENTS: dict[str, Part] = {
+    "YEAR": _part("YEAR"),
+    "ISO_YEAR": _part("YEAROFWEEK"),
+    "QUARTER": _part("QUARTER"),
+    "MONTH": _part("MONTH"),
+    "DAY": _part("DAY"),
+    "DAY_OF_YEAR": _part("DOY"),
+    "MONDAY_DAY_OF_WEEK": _part("DAYOFWEEK_ISO"),
+    "SUNDAY_DAY_OF_WEEK": _part("DAYOFWEEK"),
+    "ISO_WEEK": _part("WEEK"),
+    "US_YEAR": lambda x: F.year(_US_DAY(x)).cast("bigint"),
+    "US_WEEK": _week(_US_DAY),
+    "MONDAY_WEEK": _week(_week_day("MONDAY", 0)),
+    "SUNDAY_WEEK": _week(_week_day("SUNDAY", 0)),
+    "HOUR": _part("HOUR"),
+    "MINUTE": _part("MINUTE"),
+    "SECOND": _of_sub_second(60_000_000, 1_000_000),
+    "MILLISECOND": _of_sub_second(1_000_000, 1_000),
+    "MICROSECOND": _of_sub_second(1_000, 1),
+    # Nothing finer than a microsecond is kept.
+    "NANOSECOND": lambda x: F.when(x.isNotNull(), F.lit(0)),
+    "PICOSECOND": lambda x: F.when(x.isNotNull(), F.lit(0)),
+    "SUBSECOND": _of_sub_second(1_000_000, 1),
+}
+"""Components of `extract`; those that count from 1 do so here."""
+
+COUNTED = frozenset(
+    (
+        "QUARTER MONTH DAY DAY_OF_YEAR MONDAY_DAY_OF_WEEK SUNDAY_DAY_OF_WEEK ISO_WEEK US_WEEK MONDAY_WEEK"
+        " SUNDAY_WEEK"
+    ).split()
+)
+
+PARTS: dict[str, Part] = {
+    "year": COMPONENTS["YEAR"],
+    "quarter": COMPONENTS["QUARTER"],
+    "month": COMPONENTS["MONTH"],
+    "week": COMPONENTS["ISO_WEEK"],
+    "day": COMPONENTS["DAY"],
+    "doy": COMPONENTS["DAY_OF_YEAR"],
+    "dow": lambda x: COMPONENTS["SUNDAY_DAY_OF_WEEK"](x) - 1,
+    "isodow": COMPONENTS["MONDAY_DAY_OF_WEEK"],
+    "hour": COMPONENTS["HOUR"],
+    "minute": COMPONENTS["MINUTE"],
+    "second": COMPONENTS["SECOND"],
+    # As in PostgreSQL and DataFusion: since the last full minute.
+    "millisecond": _of_sub_second(60_000_000, 1_000),
+    "microsecond": _of_sub_second(60_000_000, 1),
+}
+"""Words of `date_part`."""
+
+_SUB_DAY = frozenset("HOUR MINUTE SECOND MILLISECOND MICROSECOND SUBSECOND".split())
+
+
+def _whole_day(part: str, column: Column, type_: Type) -> Column:
+    """A date as a timestamp where a part of its (empty) time is wanted."""
+    wants_time = part.upper() in _SUB_DAY and type_.kind == "date"
+    return column.cast("timestamp_ntz") if wants_time else column
+
+
+def _extract(a: Arguments) -> Column:
+    words = [word for _, word in a.call.enums]
+    component, from_zero = words[0], "ZERO" in words[1:]
+    point, type_ = a[0], a.type(0)
+    if component == "UNIX_TIME":
+        return _unix_time(point, type_)
+    if type_.kind == "precision_timestamp_tz":
+        zone = a[1] if len(a) > 1 else F.lit(UTC)
+        if component == "TIMEZONE_OFFSET":
+            return offset_seconds(point, zone)
+        point = local_time(point, zone)
+    found = COMPONENTS[component](_whole_day(component, point, type_))
+    return found - 1 if from_zero and component in COUNTED else found
+
+
+def _unix_time(point: Column, type_: Type) -> Column:
+    if type_.kind == "precision_timestamp_tz":
+        micros = F.unix_micros(point)
+    else:
+        micros = since_epoch(point.cast("timestamp_ntz"))
+    return F.call_function("div", micros - F.pmod(micros, F.lit(1_000_000)), F.lit(1_000_000))
+
+
+def _extract_boolean(a: Arguments) -> Column:
+    """Whether the year is a leap year, which is the one word that is taken."""
+    zoned = a.type(0).kind == "precision_timestamp_tz"
+    year = F.year(local_time(a[0], a[1]) if zoned else a[0])
+    return (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
+
+
+def _assume_timezone(a: Arguments) -> Column:
+    """A time that a zone skips is the one as much later; of one that occurs twice the first is taken."""
+    return instant(a[0].cast("timestamp_ntz"), a[1])
+
+
+def _date_part(a: Arguments) -> Column:
+    word, point, type_ = str(a.constant(0)), a[1], a.type(1)
+    if type_.kind == "precision_timestamp_tz":
+        point = local_time(point, F.lit(UTC))
+    return PARTS[word](_whole_day(word, point, type_))
+
+
+def _date_trunc(a: Arguments) -> Column:
+    word, point = str(a.constant(0)), a[1]
+    if a.type(1).kind == "date":
+        return point if word.upper() in _SUB_DAY | {"DAY"} else F.trunc(point, word)
+    return F.date_trunc(word, point)
+
+
+# --- points in time plus or minus intervals --------------------------------------------------------
+
+
+def _plus_months(point: Column, months: Column, a: Arguments) -> Column:
+    kind = a.type(0).kind
+    if kind == "date":
+        return F.add_months(point, months)
+    interval = F.make_ym_interval(F.lit(0), months)
+    if kind == "precision_timestamp_tz" and len(a) > 2:
+        return instant(local_time(point, a[2]) + interval, a[2])
+    return point + interval
+
+
+def _plus_compound(point: Column, parts: tuple[Column, Column, Column], a: Arguments) -> Column:
+    months, days, micros = parts
+    moved = _plus_months(point, months, a)
+    seconds = (micros.cast("decimal(20,0)") * F.lit("0.000001").cast("decimal(6,6)")).cast(
+        "decimal(18,6)"
+    )
+    interval = F.make_dt_interval(days, F.lit(0), F.lit(0), seconds)
+    if a.type(0).kind == "date":
+        moved = moved.cast("timestamp_ntz")
+    return moved + interval
+
+
+def _move(sign: int) -> Builder:
+    def signed(column: Column) -> Column:
+        return column if sign > 0 else -column
+
+    def build(a: Arguments) -> Column:
+        point, kind = a[0], a.type(1).kind
+        if kind == "interval_year":
+            return _plus_months(point, signed(a[1]), a)
+        if kind == "interval_compound":
+            parts = tuple(signed(a[1][name]) for name in ("months", "days", "micros"))
+            return _plus_compound(point, (parts[0], parts[1], parts[2]), a)
+        start = point.cast("timestamp_ntz") if a.type(0).kind == "date" else point
+        return start + signed(a[1])
+
+    return build
+
+
+MOVES: dict[str, Builder] = {
+    "add": _move(1),
+    "subtract": _move(-1),
+    # An integer and an interval; a product that no interval holds fails.
+    "multiply": lambda a: a[1] * a[0],
+}
+
+TIME: dict[str, Builder] = {
+    "extract": _extract,
+    "date_part": _date_part,
+    "date_trunc": _date_trunc,
+    "extract_boolean": _extract_boolean,
+    "assume_timezone": _assume_timezone,
+    "local_timestamp": lambda a: local_time(a[0], a[1]),
+    "add_intervals": lambda a: a[0] + a[1],
+}

@@ -1,0 +1,249 @@
+"""``strftime`` and ``strptime``: the pieces of a constant format as columns. Names of months and days are English."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from substrait_agg.functions.scalars.time_formats import (
+    DAYS,
+    MONTHS,
+    Piece,
+    pattern,
+    reading,
+    writing,
+)
+from substrait_agg.spark.functions.parts import Arguments, Builder, failure
+from substrait_agg.spark.functions.time import COMPONENTS, UTC, instant, local_time, offset_seconds
+
+_SECONDS_OF_HOUR = 3600
+
+
+def _padded(number: Column, width: int = 2, filler: str = "0") -> Column:
+    return F.lpad(number.cast("string"), width, filler)
+
+
+def _component(name: str) -> Callable[[Column], Column]:
+    return COMPONENTS[name]
+
+
+def _two(name: str) -> Callable[[Column], Column]:
+    return lambda x: _padded(COMPONENTS[name](x))
+
+
+def _named(names: tuple[str, ...], name: str) -> Callable[[Column], Column]:
+    texts = F.array(*map(F.lit, names))
+    return lambda x: F.get(texts, (COMPONENTS[name](x) - 1).cast("int"))
+
+
+def _twelve(x: Column) -> Column:
+    return F.pmod(COMPONENTS["HOUR"](x) + 11, F.lit(12)) + 1
+
+
+def _half(before: str, after: str) -> Callable[[Column], Column]:
+    hour = COMPONENTS["HOUR"]
+    return lambda x: F.when(hour(x) < 12, F.lit(before)).when(hour(x) >= 12, F.lit(after))
+
+
+def _of_century(name: str) -> Callable[[Column], Column]:
+    return lambda x: _padded(F.pmod(COMPONENTS[name](x), F.lit(100)))
+
+
+def _week(first: int) -> Callable[[Column], Column]:
+    """Weeks since the first such day of the week (0 is Sunday); 00 before it."""
+
+    def build(x: Column) -> Column:
+        passed = F.pmod(F.dayofweek(x) - 1 - first, F.lit(7))
+        return _padded(F.call_function("div", F.dayofyear(x) + 6 - passed, F.lit(7)))
+
+    return build
+
+
+def _initials(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name[:3] for name in names)
+
+
+def _written() -> Mapping[str, Callable[[Column], Column]]:
+    """Conversion -> what it writes of a date or time of a zone."""
+    return {
+        "Y": lambda x: COMPONENTS["YEAR"](x).cast("string"),
+        "G": lambda x: COMPONENTS["ISO_YEAR"](x).cast("string"),
+        "C": lambda x: _padded(F.call_function("div", COMPONENTS["YEAR"](x), F.lit(100))),
+        "y": _of_century("YEAR"),
+        "g": _of_century("ISO_YEAR"),
+        "m": _two("MONTH"),
+        "d": _two("DAY"),
+        "e": lambda x: _padded(COMPONENTS["DAY"](x), filler=" "),
+        "j": lambda x: _padded(COMPONENTS["DAY_OF_YEAR"](x), 3),
+        "b": _named(_initials(MONTHS), "MONTH"),
+        "B": _named(MONTHS, "MONTH"),
+        "a": _named(_initials(DAYS), "SUNDAY_DAY_OF_WEEK"),
+        "A": _named(DAYS, "SUNDAY_DAY_OF_WEEK"),
+        "u": lambda x: COMPONENTS["MONDAY_DAY_OF_WEEK"](x).cast("string"),
+        "w": lambda x: (COMPONENTS["SUNDAY_DAY_OF_WEEK"](x) - 1).cast("string"),
+        "U": _week(0),
+        "W": _week(1),
+        "V": _two("ISO_WEEK"),
+        "H": _two("HOUR"),
+        "k": lambda x: _padded(COMPONENTS["HOUR"](x), filler=" "),
+        "I": lambda x: _padded(_twelve(x)),
+        "l": lambda x: _padded(_twelve(x), filler=" "),
+        "M": _two("MINUTE"),
+        "S": _two("SECOND"),
+        "p": _half("AM", "PM"),
+        "P": _half("am", "pm"),
+    }
+
+
+def _offset(seconds: Column) -> Column:
+    """As ``+hhmm``; what is less than a minute is left out."""
+    size = F.abs(seconds)
+    hours, minutes = (
+        F.call_function("div", size, F.lit(_SECONDS_OF_HOUR)),
+        F.call_function("div", F.pmod(size, F.lit(_SECONDS_OF_HOUR)), F.lit(60)),
+    )
+    sign = F.when(seconds < 0, F.lit("-")).otherwise(F.lit("+"))
+    return F.concat(sign, _padded(hours), _padded(minutes))
+
+
+def _strftime(a: Arguments) -> Column:
+    format, kind = a.constant(1), a.type(0).kind
+    if format is None:
+        return F.lit(None).cast("string")
+    point = a[0].cast("timestamp_ntz") if kind == "date" else a[0]
+    if kind == "precision_timestamp_tz":
+        point = local_time(a[0], a[2])
+    written = _written()
+    parts: list[Column] = []
+    for piece in writing(str(format), kind):
+        if piece.conversion == "s":
+            parts.append(F.unix_seconds(a[0]).cast("string"))
+        elif piece.conversion == "z":
+            parts.append(_offset(offset_seconds(a[0], a[2])))
+        elif piece.conversion:
+            parts.append(written[piece.conversion](point))
+        else:
+            parts.append(F.lit(piece.text))
+    # A format without conversions is null all the same where the time is.
+    return F.when(point.isNotNull(), F.concat(F.lit(""), *parts))
+
+
+class _Fields:
+    """The fields that a format reads in a text, each null where the text is."""
+
+    def __init__(self, text: Column, found: tuple[Piece, ...]) -> None:
+        self.wanted, self.groups = pattern(found)
+        what = "a text is not of the format that a strptime function reads"
+        error = failure("DOMAIN_ERROR", what).cast("string")
+        self.text = F.when(~F.rlike(text, F.lit(self.wanted)), error).otherwise(text)
+
+    def written(self, conversion: str) -> Column | None:
+        """The text of a conversion, None where the format has none."""
+        if conversion not in self.groups:
+            return None
+        group = F.lit(self.groups[conversion])
+        return F.call_function("regexp_extract", self.text, F.lit(self.wanted), group)
+
+    def number(self, conversion: str) -> Column | None:
+        """The number of a conversion."""
+        written = self.written(conversion)
+        return None if written is None else written.cast("int")
+
+    def month(self) -> Column | None:
+        """The month by its number or name."""
+        name = self.written("b")
+        if name is None:
+            return self.number("m")
+        initials = F.array(*(F.lit(n[:3].lower()) for n in MONTHS))
+        return F.array_position(initials, F.lower(F.left(name, F.lit(3)))).cast("int")
+
+    def year(self) -> Column:
+        """The year; two digits are of 1969 to 2068, as POSIX has it."""
+        short = self.number("y")
+        if short is not None:
+            return F.when(short >= 69, short + 1900).otherwise(short + 2000)
+        year = self.number("Y")
+        return F.lit(None).cast("int") if year is None else year
+
+    def date(self) -> Column:
+        """The date; one that does not exist fails."""
+        month, day, year = self.month(), self.number("d"), self.year()
+        if month is not None and day is not None:
+            return F.make_date(year, month, day)
+        ordinal = self.number("j")
+        first = F.make_date(year, F.lit(1), F.lit(1))
+        made = F.date_add(first, (ordinal if ordinal is not None else F.lit(None)) - 1)
+        outside = F.year(made) != year
+        error = failure("DOMAIN_ERROR", "a year has no such day").cast("date")
+        return F.when(outside, error).otherwise(made)
+
+    def hour(self) -> Column:
+        """The hour of the day."""
+        twelve, half = self.number("I"), self.written("p")
+        if twelve is None:
+            hour = self.number("H")
+            return F.lit(0) if hour is None else hour
+        error = failure("DOMAIN_ERROR", "an hour is not one of 1 to 12").cast("int")
+        hour = F.when((twelve < 1) | (twelve > 12), error).otherwise(F.pmod(twelve, F.lit(12)))
+        return hour if half is None else F.when(F.upper(half) == "PM", hour + 12).otherwise(hour)
+
+    def time(self) -> tuple[Column, Column, Column]:
+        """Hour, minute and second; those that the format does not read are 0."""
+        minute, second = self.number("M"), self.number("S")
+        zero = F.lit(0)
+        return (
+            self.hour(),
+            zero if minute is None else minute,
+            (zero if second is None else second).cast("decimal(8,6)"),
+        )
+
+    def ahead(self) -> Column | None:
+        """Seconds that the offset is ahead of UTC, None where the format reads none."""
+        written = self.written("z")
+        if written is None:
+            return None
+        digits = F.rpad(F.regexp_replace(written, "[^0-9]", ""), 4, "0")
+        minutes = F.left(digits, F.lit(2)).cast("int") * 60 + F.right(digits, F.lit(2)).cast("int")
+        return F.when(F.startswith(written, F.lit("-")), -minutes).otherwise(minutes) * 60
+
+
+def _fields(a: Arguments, kind: str, *, zoned: bool = False) -> _Fields | None:
+    format = a.constant(1)
+    return None if format is None else _Fields(a[0], reading(str(format), kind, zoned=zoned))
+
+
+def _strptime_date(a: Arguments) -> Column:
+    fields = _fields(a, "date")
+    return F.lit(None) if fields is None else fields.date()
+
+
+def _strptime_time(a: Arguments) -> Column:
+    fields = _fields(a, "precision_time")
+    if fields is None:
+        return F.lit(None)
+    return F.when(a[0].isNotNull(), F.call_function("make_time", *fields.time()))
+
+
+def _strptime_timestamp(a: Arguments) -> Column:
+    zoned = len(a) > 3
+    fields = _fields(a, "precision_timestamp_tz", zoned=zoned)
+    if fields is None:
+        return F.lit(None)
+    day = fields.date()
+    parts = (F.year(day), F.month(day), F.day(day), *fields.time())
+    local = F.call_function("make_timestamp_ntz", *parts)
+    ahead = fields.ahead()
+    if ahead is not None:
+        local = F.timestamp_add("SECOND", -ahead, local)
+    return instant(local, a[2] if zoned else F.lit(UTC))
+
+
+FORMATS: dict[str, Builder] = {
+    "strftime": _strftime,
+    "strptime_date": _strptime_date,
+    "strptime_time": _strptime_time,
+    "strptime_timestamp": _strptime_timestamp,
+}
+"""Functions with a format."""

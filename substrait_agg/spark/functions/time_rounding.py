@@ -1,0 +1,126 @@
+"""``round_temporal`` and ``round_calendar``: the nearest multiples of a unit, counted from an origin."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from substrait_agg.spark.functions.parts import Arguments, Builder, failure
+from substrait_agg.spark.types.decimals import let
+from substrait_agg.spark.types.literals import since_epoch, zoneless
+
+_MICROS = {
+    "WEEK": 7 * 86_400_000_000,
+    "DAY": 86_400_000_000,
+    "HOUR": 3_600_000_000,
+    "MINUTE": 60_000_000,
+    "SECOND": 1_000_000,
+    "MILLISECOND": 1_000,
+    "MICROSECOND": 1,
+}
+_MONTHS = {"YEAR": 12, "MONTH": 1}
+_WIDE = "decimal(38,0)"
+
+
+def _multiple(column: Column) -> Column:
+    """How many units lie between two points; fails where that is not positive."""
+    error = failure("DOMAIN_ERROR", "a time is rounded to a multiple that is not positive")
+    return F.when(column < 1, error.cast("bigint")).otherwise(column.cast("bigint"))
+
+
+def _chosen(x: Column, below: Column, above: Column, rounding: str) -> Column:
+    """The lower or the upper of the two multiples around `x`; they are equal where it is one itself."""
+    if rounding == "FLOOR":
+        return below
+    if rounding == "CEIL":
+        return above
+    upper = (x - below) >= (above - x) if rounding == "ROUND_TIE_UP" else (x - below) > (above - x)
+    return F.when(upper, above).otherwise(below)
+
+
+def _by_length(x: Column, origin: Column, step: Column, rounding: str) -> Column:
+    """Rounds microseconds; exact in numbers of 38 digits, so that nothing overflows on the way."""
+
+    def body(v: Column) -> Column:
+        rest = F.pmod((v["x"] - v["origin"]).cast(_WIDE), v["step"])
+        below = (v["x"] - rest).cast(_WIDE)
+        above = F.when(rest == F.lit(0).cast(_WIDE), below).otherwise(
+            (below + v["step"]).cast(_WIDE)
+        )
+        return _chosen(v["x"], below, above, rounding).cast("bigint")
+
+    names = {"x": x, "origin": origin, "step": step}
+    parts = F.struct(*(c.cast("decimal(30,0)").alias(n) for n, c in names.items()))
+    return F.when(x.isNotNull() & origin.isNotNull() & step.isNotNull(), let(parts, body))
+
+
+def _by_months(x: Column, origin: Column, months: Column, rounding: str) -> Column:
+    """Rounds times without a zone by months; a multiple that its month has no day for is the month's last day."""
+
+    def at(v: Column, count: Column) -> Column:
+        return v["origin"] + F.make_ym_interval(F.lit(0), (count * v["months"]).cast("int"))
+
+    def body(v: Column) -> Column:
+        passed = (
+            (F.year(v["x"]) - F.year(v["origin"])) * 12 + F.month(v["x"]) - F.month(v["origin"])
+        )
+        whole = F.call_function("div", passed - F.pmod(passed, v["months"]), v["months"])
+        # The day and the time of day may be before those of the origin.
+        count = F.when(at(v, whole) > v["x"], whole - 1).otherwise(whole)
+        below = at(v, count)
+        above = F.when(below == v["x"], below).otherwise(at(v, count + 1))
+        now, before, after = map(since_epoch, (v["x"], below, above))
+        return zoneless(_chosen(now, before, after, rounding))
+
+    parts = F.struct(x.alias("x"), origin.alias("origin"), months.alias("months"))
+    return F.when(x.isNotNull() & origin.isNotNull() & months.isNotNull(), let(parts, body))
+
+
+def _rounded(a: Arguments, origin: Column, multiple: Column, words: tuple[str, str]) -> Column:
+    """The first argument, rounded from an origin of its type."""
+    rounding, unit = words
+    x, count = a[0], _multiple(multiple)
+    if a.type(0).kind == "precision_time":
+        start = F.call_function("time_to_micros", origin)
+        now = F.call_function("time_to_micros", x)
+        found = _by_length(now, start, count.cast("decimal(30,0)") * _MICROS[unit], rounding)
+        return F.call_function("time_from_micros", found)
+    x, origin = x.cast("timestamp_ntz"), origin.cast("timestamp_ntz")
+    if unit in _MONTHS:
+        return _by_months(x, origin, count * _MONTHS[unit], rounding)
+    step = count.cast("decimal(20,0)") * F.lit(_MICROS[unit]).cast("decimal(18,0)")
+    return zoneless(_by_length(since_epoch(x), since_epoch(origin), step, rounding))
+
+
+def _round_temporal(a: Arguments) -> Column:
+    (_, rounding), (_, unit) = a.call.enums
+    return _rounded(a, a[2], a[1], (rounding, unit))
+
+
+_WEEKS = {"MONDAY_WEEK": 0, "ISO_WEEK": 0, "SUNDAY_WEEK": 1, "US_WEEK": 1}
+"""Origin -> days from its first day of the week to the next Monday."""
+
+
+def _origin(x: Column, word: str) -> Column:
+    """The beginning of the unit of an origin in which a time without a zone lies."""
+    if word not in _WEEKS:
+        return F.date_trunc(word, x)
+    ahead = F.make_dt_interval(F.lit(_WEEKS[word]))
+    return F.date_trunc("WEEK", x + ahead) - ahead
+
+
+def _round_calendar(a: Arguments) -> Column:
+    (_, rounding), (_, unit), (_, origin) = a.call.enums
+    if a.type(0).kind != "precision_time":
+        point = a[0].cast("timestamp_ntz")
+        return _rounded(a, _origin(point, origin), a[1], (rounding, unit))
+    micros = F.call_function("time_to_micros", a[0])
+    start = micros - F.pmod(micros, F.lit(_MICROS[origin]))
+    return _rounded(a, F.call_function("time_from_micros", start), a[1], (rounding, unit))
+
+
+TIME_ROUNDING: dict[str, Builder] = {
+    "round_temporal": _round_temporal,
+    "round_calendar": _round_calendar,
+}
+"""Functions that round points in time."""

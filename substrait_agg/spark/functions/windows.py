@@ -1,0 +1,95 @@
+"""Windows over time on Spark: arithmetic on microseconds since 1970 in UTC, whatever the zone of the session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from substrait_agg.bind.bound import Call
+from substrait_agg.bind.rewrite import call_durations
+from substrait_agg.errors import UsageError
+from substrait_agg.functions.windows import windows_per_row
+from substrait_agg.plan.types import Type
+from substrait_agg.spark.functions.parts import Arguments, Builder
+from substrait_agg.spark.types.literals import bigint, since_epoch, zoneless
+
+Edges = Callable[[Column, int], Column]
+"""The result for a window by its start and its size, in microseconds."""
+
+
+def time_micros(time: Column, type_: Type) -> Column:
+    """Microseconds since 1970 of a point in time."""
+    zoned = type_.kind == "precision_timestamp_tz"
+    return F.unix_micros(time) if zoned else since_epoch(time)
+
+
+def time_of(micros: Column, type_: Type) -> Column:
+    """The point in time of a type at so many microseconds since 1970."""
+    zoned = type_.kind == "precision_timestamp_tz"
+    return F.timestamp_micros(micros) if zoned else zoneless(micros)
+
+
+def window(start: Column, size: int, type_: Type) -> Column:
+    """The window [start, start + size) as a struct of two points in time of a type."""
+    end = start + bigint(size)
+    return F.struct(time_of(start, type_).alias("f0"), time_of(end, type_).alias("f1"))
+
+
+def last_start(micros: Column, slide: int, offset: int) -> Column:
+    """The greatest offset + k * slide that is not after a time, all in microseconds."""
+    # Both remainders are small, so that no time near the ends of 64 bits overflows on the way.
+    shifted = F.pmod(micros, bigint(slide)) - bigint(offset % slide)
+    return micros - F.pmod(shifted, bigint(slide))
+
+
+def _tumbling(a: Arguments, edge: Callable[[Column, int, Type], Column]) -> Column:
+    time, type_ = a[0], a.type(0)
+    size, offset = (*call_durations(a.call.arguments), 0)[:2]
+    start = last_start(time_micros(time, type_), size, offset)
+    return F.when(time.isNotNull(), edge(start, size, type_))
+
+
+def _start(start: Column, _size: int, type_: Type) -> Column:
+    return time_of(start, type_)
+
+
+def _end(start: Column, size: int, type_: Type) -> Column:
+    return time_of(start + bigint(size), type_)
+
+
+def hopping(call: Call, arguments: Sequence[Column]) -> Column:
+    """All windows of a `hop` that a row falls in, as an array; the one window null where the time is null."""
+    time, type_ = arguments[0], call.arguments[0].type
+    size, slide, offset = (*call_durations(call.arguments), 0)[:3]
+    count = windows_per_row(size, slide)
+    micros = time_micros(time, type_)
+    first = last_start(micros, slide, offset)
+    starts = F.transform(
+        F.sequence(bigint(0), bigint(count - 1)), lambda i: first - i * bigint(slide)
+    )
+    if size % slide:
+        # The earliest of them may have ended before the row.
+        starts = F.filter(starts, lambda start: start + bigint(size) > micros)
+    windows = F.transform(starts, lambda start: window(start, size, type_))
+    none = F.array(F.when(F.lit(False), window(bigint(0), size, type_)))
+    return F.when(time.isNotNull(), windows).otherwise(none)
+
+
+def _grouping_only(a: Arguments) -> Column:
+    raise UsageError(
+        "FUNCTION_NOT_SUPPORTED",
+        f"{a.call.function} has no value for a row alone",
+        help="group by it",
+    )
+
+
+WINDOWS: dict[str, Builder] = {
+    "tumble": lambda a: _tumbling(a, window),
+    "tumble_start": lambda a: _tumbling(a, _start),
+    "tumble_end": lambda a: _tumbling(a, _end),
+    "hop": _grouping_only,
+    "session": _grouping_only,
+}
+"""Builders of the window functions; an operator whose grouping expressions have `hop` or `session` sees to them itself."""

@@ -1,0 +1,49 @@
+"""CSV without a header: the columns of a table in the plan, which its files have by position."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+
+from substrait_agg.bind.bound import BoundPlan
+from substrait_agg.bind.rewrite import table_reads
+from substrait_agg.errors import InputRefused
+from substrait_agg.notices import notice
+from substrait_agg.spark.inputs.inputs import Source
+from substrait_agg.spark.sources.specs import Table, as_spec
+
+
+def with_positions(sources: Mapping[Table, Source], plan: BoundPlan) -> dict[Table, Source]:
+    """The sources, of which those without a header know the columns of their table; a warning says which they are.
+
+    Raises:
+        InputRefused: TABLE_READS_DIFFER where the plan declares the columns of such a table in several ways.
+    """
+    declared: dict[Table, set[tuple[str, ...]]] = {}
+    for read in table_reads(plan.root):
+        declared.setdefault(read.table, set()).add(read.names)
+    return {table: _placed(source, table, declared[table]) for table, source in sources.items()}
+
+
+def _placed(source: Source, table: Table, declared: set[tuple[str, ...]]) -> Source:
+    if isinstance(source, DataFrame):
+        return source
+    spec, name = as_spec(source), ".".join(table)
+    if not spec.by_position:
+        return spec
+    if len(declared) > 1:
+        raise InputRefused(
+            "TABLE_READS_DIFFER",
+            f"the source of {name} has no header, and the plan declares the columns of the table in several ways",
+            help="give files with a header, or declare the table in the same way wherever the plan reads it",
+        )
+    (names,) = declared
+    columns = ", ".join(f"{place}: {column}" for place, column in enumerate(names, 1))
+    notice(
+        "CSV_BY_POSITION",
+        f"the source of {name} is read without a header: its columns are taken by position ({columns})",
+        help="with a header in every file, and without header=false, they are taken by name",
+    )
+    return replace(spec, columns=names)

@@ -1,0 +1,116 @@
+"""The sources that have a watermark: found among the tables of a plan, and what each needs its rows to be read with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from substrait_agg.bind.bound import BoundPlan, BoundRelation
+from substrait_agg.bind.rewrite import table_reads
+from substrait_agg.errors import UsageError
+from substrait_agg.operator.common.watermarks import WatermarkRule, parse_rule
+from substrait_agg.plan.types import Type
+from substrait_agg.spark.sources.specs import find_table
+
+Table = tuple[str, ...]
+EVENT_TYPES = ("precision_timestamp", "precision_timestamp_tz", "date")
+
+
+@dataclass(frozen=True, slots=True)
+class EventSource:
+    """A table with a watermark.
+
+    Attributes:
+        table: its name in the plan.
+        column: the column of event time.
+        rule: how the watermark follows from it.
+        needed: the columns that are read for it, with their types, whether or not the plan reads them.
+    """
+
+    table: Table
+    column: str
+    rule: WatermarkRule
+    needed: tuple[tuple[str, Type], ...]
+
+    @property
+    def type(self) -> Type:
+        """The type of the event time."""
+        return self.needed[0][1]
+
+    @property
+    def read_again(self) -> bool:
+        """Whether its rule takes a look at the rows of its own."""
+        return self.rule.percent is not None or bool(self.rule.by)
+
+    @property
+    def label(self) -> str:
+        """How the plan document names it."""
+        by = f" by {self.rule.by}" if self.rule.by else ""
+        return f"{'.'.join(self.table)}.{self.column}{by}"
+
+
+def event_sources(plan: BoundPlan, given: Mapping[str, str]) -> tuple[EventSource, ...]:
+    """The sources with a watermark.
+
+    Args:
+        plan: the plan.
+        given: ``TABLE.COLUMN`` -> rule, as users write them.
+
+    Raises:
+        UsageError: OPTION_INVALID, WATERMARK_COLUMN.
+    """
+    tables = _schemas(plan.root)
+    found: dict[Table, EventSource] = {}
+    for name, text in given.items():
+        source = _event_source(name, parse_rule(text), tables)
+        if source.table in found:
+            raise _refused(f"the table {'.'.join(source.table)} has two watermarks", "give it one")
+        found[source.table] = source
+    return tuple(sorted(found.values(), key=lambda s: s.table))
+
+
+def _event_source(
+    name: str, rule: WatermarkRule, tables: Mapping[Table, Mapping[str, Type]]
+) -> EventSource:
+    table, column = _split(name, tables)
+    columns = tables[table]
+    for wanted in (column, *([rule.by] if rule.by else [])):
+        if wanted not in columns:
+            known = ", ".join(columns)
+            raise _refused(
+                f"{name}: the table {'.'.join(table)} has no column {wanted} in the plan",
+                f"name one of its columns: {known}",
+            )
+    if columns[column].kind not in EVENT_TYPES:
+        raise _refused(
+            f"{name}: a column of type {columns[column]} is no event time",
+            "name a column that holds timestamps or dates",
+        )
+    needed = {n: columns[n] for n in (column, *([rule.by] if rule.by else []))}
+    return EventSource(table, column, rule, tuple(needed.items()))
+
+
+def _split(name: str, tables: Mapping[Table, Mapping[str, Type]]) -> tuple[Table, str]:
+    """The table and the column of ``TABLE.COLUMN``; either may hold points."""
+    places = [i for i, letter in enumerate(name) if letter == "."]
+    for place in reversed(places):
+        table = find_table(name[:place], tables)
+        if table is not None:
+            return table, name[place + 1 :]
+    known = ", ".join(".".join(t) for t in tables) or "no table"
+    raise _refused(
+        f"{name!r} names no column of a table that the plan reads",
+        f"write TABLE.COLUMN; tables: {known}",
+    )
+
+
+def _schemas(relation: BoundRelation) -> dict[Table, dict[str, Type]]:
+    """The columns of every table that is read."""
+    found: dict[Table, dict[str, Type]] = {}
+    for read in table_reads(relation):
+        found.setdefault(read.table, {}).update(zip(read.names, read.types, strict=True))
+    return found
+
+
+def _refused(message: str, help: str) -> UsageError:
+    return UsageError("WATERMARK_COLUMN", message, help=help, path="watermark")

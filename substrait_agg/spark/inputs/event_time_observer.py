@@ -1,0 +1,93 @@
+"""The event times of a batch: noted while its rows are read, asked for once they have been."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F
+
+from substrait_agg.flow.graph.graph import TableOrigin
+from substrait_agg.operator.common.watermarks import EventTimeStats
+from substrait_agg.spark.inputs.event_sources import EventSource, Table
+from substrait_agg.spark.inputs.late_rows import micros
+from substrait_agg.spark.session.errors import SPARK_ERRORS
+from substrait_agg.spark.types.schema import column_name
+
+_TIME, _AT, _BY = "t", "at", "by"
+
+
+class EventTimes:
+    """Notes the event times of the rows of a batch.
+
+    Args:
+        events: the sources with a watermark.
+        streaming: the tables that stream, in the order of their tags.
+        origins: per table its columns.
+        rows: the batch; kept, where a rule has to read it once more.
+
+    Attributes:
+        rows: the batch, to be read once by whoever computes it.
+    """
+
+    def __init__(
+        self,
+        events: Sequence[EventSource],
+        streaming: Sequence[Table],
+        origins: Mapping[Table, TableOrigin],
+        rows: DataFrame,
+    ) -> None:
+        self._events = events
+        self._streaming = streaming
+        self._origins = origins
+        self._plain = rows
+        self._observed = Observation()
+        self._noted: list[Column] = []
+        for i, event in enumerate(events):
+            if event.table in streaming:
+                time = self._time(event)
+                self._noted += [F.count(time).alias(f"rows{i}"), F.max(time).alias(f"greatest{i}")]
+        self.rows = rows.observe(self._observed, *self._noted) if self._noted else rows
+
+    def _column(self, event: EventSource, name: str) -> Column:
+        place = column_name(self._origins[event.table].names.index(name))
+        if len(self._streaming) == 1:
+            return F.col(place)
+        return F.col(f"o{self._streaming.index(event.table)}.{place}")
+
+    def _time(self, event: EventSource) -> Column:
+        return micros(self._column(event, event.column), event.type)
+
+    def heard(self) -> tuple[EventTimeStats, ...]:
+        """What each source with a watermark brought, once the rows have been read."""
+        found = self._found()
+        return tuple(self._heard(event, i, found) for i, event in enumerate(self._events))
+
+    def _found(self) -> Mapping[str, int]:
+        if not self._noted:
+            return {}
+        try:
+            return self._observed.get
+        except SPARK_ERRORS:
+            # Where Spark sees that a filter lets no row through it does not read them, and notes nothing.
+            return self._plain.agg(*self._noted).collect()[0].asDict()
+
+    def _heard(self, event: EventSource, i: int, found: Mapping[str, int]) -> EventTimeStats:
+        if not found.get(f"rows{i}"):
+            return EventTimeStats()
+        latest = () if event.rule.percent is None else self._latest(event)
+        partitions = self._partitions(event) if event.rule.by else None
+        return EventTimeStats(found[f"rows{i}"], found[f"greatest{i}"], latest, partitions)
+
+    def _latest(self, event: EventSource) -> tuple[int, ...]:
+        times = self._plain.select(
+            self._time(event).alias(_TIME), F.monotonically_increasing_id().alias(_AT)
+        )
+        last = times.where(F.col(_TIME).isNotNull()).orderBy(F.desc(_AT)).limit(event.rule.events)
+        return tuple(row[_TIME] for row in reversed(last.collect()))
+
+    def _partitions(self, event: EventSource) -> dict[str, int]:
+        by = F.coalesce(self._column(event, event.rule.by).cast("string"), F.lit(""))
+        times = self._plain.select(self._time(event).alias(_TIME), by.alias(_BY))
+        known = times.where(F.col(_TIME).isNotNull()).groupBy(_BY)
+        return {row[_BY]: row[_TIME] for row in known.agg(F.max(_TIME).alias(_TIME)).collect()}

@@ -1,0 +1,112 @@
+"""What a run was told about time, settled against its plan before anything is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+
+from substrait_agg.bind.bound import BoundPlan
+from substrait_agg.errors import UsageError
+from substrait_agg.flow.graph.graph import Forget
+from substrait_agg.flow.graph.nodes import Flow, shown_operators
+from substrait_agg.flow.passes.event_time import EventColumns
+from substrait_agg.flow.passes.upserts import Upserts
+from substrait_agg.operator.common.policy import EmitPolicy
+from substrait_agg.operator.common.watermarks import Ttl
+from substrait_agg.spark.inputs.event_sources import EventSource, Table, event_sources
+from substrait_agg.spark.inputs.event_state import EventOptions
+from substrait_agg.spark.inputs.inputs import Source
+
+
+def event_options(
+    plan: BoundPlan, watermarks: Mapping[str, str], ttl: Ttl | None, *, keep_late: bool
+) -> EventOptions:
+    """What a run was told about time.
+
+    Raises:
+        UsageError: OPTION_INVALID, WATERMARK_COLUMN; OPTION_CONFLICT where late rows are to be kept and none can be.
+    """
+    sources = event_sources(plan, watermarks)
+    if keep_late and not sources:
+        raise UsageError(
+            "OPTION_CONFLICT",
+            "late rows are to be kept, and without a watermark no row is late",
+            help="give --watermark TABLE.COLUMN=max-diff:5s, or leave out the output late-parquet",
+            path="--output",
+        )
+    return EventOptions(sources, ttl, keep_late)
+
+
+def with_times(upserts: Upserts, options: EventOptions) -> Upserts:
+    """The upserts, which keep the event times of their rows where groups are forgotten by them."""
+    if options.ttl is None:
+        return upserts
+    columns = {source.table: (source.column,) for source in options.sources}
+    return {t: replace(upsert, kept=columns.get(t, ())) for t, upsert in upserts.items()}
+
+
+def event_columns(sources: Mapping[Table, Source], options: EventOptions) -> EventColumns:
+    """The columns with a watermark.
+
+    Raises:
+        UsageError: OPTION_CONFLICT for a watermark of a table that does not stream.
+    """
+    fixed = {t for t, s in sources.items() if isinstance(s, DataFrame) and not s.isStreaming}
+    for source in options.sources:
+        if source.table in fixed:
+            raise _no_stream(source)
+    return EventColumns({source.table: source.column for source in options.sources}, fixed)
+
+
+def forgetting(options: EventOptions) -> Forget:
+    """What becomes of the rows shown of idle groups."""
+    if options.ttl is None:
+        return ""
+    return "keep" if options.ttl.keep else "retract"
+
+
+def check_times(flow: Flow, options: EventOptions, policy: EmitPolicy) -> None:
+    """Check that what was asked for means something for a flow.
+
+    Raises:
+        UsageError: EVENT_TIME_MISSING, TTL_MEANINGLESS.
+    """
+    _check_watermark(flow, options.sources, policy)
+    if options.ttl is not None and not any(node.forget for node in flow.operators):
+        raise UsageError(
+            "TTL_MEANINGLESS",
+            "the plan has no groups that could be forgotten: groups are, that tables feed and no event time is a key of",
+            help="leave out --ttl; groups with an event time are closed when the watermark passes them",
+            path="ttl",
+        )
+
+
+def _no_stream(source: EventSource) -> UsageError:
+    return UsageError(
+        "OPTION_CONFLICT",
+        f"the rows of {'.'.join(source.table)} come once, before any watermark: one of them would hold all others for ever",
+        help=f"leave out the watermark {source.label}, or give a streaming DataFrame",
+        path="watermark",
+    )
+
+
+def _check_watermark(flow: Flow, sources: tuple[EventSource, ...], policy: EmitPolicy) -> None:
+    if not policy.watermark:
+        return
+    shown = shown_operators(flow)
+    if all(node.events for node in flow.operators if node.id in shown):
+        return
+    told = ", ".join(source.label for source in sources)
+    raise UsageError(
+        "EVENT_TIME_MISSING",
+        "values cannot be emitted by watermark: no grouping key tells event time"
+        + (
+            f" ({told} is none, nor is a window or a date of it)"
+            if told
+            else ", and no --watermark is given"
+        ),
+        help="give --watermark TABLE.COLUMN=max-diff:5s for a column that is a grouping key or that a window is made of",
+        path="emit",
+    )

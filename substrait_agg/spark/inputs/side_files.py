@@ -1,0 +1,94 @@
+"""Rows that a batch left out, written beside the changes of its version: late rows, and the records of bad rows."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from functools import reduce
+from typing import Literal as OneOf
+from typing import Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.documents.snapshot import ChangeFile, SideFile
+from substrait_agg.commit.runtime.change_writer import VERSION
+from substrait_agg.commit.runtime.side_writer import SideWriter
+from substrait_agg.operator.common.names import WEIGHT
+from substrait_agg.spark.execution.task_runner import BatchFunction
+from substrait_agg.spark.session.errors import SPARK_ERRORS, batch_failed
+
+SideKind = OneOf["late", "bad"]
+"""Why rows were left out; part of the names of their files."""
+
+
+class LeftOut(Protocol):
+    """Rows of a table that a batch leaves out.
+
+    Attributes:
+        table: name of the table.
+    """
+
+    table: str
+
+    def count(self) -> int:
+        """The number of these rows, once the batch has been computed."""
+
+    def rows(self) -> DataFrame:
+        """The rows; the batch is read once more for them."""
+
+
+def write_side_files(
+    kind: SideKind, left_out: Sequence[LeftOut], files: FolderFiles, version: int
+) -> tuple[SideFile, ...]:
+    """Write rows that a batch left out.
+
+    Args:
+        kind: why.
+        left_out: per table, where there are any.
+        files: the folder of change files.
+        version: the version being made.
+
+    Raises:
+        RunFailed: Spark could not read them.
+    """
+    tables: dict[str, list[DataFrame]] = {}
+    for part in left_out:
+        tables.setdefault(part.table, []).append(part.rows())
+    written = []
+    for table, frames in tables.items():
+        same = all(frame.columns == frames[0].columns for frame in frames)
+        for frame in [reduce(DataFrame.unionAll, frames)] if same else frames:
+            written += [SideFile(table, file) for file in _written(kind, frame, files, version)]
+    return tuple(written)
+
+
+def _written(
+    kind: SideKind, frame: DataFrame, files: FolderFiles, version: int
+) -> Iterable[ChangeFile]:
+    columns = frame.columns
+    # The weight, where there is one, stays the last column.
+    place = len(columns) - (columns[-1] == WEIGHT)
+    names = (*columns[:place], VERSION, *columns[place:])
+    plain = frame.toDF(*(f"s{i}" for i in range(len(columns))))
+    work = _writer(kind, files.root, names, version)
+    try:
+        rows = plain.mapInArrow(work, "file string").collect()
+    except SPARK_ERRORS as error:
+        raise batch_failed(error) from error
+    return (ChangeFile(**json.loads(row.file)) for row in rows)
+
+
+def _writer(kind: SideKind, folder: str, names: tuple[str, ...], version: int) -> BatchFunction:
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        name = f"{version:012d}-{kind}-{uuid.uuid4().hex}.parquet"
+        with SideWriter(FolderFiles(folder), name, names, version) as writer:
+            for batch in batches:
+                writer.write(batch)
+        if writer.file is not None:
+            yield pa.RecordBatch.from_pydict({"file": [json.dumps(asdict(writer.file))]})
+
+    return work

@@ -1,0 +1,94 @@
+"""What feeds a run: its opened inputs, and how a micro-batch of them becomes the rows of every operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+from substrait_agg.flow.graph.nodes import Flow
+from substrait_agg.spark.inputs.event_inputs import EventInputs
+from substrait_agg.spark.inputs.event_sources import EventSource, Table
+from substrait_agg.spark.inputs.event_state import BatchTimes, EventState
+from substrait_agg.spark.inputs.inputs import Frames, Source, open_inputs, untagged
+from substrait_agg.spark.sources.open import sets_aside
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The rows of a micro-batch by operator id, and what is known of their time."""
+
+    frames: Frames
+    times: BatchTimes
+
+
+class PlainFeed:
+    """Inputs without event time: rows go through the steps of the plan while they stream.
+
+    Attributes:
+        first: rows of the first version by operator id.
+        stream: the rows that stream, None where nothing does.
+    """
+
+    def __init__(self, spark: SparkSession, flow: Flow, sources: Mapping[Table, Source]) -> None:
+        inputs = open_inputs(spark, flow, sources)
+        self.first, self.stream = inputs.first, inputs.stream
+        self._operators = inputs.operators
+
+    @contextmanager
+    def batch(self, frame: DataFrame, _state: EventState, instant: int) -> Iterator[Batch]:
+        """The rows of a micro-batch, planned at an instant; what is kept of it is let go at the end."""
+        shared = len(self._operators) > 1
+        rows = frame.persist() if shared else frame
+        try:
+            yield Batch(untagged(rows, self._operators), BatchTimes(instant))
+        finally:
+            if shared:
+                rows.unpersist()
+
+
+class EventFeed:
+    """Inputs with event time, or of which bad rows are set aside; attributes as of `PlainFeed`."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        flow: Flow,
+        sources: Mapping[Table, Source],
+        events: tuple[EventSource, ...],
+    ) -> None:
+        self._flow = flow
+        self._inputs = EventInputs(spark, flow, sources, events)
+        self.first = self._inputs.first(flow)
+        self.stream = self._inputs.stream
+
+    @contextmanager
+    def batch(self, frame: DataFrame, state: EventState, instant: int) -> Iterator[Batch]:
+        """The rows of a micro-batch, without those that are late after the version before."""
+        rows = self._inputs.batch(frame, self._flow, state.lateness(self._flow))
+        try:
+            yield Batch(rows.frames, BatchTimes(instant, rows.heard, rows.parts, rows.bad))
+        finally:
+            if rows.kept is not None:
+                rows.kept.unpersist()
+
+
+Feed = PlainFeed | EventFeed
+
+
+def open_feed(
+    spark: SparkSession,
+    flow: Flow,
+    sources: Mapping[Table, Source],
+    events: tuple[EventSource, ...],
+) -> Feed:
+    """Open the inputs of a flow.
+
+    Raises:
+        InputRefused: a source is not there or does not fit the plan.
+    """
+    if events or any(map(sets_aside, sources.values())):
+        return EventFeed(spark, flow, sources, events)
+    return PlainFeed(spark, flow, sources)

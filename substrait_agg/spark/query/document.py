@@ -1,0 +1,112 @@
+"""What a checkpoint records of a flow."""
+
+from __future__ import annotations
+
+import base64
+
+import pyarrow as pa
+
+from substrait_agg.commit.documents.plan_document import Described
+from substrait_agg.commit.documents.state_schema import (
+    NumberColumns,
+    OperatorColumns,
+    TreeShape,
+    kept_operators,
+    readings,
+)
+from substrait_agg.commit.log.checkpoint import Guarded, PlanDocument, ViewColumn, ViewSort
+from substrait_agg.explanation.explain import explain_flow, row_names
+from substrait_agg.explanation.state_columns import kept_by
+from substrait_agg.explanation.text import key_text, measure_text, step_text
+from substrait_agg.explanation.tree import Input, MeasureDescription, Operator
+from substrait_agg.flow.graph.identity import identities
+from substrait_agg.flow.graph.nodes import Flow, Node
+from substrait_agg.flow.passes.upserts import upserts_of
+from substrait_agg.plan.arrow import arrow_schema
+from substrait_agg.plan.types import BOOL
+from substrait_agg.spark.inputs.event_state import EventOptions
+
+
+def plan_document(flow: Flow, events: EventOptions = EventOptions()) -> PlanDocument:  # noqa: B008 - it is frozen
+    """What a checkpoint records of a flow."""
+    last = flow.operators[-1]
+    columns = tuple(
+        ViewColumn(last.columns[o], name) for o, name in zip(flow.output, flow.names, strict=True)
+    )
+    return PlanDocument(
+        plan=flow.fingerprint,
+        layout=tuple(node.weight for node in flow.operators),
+        columns=columns,
+        types=_types(arrow_schema(flow.names, flow.types)),
+        sorts=tuple(ViewSort(s.ordinal, s.descending, s.nulls_first) for s in flow.sorts),
+        keys=len(last.key_types),
+        operators=len(flow.operators),
+        early=tuple(node.early for node in flow.operators),
+        guarded=tuple(
+            _guarded(flow, node) for node in flow.operators if node.early == "quarantine"
+        ),
+        watermarks=tuple(source.label for source in events.sources),
+        forget=next((node.forget for node in flow.operators if node.forget), ""),
+        upserts=upserts_of(flow),
+        shapes=tuple(
+            OperatorColumns(
+                kept.kind,
+                kept.keys,
+                kept.values,
+                tuple(
+                    NumberColumns(n.what, n.kind, n.digits, n.scale, n.tree) for n in kept.numbers
+                ),
+                tuple(TreeShape(what, values) for what, values in kept.trees),
+            )
+            for kept in kept_by(flow)
+        ),
+        described=described(flow),
+        kept=kept_operators(flow),
+        readings=readings(flow),
+    )
+
+
+def _types(schema: pa.Schema) -> str:
+    return base64.b64encode(schema.serialize().to_pybytes()).decode()
+
+
+def _guarded(flow: Flow, node: Node) -> Guarded:
+    values = [BOOL if value is None else value.type for value, _ in node.arguments]
+    types = [t.as_nullable() for t in (*node.key_types, *values)]
+    schema = arrow_schema(row_names(flow, node), types)
+    return Guarded(node.id, node.guard, len(node.key_types), _types(schema))
+
+
+def described(flow: Flow) -> tuple[Described, ...]:
+    """Every operator in the words of `explain`."""
+    plan = explain_flow(flow)
+    pairs = zip(plan.operators, identities(flow), strict=True)
+    return tuple(
+        Described(
+            tuple(map(_input, operator.inputs)),
+            (*map(key_text, operator.keys), *_sets(operator)),
+            tuple(map(_measure, operator.measures)),
+            identity.measures,
+        )
+        for operator, identity in pairs
+    )
+
+
+def _sets(operator: Operator) -> list[str]:
+    return [f"grouping set ({', '.join(s.keys)})" for s in operator.sets]
+
+
+def _measure(measure: MeasureDescription) -> str:
+    condition = "" if measure.filter is None else f" FILTER {measure.filter}"
+    return measure_text(measure) + condition
+
+
+def _input(branch: Input) -> str:
+    """The origin and the filters; columns that are only passed on come and go with measures."""
+    place = {
+        "table": f"table {branch.table}",
+        "rows": f"{branch.rows} rows written in the plan",
+        "operator": f"operator {branch.operator}",
+    }[branch.kind]
+    filters = [step_text(step) for step in branch.steps if step.kind == "filter"]
+    return ", ".join([place, *filters])

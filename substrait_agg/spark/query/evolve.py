@@ -1,0 +1,268 @@
+"""A checkpoint goes on with another plan: its own version, made before the query begins.
+
+Operators over tables take their state from what is kept (`commit.evolution.task`), those above from it too, or from all rows that the
+operators below show, which are handed to them as insertions. Publishing the version is the evolution; before it the old plan holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from pyspark.sql import DataFrame, SparkSession
+
+from substrait_agg.commit.documents.plan_document import PlanDocument
+from substrait_agg.commit.documents.snapshot import ChangeFile, InputPlace, OperatorState, Snapshot
+from substrait_agg.commit.evolution.planner import Evolution, Migration
+from substrait_agg.commit.evolution.task import Columns, Moved, MovePlan, migrate, state_after
+from substrait_agg.commit.hash_ranges import partition_range
+from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.commit.log.publishing import writing
+from substrait_agg.commit.log.retention import DEFAULT, Retention
+from substrait_agg.commit.log.sweep import tidy
+from substrait_agg.commit.view.view import Evolved, View
+from substrait_agg.flow.graph.graph import Branch, OperatorOrigin
+from substrait_agg.flow.graph.nodes import Flow, Node
+from substrait_agg.metrics.batch_stats import counted
+from substrait_agg.operator.common.emission import ALL
+from substrait_agg.operator.common.names import PENDING
+from substrait_agg.operator.registry import operator_of
+from substrait_agg.spark.execution.initial_groups import initial_groups
+from substrait_agg.spark.execution.operator_job import DRIVER_ROWS, Job, run_job
+from substrait_agg.spark.execution.strategy import BatchStrategy
+from substrait_agg.spark.execution.task_runner import run_on_partitions
+from substrait_agg.spark.inputs.inputs import operator_changes
+from substrait_agg.spark.inputs.late_rows import Lateness
+from substrait_agg.spark.inputs.linear_steps import union_all
+from substrait_agg.spark.offsets.logs import carried
+from substrait_agg.spark.query.conflicts import conflict_behind
+from substrait_agg.spark.types.cached_transform import Recipes
+from substrait_agg.state.tree import tree_of
+
+
+def evolutions(store: Checkpoint, wanted: PlanDocument, found: Evolution | None) -> list[Evolved]:
+    """The versions with which another plan began, and the one that is about to be made where `found` says how.
+
+    Raises:
+        StateRefused: STATE_DAMAGED.
+    """
+    known = View(store).evolutions() if store.exists() else []
+    last = store.latest() if found is not None else None
+    if last is not None:
+        known.append(Evolved.of(last.version + 1, store.document(), wanted))
+    return known
+
+
+def evolve_to(
+    wanted: PlanDocument,
+    spark: SparkSession,
+    flow: Flow,
+    store: Checkpoint,
+    partitions: int,
+    *,
+    inputs: tuple[InputPlace, ...] = (),
+    retention: Retention = DEFAULT,
+) -> Snapshot | None:
+    """Go on with another plan, if the one in force is another.
+
+    Args:
+        wanted: the document of the new plan.
+        spark: session in which the jobs run.
+        flow: the new plan.
+        store: a checkpoint that this run has claimed.
+        partitions: of the state.
+        inputs: where the tables are read from.
+        retention: which versions keep their state.
+
+    Returns:
+        The version in which it happened; None where another run has done it meanwhile.
+
+    Raises:
+        StateRefused: EVOLVE_REFUSED, or as `Checkpoint.check`.
+        RunFailed: nothing was committed.
+        CommitConflict: another run committed this version.
+    """
+    # In this order: if a version comes in between, this one cannot be published.
+    last, found = store.latest(), store.check(wanted, evolve=True)
+    if found is None or last is None:
+        return None
+    store.add(wanted)
+    evolving = _Evolving(spark, flow, store, store.document(), found, last, partitions)
+    try:
+        with writing(store.folder, f"version {last.version + 1}"):
+            evolving.run()
+        snapshot = replace(evolving.snapshot(), inputs=inputs)
+        store.publish(snapshot)
+    except Exception as error:
+        conflict = conflict_behind(store, last.version + 1, error)
+        if conflict is None:
+            raise
+        raise conflict from error
+    tidy(store, snapshot, evolving.served, sweeps=False, retention=retention)
+    return snapshot
+
+
+class _Evolving:
+    """Makes the state of every operator, and the files that take the view back and give it anew."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        flow: Flow,
+        store: Checkpoint,
+        there: PlanDocument,
+        found: Evolution,
+        last: Snapshot,
+        partitions: int,
+    ) -> None:
+        self._spark, self._flow, self._store = spark, flow, store
+        self._there, self._found, self._last = there, found, last
+        self._partitions = partitions
+        self._version = last.version + 1
+        self._states: list[OperatorState] = []
+        self._given: list[list[ChangeFile]] = []
+        self._taken_back: list[ChangeFile] = []
+
+    @property
+    def served(self) -> Iterator[str]:
+        """Change files between operators, which nobody needs any more."""
+        return (file.name for files in self._given[:-1] for file in files)
+
+    def run(self) -> None:
+        """Make everything.
+
+        Raises:
+            RunFailed: a value does not fit, or Spark could not compute it.
+        """
+        shown = len(self._there.kept) - 1
+        migrations = [m for m in self._found.operators if m is not None]
+        if all(m.operator != shown for m in migrations):
+            self._moved(self._plans(shown, None, None, back=True))
+        for node, migration in zip(self._flow.operators, self._found.operators, strict=True):
+            if migration is None:
+                self._made_anew(node)
+            else:
+                back = migration.operator == shown
+                moved = self._moved(self._plans(migration.operator, node, migration, back=back))
+                before = self._last.operators[migration.operator]
+                self._states.append(state_after(before, migration, moved))
+                self._given.append([file for m in moved for file in m.inserted])
+
+    def snapshot(self) -> Snapshot:
+        """The version, ready to be published."""
+        last = self._last
+        return replace(
+            last,
+            version=self._version,
+            plan=self._flow.fingerprint,
+            operators=tuple(self._states),
+            changes=tuple(self._given[-1]),
+            counters={**counted((), last), "late": 0, "waiting": self._waiting()},
+            created=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            late=(),
+            logs=carried(last),
+            begun=self._version,
+            plan_before=last.plan,
+            taken_back=tuple(self._taken_back),
+        )
+
+    def _waiting(self) -> int:
+        """How many groups wait; those of operators that are no more do not."""
+        storage = self._store.state
+        pending = (state[PENDING] for state in self._states)
+        trees = (tree_of(storage, runs) for runs in pending if runs)
+        return sum(part.num_rows for tree in trees for part in tree.scan(columns=[]))
+
+    # --- from what is kept -----------------------------------------------------------------------
+
+    def _plans(
+        self, old: int, node: Node | None, migration: Migration | None, *, back: bool
+    ) -> list[MovePlan]:
+        """One task per hash range that has anything to do."""
+        spec = None if node is None else operator_of(node).groups
+        state = self._last.operators[old]
+        final = node is not None and node.id == len(self._flow.operators) - 1
+        shown = tuple((c.source, f"c{i}") for i, c in enumerate(self._there.columns))
+        ranges = (partition_range(p, self._partitions) for p in range(self._partitions))
+        plans = (
+            MovePlan(
+                checkpoint=str(self._store.folder),
+                operator=old if node is None else node.id,
+                version=self._version,
+                low=low,
+                high=high,
+                state=state.within(low, high),
+                spec=spec,
+                migration=migration,
+                columns=() if node is None else self._columns(node),
+                final=final,
+                back=shown if back else (),
+            )
+            for low, high in ranges
+        )
+        return [plan for plan in plans if not plan.idle]
+
+    def _columns(self, node: Node) -> Columns:
+        """Columns of the file that gives all rows of an operator; none where nobody takes it."""
+        final = node.id == len(self._flow.operators) - 1
+        ordinals = self._flow.output if final else range(len(node.types))
+        if not final and node.id not in self._found.fed:
+            return ()
+        return tuple((node.columns[o], f"c{i}") for i, o in enumerate(ordinals))
+
+    def _moved(self, plans: Sequence[MovePlan]) -> list[Moved]:
+        done = _results(self._spark, plans)
+        self._taken_back += [file for moved in done for file in moved.retracted]
+        return done
+
+    # --- from what is below ----------------------------------------------------------------------
+
+    def _made_anew(self, node: Node) -> None:
+        frames = [frame for frame in map(self._below(node), node.branches) if frame is not None]
+        operator = operator_of(node)
+        job = Job(
+            node=node,
+            operator=operator,
+            checkpoint=str(self._store.folder),
+            partitions=self._partitions,
+            state=OperatorState(),
+            version=self._version,
+            emission=ALL,
+            columns=self._columns(node),
+            final=node.id == len(self._flow.operators) - 1,
+            seeds=initial_groups(self._spark, operator.spec),
+        )
+        frame = union_all(frames) if frames else None
+        result = run_job(self._spark, job, frame, BatchStrategy(), Recipes())
+        self._states.append(result.state)
+        self._given.append([file for task in result.tasks for file in task.changes])
+
+    def _below(self, node: Node) -> Callable[[Branch], DataFrame | None]:
+        """Gives the rows of a branch: all that the operator below shows."""
+
+        def rows(branch: Branch) -> DataFrame | None:
+            if not isinstance(branch.origin, OperatorOrigin):
+                raise TypeError("rows of a table are not kept")
+            below = self._flow.operators[branch.origin.operator]
+            paths = [self._store.changes.path(f.name) for f in self._given[below.id]]
+            if not paths:
+                return None
+            none = Lateness()
+            return operator_changes(self._spark, below, node, branch, paths, none).prepared
+
+        return rows
+
+
+def _results(spark: SparkSession, plans: Sequence[MovePlan]) -> list[Moved]:
+    """Do the work of all tasks: beside each other on Spark, unless there is little to do."""
+    rows = sum(run.rows for plan in plans for run in plan.state.runs)
+    if rows <= DRIVER_ROWS:
+        return [migrate(plan) for plan in plans]
+    numbers = spark.range(0, len(plans), 1, len(plans))  # one partition per task, in order
+    return [
+        Moved.from_json(told)
+        for told in run_on_partitions(
+            numbers, lambda partition, _: migrate(plans[partition]).to_json()
+        )
+    ]

@@ -1,0 +1,458 @@
+"""One batch: every operator in order, then the commit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from pyspark.sql import SparkSession
+
+from substrait_agg.commit.documents.snapshot import (
+    ChangeFile,
+    InputPlace,
+    OperatorState,
+    SideFile,
+    Snapshot,
+)
+from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.commit.log.publishing import committed_by_another
+from substrait_agg.commit.log.retention import DEFAULT, Retention
+from substrait_agg.commit.log.sweep import tidy
+from substrait_agg.commit.runtime.consolidate import Consolidation
+from substrait_agg.errors import CommitConflict, StateRefused
+from substrait_agg.flow.graph.graph import OperatorOrigin
+from substrait_agg.flow.graph.nodes import Flow, Node, hides_keys, shown_operators
+from substrait_agg.metrics import Progress
+from substrait_agg.metrics.batch_stats import Tally, at_start, counted
+from substrait_agg.metrics.progress import END_OF_INPUT
+from substrait_agg.operator.aggregate.pending import oldest
+from substrait_agg.operator.common.emission import ALL, Emission
+from substrait_agg.operator.common.names import PENDING
+from substrait_agg.operator.common.policy import EVERY_BATCH, EmitPolicy
+from substrait_agg.operator.registry import operator_of
+from substrait_agg.spark.execution.consolidation import consolidate
+from substrait_agg.spark.execution.initial_groups import initial_groups
+from substrait_agg.spark.execution.operator_job import (
+    Job,
+    JobResult,
+    changes_of,
+    counters_of,
+    run_job,
+)
+from substrait_agg.spark.execution.strategy import BatchStrategy
+from substrait_agg.spark.inputs.event_state import BatchTimes, EventOptions, EventState, Moved
+from substrait_agg.spark.inputs.inputs import Frames, operator_changes
+from substrait_agg.spark.inputs.late_rows import BranchRows, Lateness
+from substrait_agg.spark.inputs.linear_steps import union_all
+from substrait_agg.spark.inputs.side_files import write_side_files
+from substrait_agg.spark.offsets.logs import carried
+from substrait_agg.spark.query.conflicts import alone, conflict_behind
+from substrait_agg.spark.types.bad_rows import BadRows
+from substrait_agg.spark.types.cached_transform import Recipes
+from substrait_agg.state.tree import tree_of
+
+FIRST_BATCH = -1
+
+
+class Batches:
+    """Runs batches against a checkpoint, one at a time.
+
+    Args:
+        flow: what is computed.
+        checkpoint: where it is kept; its plan document is there.
+        partitions: state partitions, a power of two.
+        committed: called with the progress after every commit.
+        policy: when the groups that the view shows are emitted.
+        events: the sources with a watermark, and for how long groups are remembered.
+        clock: gives the instant, in microseconds since 1970.
+        retention: which versions keep their state.
+
+    Attributes:
+        logs: Spark's own logs that the next version notes (`spark.offsets.logs`); set before every micro-batch.
+        inputs: where the tables are read from.
+    """
+
+    def __init__(
+        self,
+        flow: Flow,
+        checkpoint: Checkpoint,
+        partitions: int,
+        committed: Callable[[Progress], None],
+        policy: EmitPolicy = EVERY_BATCH,
+        events: EventOptions = EventOptions(),  # noqa: B008 - it is frozen
+        clock: Callable[[], int] = lambda: time.time_ns() // 1000,
+        retention: Retention = DEFAULT,
+    ) -> None:
+        self._flow = flow
+        self._checkpoint = checkpoint
+        self._partitions = partitions
+        self._committed = committed
+        self._policy = policy
+        self._retention = retention
+        self.clock = clock
+        self._shown = shown_operators(flow)
+        self._hides_keys = hides_keys(flow)
+        self._operators = [operator_of(node) for node in flow.operators]
+        self._care = [BatchStrategy() for _ in flow.operators]
+        self._recipes = [Recipes() for _ in flow.operators]
+        self._last = checkpoint.latest()
+        if self._last is not None and self._last.plan != flow.fingerprint:
+            # Another run has gone on with another plan since this one was compared: its state means something else.
+            raise committed_by_another(checkpoint.folder, self._last.version)
+        self._events = events
+        self._lateness: list[Lateness] = []
+        self._parts: list[BranchRows] = []
+        self._whole = True
+        self._ended = False
+        self._tally = Tally()
+        self.logs = carried(self._last)
+        self.inputs: tuple[InputPlace, ...] = () if self._last is None else self._last.inputs
+        self.progress = at_start(self._last, flow.fingerprint, str(checkpoint.folder))
+        if self._last is not None:
+            tidy(checkpoint, self._last, sweeps=True, whole=True, retention=retention)
+
+    @property
+    def last(self) -> Snapshot | None:
+        """The newest version."""
+        return self._last
+
+    @property
+    def _next(self) -> int:
+        return self._last.version + 1 if self._last is not None else 0
+
+    def conflict(self, error: BaseException) -> CommitConflict | None:
+        """What is behind an error: another run has gone on; None where none has, or the error says so itself."""
+        return conflict_behind(self._checkpoint, self._next, error)
+
+    @property
+    def waits(self) -> bool:
+        """Whether any group waits to be emitted."""
+        return self._last is not None and any(o[PENDING] for o in self._last.operators)
+
+    def seen(self, query: str, batch: int) -> bool:
+        """Whether this micro-batch is committed already: Spark replays what it has not noted down itself.
+
+        Raises:
+            StateRefused: OFFSETS_DIFFER when batches between the last commit and this one are missing.
+        """
+        last = self._last
+        expected = last.batch + 1 if last is not None and last.query == query else 0
+        if batch > expected:
+            raise StateRefused(
+                "OFFSETS_DIFFER",
+                f"Spark continues with batch {batch}, the checkpoint with batch {expected}",
+                help="restore the checkpoint folder as a whole from one copy",
+                path=str(self._checkpoint.folder),
+            )
+        return batch < expected
+
+    @property
+    def event_state(self) -> EventState:
+        """How far event time is at the newest version."""
+        return EventState.at(self._events, self._last)
+
+    @alone
+    def run(
+        self,
+        spark: SparkSession,
+        frames: Frames,
+        query: str | None,
+        batch: int,
+        times: BatchTimes | None = None,
+    ) -> None:
+        """Compute a batch and commit it.
+
+        Args:
+            spark: session in which the jobs run.
+            frames: prepared rows by operator id.
+            query: id of the streaming query, None for the first version.
+            batch: id of the micro-batch.
+            times: what is known of its event times once it has been read; None for the first version.
+
+        Raises:
+            RunFailed: nothing was committed.
+            CommitConflict: another run committed this version.
+        """
+        # What is there before the stream begins is all there is of it.
+        now = self.clock()
+        instant = self.event_state.instant(now if times is None else times.instant)
+        emission = ALL if self._last is None else self._policy.at(now)
+        self._tally = Tally()
+        results = self._computed(spark, frames, self._rules(replace(emission, instant=instant)))
+        before = self.event_state
+        after = before if times is None else before.after(times.heard(), instant)
+        parts = [p for p in (*(times.parts if times else ()), *self._parts) if p.count()]
+        bad = [b for b in times.bad if b.count()] if times else []
+        results = self._settled(spark, results, before, after, now)
+        self._commit(spark, results, query, batch, self._with_left_out(after, parts, bad))
+
+    def _with_left_out(
+        self, state: EventState, parts: Sequence[BranchRows], bad: Sequence[BadRows]
+    ) -> Moved:
+        """The event time after a batch, and the files of the rows that the batch left out."""
+        files: tuple[SideFile, ...] = ()
+        if self._events.keep_late and parts:
+            files = write_side_files("late", parts, self._checkpoint.changes, self._next)
+        late = sum(part.count() for part in parts)
+        bad_files = write_side_files("bad", bad, self._checkpoint.changes, self._next)
+        # The files tell how many: a task that is computed twice counts its rows twice.
+        return Moved(state, late, files, sum(f.file.rows for f in bad_files), bad_files)
+
+    @alone
+    def advance(self, spark: SparkSession) -> None:
+        """Let time pass without rows: sources fall idle, groups are forgotten; a version if that changes anything.
+
+        Raises:
+            RunFailed: nothing was committed.
+            CommitConflict: another run committed this version.
+        """
+        last, before, now = self._last, self.event_state, self.clock()
+        if last is None:
+            return
+        after = before.after((), now)
+        # A clock that was set back is noted, so that time goes on from there.
+        noted = bool(before.sources) and after.sources != before.sources
+        if (after.watermark, after.idle) == (before.watermark, before.idle) and not noted:
+            return
+        self._tally = Tally()
+        none = [
+            JobResult((), state, care)
+            for state, care in zip(last.operators, self._care, strict=True)
+        ]
+        results = self._settled(spark, none, before, after, now)
+        changed = tuple(result.state for result in results) != last.operators
+        # A bound that passes nothing is worked out anew at any time: an idle run makes no versions.
+        if changed or noted or after.watermark != before.watermark:
+            self._commit(spark, results, last.query, last.batch, Moved(after))
+
+    def _settled(
+        self,
+        spark: SparkSession,
+        results: list[JobResult],
+        before: EventState,
+        after: EventState,
+        now: int,
+    ) -> list[JobResult]:
+        """What a version has done once its watermark has passed over all operators, in a second pass without rows."""
+        whole, self._whole = self._whole and after.watermark is not None, False
+        rules = [
+            after.settling(
+                before,
+                node,
+                self._policy if node.id in self._shown else EVERY_BATCH,
+                now,
+                whole=whole,
+            )
+            for node in self._flow.operators
+        ]
+        if not self._policy.finishes and len(rules) - 1 not in self._shown:
+            # What the rows above were made from waits, and takes them back when it is emitted.
+            rules[-1] = replace(rules[-1], limits=())
+        if not any(rule.needs_final_pass for rule in rules):
+            return results
+        passed = self._computed(spark, {}, rules, results)
+        return [first.then(second) for first, second in zip(results, passed, strict=True)]
+
+    def _rules(self, emission: Emission) -> list[Emission]:
+        """The rules of each operator: those below what the view shows pass everything on."""
+        all_ = replace(ALL, now=emission.now, instant=emission.instant)
+        return [emission if node.id in self._shown else all_ for node in self._flow.operators]
+
+    @alone
+    def emit_waiting(self, spark: SparkSession, *, all: bool) -> None:
+        """Emit groups that wait, without new rows: all of them, or those whose time has come; a version if there are any.
+
+        Raises:
+            RunFailed: nothing was committed.
+            CommitConflict: another run committed this version.
+        """
+        last = self._last
+        if last is None or not self.waits:
+            return
+        now = self.clock()
+        emission = replace(ALL, now=now) if all else self._policy.at(now)
+        self._tally = Tally()
+        results = self._computed(spark, {}, self._rules(emission))
+        if any(task.counters.get("touched") for result in results for task in result.tasks):
+            self._commit(spark, results, last.query, last.batch, Moved(self.event_state))
+
+    def end(self, spark: SparkSession) -> None:
+        """The input has come to its end, and so has all waiting: no row is expected any more.
+
+        The watermark that is committed stays where it is: a run that goes on finds new rows no later than they are.
+
+        Raises:
+            RunFailed: nothing was committed.
+            CommitConflict: another run committed this version.
+        """
+        self._ended = bool(self._events.sources)
+        self.emit_waiting(spark, all=True)
+        self.progress = self._at_end(self.progress)
+
+    def _at_end(self, progress: Progress) -> Progress:
+        return replace(progress, watermark=END_OF_INPUT) if self._ended else progress
+
+    def due(self) -> int | None:
+        """The instant from which on `emit_waiting` finds groups that are due; None where it would not find any."""
+        moves = self.event_state.due(self.clock())
+        emits = self._emission_due()
+        return min((at for at in (moves, emits) if at is not None), default=None)
+
+    def _emission_due(self) -> int | None:
+        last = self._last
+        if last is None or self._policy.due(0, 0) is None:
+            return None
+        storage = self._checkpoint.state
+        held = (
+            oldest(tree_of(storage, state[PENDING])) for state in last.operators if state[PENDING]
+        )
+        since = min((instant for instant in held if instant is not None), default=None)
+        return None if since is None else self._policy.due(since, self.clock())
+
+    def _computed(
+        self,
+        spark: SparkSession,
+        frames: Frames,
+        rules: Sequence[Emission],
+        passed: Sequence[JobResult] | None = None,
+    ) -> list[JobResult]:
+        """Run all operators.
+
+        Args:
+            spark: session in which the jobs run.
+            frames: prepared rows by operator id.
+            rules: per operator, which groups are emitted.
+            passed: per operator what the first pass of this version did; None in the first pass.
+        """
+        results: list[JobResult] = []
+        self._lateness = self.event_state.lateness(self._flow)
+        self._parts = []
+        for node in self._flow.operators:
+            job = self._job(node, rules[node.id], passed)
+            with self._tally.job(node.id):
+                result = self._run_operator(spark, job, frames, results)
+            self._tally.ran(node.id, (task.counters for task in result.tasks))
+            if passed is None:
+                self._care[node.id] = result.care
+            results.append(result)
+        return results
+
+    def _commit(
+        self,
+        spark: SparkSession,
+        results: list[JobResult],
+        query: str | None,
+        batch: int,
+        moved: Moved,
+    ) -> None:
+        results, served = self._consolidated(spark, results)
+        snapshot = self._snapshot(results, self._next, query, batch, moved)
+        with self._tally.phase("commit"):
+            self._checkpoint.publish(snapshot)
+        self._last = snapshot
+        with self._tally.phase("sweep"):
+            self._tidy(served, snapshot)
+        self._note(snapshot)
+
+    def _consolidated(
+        self, spark: SparkSession, results: list[JobResult]
+    ) -> tuple[list[JobResult], list[ChangeFile]]:
+        """Consolidate the changes of the view where rows of different groups can be equal.
+
+        Returns:
+            What the operators did, and the change files that nobody reads after the commit.
+        """
+        below, last = results[:-1], results[-1]
+        served, changes = changes_of(below), changes_of([last])
+        if not self._hides_keys:
+            return results, served
+        operator = len(below)
+        work = Consolidation(self._checkpoint.changes.root, operator, self._next, tuple(changes))
+        with self._tally.job(operator):
+            done = consolidate(spark, work, self._partitions)
+        if done is None:
+            return results, served
+        consolidated = last.with_changes(done)
+        self._tally.ran(operator, [consolidated.tasks[-1].counters])
+        return [*below, consolidated], [*served, *changes]
+
+    def _run_operator(
+        self,
+        spark: SparkSession,
+        job: Job,
+        frames: Frames,
+        results: list[JobResult],
+    ) -> JobResult:
+        node = job.node
+        inputs = [frames[node.id]] if node.id in frames else []
+        for branch in node.branches:
+            if isinstance(branch.origin, OperatorOrigin):
+                files = changes_of([results[branch.origin.operator]])
+                paths = [self._checkpoint.changes.path(f.name) for f in files]
+                if paths:
+                    below = self._flow.operators[branch.origin.operator]
+                    late = self._lateness[node.id]
+                    part = operator_changes(spark, below, node, branch, paths, late)
+                    self._parts.append(part)
+                    inputs.append(part.prepared)
+        frame = union_all(inputs) if inputs else None
+        if job.version == 0 and not job.again:
+            job = replace(job, seeds=initial_groups(spark, job.spec))
+        return run_job(spark, job, frame, self._care[node.id], self._recipes[node.id])
+
+    def _job(self, node: Node, emission: Emission, passed: Sequence[JobResult] | None) -> Job:
+        before = self._last.operators[node.id] if self._last is not None else OperatorState()
+        final = node.id == len(self._flow.operators) - 1
+        ordinals = self._flow.output if final else range(len(node.types))
+        columns = tuple((node.columns[o], f"c{i}") for i, o in enumerate(ordinals))
+        return Job(
+            node=node,
+            operator=self._operators[node.id],
+            checkpoint=str(self._checkpoint.folder),
+            partitions=self._partitions,
+            state=before if passed is None else passed[node.id].state,
+            version=self._next,
+            emission=emission,
+            columns=columns,
+            final=final,
+            again=passed is not None,
+            earlier=passed[node.id].tasks if passed is not None and final else (),
+        )
+
+    def _snapshot(
+        self, results: list[JobResult], version: int, query: str | None, batch: int, moved: Moved
+    ) -> Snapshot:
+        return Snapshot(
+            version=version,
+            plan=self._flow.fingerprint,
+            query=query,
+            batch=batch,
+            operators=tuple(result.state for result in results),
+            changes=tuple(changes_of(results[-1:])),
+            counters={
+                **counted(counters_of(results), self._last),
+                "late": moved.late,
+                "bad": moved.bad,
+            },
+            created=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            watermark=moved.state.watermark,
+            sources=moved.state.sources,
+            idle=moved.state.idle,
+            late=moved.files,
+            bad=moved.bad_files,
+            logs=self.logs,
+            inputs=self.inputs,
+            begun=0 if self._last is None else self._last.begun,
+        )
+
+    def _tidy(self, served: Sequence[ChangeFile], snapshot: Snapshot) -> None:
+        # Everything else that no kept version names goes now and then.
+        names = (change.name for change in served)
+        due = self._retention.due(snapshot.version)
+        tidy(self._checkpoint, snapshot, names, sweeps=due, retention=self._retention)
+
+    def _note(self, snapshot: Snapshot) -> None:
+        self.progress = self._at_end(self._tally.after(self.progress, snapshot))
+        self._committed(self.progress)

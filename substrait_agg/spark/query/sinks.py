@@ -1,0 +1,167 @@
+"""Outputs that Spark writes with a DataFrameWriter in append mode."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from substrait_agg.changes.outputs.outputs import OutputSpec, parse_output
+from substrait_agg.changes.outputs.sinks import Place, Sink
+from substrait_agg.changes.outputs.spark_sink import SparkSink
+from substrait_agg.changes.outputs.spark_target import DELTA, KAFKA, TABLE, SparkTarget
+from substrait_agg.commit.documents.change_metadata import origin_of
+from substrait_agg.errors import RunFailed, UsageError
+from substrait_agg.files.atomic_files import write_atomically
+from substrait_agg.files.filesystem import filesystem
+from substrait_agg.redaction import SECRET, scrubbed
+from substrait_agg.spark.session.errors import SPARK_ERRORS, reason_of
+
+ROW = "__row"
+"""Number of a row within its version: with ``__version`` the key of a change, the same in every attempt."""
+
+ROWS_PER_FILE = 1_000_000
+
+
+class SparkWriter(SparkSink):
+    """Appends the changes of every version with Spark's DataFrameWriter.
+
+    Rows have ``__version``, ``__weight`` and ``__row``. Each version is one write. Where that is atomic, as in Delta, whose
+    transactions name the version, it is there exactly once; elsewhere a version whose write was cut off may be there
+    twice, and ``__version`` with ``__row`` tells the copies.
+
+    Args:
+        target: where to.
+    """
+
+    def __init__(self, target: SparkTarget) -> None:
+        super().__init__(_never_called, f"spark={target}")
+        self._target = target
+        self._identity = target.identity
+        self._application = ""
+
+    def begin(self, place: Place) -> None:
+        """Take what makes DataFrames, and read how far an earlier run got."""
+        super().begin(place)
+        if self._target.format == DELTA:
+            self._application = f"substrait-agg {self._own_id()}"
+
+    def _own_id(self) -> str:
+        """What no other checkpoint has, were it made in the same folder: Delta passes over versions that it knows of one."""
+        path = self.record.path.with_suffix(".id")
+        if self.position is None or not filesystem().exists(path):
+            with write_atomically(path, private=True) as file:
+                file.write(uuid.uuid4().hex.encode())
+        return filesystem().read(path).decode()
+
+    def _take(
+        self, frame: Callable[[pa.Table], DataFrame], changes: pa.Table, version: int
+    ) -> None:
+        keys = [changes.schema.names[i] for i in origin_of(changes).keys or ()]
+        numbers = pa.array(np.arange(changes.num_rows, dtype=np.int64))
+        numbered = frame(changes.append_column(ROW, numbers))
+        try:
+            self._append(numbered, keys, changes.num_rows, version)
+        except SPARK_ERRORS as error:
+            message = scrubbed(reason_of(error), self._target.options)
+            secret = any(SECRET.search(key) for key, _ in self._target.options)
+            help = "correct the target; nothing is lost"
+            raise RunFailed("OUTPUT_NOT_WRITTEN", message, help=help) from (
+                None if secret else error
+            )
+
+    def _append(self, frame: DataFrame, keys: list[str], rows: int, version: int) -> None:
+        target = self._target
+        if target.format == KAFKA:
+            # One task: a row must not overtake the one that takes it back.
+            frame = frame.coalesce(1).selectExpr(*_messages(keys))
+        else:
+            frame = frame.coalesce(1 + rows // ROWS_PER_FILE)
+        writer = frame.write.mode("append").options(**self._options(version))
+        if target.format == TABLE:
+            writer.saveAsTable(target.location)
+        else:
+            _save(writer.format(target.format), target)
+
+    def _options(self, version: int) -> dict[str, str]:
+        given = dict(self._target.options)
+        if self._target.format == DELTA:
+            transaction = {"txnAppId": self._application, "txnVersion": str(version)}
+            return {**transaction, **given}
+        if self._target.format == KAFKA and self._target.location:
+            return {"topic": self._target.location, **given}
+        return given
+
+
+def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """A table as a DataFrame with the types of the plan, whatever the session's settings; timestamps without a zone keep none."""
+    return spark.createDataFrame(table, from_arrow_schema(table.schema, prefer_timestamp_ntz=True))
+
+
+def _never_called(_frame: DataFrame, _version: int) -> None:
+    raise TypeError("a writer writes by itself")
+
+
+def _messages(keys: Iterable[str]) -> list[str]:
+    """Columns of a message: the key of the row, where the view shows it, and the whole row, as JSON."""
+    nulls = "map('ignoreNullFields', 'false')"
+    quoted = ", ".join(f"`{name.replace('`', '``')}`" for name in keys)
+    key = [f"to_json(struct({quoted}), {nulls}) AS key"] if quoted else []
+    return [*key, f"to_json(struct(*), {nulls}) AS value"]
+
+
+def _save(writer: DataFrameWriter, target: SparkTarget) -> None:
+    if target.format != KAFKA and target.location:
+        writer.save(target.location)
+    else:
+        writer.save()
+
+
+def open_writer(target: SparkTarget, _place: Place) -> Sink:
+    """The sink of an output ``spark=...``."""
+    return SparkWriter(target)
+
+
+def check_writers(spark: SparkSession, outputs: Iterable[Any]) -> None:
+    """Check that Spark knows the formats, and that no two outputs share a position, before anything is written.
+
+    Raises:
+        UsageError: OUTPUT_FORMAT_UNKNOWN, OPTION_CONFLICT.
+    """
+    taken: set[str] = set()
+    for output in outputs:
+        spec = parse_output(output) if isinstance(output, str) else output
+        target = spec.target if isinstance(spec, OutputSpec) else None
+        name = spec.name if isinstance(spec, SparkSink) else target.identity if target else ""
+        if name in taken:
+            message = f"two outputs are called {name}"
+            help = "give each SparkSink a name of its own, and each target once"
+            raise UsageError("OPTION_CONFLICT", message, help=help, path="--output")
+        if name:
+            taken.add(name)
+        if target is not None and target.format != TABLE:
+            _check_format(spark, target.format)
+
+
+def _check_format(spark: SparkSession, name: str) -> None:
+    # Typed as Any: PySpark has no door of its own to what it looks formats up with.
+    jvm: Any = spark._jvm
+    session: Any = spark._jsparkSession
+    state = session.sessionState()
+    if state.dataSourceManager().dataSourceExists(name):
+        return
+    source = jvm.org.apache.spark.sql.execution.datasources.DataSource
+    try:
+        source.lookupDataSource(name, state.conf())
+    except SPARK_ERRORS as error:
+        raise UsageError(
+            "OUTPUT_FORMAT_UNKNOWN",
+            f"Spark does not know the format {name}: {reason_of(error)}",
+            help="correct the name, or add its package with --conf spark.jars.packages=...",
+            path="--output",
+        ) from error

@@ -1,0 +1,193 @@
+"""Find the row of a CSV or JSON file that Spark could not parse: its line, and the column and value at fault.
+
+A reader that fails says which file it was reading, and not which row. So that file is read once more, on failure only, with rows that
+cannot be parsed kept as text. A column is at fault where the text has a value and the parsed row has none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as st
+
+from substrait_agg.errors import RunFailed
+from substrait_agg.flow.graph.graph import TableOrigin
+from substrait_agg.plan.types import Type
+from substrait_agg.spark.session.errors import row_unreadable
+from substrait_agg.spark.sources.files import escaped, look_up
+from substrait_agg.spark.sources.open import wanted_columns
+from substrait_agg.spark.sources.readers import SCHEMAS
+from substrait_agg.spark.sources.specs import SourceSpec, Table, as_spec
+
+_CORRUPT, _MALFORMED = "__corrupt", "__malformed"
+_FORMATS = ("csv", "json")
+_PLACE = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?(?=/)")
+"""Scheme and host of a path."""
+_SHOWN = 200
+_ONE_PARTITION = 1 << 33
+"""Ids of `monotonically_increasing_id` from here on are of a second partition, and are no numbers of lines."""
+_CSV_ROW_OPTIONS = ("sep", "delimiter", "quote", "escape", "comment", "nullvalue", "emptyvalue",
+                    "ignoreleadingwhitespace", "ignoretrailingwhitespace")  # fmt: skip
+
+
+def explained(
+    spark: SparkSession,
+    error: RunFailed,
+    sources: Mapping[Table, str | SourceSpec | DataFrame],
+    origins: Iterable[TableOrigin],
+) -> RunFailed:
+    """The error with the row that could not be parsed; as it is where that row is not found.
+
+    Args:
+        spark: session in which the file is read again.
+        error: what a batch failed with.
+        sources: what the tables are read from.
+        origins: the reads of tables.
+    """
+    if error.code != "ROW_UNREADABLE" or not error.path:
+        return error
+    for origin in origins:
+        source = sources.get(origin.table)
+        if source is None or isinstance(source, DataFrame):
+            continue
+        try:
+            found = _found(spark, as_spec(source), origin, error.path)
+        except Exception:  # noqa: BLE001, S112 - whatever goes wrong here must not hide the first error
+            continue
+        if found is not None:
+            return found
+    return error
+
+
+@dataclass(frozen=True, slots=True)
+class _TextFile:
+    """A file as its source reads it.
+
+    Attributes:
+        file: its path.
+        path: the same, escaped for Spark.
+        rows: its rows that cannot be parsed: columns, and their text in `_CORRUPT`.
+        names: of the columns in the file.
+        wanted: the columns that the plan reads, by name in the file.
+        options: of the reader.
+    """
+
+    file: str
+    path: str
+    rows: DataFrame
+    names: tuple[str, ...]
+    wanted: Mapping[str, Type]
+    options: Mapping[str, str]
+
+
+def _found(
+    spark: SparkSession, spec: SourceSpec, origin: TableOrigin, file: str
+) -> RunFailed | None:
+    if spec.format not in _FORMATS or spec.change == "debezium":
+        return None
+    table = ".".join(origin.table)
+    read = _opened(spark, spec, wanted_columns(spec, origin), table, file)
+    if read is None:
+        return None
+    texts, broken = (_csv_texts if spec.format == "csv" else _json_texts)(read)
+    parsed = [F.col(f"`{_tick(name)}`").isNotNull() for name in read.names]
+    row = read.rows.select(
+        F.array(*parsed).alias("parsed"),
+        F.array(*texts).alias("texts"),
+        F.coalesce(broken, F.lit(False)).alias("broken"),
+        F.col(_CORRUPT).alias("text"),
+    ).first()
+    if row is None:
+        return None
+    line = _line(spark, read.path, row["text"])
+    place = "a row" if line is None else f"line {line}"
+    what = f"{place} of table {table} cannot be read: {_fault(row, spec, read)}"
+    return row_unreadable(f"{what} (the row is {_cut(row['text'])})", read.file)
+
+
+def _opened(
+    spark: SparkSession, spec: SourceSpec, wanted: Mapping[str, Type], table: str, file: str
+) -> _TextFile | None:
+    place = look_up(spark, spec.location)
+    # Spark writes the path of the file in its message as part of a URL.
+    paths = (_path(file), unquote(_path(file)))
+    same = [f for f in place.files if _path(f) in paths] if place is not None else []
+    if place is None or not same:
+        return None
+    schema, extra = SCHEMAS[spec.format](spark, spec, place, wanted, table)
+    own = {k: v for k, v in {**dict(spec.options), **extra}.items() if k.lower() != "mode"}
+    options = {**own, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    fields = [f for f in schema.fields if f.name != _CORRUPT]
+    kept = st.StructType([*fields, st.StructField(_CORRUPT, st.StringType())])
+    path = escaped(same[0])
+    rows = spark.read.format(spec.format).options(**options).schema(kept).load(path)
+    known = {name.lower(): type_ for name, type_ in wanted.items()}
+    return _TextFile(
+        same[0],
+        path,
+        rows.where(F.col(_CORRUPT).isNotNull()),
+        tuple(f.name for f in fields),
+        {f.name: known[f.name.lower()] for f in fields if f.name.lower() in known},
+        options,
+    )
+
+
+def _csv_texts(read: _TextFile) -> tuple[list[Column], Column]:
+    """Per column its text in a row, and whether the row has another number of values."""
+    options = {k: v for k, v in read.options.items() if k.lower() in _CSV_ROW_OPTIONS}
+    places = range(len(read.names))
+    schema = ", ".join([*(f"t{i} string" for i in places), f"{_MALFORMED} string"])
+    options["columnNameOfCorruptRecord"] = _MALFORMED
+    values = F.from_csv(F.col(_CORRUPT), schema, options)
+    return [values[f"t{i}"] for i in places], values[_MALFORMED].isNotNull()
+
+
+def _json_texts(read: _TextFile) -> tuple[list[Column], Column]:
+    """Per column its text in a row, and whether the row is no JSON object."""
+    row, none = F.col(_CORRUPT), F.lit(None).cast("string")
+    texts = [
+        none if set("'\\]") & set(name) else F.get_json_object(row, f"$['{name}']")
+        for name in read.names
+    ]
+    return texts, F.json_object_keys(row).isNull()
+
+
+def _fault(row: Any, spec: SourceSpec, read: _TextFile) -> str:
+    """What is wrong with a row."""
+    if row["broken"] and spec.format == "json":
+        return "it is not a JSON object"
+    if row["broken"]:
+        return (
+            f"it does not have the {len(read.names)} values of the columns {', '.join(read.names)}"
+        )
+    for name, text, parsed in zip(read.names, row["texts"], row["parsed"], strict=True):
+        if text is not None and not parsed and name in read.wanted:
+            kind = str(read.wanted[name]).rstrip("?")
+            return f"column {name} has the value {_cut(text)}, which is no {kind}"
+    return "its values are not of the plan's types"
+
+
+def _line(spark: SparkSession, path: str, text: str) -> int | None:
+    """The number of the first line with a text, from 1; None of rows over several lines, and of a file that is read in parts."""
+    lines = spark.read.text(path).select(F.monotonically_increasing_id().alias("n"), "value")
+    found = lines.where(F.col("value") == text).agg(F.min("n").alias("n")).first()
+    number = None if found is None else found["n"]
+    return None if number is None or number >= _ONE_PARTITION else int(number) + 1
+
+
+def _path(location: str) -> str:
+    return _PLACE.sub("", location)
+
+
+def _tick(name: str) -> str:
+    return name.replace("`", "``")
+
+
+def _cut(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")

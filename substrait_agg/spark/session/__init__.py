@@ -1,0 +1,4 @@
+"""Spark sessions.
+
+Start one, set what plans rely on, tell what its errors mean.
+"""

@@ -1,0 +1,523 @@
+"""Debezium change events as weighted rows: the row before at weight -1, the row after at weight 1.
+
+Of a table with a key the row after sets the row of its key, and only a delete takes one away (`spark.sources.debezium`).
+
+An event is one JSON text, with or without the schema part around it. Its values are written in forms that the event itself does
+not tell (a decimal as bytes or text, a timestamp as a number of some unit), so the source has to say which, where
+its table has such columns. Source: https://debezium.io/documentation/reference/stable/connectors/postgresql.html
+("Change event values", "Data type mappings").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as st
+
+from substrait_agg.errors import InputRefused
+from substrait_agg.flow.graph.graph import TableOrigin, UpsertSource
+from substrait_agg.flow.passes.upserts import LARGE
+from substrait_agg.operator.common.names import WEIGHT
+from substrait_agg.plan.types import Type
+from substrait_agg.spark.sources.specs import SourceSpec
+from substrait_agg.spark.sources.upserts import order_types, unchanged_column
+from substrait_agg.spark.types.bad_rows import (
+    BAD,
+    CORRUPT,
+    FILE,
+    POSITION,
+    Fault,
+    error_text,
+    raise_on,
+    record,
+)
+from substrait_agg.spark.types.literals import zoneless
+from substrait_agg.spark.types.schema import in_text, to_spark
+from substrait_agg.spark.types.source_columns import misfit, misfit_text
+
+VALUE = "value"
+"""The column of events: of lines of text, and of messages of Kafka."""
+
+TOOK, BROUGHT = ("u", "d"), ("c", "r", "u")
+"""Operations with a row before, and those with a row after."""
+
+PER_MICROSECOND = {"ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}
+"""Unit of a number -> by what it is multiplied and divided to be microseconds."""
+
+WHOLE_NUMBER = "^-?[0-9]+$"
+_CORRUPT = "__corrupt"
+_ASIDE = (CORRUPT, FILE, POSITION, BAD)
+_WHOLE = "decimal(38,0)"
+_LOWER_DIGITS = 19
+
+
+@dataclass(frozen=True, slots=True)
+class FieldReader:
+    """How a column is written in events.
+
+    Attributes:
+        parsed: the type that Spark parses it as.
+        convert: makes the plan's value of that, or fails.
+        broken: whether `convert` would fail for a value that is not null; None where it never does.
+    """
+
+    parsed: st.DataType
+    convert: Callable[[Column], Column] = lambda column: column
+    broken: Callable[[Column], Column] | None = None
+
+
+def change_rows(events: DataFrame, origin: TableOrigin, spec: SourceSpec) -> DataFrame:
+    """The rows that events take away and bring.
+
+    Args:
+        events: the column ``value``, a JSON text or its bytes; null (a tombstone) says nothing.
+        origin: the columns that are read.
+        spec: says how decimals and times are written.
+
+    Returns:
+        The columns by name, what orders the events of a key, and ``__weight``, 1 or -1. Where bad rows are set aside, also the text
+        of the event (`CORRUPT`), `FILE`, `POSITION` and `BAD`; a bad event is one row of weight 0. While rows are read, these
+        make an event bad: ``ENVELOPE_INVALID``, ``OPERATION_UNKNOWN``, ``ROW_BEFORE_MISSING``, ``ROW_AFTER_MISSING``, ``COLUMN_MISSING``,
+        ``VALUE_OUT_OF_RANGE``, ``VALUE_UNAVAILABLE``.
+
+    Raises:
+        InputRefused: ``ENCODING_MISSING``, ``ENCODING_NOT_SUPPORTED``.
+    """
+    table = ".".join(origin.table)
+    readings = [
+        _reading(n, t, spec, table) for n, t in zip(origin.names, origin.types, strict=True)
+    ]
+    row = st.StructType(
+        [st.StructField(n, r.parsed) for n, r in zip(origin.names, readings, strict=True)]
+    )
+    keyed = origin.keyed
+    present = texts(events, VALUE, keyed).where(~F.trim("t").isin("", "null"))
+    fields = [*_fields(row), *order_fields(keyed)]
+    opened = _opened(present, fields)
+    faults = _envelope_faults(origin, table)
+    if spec.bad_rows == "quarantine":
+        faults += _value_faults(origin, readings, table)
+        opened = opened.withColumn(BAD, record(faults, F.col("t")))
+    else:
+        opened = opened.where(raise_on(faults))
+    exploded = _exploded(opened, origin, row)
+    aside = [name for name in exploded.columns if name in _ASIDE]
+    columns = [
+        r.convert(F.col("s.row").getField(n)).alias(n)
+        for n, r in zip(origin.names, readings, strict=True)
+    ]
+    further: list[Column | str] = [
+        *(name for name in exploded.columns[1:] if name not in _ASIDE),
+        *unchanged(origin, F.col("s.row")),
+    ]
+    weight = F.coalesce(F.col("s.weight"), F.lit(0).cast("bigint")).alias(WEIGHT)
+    return exploded.select(*columns, *further, weight, *aside)
+
+
+def _exploded(opened: DataFrame, origin: TableOrigin, row: st.StructType) -> DataFrame:
+    """The rows ``s`` that events take and bring, and what orders them; of a bad event one row without values."""
+    keyed = origin.keyed
+    taken = _side("before", TOOK, -1) if keyed is None else removed(origin, keyed, row)
+    sides = F.array_compact(F.array(taken, _side("after", BROUGHT, 1)))
+    aside = []
+    if BAD in opened.columns:
+        aside = [F.col("t").alias(CORRUPT), *(F.col(name) for name in (FILE, POSITION, BAD))]
+        none = F.array(F.lit(None).cast(_side_type(row)))
+        sides = F.when(F.col(BAD).isNull(), sides).otherwise(none)
+    order = order_columns(keyed)
+    return opened.select(F.explode(sides).alias("s"), *order, *aside)
+
+
+def _opened(present: DataFrame, fields: list[st.StructField]) -> DataFrame:
+    """Events without the schema part around them: their text, whether it is no event, their fields, and where they are from."""
+    place = present.columns[1:]
+    options = {"columnNameOfCorruptRecord": _CORRUPT}
+    parsed = present.withColumn("e", F.from_json("t", _envelope(fields), options))
+    e = F.col("e")
+    inner = F.coalesce(e["payload"], F.struct(*(e[field.name] for field in fields)))
+    unwrapped = parsed.select("t", e[_CORRUPT].alias("corrupt"), inner.alias("e"), *place)
+    return unwrapped.select("t", "corrupt", "e.*", *place)
+
+
+def _fields(row: st.StructType) -> list[st.StructField]:
+    sides = [st.StructField("before", row), st.StructField("after", row)]
+    return [*sides, st.StructField("op", st.StringType())]
+
+
+def _envelope(fields: list[st.StructField]) -> st.StructType:
+    corrupt = st.StructField(_CORRUPT, st.StringType())
+    return st.StructType([st.StructField("payload", st.StructType(fields)), *fields, corrupt])
+
+
+def _side_type(row: st.StructType) -> st.StructType:
+    return st.StructType([st.StructField("row", row), st.StructField("weight", st.LongType())])
+
+
+def _side(name: str, operations: Sequence[str], weight: int) -> Column:
+    made = F.struct(F.col(name).alias("row"), F.lit(weight).cast("bigint").alias("weight"))
+    return F.when(F.col("op").isin(*operations), made)
+
+
+# --- what makes an event bad ---------------------------------------------------------------------------
+
+
+def _envelope_faults(origin: TableOrigin, table: str) -> list[Fault]:
+    op = F.col("op")
+    known = F.coalesce(op.isin(*TOOK, *BROUGHT), F.lit(False))
+    told = F.coalesce(F.concat(F.lit("'"), op, F.lit("'")), F.lit("none"))
+    return [
+        (F.col("corrupt").isNotNull(), _message("ENVELOPE_INVALID", table, "an event is not JSON, or a value does not fit its column")),
+        (~known, F.concat(_message("OPERATION_UNKNOWN", table, "an event has the operation "), told, F.lit("; c, r, u and d are read"))),
+        (op.isin(*_needs_before(origin)) & F.col("before").isNull(), _message("ROW_BEFORE_MISSING", table, "an update or delete does not say what the row was")),
+        (op.isin(*BROUGHT) & F.col("after").isNull(), _message("ROW_AFTER_MISSING", table, "an event that brings a row has none")),
+        *_left_out(origin, table),
+    ]  # fmt: skip
+
+
+def _value_faults(origin: TableOrigin, readings: Sequence[FieldReader], table: str) -> list[Fault]:
+    """What else is wrong with the rows of an event, found before the event is split in rows: a bad event is left out whole."""
+    keyed = origin.keyed
+    keys = set() if keyed is None else {origin.names[k] for k in keyed.keys}
+    faults: list[Fault] = []
+    for side, operations in (("before", _needs_before(origin)), ("after", BROUGHT)):
+        there = F.col("op").isin(*operations) & F.col(side).isNotNull()
+        for name, type_, reading in zip(origin.names, origin.types, readings, strict=True):
+            if side == "after" or keyed is None or name in keys:
+                value, what = F.col(side).getField(name), f"column {name} of table {table}"
+                found = _faults_of_value(value, type_, reading, what, is_key=name in keys)
+                faults += [(there & broken, text) for broken, text in found]
+    order = zip(keyed.paths if keyed else (), order_columns(keyed), strict=True)
+    return [
+        *faults,
+        *(
+            (column.isNull(), error_text("ORDER_IS_NULL", f"{path} of table {table}, which orders the rows of a key, is null"))
+            for path, column in order
+        ),
+    ]  # fmt: skip
+
+
+def _faults_of_value(
+    value: Column, type_: Type, reading: FieldReader, what: str, *, is_key: bool
+) -> Iterator[Fault]:
+    test = misfit(value, reading.parsed, type_) if reading.broken is None else None
+    if reading.broken is not None:
+        text = error_text(
+            "ROW_UNREADABLE", f"{what} has a value that is no {replace(type_, nullable=False)}"
+        )
+        yield value.isNotNull() & reading.broken(value), text
+    if test is not None:
+        yield test[0], misfit_text(what, test[1])
+    if is_key:
+        yield value.isNull(), error_text("KEY_IS_NULL", f"{what}, part of its key, is null")
+    if not type_.nullable:
+        text = error_text(
+            "NULL_IN_REQUIRED_COLUMN", f"{what} is null, and the plan says it never is"
+        )
+        yield value.isNull(), text
+
+
+def _needs_before(origin: TableOrigin) -> Sequence[str]:
+    return TOOK if origin.keyed is None else ("d",)
+
+
+def _left_out(origin: TableOrigin, table: str) -> list[Fault]:
+    """Columns that the rows of an event do not have, or say nothing of."""
+    after = [_absent("after", name, table) for name in origin.names]
+    if origin.keyed is None:
+        return [*(_absent("before", name, table) for name in origin.names), *after]
+    for name in (origin.names[k] for k in origin.keyed.keys):
+        fault, message = _absent("before", name, table)
+        after.append(((F.col("op") == "d") & fault, message))
+    # In an order of their own, events may lack the one before them, which told the value.
+    large = [n for n, t in zip(origin.names, origin.types, strict=True) if t.kind in LARGE]
+    known = {origin.names[k] for k in origin.keyed.partial}
+    text = "an update says that a value did not change, and not what it is"
+    message = _message("VALUE_UNAVAILABLE", table, text)
+    row = F.col("after")
+    return [
+        *after,
+        *((unavailable(row, n), message) for n in large if n not in known),
+    ]
+
+
+def _message(code: str, table: str, text: str) -> Column:
+    return error_text(code, f"table {table}: {text}")
+
+
+def _absent(side: str, name: str, table: str) -> Fault:
+    """A column that is null because the row does not have it: looked up in the text only where it is null."""
+    inside = F.coalesce(*(F.get_json_object("t", f"$.{p}{side}") for p in ("payload.", "")))
+    there = F.array_contains(F.json_object_keys(inside), name)
+    fault = F.col(side).isNotNull() & F.col(side).getField(name).isNull() & ~there
+    return fault, _message("COLUMN_MISSING", table, f"the row {side} a change has no column {name}")
+
+
+# --- how values are written -----------------------------------------------------------------------
+
+
+def _reading(name: str, type_: Type, spec: SourceSpec, table: str) -> FieldReader:
+    special = _SPECIAL.get(type_.kind)
+    if special is not None:
+        return special(name, type_, spec, table)
+    if type_.kind in ("struct", "map", "interval_day", "interval_year", "list"):
+        raise InputRefused(
+            "ENCODING_NOT_SUPPORTED",
+            f"column {name} of table {table} has type {type_}, which is not read from change events",
+            help="leave the column out of the plan, or flatten the events and give op=COLUMN",
+        )
+    return FieldReader(to_spark(in_text(type_)))
+
+
+def _encoding(key: str, chosen: str, name: str, type_: Type, table: str, forms: str) -> str:
+    if chosen:
+        return chosen
+    raise InputRefused(
+        "ENCODING_MISSING",
+        f"events do not say how they write column {name} of table {table}, which has type {type_}",
+        help=f"add {key}= to the source: {forms}",
+    )
+
+
+def _decimal(name: str, type_: Type, spec: SourceSpec, table: str) -> FieldReader:
+    forms = "bytes (Debezium's default), or text for strings and numbers"
+    if _encoding("decimals", spec.decimals, name, type_, table, forms) == "text":
+        return FieldReader(to_spark(type_))
+    what = f"column {name} of table {table}"
+    return FieldReader(
+        st.BinaryType(),
+        lambda column: _unscaled(column, type_, what),
+        lambda column: F.when(
+            _has_digits(column), _unscaled_text(column, type_).try_cast(to_spark(type_)).isNull()
+        ).otherwise(F.lit(True)),
+    )
+
+
+def _has_digits(column: Column) -> Column:
+    return F.octet_length(column).between(1, 16)
+
+
+def _unscaled(column: Column, type_: Type, what: str) -> Column:
+    """A decimal of its digits as a signed big-endian number in bytes."""
+    error = F.raise_error(F.lit(f"[VALUE_OUT_OF_RANGE] {what} has a decimal of more than 16 bytes"))
+    told = _unscaled_text(column, type_)
+    text = F.when(_has_digits(column), told).otherwise(error.cast("string"))
+    return F.when(column.isNotNull(), text).cast(to_spark(type_))
+
+
+def _unscaled_text(column: Column, type_: Type) -> Column:
+    digits = _magnitude(F.hex(column))
+    scale = type_.params[1]
+    zeros = F.repeat(F.lit("0"), F.greatest(F.lit(scale + 1) - F.length(digits), F.lit(0)))
+    padded = F.concat(zeros, digits)
+    cut = F.length(padded) - scale
+    sign = F.when(_negative(F.hex(column)), "-").otherwise("")
+    before, after = F.substr(padded, F.lit(1), cut), F.substr(padded, cut + 1)
+    return F.concat(sign, before, F.lit("."), after)
+
+
+def _negative(digits: Column) -> Column:
+    return F.substr(digits, F.lit(1), F.lit(1)) >= "8"
+
+
+def _magnitude(digits: Column) -> Column:
+    """The decimal digits of the magnitude of a number of up to 16 bytes in hexadecimal, in two's complement.
+
+    Word by word, as upper * 10^19 + lower: no product on the way has more than 30 digits, and Spark keeps 34.
+    """
+    flipped = F.translate(digits, "0123456789ABCDEF", "FEDCBA9876543210")
+    filled = F.lpad(F.when(_negative(digits), flipped).otherwise(digits), 32, "0")
+    words = [F.conv(F.substr(filled, F.lit(8 * i + 1), F.lit(8)), 16, 10) for i in range(4)]
+    # In two's complement, minus a number is its flipped bits and one.
+    last = words[3].cast(_WHOLE) + F.when(_negative(digits), 1).otherwise(0)
+    listed = F.array(*(w.cast(_WHOLE) for w in (*words[:3], last)))
+    zero = F.lit(0).cast(_WHOLE)
+    base = F.lit(str(10**_LOWER_DIGITS)).cast(_WHOLE)
+
+    def add(sum_: Column, word: Column) -> Column:
+        lower = (sum_["lower"] * F.lit(1 << 32) + word).cast(_WHOLE)
+        carry = F.call_function("div", lower, base)
+        upper = (sum_["upper"] * F.lit(1 << 32) + carry).cast(_WHOLE)
+        return F.struct(upper.alias("upper"), (lower % base).cast(_WHOLE).alias("lower"))
+
+    start = F.struct(zero.alias("upper"), zero.alias("lower"))
+    total = F.aggregate(listed, start, add)
+    lower = F.lpad(total["lower"].cast("string"), _LOWER_DIGITS, "0")
+    return F.ltrim(F.concat(total["upper"].cast("string"), lower), F.lit("0"))
+
+
+def _date(_name: str, _type: Type, _spec: SourceSpec, _table: str) -> FieldReader:
+    """Days since 1970, or ISO text: told apart by their form."""
+
+    def convert(column: Column) -> Column:
+        days = F.date_add(F.lit("1970-01-01").cast("date"), column.try_cast("int"))
+        return F.when(column.rlike(WHOLE_NUMBER), days).otherwise(
+            _unless_number(column).cast("date")
+        )
+
+    def broken(column: Column) -> Column:
+        number = column.rlike(WHOLE_NUMBER)
+        days = column.try_cast("int").isNull()
+        return F.when(number, days).otherwise(column.try_cast("date").isNull())
+
+    return FieldReader(st.StringType(), convert, broken)
+
+
+def _unless_number(column: Column) -> Column:
+    return F.when(~column.rlike(WHOLE_NUMBER), column)
+
+
+def _ticks(column: Column, unit: str, what: str) -> Column:
+    """A number of `unit` as microseconds."""
+    times, by = PER_MICROSECOND[unit]
+    number = column.cast("bigint")
+    error = F.raise_error(
+        F.lit(f"[VALUE_OUT_OF_RANGE] {what} has a value finer than a microsecond")
+    )
+    exact = (
+        F.when(number.isNull() | (number % by == 0), number).otherwise(error.cast("bigint"))
+        if by > 1
+        else number
+    )
+    # Not `/`, which is that of doubles.
+    return exact * times if by == 1 else F.call_function("div", exact, F.lit(by))
+
+
+def _instant(name: str, type_: Type, spec: SourceSpec, table: str) -> FieldReader:
+    """A timestamp without a zone or a time of day: a number of some unit, or ISO text."""
+    what, target = f"column {name} of table {table}", to_spark(type_)
+    unit = _encoding("times", spec.times, name, type_, table, "ms, us, ns for numbers, or text")
+
+    def convert(column: Column) -> Column:
+        if unit == "text":
+            return column.cast(target)
+        ticks = _ticks(column, unit, what)
+        made = (
+            zoneless(ticks)
+            if type_.kind == "precision_timestamp"
+            else F.call_function("time_from_micros", ticks)
+        )
+        return made.cast(target)
+
+    def broken(column: Column) -> Column:
+        if unit == "text":
+            return column.try_cast(target).isNull()
+        return _no_ticks(column, unit, day=type_.kind == "precision_time")
+
+    return FieldReader(st.StringType(), convert, broken)
+
+
+def _no_ticks(column: Column, unit: str, *, day: bool) -> Column:
+    """Whether a text is no number of `unit` that is whole in microseconds; with `day`, or none of a day."""
+    times, by = PER_MICROSECOND[unit]
+    number = column.try_cast("bigint")
+    ticks = F.try_multiply(number, F.lit(times))
+    broken = F.coalesce(number % by != 0, F.lit(True)) | ticks.isNull()
+    return broken | ~ticks.between(0, 86_400_000_000 * by - 1) if day else broken
+
+
+def _zoned(_name: str, type_: Type, _spec: SourceSpec, _table: str) -> FieldReader:
+    target = to_spark(type_)
+    return FieldReader(
+        st.StringType(),
+        lambda column: column.cast(target),
+        lambda column: column.try_cast(target).isNull(),
+    )
+
+
+_SPECIAL: dict[str, Callable[[str, Type, SourceSpec, str], FieldReader]] = {
+    "decimal": _decimal,
+    "date": _date,
+    "precision_timestamp": _instant,
+    "precision_time": _instant,
+    "precision_timestamp_tz": _zoned,
+}
+"""Kinds whose form in an event has to be told, or is another than in plain JSON."""
+
+
+MESSAGE_KEY = "key"
+"""The column of message keys of Kafka."""
+
+UNAVAILABLE = "__debezium_unavailable_value"
+"""What Debezium writes in place of a large value of PostgreSQL that an update did not change."""
+
+
+def texts(events: DataFrame, value: str, keyed: UpsertSource | None) -> DataFrame:
+    """The events as JSON texts ``t``, and where they are from; tombstones as deletes where they tell the key, and without text otherwise.
+
+    With an order that the envelope tells, tombstones say nothing: they have no envelope.
+    """
+    text = F.col(value).cast("string")
+    place = [F.col(name) for name in (FILE, POSITION) if name in events.columns]
+    if keyed is None or keyed.paths or MESSAGE_KEY not in events.columns:
+        return events.select(text.alias("t"), *place)
+    key = F.col(MESSAGE_KEY).cast("string")
+    inner = F.when(
+        F.get_json_object(key, "$.schema").isNotNull(), F.get_json_object(key, "$.payload")
+    ).otherwise(key)
+    told = F.when(
+        F.json_object_keys(inner).isNotNull(),
+        F.concat(F.lit('{"op":"d","before":'), inner, F.lit("}")),
+    )
+    return events.select(F.coalesce(text, told).alias("t"), *place)
+
+
+def order_fields(keyed: UpsertSource | None) -> list[st.StructField]:
+    """The fields of an envelope that order its events, as they are parsed: numbers as text, like all of them."""
+    fields: dict[str, list[str]] = {}
+    for path in keyed.paths if keyed else ():
+        block, _, name = path.rpartition(".")
+        fields.setdefault(block or name, []).extend([name] if block else [])
+    return [
+        st.StructField(
+            name,
+            st.StructType([st.StructField(n, st.StringType()) for n in dict.fromkeys(inside)])
+            if inside
+            else st.StringType(),
+        )
+        for name, inside in fields.items()
+    ]
+
+
+def order_columns(keyed: UpsertSource | None) -> list[Column]:
+    """The values that order events; null where they are not there, or are no numbers where they have to be."""
+    if keyed is None:
+        return []
+    return [
+        F.col(path).try_cast(type_).alias(name)
+        for path, (name, type_) in zip(keyed.paths, order_types(keyed), strict=True)
+    ]
+
+
+def removed(origin: TableOrigin, keyed: UpsertSource, row: st.StructType) -> Column:
+    """The key that an event takes away, as a row with nothing else in it: that of a delete, or that a row had before."""
+    names = [origin.names[k] for k in keyed.keys]
+    before, after = F.col("before"), F.col("after")
+    told = reduce(lambda a, b: a & b, (before.getField(n).isNotNull() for n in names))
+    moved = reduce(
+        lambda a, b: a | b, (~before.getField(n).eqNullSafe(after.getField(n)) for n in names)
+    )
+    other = (F.col("op") == "u") & F.coalesce(told & moved, F.lit(False))
+    parts = (
+        (before.getField(f.name) if f.name in names else F.lit(None).cast(f.dataType)).alias(f.name)
+        for f in row.fields
+    )
+    made = F.struct(F.struct(*parts).alias("row"), F.lit(-1).cast("bigint").alias("weight"))
+    return F.when((F.col("op") == "d") | other, made)
+
+
+def unavailable(row: Column, name: str) -> Column:
+    """Whether a row leaves out a column because it did not change; never null."""
+    return F.coalesce(row.getField(name).cast("string") == UNAVAILABLE, F.lit(False))
+
+
+def unchanged(origin: TableOrigin, row: Column) -> list[Column]:
+    """Per column that can be left out whether it is."""
+    partial = origin.keyed.partial if origin.keyed else ()
+    return [
+        unavailable(row, origin.names[place]).alias(unchanged_column(i))
+        for i, place in enumerate(partial)
+    ]

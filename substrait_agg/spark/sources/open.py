@@ -1,0 +1,332 @@
+"""Changes of a table as a DataFrame: the plan's columns by position, and the weight of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as st
+
+from substrait_agg.errors import InputRefused
+from substrait_agg.flow.graph.graph import TableOrigin
+from substrait_agg.functions.aggregates.accumulators import WeightKind
+from substrait_agg.operator.common.names import WEIGHT
+from substrait_agg.plan.types import INTEGER_BITS, Type
+from substrait_agg.redaction import safe_cause
+from substrait_agg.spark.session.errors import reason_of
+from substrait_agg.spark.sources import specs
+from substrait_agg.spark.sources.debezium import VALUE, change_rows
+from substrait_agg.spark.sources.parse_faults import (
+    TextColumn,
+    csv_faults,
+    json_faults,
+    row_options,
+)
+from substrait_agg.spark.sources.readers import read_stream
+from substrait_agg.spark.sources.specs import SourceSpec, as_spec, check_sources
+from substrait_agg.spark.sources.upserts import (
+    checked_order,
+    further_columns,
+    null_faults,
+    without_preimages,
+)
+from substrait_agg.spark.types.bad_rows import (
+    BAD,
+    CORRUPT,
+    FILE,
+    POSITION,
+    Fault,
+    error_text,
+    raise_on,
+    record,
+    row_as_json,
+)
+from substrait_agg.spark.types.schema import column_name
+from substrait_agg.spark.types.source_columns import (
+    check_type,
+    converted,
+    find_column,
+    misfit,
+    misfit_text,
+)
+
+__all__ = ["WEIGHT", "SourceFrame", "check_sources", "open_source", "weight_kind"]
+
+OPERATIONS: dict[str, int] = {
+    "insert": 1,
+    "update_postimage": 1,
+    "update_preimage": -1,
+    "delete": -1,
+    "+I": 1,
+    "+U": 1,
+    "-U": -1,
+    "-D": -1,
+    "c": 1,
+    "r": 1,
+    # A flat `u` row holds the new values; the old ones must come as a `d` row.
+    "u": 1,
+    "d": -1,
+}
+"""Values of an operation column and the weight of their row."""
+
+
+_ADDED = frozenset({CORRUPT, FILE, POSITION, BAD})
+"""Columns of readers that are none of the source."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFrame:
+    """An opened source.
+
+    Attributes:
+        frame: columns ``c0`` ... in the plan's types, then ``__weight`` (bigint, never null; the literal 1
+            where `weight` is ``one``). Of upserts also the envelope fields that order them, and which
+            values they leave out, before the weight. Where bad rows are set aside, the column `BAD` comes last.
+        weight: what is known of the weights.
+        streaming: False for a static DataFrame, which is one batch.
+    """
+
+    frame: DataFrame
+    weight: WeightKind
+    streaming: bool
+
+
+def weight_kind(source: str | SourceSpec | DataFrame) -> WeightKind:
+    """What is known of the weights of a source: of a SPEC, or of a DataFrame (``any`` if it has ``__weight``)."""
+    if isinstance(source, DataFrame):
+        return "any" if WEIGHT in source.columns else "one"
+    return specs.weight_kind(source)
+
+
+def sets_aside(source: str | SourceSpec | DataFrame) -> bool:
+    """Whether bad rows of a source are set aside."""
+    return not isinstance(source, DataFrame) and as_spec(source).bad_rows == "quarantine"
+
+
+def open_source(
+    spark: SparkSession, source: str | SourceSpec | DataFrame, origin: TableOrigin
+) -> SourceFrame:
+    """Open the source of a table.
+
+    Args:
+        spark: session prepared with `session.SESSION_CONF`; a DataFrame keeps its own.
+        source: a specification, or a streaming or static DataFrame (weighted if it has a column ``__weight``).
+        origin: the columns that are read, by name (exactly, else the only one that differs by case alone).
+
+    Raises:
+        InputRefused: ``SOURCE_NOT_FOUND``, ``SOURCE_EMPTY``, ``SOURCE_UNREADABLE``, ``COLUMN_MISSING``, ``COLUMN_AMBIGUOUS``,
+            ``COLUMN_TYPE_MISMATCH``, ``CSV_HEADER_MISSING``, ``ENCODING_MISSING``, ``ENCODING_NOT_SUPPORTED``,
+            ``ORDER_UNKNOWN``.
+        UsageError: for a bad specification, or ``TYPE_NOT_SUPPORTED``.
+
+    While rows are read, these fail the batch, with the code in Spark's message: ``NULL_IN_REQUIRED_COLUMN``,
+    ``WEIGHT_IS_NULL``, ``OPERATION_UNKNOWN``, ``VALUE_OUT_OF_RANGE``; of upserts also ``KEY_IS_NULL`` and ``ORDER_IS_NULL``.
+    """
+    table = ".".join(origin.table)
+    if isinstance(source, DataFrame):
+        weighted = WEIGHT in source.columns
+        spec = SourceSpec(
+            "dataframe", "", (), "weight" if weighted else "none", WEIGHT if weighted else ""
+        )
+        frame = source
+    else:
+        spec = checked_order(spark, as_spec(source), table)
+        frame = _read(spark, spec, origin, table)
+        if spec.change == "debezium":
+            frame = change_rows(frame, origin, spec)
+            spec = replace(spec, change="weight", change_column=WEIGHT)
+    shaped = _shaped(frame, spec, origin, table)
+    return SourceFrame(shaped, weight_kind(source), frame.isStreaming)
+
+
+def _read(spark: SparkSession, spec: SourceSpec, origin: TableOrigin, table: str) -> DataFrame:
+    if spec.change == "debezium":
+        wanted = {VALUE: Type("string")}
+        # Lines of text: an event that is no JSON is told as such.
+        spec = replace(spec, format="text") if spec.is_files else spec
+        return _opened(spark, spec, wanted, table)
+    return _opened(spark, spec, wanted_columns(spec, origin), table)
+
+
+def wanted_columns(spec: SourceSpec, origin: TableOrigin) -> dict[str, Type]:
+    """The columns to read of a source of rows, by name: those of the plan, and the one that says what a row does."""
+    extra = {"weight": Type("i64"), "op": Type("string")}.get(spec.change)
+    wanted = dict(zip(origin.names, origin.types, strict=True))
+    if extra is not None:
+        wanted.setdefault(spec.change_column, extra)
+    return wanted
+
+
+def _opened(
+    spark: SparkSession, spec: SourceSpec, wanted: Mapping[str, Type], table: str
+) -> DataFrame:
+    try:
+        return read_stream(spark, spec, wanted, table)
+    except (PySparkException, Py4JJavaError) as error:
+        raise unreadable(spec, table, error) from safe_cause(error)
+
+
+def unreadable(
+    spec: SourceSpec, table: str, error: PySparkException | Py4JJavaError
+) -> InputRefused:
+    """The error for a source that Spark cannot open."""
+    # Spark raises some errors of formats as plain Java exceptions, which have no condition.
+    condition = error.getCondition() if isinstance(error, PySparkException) else None
+    absent, reason = condition in ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND"), reason_of(error)
+    return InputRefused(
+        "SOURCE_NOT_FOUND" if absent else "SOURCE_UNREADABLE",
+        f"the source of {table} ({spec.redacted()}) cannot be opened: {reason}",
+        help="check the location, the format and its options",
+    )
+
+
+def _shaped(frame: DataFrame, spec: SourceSpec, origin: TableOrigin, table: str) -> DataFrame:
+    names = [name for name in frame.columns if name not in _ADDED]
+    fields = frame.schema.fields
+    # Renamed by position, so that names that differ by case, or twice the same, can be told apart.
+    plain = frame.toDF(*(f"s{i}" for i in range(len(names))), *frame.columns[len(names) :])
+    columns, misfits, read = [], [], []
+    for name, type_ in zip(origin.names, origin.types, strict=True):
+        found = find_column(name, names, table)
+        actual, column = fields[found].dataType, F.col(f"s{found}")
+        _check(spec, name, actual, type_, table)
+        what = f"column {name} of table {table}"
+        columns.append(converted(column, actual, type_, what))
+        test = misfit(column, actual, type_)
+        if test is not None:
+            misfits.append((test[0], misfit_text(what, test[1])))
+        read.append(TextColumn(names[found], found, column, type_))
+    if origin.keyed is not None:
+        if spec.change == "op":
+            plain = without_preimages(
+                plain, F.col(f"s{find_column(spec.change_column, names, table)}")
+            )
+        columns += [F.col(f"s{names.index(f)}") for f in further_columns(origin.keyed)]
+    weight = _weight(spec, names, fields, table)
+    if spec.bad_rows == "fail":
+        return _failing(plain, columns, weight, origin, table)
+    if weight.read is not None:
+        read.append(weight.read)
+    row = _row(plain, spec, names, fields, read)
+    faults = [
+        *([] if BAD in plain.columns else _parse_faults(spec, names, read, table)),
+        *misfits,
+        *weight.faults,
+        *null_faults(origin, table, columns, weight.value),
+    ]
+    return _setting_aside(plain, columns, weight, faults, row)
+
+
+def _named(columns: Sequence[Column]) -> list[Column]:
+    return [column.alias(column_name(i)) for i, column in enumerate(columns)]
+
+
+def _failing(
+    plain: DataFrame, columns: Sequence[Column], weight: _Weight, origin: TableOrigin, table: str
+) -> DataFrame:
+    """The rows of a source, of which a bad one fails the batch.
+
+    Nulls that the plan rules out fail too: counters are shared on the strength of the plan's word.
+    """
+    value = weight.value
+    for broken, text in weight.faults:
+        value = F.when(~broken, value).otherwise(F.raise_error(text).cast("bigint"))
+    shaped = plain.select(*_named(columns), value.cast("bigint").alias(WEIGHT))
+    made = [F.col(column_name(i)) for i in range(len(columns))]
+    faults = null_faults(origin, table, made, F.col(WEIGHT))
+    return shaped.filter(raise_on(faults)) if faults else shaped
+
+
+def _setting_aside(
+    plain: DataFrame,
+    columns: Sequence[Column],
+    weight: _Weight,
+    faults: Sequence[Fault],
+    row: Column,
+) -> DataFrame:
+    """The rows of a source with the column `BAD`; the columns of bad rows are null, and their weight is 0."""
+    known = [F.col(BAD)] if BAD in plain.columns else []
+    marked = plain.withColumn(BAD, F.coalesce(*known, record(faults, row)))
+    good = F.col(BAD).isNull()
+    value = F.coalesce(F.when(good, weight.value.cast("bigint")), F.lit(0).cast("bigint"))
+    return marked.select(
+        *_named([F.when(good, column) for column in columns]),
+        (value if weight.faults or known else weight.value.cast("bigint")).alias(WEIGHT),
+        F.col(BAD),
+    )
+
+
+def _row(
+    plain: DataFrame,
+    spec: SourceSpec,
+    names: Sequence[str],
+    fields: Sequence[st.StructField],
+    read: Sequence[TextColumn],
+) -> Column:
+    """A row as text: as its source has it where that is known, else its values as they were read."""
+    texts = [F.col(CORRUPT)] if CORRUPT in plain.columns else []
+    if spec.format == "csv":
+        every = F.struct(*(F.col(f"s{i}") for i in range(len(names))))
+        return F.coalesce(*texts, F.to_csv(every, row_options(spec.options)))
+    used = range(len(names)) if spec.is_files else dict.fromkeys(c.ordinal for c in read)
+    values = [(names[i], F.col(f"s{i}"), fields[i].dataType) for i in used]
+    return F.coalesce(*texts, row_as_json(values)) if values else F.coalesce(*texts, F.lit("{}"))
+
+
+def _parse_faults(
+    spec: SourceSpec, names: Sequence[str], read: Sequence[TextColumn], table: str
+) -> list[Fault]:
+    if spec.format == "csv":
+        return csv_faults(read, len(names), row_options(spec.options), table)
+    return json_faults(read, table) if spec.format == "json" else []
+
+
+def _check(spec: SourceSpec, name: str, actual: st.DataType, type_: Type, table: str) -> None:
+    # Integers of files were checked when their reader was chosen, which reads them wider than they are.
+    if not (spec.is_files and type_.kind in INTEGER_BITS and type_.kind != "u64"):
+        check_type(name, actual, type_, table)
+
+
+@dataclass(frozen=True, slots=True)
+class _Weight:
+    """The weight of a row, when that is at fault, and the column that tells it."""
+
+    value: Column
+    faults: tuple[Fault, ...] = ()
+    read: TextColumn | None = None
+
+
+def _weight(
+    spec: SourceSpec, names: Sequence[str], fields: Sequence[st.StructField], table: str
+) -> _Weight:
+    if spec.change == "none":
+        return _Weight(F.lit(1))
+    found = find_column(spec.change_column, names, table)
+    kind = {"weight": Type("i64"), "op": Type("string")}[spec.change]
+    _check(spec, spec.change_column, fields[found].dataType, kind, table)
+    column, what = F.col(f"s{found}"), f"column {spec.change_column} of table {table}"
+    read = TextColumn(names[found], found, column, kind)
+    build = {"weight": _plain_weight, "op": _signed}[spec.change]
+    value, fault = build(column, what)
+    return _Weight(value, (fault,), read)
+
+
+def _plain_weight(column: Column, what: str) -> tuple[Column, Fault]:
+    text = error_text("WEIGHT_IS_NULL", f"{what}, the weight, is null")
+    return column.cast("bigint"), (column.isNull(), text)
+
+
+def _signed(column: Column, what: str) -> tuple[Column, Fault]:
+    words = ", ".join(OPERATIONS)
+    given = F.coalesce(F.concat(F.lit("'"), column, F.lit("'")), F.lit("null"))
+    text = F.concat(
+        F.lit(f"[OPERATION_UNKNOWN] {what} says "), given, F.lit(f", which is none of {words}")
+    )
+    plus = [word for word, sign in OPERATIONS.items() if sign > 0]
+    minus = [word for word, sign in OPERATIONS.items() if sign < 0]
+    value = F.when(column.isin(plus), F.lit(1)).when(column.isin(minus), F.lit(-1)).cast("bigint")
+    return value, (~F.coalesce(column.isin(plus + minus), F.lit(False)), text)

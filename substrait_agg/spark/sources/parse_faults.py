@@ -1,0 +1,101 @@
+"""What is wrong with a row of text (CSV, JSON) that Spark could not parse: the column and the value, where one can be named.
+
+Spark keeps the text of such a row and sets to null what it could not read. So a column is at fault where the text has a value
+and the row has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from substrait_agg.plan.types import Type
+from substrait_agg.spark.sources.format_options import OF_FOLDERS
+from substrait_agg.spark.types.bad_rows import CORRUPT, Fault, error_text
+
+_SHOWN = 100
+_MALFORMED = "malformed"
+_OF_FILES = frozenset({*OF_FOLDERS, "header", "multiLine", "lineSep", "encoding", "charset"})
+"""Options that say how a file is read, and not how a row is."""
+
+
+def row_options(options: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The options of a source that say how a row is written."""
+    return {name: text for name, text in options if name not in _OF_FILES and "." not in name}
+
+
+@dataclass(frozen=True, slots=True)
+class TextColumn:
+    """A column of the plan as it was parsed.
+
+    Attributes:
+        name: in the file.
+        ordinal: in the file; of JSON in the reader's schema.
+        value: what was parsed; null where that failed.
+        type: in the plan.
+    """
+
+    name: str
+    ordinal: int
+    value: Column
+    type: Type
+
+
+def csv_faults(
+    columns: Sequence[TextColumn], count: int, options: Mapping[str, str], table: str
+) -> list[Fault]:
+    """The faults of rows of CSV with the text `CORRUPT`.
+
+    Args:
+        columns: those of the plan.
+        count: the number of columns in the files.
+        options: those of `row_options`.
+        table: its name, for messages.
+    """
+    corrupt = F.col(CORRUPT)
+    schema = ", ".join([*(f"t{i} string" for i in range(count)), f"{_MALFORMED} string"])
+    texts = F.from_csv(corrupt, schema, {**options, "columnNameOfCorruptRecord": _MALFORMED})
+    width = (
+        texts[_MALFORMED].isNotNull(),
+        error_text(
+            "ROW_UNREADABLE",
+            f"a row of table {table} does not have {count} values, as the files have columns",
+        ),
+    )
+    values = [_column_fault(texts[f"t{c.ordinal}"], c, table) for c in columns]
+    return [width, *values, (corrupt.isNotNull(), _unparsed(table, "CSV"))]
+
+
+def json_faults(columns: Sequence[TextColumn], table: str) -> list[Fault]:
+    """The faults of rows of JSON with the text `CORRUPT`; arguments as of `csv_faults`."""
+    corrupt = F.col(CORRUPT)
+    no_object = corrupt.isNotNull() & F.json_object_keys(corrupt).isNull()
+    values = [
+        _column_fault(F.get_json_object(corrupt, f"$['{c.name}']"), c, table)
+        for c in columns
+        if not set("'\\]") & set(c.name)
+    ]
+    return [
+        (no_object, error_text("ROW_UNREADABLE", f"a row of table {table} is not a JSON object")),
+        *values,
+        (corrupt.isNotNull(), _unparsed(table, "JSON")),
+    ]
+
+
+def _column_fault(text: Column, column: TextColumn, table: str) -> Fault:
+    start = f"[ROW_UNREADABLE] column {column.name} of table {table} has the value '"
+    told = F.concat(
+        F.lit(start),
+        F.left(text, F.lit(_SHOWN)),
+        F.lit(f"', which is no {replace(column.type, nullable=False)}"),
+    )
+    return text.isNotNull() & column.value.isNull(), told
+
+
+def _unparsed(table: str, form: str) -> Column:
+    return error_text(
+        "ROW_UNREADABLE", f"a row of table {table} cannot be parsed as {form} of the plan's types"
+    )

@@ -1,0 +1,161 @@
+"""Column types of tables whose plan gives none, as their sources have them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as st
+
+from substrait_agg.bind.context import SourceSchemas, UntypedTable
+from substrait_agg.errors import InputRefused
+from substrait_agg.plan.types import Type
+from substrait_agg.redaction import safe_cause
+from substrait_agg.spark.sources.files import Place, look_up
+from substrait_agg.spark.sources.open import unreadable
+from substrait_agg.spark.sources.readers import read_stream
+from substrait_agg.spark.sources.specs import SourceSpec, as_spec, source_of
+from substrait_agg.spark.types.source_columns import find_column
+
+Source = str | SourceSpec | DataFrame
+
+NO_TYPES = frozenset({"csv", "text", "xml"})
+"""Formats of files that have no column types. Types guessed from some values would not hold for later ones."""
+
+_SIMPLE: dict[type[st.DataType], Type] = {
+    st.BooleanType: Type("bool"),
+    st.ByteType: Type("i8"),
+    st.ShortType: Type("i16"),
+    st.IntegerType: Type("i32"),
+    st.LongType: Type("i64"),
+    st.FloatType: Type("fp32"),
+    st.DoubleType: Type("fp64"),
+    st.StringType: Type("string"),
+    st.CharType: Type("string"),
+    st.VarcharType: Type("string"),
+    st.BinaryType: Type("binary"),
+    st.DateType: Type("date"),
+    st.TimestampNTZType: Type("precision_timestamp", params=(6,)),
+    st.TimestampType: Type("precision_timestamp_tz", params=(6,)),
+    st.TimeType: Type("precision_time", params=(6,)),
+    st.DayTimeIntervalType: Type("interval_day", params=(6,)),
+    st.YearMonthIntervalType: Type("interval_year"),
+}
+"""Spark type without parameters -> the type in a plan. Every column is nullable: a stream of files says so anyway."""
+
+
+def source_schemas(
+    tables: Sequence[UntypedTable],
+    sources: Mapping[str, Source],
+    session: Callable[[], SparkSession],
+) -> SourceSchemas:
+    """The columns of tables that a plan reads without types.
+
+    Args:
+        tables: as `substrait_agg.bind.untyped_tables` gives them.
+        sources: what the tables of the plan are read from.
+        session: gives the session to open them with; it is not called where every source is a DataFrame.
+
+    Raises:
+        InputRefused: ``SOURCE_MISSING``, ``SOURCE_AMBIGUOUS``, ``SOURCE_NOT_FOUND``, ``SOURCE_EMPTY``,
+            ``SOURCE_UNREADABLE``, ``SOURCE_TYPES_UNKNOWN``, ``COLUMN_MISSING``, ``COLUMN_AMBIGUOUS``.
+    """
+    found = {table: source_of(table, sources) for table, _ in tables}
+    schemas = {table: _schema(source, table, session) for table, source in found.items()}
+    return {key: columns_of(key, schemas[key[0]]) for key in tables}
+
+
+def columns_of(
+    key: UntypedTable, schema: st.StructType
+) -> tuple[tuple[str, ...], tuple[Type, ...]]:
+    """The names and types of the top-level columns of a table whose source has `schema`.
+
+    The plan names columns depth first; the names of what is nested in a column are passed over.
+
+    Raises:
+        InputRefused: ``COLUMN_MISSING``, ``COLUMN_AMBIGUOUS``, ``SOURCE_TYPES_UNKNOWN``.
+    """
+    table, written = ".".join(key[0]), list(key[1])
+    names, types = [], []
+    while written:
+        name = written.pop(0)
+        field = schema.fields[find_column(name, schema.names, table)]
+        names.append(name)
+        types.append(_type(field.dataType, name, table))
+        del written[: _nested_names(types[-1])]
+    return tuple(names), tuple(types)
+
+
+def _nested_names(type_: Type) -> int:
+    own = len(type_.children) if type_.kind == "struct" else 0
+    return own + sum(map(_nested_names, type_.children))
+
+
+def _type(actual: st.DataType, name: str, table: str) -> Type:
+    simple = _SIMPLE.get(type(actual))
+    if simple is not None:
+        return simple
+    if isinstance(actual, st.DecimalType):
+        return Type("decimal", params=(actual.precision, actual.scale))
+    if isinstance(actual, st.ArrayType):
+        return Type("list", children=(_type(actual.elementType, name, table),))
+    if isinstance(actual, st.MapType):
+        parts = (actual.keyType, actual.valueType)
+        return Type("map", children=tuple(_type(part, name, table) for part in parts))
+    if isinstance(actual, st.StructType):
+        parts_of = (field.dataType for field in actual.fields)
+        return Type("struct", children=tuple(_type(part, name, table) for part in parts_of))
+    raise InputRefused(
+        "SOURCE_TYPES_UNKNOWN",
+        f"column {name} of {table} is {actual.simpleString()} in the source, which no type of a plan is",
+        help="convert the column at the source, or write the column types into the plan",
+    )
+
+
+def _schema(
+    source: Source, table: tuple[str, ...], session: Callable[[], SparkSession]
+) -> st.StructType:
+    if isinstance(source, DataFrame):
+        return source.schema
+    shown, spec = ".".join(table), as_spec(source)
+    if spec.change == "debezium" or spec.format in NO_TYPES:
+        raise InputRefused(
+            "SOURCE_TYPES_UNKNOWN",
+            f"the plan gives no column types for {shown}, and its source ({spec.redacted()}) has none",
+            help="give a source with types, such as Parquet or a DataFrame, or write the types into the plan",
+        )
+    spark = session()
+    try:
+        if not spec.is_files:
+            return read_stream(spark, spec, {}, shown).schema
+        return _schema_of_files(spark, spec, shown)
+    except (PySparkException, Py4JJavaError) as error:
+        raise unreadable(spec, shown, error) from safe_cause(error)
+
+
+def _schema_of_files(spark: SparkSession, spec: SourceSpec, table: str) -> st.StructType:
+    """The schema of the oldest file: it stays the same when files arrive, so that a run can be continued."""
+    place = look_up(spark, spec.location)
+    if place is None or not place.files:
+        code, what = (
+            ("SOURCE_NOT_FOUND", "does not exist")
+            if place is None
+            else ("SOURCE_EMPTY", "has no file yet")
+        )
+        raise InputRefused(
+            code,
+            f"the source of {table} ({spec.redacted()}) {what}, so the column types are not known",
+            help="start when the first file is there, or write the column types into the plan",
+        )
+    reader: Any = spark.read.format(spec.format).options(**dict(spec.options))
+    schema: st.StructType = reader.load(_oldest(place)).schema
+    return schema
+
+
+def _oldest(place: Place) -> list[str]:
+    if len(place.modified) != len(place.files):
+        return place.first_file
+    return [min(zip(place.modified, place.files, strict=True))[1]]

@@ -1,0 +1,457 @@
+"""Source specifications: ``[FORMAT:]LOCATION[?key=value&...]`` as text, parsed; no Spark needed.
+
+The first ``?`` ends the location (write a glob for one character as ``[!/]``). Keys and values are percent-decoded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal as OneOf
+from typing import TypeVar
+from urllib.parse import unquote
+
+from substrait_agg.bind.bound import BoundRead
+from substrait_agg.errors import InputRefused, UsageError
+from substrait_agg.flow.passes.upserts import ENVELOPE_FIELDS, UpsertDeclaration
+from substrait_agg.functions.aggregates.accumulators import WeightKind
+from substrait_agg.redaction import redacted_options, redacted_place, remember
+from substrait_agg.spark.sources.format_options import (
+    OPTIONS,
+    nearest,
+    spelled,
+    with_zoneless_format,
+)
+
+ChangeKind = OneOf["none", "weight", "op", "debezium"]
+"""How rows say what they do: every row is inserted; a weight column; an operation column; an envelope."""
+
+BadRowPolicy = OneOf["fail", "quarantine"]
+"""What a row does that cannot be read or breaks a rule of the plan: fail the batch, or be set aside."""
+
+FORMAT_OF_SUFFIX: dict[str, str] = {
+    "parquet": "parquet",
+    "pq": "parquet",
+    "csv": "csv",
+    "tsv": "csv",
+    "json": "json",
+    "jsonl": "json",
+    "ndjson": "json",
+    "orc": "orc",
+    "avro": "avro",
+}
+COMPRESSIONS = ("gz", "bz2", "zst", "xz", "lz4", "snappy", "deflate")
+FILE_FORMATS = frozenset({"parquet", "csv", "json", "orc", "avro", "text", "xml"})
+URL_SCHEMES = frozenset(
+    "file hdfs webhdfs viewfs s3 s3a s3n gs abfs abfss wasb wasbs adl oss dbfs".split()
+)
+CHANGES_COLUMN = "_change_type"
+"""Operation column of Spark's change feed of a table."""
+
+ENCODINGS: dict[str, tuple[str, ...]] = {
+    "times": ("ms", "us", "ns", "text"),
+    "decimals": ("bytes", "text"),
+}
+"""How change events can write timestamps and times of day, and decimals."""
+
+_FORMAT = re.compile(r"([A-Za-z][A-Za-z0-9_.+-]*):(?!//)(.*)", re.S)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpec:
+    """Where changes of a table come from.
+
+    Attributes:
+        format: Spark's name of the format, or ``table`` or ``changes`` for a table of the catalogue.
+        location: path, folder, glob, table name or topic; may be empty for formats that need none.
+        options: further keys for the format, as written.
+        change: how a row says what it does.
+        change_column: column of the weight or of the operation, empty otherwise.
+        batch_files: at most so many files per micro-batch, None for no limit.
+        times: how change events write timestamps and times of day: ``ms``, ``us``, ``ns``, ``text``; empty: not said.
+        decimals: how they write decimals: ``bytes``, ``text``; empty: not said.
+        upsert: set where a row replaces the one with its key.
+        bad_rows: what a row does that cannot be read or breaks a rule of the plan.
+        columns: the columns of the table in the plan, where a file without a header has them by position.
+    """
+
+    format: str
+    location: str = field(repr=False)
+    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    change: ChangeKind = "none"
+    change_column: str = ""
+    batch_files: int | None = None
+    times: str = ""
+    decimals: str = ""
+    upsert: UpsertDeclaration | None = None
+    bad_rows: BadRowPolicy = "fail"
+    columns: tuple[str, ...] = ()
+
+    @property
+    def by_position(self) -> bool:
+        """Whether this is CSV without a header."""
+        given = {key.lower(): value.lower() for key, value in self.options}
+        return self.format == "csv" and given.get("header", "true") == "false"
+
+    @property
+    def is_files(self) -> bool:
+        """Whether the location is a path of files."""
+        return self.format in FILE_FORMATS
+
+    def redacted(self) -> str:
+        """The specification as text without passwords: for logs, messages and snapshots."""
+        pairs = list(self.options)
+        if self.change_column and self.format != "changes":
+            pairs.append((self.change, self.change_column))
+        if self.change == "debezium":
+            said = (("cdc", "debezium"), ("times", self.times), ("decimals", self.decimals))
+            pairs += [pair for pair in said if pair[1]]
+        if self.upsert is not None:
+            named = (("key", self.upsert.keys), ("order", self.upsert.order))
+            pairs += [(word, ",".join(columns)) for word, columns in named if columns]
+        if self.batch_files is not None:
+            pairs.append(("batch-files", str(self.batch_files)))
+        if self.bad_rows != "fail":
+            pairs.append(("bad-rows", self.bad_rows))
+        shown = redacted_options(pairs)
+        place = redacted_place(self.location)
+        return f"{self.format}:{place}" + (f"?{shown}" if shown else "")
+
+    def __str__(self) -> str:
+        return self.redacted()
+
+
+def _bad(code: str, text: str, message: str, help: str) -> UsageError:
+    return UsageError(code, f"{message} in the source {text!r}", help=help)
+
+
+def _without_secrets(text: str) -> str:
+    """The text of a SPEC up to its options, which may hold passwords."""
+    return redacted_place(text.partition("?")[0])
+
+
+def _split_format(place: str) -> tuple[str, str]:
+    """Format and location of ``[FORMAT:]LOCATION``; the format is empty where it is left out."""
+    found = _FORMAT.fullmatch(place)
+    if found is None:
+        return "", place
+    name, rest = found.groups()
+    if name.lower() in URL_SCHEMES and rest.startswith("/"):
+        return "", place
+    return name, rest
+
+
+def _format_by_suffix(location: str, text: str) -> str:
+    parts = location.rstrip("/").rsplit("/", 1)[-1].lower().split(".")[1:]
+    while parts and parts[-1] in COMPRESSIONS:
+        parts.pop()
+    if parts and parts[-1] in FORMAT_OF_SUFFIX:
+        return FORMAT_OF_SUFFIX[parts[-1]]
+    raise _bad(
+        "SPEC_FORMAT_MISSING", text, "no format is given and the suffix names none",
+        "put the format in front, such as parquet:PATH, csv:PATH, json:PATH or table:NAME",
+    )  # fmt: skip
+
+
+def _pairs(query: str, text: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for part in query.split("&") if query else []:
+        raw_key, equals, raw_value = part.partition("=")
+        key = unquote(raw_key)
+        if not key or not equals:
+            raise _bad(
+                "SPEC_OPTION_BAD", text, f"option {len(pairs) + 1} is not key=value",
+                "write options as ?key=value&key=value, with & and = in values as %26 and %3D",
+            )  # fmt: skip
+        if key in pairs:
+            raise _bad("SPEC_OPTION_TWICE", text, f"option {key} is given twice", "give it once")
+        pairs[key] = unquote(raw_value)
+    return pairs
+
+
+def _change(pairs: dict[str, str], format_: str, text: str) -> tuple[ChangeKind, str]:
+    given = [key for key in ("weight", "op", "cdc") if key in pairs]
+    if len(given) > 1 or (given and format_ == "changes"):
+        raise _bad(
+            "SPEC_CHANGE_CONFLICT", text, f"more than one of {', '.join(given)} and changes: is given",
+            "say once how rows tell inserts from deletes",
+        )  # fmt: skip
+    if format_ == "changes":
+        return "op", CHANGES_COLUMN
+    if not given:
+        return "none", ""
+    value = pairs.pop(given[0])
+    if given[0] == "cdc":
+        if value != "debezium":
+            raise _bad("SPEC_OPTION_BAD", text, f"cdc={value} is not known", "write cdc=debezium")
+        return "debezium", ""
+    if not value:
+        raise _bad(
+            "SPEC_OPTION_BAD", text, f"{given[0]}= names no column", f"write {given[0]}=COLUMN"
+        )
+    return ("weight" if given[0] == "weight" else "op"), value
+
+
+def _upsert(pairs: dict[str, str], change: ChangeKind, text: str) -> UpsertDeclaration | None:
+    keys, order = (_listed(pairs, word, text) for word in ("key", "order"))
+    if not keys:
+        if order:
+            raise _bad(
+                "SPEC_OPTION_BAD", text, "order= orders the rows of one key, and there is no key=",
+                "add key=COLUMN[,COLUMN], the primary key of the table",
+            )  # fmt: skip
+        return None
+    if change == "weight":
+        raise _bad(
+            "SPEC_CHANGE_CONFLICT", text, "key= and weight= are given",
+            "leave one out: rows with weights are changes, rows with a key replace one another",
+        )  # fmt: skip
+    unknown = [name for name in order if name not in ENVELOPE_FIELDS]
+    if change == "debezium" and unknown:
+        raise _bad(
+            "SPEC_OPTION_BAD", text, f"order={','.join(unknown)} is no field of change events that orders them",
+            f"write one of {', '.join(ENVELOPE_FIELDS)}, or several joined by commas",
+        )  # fmt: skip
+    events = change == "debezium"
+    return UpsertDeclaration(
+        keys, order, envelope=events and bool(order), partial=events and not order
+    )
+
+
+def _listed(pairs: dict[str, str], word: str, text: str) -> tuple[str, ...]:
+    if word not in pairs:
+        return ()
+    names = tuple(name.strip() for name in pairs.pop(word).split(","))
+    if not all(names) or len(set(names)) != len(names):
+        raise _bad(
+            "SPEC_OPTION_BAD", text, f"{word}= does not name different columns",
+            f"write {word}=COLUMN, or {word}=COLUMN,COLUMN",
+        )  # fmt: skip
+    return names
+
+
+def _batch_files(pairs: dict[str, str], format_: str, text: str) -> int | None:
+    value = pairs.pop("batch-files", None)
+    if value is None:
+        return None
+    if not value.isascii() or not value.isdigit() or int(value) < 1:
+        raise _bad(
+            "SPEC_OPTION_BAD", text, f"batch-files={value} is not a number of at least 1",
+            "write batch-files=N, such as batch-files=1",
+        )  # fmt: skip
+    if format_ not in FILE_FORMATS:
+        raise _bad(
+            "SPEC_OPTION_BAD", text, f"batch-files does not apply to the format {format_}",
+            "use the format's own limit, such as maxOffsetsPerTrigger",
+        )  # fmt: skip
+    return int(value)
+
+
+def _bad_rows(pairs: dict[str, str], text: str) -> BadRowPolicy:
+    value = pairs.pop("bad-rows", "fail")
+    known: dict[str, BadRowPolicy] = {"fail": "fail", "quarantine": "quarantine"}
+    if value in known:
+        return known[value]
+    raise _bad(
+        "SPEC_OPTION_BAD", text, f"bad-rows={value} is not known",
+        "write bad-rows=fail (the default), or bad-rows=quarantine to set bad rows aside",
+    )  # fmt: skip
+
+
+def _checked_options(pairs: dict[str, str], format_: str, text: str) -> dict[str, str]:
+    """Options of a format as Spark names them."""
+    try:
+        return with_zoneless_format(spelled(pairs, format_))
+    except KeyError as error:
+        name = str(error.args[0])
+        near = nearest(name, format_)
+        told = "change events" if format_ == "debezium" else format_
+        raise _bad(
+            "SPEC_OPTION_UNKNOWN", text, f"{name} is no option of {told}",
+            f"did you mean {near}? docs/formats.md lists the options" if near else
+            f"the options are {', '.join(sorted(OPTIONS[format_]))}",
+        ) from error  # fmt: skip
+    except ValueError as error:
+        raise _bad(
+            "SPEC_OPTION_BAD",
+            text,
+            f"the option {error}",
+            "leave it out, or write it as docs/formats.md says",
+        ) from error
+
+
+def parse_spec(text: str) -> SourceSpec:
+    """Parse a source specification.
+
+    Raises:
+        UsageError: ``SPEC_EMPTY``, ``SPEC_FORMAT_MISSING``, ``SPEC_OPTION_BAD``, ``SPEC_OPTION_TWICE``, ``SPEC_OPTION_UNKNOWN``,
+            ``SPEC_CHANGE_CONFLICT``. Messages quote the text without its options.
+    """
+    place, _, query = text.strip().partition("?")
+    shown = _without_secrets(text.strip())
+    name, location = _split_format(place)
+    format_ = (name if "." in name else name.lower()) or (
+        _format_by_suffix(location, shown) if location else ""
+    )
+    if not format_ or (not location and format_ in FILE_FORMATS | {"table", "changes"}):
+        raise _bad(
+            "SPEC_EMPTY", shown, "no location is given",
+            "write [FORMAT:]LOCATION[?key=value&...], such as parquet:data/orders",
+        )  # fmt: skip
+    pairs = _pairs(query, shown)
+    remember([("", location), *pairs.items()])
+    change, column = _change(pairs, format_, shown)
+    upsert = _upsert(pairs, change, shown)
+    times, decimals = (_encoding(pairs, key, change, shown) for key in ENCODINGS)
+    if change == "debezium" and format_ in FILE_FORMATS - {"json", "text"}:
+        raise _bad(
+            "SPEC_CHANGE_CONFLICT", shown, f"change events are JSON, and the format is {format_}",
+            "write json:LOCATION, or a stream of messages such as kafka:TOPIC",
+        )  # fmt: skip
+    batch_files = _batch_files(pairs, format_, shown)
+    bad_rows = _bad_rows(pairs, shown)
+    if format_ in OPTIONS:
+        pairs = _checked_options(pairs, "debezium" if change == "debezium" else format_, shown)
+    if format_ == "csv" and location.rstrip("/").lower().endswith(".tsv"):
+        pairs = pairs if "delimiter" in pairs else {"sep": "\t", **pairs}
+    options = tuple(pairs.items())
+    return SourceSpec(
+        format_, location, options, change, column, batch_files, times, decimals, upsert, bad_rows
+    )
+
+
+def _encoding(pairs: dict[str, str], key: str, change: ChangeKind, text: str) -> str:
+    """How change events write values of a kind; the keys mean nothing to other sources."""
+    if change != "debezium":
+        return ""
+    value, known = pairs.pop(key, ""), ENCODINGS[key]
+    if value and value not in known:
+        raise _bad(
+            "SPEC_OPTION_BAD",
+            text,
+            f"{key}={value} is not known",
+            f"write one of {', '.join(known)}",
+        )
+    return value
+
+
+def as_spec(spec: str | SourceSpec) -> SourceSpec:
+    """The specification, parsed if it is text. Raises as `parse_spec`."""
+    return parse_spec(spec) if isinstance(spec, str) else spec
+
+
+_WEIGHT_KINDS: dict[ChangeKind, WeightKind] = {
+    "none": "one",
+    "weight": "any",
+    "op": "sign",
+    "debezium": "sign",
+}
+
+
+def weight_kind(spec: str | SourceSpec) -> WeightKind:
+    """What is known of the weights of rows from this source. Raises as `parse_spec`."""
+    known = as_spec(spec)
+    return _WEIGHT_KINDS[known.change] if known.upsert is None else "sign"
+
+
+# --- which source belongs to which table ---------------------------------------------------------
+
+Source = TypeVar("Source")
+Table = tuple[str, ...]
+
+
+def _spellings(table: Table) -> tuple[str, ...]:
+    """Names for a table, most exact first: dotted, last part, both without regard to case."""
+    dotted = ".".join(table)
+    return (dotted, table[-1], dotted.lower(), table[-1].lower())
+
+
+def _find(table: Table, names: Iterable[str]) -> str | None:
+    """The name that means `table` most exactly, None for none.
+
+    Raises:
+        InputRefused: ``SOURCE_AMBIGUOUS`` where two names mean it equally.
+    """
+    given = tuple(names)
+    for level, wanted in enumerate(_spellings(table)):
+        found = [n for n in given if (n if level < 2 else n.lower()) == wanted]
+        if len(found) > 1:
+            raise InputRefused(
+                "SOURCE_AMBIGUOUS",
+                f"the sources {', '.join(found)} all mean the table {'.'.join(table)}",
+                help="name one of them exactly as the plan names the table",
+            )
+        if found:
+            return found[0]
+    return None
+
+
+def find_table(name: str, tables: Iterable[Table]) -> Table | None:
+    """The table that a name means most exactly, None where it means none or several equally."""
+    known = tuple(tables)
+    for level in range(4):
+        shown = name if level < 2 else name.lower()
+        found = [table for table in known if _spellings(table)[level] == shown]
+        if found:
+            return found[0] if len(found) == 1 else None
+    return None
+
+
+def check_sources(sources: Mapping[str, Source], reads: Sequence[BoundRead]) -> dict[Table, Source]:
+    """One source for each table that is read: table -> source.
+
+    A name means a table if it is its dotted name, else its last part, else either without regard to case.
+
+    Raises:
+        InputRefused: ``SOURCE_MISSING`` (names the tables without a source), ``SOURCE_UNKNOWN`` (names the sources
+            that no table needs), ``SOURCE_AMBIGUOUS`` (two names for one table, or one name for two).
+    """
+    tables = tuple(dict.fromkeys(read.table for read in reads))
+    chosen = {table: _find(table, sources) for table in tables}
+    missing = [".".join(table) for table, name in chosen.items() if name is None]
+    wanted = ", ".join(".".join(table) for table in tables) or "no table"
+    if missing:
+        raise InputRefused(
+            "SOURCE_MISSING",
+            f"no source is given for {', '.join(missing)}; the plan reads {wanted}",
+            help=f"add --source {missing[0]}=SPEC",
+        )
+    used = [name for name in chosen.values() if name is not None]
+    unknown = [name for name in sources if name not in used]
+    if unknown:
+        raise InputRefused(
+            "SOURCE_UNKNOWN",
+            f"the plan has no table for the source {', '.join(unknown)}; it reads {wanted}",
+            help="leave it out, or name it as the plan names the table",
+        )
+    _refuse_shared(chosen)
+    return {table: sources[name] for table, name in chosen.items() if name is not None}
+
+
+def source_of(table: Table, sources: Mapping[str, Source]) -> Source:
+    """The source of one table, as `check_sources` finds it.
+
+    Raises:
+        InputRefused: ``SOURCE_MISSING``, ``SOURCE_AMBIGUOUS``.
+    """
+    name = _find(table, sources)
+    if name is None:
+        shown = ".".join(table)
+        raise InputRefused(
+            "SOURCE_MISSING",
+            f"no source is given for {shown}, and the plan gives no column types for it",
+            help=f"add --source {shown}=SPEC",
+        )
+    return sources[name]
+
+
+def _refuse_shared(chosen: Mapping[Table, str | None]) -> None:
+    for table, name in chosen.items():
+        others = [".".join(t) for t, n in chosen.items() if n == name and t != table]
+        if others:
+            raise InputRefused(
+                "SOURCE_AMBIGUOUS",
+                f"the source {name} could be {'.'.join(table)} or {', '.join(others)}",
+                help="name each source by the dotted name of its table",
+            )

@@ -1,0 +1,144 @@
+"""Rows that are upserts: in what order they come, and what must not be null in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from substrait_agg.errors import InputRefused
+from substrait_agg.flow.graph.graph import TableOrigin, UpsertSource
+from substrait_agg.flow.passes.upserts import ENVELOPE_FIELDS, Upserts
+from substrait_agg.spark.sources.files import Place, look_up
+from substrait_agg.spark.sources.specs import SourceSpec, Table, as_spec
+from substrait_agg.spark.types.bad_rows import Fault, error_text
+from substrait_agg.spark.types.schema import to_spark
+from substrait_agg.spark.types.source_columns import required_paths
+
+PREIMAGES = ("update_preimage", "-U")
+"""Operations that say what a row was: of a row with a key, the state knows that."""
+
+IN_ORDER = frozenset({"kafka"})
+"""Formats besides files whose rows come in an order: all events of a key in one partition, which is read in order."""
+
+
+def upserts_in(sources: Mapping[Table, object]) -> Upserts:
+    """The upserts that SPECs declare, by table; a DataFrame declares none."""
+    specs = {t: as_spec(s) for t, s in sources.items() if isinstance(s, (str, SourceSpec))}
+    return {table: spec.upsert for table, spec in specs.items() if spec.upsert is not None}
+
+
+def order_column(place: int) -> str:
+    """Name of the column of an envelope field, among those that events are read as."""
+    return f"__order{place}"
+
+
+def unchanged_column(place: int) -> str:
+    """Name of the column that says that a value was left out, among those that events are read as."""
+    return f"__unchanged{place}"
+
+
+def further_columns(keyed: UpsertSource) -> list[str]:
+    """The columns that are read behind those of the table."""
+    order = [order_column(i) for i in range(len(keyed.paths))]
+    return [*order, *(unchanged_column(i) for i in range(len(keyed.partial)))]
+
+
+def checked_order(spark: SparkSession, spec: SourceSpec, table: str) -> SourceSpec:
+    """The specification, if it is certain which of two rows of a key came later.
+
+    Spark packs the files of a batch by their size, so rows of several files come in no order. One file is split, if at
+    all, in pieces that are read in order.
+
+    Raises:
+        InputRefused: ORDER_UNKNOWN.
+    """
+    if spec.upsert is None or spec.upsert.order or spec.format in IN_ORDER:
+        return spec
+    if not spec.is_files:
+        raise _unknown(spec, table, f"the format {spec.format} does not promise an order")
+    newest_first = [v for k, v in spec.options if k.lower() == "latestfirst"]
+    if newest_first and newest_first[-1].lower() != "false":
+        raise _unknown(spec, table, "latestFirst takes the newest files first")
+    place = look_up(spark, spec.location)
+    if place is not None and place.only_file:
+        return replace(spec, batch_files=1)
+    if spec.batch_files != 1:
+        reason = "rows of several files in one batch come in no order"
+        raise _unknown(spec, table, reason, "batch-files=1, or ")
+    _check_times(spec, table, place)
+    return spec
+
+
+def _check_times(spec: SourceSpec, table: str, place: Place | None) -> None:
+    """Refuse files that were modified in the same millisecond: Spark takes those as the file system happens to list them."""
+    files = sorted(zip(place.modified, place.files, strict=True)) if place is not None else []
+    for (before, one), (after, other) in pairwise(files):
+        if before == after:
+            reason = f"{one} and {other} were modified in the same millisecond"
+            raise _unknown(
+                spec, table, reason, "", "; or give every file a time of its own (touch)"
+            )
+
+
+def _unknown(
+    spec: SourceSpec, table: str, reason: str, instead: str = "", besides: str = ""
+) -> InputRefused:
+    return InputRefused(
+        "ORDER_UNKNOWN",
+        f"which row of a key is the newest is not known in the source of {table} ({spec.redacted()}): {reason}",
+        help=f"add {instead}order=COLUMN, what grows with every change of a row{besides}",
+    )
+
+
+def without_preimages(frame: DataFrame, operation: Column) -> DataFrame:
+    """The rows that say what a row is now, or that it is gone."""
+    return frame.where(~F.coalesce(operation.isin(*PREIMAGES), F.lit(False)))
+
+
+def order_types(keyed: UpsertSource) -> list[tuple[str, str]]:
+    """Per envelope field that is read its column and its Spark type."""
+    return [
+        (order_column(i), to_spark(ENVELOPE_FIELDS[path]).simpleString())
+        for i, path in enumerate(keyed.paths)
+    ]
+
+
+def null_faults(
+    origin: TableOrigin, table: str, columns: Sequence[Column], weight: Column
+) -> list[Fault]:
+    """What must not be null in the rows of a source, with the error of each.
+
+    Args:
+        origin: the table.
+        table: its name, for messages.
+        columns: the columns of the table, then those of `further_columns`.
+        weight: the weight of the row.
+    """
+    keyed = origin.keyed
+    faults = [] if keyed is None else _keyed_faults(origin, keyed, table, columns)
+    for value, name, type_ in zip(columns, origin.names, origin.types, strict=False):
+        for place, is_null in required_paths(value, type_, name):
+            text = error_text(
+                "NULL_IN_REQUIRED_COLUMN",
+                f"column {place} of table {table} is null, and the plan says it never is",
+            )
+            # A deletion has no row besides its key.
+            faults.append((is_null if keyed is None else (weight > 0) & is_null, text))
+    return faults
+
+
+def _keyed_faults(
+    origin: TableOrigin, keyed: UpsertSource, table: str, columns: Sequence[Column]
+) -> list[Fault]:
+    names = (*origin.names, *keyed.paths)
+    texts: tuple[tuple[Sequence[int], Callable[[str], Column]], ...] = (
+        (keyed.keys, lambda n: error_text("KEY_IS_NULL", f"column {n} of table {table}, part of its key, is null")),
+        (keyed.order, lambda n: error_text("ORDER_IS_NULL", f"{n} of table {table}, which orders the rows of a key, is null")),
+    )  # fmt: skip
+    return [
+        (columns[place].isNull(), text(names[place])) for places, text in texts for place in places
+    ]

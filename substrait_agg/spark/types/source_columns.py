@@ -1,0 +1,329 @@
+"""Source columns as plan columns: found by name, checked against the plan's types, converted without loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as st
+
+from substrait_agg.errors import InputRefused
+from substrait_agg.plan.types import INTEGER_BITS, Type
+from substrait_agg.spark.types.bad_rows import error_text
+from substrait_agg.spark.types.schema import MAX_FRACTION_DIGITS, to_spark
+
+_INTEGRAL_DIGITS: dict[type[st.DataType], int] = {
+    st.ByteType: 3,
+    st.ShortType: 5,
+    st.IntegerType: 10,
+    st.LongType: 19,
+}
+_INTEGRAL_BITS: dict[type[st.DataType], int] = {
+    st.ByteType: 8,
+    st.ShortType: 16,
+    st.IntegerType: 32,
+    st.LongType: 64,
+}
+_EXACT_IN_FLOAT: dict[str, tuple[type[st.DataType], ...]] = {
+    "fp32": (st.ByteType, st.ShortType),
+    "fp64": (st.ByteType, st.ShortType, st.IntegerType, st.FloatType),
+}
+_STRINGS = (st.StringType, st.CharType, st.VarcharType)
+_OTHERS: dict[str, tuple[type[st.DataType], ...]] = {
+    "bool": (st.BooleanType,),
+    "fp32": (st.FloatType,),
+    "fp64": (st.DoubleType,),
+    "string": _STRINGS,
+    "fixedchar": _STRINGS,
+    "varchar": _STRINGS,
+    "binary": (st.BinaryType,),
+    "fixedbinary": (st.BinaryType,),
+    "uuid": (st.BinaryType, *_STRINGS),
+    "date": (st.DateType,),
+    # Instants and zoneless timestamps are read as each other in UTC.
+    "precision_timestamp": (st.TimestampNTZType, st.TimestampType, st.DateType),
+    "precision_timestamp_tz": (st.TimestampType, st.TimestampNTZType),
+    "precision_time": (st.TimeType,),
+    # Whole numbers are months, as they are written in outputs.
+    "interval_year": (st.YearMonthIntervalType, st.ByteType, st.ShortType, st.IntegerType),
+    "interval_day": (st.DayTimeIntervalType,),
+}
+
+
+def integer_range(kind: str) -> tuple[int, int]:
+    """Least and greatest value of an integer kind."""
+    bits = INTEGER_BITS[kind]
+    return (0, 2**bits - 1) if kind.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def _integer_fits(actual: st.DataType, kind: str) -> bool:
+    target = to_spark(Type(kind))
+    if isinstance(actual, st.DecimalType):
+        return kind == "u64" and actual.scale == 0 and actual.precision <= 20
+    bits = _INTEGRAL_BITS.get(type(actual))
+    if bits is None:
+        return False
+    return isinstance(target, st.DecimalType) or bits <= _INTEGRAL_BITS[type(target)]
+
+
+def _decimal_fits(actual: st.DataType, type_: Type) -> bool:
+    precision, scale = type_.params
+    if isinstance(actual, st.DecimalType):
+        return actual.scale <= scale and actual.precision - actual.scale <= precision - scale
+    return _INTEGRAL_DIGITS.get(type(actual), 99) <= precision - scale
+
+
+def _nested_fits(actual: st.DataType, type_: Type) -> bool:
+    if isinstance(actual, st.StructType) and type_.kind == "struct":
+        fields = actual.fields
+        return len(fields) == len(type_.children) and all(
+            fits(f.dataType, c) for f, c in zip(fields, type_.children, strict=True)
+        )
+    if isinstance(actual, st.ArrayType) and type_.kind == "list":
+        return fits(actual.elementType, type_.children[0])
+    if isinstance(actual, st.MapType) and type_.kind == "map":
+        key, value = type_.children
+        return fits(actual.keyType, key) and fits(actual.valueType, value)
+    return False
+
+
+def fits(actual: st.DataType, type_: Type) -> bool:
+    """Whether every value of the Spark type `actual` is a value of `type_` (unsigned ranges are checked per value)."""
+    if type_.kind in INTEGER_BITS:
+        return _integer_fits(actual, type_.kind)
+    if type_.kind == "decimal":
+        return _decimal_fits(actual, type_)
+    if type_.children:
+        return _nested_fits(actual, type_)
+    accepted = _OTHERS.get(type_.kind, ()) + _EXACT_IN_FLOAT.get(type_.kind, ())
+    return isinstance(actual, accepted)
+
+
+def reader_type(actual: st.DataType, type_: Type) -> st.DataType:
+    """The type to ask a Parquet reader for, given what one file has.
+
+    Integers are read as bigint: asked for a narrower one, Spark's reader cuts wider files' values off silently.
+    Numbers are read as the plan's type, so that later files may be narrower or wider than the first.
+    """
+    if type_.kind in INTEGER_BITS and type_.kind != "u64":
+        return st.LongType()
+    if type_.kind == "decimal" or (
+        type_.kind == "fp64" and isinstance(actual, (st.FloatType, st.DoubleType))
+    ):
+        return to_spark(type_)
+    return actual
+
+
+def find_column(name: str, actual: Sequence[str], table: str) -> int:
+    """Ordinal of the column `name` among `actual`: exactly, else the only one that differs by case alone.
+
+    Raises:
+        InputRefused: ``COLUMN_MISSING``, or ``COLUMN_AMBIGUOUS`` where several match.
+    """
+    exact = [i for i, a in enumerate(actual) if a == name]
+    found = exact or [i for i, a in enumerate(actual) if a.lower() == name.lower()]
+    if len(found) == 1:
+        return found[0]
+    shown = ", ".join(actual) or "none"
+    if found:
+        raise InputRefused(
+            "COLUMN_AMBIGUOUS",
+            f"the source of {table} has more than one column {name} (its columns: {shown})",
+            help="rename the columns so that one of them has exactly the name in the plan",
+        )
+    raise InputRefused(
+        "COLUMN_MISSING",
+        f"the source of {table} has no column {name} (its columns: {shown})",
+        help="give a source with this column, or rename the column there",
+    )
+
+
+def check_type(name: str, actual: st.DataType, type_: Type, table: str) -> None:
+    """Check that the source's type of a column fits the plan's.
+
+    Raises:
+        InputRefused: ``COLUMN_TYPE_MISMATCH``.
+    """
+    if not fits(actual, type_):
+        raise InputRefused(
+            "COLUMN_TYPE_MISMATCH",
+            f"column {name} of {table} is {actual.simpleString()} in the source and {type_} in the plan",
+            help="convert the column at the source, or make the plan for the types that the source has",
+        )
+
+
+def _outside(column: Column, type_: Type) -> Column:
+    """Whether an integer is outside of `type_`; false for null."""
+    low, high = integer_range(type_.kind)
+    bound = st.DecimalType(20, 0) if type_.kind == "u64" else st.LongType()
+    return ~_or_true(column.between(F.lit(str(low)).cast(bound), F.lit(str(high)).cast(bound)))
+
+
+def in_range(column: Column, type_: Type, what: str) -> Column:
+    """The integer `column` as `type_`; a value outside of it fails the batch with ``VALUE_OUT_OF_RANGE``."""
+    error = F.raise_error(misfit_text(what, _words_outside(type_))).cast(to_spark(type_))
+    return F.when(~_outside(column, type_), column.cast(to_spark(type_))).otherwise(error)
+
+
+def _words_outside(type_: Type) -> str:
+    return f"outside of {type_.kind}"
+
+
+def _or_true(test: Column) -> Column:
+    return F.coalesce(test, F.lit(True))
+
+
+def misfit(column: Column, actual: st.DataType, type_: Type) -> tuple[Column, str] | None:
+    """Whether a value of the type `actual`, which `fits`, is none of `type_`, and in words what it is then.
+
+    Returns:
+        None where every value is one.
+    """
+    if type_.kind in INTEGER_BITS:
+        if not type_.kind.startswith("u") and actual == to_spark(type_):
+            return None
+        return _outside(column, type_), _words_outside(type_)
+    if type_.kind == "uuid":
+        octets = F.coalesce(F.octet_length(_uuid(column, actual)), F.lit(0))
+        return column.isNotNull() & (octets != 16), "that is not a UUID"
+    if isinstance(actual, st.TimeType) and actual.precision > MAX_FRACTION_DIGITS:
+        finer = ~_or_true(column == column.cast(to_spark(type_)))
+        return finer, "finer than a microsecond"
+    return _nested_misfit(column, actual, type_) if type_.children else None
+
+
+def _nested_misfit(column: Column, actual: st.DataType, type_: Type) -> tuple[Column, str] | None:
+    found: list[tuple[Column, str] | None] = []
+    if isinstance(actual, st.ArrayType):
+        found = [_any_misfit(column, actual.elementType, type_.children[0])]
+    elif isinstance(actual, st.MapType):
+        (key, value), inner = type_.children, (actual.keyType, actual.valueType)
+        found = [
+            _any_misfit(F.map_keys(column), inner[0], key),
+            _any_misfit(F.map_values(column), inner[1], value),
+        ]
+    else:
+        fields = zip(_fields(actual), type_.children, strict=True)
+        found = [misfit(column.getField(f.name), f.dataType, t) for f, t in fields]
+    known = [each for each in found if each is not None]
+    if not known:
+        return None
+    broken = reduce(lambda a, b: a | b, (F.coalesce(test, F.lit(False)) for test, _ in known))
+    return broken, known[0][1]
+
+
+def _any_misfit(elements: Column, actual: st.DataType, type_: Type) -> tuple[Column, str] | None:
+    told = misfit(F.lit(None).cast(actual), actual, type_)
+    if told is None:
+        return None
+
+    def broken(element: Column) -> Column:
+        test = misfit(element, actual, type_)
+        return F.lit(False) if test is None else F.coalesce(test[0], F.lit(False))
+
+    return F.exists(elements, broken), told[1]
+
+
+def misfit_text(what: str, words: str) -> Column:
+    """The error of a value that is a `misfit`."""
+    return error_text("VALUE_OUT_OF_RANGE", f"{what} has a value {words}")
+
+
+def _unless_misfit(
+    value: Column, column: Column, actual: st.DataType, type_: Type, what: str
+) -> Column:
+    found = misfit(column, actual, type_)
+    if found is None:
+        return value
+    broken, words = found
+    error = F.raise_error(misfit_text(what, words)).cast(to_spark(all_nullable(type_)))
+    return F.when(~broken, value).otherwise(error)
+
+
+def converted(column: Column, actual: st.DataType, type_: Type, what: str) -> Column:
+    """A column of the type `actual`, which `fits`, as the plan's `type_`; does not depend on session settings.
+
+    A value that is a `misfit` fails the batch with ``VALUE_OUT_OF_RANGE``.
+    """
+    if type_.kind in INTEGER_BITS:
+        signed_same = not type_.kind.startswith("u") and actual == to_spark(type_)
+        return column if signed_same else in_range(column, type_, what)
+    if type_.kind == "uuid":
+        return _unless_misfit(_uuid(column, actual), column, actual, type_, what)
+    if isinstance(actual, st.TimeType) and actual.precision > MAX_FRACTION_DIGITS:
+        return _unless_misfit(column.cast(to_spark(type_)), column, actual, type_, what)
+    if type_.kind == "precision_timestamp" and isinstance(actual, st.TimestampType):
+        return _utc_wall_clock(column)
+    if type_.kind == "precision_timestamp_tz" and isinstance(actual, st.TimestampNTZType):
+        return _utc_instant(column)
+    if type_.children:
+        column = _nested_converted(column, actual, type_, what)
+    target = to_spark(all_nullable(type_))
+    return column if actual == target else column.cast(target)
+
+
+def _uuid(column: Column, actual: st.DataType) -> Column:
+    """The bytes of a UUID; of text that is no hexadecimal null."""
+    text = isinstance(actual, _STRINGS)
+    return F.unhex(F.replace(column, F.lit("-"), F.lit(""))) if text else column
+
+
+def _nested_converted(column: Column, actual: st.DataType, type_: Type, what: str) -> Column:
+    """The parts of a nested value converted one by one; the cast that follows settles names and nullability."""
+    if not any(map(_checked, type_.children)):
+        return column
+    if isinstance(actual, st.ArrayType):
+        inner, element = actual.elementType, type_.children[0]
+        return F.transform(column, lambda x: converted(x, inner, element, what))
+    if isinstance(actual, st.MapType):
+        (key, value), key_type, value_type = type_.children, actual.keyType, actual.valueType
+        column = F.transform_keys(column, lambda k, _v: converted(k, key_type, key, what))
+        return F.transform_values(column, lambda _k, v: converted(v, value_type, value, what))
+    fields = zip(_fields(actual), type_.children, strict=True)
+    parts = [converted(column.getField(f.name), f.dataType, t, what) for f, t in fields]
+    made = F.struct(*(part.alias(f"f{i}") for i, part in enumerate(parts)))
+    return F.when(column.isNotNull(), made)
+
+
+def _checked(type_: Type) -> bool:
+    """Whether a plain cast would not do for values of the type."""
+    kinds = ("uuid", "precision_time", "precision_timestamp", "precision_timestamp_tz")
+    return type_.kind in kinds or type_.kind in INTEGER_BITS or any(map(_checked, type_.children))
+
+
+def _fields(type_: st.DataType) -> list[st.StructField]:
+    return type_.fields if isinstance(type_, st.StructType) else []
+
+
+def all_nullable(type_: Type) -> Type:
+    """The type with nulls allowed on every level: Spark casts nothing nullable to a type that is not."""
+    return replace(type_, nullable=True, children=tuple(all_nullable(c) for c in type_.children))
+
+
+_EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"
+
+
+def _utc_wall_clock(column: Column) -> Column:
+    """An instant as the zoneless time in UTC, whatever the session's zone is."""
+    return F.timestamp_add("MICROSECOND", F.unix_micros(column), F.expr(_EPOCH))
+
+
+def _utc_instant(column: Column) -> Column:
+    """A zoneless time, taken to be UTC, as an instant, whatever the session's zone is."""
+    return F.timestamp_micros(F.timestamp_diff("MICROSECOND", F.expr(_EPOCH), column))
+
+
+def required_paths(column: Column, type_: Type, name: str) -> list[tuple[str, Column]]:
+    """The places below a column that may not be null: (name, whether it is null there).
+
+    Struct fields are followed; elements of lists and maps are not.
+    """
+    places = [] if type_.nullable else [(name, column.isNull())]
+    if type_.kind == "struct":
+        for i, child in enumerate(type_.children):
+            for inner, is_null in required_paths(column[f"f{i}"], child, f"{name}.{i}"):
+                places.append((inner, column.isNotNull() & is_null))
+    return places

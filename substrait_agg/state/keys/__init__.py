@@ -1,0 +1,1 @@
+"""Keys whose bytes sort like their values."""

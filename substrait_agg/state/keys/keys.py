@@ -1,0 +1,289 @@
+"""Order-preserving keys: columns of any type as unsigned words and bytes that compare like the values.
+
+The total order of each type, ascending:
+
+==================================  ==================================================================================
+integers, dates, times, durations   by number
+decimals                            by number; one column has one scale
+floats                              by number; -0.0 equals 0.0; NaN equals NaN and is greater than infinity
+booleans                            false, true
+strings                             by their UTF-8 bytes, which is the order of code points
+binary, fixed size binary           by unsigned bytes; a beginning comes before what goes on
+calendar intervals                  by months, then days, then nanoseconds
+structs                             field by field; a null field comes before all values
+lists                               element by element; a null element comes before all values; a beginning comes first
+maps                                as the list of their entries in order of key: the order of entries does not matter
+==================================  ==================================================================================
+
+`Component.descending` turns all this over, inside values as well. It does not touch nulls of the column itself: they stand where
+`Component.nulls_first` says, before or after all values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from substrait_agg.state.keys.fixed_keys import Part, Words, fixed_parts, pack, width
+from substrait_agg.state.keys.rows import Indices, Mask, as_mask, stable_order
+from substrait_agg.state.keys.variable_keys import (
+    first_words,
+    joined,
+    parts_as_bytes,
+    variable_bytes,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One column of a key.
+
+    Attributes:
+        type: Arrow type of the column.
+        nullable: whether nulls occur; a flag byte is kept only then.
+        descending: greatest first.
+        nulls_first: nulls before all values, else after them, whatever the direction.
+    """
+
+    type: pa.DataType
+    nullable: bool = False
+    descending: bool = False
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KeyForm:
+    """What keys of some components consist of: how many words, and whether there is a rest."""
+
+    words: int
+    rest: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Some keys, as columns.
+
+    Attributes:
+        words: at least one; compared first, in order, as unsigned numbers.
+        rest: pa.binary() without nulls, compared last, bytewise; None where the words hold the whole key.
+    """
+
+    words: tuple[Words, ...]
+    rest: pa.Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.words[0])
+
+    def take(self, indices: npt.NDArray[Any]) -> Keys:
+        """The keys at `indices`."""
+        rest = None if self.rest is None else self.rest.take(pa.array(indices))
+        return Keys(tuple(word[indices] for word in self.words), rest)
+
+    def slice(self, start: int, stop: int) -> Keys:
+        """The keys from `start` to `stop` (exclusive), without copying."""
+        rest = None if self.rest is None else self.rest.slice(start, stop - start)
+        return Keys(tuple(word[start:stop] for word in self.words), rest)
+
+    @staticmethod
+    def concat(parts: Sequence[Keys]) -> Keys:
+        """The keys of all parts (at least one, all of one form)."""
+        if len(parts) == 1:
+            return parts[0]
+        words = tuple(np.concatenate(word) for word in zip(*(p.words for p in parts), strict=True))
+        rests = [p.rest for p in parts if p.rest is not None]
+        return Keys(words, pa.concat_arrays(rests) if rests else None)
+
+
+def key_form(components: Sequence[Component]) -> KeyForm:
+    """The form of keys of these components.
+
+    Raises:
+        TypeError: values of a component's type have no order.
+    """
+    widths = [width(c.type) for c in components]
+    if None in widths:
+        return KeyForm(1, rest=True)
+    size = sum((w or 0) + c.nullable for w, c in zip(widths, components, strict=True))
+    return KeyForm(max(1, -(-size // 8)), rest=False)
+
+
+def encode(columns: Sequence[pa.Array], components: Sequence[Component]) -> Keys:
+    """The keys of rows.
+
+    Args:
+        columns: one per component, of its type and all of one length; slices are fine.
+        components: at least one.
+
+    Raises:
+        TypeError: values of a type have no order.
+        ValueError: a null in a component that is not nullable.
+    """
+    length = len(columns[0])
+    if not key_form(components).rest:
+        parts: list[Part] = []
+        for column, component in zip(columns, components, strict=True):
+            parts += _parts(column, component)
+        return Keys(pack(parts, length))
+    pieces: list[pa.Array] = []
+    pending: list[Part] = []
+    for i, (column, component) in enumerate(zip(columns, components, strict=True)):
+        if width(component.type) is not None:
+            pending += _parts(column, component)
+            continue
+        if pending:
+            pieces.append(parts_as_bytes(pending, length))
+            pending = []
+        pieces.append(_bytes(column, component, last=i == len(components) - 1))
+    if pending:
+        pieces.append(parts_as_bytes(pending, length))
+    rest = joined(*pieces)
+    return Keys((first_words(rest),), rest)
+
+
+def prefix_keys(column: pa.Array, *, nullable: bool, form: KeyForm) -> Keys:
+    """Keys that come before all keys whose first component is not below a value, and behind all others.
+
+    Args:
+        column: the values, of a type with a fixed width and without nulls.
+        nullable: whether the first component of the keys is; its nulls come last.
+        form: of the keys that they are compared with.
+    """
+    parts = _parts(column, Component(column.type, nullable=nullable))
+    if form.rest:
+        rest = parts_as_bytes(parts, len(column))
+        return Keys((first_words(rest),), rest)
+    words = pack(parts, len(column))
+    nothing = np.zeros(len(column), np.uint64)
+    return Keys((*words, *[nothing] * (form.words - len(words))))
+
+
+def _parts(column: pa.Array, component: Component) -> list[Part]:
+    return fixed_parts(
+        column,
+        nullable=component.nullable,
+        descending=component.descending,
+        nulls_first=component.nulls_first,
+    )
+
+
+def _bytes(column: pa.Array, component: Component, *, last: bool) -> pa.Array:
+    # Nothing follows the last one, so a string needs no end there; turned over, it would need one to come last.
+    return variable_bytes(
+        column,
+        nullable=component.nullable,
+        descending=component.descending,
+        nulls_first=component.nulls_first,
+        raw=last and not component.descending,
+    )
+
+
+def before(
+    left: Keys,
+    left_at: npt.NDArray[Any],
+    right: Keys,
+    right_at: npt.NDArray[Any],
+    *,
+    or_equal: bool = False,
+) -> Mask:
+    """Where a key of `left` comes before (with `or_equal`: not after) the key of `right` that it is paired with."""
+    a, b = left.words[0][left_at], right.words[0][right_at]
+    whole = len(left.words) == 1 and left.rest is None
+    if whole:
+        return np.asarray(a <= b if or_equal else a < b)
+    result = np.asarray(a < b)
+    ties = np.flatnonzero(a == b)
+    for x, y in zip(left.words[1:], right.words[1:], strict=True):
+        a, b = x[left_at[ties]], y[right_at[ties]]
+        result[ties] = a < b
+        ties = ties[a == b]
+    if left.rest is None or right.rest is None:
+        result[ties] = or_equal
+    elif len(ties):
+        compare_rest = pc.less_equal if or_equal else pc.less
+        result[ties] = as_mask(
+            compare_rest(
+                left.rest.take(pa.array(left_at[ties])), right.rest.take(pa.array(right_at[ties]))
+            )
+        )
+    return result
+
+
+def compare(left: Keys, right: Keys) -> npt.NDArray[np.int8]:
+    """-1, 0 or 1 per pair: whether the left key comes before, is equal to, or comes after the right one."""
+    at = np.arange(len(left))
+    after = before(right, at, left, at).astype(np.int8)
+    return np.asarray(after - before(left, at, right, at).astype(np.int8))
+
+
+_WORD_BITS = 64
+
+
+def sort_order(leading: Sequence[npt.NDArray[Any]], keys: Keys) -> tuple[Indices, Mask]:
+    """The stable order of rows by numbers, then by key.
+
+    Args:
+        leading: columns of numbers that are compared first.
+        keys: one key per row.
+
+    Returns:
+        The order, and for each row in that order whether it differs from the one before it.
+    """
+    columns = [column for column in (*leading, *keys.words) if not _constant(column)]
+    order, first = _by_numbers(columns, len(keys))
+    if keys.rest is not None and not first.all():
+        _order_ties(order, first, keys.rest)
+    return order, first
+
+
+def _by_numbers(columns: Sequence[npt.NDArray[Any]], rows: int) -> tuple[Indices, Mask]:
+    first = np.zeros(rows, np.bool_)
+    first[:1] = True
+    packed = _packed(columns) if columns else None
+    if packed is not None:
+        order = stable_order(packed)
+        columns = [packed]
+    else:
+        order = np.lexsort(columns[::-1]) if columns else np.arange(rows)
+    for column in columns:
+        ordered = column[order]
+        first[1:] |= ordered[1:] != ordered[:-1]
+    return order, first
+
+
+def _packed(columns: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.uint64] | None:
+    """Columns of numbers as one that sorts as they do, in its upper bits; None where it would take more than 64."""
+    ranges = [(int(column.min()), int(column.max())) for column in columns]
+    bits = [(high - low).bit_length() for low, high in ranges]
+    if sum(bits) > _WORD_BITS:
+        return None
+    packed = np.zeros(len(columns[0]), np.uint64)
+    for column, (low, _), taken in zip(columns, ranges, bits, strict=True):
+        # Modulo 2^64, in which what is below zero is as far from the least as it should be.
+        above = column.astype(np.uint64) - np.uint64(low % (1 << _WORD_BITS))
+        packed = above if taken == _WORD_BITS else packed << np.uint64(taken) | above
+    return packed << np.uint64(_WORD_BITS - sum(bits))
+
+
+def _constant(column: npt.NDArray[Any]) -> bool:
+    return not len(column) or bool(column[0] == column[-1] and (column == column[0]).all())
+
+
+def _order_ties(order: Indices, first: Mask, rest: pa.Array) -> None:
+    """Put rows that are equal so far in order of their rest, in place."""
+    tied = ~first
+    tied[:-1] |= ~first[1:]
+    at = np.flatnonzero(tied)
+    table = pa.table({"tie": np.cumsum(first)[at], "rest": rest.take(pa.array(order[at]))})
+    by = [("tie", "ascending"), ("rest", "ascending")]
+    within = pc.sort_indices(table, sort_keys=by)
+    order[at] = order[at][within.to_numpy()]
+    ordered = table.column("rest").take(within).combine_chunks()
+    same_tie = ~first[at][1:]
+    differs = as_mask(pc.not_equal(ordered[1:], ordered[:-1]))
+    first[at[1:]] |= same_tie & differs

@@ -1,0 +1,132 @@
+"""Rows as columns: equality of keys, and rows gathered by hash and true key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from substrait_agg.state.keys.variable_keys import variable_bytes
+
+Hashes = npt.NDArray[np.uint64]
+Indices = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+def whole(table: pa.Table, name: str) -> pa.Array:
+    """A column in one piece."""
+    return table.column(name).combine_chunks()
+
+
+def as_mask(values: pa.Array) -> Mask:
+    """A boolean Arrow array without nulls as a numpy array."""
+    return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def equal(left: pa.Array, right: pa.Array) -> Mask:
+    """Element-wise equality in which null equals null and NaN equals NaN (bit patterns decide for floats).
+
+    Structs, lists and maps are equal when all they hold is; in them -0.0 equals 0.0, and the order of a map's entries
+    does not matter.
+    """
+    if pa.types.is_nested(left.type):
+        left, right = nested_bytes(left), nested_bytes(right)
+    if pa.types.is_floating(left.type):
+        bits = pa.int64() if left.type == pa.float64() else pa.int32()
+        left, right = left.view(bits), right.view(bits)
+    same = pc.equal(left, right)
+    if left.null_count or right.null_count:
+        both = pc.and_(pc.is_null(left), pc.is_null(right))
+        same = pc.or_(pc.fill_null(same, False), both)
+    return as_mask(same)
+
+
+def rows_equal(left: Sequence[pa.Array], right: Sequence[pa.Array], length: int) -> Mask:
+    """Where all columns of both sides are equal; all rows are where there are no columns."""
+    result = np.ones(length, np.bool_)
+    for a, b in zip(left, right, strict=True):
+        result &= equal(a, b)
+    return result
+
+
+def take(columns: Sequence[pa.Array], indices: npt.NDArray[Any]) -> list[pa.Array]:
+    """The rows `indices` of all columns."""
+    chosen = pa.array(indices)
+    return [column.take(chosen) for column in columns]
+
+
+def group_rows(hashes: Hashes, keys: Sequence[pa.Array]) -> tuple[Indices, Mask]:
+    """Order rows by hash so that rows of one key are adjacent, in their original order.
+
+    Args:
+        hashes: one per row, in any order.
+        keys: key columns.
+
+    Returns:
+        The order, and for each row in that order whether it is the first of its key. Different keys with
+        one hash stay apart: true keys decide, the hash only sorts.
+    """
+    order = stable_order(hashes)
+    ordered = hashes[order]
+    first = np.ones(len(order), np.bool_)
+    same = np.flatnonzero(ordered[1:] == ordered[:-1])
+    if not len(same):
+        return order, first
+    equal_keys = rows_equal(take(keys, order[same + 1]), take(keys, order[same]), len(same))
+    if not equal_keys.all():
+        chains = np.isin(ordered, ordered[same[~equal_keys]])
+        order[chains] = _by_hash_and_key(hashes, keys, order[chains])
+        equal_keys = rows_equal(take(keys, order[same + 1]), take(keys, order[same]), len(same))
+    first[same[equal_keys] + 1] = False
+    return order, first
+
+
+def stable_order(numbers: npt.NDArray[np.uint64]) -> Indices:
+    """The stable order of numbers that differ in their upper bits, such as hashes.
+
+    Plain sorting is several times faster than finding an order, so what is sorted are the upper bits of each number with its
+    place in the lower ones. That numbers differ in the lower bits alone is so rare that it may cost a second sort.
+    """
+    count = np.uint64(len(numbers))
+    places = (
+        np.uint64((1 << max(1, int(count - np.uint64(1)).bit_length())) - 1) if count else count
+    )
+    keyed = numbers & ~places | np.arange(count, dtype=np.uint64)
+    keyed.sort()
+    order = (keyed & places).view(np.int64)
+    ordered = numbers[order]
+    if (ordered[1:] < ordered[:-1]).any():
+        return np.argsort(numbers, kind="stable")
+    return order
+
+
+def _by_hash_and_key(hashes: Hashes, keys: Sequence[pa.Array], rows: Indices) -> Indices:
+    # Only rows whose hash is shared by different keys come here.
+    columns = {f"k{i}": column for i, column in enumerate(take(_bits(keys), rows))}
+    table = pa.table({"hash": hashes[rows], **columns, "position": np.arange(len(rows))})
+    by = [(name, "ascending") for name in table.column_names]
+    return np.asarray(rows[pc.sort_indices(table, sort_keys=by).to_numpy()])
+
+
+def _bits(keys: Sequence[pa.Array]) -> list[pa.Array]:
+    """Keys in types that sort, so that sorting brings equal ones together: bit patterns, and bytes of nested values."""
+    return [sortable(key) for key in keys]
+
+
+def sortable(key: pa.Array) -> pa.Array:
+    """A column in a type that Arrow sorts, so that equal values of the column come together."""
+    sizes = {pa.float64(): pa.int64(), pa.float32(): pa.int32()}
+    if key.type in sizes:
+        return key.view(sizes[key.type])
+    if pa.types.is_boolean(key.type):
+        return key.cast(pa.int8())
+    return nested_bytes(key) if pa.types.is_nested(key.type) else key
+
+
+def nested_bytes(key: pa.Array) -> pa.Array:
+    """Nested values as bytes that are equal where the values are, and sort as they do; null comes first."""
+    return variable_bytes(key, nullable=True, descending=False, nulls_first=True, raw=False)

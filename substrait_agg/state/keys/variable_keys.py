@@ -1,0 +1,198 @@
+"""Keys of variable width: values as bytes whose order is that of the values.
+
+Everything but a `raw` value ends itself: no encoding is the beginning of another, so encodings can follow each other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from substrait_agg.state.keys.fixed_keys import Part, Words, fixed_parts, null_flags, pack, width
+
+# A zero byte in a string becomes 00 FF, its end is 00 00: a string comes before all those that it begins.
+_ZERO, _ESCAPED, _END = b"\x00", b"\x00\xff", b"\x00\x00"
+_ELEMENT, _LAST = b"\x01", b"\x00"
+
+
+def variable_bytes(
+    array: pa.Array, *, nullable: bool, descending: bool, nulls_first: bool, raw: bool
+) -> pa.Array:
+    """A column as pa.binary() without nulls: the null flag, then the value.
+
+    Raises:
+        ValueError: a null in a column that is not nullable.
+    """
+    if array.null_count and not nullable:
+        raise ValueError("a null in a key column that is not nullable")
+    value = _value(array, raw=raw)
+    if descending:
+        value = _inverted(value)
+    if not nullable:
+        return value
+    return joined(
+        parts_as_bytes([(null_flags(array, nulls_first=nulls_first), 1)], len(array)), value
+    )
+
+
+def joined(*parts: pa.Array | bytes) -> pa.Array:
+    """Binary columns (or constants) one behind the other, row by row."""
+    if len(parts) == 1:
+        return parts[0]
+    scalars = [pa.scalar(p, pa.binary()) if isinstance(p, bytes) else p for p in parts]
+    return pc.binary_join_element_wise(*scalars, pa.scalar(b"", pa.binary()))
+
+
+def parts_as_bytes(parts: list[Part], length: int) -> pa.Array:
+    """Parts of fixed width as pa.binary()."""
+    size = sum(s for _, s in parts)
+    packed = np.stack(pack(parts, length), axis=1).astype(">u8").view(np.uint8)
+    data = np.ascontiguousarray(packed[:, :size])
+    return _binary(np.arange(length + 1, dtype=np.int64) * size, data.reshape(-1))
+
+
+def first_words(values: pa.Array) -> Words:
+    """The first 8 bytes of each value, the first the most significant, zeros behind the end."""
+    offsets, data = _buffers(values)
+    padded = np.concatenate([data, np.zeros(8, np.uint8)])
+    # Every place in the data seen as the beginning of a word.
+    places = np.lib.stride_tricks.as_strided(
+        padded[:8].view(">u8"), shape=(len(padded) - 7,), strides=(1,)
+    )
+    words = places[offsets[:-1]].astype(np.uint64)
+    missing = 8 - np.minimum(np.diff(offsets), 8)
+    kept = np.array([(1 << 64) - (1 << (8 * m)) for m in range(9)], np.uint64)
+    return np.asarray(words & kept[missing])
+
+
+_HASHED_BYTES = 1 << 22
+_MULTIPLIER = 0x9E3779B97F4A7C15
+_MIX = (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53)
+
+
+def byte_hashes(values: pa.Array) -> npt.NDArray[np.uint64]:
+    """Hash binary values to 64 bits: a polynomial in their bytes, mixed as MurmurHash3 finishes.
+
+    Args:
+        values: pa.binary() without nulls; none is empty.
+    """
+    offsets, data = _buffers(values)
+    hashes = np.empty(len(values), np.uint64)
+    start = 0
+    while start < len(values):
+        # At least one value at a time, so one of any length is hashed.
+        end = max(start + 1, int(np.searchsorted(offsets, offsets[start] + _HASHED_BYTES)) - 1)
+        bounds = offsets[start : end + 1]
+        hashes[start:end] = _polynomials(data[bounds[0] : bounds[-1]], bounds - bounds[0])
+        start = end
+    for factor in _MIX:
+        hashes ^= hashes >> np.uint64(33)
+        hashes *= np.uint64(factor)
+    hashes ^= hashes >> np.uint64(33)
+    return hashes
+
+
+def _polynomials(data: npt.NDArray[np.uint8], bounds: npt.NDArray[np.int64]) -> Words:
+    lengths = np.diff(bounds)
+    powers = np.cumprod(np.full(int(lengths.max()), _MULTIPLIER, np.uint64))
+    places = np.arange(len(data)) - np.repeat(bounds[:-1], lengths)
+    terms = (data.astype(np.uint64) + np.uint64(1)) * powers[places]
+    return np.asarray(np.add.reduceat(terms, bounds[:-1]))
+
+
+def _value(array: pa.Array, *, raw: bool = False) -> pa.Array:
+    size = width(array.type)
+    if size is not None:
+        return parts_as_bytes(fixed_parts(array, nullable=True)[1:], len(array))
+    if pa.types.is_struct(array.type):
+        return joined(*(_nested(field) for field in array.flatten()))
+    if pa.types.is_map(array.type):
+        return _map(array)
+    if pa.types.is_fixed_size_list(array.type):
+        array = array.cast(pa.list_(array.type.value_field))
+    if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
+        elements, bounds = elements_of(array, array.values)
+        return _sequence(joined(_ELEMENT, _nested(elements)), bounds)
+    strings = pc.fill_null(array.cast(pa.binary()), b"")
+    return strings if raw else joined(_escaped(strings), _END)
+
+
+def _nested(array: pa.Array) -> pa.Array:
+    """A value inside another: ascending, a null before all values."""
+    return variable_bytes(array, nullable=True, descending=False, nulls_first=True, raw=False)
+
+
+def _escaped(strings: pa.Array) -> pa.Array:
+    if not (_buffers(strings)[1] == 0).any():
+        return strings
+    return pc.replace_substring(strings, pattern=_ZERO, replacement=_ESCAPED)
+
+
+def elements_of(array: pa.Array, values: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    """The values of all lists one behind the other, and where those of each list begin; a null has none."""
+    offsets = array.offsets.to_numpy().astype(np.int64)
+    lengths = np.diff(offsets)
+    if array.null_count:
+        lengths = np.where(pc.is_null(array).to_numpy(zero_copy_only=False), 0, lengths)
+    bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    if not array.null_count:
+        return values.slice(int(offsets[0]), int(bounds[-1])), bounds
+    at = np.repeat(offsets[:-1] - bounds[:-1], lengths) + np.arange(bounds[-1])
+    return values.take(pa.array(at)), bounds
+
+
+def _sequence(elements: pa.Array, bounds: npt.NDArray[np.int64]) -> pa.Array:
+    """Encoded elements put together per list: their bytes already follow each other."""
+    offsets, data = _buffers(elements)
+    return joined(_binary(offsets[bounds], data), _LAST)
+
+
+def map_entries(array: pa.Array) -> tuple[pa.Array, pa.Array, npt.NDArray[np.int64], pa.Array]:
+    """Keys and items of all maps one behind the other, where those of each map begin, and their order by key."""
+    keys, bounds = elements_of(array, array.keys)
+    items, _ = elements_of(array, array.items)
+    return keys, items, bounds, _entry_order(_entries(keys, items), bounds)
+
+
+def _entries(keys: pa.Array, items: pa.Array) -> pa.Array:
+    return joined(_ELEMENT, _nested(keys), _nested(items))
+
+
+def _entry_order(entries: pa.Array, bounds: npt.NDArray[np.int64]) -> pa.Array:
+    owner = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    table = pa.table({"owner": owner, "entry": entries})
+    return pc.sort_indices(table, sort_keys=[("owner", "ascending"), ("entry", "ascending")])
+
+
+def _map(array: pa.Array) -> pa.Array:
+    keys, bounds = elements_of(array, array.keys)
+    items, _ = elements_of(array, array.items)
+    entries = _entries(keys, items)
+    return _sequence(entries.take(_entry_order(entries, bounds)), bounds)
+
+
+def _inverted(values: pa.Array) -> pa.Array:
+    offsets, data = _buffers(values)
+    return _binary(offsets, ~data)
+
+
+def _buffers(values: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """Offsets from 0 and the data they point into, of a pa.binary() column."""
+    _, starts, data = values.buffers()
+    if not len(values) or starts is None:
+        return np.zeros(len(values) + 1, np.int64), np.zeros(0, np.uint8)
+    offsets = np.frombuffer(starts, np.int32, count=len(values) + 1, offset=4 * values.offset)
+    length = int(offsets[-1] - offsets[0])
+    if not length:
+        return np.zeros(len(values) + 1, np.int64), np.zeros(0, np.uint8)
+    content = np.frombuffer(data, np.uint8, count=length, offset=int(offsets[0]))
+    return offsets.astype(np.int64) - int(offsets[0]), content
+
+
+def _binary(offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]) -> pa.Array:
+    if int(offsets[-1]) > np.iinfo(np.int32).max:
+        raise pa.ArrowCapacityError("the keys of a column exceed 2 GiB")
+    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)

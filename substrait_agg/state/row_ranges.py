@@ -1,0 +1,137 @@
+"""Rows of several runs put together: the entries of some ranges in key order, with their weights added up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from substrait_agg.state.keys.keys import Keys, sort_order
+from substrait_agg.state.keys.rows import Indices, Mask
+from substrait_agg.state.ordered_run import OrderedRun
+from substrait_agg.state.weights import Weights, sum_runs_of_rows
+
+
+@dataclass(frozen=True, slots=True)
+class RowRange:
+    """A range of places per owner (a group, or whatever is asked about one) in one run."""
+
+    run: OrderedRun
+    low: Indices
+    high: Indices
+
+    @property
+    def lengths(self) -> Indices:
+        """Places per owner."""
+        return self.high - self.low
+
+    def take(self, owners: npt.NDArray[Any]) -> RowRange:
+        """The ranges of some owners (a mask or ordinals)."""
+        return RowRange(self.run, self.low[owners], self.high[owners])
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The entries of windows, in order of (owner, key).
+
+    Attributes:
+        runs: where the rows come from.
+        owners: whose window each entry is from.
+        weights: its weight in all runs, 0 included.
+        source: the run of the newest row of the entry.
+        places: the place of that row in it.
+        order: of the rows, window after window, in which the entries are.
+        first: for each row in that order, whether it is the first of its entry.
+        sizes: rows of each window.
+    """
+
+    runs: tuple[OrderedRun, ...]
+    owners: Indices
+    weights: Weights
+    source: Indices
+    places: Indices
+    order: Indices
+    first: Mask
+    sizes: tuple[int, ...]
+
+    @property
+    def rows(self) -> int:
+        """Rows that were gathered."""
+        return len(self.order)
+
+    def row_entries(self) -> list[Indices]:
+        """Per window, the entry of each of its rows, in order of owner and place."""
+        entries = np.empty(len(self.order), np.int64)
+        entries[self.order] = np.cumsum(self.first) - 1
+        return np.split(entries, np.cumsum(self.sizes)[:-1])
+
+    def payload(self, entries: Indices) -> tuple[pa.Array, ...]:
+        """The values of some entries."""
+        return payload_at(self.runs, self.source[entries], self.places[entries])
+
+
+def gather_rows(windows: Sequence[RowRange]) -> Gathered:
+    """The entries of all windows (at least one), newest run first."""
+    owners, places, keys, weights = [], [], [], []
+    for window in windows:
+        lengths = window.lengths
+        ends = np.cumsum(lengths)
+        at = np.repeat(window.low - ends + lengths, lengths) + np.arange(
+            ends[-1] if len(ends) else 0
+        )
+        located = window.run.at(at)
+        owners.append(np.repeat(np.arange(len(lengths)), lengths))
+        places.append(at)
+        keys.append(located.keys())
+        weights.append(located.weights())
+    sizes = [len(at) for at in places]
+    owner = np.concatenate(owners)
+    order, first = _order(owner, keys)
+    starts = np.flatnonzero(first)
+    chosen = order[starts]
+    return Gathered(
+        tuple(window.run for window in windows),
+        owner[chosen],
+        sum_runs_of_rows(np.concatenate(weights)[order], starts),
+        np.repeat(np.arange(len(windows)), sizes)[chosen],
+        np.concatenate(places)[chosen],
+        order,
+        first,
+        tuple(sizes),
+    )
+
+
+def _order(owner: Indices, keys: Sequence[Keys]) -> tuple[Indices, Mask]:
+    filled = [part for part in keys if len(part)]
+    if len(filled) <= 1:  # a single run is in order and has each entry once
+        return np.arange(len(owner)), np.ones(len(owner), np.bool_)
+    return sort_order([owner], Keys.concat(filled))
+
+
+def payload_at(
+    runs: Sequence[OrderedRun], source: Indices, places: Indices
+) -> tuple[pa.Array, ...]:
+    """The values at places of runs.
+
+    Args:
+        runs: at least one.
+        source: which of the runs each place is in.
+        places: the places.
+    """
+    parts: list[tuple[pa.Array, ...]] = []
+    order: list[Indices] = []
+    for i, run in enumerate(runs):
+        chosen = np.flatnonzero(source == i)
+        if len(chosen) or not i:
+            parts.append(run.at(places[chosen]).payload())
+            order.append(chosen)
+    columns = tuple(pa.concat_arrays(pieces) for pieces in zip(*parts, strict=True))
+    if len(order) == 1:
+        return columns
+    back = np.empty(len(places), np.int64)
+    back[np.concatenate(order)] = np.arange(len(places))
+    return tuple(column.take(pa.array(back)) for column in columns)

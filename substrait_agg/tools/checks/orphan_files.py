@@ -1,0 +1,76 @@
+"""Files in a checkpoint that nothing here writes, or that something left half written."""
+
+from __future__ import annotations
+
+import re
+
+from substrait_agg.commit.log.checkpoint import PLAN, Checkpoint
+from substrait_agg.commit.log.locking import LOCK
+from substrait_agg.commit.log.reader import ROLLBACK
+from substrait_agg.commit.log.retention import KEPT, REVISION, version_of
+from substrait_agg.commit.log.saved_logs import SAVED
+from substrait_agg.commit.log.settings import SETTINGS
+from substrait_agg.files.filesystem import filesystem
+from substrait_agg.files.locations import Location
+from substrait_agg.tools.checks.findings import Findings
+
+_KNOWN: dict[str, re.Pattern[str]] = {
+    "": re.compile(
+        "|".join(
+            (*map(re.escape, (PLAN, KEPT, SETTINGS, LOCK, ROLLBACK)), r"plan-[0-9a-f]{64}\.json")
+        )
+    ),
+    "snapshots": re.compile(r"\d{20}\.json"),
+    "state": re.compile(r"(group|pending|closed|tree\d+)-\d+-\d{12}-[0-9a-f]{32}\.arrow"),
+    "changes": re.compile(r"\d{12}-(\d+|late|bad)-[0-9a-f]{32}\.parquet"),
+    "owners": re.compile(r"\d{12}\.json|lock"),
+    "outputs": re.compile(r"[A-Za-z0-9_.-]+\.json"),
+}
+"""Names of the files in each folder that belong there."""
+
+_KNOWN_IN_STORES: dict[str, re.Pattern[str]] = {
+    "": re.compile("|".join((*map(re.escape, (PLAN, SETTINGS, ROLLBACK)), REVISION.pattern))),
+    "spark": SAVED,
+}
+"""The same where the checkpoint lies in a store."""
+
+_FOLDERS = ("snapshots", "state", "changes", "outputs", "owners", "spark")
+_DRAFT = re.compile(r"(draft|probe)-[0-9a-f]{32}|\..*\.tmp")
+
+
+def drafts(checkpoint: Checkpoint) -> list[str]:
+    """Files that a kill left half written, by their paths below the checkpoint; while a run goes on, one may be under way."""
+    return sorted(
+        f"{folder}/{name}" if folder else name
+        for folder in ("", "snapshots", "outputs", "owners")
+        for name in filesystem().names(_folder(checkpoint, folder))
+        if _DRAFT.fullmatch(name)
+    )
+
+
+def _folder(checkpoint: Checkpoint, name: str) -> Location:
+    return checkpoint.folder / name if name else checkpoint.folder
+
+
+def report_orphan_files(checkpoint: Checkpoint, found: Findings) -> None:
+    """Note every file that is not one of a checkpoint, or that is not whole."""
+    left = drafts(checkpoint)
+    for draft in left:
+        help = "nothing to do; state vacuum deletes it"
+        found.note("FILE_LEFT_OVER", draft, "it was never finished", help)
+    known = _KNOWN if not checkpoint.root.is_remote else _KNOWN | _KNOWN_IN_STORES
+    for folder, pattern in known.items():
+        base = _folder(checkpoint, folder)
+        files = set(filesystem().names(base))
+        for name in filesystem().names(base, folders=True):
+            path = f"{folder}/{name}" if folder else name
+            inside = not folder and name not in files and name in _FOLDERS
+            if inside or path in left or pattern.fullmatch(name):
+                continue
+            if folder in ("state", "changes") and version_of(name) is not None:
+                continue
+            help = "it is not used; move it away if you know where it comes from"
+            found.note("FILE_UNKNOWN", path, "this is no file of a checkpoint", help)
+    if checkpoint.root.exists(ROLLBACK):
+        help = "run the same state rollback again: it goes on where it was"
+        found.fault("ROLLBACK_UNFINISHED", ROLLBACK, "a rollback was begun and not finished", help)

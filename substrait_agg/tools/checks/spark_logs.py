@@ -1,0 +1,57 @@
+"""Whether Spark's own logs in a checkpoint go on where its versions end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from substrait_agg.commit.documents.snapshot import Snapshot
+from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.commit.log.query_logs import batches, check_noted, query_id, read_offsets
+from substrait_agg.commit.log.saved_logs import load, saved_name
+from substrait_agg.tools.checks.findings import Findings
+
+TOGETHER = "restore the checkpoint folder as a whole from one copy, or begin a new one"
+
+
+def check_logs(checkpoint: Checkpoint, newest: Snapshot, found: Findings) -> None:
+    """Do Spark's logs go on where the newest version ends?"""
+    if newest.query is None:
+        return
+    if checkpoint.spark.is_remote:
+        _check_saved(checkpoint, newest, found)
+        return
+    folder = Path(checkpoint.spark_folder)
+    if query_id(folder) != newest.query:
+        message = "Spark's logs are missing, or belong to another query"
+        found.fault("OFFSETS_LOST", "spark/metadata", message, TOGETHER)
+        return
+    path = f"spark/offsets/{newest.batch}"
+    with found.caught("OFFSETS_LOST", path):
+        if read_offsets(folder, newest.batch) is None:
+            message = f"Spark has no note of batch {newest.batch}, which is committed"
+            found.fault("OFFSETS_LOST", path, message, TOGETHER)
+    for log in newest.logs:
+        with found.caught("STATE_DAMAGED", f"spark/{log.name}"):
+            check_noted(folder, (log,))
+    planned, done = batches(folder / "offsets"), batches(folder / "commits")
+    last = max([*(batch - 1 for batch in planned[-1:]), *done[-1:]], default=-1)
+    # A run may have gone on: what Spark has done by now is committed by now.
+    newest = checkpoint.snapshot(checkpoint.versions()[-1])
+    if last > newest.batch:
+        message = f"Spark is done with batch {last}, the versions end with batch {newest.batch}"
+        found.fault("OFFSETS_DIFFER", "spark/offsets", message, TOGETHER)
+
+
+def _check_saved(checkpoint: Checkpoint, newest: Snapshot, found: Findings) -> None:
+    """Is all there that Spark's folder is made of: for the newest version, and for those that can be gone back to?"""
+    for log in newest.logs:
+        with found.caught("OFFSETS_LOST", f"spark/{saved_name(log)}"):
+            load(checkpoint.spark, log)
+    there = set(checkpoint.spark.names())
+    first = checkpoint.kept().state_from
+    for version in checkpoint.versions():
+        if first <= version < newest.version:
+            for log in checkpoint.snapshot(version).logs:
+                if saved_name(log) not in there:
+                    path = f"spark/{saved_name(log)}"
+                    found.fault("OFFSETS_LOST", path, f"version {version} needs it", TOGETHER)

@@ -1,0 +1,143 @@
+"""The trees of a version by name, and what their columns are called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from substrait_agg.commit.documents.snapshot import OperatorState, Snapshot
+from substrait_agg.commit.documents.state_schema import NumberColumns, OperatorColumns, TreeShape
+from substrait_agg.commit.log.checkpoint import PlanDocument
+from substrait_agg.errors import UsageError
+from substrait_agg.operator.common.names import CLOSED, GROUP, PENDING, entries_tree
+from substrait_agg.state.run import RunFile
+
+_ORDERED = re.compile(r"tree(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class TreeRuns:
+    """A tree of a version: of which operator, its name (``group``, ``pending``, ``tree0``, ..., ``closed``), its runs."""
+
+    operator: int
+    name: str
+    runs: tuple[RunFile, ...]
+
+    @property
+    def ordered(self) -> bool:
+        """Whether it holds entries, not groups."""
+        return _ORDERED.fullmatch(self.name) is not None
+
+
+def trees_of(ordinal: int, state: OperatorState) -> Iterator[TreeRuns]:
+    """The trees of an operator that have runs."""
+    names = sorted(state.trees, key=_place)
+    return (TreeRuns(ordinal, name, state[name]) for name in names)
+
+
+def _place(name: str) -> tuple[int, int]:
+    """Where a tree is listed: groups, those that wait, entries, groups that are closed."""
+    found = _ORDERED.fullmatch(name)
+    return (2, int(found[1])) if found else ({GROUP: 0, PENDING: 1}.get(name, 3), 0)
+
+
+def all_trees(snapshot: Snapshot) -> Iterator[TreeRuns]:
+    """The trees of all operators of a version."""
+    for ordinal, state in enumerate(snapshot.operators):
+        yield from trees_of(ordinal, state)
+
+
+def chosen_operator(snapshot: Snapshot, operator: int | None) -> int:
+    """The operator asked for; the last where none is.
+
+    Raises:
+        UsageError: OPERATOR_UNKNOWN.
+    """
+    count = len(snapshot.operators)
+    if operator is None:
+        return count - 1
+    if 0 <= operator < count:
+        return operator
+    raise UsageError(
+        "OPERATOR_UNKNOWN",
+        f"there is no operator {operator}",
+        help=f"the operators are 0 to {count - 1}; state ls shows them",
+        path="--operator",
+    )
+
+
+def chosen_tree(state: OperatorState, shape: OperatorColumns | None, name: str) -> str:
+    """Check the name of a tree of an operator, which need not have runs.
+
+    Raises:
+        UsageError: TREE_UNKNOWN.
+    """
+    entries = map(entries_tree, range(0 if shape is None else len(shape.trees)))
+    known = sorted({GROUP, PENDING, *entries, CLOSED, *state.trees}, key=_place)
+    if name in known:
+        return name
+    raise UsageError(
+        "TREE_UNKNOWN",
+        f"this operator has no tree {name!r}",
+        help=f"one of {', '.join(known)}",
+        path="--tree",
+    )
+
+
+def shape_of(document: PlanDocument, operator: int) -> OperatorColumns | None:
+    """What is known of an operator's columns."""
+    return document.shapes[operator] if operator < len(document.shapes) else None
+
+
+def value_columns(schema: pa.Schema) -> list[str]:
+    """The columns of a run of groups that are shown behind the keys."""
+    return _numbered(schema, "v")
+
+
+def component_columns(schema: pa.Schema) -> list[str]:
+    """The columns of a run of entries that hold values."""
+    return _numbered(schema, "p")
+
+
+def _numbered(schema: pa.Schema, letter: str) -> list[str]:
+    return [name for name in schema.names if re.fullmatch(f"{letter}\\d+", name)]
+
+
+def named(columns: Sequence[str], names: Sequence[str] | None) -> list[str]:
+    """What columns are called: by the plan where it is known, else as they are."""
+    if names is None or len(names) != len(columns):
+        return list(columns)
+    return list(names)
+
+
+def described(shape: OperatorColumns | None, name: str) -> str:
+    """What a tree holds, in words."""
+    words = {
+        GROUP: "groups",
+        PENDING: "groups that wait to be emitted",
+        CLOSED: "groups that are closed",
+    }
+    found = _ORDERED.fullmatch(name)
+    if found is None:
+        return words[name]
+    tree = _tree_shape(shape, int(found[1]))
+    return "entries" if tree is None else tree.what
+
+
+def _tree_shape(shape: OperatorColumns | None, ordinal: int) -> TreeShape | None:
+    return shape.trees[ordinal] if shape is not None and ordinal < len(shape.trees) else None
+
+
+def component_names(shape: OperatorColumns | None, name: str) -> tuple[str, ...] | None:
+    """What the values of an ordered tree are called."""
+    found = _ORDERED.fullmatch(name)
+    tree = None if found is None else _tree_shape(shape, int(found[1]))
+    return None if tree is None else tree.values
+
+
+def numbers_of(shape: OperatorColumns | None) -> tuple[NumberColumns, ...]:
+    """The accumulators of an operator, as far as they are known."""
+    return () if shape is None else shape.numbers

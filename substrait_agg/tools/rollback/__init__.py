@@ -1,0 +1,4 @@
+"""`state rollback`.
+
+Go back to a version, cut outputs and Spark's logs. Read `rollback` first.
+"""

@@ -1,0 +1,228 @@
+"""Going back to a version: everything behind it goes, and its input is read again.
+
+What is to be done is written down first (``rollback.json``). From then on no run begins until it is done, and doing it again from the
+beginning does no harm: a rollback that was killed is finished by running it again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from substrait_agg.commit.documents.envelope import damaged, seal, unseal
+from substrait_agg.commit.documents.json_codec import built, encoded
+from substrait_agg.commit.documents.plan_document import PLANS, document_name
+from substrait_agg.commit.documents.snapshot import Snapshot, snapshot_name
+from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.commit.log.locking import lock_for_tool
+from substrait_agg.commit.log.query_logs import check_noted, query_id
+from substrait_agg.commit.log.reader import ROLLBACK
+from substrait_agg.commit.log.retention import version_of
+from substrait_agg.commit.log.saved_logs import load
+from substrait_agg.commit.log.sweep import change_files, state_files
+from substrait_agg.commit.view.view import View
+from substrait_agg.errors import StateRefused
+from substrait_agg.tools.rollback.sinks import Ahead, cut_output, losses
+from substrait_agg.tools.rollback.spark_logs import cut_behind
+
+ROLLBACK_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """What a rollback does.
+
+    Attributes:
+        to: the version that is the newest afterwards.
+        newest: the version that was the newest before.
+        batch: the micro-batch with which Spark's logs end afterwards; -1: input is read from its beginning.
+        outputs: those that have had later versions, and what becomes of each.
+    """
+
+    to: int
+    newest: int
+    batch: int
+    outputs: tuple[Ahead, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        values: dict[str, Any] = encoded(self)
+        return values
+
+    def to_bytes(self, checkpoint: str) -> bytes:
+        """As a sealed document."""
+        return seal(self.to_json(), format=ROLLBACK_FORMAT, checkpoint=checkpoint)
+
+    @staticmethod
+    def of(content: bytes, checkpoint: str) -> Rollback:
+        """From `to_bytes`: what it says is cut off outputs, so it has to be what was written here.
+
+        Raises:
+            StateRefused: STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
+        """
+        opened = unseal(content, ROLLBACK, format=ROLLBACK_FORMAT, checkpoint=checkpoint)
+        try:
+            return built(Rollback, opened.body)
+        except (ValueError, TypeError) as error:
+            raise damaged(ROLLBACK, f"it cannot be read ({error})") from error
+
+
+def rollback(
+    checkpoint: Checkpoint,
+    to: int,
+    *,
+    force: bool = False,
+    dry_run: bool = False,
+    no_run: bool = False,
+) -> Rollback:
+    """Go back to version `to`.
+
+    Args:
+        checkpoint: which.
+        to: a version whose state is kept; the newest forgets what Spark has planned and not done.
+        force: also where outputs have had later versions: text and files of changes are cut back to `to`, other outputs keep
+            what they have had, and are given the versions that are made then on top.
+        dry_run: only tell what would be done.
+        no_run: no run is going on, says the user; for file systems and stores where no lock tells.
+
+    Raises:
+        StateRefused: CHECKPOINT_BUSY, CHECKPOINT_NOT_LOCKED, VERSION_UNKNOWN, VERSION_EXPIRED, STATE_DAMAGED, OFFSETS_LOST, OUTPUT_AHEAD,
+            OUTPUT_DAMAGED, OUTPUT_RECORD_DAMAGED, ROLLBACK_UNFINISHED; nothing has been changed then.
+    """
+    with lock_for_tool(checkpoint.folder, alone=no_run):
+        if checkpoint.root.exists(ROLLBACK):
+            plan = _begun(checkpoint, to)
+        else:
+            plan = _planned(checkpoint, to, force=force)
+            if dry_run:
+                return plan
+            checkpoint.root.replace(ROLLBACK, plan.to_bytes(checkpoint.identity))
+        if not dry_run:
+            _apply(checkpoint, plan)
+        return plan
+
+
+def _begun(checkpoint: Checkpoint, to: int) -> Rollback:
+    try:
+        content = checkpoint.root.read(ROLLBACK)
+    except OSError as error:
+        raise damaged(ROLLBACK, f"it cannot be read ({error})") from error
+    plan = Rollback.of(content, checkpoint.identity)
+    if plan.to == to:
+        return plan
+    raise StateRefused(
+        "ROLLBACK_UNFINISHED",
+        f"a rollback to version {plan.to} was begun and not finished",
+        help=f"finish it with --to {plan.to} first",
+        path=str(checkpoint.folder),
+    )
+
+
+def _planned(checkpoint: Checkpoint, to: int, *, force: bool) -> Rollback:
+    target, newest = checkpoint.snapshot(to), checkpoint.latest()
+    if newest is None:
+        raise TypeError("a version without a newest one")
+    _check_state(checkpoint, target)
+    batch = target.batch if target.query is not None else -1
+    if checkpoint.spark.is_remote:
+        _check_saved(checkpoint, target)
+    else:
+        _check_spark(checkpoint, newest, target, batch)
+    outputs = losses(checkpoint.folder, to, View(checkpoint)) if newest.version > to else []
+    refused = outputs if not force else [o for o in outputs if o.way == "stuck"]
+    if refused:
+        raise _outputs_ahead(refused, to, force=force)
+    return Rollback(to, newest.version, batch, tuple(outputs))
+
+
+def _check_state(checkpoint: Checkpoint, target: Snapshot) -> None:
+    """The version to go back to has everything, and it is as it was written."""
+    first = checkpoint.kept().state_from
+    if target.version < first:
+        raise StateRefused(
+            "VERSION_EXPIRED",
+            f"the state of version {target.version} is no longer kept (that of version {first} and newer ones is)",
+            help="name one of those; --keep-versions and --keep-for of run keep more",
+            path=str(checkpoint.folder),
+        )
+    runs = {run.name: run for operator in target.operators for run in operator.runs}
+    for run in runs.values():
+        checkpoint.state.forget(run.name)  # what counts is what a store has, not a copy of it
+        try:
+            whole = checkpoint.state.is_whole(run.name, run.bytes, run.crc)
+        except OSError as error:
+            raise damaged(run.name, str(error)) from error
+        if not whole:
+            raise damaged(run.name, "its size or checksum is not what the snapshot names")
+
+
+def _check_spark(checkpoint: Checkpoint, newest: Snapshot, target: Snapshot, batch: int) -> None:
+    """Spark's logs belong to the versions, and reach back to the batch."""
+    folder = Path(checkpoint.spark_folder)
+    if newest.query is not None and query_id(folder) != newest.query:
+        raise StateRefused(
+            "OFFSETS_LOST",
+            "Spark's own offsets are missing from the checkpoint, or belong to another query",
+            help="restore the checkpoint folder as a whole from one copy, or begin a new one",
+            path=str(folder),
+        )
+    if newest.query is not None:
+        cut_behind(folder, batch, target.logs)
+        there = (log for log in target.logs if (folder / log.name).exists())
+        check_noted(folder, there)
+
+
+def _check_saved(checkpoint: Checkpoint, target: Snapshot) -> None:
+    """What the next run makes Spark's folder of is there; of later batches that has other names, and nothing is cut."""
+    for log in target.logs:
+        load(checkpoint.spark, log)
+
+
+def _outputs_ahead(refused: list[Ahead], to: int, *, force: bool) -> StateRefused:
+    names = "; ".join(f"{o.output} (version {o.version})" for o in refused)
+    if force:
+        help = "such a table takes no version twice: restore it as it was at that version, and remove its record in outputs/"
+    else:
+        help = "with --force, text and files of changes are cut back, and other outputs are given the new versions on top"
+    message = f"outputs have had versions behind {to}: {names}"
+    return StateRefused("OUTPUT_AHEAD", message, help=help, path=refused[0].output)
+
+
+def _apply(checkpoint: Checkpoint, plan: Rollback) -> None:
+    # A run of which the lock does not tell, on another machine or asleep, stops with a conflict from here on.
+    checkpoint.claim()
+    for output in plan.outputs:
+        cut_output(checkpoint.folder, output, plan.to, checkpoint.fence)
+    target = checkpoint.snapshot(plan.to)
+    if not checkpoint.spark.is_remote:
+        cut_behind(Path(checkpoint.spark_folder), plan.batch, target.logs).apply()
+    kept = checkpoint.kept()
+    checkpoint.keep(replace(kept, swept=min(kept.swept, plan.to)))
+    # The newest first: whatever is left is a version with all that came before it.
+    for version in reversed(checkpoint.versions()):
+        if version > plan.to:
+            checkpoint.snapshots.delete(snapshot_name(version))
+    _delete_files(checkpoint, target)
+    # Nothing of what has gone may be back after a loss of power once the note of it is gone.
+    for folder in (checkpoint.snapshots, checkpoint.state, checkpoint.changes):
+        folder.sync()
+    checkpoint.root.delete(ROLLBACK)
+    checkpoint.root.sync()
+
+
+def _delete_files(checkpoint: Checkpoint, target: Snapshot) -> None:
+    """Delete state and changes of later versions, and the documents of plans that no version has any more."""
+    for storage, named in (
+        (checkpoint.state, state_files(target)),
+        (checkpoint.changes, change_files(target)),
+    ):
+        for name in storage.names():
+            written = version_of(name)
+            if written is not None and written > target.version and name not in named:
+                storage.delete(name)
+    left = [checkpoint.snapshot(version) for version in checkpoint.versions()]
+    plans = {document_name(plan) for s in left for plan in (s.plan, s.plan_before) if plan}
+    for name in checkpoint.root.names():
+        if PLANS.fullmatch(name) and name not in plans:
+            checkpoint.root.delete(name)

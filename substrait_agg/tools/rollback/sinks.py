@@ -1,0 +1,208 @@
+"""Outputs that are ahead of the version to go back to: what each has to lose, and cutting it off."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from substrait_agg.changes.delivery.evolved import given
+from substrait_agg.changes.outputs.sinks import CHANGE_ENCODERS
+from substrait_agg.changes.records import Record
+from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.log.fence import Fence
+from substrait_agg.commit.view.view import View
+from substrait_agg.errors import StateRefused
+from substrait_agg.files.filesystem import filesystem
+from substrait_agg.files.locations import Location
+from substrait_agg.tools.checks.findings import Findings
+
+Way = Literal["cut text", "delete files", "deliver again", "stuck"]
+
+DELTA = "spark=delta:"
+_RECORD = re.compile(r"([A-Za-z0-9_-]+)(?:\.([0-9]+))?\.json")
+"""Name of a record, and the number of the run that wrote it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """An output that has had versions behind the one to go back to.
+
+    Attributes:
+        record: file name of its record.
+        output: the output as text.
+        version: the last it has had.
+        way: what becomes of it. ``cut text``: the lines of later versions are cut off; ``delete files``: the files of later
+            versions are deleted; ``deliver again``: what it has had stays there, and the versions that are made then come on top;
+            ``stuck``: it takes no version a second time, so nothing can be done.
+        bytes: size of the text afterwards, 0 otherwise.
+        anew: it has had only versions of a later plan with other columns, and begins as if it had had nothing.
+    """
+
+    record: str
+    output: str
+    version: int
+    way: Way
+    bytes: int = 0
+    anew: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+    @property
+    def place(self) -> Path:
+        """The file or folder that it writes."""
+        return Path(self.output.partition("=")[2])
+
+
+def ahead_of(folder: Location, version: int) -> list[tuple[Record, int, int]]:
+    """Outputs that have had more than `version`: their records, the last version of each, and the size that it tells.
+
+    A run may have been killed when an output had a version and its record did not tell yet. A text is cut by its record then, files
+    and transactions are not: what they have of the following version would stand for whatever is made in its place.
+
+    Raises:
+        StateRefused: OUTPUT_RECORD_DAMAGED.
+    """
+    found = []
+    for record in records(folder):
+        told = record.read()
+        if told is None:
+            continue
+        had = max(-1 if told[0] is None else told[0], *_numbers_of_files(record.output), -1)
+        if record.output.startswith(DELTA) and had == version:
+            had = version + 1  # nobody knows without the table
+        if had > version:
+            found.append((record, had, told[1]))
+    return found
+
+
+def _numbers_of_files(output: str) -> list[int]:
+    """The versions of which an output of files has some."""
+    kind, _, location = output.partition("=")
+    return [number for number, _ in _FILES[kind](Path(location))] if kind in _FILES else []
+
+
+def records(folder: Location) -> Iterator[Record]:
+    """The records of a checkpoint's outputs."""
+    place = FolderFiles(folder / "outputs")
+    newest: dict[str, tuple[int, str]] = {}
+    for file in place.names():
+        found = _RECORD.fullmatch(file)
+        if found is not None:
+            numbered = (int(found[2] or 0), file)
+            newest[found[1]] = max(newest.get(found[1], numbered), numbered)
+    for name, (_, file) in sorted(newest.items()):
+        try:
+            output = str(json.loads(place.read(file))["output"])
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, StateRefused):
+            output = file
+        yield Record(folder / "outputs" / f"{name}.json", output)
+
+
+def check_records(folder: Location, found: Findings) -> None:
+    """Do the records of all outputs tell how far these got?"""
+    for record in records(folder):
+        try:
+            record.read()
+        except StateRefused as error:
+            found.fault(error.code, f"outputs/{Path(error.path).name}", error.message, error.help)
+        except OSError as error:
+            help = "see to the disk and the permissions, then verify again"
+            found.fault("FILE_NOT_USABLE", f"outputs/{record.path.name}", str(error), help)
+
+
+def losses(folder: Location, version: int, view: View) -> list[Ahead]:
+    """What each output that is ahead of `version` has to lose.
+
+    Raises:
+        StateRefused: OUTPUT_DAMAGED, OUTPUT_RECORD_DAMAGED, STATE_DAMAGED.
+    """
+    found, evolutions = [], view.evolutions()
+    for record, had, size in ahead_of(folder, version):
+        kind, _, location = record.output.partition("=")
+        if kind in CHANGE_ENCODERS:
+            left = _size_at(Path(location), kind, size, view, range(version + 1, had + 1))
+            found.append(Ahead(record.path.name, record.output, had, "cut text", left))
+            continue
+        files: Way = "delete files" if kind in _FILES else "deliver again"
+        # A table that may have had the next version, and none behind it, is given it anew under another name of ours.
+        stuck = record.output.startswith(DELTA) and _told(record) > version
+        late = kind == "late-parquet"
+        anew = any(
+            version < e.version <= had and not (e.same_tables if late else e.same_columns)
+            for e in evolutions
+        )
+        way: Way = "stuck" if stuck else files
+        found.append(Ahead(record.path.name, record.output, had, way, anew=anew))
+    return found
+
+
+def _told(record: Record) -> int:
+    told = record.read()
+    return -1 if told is None or told[0] is None else told[0]
+
+
+def _size_at(path: Path, kind: str, size: int, view: View, later: range) -> int:
+    """Size of a text before the lines of later versions, which are compared with what is cut off."""
+    evolved = {e.version: e.same_columns for e in view.evolutions()}
+    texts = (
+        text
+        for v in later
+        for table in (
+            given(view, v, same_columns=evolved[v])
+            if v in evolved
+            else [view.changes(since=v - 1, until=v)]
+        )
+        for text in CHANGE_ENCODERS[kind](table)
+    )
+    tail = "".join(texts).encode()
+    start = size - len(tail)
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, start))
+            there = file.read(len(tail))
+    except OSError as error:
+        raise _damaged(path, f"it cannot be read: {error.strerror}") from error
+    if start < 0 or there != tail:
+        raise _damaged(path, "its end is not what the versions to be taken back wrote")
+    return start
+
+
+def _damaged(path: Path, message: str) -> StateRefused:
+    help = "put the file back as it was; or remove it and its record in outputs/, then it is written anew"
+    return StateRefused("OUTPUT_DAMAGED", message, help=help, path=str(path))
+
+
+def cut_output(folder: Location, ahead: Ahead, version: int, fence: Fence) -> None:
+    """Take an output back to `version`; what is done already is no matter."""
+    # The record first: what a text has behind it is cut off by any run that goes on.
+    record = Record(folder / "outputs" / ahead.record, ahead.output, fence)
+    record.take_over(None if ahead.anew else version, ahead.bytes)
+    if ahead.way == "cut text" and ahead.place.exists():
+        with ahead.place.open("r+b") as file:
+            file.truncate(ahead.bytes)
+    if ahead.output.startswith(DELTA):
+        filesystem().remove(record.path.with_suffix(".id"))
+    if ahead.way == "delete files":
+        for number, path in _FILES[ahead.output.partition("=")[0]](ahead.place):
+            if number > version:
+                path.unlink(missing_ok=True)
+
+
+def _named(paths: Iterable[Path], prefix: str) -> list[tuple[int, Path]]:
+    """Versions and paths of what is named as an output names its files; whatever else is there is not ours."""
+    known = re.compile(rf"{prefix}-([0-9]{{20}})\.parquet")
+    found = ((known.fullmatch(path.name), path) for path in paths)
+    return sorted((int(name[1]), path) for name, path in found if name)
+
+
+_FILES: dict[str, Callable[[Path], list[tuple[int, Path]]]] = {
+    "changes-parquet": lambda folder: _named(folder.glob("changes-*.parquet"), "changes"),
+    "late-parquet": lambda folder: _named(folder.glob("*/late-*.parquet"), "late"),
+}
+"""Output kind -> its files, each with its version."""

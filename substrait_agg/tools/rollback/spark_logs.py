@@ -1,0 +1,178 @@
+"""Cutting Spark's logs back, so that the query goes on behind a batch as if it had never gone further.
+
+The notes of later batches go, and what the sources' own logs say of files seen later. The next run plans the following batch anew: files
+that are not in the log any more are found again, and other sources go on from the offsets of the batch that stays.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from substrait_agg.commit.documents.snapshot import LogFile
+from substrait_agg.commit.log.query_logs import (
+    COMPACT,
+    Offsets,
+    batches,
+    entry_number,
+    lists_files,
+    read_entries,
+    read_entry_lines,
+    read_offsets,
+    source_logs,
+)
+from substrait_agg.errors import StateRefused
+from substrait_agg.files.atomic_files import sync_folder, write_atomically
+from substrait_agg.tools.checks.spark_logs import TOGETHER
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What is to be done to Spark's folder.
+
+    Attributes:
+        write: files to write, with their content, before anything is deleted.
+        delete: files to delete, in order.
+    """
+
+    write: tuple[tuple[Path, str], ...]
+    delete: tuple[Path, ...]
+
+    def apply(self) -> None:
+        """Do it; what is done already is no matter."""
+        for path, content in self.write:
+            _checksum(path).unlink(missing_ok=True)
+            with write_atomically(path) as file:
+                file.write(content.encode())
+        for path in self.delete:
+            _checksum(path).unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
+        for folder in {path.parent for path in self.delete}:
+            sync_folder(folder)
+
+
+def cut_behind(folder: Path, batch: int, noted: Sequence[LogFile] = ()) -> Cut:
+    """What is to be done so that nothing is noted of batches behind `batch`; -1 stands for none at all.
+
+    Args:
+        folder: Spark's own.
+        batch: the last that stays.
+        noted: the logs that the version of the batch notes: they have to be there afterwards as they were, for runs compare them.
+
+    Raises:
+        StateRefused: OFFSETS_LOST where Spark's notes do not reach back that far, or are damaged.
+    """
+    try:
+        return _cut_behind(folder, batch, noted)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _lost(folder, f"Spark's notes are damaged: {error}") from error
+
+
+def _cut_behind(folder: Path, batch: int, noted: Sequence[LogFile]) -> Cut:
+    offsets = read_offsets(folder, batch) if batch >= 0 else Offsets(-1, ())
+    if offsets is None:
+        raise _lost(folder, f"Spark keeps no note of batch {batch} any more")
+    write: list[tuple[Path, str]] = []
+    delete: list[Path] = []
+    for source, log in source_logs(folder):
+        end = offsets.log_entry(source)
+        entries = _entries(log)
+        if end is None or not any(lists_files(entry.path) for entry in entries):
+            continue
+        wanted = {
+            Path(file.name).name: file.crc
+            for file in noted
+            if file.name.startswith(f"sources/{source}/")
+        }
+        written, unneeded = (
+            (_as_noted(log, entries, wanted), []) if wanted else _rebuilt(log, entries, end)
+        )
+        write += written
+        delete += [entry.path for entry in entries if entry.number > end] + unneeded
+    # Commits before offsets: a batch that is done and not planned would be an error to Spark.
+    for name in ("commits", "offsets"):
+        later = [n for n in batches(folder / name) if n > batch]
+        delete += [folder / name / str(n) for n in reversed(later)]
+    return Cut(tuple(write), tuple(delete))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Entry:
+    """An entry of a source's log; a compacted one has all files up to its number."""
+
+    number: int
+    compact: bool
+    path: Path
+
+
+def _entries(log: Path) -> list[_Entry]:
+    """Entries in order of their numbers."""
+    found = [(entry_number(path), path) for path in log.iterdir()]
+    return sorted(_Entry(n, p.suffix == ".compact", p) for n, p in found if n is not None)
+
+
+def _as_noted(log: Path, entries: list[_Entry], noted: Mapping[str, int]) -> list[tuple[Path, str]]:
+    """The entries that a version notes and Spark has deleted since, as they were: compacted ones hold their lines unchanged."""
+    missing = sorted(noted.keys() - {e.path.name for e in entries})
+    if not missing:
+        return []
+    numbers = {name: entry_number(log / name) or 0 for name in missing}
+    later = [e for e in entries if e.compact and e.number > max(numbers.values())]
+    if not later:
+        raise _lost(log, f"entry {missing[0]} of a source's log of files is missing")
+    head, lines = read_entry_lines(later[0].path)
+    made = []
+    for name, number in numbers.items():
+        whole = name.endswith(COMPACT)
+        chosen = [text for n, text in lines if n == number or (whole and n < number)]
+        content = "\n".join([head, *chosen])
+        if zlib.crc32(content.encode()) != noted[name]:
+            raise _lost(log, f"entry {name} of a source's log of files cannot be made again")
+        made.append((log / name, content))
+    return made
+
+
+def _rebuilt(
+    log: Path, entries: list[_Entry], end: int
+) -> tuple[list[tuple[Path, str]], list[Path]]:
+    """What to write and what to delete so that Spark finds all files up to `end`, where entries are not there any more.
+
+    Spark begins to read at the last compacted entry. How often there is one it works out of the last two, or of the only one,
+    for which any number will do. So where entries are missing, one compacted entry takes the place of all.
+    """
+    compacted = [e for e in entries if e.compact and e.number <= end]
+    base = compacted[-1].number if compacted else -1
+    there = {e.number for e in entries if not e.compact}
+    if there >= set(range(base + 1, end + 1)):
+        return [], [] if _regular(compacted) else [e.path for e in compacted[:-1]]
+    later = [e for e in entries if e.compact and e.number > end]
+    if not later:
+        raise _lost(log, f"entries of a source's log of files are missing between {base} and {end}")
+    head, whole = read_entries(later[0].path)
+    chosen = [e for e in whole if int(e["batchId"]) <= end]
+    return [(log / f"{end}.compact", _text(head, chosen))], [e.path for e in compacted]
+
+
+def _regular(compacted: list[_Entry]) -> bool:
+    """Whether Spark finds the last of these by the distance of the last two."""
+    if len(compacted) < 2:
+        return True
+    before, last = (entry.number for entry in compacted[-2:])
+    return (last + 1) % (last - before) == 0
+
+
+def _text(head: str, entries: list[dict[str, Any]]) -> str:
+    return "\n".join([head, *(json.dumps(e, separators=(",", ":")) for e in entries)])
+
+
+def _checksum(path: Path) -> Path:
+    return path.with_name(f".{path.name}.crc")
+
+
+def _lost(folder: Path, message: str) -> StateRefused:
+    help = f"name a newer version; otherwise {TOGETHER}"
+    return StateRefused("OFFSETS_LOST", message, help=help, path=str(folder))

@@ -1,0 +1,139 @@
+"""Is the view the sum of all changes? Told by adding the changes to nothing, or to the oldest view there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from substrait_agg.commit.documents.snapshot import Snapshot
+from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.commit.view.view import View
+from substrait_agg.operator.common.names import WEIGHT
+from substrait_agg.state.keys.rows import sortable
+from substrait_agg.tools.checks.findings import Findings
+
+ROWS_AT_ONCE = 1 << 22
+
+
+def check_view(checkpoint: Checkpoint, snapshots: Sequence[Snapshot], found: Findings) -> int:
+    """Compare the view of the newest version with the changes; returns how many changes were added up.
+
+    Args:
+        checkpoint: whose change files and runs are right in themselves.
+        snapshots: all there are, ascending, at least one.
+        found: takes what is wrong.
+    """
+    view = View(checkpoint)
+    newest = snapshots[-1].version
+    base = _base(checkpoint, snapshots[0].version, snapshots[-1].begun)
+    parts: list[Iterable[pa.Table]] = [_signed(view.to_arrow(newest), -1)]
+    if base is not None:
+        parts.append(_signed(view.to_arrow(base), 1))
+    begun = snapshots[-1].begun
+    chosen = [s for s in snapshots if s.version >= begun and (base is None or s.version > base)]
+    changed = 0
+
+    def changes() -> Iterator[pa.Table]:
+        nonlocal changed
+        for first, last in _spans(chosen):
+            table = view.between(first, last)
+            changed += table.num_rows
+            yield _labelled(table.columns[:-2], table.column(WEIGHT))
+
+    left = _added(part for some in (*parts, changes()) for part in some)
+    wrong = int(np.abs(left.column(WEIGHT).to_numpy()).sum())
+    if wrong:
+        since = (
+            f"all changes from version {begun} on"
+            if base is None and begun
+            else "all changes"
+            if base is None
+            else f"the view of version {base} and the changes since"
+        )
+        message = f"the view of version {newest} is not the sum of {since}: {wrong} rows differ"
+        found.fault("VIEW_DIFFERS", f"snapshots/{newest:020d}.json", message)
+    for snapshot in snapshots:
+        _check_taken_back(view, snapshots, snapshot, found)
+    return changed
+
+
+def _check_taken_back(
+    view: View, snapshots: Sequence[Snapshot], snapshot: Snapshot, found: Findings
+) -> None:
+    """Where another plan began, what was taken back is what the changes of the plan before had come to."""
+    back = view.taken_back(snapshot.version)
+    there = {s.version: s for s in snapshots}
+    before = there.get(snapshot.version - 1)
+    if back is None or before is None or before.begun not in there:
+        return
+    chosen = [there[v] for v in range(before.begun, snapshot.version)]
+    given = (view.between(first, last) for first, last in _spans(chosen))
+    parts = (_labelled(t.columns[:-2], t.column(WEIGHT)) for t in (back, *given))
+    wrong = int(np.abs(_added(parts).column(WEIGHT).to_numpy()).sum())
+    if wrong:
+        message = f"it does not take back what the plan before showed: {wrong} rows differ"
+        found.fault("VIEW_DIFFERS", f"snapshots/{snapshot.version:020d}.json", message)
+
+
+def _base(checkpoint: Checkpoint, first: int, begun: int) -> int | None:
+    """The version to begin with: before the first of the plan in force, or the oldest whose view can be read."""
+    return None if first <= begun else max(checkpoint.kept().state_from, first)
+
+
+def _spans(snapshots: Sequence[Snapshot]) -> Iterator[tuple[int, int]]:
+    """First and last versions of spans with about `ROWS_AT_ONCE` changes."""
+    first, rows = None, 0
+    for snapshot in snapshots:
+        first = snapshot.version if first is None else first
+        rows += sum(change.rows for change in snapshot.changes)
+        if rows > ROWS_AT_ONCE:
+            yield first, snapshot.version
+            first, rows = None, 0
+    if first is not None:
+        yield first, snapshots[-1].version
+
+
+def _signed(rows: pa.Table, weight: int) -> Iterator[pa.Table]:
+    for start in range(0, rows.num_rows, ROWS_AT_ONCE):
+        part = rows.slice(start, ROWS_AT_ONCE)
+        yield _labelled(part.columns, pa.array(np.full(part.num_rows, weight, np.int64)))
+
+
+def _labelled(columns: Iterable[pa.ChunkedArray], weights: pa.Array) -> pa.Table:
+    """Rows in types that can be grouped, equal where the rows are."""
+    chunks = [sortable(_whole(column)) for column in columns]
+    names = [f"c{i}" for i in range(len(chunks))]
+    return pa.table([*chunks, weights], [*names, WEIGHT])
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _added(parts: Iterable[pa.Table]) -> pa.Table:
+    """Rows with their weights added up, those of weight 0 left out; taken up in pieces."""
+    held: list[pa.Table] = [pa.table({WEIGHT: pa.array([], pa.int64())})]
+    rows, most = 0, ROWS_AT_ONCE
+    for part in parts:
+        if not part.num_rows:
+            continue
+        held = [*held, part] if rows else [part]
+        rows += part.num_rows
+        if rows > most:
+            held = [_collapsed(held)]
+            rows = held[0].num_rows
+            most = max(ROWS_AT_ONCE, 2 * rows)
+    return _collapsed(held)
+
+
+def _collapsed(held: list[pa.Table]) -> pa.Table:
+    rows = pa.concat_tables(held)
+    if not rows.num_rows:
+        return rows
+    names = rows.column_names[:-1]
+    sums = rows.group_by(names).aggregate([(WEIGHT, "sum")])
+    columns = [*(sums.column(name) for name in names), sums.column(f"{WEIGHT}_sum")]
+    kept = pa.table(columns, rows.column_names)
+    return kept.filter(pa.array(kept.column(WEIGHT).to_numpy() != 0))

@@ -1,0 +1,70 @@
+"""The fast path for totals of 63 bits gives what the general path gives, value for value."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from substrait_agg.functions.aggregates.accumulators import Accumulator
+from substrait_agg.functions.numbers import exact
+from substrait_agg.operator.common.spec import MeasureSpec, OperatorSpec
+from substrait_agg.operator.measures import finalize
+from substrait_agg.operator.measures.finalize import GroupState, number_value
+from substrait_agg.operator.measures.int64_fast_path import small_quotient
+from substrait_agg.plan.types import FP32, FP64, I8, I64, Type, decimal
+
+TYPES = (
+    I8, I64, FP64, FP32, decimal(38, 0), decimal(10, 2), decimal(38, 6), decimal(38, 12), decimal(38, 30),
+)  # fmt: skip
+TOTALS = st.one_of(
+    st.integers(-1000, 1000),
+    st.integers(-(2**61), 2**61),
+    st.sampled_from([2**53 + 1, -(2**53) - 1, 10**17]),
+)
+COUNTS = st.one_of(st.integers(1, 9), st.sampled_from([2**31, 2**40 + 1, 10**12]))
+
+
+def _measure(kind: Any, scale: int, type_: Type) -> MeasureSpec:
+    return MeasureSpec(kind, (0, 1), type_, "m", scale, options=(("OVERFLOW", "SATURATE"),))
+
+
+def _spec(measure: MeasureSpec) -> OperatorSpec:
+    kind = "decimal" if measure.scale else "integer"
+    sums = (Accumulator(kind, 0, 64, 4), Accumulator("count", 0, 0, 2))  # type: ignore[arg-type]
+    return OperatorSpec((), sums, (measure,), "one", multiset=False, is_global=False)
+
+
+def _values(measure: MeasureSpec, rows: list[tuple[int, int]], *, fast: bool) -> list[Any]:
+    total = exact.from_words(np.array([[t] for t, _ in rows], np.int64))
+    count = exact.from_words(np.array([[n] for _, n in rows], np.int64))
+    fixed = np.concatenate([count[:2], exact.widen(total, 4)[:4], count[:2]])
+    every = np.ones(len(rows), np.bool_)
+    used = small_quotient if fast else lambda *_: None
+    with patch.object(finalize, "small_quotient", used):
+        column = number_value(_spec(measure), GroupState(fixed, {}), measure, every)
+    return list(column.to_pylist())
+
+
+@pytest.mark.parametrize("type_", TYPES, ids=str)
+@pytest.mark.parametrize("scale", [0, 4])
+@settings(max_examples=60, deadline=None)
+@given(rows=st.lists(st.tuples(TOTALS, COUNTS), min_size=1, max_size=5), average=st.booleans())
+def test_both_paths_agree(
+    type_: Type, scale: int, rows: list[tuple[int, int]], average: bool
+) -> None:
+    """Sums and averages, of integers and of decimals, converted to each type; saturating where they do not fit."""
+    kind = "avg" if average else "sum"
+    measure = _measure(kind, scale, type_)
+    assert _values(measure, rows, fast=True) == _values(measure, rows, fast=False)
+
+
+def test_the_fast_path_is_taken() -> None:
+    """Otherwise the comparison above would compare nothing."""
+    measure = _measure("avg", 2, decimal(19, 6))
+    digits = exact.widen(exact.from_words(np.array([[2551]], np.int64)), 4)
+    assert small_quotient(measure, digits, np.array([7], np.uint64)) == [3644286]

@@ -1,0 +1,105 @@
+"""How the next batch is computed follows from what this one was like."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from substrait_agg.commit.runtime.task_plan import TaskResult
+from substrait_agg.functions.aggregates.accumulators import Accumulator
+from substrait_agg.operator.common.spec import OperatorSpec
+from substrait_agg.plan.types import Type
+from substrait_agg.spark.execution.strategy import (
+    ALIKE,
+    FEW_GROUPS,
+    UNWEIGHED_BYTES,
+    BatchStrategy,
+    next_strategy,
+    rows_per_arrow_batch,
+)
+from substrait_agg.spark.execution.task_runner import HANDED_OVER
+
+FLOAT = Accumulator("float", 0, 0, 0)
+
+
+def spec(accumulators: int = 1, **changed: Any) -> OperatorSpec:
+    sums = tuple(replace(FLOAT, argument=i) for i in range(accumulators))
+    made = OperatorSpec((pa.int64(),), sums, (), "one", multiset=False, is_global=False)
+    return replace(made, **changed)
+
+
+def after(
+    rows: int, groups: int, care: BatchStrategy, told: OperatorSpec, received: int = 0
+) -> BatchStrategy:
+    counters = {"input_rows": rows, "touched": groups, "partial_rows": rows}
+    return next_strategy(told, [TaskResult(0, 1, counters=counters, received=received)], care)
+
+
+def test_rows_are_summed_first_where_their_keys_repeat() -> None:
+    """And not where hardly any do; in between it stays as it is."""
+    told = spec()
+    assert not after(1_000, 10, BatchStrategy(), told).skip_preaggregation
+    assert after(1_000, 900, BatchStrategy(), told).skip_preaggregation
+    between = [
+        after(1_000, 400, BatchStrategy(skip_preaggregation=raw), told).skip_preaggregation
+        for raw in (False, True)
+    ]
+    assert between == [False, True]
+
+
+def test_many_measures_are_rather_exchanged_as_rows() -> None:
+    """Their partial sums are several times as wide as the rows that they are made of."""
+    assert not after(1_000, 350, BatchStrategy(), spec(1)).skip_preaggregation
+    assert after(1_000, 350, BatchStrategy(), spec(20)).skip_preaggregation
+
+
+def test_one_group_and_any_weights_are_always_summed_first() -> None:
+    """One task would get all rows; and products with weights of any size are made on Spark."""
+    assert not after(2, 1, BatchStrategy(), spec(30, is_global=True)).skip_preaggregation
+    assert not after(1_000, 1_000, BatchStrategy(), spec(30, weight="any")).skip_preaggregation
+
+
+def test_the_driver_takes_the_sums_of_few_groups() -> None:
+    """And leaves many to the workers."""
+    told = spec()
+    assert after(10**6, FEW_GROUPS, BatchStrategy(), told).on_driver
+    assert not after(10**6, FEW_GROUPS + 1, BatchStrategy(on_driver=True), told).on_driver
+
+
+def test_few_groups_are_not_expected_of_a_much_larger_batch() -> None:
+    """Where there were few in a thousand rows, there may be many in a million."""
+    care = after(10**3, 10, BatchStrategy(size=1_000), spec())
+    assert care.of_size(ALIKE * 1_000) == replace(care, size=ALIKE * 1_000)
+    assert not care.of_size(ALIKE * 1_000 + 1).on_driver
+
+
+def test_a_batch_without_rows_says_nothing() -> None:
+    """The next one is computed as the one before it."""
+    care = BatchStrategy(skip_preaggregation=True, on_driver=True, row_bytes=70)
+    assert next_strategy(spec(), [], care) == care
+
+
+@pytest.mark.parametrize(
+    ("row_bytes", "rows"),
+    [
+        (0, None), (1, HANDED_OVER), (1 << 8, HANDED_OVER), (1 << 14, 1 << 10), (UNWEIGHED_BYTES, 1),
+        (UNWEIGHED_BYTES + 1, None),
+    ],
+)  # fmt: skip
+def test_rows_of_any_length_are_weighed_until_their_length_is_known(
+    row_bytes: int, rows: int | None
+) -> None:
+    """Then so many are handed over at once that they take a bounded number of bytes, if they are as long as those before."""
+    node: Any = type("Node", (), {"key_types": (Type("string"),), "arguments": ()})
+    assert rows_per_arrow_batch(node, BatchStrategy(row_bytes=row_bytes)) == rows
+    node.key_types = (Type("i64"), Type("decimal", params=(38, 0)))
+    assert rows_per_arrow_batch(node, BatchStrategy(row_bytes=row_bytes)) == HANDED_OVER
+
+
+def test_the_length_of_rows_is_that_of_all_that_came() -> None:
+    """Rounded up, so that rows of a bit are not taken for unknown."""
+    assert after(1_000, 10, BatchStrategy(), spec(), received=1).row_bytes == 1
+    assert after(1_000, 10, BatchStrategy(row_bytes=9), spec(), received=64_001).row_bytes == 65
