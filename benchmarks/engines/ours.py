@@ -12,7 +12,7 @@ from benchmarks.engines import on_spark
 from benchmarks.engines.job import Job, Taken
 from benchmarks.engines.stages import stages_of
 from benchmarks.phases import Jobs, phases
-from substrait_agg.commit.documents.snapshot import snapshot_name
+from substrait_agg.commit.documents.file_names import snapshot_name
 from substrait_agg.metrics import Progress
 
 

@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from substrait_agg.commit.documents.file_names import snapshot_name, version_of
 from substrait_agg.commit.documents.files import FolderFiles
-from substrait_agg.commit.documents.snapshot import Snapshot, snapshot_name
+from substrait_agg.commit.documents.snapshot import Snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.locking import lock_for_tool
-from substrait_agg.commit.log.retention import Retention, RetentionState, version_of
+from substrait_agg.commit.log.retention import Retention, RetentionState
 from substrait_agg.commit.log.sweep import expire, unneeded_changes, unneeded_state
 from substrait_agg.files.filesystem import filesystem
 from substrait_agg.files.locations import Location, Remote

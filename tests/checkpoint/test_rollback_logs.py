@@ -11,7 +11,8 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.commit.documents.envelope import seal
-from substrait_agg.commit.documents.snapshot import FORMAT, snapshot_name
+from substrait_agg.commit.documents.file_names import snapshot_name
+from substrait_agg.commit.documents.snapshot import FORMAT
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.query_logs import check_noted
 from substrait_agg.errors import StateRefused

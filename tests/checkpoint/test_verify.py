@@ -19,8 +19,9 @@ import pytest
 import substrait_agg as sa
 from substrait_agg.changes import row_lines
 from substrait_agg.changes.records import Record
+from substrait_agg.commit.documents.file_names import snapshot_name
 from substrait_agg.commit.documents.files import FolderFiles
-from substrait_agg.commit.documents.snapshot import OperatorState, Snapshot, snapshot_name
+from substrait_agg.commit.documents.snapshot import OperatorState, Snapshot
 from substrait_agg.commit.documents.state_schema import NumberColumns, OperatorColumns
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.retention import KEPT, Retention

@@ -10,13 +10,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from substrait_agg.commit.documents.file_names import snapshot_name
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import (
     ChangeFile,
     OperatorState,
     Snapshot,
     parse_snapshot,
-    snapshot_name,
 )
 from substrait_agg.commit.log.checkpoint import (
     Checkpoint,

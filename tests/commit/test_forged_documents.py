@@ -15,13 +15,9 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.commit.documents.envelope import seal
+from substrait_agg.commit.documents.file_names import snapshot_name
 from substrait_agg.commit.documents.files import FolderFiles
-from substrait_agg.commit.documents.snapshot import (
-    FORMAT,
-    OperatorState,
-    parse_snapshot,
-    snapshot_name,
-)
+from substrait_agg.commit.documents.snapshot import FORMAT, OperatorState, parse_snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.retention import RetentionState
 from substrait_agg.errors import StateRefused

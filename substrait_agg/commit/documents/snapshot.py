@@ -28,7 +28,6 @@ __all__ = [
     "Snapshot",
     "damaged",
     "parse_snapshot",
-    "snapshot_name",
     "unseal_snapshot",
 ]
 
@@ -173,11 +172,6 @@ class Snapshot:
     def to_bytes(self, checkpoint: str = "") -> bytes:
         """JSON with a checksum over its content and the id of its checkpoint."""
         return seal(encoded(self), format=FORMAT, checkpoint=checkpoint)
-
-
-def snapshot_name(version: int) -> str:
-    """File name of a version; names sort as versions do."""
-    return f"{version:020d}.json"
 
 
 def parse_snapshot(content: bytes, name: str, checkpoint: str | None = None) -> Snapshot:

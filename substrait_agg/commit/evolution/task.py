@@ -6,13 +6,13 @@ Runs on executors, free of Spark.
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from substrait_agg.commit.documents.file_names import run_name
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.json_codec import built, encoded
 from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState
@@ -194,7 +194,7 @@ class _Moving:
     def _write(self, tree: str, rows: pa.Table) -> None:
         plan = self._plan
         if tree not in self._writers:
-            name = f"{tree}-{plan.operator}-{plan.version:012d}-{uuid.uuid4().hex}.arrow"
+            name = run_name(tree, plan.operator, plan.version)
             pages = {} if plan.spec is None else {"page_rows": plan.spec.page_rows}
             self._writers[tree] = RunWriter(self._state, name, rows.schema, **pages)
         self._writers[tree].write(rows)

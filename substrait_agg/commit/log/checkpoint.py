@@ -10,6 +10,7 @@ import errno
 import uuid
 from dataclasses import replace
 
+from substrait_agg.commit.documents.file_names import snapshot_name
 from substrait_agg.commit.documents.plan_document import (
     PLAN,
     Guarded,
@@ -21,10 +22,7 @@ from substrait_agg.commit.documents.plan_document import (
     new_identity,
     publish_document,
 )
-from substrait_agg.commit.documents.snapshot import (
-    Snapshot,
-    snapshot_name,
-)
+from substrait_agg.commit.documents.snapshot import Snapshot
 from substrait_agg.commit.evolution.compatibility import check_evolved, check_same
 from substrait_agg.commit.evolution.planner import Evolution, evolution
 from substrait_agg.commit.log.fence import claim

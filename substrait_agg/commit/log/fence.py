@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from substrait_agg.commit.documents.envelope import seal, unseal
+from substrait_agg.commit.documents.file_names import claim_name
 from substrait_agg.commit.documents.files import DRAFT, FolderFiles
 from substrait_agg.errors import CommitConflict, StateRefused
 
@@ -100,7 +101,7 @@ def claim(files: FolderFiles, checkpoint: str = "") -> EpochFence:
     with _alone(files):
         while True:
             newest = _newest(files)
-            if files.publish(_name(newest + 1), _claimant(checkpoint)):
+            if files.publish(claim_name(newest + 1), _claimant(checkpoint)):
                 break
         # Of those before, the number was all that counted; and whoever writes a draft here has the lock.
         for name in files.names():
@@ -122,10 +123,6 @@ def _alone(files: FolderFiles) -> Iterator[None]:
         yield
 
 
-def _name(epoch: int) -> str:
-    return f"{epoch:012d}.json"
-
-
 def _epoch(name: str) -> int:
     stem = name.removesuffix(".json")
     return int(stem) if stem.isascii() and stem.isdigit() else 0
@@ -145,7 +142,7 @@ def _claimant(checkpoint: str) -> bytes:
 
 def _by(files: FolderFiles, epoch: int) -> str:
     try:
-        found = unseal(files.read(_name(epoch)), _name(epoch), format=CLAIM_FORMAT).body
+        found = unseal(files.read(claim_name(epoch)), claim_name(epoch), format=CLAIM_FORMAT).body
         return f" (process {found['process']} on {found['host']}, since {found['since']})"
     except (StateRefused, OSError, KeyError, TypeError):
         return ""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from substrait_agg.commit.documents.file_names import version_of
 from substrait_agg.commit.documents.files import DRAFT, FolderFiles, OutcomeUnknown
 from substrait_agg.commit.documents.snapshot import ChangeFile
 from substrait_agg.commit.log.fence import NO_FENCE, Fence
-from substrait_agg.commit.log.retention import version_of
 from substrait_agg.errors import CommitConflict, RunFailed, StateRefused
 from substrait_agg.files.locations import Location
 from substrait_agg.notices import notice

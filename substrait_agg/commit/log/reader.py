@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from functools import cached_property
 
 from substrait_agg.commit.documents.envelope import damaged, unreadable
+from substrait_agg.commit.documents.file_names import snapshot_name, version_of_snapshot
 from substrait_agg.commit.documents.files import DRAFT, FolderFiles
 from substrait_agg.commit.documents.plan_document import (
     PLAN,
@@ -20,17 +20,9 @@ from substrait_agg.commit.documents.refusals import (
     rollback_unfinished,
     version_unknown,
 )
-from substrait_agg.commit.documents.snapshot import (
-    Snapshot,
-    parse_snapshot,
-    snapshot_name,
-    unseal_snapshot,
-)
+from substrait_agg.commit.documents.snapshot import Snapshot, parse_snapshot, unseal_snapshot
 from substrait_agg.commit.log.fence import NO_FENCE, Fence
-from substrait_agg.commit.log.retention import (
-    RetentionState,
-    kept,
-)
+from substrait_agg.commit.log.retention import RetentionState, kept
 from substrait_agg.commit.log.settings import SETTINGS, CheckpointSettings
 from substrait_agg.commit.log.stores import PROBE, checkpoint_location
 from substrait_agg.errors import StateRefused
@@ -41,7 +33,6 @@ ROLLBACK = "rollback.json"
 """What a rollback is about to do, while it does it."""
 MOST_VERSIONS = 10**20
 """There is no name for more."""
-_SNAPSHOT = re.compile(r"[0-9]{20}\.json")
 
 
 class Contents:
@@ -177,7 +168,8 @@ class Contents:
 
     def versions(self) -> list[int]:
         """All committed versions, ascending; also what is left where some are missing (`check_versions`)."""
-        return [int(name[:20]) for name in self._snapshots.names() if _SNAPSHOT.fullmatch(name)]
+        found = map(version_of_snapshot, self._snapshots.names())
+        return [version for version in found if version is not None]
 
     def check_versions(self) -> list[int]:
         """All committed versions that are kept, ascending and without a gap.

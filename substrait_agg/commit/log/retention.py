@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import errno
-import re
 from contextlib import suppress
 from dataclasses import dataclass
 
 from substrait_agg.commit.documents.envelope import damaged, seal, unreadable, unseal
+from substrait_agg.commit.documents.file_names import KEPT_REVISION, kept_name
 from substrait_agg.commit.documents.files import FolderFiles, OutcomeUnknown
 from substrait_agg.commit.documents.json_codec import built, encoded
 from substrait_agg.durations import microseconds
@@ -99,18 +99,6 @@ class RetentionState:
         return found
 
 
-_VERSIONED = re.compile(
-    r"(?:[a-z]+[0-9]*-[0-9]+-)?([0-9]{12})-(?:(?:[0-9]+|late|bad)-)?[0-9a-z]+\.(?:arrow|parquet)"
-)
-
-
-def version_of(name: str) -> int | None:
-    """The version for which a run or a change file was written, None of a file that is not ours."""
-    found = _VERSIONED.fullmatch(name)
-    return int(found.group(1)) if found else None
-
-
-REVISION = re.compile(r"kept-(\d{12})\.json")
 _ATTEMPTS = 5
 
 
@@ -144,13 +132,13 @@ def keep(root: FolderFiles, revision: int, content: bytes) -> bool:
     if not root.is_remote:
         root.replace(KEPT, content)
         return True
-    name = f"kept-{revision:012d}.json"
+    name = kept_name(revision)
     try:
         if not root.publish(name, content):
             return False
     except OutcomeUnknown as error:
         raise OSError(errno.EIO, str(error)) from error
-    older = [other for other in root.names() if REVISION.fullmatch(other) and other < name]
+    older = [other for other in root.names() if KEPT_REVISION.fullmatch(other) and other < name]
     for other in older:
         with suppress(OSError):  # the next one removes it
             root.delete(other)
@@ -158,4 +146,4 @@ def keep(root: FolderFiles, revision: int, content: bytes) -> bool:
 
 
 def _newest(root: FolderFiles) -> str | None:
-    return max(filter(REVISION.fullmatch, root.names()), default=None)
+    return max(filter(KEPT_REVISION.fullmatch, root.names()), default=None)

@@ -14,10 +14,11 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from substrait_agg.commit.documents.envelope import damaged
-from substrait_agg.commit.documents.snapshot import Snapshot, snapshot_name
+from substrait_agg.commit.documents.file_names import snapshot_name, version_of
+from substrait_agg.commit.documents.snapshot import Snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.publishing import tidying
-from substrait_agg.commit.log.retention import DEFAULT, Retention, RetentionState, version_of
+from substrait_agg.commit.log.retention import DEFAULT, Retention, RetentionState
 from substrait_agg.commit.log.saved_logs import unneeded
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack
 
@@ -10,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from substrait_agg.commit.documents.file_names import change_name
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import ChangeFile
 from substrait_agg.operator.common.names import WEIGHT
@@ -42,7 +42,7 @@ class ChangeWriter:
         self._columns = columns
         self._final = final
         self._stack = stack.enter_context(ExitStack())
-        self._name = f"{version:012d}-{operator}-{uuid.uuid4().hex}.parquet"
+        self._name = change_name(version, operator)
         self._writer: pq.ParquetWriter | None = None
         self._rows = 0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from substrait_agg.commit.documents.file_names import change_name, run_name
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, Runs
 from substrait_agg.commit.hash_ranges import sort_hash
@@ -80,9 +80,8 @@ class _Task:
         self._state = State(self._keyed, self._open_ordered, surrogates, plan.version)
 
     def _writer(self, tree: str) -> RunWriter:
-        # Unique to the attempt: a failed or duplicate attempt can never overwrite what a snapshot names.
         plan = self._plan
-        name = f"{tree}-{plan.node}-{plan.version:012d}-{uuid.uuid4().hex}.arrow"
+        name = run_name(tree, plan.node, plan.version)
         return RunWriter(self._files, name, self._schema[tree].schema, plan.operator.spec.page_rows)
 
     def _open_keyed(self, name: str) -> Tree:
@@ -134,7 +133,7 @@ class _Task:
         if not own or not plan.earlier:
             return own, False
         files = FolderFiles(f"{plan.checkpoint}/changes")
-        name = f"{plan.version:012d}-{plan.node}-{uuid.uuid4().hex}.parquet"
+        name = change_name(plan.version, plan.node)
         together = write_joined(files, name, plan.earlier, own)
         for file in own:
             files.delete(file.name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import reduce
@@ -13,6 +12,7 @@ from typing import Protocol
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from substrait_agg.commit.documents.file_names import change_name
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import ChangeFile, SideFile
 from substrait_agg.commit.runtime.change_writer import VERSION
@@ -84,7 +84,7 @@ def _written(
 
 def _writer(kind: SideKind, folder: str, names: tuple[str, ...], version: int) -> BatchFunction:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        name = f"{version:012d}-{kind}-{uuid.uuid4().hex}.parquet"
+        name = change_name(version, kind)
         with SideWriter(FolderFiles(folder), name, names, version) as writer:
             for batch in batches:
                 writer.write(batch)

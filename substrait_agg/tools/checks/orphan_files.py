@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
+from substrait_agg.commit.documents.file_names import KEPT_REVISION, version_of
 from substrait_agg.commit.log.checkpoint import PLAN, Checkpoint
 from substrait_agg.commit.log.locking import LOCK
 from substrait_agg.commit.log.reader import ROLLBACK
-from substrait_agg.commit.log.retention import KEPT, REVISION, version_of
+from substrait_agg.commit.log.retention import KEPT
 from substrait_agg.commit.log.saved_logs import SAVED
 from substrait_agg.commit.log.settings import SETTINGS
 from substrait_agg.files.filesystem import filesystem
@@ -29,7 +30,7 @@ _KNOWN: dict[str, re.Pattern[str]] = {
 """Names of the files in each folder that belong there."""
 
 _KNOWN_IN_STORES: dict[str, re.Pattern[str]] = {
-    "": re.compile("|".join((*map(re.escape, (PLAN, SETTINGS, ROLLBACK)), REVISION.pattern))),
+    "": re.compile("|".join((*map(re.escape, (PLAN, SETTINGS, ROLLBACK)), KEPT_REVISION.pattern))),
     "spark": SAVED,
 }
 """The same where the checkpoint lies in a store."""

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from substrait_agg.commit.documents.envelope import damaged, seal, unseal
+from substrait_agg.commit.documents.file_names import snapshot_name, version_of
 from substrait_agg.commit.documents.json_codec import built, encoded
 from substrait_agg.commit.documents.plan_document import PLANS, document_name
-from substrait_agg.commit.documents.snapshot import Snapshot, snapshot_name
+from substrait_agg.commit.documents.snapshot import Snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.locking import lock_for_tool
 from substrait_agg.commit.log.query_logs import check_noted, query_id
 from substrait_agg.commit.log.reader import ROLLBACK
-from substrait_agg.commit.log.retention import version_of
 from substrait_agg.commit.log.saved_logs import load
 from substrait_agg.commit.log.sweep import change_files, state_files
 from substrait_agg.commit.view.view import View

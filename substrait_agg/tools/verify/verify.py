@@ -8,8 +8,9 @@ from itertools import pairwise
 
 import pyarrow.parquet as pq
 
+from substrait_agg.commit.documents.file_names import snapshot_name
 from substrait_agg.commit.documents.files import FolderFiles
-from substrait_agg.commit.documents.snapshot import ChangeFile, Snapshot, snapshot_name
+from substrait_agg.commit.documents.snapshot import ChangeFile, Snapshot
 from substrait_agg.commit.log.checkpoint import PLAN, Checkpoint, PlanDocument
 from substrait_agg.commit.log.retention import RetentionState
 from substrait_agg.commit.log.sweep import (

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from substrait_agg.commit.documents.file_names import snapshot_name
 from substrait_agg.commit.documents.snapshot import Snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.view.view import View
@@ -53,7 +54,7 @@ def check_view(checkpoint: Checkpoint, snapshots: Sequence[Snapshot], found: Fin
             else f"the view of version {base} and the changes since"
         )
         message = f"the view of version {newest} is not the sum of {since}: {wrong} rows differ"
-        found.fault("VIEW_DIFFERS", f"snapshots/{newest:020d}.json", message)
+        found.fault("VIEW_DIFFERS", f"snapshots/{snapshot_name(newest)}", message)
     for snapshot in snapshots:
         _check_taken_back(view, snapshots, snapshot, found)
     return changed
@@ -74,7 +75,7 @@ def _check_taken_back(
     wrong = int(np.abs(_added(parts).column(WEIGHT).to_numpy()).sum())
     if wrong:
         message = f"it does not take back what the plan before showed: {wrong} rows differ"
-        found.fault("VIEW_DIFFERS", f"snapshots/{snapshot.version:020d}.json", message)
+        found.fault("VIEW_DIFFERS", f"snapshots/{snapshot_name(snapshot.version)}", message)
 
 
 def _base(checkpoint: Checkpoint, first: int, begun: int) -> int | None:
