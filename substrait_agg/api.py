@@ -1,6 +1,7 @@
-"""The public functions: load, validate, explain, run a plan; open a view.
+"""Provide the public functions: load, validate, explain and run a plan; open a view or the state.
 
-Stages are imported when they are first needed, so that `import substrait_agg` is cheap and free of Spark.
+Functions import the stages that they need when they are called. So `import substrait_agg` is cheap
+and does not load Spark.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from substrait_agg.tools.state import State
 
 PlanSource = Any
-"""A path (`str` or `Path`), the plan as `bytes`, as JSON text (`str`), or a protobuf ``Plan`` message."""
+"""A plan in any accepted form: a path (`str` or `Path`), `bytes`, JSON text (`str`), or a protobuf
+``Plan`` message."""
 
 EXPLAIN_FORMATS = ("text", "json", "mermaid", "html")
 
@@ -36,7 +38,13 @@ _WITH_SOURCES = "with the column types of its sources"
 
 @dataclass(frozen=True)
 class Checked:
-    """A plan after decoding and binding in one mode; `bound` is None where it has errors."""
+    """A plan after decoding and binding in one mode.
+
+    Attributes:
+        decoded: the decoded plan; None where the content cannot be decoded.
+        bound: the plan ready to run; None where it has errors.
+        problems: errors and warnings of both stages, in plan order.
+    """
 
     decoded: DecodedPlan | None
     bound: BoundPlan | None
@@ -45,7 +53,7 @@ class Checked:
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan as it was given; it is decoded and bound when that is first asked for.
+    """A plan as it was given. It is decoded and bound on first use.
 
     Attributes:
         name: the file it came from, or empty.
@@ -60,17 +68,24 @@ class Plan:
 
     @classmethod
     def from_file(cls, path: str | Path) -> Plan:
-        """The plan in a file, not decoded yet.
+        """Read the bytes of a plan file without decoding them.
 
         Raises:
-            UsageError: the file is not there or cannot be read.
+            UsageError: FILE_NOT_FOUND or FILE_NOT_READABLE.
         """
         from substrait_agg.plan.messages.source import file_bytes
 
         return cls(str(path), file_bytes(Path(path)))
 
     def check(self, mode: Mode = "lenient") -> Checked:
-        """Decode and bind; all problems of both stages are in the answer, none is raised."""
+        """Decode and bind the plan. Collect the problems of both stages instead of raising them.
+
+        Args:
+            mode: ``lenient`` or ``strict``, as in `validate`.
+
+        Raises:
+            UsageError: OPTION_INVALID for an unknown mode, PLAN_SOURCE for content of another type.
+        """
         from substrait_agg.functions.aggregates.registry import registered
 
         known = (mode, registered())
@@ -79,24 +94,37 @@ class Plan:
         return self._checked[known]
 
     def check_with(self, source_schemas: SourceSchemas) -> Checked:
-        """As `check` in lenient mode, with the columns of the tables whose types the plan leaves out.
+        """Check the plan in lenient mode with the types of columns that it reads without types.
 
-        The answer is kept: `check_to_run` gives it.
+        The result is cached for `check_to_run`.
+
+        Args:
+            source_schemas: the columns of these tables, by table name.
         """
         checked = _check(self.content, "lenient", source_schemas)
         self._checked["lenient", _WITH_SOURCES] = checked
         return checked
 
     def check_to_run(self, mode: Mode = "lenient") -> Checked:
-        """What a run goes by: as `check`, or with the column types of its sources where the last run took them."""
+        """Return the check that a run uses.
+
+        This is the result of `check_with` where the last run took column types from its sources.
+        Otherwise it is that of `check`.
+
+        Args:
+            mode: ``lenient`` or ``strict``, as in `validate`.
+        """
         typed = self._checked.get(("lenient", _WITH_SOURCES))
         return typed if mode == "lenient" and typed is not None else self.check(mode)
 
     def bound(self, mode: Mode = "lenient") -> BoundPlan:
-        """The plan ready to run.
+        """Return the plan ready to run.
+
+        Args:
+            mode: ``lenient`` or ``strict``, as in `validate`.
 
         Raises:
-            PlanRefused: it has errors.
+            PlanRefused: the plan has errors; `problems` lists them with their codes.
         """
         checked = self.check(mode)
         if checked.bound is None:
@@ -105,10 +133,10 @@ class Plan:
 
     @cached_property
     def decoded(self) -> DecodedPlan:
-        """The plan as written, free of protobuf.
+        """Return the plan as a typed tree without protobuf objects.
 
         Raises:
-            PlanUnreadable: it cannot be decoded at all.
+            PlanUnreadable: PLAN_UNREADABLE; the content cannot be decoded.
         """
         checked = self.check()
         if checked.decoded is None:
@@ -132,10 +160,10 @@ def _check(content: Any, mode: Mode, source_schemas: SourceSchemas | None = None
 
 
 def _of_no_plan(content: Any, found: tuple[Problem, ...]) -> tuple[Problem, ...]:
-    """What is said of content that could not be decoded.
+    """Select the problems to report for content that could not be decoded.
 
-    Of bytes that are no plan, only that: what they seemed to hold before reading had to stop means nothing. JSON has
-    keys, and one that is misspelt is told.
+    Bytes that are not a plan give only PLAN_UNREADABLE: fields read before the failure mean
+    nothing. JSON has keys, so misspelt keys are reported as well.
     """
     from substrait_agg.plan.messages.source import json_text, plan_bytes
 
@@ -154,13 +182,28 @@ def _known_mode(mode: str) -> Mode:
 
 
 def load(source: PlanSource) -> Plan:
-    """Read a plan: a path, bytes, JSON text, or a protobuf ``Plan``; a `Plan` is handed back as it is.
+    """Read a plan from a path, bytes, JSON text or a protobuf ``Plan`` message.
 
-    A `str` that starts like JSON (a brace or a comment) is text, any other is a path.
+    A `str` that starts like JSON (a brace or a comment) and contains a brace is JSON text. Any
+    other `str` is a path. A `Plan` is returned unchanged after it is decoded. Loading does not bind
+    the plan: use `validate` to find all problems.
+
+    Args:
+        source: the plan, as a `Plan` or a `PlanSource`.
+
+    Returns:
+        The decoded plan.
 
     Raises:
-        UsageError: the file is not there or cannot be read.
-        PlanUnreadable: what was given is not a Substrait plan.
+        UsageError: FILE_NOT_FOUND or FILE_NOT_READABLE for a path, PLAN_SOURCE for an object of
+            another type.
+        PlanUnreadable: PLAN_UNREADABLE or PLAN_TOO_LARGE; the content is not a Substrait plan. For
+            JSON, `problems` also lists UNKNOWN_FIELD.
+
+    Example:
+        >>> plan = load("plans/windows/tumble_end.bin")
+        >>> plan.bound().names
+        ('team', 'minute', 'goals', 'sum')
     """
     plan = _plan(source)
     _ = plan.decoded
@@ -178,21 +221,34 @@ def _plan(source: PlanSource) -> Plan:
 
 
 def _is_json(text: str) -> bool:
-    # A path may start with // too; a plan has a brace somewhere.
+    # A path may start with // too, but a plan contains a brace.
     start = text.lstrip("\ufeff \t\r\n")
     return start.startswith(("{", "//", "/*")) and "{" in text
 
 
 def validate(plan: PlanSource, mode: Mode = "lenient") -> Report:
-    """Check a plan without running it; everything that is wrong is in the report.
+    """Check a plan without running it, and report all errors and warnings.
+
+    A plan that cannot be decoded gives a report with PLAN_UNREADABLE. It does not raise an error.
 
     Args:
         plan: a `Plan` or anything that `load` takes.
-        mode: ``lenient`` accepts what producers are known to write and warns; ``strict`` makes every
-            deviation from the specification an error.
+        mode: ``lenient`` accepts known deviations of producers with a warning; ``strict`` makes
+            every deviation from the specification an error.
+
+    Returns:
+        A report with `ok`, `problems` (code, level, path, message, help, producer) and `to_json`,
+        `to_sarif` and `to_html`.
 
     Raises:
-        UsageError: the file is not there, or the mode is unknown. A broken plan is a report, not an error.
+        UsageError: FILE_NOT_FOUND or FILE_NOT_READABLE for a path, PLAN_SOURCE for an object of
+            another type, OPTION_INVALID for an unknown mode.
+
+    Example:
+        >>> validate("plans/windows/tumble_end.bin").ok
+        True
+        >>> [problem.code for problem in validate('{"relations": []}').problems]
+        ['PLAN_UNREADABLE']
     """
     given = _plan(plan)
     problems = given.check(mode).problems
@@ -200,7 +256,7 @@ def validate(plan: PlanSource, mode: Mode = "lenient") -> Report:
 
 
 def _content(plan: Plan) -> bytes:
-    """The plan's bytes; none where they are too many to be read."""
+    """Return the bytes of the plan, or no bytes where the plan exceeds the size limit."""
     from substrait_agg.plan.messages.node import Unreadable
     from substrait_agg.plan.messages.source import plan_bytes
 
@@ -216,17 +272,31 @@ def explain(
     mode: Mode = "lenient",
     early_retraction: str = "carry",
 ) -> str:
-    """Describe how the plan is run: operators, what each keeps per group, what runs on Spark before and after.
+    """Describe how a plan is executed: its operators, their state, and the Spark steps around them.
+
+    Sizes of state are in bytes per group and per tree entry.
 
     Args:
         plan: a `Plan` or anything that `load` takes.
-        format: ``text``, ``json``, ``mermaid`` (a flowchart) or ``html`` (a page of its own).
+        format: ``text``, ``json``, ``mermaid`` (a flowchart) or ``html`` (a complete page).
         mode: ``lenient`` or ``strict``, as in `validate`.
-        early_retraction: as in `run`. With ``refuse`` and ``quarantine``, tables are taken to bring retractions.
+        early_retraction: as in `run`. With ``refuse`` and ``quarantine``, the explanation assumes
+            that tables contain retractions.
+
+    Returns:
+        The explanation in the chosen format; it ends with a line break.
 
     Raises:
-        PlanRefused: the plan has errors.
-        UsageError: an unknown format, mode or policy.
+        PlanRefused: the plan has errors; `problems` lists them with their codes.
+        UsageError: OPTION_INVALID for an unknown format, mode or policy; otherwise as `load`.
+
+    Example:
+        >>> for line in explain("plans/windows/tumble_end.bin").splitlines()[1:5]:
+        ...     print(line.strip())
+        team: string?
+        minute: precision_timestamp?<6>, from tumble_end(t, INTERVAL '1 MINUTE')
+        goals: i64, from count(*)
+        sum: i64?, from sum(n)
     """
     if format not in EXPLAIN_FORMATS:
         message = f"format {format!r} is not one of {', '.join(EXPLAIN_FORMATS)}"
@@ -265,62 +335,86 @@ def run(
     accept_source_change: bool = False,
     evolve: bool = False,
 ) -> Run:
-    """Start maintaining the plan over its sources, or continue where the checkpoint is.
+    """Start a run that maintains the plan over its sources, or continue the run of a checkpoint.
 
     Args:
-        plan: a `Plan` or anything that `load` takes. Where it gives names and no types for the columns of a table
-            (``SCHEMA_TYPES_MISSING``), they are taken from the source of the table, in lenient mode.
-        sources: per table of the plan a SPEC (``parquet:data/li?batch-files=1``) or a DataFrame. With ``key=COLUMN`` in a
-            SPEC a row replaces the one with its key, so that events need not say what a row was.
-        checkpoint: folder of state, offsets and versions, or its URL in an object store (``s3://bucket/prefix``); it is also
-            the view.
-        spark: the session to use; without one, a local session is made.
-        emit: when the changes of a group are emitted: ``batch``, after every micro-batch that touches it; ``watermark``, when
-            the watermark passes its event time; ``count:N``, after N rows of it; ``delay:5s``, so long after its last row, by the
-            clock; ``end``, at the end of the input; several joined by commas: whichever comes first. At the end of a
-            bounded input everything is emitted.
-        on_changes: called with (changes as `pyarrow.Table`, version) for every version that changed anything; the
-            table has the view's columns, then ``__version`` and ``__weight``. It is called from a thread of its own, never twice
-            at a time, in order of versions. A version counts as delivered when the function returns: if it raises, or the
-            run is killed, that version comes once more; none is left out.
-        until: ``done`` stops after what is there now; an interval such as ``5s`` goes on, one batch each.
-        partitions: of the state, a power of two; may be another one in every run. None: one per core.
+        plan: a `Plan` or anything that `load` takes. Where it gives names but no types for the
+            columns of a table (``SCHEMA_TYPES_MISSING``), lenient mode takes the types from the
+            source of the table.
+        sources: per table of the plan a SPEC (``parquet:data/li?batch-files=1``) or a DataFrame.
+            With ``key=COLUMN`` in a SPEC, a row replaces the row with the same key, so that events
+            need not contain the old row.
+        checkpoint: folder of state, offsets and versions, or its URL in an object store
+            (``s3://bucket/prefix``); it is also the view.
+        spark: the session to use; None starts a local session.
+        emit: when the changes of a group are emitted. ``batch``: after every micro-batch that
+            touches it. ``watermark``: when the watermark passes its event time. ``count:N``: after
+            N of its rows. ``delay:5s``: this long after its last row, in processing time. ``end``:
+            at the end of the input. Several, joined by commas: whichever comes first. At the end of
+            a bounded input all groups are emitted.
+        on_changes: called with (changes as `pyarrow.Table`, version) for every version with
+            changes. The table has the columns of the view, then ``__version`` and ``__weight``,
+            both int64. One thread calls it in order of versions, never concurrently. A version is
+            delivered when the function returns. If the function raises, or the run is killed, that
+            version is passed again. No version is skipped.
+        until: ``done`` stops after the data that is available now; an interval such as ``5s`` runs
+            a batch per interval.
+        partitions: of the state, a power of two; each run may use another number. None: the
+            recorded setting of the checkpoint, else one per core.
         mode: ``lenient`` or ``strict``, as in `validate`.
-        outputs: KIND[=LOCATION] texts, `SparkSink` or other `substrait_agg.changes.Sink` objects, delivered from committed
-            versions beside the batches: one that is slow or fails holds up neither them nor the others.
-        conf: Spark configuration for a session made here.
-        master: Spark master for a session made here.
-        early_retraction: what a retraction does that comes before its insertion. ``carry``: it counts at once, and a
-            weight below zero is not shown; ``refuse``: the batch fails with EARLY_RETRACTION; ``quarantine``: it is kept aside
-            until the insertion comes (`View.quarantined`). A checkpoint keeps its policy.
-        watermark: ``TABLE.COLUMN`` -> ``max-diff:5s`` (so far behind the greatest event time) or
-            ``percentile:P:EVENTS:FREQUENCY`` (P percent of the last EVENTS event times may be above it); behind either
-            ``,idle:1m`` (a source without rows for so long does not hold it) and, of max-diff, ``,by:COLUMN`` (one per
-            value of a column, the least counts). Rows of groups that it has passed are late and are dropped.
-        ttl: forget groups without rows for so long, in event time, in processing time without a watermark; ``1h``
-            retracts their rows, ``1h:keep`` leaves them in the view.
+        outputs: KIND[=LOCATION] texts, `SparkSink` or other `substrait_agg.changes.Sink` objects.
+            Each gets committed versions in a thread of its own: a slow or failing output delays
+            neither the batches nor the other outputs.
+        conf: Spark configuration for a session that is started here.
+        master: Spark master for a session that is started here.
+        early_retraction: what happens to a retraction that comes before its insertion. ``carry``:
+            it counts at once, and a negative weight is not shown. ``refuse``: the batch fails with
+            EARLY_RETRACTION. ``quarantine``: it is set aside until the insertion comes
+            (`View.quarantined`). A checkpoint keeps its policy.
+        watermark: ``TABLE.COLUMN`` -> ``max-diff:5s`` (this far behind the greatest event time) or
+            ``percentile:P:EVENTS:FREQUENCY`` (P percent of the last EVENTS event times may be above
+            it). Both take ``,idle:1m`` (a source without rows for this long does not hold the
+            watermark back). max-diff also takes ``,by:COLUMN`` (one watermark per value of a
+            column; the least counts). Rows of groups that the watermark has passed are late and are
+            dropped.
+        ttl: evict groups without rows for this long, in event time, or in processing time where
+            there is no watermark. ``1h`` retracts their rows; ``1h:keep`` leaves the rows in the
+            view.
         progress: called with `Run.progress` after every batch, before the next one begins.
-        metrics: file for the metrics after every version: replaced as Prometheus text where its name ends in ``.prom``, else a
-            line of JSON is appended. A file that cannot be written later on does not end the run.
-        listener: a `RunListener`, or any object with some of its methods: told of the start, of every version, of
-            idleness and of the end, from a thread of its own. What it raises is logged, and the run goes on.
-        spark_log: binary file, with a file number, for what a Spark started here prints. None: stderr.
-        keep_versions: how many of the newest versions keep their state, so that they can be read and gone back to; 10 where None.
-        keep_for: versions younger than this (``12h``, ``7d``) keep it as well. Changes are kept for all versions.
-        accept_source_change: go on although a table is read from another place, or in another format, than before; what Spark
-            has not read there counts as new rows. Spark itself refuses another folder of files.
-        evolve: where the checkpoint was made for a plan with other measures or other names, go on with this one: measures that
-            are in both keep their state, new ones are computed from what is kept, or the run is refused with EVOLVE_REFUSED.
+        metrics: file for the metrics of every version. A name that ends in ``.prom`` is replaced
+            with Prometheus text; any other gets a line of JSON appended. A write error during the
+            run does not end the run.
+        listener: a `RunListener`, or any object with some of its methods. One thread calls it at
+            the start, after every version, when the run is idle, and at the end. Its exceptions are
+            logged, and the run continues.
+        spark_log: binary file, with a file number, for the output of a Spark started here. None:
+            stderr.
+        keep_versions: how many of the newest versions keep their state, so that they can be read
+            and restored; 10 where None.
+        keep_for: versions younger than this (``12h``, ``7d``) keep their state as well. Changes are
+            kept for all versions.
+        accept_source_change: continue although a table is read from another location or in another
+            format than before. Data that Spark has not read there counts as new rows. Spark itself
+            refuses another folder of files.
+        evolve: continue a checkpoint with a plan that has other measures or other names. Measures
+            of both plans keep their state. New measures are computed from stored state, or the run
+            is refused with EVOLVE_REFUSED.
 
     Returns:
-        A handle with ``wait()``, ``stop()`` and ``progress``.
+        A handle with ``wait()``, ``stop()`` and ``progress``. The first version is committed when
+        this function returns.
 
     Raises:
         PlanRefused: the plan has errors; no data has been read.
-        InputRefused: a source is missing or does not fit.
-        StateRefused: the checkpoint belongs to another plan or is damaged.
-        UsageError: an option is wrong, or pyspark, pandas or Java is missing.
-        RunFailed: Spark could not start, or the first version could not be computed.
+        InputRefused: a source is missing or does not fit the plan, such as SOURCE_NOT_FOUND or
+            KEY_COLUMN_UNKNOWN.
+        StateRefused: the checkpoint belongs to another plan (PLAN_DIFFERS), is damaged
+            (STATE_DAMAGED) or cannot evolve (EVOLVE_REFUSED).
+        UsageError: OPTION_INVALID or OPTION_CONFLICT; PYSPARK_MISSING, PANDAS_MISSING or
+            JAVA_MISSING.
+        RunFailed: Spark could not start (SPARK_NOT_STARTED, RUN_NOT_STARTED), or the first version
+            could not be computed (BATCH_FAILED).
+        CommitConflict: COMMIT_CONFLICT; another run published a version of the checkpoint first.
     """
     trigger = _trigger(until)
     from substrait_agg.metrics.startup import StartTimer
@@ -372,7 +466,7 @@ def run(
 def _bound_to_run(
     plan: Plan, mode: Mode, sources: Mapping[str, Any], session: Mapping[str, Any]
 ) -> BoundPlan:
-    """The plan ready to run, with column types from the sources where it has none; strict mode takes none."""
+    """Return the plan ready to run. In lenient mode, take missing column types from the sources."""
     checked = plan.check(mode)
     errors = {problem.code for problem in checked.problems if problem.level == "error"}
     if errors != {"SCHEMA_TYPES_MISSING"} or checked.decoded is None or mode == "strict":
@@ -401,7 +495,7 @@ def _policy(word: str) -> EarlyRetraction:
 
 
 def _trigger(until: str) -> str:
-    """``done``, or an interval as Spark reads it (``5000 milliseconds``)."""
+    """Convert `until` to ``done`` or an interval as Spark reads it (``5000 milliseconds``)."""
     if until == "done":
         return until
     interval = microseconds(until)
@@ -413,10 +507,23 @@ def _trigger(until: str) -> str:
 
 
 def open_view(checkpoint: str | Path) -> View:
-    """The view kept in a checkpoint (a folder or a URL), at any version; needs no Spark.
+    """Open the view of a checkpoint, to read it or its changes at any version. It needs no Spark.
+
+    Args:
+        checkpoint: folder of a checkpoint, or its URL in an object store.
+
+    Returns:
+        The view; it reads versions as Arrow tables with the columns and types of the plan.
 
     Raises:
-        StateRefused: the folder is no checkpoint, or it is damaged.
+        StateRefused: NOT_A_CHECKPOINT, STATE_DAMAGED, or STATE_FORMAT_UNKNOWN for a checkpoint of
+            another release.
+
+    Example:
+        >>> open_view("/absent")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        substrait_agg.errors.StateRefused: [NOT_A_CHECKPOINT] at /absent: this is not ...
     """
     from substrait_agg.commit import open_view as open_committed
 
@@ -424,10 +531,21 @@ def open_view(checkpoint: str | Path) -> View:
 
 
 def open_state(checkpoint: str | Path) -> State:
-    """The state kept in a checkpoint (a folder or a URL): list it, show groups, verify it, go back, set what is kept; needs no Spark.
+    """Open the state of a checkpoint, to list, show, verify, roll back or configure it.
+
+    It needs no Spark.
+
+    Args:
+        checkpoint: folder of a checkpoint, or its URL in an object store.
 
     Raises:
-        StateRefused: the folder is no checkpoint.
+        StateRefused: NOT_A_CHECKPOINT.
+
+    Example:
+        >>> open_state("/absent")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        substrait_agg.errors.StateRefused: [NOT_A_CHECKPOINT] at /absent: this is not ...
     """
     from substrait_agg.tools.state import open_state as open_kept
 
