@@ -1,5 +1,6 @@
-"""Stateful operators, pure.
+"""Stateful operators as pure functions on Arrow tables.
 
-Arrow in, Arrow out. `registry` maps each kind of node to its operator. Read `common.protocol`
-first, then `aggregate.operator`.
+Delta rows and the trees of a hash range come in; new rows of the trees and changes go out.
+`registry` maps each node type to its operator. Read `common.protocol` first, then
+`aggregate.operator`.
 """

@@ -1,4 +1,4 @@
-"""The operators by the nodes of the flow that they execute."""
+"""Registry of the operator for each node type of the flow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OPERATORS: Mapping[type[Node], Callable[[Any], StatefulOperator]] = {
     Sessionize: lambda node: SessionOperator(session_spec(node)),
     Upsert: lambda node: UpsertOperator(upsert_spec(node)),
 }
-"""Type of a node -> makes what its tasks execute."""
+"""Node type -> function that builds the operator of a node."""
 
 
 def operator_of(node: Node) -> StatefulOperator:

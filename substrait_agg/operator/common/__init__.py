@@ -1,4 +1,5 @@
-"""What all operators share.
+"""Definitions that all operators share.
 
-The protocol, the specification of their input, emission rules, watermarks. Read `protocol` first.
+The package defines the operator protocol, the operator specifications, the emission rules and the
+watermarks. Read `protocol` first.
 """

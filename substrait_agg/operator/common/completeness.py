@@ -1,4 +1,8 @@
-"""Which groups can get no more rows: event time read off their keys, and compared with how far the watermark is."""
+"""Detection of complete groups.
+
+A group is complete when the watermark has passed the event time in its key, so no more rows are
+expected for it.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +22,14 @@ DAY = 86_400_000_000
 
 @dataclass(frozen=True, slots=True)
 class KeyBound:
-    """A bound on the event time that a key holds.
+    """An upper bound on the event time in a key column, below which groups are complete.
 
     Attributes:
         key: ordinal of the key column.
-        end: the key is a window, a struct of start and end, and its end is compared.
-        value: groups whose key is below it are complete; microseconds since 1970, UTC.
+        end: True if the key is a window (a struct of start and end) and the bound applies to its
+            end.
+        value: the bound, in microseconds since 1970, UTC. Groups whose key is below it are
+            complete.
     """
 
     key: int
@@ -32,7 +38,7 @@ class KeyBound:
 
 
 def instants(column: pa.Array) -> tuple[Int64s, Mask]:
-    """Dates and timestamps as microseconds since 1970, and which of them are no nulls."""
+    """Return dates or timestamps as microseconds since 1970, and a mask of the values not null."""
     valid = as_mask(pc.is_valid(column))
     if pa.types.is_date32(column.type):
         days = pc.fill_null(column.cast(pa.int32()), 0).to_numpy(zero_copy_only=False)
@@ -42,11 +48,13 @@ def instants(column: pa.Array) -> tuple[Int64s, Mask]:
 
 
 def complete(keys: Sequence[pa.Array], limits: Sequence[KeyBound], count: int) -> Mask:
-    """Which groups are below any of the limits; a group without an event time is below none.
+    """Return a mask of the groups whose event time is below at least one bound.
+
+    A group whose event time is null is not complete.
 
     Args:
         keys: key columns of the groups.
-        limits: the limits.
+        limits: the bounds.
         count: number of groups.
     """
     result = np.zeros(count, np.bool_)

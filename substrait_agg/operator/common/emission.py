@@ -17,22 +17,28 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Emission:
-    """Which of the groups that are touched or waiting are emitted, those for which any rule holds, and which ones are let go.
+    """The rules that select which groups of a batch to emit and which groups to evict.
 
-    Instants are microseconds since 1970.
+    The candidates for emission are the groups with rows in the batch and the groups in the pending
+    tree. A candidate is emitted if at least one rule holds. Instants are microseconds since 1970.
 
     Attributes:
-        all: every one.
-        rows: those with at least so many rows since they were last emitted; 0 is no rule.
-        before: those whose last row came at this instant or earlier, or as long after `now`: then the clock was set back, and how
-            long they have waited is not known; None is no rule.
+        all: emit every candidate.
+        rows: emit groups with at least this many rows since they were last emitted; 0 disables the
+            rule.
+        before: emit groups whose last row arrived at this instant or earlier; None disables the
+            rule. The rule also emits groups whose last row came at least as long after `now` as
+            `before` is before `now`: the clock was set back, so how long they have waited is
+            unknown.
         now: the instant of the batch.
-        limits: what makes a group complete.
-        complete: those that are complete.
-        close: complete groups that do not wait are closed: only what the view shows of them is kept.
-        idle: groups whose newest event time is not after this are forgotten; None: no group is.
-        instant: the event time of rows that say none.
-        watermark: sessions that have ended by then are dropped; None: none are.
+        limits: the bounds below which a group is complete.
+        complete: emit complete groups.
+        close: close complete groups that are not pending: keep their row in the view and delete
+            their state.
+        idle: evict groups whose newest event time is not after this instant; None evicts no idle
+            group.
+        instant: the event time of rows without one.
+        watermark: drop the rows of sessions that end at this instant or earlier; None drops none.
     """
 
     all: bool = True
@@ -48,22 +54,28 @@ class Emission:
 
     @property
     def takes_waiting(self) -> bool:
-        """Whether groups can be emitted that no row touches."""
+        """Return whether the rules can emit groups without rows in the batch."""
         return self.all or self.before is not None or (self.complete and bool(self.limits))
 
     @property
     def lets_go(self) -> bool:
-        """Whether groups can be closed or forgotten."""
+        """Return whether the rules can evict groups."""
         return self.idle is not None or (self.close and bool(self.limits))
 
     @property
     def needs_final_pass(self) -> bool:
-        """Whether there may be anything to do where no rows come."""
+        """Return whether a pass without rows can emit groups, evict groups or drop sessions."""
         passes = self.complete and bool(self.limits)
         return self.lets_go or passes or self.watermark is not None
 
     def fires(self, keys: Sequence[pa.Array], rows: Int64s, since: Int64s) -> Mask:
-        """Which groups are emitted, by their keys, the rows they wait with and the instant of the last."""
+        """Return a mask of the groups to emit.
+
+        Args:
+            keys: key columns of the groups.
+            rows: rows of each group since it was last emitted.
+            since: instant of the last row of each group.
+        """
         fired = np.full(len(rows), self.all)
         if self.rows:
             fired |= rows >= self.rows

@@ -1,4 +1,4 @@
-"""Where things stand in a row of the group tree."""
+"""Column layout of the group tree."""
 
 from __future__ import annotations
 
@@ -15,13 +15,23 @@ class Layout:
     """The columns of a run of the group tree.
 
     Attributes:
-        schema: hash, dead, keys, ``fixed`` (digits of the total weight and of all accumulators of fixed size), per
-            float accumulator ``p`` (position of the lowest digit) and ``f`` (its digits), ``shown`` (weight with which the row
-            was last emitted), ``v`` (the measures as last emitted), and where there are ordered trees ``chain`` (tells groups
-            with one hash apart in them) and per remembered end of a tree ``e{end}_{component}``; where idle groups are
-            forgotten, ``time`` (the newest event time of the group's rows).
-        offsets: per accumulator its first digit in ``fixed``, -1 for floats; the total weight stands at 0.
-        digits: digits in ``fixed``.
+        schema: the columns listed below, in this order.
+        offsets: per accumulator, the position of its first digit in ``fixed``; -1 for float
+            accumulators. The total weight starts at position 0.
+        digits: number of digits in ``fixed``.
+
+    Columns of `schema`:
+
+    - ``hash`` (uint64), ``dead`` (bool), and the key columns ``k*``.
+    - ``fixed`` (fixed size binary): the digits of the total weight and of all accumulators of fixed
+      size, 4 bytes each.
+    - Per float accumulator i, ``p{i}`` (int16), the position of its lowest digit, and ``f{i}``
+      (list of int32), its digits.
+    - ``shown`` (int64): the weight with which the row was last emitted.
+    - ``v*``: the measures as last emitted.
+    - With ordered trees, ``chain`` (uint16), the collision id of the group, and per stored extreme
+      ``e{end}_{component}``.
+    - If idle groups are evicted, ``time`` (int64), the newest event time of the group's rows.
     """
 
     schema: pa.Schema
@@ -38,15 +48,15 @@ class Layout:
         chained: bool,
         timed: bool = False,
     ) -> Layout:
-        """The layout of an operator.
+        """Return the layout of an operator.
 
         Args:
             output: its output columns, keys first.
             keys: number of keys.
-            accumulators: what it keeps.
-            ends: per remembered end of a tree the types of its components.
-            chained: whether it has ordered trees.
-            timed: whether it remembers when groups had their last row.
+            accumulators: its accumulators.
+            ends: per stored extreme, the types of its components.
+            chained: whether the operator has ordered trees.
+            timed: whether the operator stores the newest event time of each group.
         """
         offsets, digits = [], COUNT_DIGITS
         floats: list[pa.Field] = []

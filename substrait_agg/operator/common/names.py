@@ -1,38 +1,50 @@
-"""Names of columns that travel with the rows of an operator."""
+"""Names of the internal columns of an operator's rows, and of its trees."""
 
 from __future__ import annotations
 
 WEIGHT = "__weight"
-"""The int64 weight column: of inputs (a DataFrame that has it is read as weighted rows) and of changes."""
+"""The weight of an input row or of a change (int64).
+
+An input DataFrame with this column is read as weighted rows.
+"""
 
 ROWS = "__rows"
-"""How many input rows a delta row is the sum of; int64."""
+"""The number of input rows that a delta row sums up (int64)."""
 
 POSITION = "__at"
-"""The int64 position of a row in its batch, where a measure depends on the order of arrival."""
+"""The position of a row in its batch (int64), for measures that depend on the order of arrival."""
 
 PORT = "__port"
-"""Of which input port of its operator a row is, where that has several; int8."""
+"""The input port of a row (int8), for operators with several ports."""
 
 TIME = "__time"
-"""The event time of a row in microseconds since 1970, int64, of a group the greatest; null: the row has none."""
+"""The event time of a row in microseconds since 1970 (int64), or the greatest one of a group.
+
+Null means that the row has no event time.
+"""
 
 END = {"first": "lo", "last": "hi"}
-"""What the column of the least or greatest value of an argument begins with; its number follows."""
+"""Prefixes of the columns with the least and greatest value of an argument.
+
+The number of the argument follows the prefix.
+"""
 
 LAST_POSITION = "__at_last"
-"""The same of the last of several equal rows that became one; `POSITION` is that of the first then."""
+"""The position of the last of several equal rows that were combined into one row (int64).
+
+`POSITION` is then the position of the first of them.
+"""
 
 # --- trees ------------------------------------------------------------------------------------
 
 GROUP = "group"
-"""The tree of groups by key."""
+"""The tree with one row per group, by key."""
 
 PENDING = "pending"
-"""The tree of groups that wait to be emitted."""
+"""The tree of the groups that wait to be emitted."""
 
 CLOSED = "closed"
-"""The tree of groups that are finished: what the view shows of them, and nothing that could change it."""
+"""The tree of closed groups: the row that the view shows of each."""
 
 
 def entries_tree(ordinal: int) -> str:

@@ -1,4 +1,4 @@
-"""When values are emitted: what the user says, read and turned into the rules of each batch."""
+"""Emission policy: parses the user's ``emit`` option and derives the rules of each batch."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ FORMS = "batch, watermark, count:N, delay:5s, end, or several of them joined by 
 
 @dataclass(frozen=True, slots=True)
 class EmitPolicy:
-    """When a group is emitted; the first rule that holds does it, and all begin anew for that group.
+    """The conditions under which a group is emitted.
 
-    The rules are the triggers of OctoSQL (counting, delay, watermark, end of stream, any of several).
+    The first condition that holds emits the group and resets all conditions for that group. All
+    groups are emitted when a bounded input has been read to its end, whatever the conditions. The
+    conditions are the triggers of OctoSQL (counting, delay, watermark, end of stream, any of
+    several).
 
     Attributes:
-        batch: after every batch that touches it.
-        rows: after so many rows of it; 0 is no rule.
-        delay: so many microseconds of processing time after its last row; None is no rule.
-        watermark: once the watermark has passed its event time.
-
-    Whatever the rules, everything is emitted when a bounded input has been read to its end.
+        batch: after every batch with rows of the group.
+        rows: after this many rows of the group; 0 disables the condition.
+        delay: after this many microseconds of processing time since the group's last row; None
+            disables the condition.
+        watermark: once the watermark has passed the group's event time.
     """
 
     batch: bool = False
@@ -33,25 +35,39 @@ class EmitPolicy:
     watermark: bool = False
 
     def at(self, now: int) -> Emission:
-        """The rules at an instant, in microseconds since 1970."""
+        """Return the rules of a batch at an instant, in microseconds since 1970."""
         before = None if self.delay is None else now - self.delay
         return replace(ALL, now=now) if self.batch else Emission(False, self.rows, before, now)
 
     def watermark_pass(self, now: int) -> Emission:
-        """The rules for groups that are touched in the second pass of a version, when its watermark is known."""
+        """Return the rules of the watermark pass, the second pass of a version.
+
+        The second pass runs once the watermark of the version is known.
+
+        Args:
+            now: microseconds since 1970.
+        """
         emission = self.at(now)
-        # Groups that are only looked at are not emitted: the first row of a group is what fires.
+        # Require one row: this pass also examines groups without new rows, which must not be
+        # emitted.
         return Emission(all=False, rows=1, now=now) if self.batch else emission
 
     @property
     def finishes(self) -> bool:
-        """Whether a group that is complete waits no longer."""
+        """Return whether complete groups are emitted without waiting."""
         return self.batch or self.watermark
 
     def due(self, since: int, now: int) -> int | None:
-        """The instant at which a group is emitted whose last row came at `since`; None: not without another row.
+        """Return the instant at which a group becomes due for emission without another row.
 
-        Where that is so long after `now` that the clock must have been set back, it is at once.
+        If `since` is so far after `now` that the clock was set back, the group is due at `now`.
+
+        Args:
+            since: the instant of the group's last row.
+            now: the current instant.
+
+        Returns:
+            Microseconds since 1970, or None if only another row can make the group due.
         """
         if self.batch:
             return since
@@ -64,7 +80,10 @@ EVERY_BATCH = EmitPolicy(batch=True)
 
 
 def parse_emit(text: str) -> EmitPolicy:
-    """Read ``batch``, ``watermark``, ``count:N``, ``delay:5s``, ``end``, or several joined by commas.
+    """Parse an emission policy.
+
+    The conditions are ``batch``, ``watermark``, ``count:N``, ``delay:5s`` and ``end``, or several
+    of them joined by commas.
 
     Raises:
         UsageError: OPTION_INVALID.

@@ -1,7 +1,9 @@
-"""What a task asks of a stateful operator, and what it gives it.
+"""The protocol between a task and a stateful operator.
 
-An operator is pure: Arrow in, Arrow out. Files, merges, spilling and counters are the task's (`commit.runtime.task`), which knows no operator
-by its kind. An operator keeps named trees. Those whose rows are found by key have a `KeyedLayout`, ordered ones a `TreeLayout`.
+An operator is a pure function of Arrow tables. The task (`commit.runtime.task`) handles files,
+merges, spilling and counters, and does not depend on the type of the operator. An operator keeps
+named trees. A tree whose rows are found by key has a `KeyedLayout`; an ordered tree has a
+`TreeLayout`.
 """
 
 from __future__ import annotations
@@ -25,18 +27,18 @@ from substrait_agg.state.tree import KeyedLayout, Tree
 Int64s = npt.NDArray[np.int64]
 Runs = Sequence[RunFile]
 Seeds = Sequence[tuple[int, int]]
-"""Groups that are there from the first version on: sort hash, and index of the grouping set."""
+"""Initial groups, which exist from the first version on: (sort hash, index of the grouping set)."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What an operator works against: its trees before this batch, by name.
+    """The state of an operator before a batch.
 
     Attributes:
-        keyed: gives a tree of rows by key.
-        ordered: gives an ordered tree, with further entries on top of it.
-        surrogates: gives that many keys which were never given before.
-        version: the version being made.
+        keyed: opens a tree of rows by key, given its name.
+        ordered: opens an ordered tree, given its name and further entries on top of it.
+        surrogates: returns this many surrogate keys that were never used before.
+        version: the version that the batch makes.
     """
 
     keyed: Callable[[str], Tree]
@@ -45,18 +47,18 @@ class State:
     version: int = 0
 
     def open_tree(self, ordinal: int, extra: Entries | None) -> OrderedTree:
-        """Open an ordered tree of entries of groups by its ordinal."""
+        """Open the ordered tree with this ordinal."""
         return self.ordered(entries_tree(ordinal), extra)
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorResult:
-    """What an operator made of its input.
+    """The output of an operator for one slice.
 
     Attributes:
-        trees: per named tree the rows to add to it, in order of hash.
-        changes: output columns and ``__weight``; retractions first.
-        counters: what it counted, by name (`commit.runtime.counters.COUNTERS`).
+        trees: per tree name, the rows to add to the tree, ordered by hash.
+        changes: output columns and ``__weight``; retractions come first.
+        counters: counters by name (`commit.runtime.counters.COUNTERS`).
     """
 
     trees: Mapping[str, pa.Table]
@@ -66,11 +68,11 @@ class OperatorResult:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What there is to do where no rows come.
+    """The estimated work of a pass without rows.
 
     Attributes:
-        rows: rows that are taken up.
-        visited: rows that are looked through to find what to do.
+        rows: rows to process.
+        visited: rows to scan to find them.
     """
 
     rows: float = 0
@@ -81,67 +83,83 @@ class Work:
 
 
 class SumOverflow(Exception):
-    """A partial sum did not fit where Spark kept it: the batch has to be summed again, in parts."""
+    """A partial sum overflowed its Spark type; the batch must be summed again in parts."""
 
 
 class StatefulOperator(Protocol):
-    """An operator as its tasks run it. The defaults are those of an operator that acts only on rows that come."""
+    """An operator as its tasks run it.
+
+    The default methods suit an operator that acts only on the rows of a batch.
+    """
 
     @property
     def spec(self) -> InputSpec:
-        """What the exchange and the tasks have to know of its rows."""
+        """Return what the exchange and the tasks need to know about the operator's input."""
 
     @property
     def groups(self) -> OperatorSpec | None:
-        """The groups that can be rewritten when a checkpoint goes on with another plan; None where they only stay as they are."""
+        """Return the spec of the groups that a plan change can rewrite.
+
+        None means that the groups can only be kept as they are.
+        """
         return None
 
     @property
     def ports(self) -> int:
-        """How many input ports it has. Rows of several say in ``__port`` of which they are."""
+        """Return the number of input ports.
+
+        With several ports, the column ``__port`` of a row contains its port.
+        """
         return 1
 
     def state_schema(self, *, final: bool = True) -> Mapping[str, KeyedLayout | TreeLayout]:
-        """Return the named trees that it writes.
+        """Return the layout of each named tree that the operator writes.
 
         Args:
-            final: whether its output is the view. Some trees are there for readers of the view alone.
+            final: whether the operator's output is the view. Some trees exist only for readers of
+                the view.
         """
 
     def receive(
         self, batch: pa.RecordBatch, *, raw: bool, emission: Emission
     ) -> tuple[pa.RecordBatch, int]:
-        """Return rows of the exchange as delta rows, and how many input rows they stand for.
+        """Convert rows of the exchange to delta rows.
 
         Args:
             batch: ``hash``, ``k*``, and the other columns of the exchange.
-            raw: whether rows come as they are instead of summed per key.
+            raw: whether the rows are input rows rather than sums per key.
             emission: the rules of the batch.
 
+        Returns:
+            The delta rows, and the number of input rows that they sum up.
+
         Raises:
-            SumOverflow: see there.
+            SumOverflow: a partial sum overflowed.
         """
 
     def apply(self, ports: Sequence[pa.Table], state: State, emission: Emission) -> OperatorResult:
-        """Take up a slice: all delta rows that some keys have in the batch.
+        """Process a slice: all delta rows of some keys in the batch.
 
         Args:
-            ports: per input port its delta rows.
+            ports: the delta rows of each input port.
             state: the trees before this batch.
-            emission: which groups are emitted now.
+            emission: the rules that select the groups to emit.
 
         Raises:
             RunFailed: a value does not fit its type, or the input is refused.
         """
 
     def rows_at_once(self, state: State) -> int:
-        """Return how many delta rows to take up at once: each may bring what is kept of its group."""
+        """Return how many delta rows to process at once.
+
+        Each delta row may require the stored row of its group in memory.
+        """
         return state.keyed(GROUP).rows_at_once(self.spec.slice_rows)
 
     def expected(
         self, runs: Mapping[str, Runs], emission: Emission, low: int = 0, high: int = HASH_MAX
     ) -> Work:
-        """Return about how much there is to do for a range of hashes without rows."""
+        """Estimate the work of a hash range in a pass without rows."""
         return Work()
 
     def wake(
@@ -152,19 +170,32 @@ class StatefulOperator(Protocol):
         high: int = HASH_MAX,
         seeds: Seeds = (),
     ) -> tuple[list[pa.Table], Mapping[str, int]]:
-        """Return delta rows, which add nothing, of the groups of a range that act without rows, and what that counts."""
+        """Return delta rows for groups of a hash range that must act without input rows.
+
+        These delta rows add nothing to their groups.
+
+        Args:
+            state: the trees before this batch.
+            emission: the rules of the batch.
+            low: least hash of the range.
+            high: greatest hash of the range.
+            seeds: the initial groups.
+
+        Returns:
+            Tables of delta rows, and counters by name.
+        """
         return [], {}
 
     def completed(self, parts: Sequence[pa.Table], emission: Emission) -> pa.Table:
-        """Return rows that came and rows that were woken as one table, with every column that `apply` reads."""
+        """Concatenate input rows and the rows of `wake`, with every column that `apply` reads."""
         return pa.concat_tables(parts, promote_options="default")
 
     def advance(
         self, state: State, emission: Emission, low: int = 0, high: int = HASH_MAX
     ) -> Iterator[OperatorResult]:
-        """Let go of what is finished at the watermark of `emission`, in a pass without rows."""
+        """Delete state that is complete at the watermark of `emission`, in a pass without rows."""
         return iter(())
 
     def cleared(self, emission: Emission) -> frozenset[str]:
-        """Return the trees of which nothing is left after the batch."""
+        """Return the trees that are empty after the batch."""
         return frozenset()

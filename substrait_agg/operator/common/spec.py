@@ -1,4 +1,7 @@
-"""What an operator instance needs to know, free of plan and Spark: types, state layout, what each measure reads."""
+"""Specifications of operator instances, independent of plan and Spark.
+
+A specification contains the column types, the state layout and the inputs of each measure.
+"""
 
 from __future__ import annotations
 
@@ -53,29 +56,31 @@ __all__ = [
     "upsert_spec",
 ]
 
-ROW_COUNT = -1  # ordinal that stands for the group's total weight
+ROW_COUNT = -1  # the ordinal of the group's total weight
 SLICE_ROWS = 1 << 20
 SLICE_BYTES = 1 << 29
 
 
 @dataclass(frozen=True, slots=True)
 class MeasureSpec:
-    """How a measure's value is made.
+    """How to compute the value of a measure.
 
     Attributes:
-        kind: what is maintained.
-        accumulators: ordinals of what it is computed from, in the order its kind needs (`ROW_COUNT` = all rows).
+        kind: the kind of the measure.
+        accumulators: ordinals of the accumulators that the measure reads, in the order its kind
+            needs; `ROW_COUNT` is the total weight.
         type: type of the measure's column.
-        label: how an error message names the measure.
-        scale: decimal digits of the unit of a total.
-        tree: ordinal of its tree, or -1.
-        values: components of the tree that are its arguments.
-        side: ``first`` or ``last`` where it is an end of the tree.
-        distinct: equal values count once.
-        options: (name, value that holds), upper case.
-        constants: constant arguments: separator, n, fraction; of ``grouping`` one value per grouping set.
-        inputs: types of its arguments.
-        implementation: of a user-defined measure.
+        label: name of the measure in error messages.
+        scale: decimal digits after the point in the unit of a total.
+        tree: ordinal of the measure's tree, or -1.
+        values: components of the tree that are the measure's arguments.
+        side: ``first`` or ``last`` if the measure is an extreme of the tree.
+        distinct: whether equal values count once.
+        options: (name, effective value), upper case.
+        constants: constant arguments: separator, n, fraction; for ``grouping``, one value per
+            grouping set.
+        inputs: types of the arguments.
+        implementation: the object that computes a user-defined measure.
     """
 
     kind: MeasureKind
@@ -94,21 +99,21 @@ class MeasureSpec:
 
     @property
     def total(self) -> int:
-        """Ordinal of the accumulator summed, -1 for counts."""
+        """Return the ordinal of the accumulator of the sum, -1 for counts."""
         return self.accumulators[0] if len(self.accumulators) > 1 else -1
 
     @property
     def count(self) -> int:
-        """Ordinal of the accumulator that counts its contributors."""
+        """Return the ordinal of the accumulator that counts the contributing rows."""
         return self.accumulators[-1]
 
     @property
     def overflow(self) -> str:
-        """ERROR, SATURATE or SILENT."""
+        """Return the overflow option: ERROR, SATURATE or SILENT."""
         return self.option("OVERFLOW", "ERROR")
 
     def option(self, name: str, default: str = "") -> str:
-        """The value that holds for an option."""
+        """Return the effective value of an option."""
         return dict(self.options).get(name, default)
 
 
@@ -117,14 +122,16 @@ class TreeSpec:
     """An ordered tree.
 
     Attributes:
-        layout: its components and the columns of its runs.
+        layout: the components of the key and the columns of the runs.
         arguments: argument column of each component.
-        skipped: components whose nulls keep a row out.
-        present: argument that is null in rows which stay out, or -1.
-        elements: the entries are the elements of its one component, a list.
-        follows: set where it holds arrivals of the values of another tree.
-        ends_alone: it has no entries: all that is kept of it are its ends, with the group.
-        partial: delta rows may bring the ends of the rows they stand for (`operator.numeric.delta`).
+        skipped: components that exclude a row if they are null.
+        present: argument that excludes a row if it is null, or -1.
+        elements: whether the entries are the elements of the only component, a list.
+        follows: set if the tree stores arrivals of the values of another tree.
+        extremes_only: only extremes kept: the tree has no entries, its extremes are part of the
+            group row.
+        partial: whether delta rows may contain the extremes of the rows they sum up
+            (`operator.numeric.delta`).
     """
 
     layout: TreeLayout
@@ -138,13 +145,16 @@ class TreeSpec:
 
     @property
     def by_arrival(self) -> bool:
-        """Whether it depends on the order in which rows came."""
+        """Return whether the tree depends on the order in which rows arrive."""
         return self.follows is not None or ARRIVAL_POSITION in self.arguments
 
 
 @dataclass(frozen=True, slots=True)
 class ComputedSpec:
-    """An argument column that a user-defined measure computes: total `column` over the columns `arguments`."""
+    """An argument column that a user-defined measure computes.
+
+    It is the total `column` of `implementation` over the argument columns `arguments`.
+    """
 
     implementation: AdditiveMeasure
     arguments: tuple[int, ...]
@@ -152,82 +162,86 @@ class ComputedSpec:
 
 
 class InputSpec(Protocol):
-    """What the exchange and the tasks have to know of an operator, whatever it does with its rows."""
+    """What the exchange and the tasks need to know about the input of any operator."""
 
     @property
     def keys(self) -> tuple[pa.DataType, ...]:
-        """Arrow types of the columns by which rows are exchanged."""
+        """Return the Arrow types of the columns by which rows are exchanged."""
 
     @property
     def weight(self) -> WeightKind:
-        """What is known of the weights of the input."""
+        """Return what is known about the weights of the input."""
 
     @property
     def accumulators(self) -> tuple[Accumulator, ...]:
-        """Sums that may be made before the exchange."""
+        """Return the accumulators that may be summed before the exchange."""
 
     @property
     def trees(self) -> tuple[TreeSpec, ...]:
-        """Ordered trees of arguments."""
+        """Return the ordered trees of arguments."""
 
     @property
     def extremes(self) -> tuple[tuple[int, Side], ...]:
-        """Ends of trees that may be found before the exchange."""
+        """Return the extremes of trees that may be computed before the exchange."""
 
     @property
     def always(self) -> tuple[int, ...]:
-        """Indices of the grouping sets whose groups are there without rows."""
+        """Return the indices of the grouping sets whose groups exist without rows."""
 
     @property
     def is_global(self) -> bool:
-        """Whether there is one group, which is there without rows."""
+        """Return whether there is a single group, which exists without rows."""
 
     @property
     def row_wise(self) -> bool:
-        """Whether rows have to come one by one, and not summed per key."""
+        """Return whether the exchange must carry single rows rather than sums per key."""
 
     @property
     def by_arrival(self) -> bool:
-        """Whether rows have to say where in their batch they stand."""
+        """Return whether rows must contain their position in the batch."""
 
     @property
     def output(self) -> pa.Schema:
-        """Columns of its changes that are its groups': keys, then values."""
+        """Return the columns of the changes, without weight: keys, then values."""
 
     @property
     def slice_rows(self) -> int:
-        """Rows held at once, fewer where they or the stored rows of their groups are long."""
+        """Return the maximal number of rows in memory, fewer if rows or stored groups are long."""
 
     @property
     def slice_bytes(self) -> int:
-        """Bytes that they may take."""
+        """Return the maximal number of bytes that these rows may take."""
 
     @property
     def page_rows(self) -> int:
-        """Rows per page of a run."""
+        """Return the number of rows per page of a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorSpec:
-    """An incremental aggregate.
+    """The specification of an incremental aggregate.
 
     Attributes:
-        keys: Arrow types of the grouping columns (with several grouping sets, the set index is the last).
-        accumulators: exact numbers kept per group, after its total weight.
+        keys: Arrow types of the grouping columns; with several grouping sets, the index of the set
+            is the last one.
+        accumulators: exact numbers stored per group, after its total weight.
         measures: output columns after the keys.
-        weight: what is known of the weights of the input.
-        multiset: keeps rows with their weights; its changes carry weights other than 1 and -1.
-        is_global: no grouping: one group that is always shown.
+        weight: what is known about the weights of the input.
+        multiset: whether the groups are rows with their weights; the changes then have weights
+            other than 1 and -1.
+        is_global: whether there are no grouping columns; the single group is always shown.
         trees: ordered trees.
-        always: indices of the empty grouping sets among several: their groups are always shown.
+        always: indices of the empty grouping sets among several; their groups are always shown.
         computed: argument columns from `COMPUTED` on.
-        early: what becomes of a retraction that comes before its insertion.
-        guard: ordinal of the tree of whole input rows that tells such retractions; -1 where they are carried, and of a
-            multiset, whose groups are its rows.
-        forget: what becomes of the rows shown of groups that are forgotten when they are idle; empty where none are.
+        early: the policy for early retractions.
+        guard: ordinal of the tree of whole input rows that detects early retractions; -1 if they
+            are carried, and for a multiset, whose groups are its rows.
+        forget: what happens to the emitted rows of groups that are evicted as idle; empty if idle
+            groups are not evicted.
         page_rows: rows per page of a run.
-        slice_rows: rows of input held at once, fewer where they or the stored rows of their groups are long.
-        slice_bytes: what they may take.
+        slice_rows: rows of input in memory, fewer if they or the stored rows of their groups are
+            long.
+        slice_bytes: bytes that these rows may take.
     """
 
     keys: tuple[pa.DataType, ...]
@@ -261,16 +275,20 @@ class OperatorSpec:
 
     @property
     def limb_bits(self) -> int:
-        """Distance in bits between the partial sums of one accumulator."""
+        """Return the distance in bits between the partial sums of one accumulator."""
         return 16 if self.weight == "any" else DIGIT_BITS
 
     @property
     def extremes(self) -> tuple[tuple[int, Side], ...]:
-        """Which end of which tree is remembered in a group's row: (tree, side), each once."""
+        """Return the extremes stored in a group's row, as (tree, side), each once."""
         return tuple(dict.fromkeys((m.tree, m.side) for m in self.measures if m.side))
 
     def alive(self, tree: int) -> int:
-        """Ordinal of the accumulator that is above zero for groups which have live entries in a tree."""
+        """Return the ordinal of the accumulator that counts the live entries of a tree.
+
+        For a tree with only extremes kept, the accumulator counts the extremes seen so far. Either
+        is above zero exactly for groups with live entries.
+        """
         live = tree_counters(tree)[0]
         return self.accumulators.index(
             replace(live, kind=MET) if self.trees[tree].extremes_only else live
@@ -278,17 +296,20 @@ class OperatorSpec:
 
     @property
     def row_wise(self) -> bool:
-        """Whether its input comes row by row: trees with entries, products and computed columns are not made of sums."""
+        """Return whether the operator needs single input rows.
+
+        Trees with entries, products and computed columns cannot be built from sums.
+        """
         return row_wise(self.trees, self.computed, self.accumulators)
 
     @property
     def by_arrival(self) -> bool:
-        """Whether rows have to say where in their batch they stand."""
+        """Return whether rows must contain their position in the batch."""
         return any(tree.by_arrival for tree in self.trees)
 
     @property
     def output(self) -> pa.Schema:
-        """Columns of the operator's changes, without weight: ``k*`` then ``v*``."""
+        """Return the columns of the changes, without weight: ``k*``, then ``v*``."""
         keys = [pa.field(f"k{i}", t) for i, t in enumerate(self.keys)]
         given = [to_arrow(m.type) for m in self.measures]
         return pa.schema([*keys, *(pa.field(f"v{i}", t) for i, t in enumerate(given))])
@@ -296,12 +317,15 @@ class OperatorSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSpec(OperatorSpec):
-    """An operator that tells sessions: its keys are what they are told apart by, its one tree begins with the time.
+    """The specification of an operator that assigns rows to sessions.
+
+    The keys are the grouping expressions other than the session. The first component of the only
+    tree is the event time.
 
     Attributes:
-        gap: microseconds without a row that end a session.
+        gap: a session ends after this many microseconds without a row.
         window: Arrow type of a session.
-        values: Arrow types of what goes on with each row.
+        values: Arrow types of the other columns that the operator emits with each row.
     """
 
     gap: int
@@ -310,30 +334,33 @@ class SessionSpec(OperatorSpec):
 
     @property
     def changes(self) -> pa.Schema:
-        """Columns of its changes: the other keys, the session, the values, and the weight."""
+        """Return the columns of the changes: other keys, session, values, weight."""
         types = (self.window, *self.values)
         fields = [pa.field(f"v{i}", t) for i, t in enumerate(types)]
         return pa.schema([*self.output, *fields, pa.field(WEIGHT, pa.int64())])
 
 
 THERE = "there"
-"""The column of the tree of upserts that says whether the key has a row."""
+"""The column of the upsert tree that says whether the key has a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpsertSpec:
-    """An operator that keeps the newest row of each key; satisfies `InputSpec`.
+    """The specification of an operator that keeps the newest row of each key; an `InputSpec`.
 
     Attributes:
         keys: Arrow types of the key.
-        values: Arrow types of the columns behind the key; they arrive as ``x0``, ``x1``, ...
-        order: what orders the rows of one key; the columns arrive behind the values. Empty: the order of arrival.
-        partial: which of the values a row may leave out because they did not change. Behind what orders arrives a boolean
-            column for each that says so.
-        labels: how an error message names them.
+        values: Arrow types of the columns after the key; in input rows they are ``x0``, ``x1``, ...
+        order: the columns that order the rows of one key; in input rows they follow the values.
+            Empty means the order of arrival.
+        partial: ordinals of the values that a row may omit because they did not change. Input rows
+            have a boolean column for each of them after the ordering columns, True if the value is
+            omitted.
+        labels: names of these values in error messages.
         page_rows: rows per page of a run.
-        slice_rows: rows of input held at once, fewer where they or the stored rows of their groups are long.
-        slice_bytes: what they may take.
+        slice_rows: rows of input in memory, fewer if they or the stored rows of their groups are
+            long.
+        slice_bytes: bytes that these rows may take.
     """
 
     keys: tuple[pa.DataType, ...]
@@ -356,24 +383,28 @@ class UpsertSpec:
 
     @property
     def output(self) -> pa.Schema:
-        """Columns of its changes, without weight: ``k*`` then ``v*``."""
+        """Return the columns of the changes, without weight: ``k*``, then ``v*``."""
         keys = [pa.field(f"k{i}", t) for i, t in enumerate(self.keys)]
         return pa.schema([*keys, *(pa.field(f"v{i}", t) for i, t in enumerate(self.values))])
 
     @property
     def order_columns(self) -> tuple[str, ...]:
-        """Names of the columns that order, in the rows that arrive."""
+        """Return the names of the ordering columns in input rows."""
         return tuple(f"x{len(self.values) + i}" for i in range(len(self.order)))
 
     @property
     def partial_columns(self) -> tuple[str, ...]:
-        """Names of the columns that say which values are left out, in the rows that arrive."""
+        """Return the names of the boolean columns of input rows that mark omitted values."""
         first = len(self.values) + len(self.order)
         return tuple(f"x{first + i}" for i in range(len(self.partial)))
 
     @property
     def stored(self) -> pa.Schema:
-        """Columns of a run: hash, dead, keys, ``there``, ``v*`` (the row, null without one) and ``o*`` (its order)."""
+        """Return the columns of a run.
+
+        They are ``hash``, ``dead``, keys, ``there`` (bool: the key has a row), ``v*`` (the row;
+        null if there is none) and ``o*`` (the ordering columns).
+        """
         keys, values = list(self.output)[: len(self.keys)], list(self.output)[len(self.keys) :]
         return pa.schema(
             [
@@ -388,12 +419,12 @@ class UpsertSpec:
 
 
 def group_spec(node: Aggregate | Distinct) -> OperatorSpec:
-    """The spec of a node that keeps groups, or whole rows."""
+    """Return the spec of a node that keeps groups or whole rows."""
     return OperatorSpec(multiset=node.output_weight == "any", **_of_groups(node))
 
 
 def session_spec(node: Sessionize) -> SessionSpec:
-    """The spec of a node that tells sessions."""
+    """Return the spec of a node that assigns rows to sessions."""
     window, *values = (to_arrow(t) for t in node.types[len(node.keys) :])
     own = {"gap": node.gap, "window": window, "values": tuple(values)}
     return SessionSpec(multiset=False, **_of_groups(node), **own)
@@ -418,7 +449,7 @@ def _of_groups(node: Node) -> dict[str, Any]:
 
 
 def upsert_spec(node: Upsert) -> UpsertSpec:
-    """The spec of a node that takes upserts."""
+    """Return the spec of a node that processes upserts."""
     types = [BOOL if value is None else value.type for value, _ in node.arguments]
     order = types[node.values : len(types) - len(node.partial)]
     return UpsertSpec(
@@ -462,7 +493,7 @@ def _implementation(measure: BoundMeasure) -> object:
 
 
 def _scale(measure: BoundMeasure, read: Read) -> int:
-    # A count has no unit, whatever it counts.
+    # A count has no unit, whatever its argument.
     if len(read.accumulators) < 2 or measure.arguments[0].type.kind != "decimal":
         return 0
     return measure.arguments[0].type.params[1]
@@ -471,7 +502,11 @@ def _scale(measure: BoundMeasure, read: Read) -> int:
 def _tree(
     tree: ValueTree, arguments: tuple[tuple[Expr | None, Expr | None], ...], *, whole: bool
 ) -> TreeSpec:
-    """The tree; one of whole rows has nullable components, so that its runs alone tell its layout."""
+    """Return the spec of a tree.
+
+    With `whole`, the tree contains whole rows and its components are nullable, so that the layout
+    follows from the schema of its runs alone.
+    """
     components = []
     for i, component in enumerate(tree.components):
         if component.argument in (ARRIVAL_BATCH, ARRIVAL_POSITION):

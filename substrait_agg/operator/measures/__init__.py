@@ -1,5 +1,5 @@
-"""The values of measures.
+"""Computation of measure values.
 
-From exact digits or the entries of a tree to the declared type. Read `finalize` and
-`multiset_aggregates` first.
+The input is the exact digits of accumulators or the live entries of a tree. The output is an Arrow
+column of the declared type. Read `finalize` and `multiset_aggregates` first.
 """

@@ -1,4 +1,5 @@
-"""Exact numbers of a batch.
+"""Exact arithmetic on the numbers of a batch.
 
-Partial sums as digits, limbs, Arrow columns as integers.
+The package converts partial sums to digits, values to weighted limbs, and Arrow columns to
+integers.
 """

@@ -1,1 +1,1 @@
-"""The operator that assigns rows to sessions, ahead of an aggregate that groups by them."""
+"""Operator that assigns rows to sessions, upstream of an aggregate that groups by session."""

@@ -1,1 +1,1 @@
-"""The operator that keeps the newest row per key and passes on what changes."""
+"""Operator that keeps the newest row per key and emits the resulting changes."""
