@@ -1,4 +1,4 @@
-"""Sources: a SPEC or a DataFrame comes in, a stream of the plan's columns with weights goes out.
+"""Sources: turn a SPEC or a DataFrame into a stream of the plan's columns with a weight per row.
 
 Read `specs`, then `open`, then `readers`.
 """

@@ -1,11 +1,14 @@
-"""Debezium change events as weighted rows: the row before at weight -1, the row after at weight 1.
+"""Convert Debezium change events to weighted rows: `before` at weight -1, `after` at weight 1.
 
-Of a table with a key the row after sets the row of its key, and only a delete takes one away (`spark.sources.debezium`).
+For a table with a declared key, `after` replaces the row of its key. A row of weight -1 then comes
+only from a delete, or from an update that changes the key.
 
-An event is one JSON text, with or without the schema part around it. Its values are written in forms that the event itself does
-not tell (a decimal as bytes or text, a timestamp as a number of some unit), so the source has to say which, where
-its table has such columns. Source: https://debezium.io/documentation/reference/stable/connectors/postgresql.html
-("Change event values", "Data type mappings").
+An event is one JSON text, with or without a schema part around it. The event does not say how its
+values are encoded (a decimal as bytes or text, a timestamp as a number of some unit). The SPEC has
+to say it if the table has such columns.
+
+Source: https://debezium.io/documentation/reference/stable/connectors/postgresql.html ("Change event
+values", "Data type mappings").
 """
 
 from __future__ import annotations
@@ -40,13 +43,13 @@ from substrait_agg.spark.types.schema import in_text, to_spark
 from substrait_agg.spark.types.source_columns import misfit, misfit_text
 
 VALUE = "value"
-"""The column of events: of lines of text, and of messages of Kafka."""
+"""The column of events, both in text files and in Kafka messages."""
 
 TOOK, BROUGHT = ("u", "d"), ("c", "r", "u")
-"""Operations with a row before, and those with a row after."""
+"""Operations whose event has a row `before`, and those whose event has a row `after`."""
 
 PER_MICROSECOND = {"ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}
-"""Unit of a number -> by what it is multiplied and divided to be microseconds."""
+"""Unit of a number -> factor and divisor that convert it to microseconds."""
 
 WHOLE_NUMBER = "^-?[0-9]+$"
 _CORRUPT = "__corrupt"
@@ -57,12 +60,12 @@ _LOWER_DIGITS = 19
 
 @dataclass(frozen=True, slots=True)
 class FieldReader:
-    """How a column is written in events.
+    """How a column is read from events.
 
     Attributes:
-        parsed: the type that Spark parses it as.
-        convert: makes the plan's value of that, or fails.
-        broken: whether `convert` would fail for a value that is not null; None where it never does.
+        parsed: the type as which Spark parses the column.
+        convert: converts a parsed value to the plan's type, or fails.
+        broken: whether `convert` fails for a value that is not null; None if it never fails.
     """
 
     parsed: st.DataType
@@ -71,17 +74,20 @@ class FieldReader:
 
 
 def change_rows(events: DataFrame, origin: TableOrigin, spec: SourceSpec) -> DataFrame:
-    """The rows that events take away and bring.
+    """Return the rows that change events remove and add.
 
     Args:
-        events: the column ``value``, a JSON text or its bytes; null (a tombstone) says nothing.
-        origin: the columns that are read.
-        spec: says how decimals and times are written.
+        events: the column ``value``, a JSON text or its bytes. A null value (a tombstone) is
+            ignored, except where `texts` turns it into a delete.
+        origin: the columns to read.
+        spec: the specification, which gives the encoding of decimals and times.
 
     Returns:
-        The columns by name, what orders the events of a key, and ``__weight``, 1 or -1. Where bad rows are set aside, also the text
-        of the event (`CORRUPT`), `FILE`, `POSITION` and `BAD`; a bad event is one row of weight 0. While rows are read, these
-        make an event bad: ``ENVELOPE_INVALID``, ``OPERATION_UNKNOWN``, ``ROW_BEFORE_MISSING``, ``ROW_AFTER_MISSING``, ``COLUMN_MISSING``,
+        The columns by name, the columns that order the events of a key, the columns of `unchanged`,
+        and ``__weight``, 1 or -1. If bad rows go to the quarantine, also the text of the event
+        (`CORRUPT`), `FILE`, `POSITION` and `BAD`; a bad event is then one row of weight 0. An event
+        is bad if one of these errors occurs while Spark reads it: ``ENVELOPE_INVALID``,
+        ``OPERATION_UNKNOWN``, ``ROW_BEFORE_MISSING``, ``ROW_AFTER_MISSING``, ``COLUMN_MISSING``,
         ``VALUE_OUT_OF_RANGE``, ``VALUE_UNAVAILABLE``.
 
     Raises:
@@ -119,7 +125,10 @@ def change_rows(events: DataFrame, origin: TableOrigin, spec: SourceSpec) -> Dat
 
 
 def _exploded(opened: DataFrame, origin: TableOrigin, row: st.StructType) -> DataFrame:
-    """The rows ``s`` that events take and bring, and what orders them; of a bad event one row without values."""
+    """Return one row per removed or added row ``s``, with the columns that order the events.
+
+    A bad event gives one row without values.
+    """
     keyed = origin.keyed
     taken = _side("before", TOOK, -1) if keyed is None else removed(origin, keyed, row)
     sides = F.array_compact(F.array(taken, _side("after", BROUGHT, 1)))
@@ -133,7 +142,11 @@ def _exploded(opened: DataFrame, origin: TableOrigin, row: st.StructType) -> Dat
 
 
 def _opened(present: DataFrame, fields: list[st.StructField]) -> DataFrame:
-    """Events without the schema part around them: their text, whether it is no event, their fields, and where they are from."""
+    """Return the events without their schema part.
+
+    The columns are ``t``, the text; ``corrupt``, not null if the text is not an event; the fields
+    of the event; `FILE` and `POSITION` if they are present.
+    """
     place = present.columns[1:]
     options = {"columnNameOfCorruptRecord": _CORRUPT}
     parsed = present.withColumn("e", F.from_json("t", _envelope(fields), options))
@@ -162,7 +175,7 @@ def _side(name: str, operations: Sequence[str], weight: int) -> Column:
     return F.when(F.col("op").isin(*operations), made)
 
 
-# --- what makes an event bad ---------------------------------------------------------------------------
+# --- faults of events -----------------------------------------------------------------------------
 
 
 def _envelope_faults(origin: TableOrigin, table: str) -> list[Fault]:
@@ -179,7 +192,10 @@ def _envelope_faults(origin: TableOrigin, table: str) -> list[Fault]:
 
 
 def _value_faults(origin: TableOrigin, readings: Sequence[FieldReader], table: str) -> list[Fault]:
-    """What else is wrong with the rows of an event, found before the event is split in rows: a bad event is left out whole."""
+    """Return the faults of the values in an event.
+
+    They are found before the event is split into rows, because a bad event is left out as a whole.
+    """
     keyed = origin.keyed
     keys = set() if keyed is None else {origin.names[k] for k in keyed.keys}
     faults: list[Fault] = []
@@ -225,14 +241,14 @@ def _needs_before(origin: TableOrigin) -> Sequence[str]:
 
 
 def _left_out(origin: TableOrigin, table: str) -> list[Fault]:
-    """Columns that the rows of an event do not have, or say nothing of."""
+    """Return the faults of columns that an event lacks or whose value it omits."""
     after = [_absent("after", name, table) for name in origin.names]
     if origin.keyed is None:
         return [*(_absent("before", name, table) for name in origin.names), *after]
     for name in (origin.names[k] for k in origin.keyed.keys):
         fault, message = _absent("before", name, table)
         after.append(((F.col("op") == "d") & fault, message))
-    # In an order of their own, events may lack the one before them, which told the value.
+    # With a declared order, the event with the value may be missing when this event arrives.
     large = [n for n, t in zip(origin.names, origin.types, strict=True) if t.kind in LARGE]
     known = {origin.names[k] for k in origin.keyed.partial}
     text = "an update says that a value did not change, and not what it is"
@@ -249,14 +265,17 @@ def _message(code: str, table: str, text: str) -> Column:
 
 
 def _absent(side: str, name: str, table: str) -> Fault:
-    """A column that is null because the row does not have it: looked up in the text only where it is null."""
+    """Return the fault of a column that a row lacks.
+
+    Only null values are looked up in the text, because the lookup is slow.
+    """
     inside = F.coalesce(*(F.get_json_object("t", f"$.{p}{side}") for p in ("payload.", "")))
     there = F.array_contains(F.json_object_keys(inside), name)
     fault = F.col(side).isNotNull() & F.col(side).getField(name).isNull() & ~there
     return fault, _message("COLUMN_MISSING", table, f"the row {side} a change has no column {name}")
 
 
-# --- how values are written -----------------------------------------------------------------------
+# --- encodings of values --------------------------------------------------------------------------
 
 
 def _reading(name: str, type_: Type, spec: SourceSpec, table: str) -> FieldReader:
@@ -301,7 +320,7 @@ def _has_digits(column: Column) -> Column:
 
 
 def _unscaled(column: Column, type_: Type, what: str) -> Column:
-    """A decimal of its digits as a signed big-endian number in bytes."""
+    """Convert bytes, a signed big-endian unscaled number, to a decimal."""
     error = F.raise_error(F.lit(f"[VALUE_OUT_OF_RANGE] {what} has a decimal of more than 16 bytes"))
     told = _unscaled_text(column, type_)
     text = F.when(_has_digits(column), told).otherwise(error.cast("string"))
@@ -324,14 +343,15 @@ def _negative(digits: Column) -> Column:
 
 
 def _magnitude(digits: Column) -> Column:
-    """The decimal digits of the magnitude of a number of up to 16 bytes in hexadecimal, in two's complement.
+    """Return the decimal digits of the magnitude of a two's complement number of up to 16 bytes.
 
-    Word by word, as upper * 10^19 + lower: no product on the way has more than 30 digits, and Spark keeps 34.
+    `digits` is the number in hexadecimal. The computation goes over words of 32 bits and represents
+    the value as upper * 10^19 + lower. No product then has more than 30 digits, and Spark keeps 34.
     """
     flipped = F.translate(digits, "0123456789ABCDEF", "FEDCBA9876543210")
     filled = F.lpad(F.when(_negative(digits), flipped).otherwise(digits), 32, "0")
     words = [F.conv(F.substr(filled, F.lit(8 * i + 1), F.lit(8)), 16, 10) for i in range(4)]
-    # In two's complement, minus a number is its flipped bits and one.
+    # In two's complement, the negative of a number is its flipped bits plus one.
     last = words[3].cast(_WHOLE) + F.when(_negative(digits), 1).otherwise(0)
     listed = F.array(*(w.cast(_WHOLE) for w in (*words[:3], last)))
     zero = F.lit(0).cast(_WHOLE)
@@ -350,7 +370,7 @@ def _magnitude(digits: Column) -> Column:
 
 
 def _date(_name: str, _type: Type, _spec: SourceSpec, _table: str) -> FieldReader:
-    """Days since 1970, or ISO text: told apart by their form."""
+    """Read a date: an integer is days since 1970-01-01, anything else is ISO text."""
 
     def convert(column: Column) -> Column:
         days = F.date_add(F.lit("1970-01-01").cast("date"), column.try_cast("int"))
@@ -371,7 +391,7 @@ def _unless_number(column: Column) -> Column:
 
 
 def _ticks(column: Column, unit: str, what: str) -> Column:
-    """A number of `unit` as microseconds."""
+    """Convert a number of `unit` to microseconds; fail if it is not a whole number of them."""
     times, by = PER_MICROSECOND[unit]
     number = column.cast("bigint")
     error = F.raise_error(
@@ -382,12 +402,12 @@ def _ticks(column: Column, unit: str, what: str) -> Column:
         if by > 1
         else number
     )
-    # Not `/`, which is that of doubles.
+    # The operator `/` would divide as doubles.
     return exact * times if by == 1 else F.call_function("div", exact, F.lit(by))
 
 
 def _instant(name: str, type_: Type, spec: SourceSpec, table: str) -> FieldReader:
-    """A timestamp without a zone or a time of day: a number of some unit, or ISO text."""
+    """Read a timestamp without a zone or a time of day: a number of some unit, or ISO text."""
     what, target = f"column {name} of table {table}", to_spark(type_)
     unit = _encoding("times", spec.times, name, type_, table, "ms, us, ns for numbers, or text")
 
@@ -411,7 +431,10 @@ def _instant(name: str, type_: Type, spec: SourceSpec, table: str) -> FieldReade
 
 
 def _no_ticks(column: Column, unit: str, *, day: bool) -> Column:
-    """Whether a text is no number of `unit` that is whole in microseconds; with `day`, or none of a day."""
+    """Return whether a text is not a number of `unit` that is a whole number of microseconds.
+
+    With `day`, a number outside of one day is also not valid.
+    """
     times, by = PER_MICROSECOND[unit]
     number = column.try_cast("bigint")
     ticks = F.try_multiply(number, F.lit(times))
@@ -435,20 +458,22 @@ _SPECIAL: dict[str, Callable[[str, Type, SourceSpec, str], FieldReader]] = {
     "precision_time": _instant,
     "precision_timestamp_tz": _zoned,
 }
-"""Kinds whose form in an event has to be told, or is another than in plain JSON."""
+"""Type kind -> its reader, for types whose encoding must be declared or differs from plain JSON."""
 
 
 MESSAGE_KEY = "key"
-"""The column of message keys of Kafka."""
+"""The column of Kafka message keys."""
 
 UNAVAILABLE = "__debezium_unavailable_value"
-"""What Debezium writes in place of a large value of PostgreSQL that an update did not change."""
+"""Placeholder of Debezium for a large PostgreSQL value that an update did not change."""
 
 
 def texts(events: DataFrame, value: str, keyed: UpsertSource | None) -> DataFrame:
-    """The events as JSON texts ``t``, and where they are from; tombstones as deletes where they tell the key, and without text otherwise.
+    """Return the events as JSON texts ``t``, with `FILE` and `POSITION` if they are present.
 
-    With an order that the envelope tells, tombstones say nothing: they have no envelope.
+    A tombstone whose message key contains the key of a row becomes a delete event. Any other
+    tombstone has a null text. If envelope fields order the events, every tombstone has a null text,
+    because it has no envelope.
     """
     text = F.col(value).cast("string")
     place = [F.col(name) for name in (FILE, POSITION) if name in events.columns]
@@ -466,7 +491,7 @@ def texts(events: DataFrame, value: str, keyed: UpsertSource | None) -> DataFram
 
 
 def order_fields(keyed: UpsertSource | None) -> list[st.StructField]:
-    """The fields of an envelope that order its events, as they are parsed: numbers as text, like all of them."""
+    """Return the envelope fields that order events, all of type string."""
     fields: dict[str, list[str]] = {}
     for path in keyed.paths if keyed else ():
         block, _, name = path.rpartition(".")
@@ -483,7 +508,10 @@ def order_fields(keyed: UpsertSource | None) -> list[st.StructField]:
 
 
 def order_columns(keyed: UpsertSource | None) -> list[Column]:
-    """The values that order events; null where they are not there, or are no numbers where they have to be."""
+    """Return the columns that order events.
+
+    A value is null if it is missing, or if it is not a number and must be one.
+    """
     if keyed is None:
         return []
     return [
@@ -493,7 +521,11 @@ def order_columns(keyed: UpsertSource | None) -> list[Column]:
 
 
 def removed(origin: TableOrigin, keyed: UpsertSource, row: st.StructType) -> Column:
-    """The key that an event takes away, as a row with nothing else in it: that of a delete, or that a row had before."""
+    """Return the removed key of an event as a row of weight -1 with null in all other columns.
+
+    A delete removes its key. An update that changes the key removes the old key. For other events
+    the result is null.
+    """
     names = [origin.names[k] for k in keyed.keys]
     before, after = F.col("before"), F.col("after")
     told = reduce(lambda a, b: a & b, (before.getField(n).isNotNull() for n in names))
@@ -510,12 +542,12 @@ def removed(origin: TableOrigin, keyed: UpsertSource, row: st.StructType) -> Col
 
 
 def unavailable(row: Column, name: str) -> Column:
-    """Whether a row leaves out a column because it did not change; never null."""
+    """Return whether a row omits a column because it did not change; never null."""
     return F.coalesce(row.getField(name).cast("string") == UNAVAILABLE, F.lit(False))
 
 
 def unchanged(origin: TableOrigin, row: Column) -> list[Column]:
-    """Per column that can be left out whether it is."""
+    """Return for each column of ``UpsertSource.partial`` whether the event omits it."""
     partial = origin.keyed.partial if origin.keyed else ()
     return [
         unavailable(row, origin.names[place]).alias(unchanged_column(i))

@@ -1,4 +1,4 @@
-"""Paths on any file system that Spark reaches: what is there now."""
+"""List the files at a path or glob on any file system that Spark can read."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _GLOB = frozenset("*?[]{}\\")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A path that exists.
+    """A path that exists, and its files.
 
     Attributes:
         path: folder or glob to stream from.
-        only_file: glob for the name of the one file that is meant, empty for all.
-        files: data files there now, in order of path.
-        load_paths: what a reader that is no stream loads.
-        modified: when each of the files was modified, in milliseconds since 1970.
+        only_file: glob for the name of a single file; empty for all files.
+        files: the current data files, in order of path.
+        load_paths: the paths that a batch reader loads.
+        modified: the modification time of each of `files`, in milliseconds since 1970.
     """
 
     path: str
@@ -36,17 +36,20 @@ class Place:
 
     @property
     def first_file(self) -> list[str]:
-        """The first data file, as a list of paths to load."""
+        """Return the first data file as a list of paths to load."""
         return list(self.files[:1])
 
 
 def escaped(name: str) -> str:
-    """A path or name as a glob that matches nothing else."""
+    """Return a glob that matches exactly this path or name."""
     return "".join(f"\\{c}" if c in _GLOB else c for c in name)
 
 
 def _is_shown(name: str) -> bool:
-    """Whether Spark reads what has this name: it leaves out those that begin with ``_`` or ``.`` (unless they hold ``=``)."""
+    """Return whether Spark reads files and folders of this name.
+
+    Spark skips names that begin with ``.``, and names that begin with ``_`` and contain no ``=``.
+    """
     return not (name.startswith(".") or (name.startswith("_") and "=" not in name))
 
 
@@ -63,12 +66,12 @@ def _files_below(system: Any, status: Any) -> list[tuple[str, int]]:
 
 
 def _is_here(scheme: str) -> bool:
-    """Whether paths are those of this machine."""
+    """Return whether a URI scheme means the local file system."""
     return scheme == "file"
 
 
 def _listed(system: Any, status: Any) -> Iterator[tuple[str, str, int]]:
-    """The files in a folder that are not empty: path, name, and when it was modified."""
+    """Yield the non-empty files below a folder: path, URI, modification time in milliseconds."""
     listing = system.listFiles(status.getPath(), True)
     while listing.hasNext():
         entry = listing.next()
@@ -77,7 +80,10 @@ def _listed(system: Any, status: Any) -> Iterator[tuple[str, str, int]]:
 
 
 def _listed_here(root: str) -> Iterator[tuple[str, int]]:
-    """The data files in a folder of this machine, by Python: Hadoop starts a program (``ls``) for every file that it lists there."""
+    """Yield the data files below a local folder: URI, modification time in milliseconds.
+
+    Python lists local folders, because Hadoop starts a process (``ls``) for every local file.
+    """
     for folder, folders, names in os.walk(root, onerror=_unless_gone, followlinks=True):
         folders[:] = filter(_is_shown, folders)
         for name in filter(_is_shown, names):
@@ -92,7 +98,7 @@ def _listed_here(root: str) -> Iterator[tuple[str, int]]:
 
 
 def _unless_gone(error: OSError) -> None:
-    """Refuse what may not be read; not what has been taken away meanwhile, and links to nothing."""
+    """Raise for an unreadable file; ignore files deleted during the listing and broken links."""
     if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
         raise _unreadable(str(error)) from error
 
@@ -117,7 +123,7 @@ def _file(status: Any) -> tuple[str, int]:
 
 
 def exists(spark: SparkSession, uri: str) -> bool:
-    """Whether there is something at a URI, as Spark's logs write it."""
+    """Return whether a file exists at a URI in the form of Spark's logs."""
     context = spark.sparkContext
     jvm: Any = context._jvm
     path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(uri))
@@ -125,9 +131,10 @@ def exists(spark: SparkSession, uri: str) -> bool:
 
 
 def look_up(spark: SparkSession, location: str) -> Place | None:
-    """What is at a path or glob now; None if there is nothing.
+    """Return the files at a path or glob, or None if nothing is there.
 
-    A single file is streamed as its folder filtered by its name, which is what Spark's file stream can do.
+    Spark's file stream reads folders only. A single file is therefore streamed as its folder,
+    filtered by the name of the file.
 
     Raises:
         InputRefused: SOURCE_UNREADABLE.

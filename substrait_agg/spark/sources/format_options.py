@@ -1,8 +1,12 @@
-"""Options of CSV, JSON and Parquet sources: which there are, and why some of Spark's are not taken.
+"""Options of CSV, JSON and Parquet sources, and the reasons why some options of Spark are refused.
 
-Names are Spark's, passed on as Spark writes them. Sources: https://spark.apache.org/docs/latest/sql-data-sources-csv.html and
-the pages of the other formats beside it; https://spark.apache.org/docs/latest/streaming/apis-on-dataframes-and-datasets.html
-("Input Sources"). A name with a point in it, such as ``fs.s3a.endpoint``, is a setting of Hadoop.
+The names are Spark's and are passed on in Spark's spelling. A name that contains a dot, such as
+``fs.s3a.endpoint``, is a setting of Hadoop.
+
+Sources: https://spark.apache.org/docs/latest/sql-data-sources-csv.html and the pages of the other
+formats beside it;
+https://spark.apache.org/docs/latest/streaming/apis-on-dataframes-and-datasets.html ("Input
+Sources").
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ OF_FOLDERS = (
     "cleanSource", "discardCachedInputRatio", "fileNameOnly", "ignoreCorruptFiles", "ignoreMissingFiles", "latestFirst", "maxBytesPerTrigger", "maxCachedFiles",
     "maxFileAge", "maxFilesPerTrigger", "pathGlobFilter", "recursiveFileLookup", "sourceArchiveDir",
 )  # fmt: skip
-"""Options of every source of files."""
+"""Options of every file source."""
 
 _OF_TEXT = (
     "dateFormat", "enableDateTimeParsingFallback", "encoding", "charset", "lineSep", "locale", "multiLine", "timestampFormat",
@@ -34,12 +38,12 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "parquet": (*OF_FOLDERS, "datetimeRebaseMode", "int96RebaseMode", "mergeSchema"),
     "debezium": (*OF_FOLDERS, "lineSep"),
 }  # fmt: skip
-"""Format -> its options; ``debezium`` for files of change events, which are read as lines of text."""
+"""Format -> its options. ``debezium`` means files of change events, which are read as text."""
 
 OWN = (
     "weight", "op", "cdc", "key", "order", "times", "decimals", "batch-files", "bad-rows",
 )  # fmt: skip
-"""Keys of a SPEC that are no options of Spark, for suggestions."""
+"""Keys of a SPEC that are not Spark options. Suggestions for misspelled keys include them."""
 
 _TYPES = "the types of columns are those of the plan"
 _WRITING = "it is an option of writing"
@@ -63,21 +67,21 @@ NOT_TAKEN: Mapping[str, str] = {
     "useUnsafeRow": "it is internal to Spark",
     **dict.fromkeys(("modifiedBefore", "modifiedAfter"), _NOT_STREAMED),
 }  # fmt: skip
-"""Options of Spark that are refused -> why."""
+"""Refused Spark option -> the reason."""
 
 _ZONE_LETTERS = frozenset("VzOXxZ")
 
 
 def spelled(options: Mapping[str, str], format_: str) -> dict[str, str]:
-    """Options with their names as Spark writes them.
+    """Return the options with their names in Spark's spelling.
 
     Args:
-        options: as given, in any case.
+        options: option name, in any case -> value.
         format_: a key of `OPTIONS`.
 
     Raises:
-        KeyError: an option is not known, with its name.
-        ValueError: an option is not taken, or given twice, with the reason.
+        KeyError: an option is unknown; the argument is its name.
+        ValueError: an option is refused, is given twice or has a bad value; the argument says why.
     """
     known = {name.lower(): name for name in OPTIONS[format_]}
     refused = {name.lower(): reason for name, reason in NOT_TAKEN.items()}
@@ -97,22 +101,23 @@ def spelled(options: Mapping[str, str], format_: str) -> dict[str, str]:
 
 
 def nearest(name: str, format_: str) -> str | None:
-    """The option that a name that is not known comes closest to, None where none is close."""
+    """Return the option that is most similar to an unknown name, or None if none is similar."""
     names: Iterable[str] = (*OWN, *OPTIONS[format_])
     by_lower = {n.lower(): n for n in names}
     given = name.lower()
     close = get_close_matches(given, by_lower, n=1, cutoff=0.6)
-    # Such as sep of separator.
+    # Finds `sep` for `separator`, which the similarity above misses.
     starts = [n for n in by_lower if len(n) > 2 and given.startswith(n)]
     found = [*close, *sorted(starts, key=len, reverse=True)]
     return by_lower[found[0]] if found else None
 
 
 def with_zoneless_format(options: Mapping[str, str]) -> dict[str, str]:
-    """The options, with ``timestampFormat`` also for timestamps without a zone.
+    """Return the options with ``timestampFormat`` copied to ``timestampNTZFormat``.
 
-    Spark has a second option for them (``timestampNTZFormat``), which nobody thinks of: without it, a column that the
-    plan types without a zone would not be read in the format that is given.
+    Spark reads timestamps without a time zone by ``timestampNTZFormat`` only. Without the copy, a
+    given ``timestampFormat`` would not apply to columns that the plan types without a zone. A
+    format that contains a zone is not copied.
     """
     pattern = options.get("timestampFormat", "")
     if not pattern or "timestampNTZFormat" in options or _ZONE_LETTERS & set(_unquoted(pattern)):
@@ -121,5 +126,5 @@ def with_zoneless_format(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _unquoted(pattern: str) -> str:
-    """A pattern without the texts in single quotes."""
+    """Return a pattern without its parts in single quotes."""
     return "".join(pattern.split("'")[::2])

@@ -1,4 +1,4 @@
-"""Changes of a table as a DataFrame: the plan's columns by position, and the weight of each row."""
+"""Open a source as a DataFrame of changes: the plan's columns by position and a weight per row."""
 
 from __future__ import annotations
 
@@ -67,15 +67,15 @@ OPERATIONS: dict[str, int] = {
     "-D": -1,
     "c": 1,
     "r": 1,
-    # A flat `u` row holds the new values; the old ones must come as a `d` row.
+    # A flat `u` row has the new values; the old values must come as a `d` row.
     "u": 1,
     "d": -1,
 }
-"""Values of an operation column and the weight of their row."""
+"""Value of an operation column -> the weight of its row."""
 
 
 _ADDED = frozenset({CORRUPT, FILE, POSITION, BAD})
-"""Columns of readers that are none of the source."""
+"""Columns that readers add to those of the source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +83,10 @@ class SourceFrame:
     """An opened source.
 
     Attributes:
-        frame: columns ``c0`` ... in the plan's types, then ``__weight`` (bigint, never null; the literal 1
-            where `weight` is ``one``). Of upserts also the envelope fields that order them, and which
-            values they leave out, before the weight. Where bad rows are set aside, the column `BAD` comes last.
-        weight: what is known of the weights.
+        frame: columns ``c0`` ... in the plan's types, then ``__weight`` (bigint, never null; the
+            literal 1 if `weight` is ``one``). For upserts, the columns of `further_columns` precede
+            the weight. If bad rows go to the quarantine, the column `BAD` comes last.
+        weight: which weights are possible.
         streaming: False for a static DataFrame, which is one batch.
     """
 
@@ -96,14 +96,17 @@ class SourceFrame:
 
 
 def weight_kind(source: str | SourceSpec | DataFrame) -> WeightKind:
-    """What is known of the weights of a source: of a SPEC, or of a DataFrame (``any`` if it has ``__weight``)."""
+    """Return which weights are possible in a source.
+
+    A DataFrame has weights of kind ``any`` if it has a column ``__weight``, and ``one`` otherwise.
+    """
     if isinstance(source, DataFrame):
         return "any" if WEIGHT in source.columns else "one"
     return specs.weight_kind(source)
 
 
 def sets_aside(source: str | SourceSpec | DataFrame) -> bool:
-    """Whether bad rows of a source are set aside."""
+    """Return whether bad rows of a source go to the quarantine."""
     return not isinstance(source, DataFrame) and as_spec(source).bad_rows == "quarantine"
 
 
@@ -113,18 +116,22 @@ def open_source(
     """Open the source of a table.
 
     Args:
-        spark: session prepared with `session.SESSION_CONF`; a DataFrame keeps its own.
-        source: a specification, or a streaming or static DataFrame (weighted if it has a column ``__weight``).
-        origin: the columns that are read, by name (exactly, else the only one that differs by case alone).
+        spark: session prepared with `SESSION_CONF`. A DataFrame keeps its own session.
+        source: a specification, or a streaming or static DataFrame. A column ``__weight`` of a
+            DataFrame gives the weights of its rows.
+        origin: the columns to read, by name. A name matches exactly, or else the only column that
+            differs from it in case alone.
 
     Raises:
-        InputRefused: ``SOURCE_NOT_FOUND``, ``SOURCE_EMPTY``, ``SOURCE_UNREADABLE``, ``COLUMN_MISSING``, ``COLUMN_AMBIGUOUS``,
-            ``COLUMN_TYPE_MISMATCH``, ``CSV_HEADER_MISSING``, ``ENCODING_MISSING``, ``ENCODING_NOT_SUPPORTED``,
+        InputRefused: ``SOURCE_NOT_FOUND``, ``SOURCE_EMPTY``, ``SOURCE_UNREADABLE``,
+            ``COLUMN_MISSING``, ``COLUMN_AMBIGUOUS``, ``COLUMN_TYPE_MISMATCH``,
+            ``CSV_HEADER_MISSING``, ``ENCODING_MISSING``, ``ENCODING_NOT_SUPPORTED``,
             ``ORDER_UNKNOWN``.
-        UsageError: for a bad specification, or ``TYPE_NOT_SUPPORTED``.
+        UsageError: the specification is bad, or ``TYPE_NOT_SUPPORTED``.
 
-    While rows are read, these fail the batch, with the code in Spark's message: ``NULL_IN_REQUIRED_COLUMN``,
-    ``WEIGHT_IS_NULL``, ``OPERATION_UNKNOWN``, ``VALUE_OUT_OF_RANGE``; of upserts also ``KEY_IS_NULL`` and ``ORDER_IS_NULL``.
+    The following errors fail the batch while Spark reads the rows. Spark's message contains the
+    code: ``NULL_IN_REQUIRED_COLUMN``, ``WEIGHT_IS_NULL``, ``OPERATION_UNKNOWN``,
+    ``VALUE_OUT_OF_RANGE``; for upserts also ``KEY_IS_NULL`` and ``ORDER_IS_NULL``.
     """
     table = ".".join(origin.table)
     if isinstance(source, DataFrame):
@@ -146,14 +153,17 @@ def open_source(
 def _read(spark: SparkSession, spec: SourceSpec, origin: TableOrigin, table: str) -> DataFrame:
     if spec.change == "debezium":
         wanted = {VALUE: Type("string")}
-        # Lines of text: an event that is no JSON is told as such.
+        # Spark reads the lines as text, so that an event that is not JSON gets an error of ours.
         spec = replace(spec, format="text") if spec.is_files else spec
         return _opened(spark, spec, wanted, table)
     return _opened(spark, spec, wanted_columns(spec, origin), table)
 
 
 def wanted_columns(spec: SourceSpec, origin: TableOrigin) -> dict[str, Type]:
-    """The columns to read of a source of rows, by name: those of the plan, and the one that says what a row does."""
+    """Return the columns to read from a source: name -> type.
+
+    They are the plan's columns and, if there is one, the column of weights or operations.
+    """
     extra = {"weight": Type("i64"), "op": Type("string")}.get(spec.change)
     wanted = dict(zip(origin.names, origin.types, strict=True))
     if extra is not None:
@@ -173,8 +183,8 @@ def _opened(
 def unreadable(
     spec: SourceSpec, table: str, error: PySparkException | Py4JJavaError
 ) -> InputRefused:
-    """The error for a source that Spark cannot open."""
-    # Spark raises some errors of formats as plain Java exceptions, which have no condition.
+    """Return the error for a source that Spark cannot open."""
+    # Some file formats raise plain Java exceptions, which have no error condition.
     condition = error.getCondition() if isinstance(error, PySparkException) else None
     absent, reason = condition in ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND"), reason_of(error)
     return InputRefused(
@@ -187,7 +197,7 @@ def unreadable(
 def _shaped(frame: DataFrame, spec: SourceSpec, origin: TableOrigin, table: str) -> DataFrame:
     names = [name for name in frame.columns if name not in _ADDED]
     fields = frame.schema.fields
-    # Renamed by position, so that names that differ by case, or twice the same, can be told apart.
+    # Names by position stay unique where names are equal or differ only in case.
     plain = frame.toDF(*(f"s{i}" for i in range(len(names))), *frame.columns[len(names) :])
     columns, misfits, read = [], [], []
     for name, type_ in zip(origin.names, origin.types, strict=True):
@@ -228,9 +238,10 @@ def _named(columns: Sequence[Column]) -> list[Column]:
 def _failing(
     plain: DataFrame, columns: Sequence[Column], weight: _Weight, origin: TableOrigin, table: str
 ) -> DataFrame:
-    """The rows of a source, of which a bad one fails the batch.
+    """Return the rows of a source; a bad row fails the batch.
 
-    Nulls that the plan rules out fail too: counters are shared on the strength of the plan's word.
+    A null in a column that the plan declares as required is also an error. Measures over required
+    columns share a counter of rows, which such a null would make wrong.
     """
     value = weight.value
     for broken, text in weight.faults:
@@ -248,7 +259,10 @@ def _setting_aside(
     faults: Sequence[Fault],
     row: Column,
 ) -> DataFrame:
-    """The rows of a source with the column `BAD`; the columns of bad rows are null, and their weight is 0."""
+    """Return the rows of a source with the column `BAD`.
+
+    A bad row has null in every other column and weight 0.
+    """
     known = [F.col(BAD)] if BAD in plain.columns else []
     marked = plain.withColumn(BAD, F.coalesce(*known, record(faults, row)))
     good = F.col(BAD).isNull()
@@ -267,7 +281,7 @@ def _row(
     fields: Sequence[st.StructField],
     read: Sequence[TextColumn],
 ) -> Column:
-    """A row as text: as its source has it where that is known, else its values as they were read."""
+    """Return a row as text: the text of the source if it is known, else the parsed values."""
     texts = [F.col(CORRUPT)] if CORRUPT in plain.columns else []
     if spec.format == "csv":
         every = F.struct(*(F.col(f"s{i}") for i in range(len(names))))
@@ -286,14 +300,20 @@ def _parse_faults(
 
 
 def _check(spec: SourceSpec, name: str, actual: st.DataType, type_: Type, table: str) -> None:
-    # Integers of files were checked when their reader was chosen, which reads them wider than they are.
+    # Readers of files check the types of integers, and then read them as a wider type.
     if not (spec.is_files and type_.kind in INTEGER_BITS and type_.kind != "u64"):
         check_type(name, actual, type_, table)
 
 
 @dataclass(frozen=True, slots=True)
 class _Weight:
-    """The weight of a row, when that is at fault, and the column that tells it."""
+    """The weight of a row.
+
+    Attributes:
+        value: the weight.
+        faults: the conditions under which the weight is invalid.
+        read: the column that the weight is computed from; None if every row has weight 1.
+    """
 
     value: Column
     faults: tuple[Fault, ...] = ()

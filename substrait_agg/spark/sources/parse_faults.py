@@ -1,7 +1,7 @@
-"""What is wrong with a row of text (CSV, JSON) that Spark could not parse: the column and the value, where one can be named.
+"""Find the column and value that made Spark fail to parse a row of text (CSV, JSON).
 
-Spark keeps the text of such a row and sets to null what it could not read. So a column is at fault where the text has a value
-and the row has none.
+Spark keeps the text of such a row and sets the unreadable columns to null. A column is therefore at
+fault if the text has a value for it and the row has null.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from substrait_agg.spark.types.bad_rows import CORRUPT, Fault, error_text
 _SHOWN = 100
 _MALFORMED = "malformed"
 _OF_FILES = frozenset({*OF_FOLDERS, "header", "multiLine", "lineSep", "encoding", "charset"})
-"""Options that say how a file is read, and not how a row is."""
+"""Options that apply to a file as a whole and not to a single row."""
 
 
 def row_options(options: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The options of a source that say how a row is written."""
+    """Return the options of a source that apply to a single row."""
     return {name: text for name, text in options if name not in _OF_FILES and "." not in name}
 
 
 @dataclass(frozen=True, slots=True)
 class TextColumn:
-    """A column of the plan as it was parsed.
+    """A column of the plan that is parsed from text.
 
     Attributes:
-        name: in the file.
-        ordinal: in the file; of JSON in the reader's schema.
-        value: what was parsed; null where that failed.
-        type: in the plan.
+        name: the name in the file.
+        ordinal: the position in the file; for JSON, in the reader's schema.
+        value: the parsed value; null if parsing failed.
+        type: the type in the plan.
     """
 
     name: str
@@ -47,13 +47,13 @@ class TextColumn:
 def csv_faults(
     columns: Sequence[TextColumn], count: int, options: Mapping[str, str], table: str
 ) -> list[Fault]:
-    """The faults of rows of CSV with the text `CORRUPT`.
+    """Return the faults of CSV rows whose text is in the column `CORRUPT`.
 
     Args:
-        columns: those of the plan.
+        columns: the columns of the plan.
         count: the number of columns in the files.
-        options: those of `row_options`.
-        table: its name, for messages.
+        options: the result of `row_options`.
+        table: the name of the table, for messages.
     """
     corrupt = F.col(CORRUPT)
     schema = ", ".join([*(f"t{i} string" for i in range(count)), f"{_MALFORMED} string"])
@@ -70,7 +70,7 @@ def csv_faults(
 
 
 def json_faults(columns: Sequence[TextColumn], table: str) -> list[Fault]:
-    """The faults of rows of JSON with the text `CORRUPT`; arguments as of `csv_faults`."""
+    """Return the faults of JSON rows whose text is in `CORRUPT`; see `csv_faults` for arguments."""
     corrupt = F.col(CORRUPT)
     no_object = corrupt.isNotNull() & F.json_object_keys(corrupt).isNull()
     values = [

@@ -1,4 +1,4 @@
-"""Streams of rows from files, tables and other Spark formats, with the columns that a plan wants."""
+"""Read streams of rows from files, tables and other Spark formats, with the columns of a plan."""
 
 from __future__ import annotations
 
@@ -21,21 +21,23 @@ Wanted = Mapping[str, Type]
 """Columns to read: name in the plan -> type in the plan."""
 
 NO_FILE_TOO_OLD = "100000d"
-"""Spark leaves out files that are a week older than the newest one unless told otherwise."""
+"""A value of ``maxFileAge`` that excludes no file. Spark's default skips files a week older than
+the newest file."""
 
 LOCATION_OPTION = {"kafka": "subscribe"}
-"""The option that a location stands for in formats that have no path."""
+"""Format without a path -> the option that takes the location."""
 
 
 def read_stream(spark: SparkSession, spec: SourceSpec, wanted: Wanted, table: str) -> DataFrame:
-    """The stream of all rows of a source; it has the `wanted` columns, and maybe others.
+    """Return the stream of all rows of a source.
 
-    Where bad rows are set aside, the columns `FILE` and `POSITION` come last, before them `CORRUPT` for CSV and JSON.
+    The stream has the `wanted` columns and may have others. If bad rows go to the quarantine, the
+    columns `FILE` and `POSITION` come last; for CSV and JSON, `CORRUPT` precedes them.
 
     Raises:
-        InputRefused: ``SOURCE_NOT_FOUND``, ``SOURCE_EMPTY``, ``COLUMN_MISSING``, ``COLUMN_AMBIGUOUS``,
-            ``COLUMN_TYPE_MISMATCH``, ``CSV_HEADER_MISSING``.
-        PySparkException: where Spark cannot open it.
+        InputRefused: ``SOURCE_NOT_FOUND``, ``SOURCE_EMPTY``, ``COLUMN_MISSING``,
+            ``COLUMN_AMBIGUOUS``, ``COLUMN_TYPE_MISMATCH``, ``CSV_HEADER_MISSING``.
+        PySparkException: Spark cannot open the source.
     """
     frame = _read_files if spec.is_files else _read_others
     rows = frame(spark, spec, wanted, table)
@@ -47,7 +49,7 @@ _POSITION = {
     "parquet": "string(_metadata.row_index)",
     "kafka": "concat(topic, '/', partition, '/', offset)",
 }
-"""Format -> where in its file or topic a row is, as an expression."""
+"""Format -> SQL expression for the position of a row in its file or topic."""
 
 
 def _with_place(rows: DataFrame, spec: SourceSpec) -> DataFrame:
@@ -88,7 +90,7 @@ def _read_files(spark: SparkSession, spec: SourceSpec, wanted: Wanted, table: st
 SchemaOf = Callable[
     [SparkSession, SourceSpec, Place, Wanted, str], tuple[st.StructType, dict[str, str]]
 ]
-"""Gives the schema to read files with, and further options of the reader."""
+"""Returns the schema to read files with, and additional options of the reader."""
 
 
 def _batch_schema(spark: SparkSession, spec: SourceSpec, paths: list[str]) -> st.StructType:
@@ -126,7 +128,7 @@ def _parquet_schema(
 def _own_schema(
     spark: SparkSession, spec: SourceSpec, place: Place, wanted: Wanted, table: str
 ) -> tuple[st.StructType, dict[str, str]]:
-    """Other formats whose files carry a schema: read as they are, converted afterwards."""
+    """Return the schema of files that contain one; the columns are converted after reading."""
     if not place.files:
         return _planned(wanted), {}
     actual = _batch_schema(spark, spec, place.load_paths)
@@ -136,7 +138,10 @@ def _own_schema(
 def _csv_schema(
     spark: SparkSession, spec: SourceSpec, place: Place, wanted: Wanted, table: str
 ) -> tuple[st.StructType, dict[str, str]]:
-    """Every column of the files, those of the plan in the plan's types; a file with another header fails."""
+    """Return all columns of CSV files: the plan's columns in the plan's types, the others as text.
+
+    Spark fails on a file with a different header.
+    """
     if not place.files:
         raise InputRefused(
             "SOURCE_EMPTY",
@@ -164,7 +169,7 @@ def _csv_schema(
 
 
 def _names_by_position(spec: SourceSpec, found: list[str], wanted: Wanted, table: str) -> list[str]:
-    """The names of columns that have none in the file: first those of the plan, then Spark's ``_c<position>``."""
+    """Return column names for files without a header: the plan's, then Spark's ``_c<position>``."""
     names = spec.columns or tuple(wanted)
     if len(found) < len(names):
         raise InputRefused(
@@ -179,7 +184,11 @@ def _names_by_position(spec: SourceSpec, found: list[str], wanted: Wanted, table
 def _of_text(
     spec: SourceSpec, fields: list[st.StructField], options: dict[str, str]
 ) -> tuple[st.StructType, dict[str, str]]:
-    """The schema and options with which rows that cannot be parsed fail, or keep their text where they are set aside."""
+    """Return schema and options of a text reader.
+
+    A row that cannot be parsed fails the batch, or keeps its text in `CORRUPT` if bad rows go to
+    the quarantine.
+    """
     if spec.bad_rows == "fail":
         return st.StructType(fields), {**options, "mode": "FAILFAST"}
     kept = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
@@ -190,7 +199,10 @@ def _of_text(
 def _json_schema(
     spark: SparkSession, spec: SourceSpec, place: Place, wanted: Wanted, table: str
 ) -> tuple[st.StructType, dict[str, str]]:
-    """Keys as the files write them (Spark tells them apart by case); a key that no row has is missing."""
+    """Return the schema of JSON files, with the keys spelled as in the files.
+
+    Spark compares keys with regard to case. A key that no row has is reported as missing.
+    """
     names: dict[str, Type] = {}
     found = _batch_schema(spark, spec, place.first_file).names if place.files else []
     if any(not _has(name, found) for name in wanted) and len(place.files) > 1:
@@ -198,7 +210,7 @@ def _json_schema(
     for name, type_ in wanted.items():
         names[found[find_column(name, found, table)] if found else name] = in_text(type_)
     if spec.bad_rows == "quarantine" and not names:
-        # Spark does not read the text of rows alone.
+        # Spark does not read CORRUPT alone, so another column has to be read.
         names = dict.fromkeys(found[:1], Type("string"))
     return _of_text(spec, _planned(names).fields, {})
 
@@ -208,7 +220,7 @@ def _has(name: str, found: list[str]) -> bool:
 
 
 def replace_options(spec: SourceSpec, **options: str) -> SourceSpec:
-    """The specification with `options` in place of those of the same name."""
+    """Return the specification with `options` instead of those of the same names."""
     kept = tuple(p for p in spec.options if p[0].lower() not in {o.lower() for o in options})
     return replace(spec, options=kept + tuple(options.items()))
 
@@ -218,4 +230,4 @@ SCHEMAS: dict[str, SchemaOf] = {
     "csv": _csv_schema,
     "json": _json_schema,
 }
-"""Format -> how its schema is found; others carry their own."""
+"""Format -> the function that finds its schema. Files of other formats contain their schema."""

@@ -1,4 +1,7 @@
-"""Where the tables of a checkpoint are read from: another place is another input, of which nothing has been read yet."""
+"""Compare the locations of sources with those of the newest version of a checkpoint.
+
+A changed location is a new source with no consumed offsets.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ GIVEN = "a DataFrame"
 
 
 def input_places(sources: Mapping[Table, str | SourceSpec | DataFrame]) -> tuple[InputPlace, ...]:
-    """Format and location of every table's source, in order of the tables' names; without options and passwords."""
+    """Return format and location of every table's source, ordered by table name.
+
+    The result contains no options and no passwords.
+    """
     found = (InputPlace(".".join(table), _place(source)) for table, source in sources.items())
     return tuple(sorted(found, key=lambda place: place.table))
 
@@ -34,12 +40,12 @@ def _place(source: str | SourceSpec | DataFrame) -> str:
 
 
 def check_places(store: Checkpoint, places: Sequence[InputPlace], *, accept: bool) -> None:
-    """Refuse to read a table from another place than the newest version did.
+    """Refuse to read a table from another location than the newest version did.
 
     Args:
         store: the checkpoint.
-        places: where the tables are read from now.
-        accept: take what is at another place as new input.
+        places: the current locations of the tables.
+        accept: treat all rows at a changed location as new input instead of refusing.
 
     Raises:
         StateRefused: SOURCE_DIFFERS.

@@ -1,4 +1,4 @@
-"""Column types of tables whose plan gives none, as their sources have them."""
+"""Read column types from the sources of tables for which the plan gives no types."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from substrait_agg.spark.types.source_columns import find_column
 Source = str | SourceSpec | DataFrame
 
 NO_TYPES = frozenset({"csv", "text", "xml"})
-"""Formats of files that have no column types. Types guessed from some values would not hold for later ones."""
+"""File formats without column types. Types inferred from some values may not fit later values."""
 
 _SIMPLE: dict[type[st.DataType], Type] = {
     st.BooleanType: Type("bool"),
@@ -44,7 +44,10 @@ _SIMPLE: dict[type[st.DataType], Type] = {
     st.DayTimeIntervalType: Type("interval_day", params=(6,)),
     st.YearMonthIntervalType: Type("interval_year"),
 }
-"""Spark type without parameters -> the type in a plan. Every column is nullable: a stream of files says so anyway."""
+"""Spark type without parameters -> plan type.
+
+Every type is nullable, because a file stream reports every column as nullable.
+"""
 
 
 def source_schemas(
@@ -52,16 +55,18 @@ def source_schemas(
     sources: Mapping[str, Source],
     session: Callable[[], SparkSession],
 ) -> SourceSchemas:
-    """The columns of tables that a plan reads without types.
+    """Return the columns of the tables that a plan reads without types.
 
     Args:
-        tables: as `substrait_agg.bind.untyped_tables` gives them.
-        sources: what the tables of the plan are read from.
-        session: gives the session to open them with; it is not called where every source is a DataFrame.
+        tables: the tables, as `substrait_agg.bind.untyped_tables` returns them.
+        sources: the sources of the plan's tables by name.
+        session: returns the session that opens the sources. It is not called if every source is a
+            DataFrame.
 
     Raises:
-        InputRefused: ``SOURCE_MISSING``, ``SOURCE_AMBIGUOUS``, ``SOURCE_NOT_FOUND``, ``SOURCE_EMPTY``,
-            ``SOURCE_UNREADABLE``, ``SOURCE_TYPES_UNKNOWN``, ``COLUMN_MISSING``, ``COLUMN_AMBIGUOUS``.
+        InputRefused: ``SOURCE_MISSING``, ``SOURCE_AMBIGUOUS``, ``SOURCE_NOT_FOUND``,
+            ``SOURCE_EMPTY``, ``SOURCE_UNREADABLE``, ``SOURCE_TYPES_UNKNOWN``, ``COLUMN_MISSING``,
+            ``COLUMN_AMBIGUOUS``.
     """
     found = {table: source_of(table, sources) for table, _ in tables}
     schemas = {table: _schema(source, table, session) for table, source in found.items()}
@@ -71,9 +76,9 @@ def source_schemas(
 def columns_of(
     key: UntypedTable, schema: st.StructType
 ) -> tuple[tuple[str, ...], tuple[Type, ...]]:
-    """The names and types of the top-level columns of a table whose source has `schema`.
+    """Return names and types of the top-level columns of a table whose source has `schema`.
 
-    The plan names columns depth first; the names of what is nested in a column are passed over.
+    The plan lists column names depth first. The names of nested fields are skipped.
 
     Raises:
         InputRefused: ``COLUMN_MISSING``, ``COLUMN_AMBIGUOUS``, ``SOURCE_TYPES_UNKNOWN``.
@@ -137,7 +142,10 @@ def _schema(
 
 
 def _schema_of_files(spark: SparkSession, spec: SourceSpec, table: str) -> st.StructType:
-    """The schema of the oldest file: it stays the same when files arrive, so that a run can be continued."""
+    """Return the schema of the oldest file.
+
+    The oldest file does not change when files arrive, so a continued run sees the same schema.
+    """
     place = look_up(spark, spec.location)
     if place is None or not place.files:
         code, what = (

@@ -1,6 +1,7 @@
-"""Source specifications: ``[FORMAT:]LOCATION[?key=value&...]`` as text, parsed; no Spark needed.
+"""Parse source specifications: ``[FORMAT:]LOCATION[?key=value&...]``. Needs no Spark session.
 
-The first ``?`` ends the location (write a glob for one character as ``[!/]``). Keys and values are percent-decoded.
+The first ``?`` ends the location, so a glob for one character is written ``[!/]``. Keys and values
+are percent-decoded.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ from substrait_agg.spark.sources.format_options import (
 )
 
 ChangeKind = OneOf["none", "weight", "op", "debezium"]
-"""How rows say what they do: every row is inserted; a weight column; an operation column; an envelope."""
+"""What tells inserts from deletes: nothing (every row is an insert), a weight column, an operation
+column, or the envelope of a change event."""
 
 BadRowPolicy = OneOf["fail", "quarantine"]
-"""What a row does that cannot be read or breaks a rule of the plan: fail the batch, or be set aside."""
+"""What happens to a row that is unreadable or violates the plan: it fails the batch, or goes to the
+quarantine."""
 
 FORMAT_OF_SUFFIX: dict[str, str] = {
     "parquet": "parquet",
@@ -47,33 +50,37 @@ URL_SCHEMES = frozenset(
     "file hdfs webhdfs viewfs s3 s3a s3n gs abfs abfss wasb wasbs adl oss dbfs".split()
 )
 CHANGES_COLUMN = "_change_type"
-"""Operation column of Spark's change feed of a table."""
+"""Operation column of the change feed of a table in Spark."""
 
 ENCODINGS: dict[str, tuple[str, ...]] = {
     "times": ("ms", "us", "ns", "text"),
     "decimals": ("bytes", "text"),
 }
-"""How change events can write timestamps and times of day, and decimals."""
+"""Key of a SPEC -> the encodings of values in change events that it accepts.
+
+``times`` covers timestamps and times of day.
+"""
 
 _FORMAT = re.compile(r"([A-Za-z][A-Za-z0-9_.+-]*):(?!//)(.*)", re.S)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceSpec:
-    """Where changes of a table come from.
+    """A parsed source specification.
 
     Attributes:
-        format: Spark's name of the format, or ``table`` or ``changes`` for a table of the catalogue.
-        location: path, folder, glob, table name or topic; may be empty for formats that need none.
+        format: Spark's name of the format, or ``table`` or ``changes`` for a catalogue table.
+        location: path, folder, glob, table name or topic; may be empty if the format needs none.
         options: further keys for the format, as written.
-        change: how a row says what it does.
-        change_column: column of the weight or of the operation, empty otherwise.
-        batch_files: at most so many files per micro-batch, None for no limit.
-        times: how change events write timestamps and times of day: ``ms``, ``us``, ``ns``, ``text``; empty: not said.
-        decimals: how they write decimals: ``bytes``, ``text``; empty: not said.
-        upsert: set where a row replaces the one with its key.
-        bad_rows: what a row does that cannot be read or breaks a rule of the plan.
-        columns: the columns of the table in the plan, where a file without a header has them by position.
+        change: what tells inserts from deletes.
+        change_column: column of the weight or of the operation; empty if there is none.
+        batch_files: the maximum number of files per micro-batch; None for no limit.
+        times: encoding of timestamps and times of day in change events: ``ms``, ``us``, ``ns``,
+            ``text``; empty if not given.
+        decimals: encoding of decimals in change events: ``bytes``, ``text``; empty if not given.
+        upsert: the declaration of upserts; None if a row does not replace the row of its key.
+        bad_rows: what happens to a row that is unreadable or violates the plan.
+        columns: the columns of the table in the plan, for files without a header.
     """
 
     format: str
@@ -90,17 +97,17 @@ class SourceSpec:
 
     @property
     def by_position(self) -> bool:
-        """Whether this is CSV without a header."""
+        """Return whether the source is CSV without a header."""
         given = {key.lower(): value.lower() for key, value in self.options}
         return self.format == "csv" and given.get("header", "true") == "false"
 
     @property
     def is_files(self) -> bool:
-        """Whether the location is a path of files."""
+        """Return whether the location is a path of files."""
         return self.format in FILE_FORMATS
 
     def redacted(self) -> str:
-        """The specification as text without passwords: for logs, messages and snapshots."""
+        """Return the specification as text without passwords, for logs, messages and snapshots."""
         pairs = list(self.options)
         if self.change_column and self.format != "changes":
             pairs.append((self.change, self.change_column))
@@ -127,12 +134,12 @@ def _bad(code: str, text: str, message: str, help: str) -> UsageError:
 
 
 def _without_secrets(text: str) -> str:
-    """The text of a SPEC up to its options, which may hold passwords."""
+    """Return the text of a SPEC without its options, which may contain passwords."""
     return redacted_place(text.partition("?")[0])
 
 
 def _split_format(place: str) -> tuple[str, str]:
-    """Format and location of ``[FORMAT:]LOCATION``; the format is empty where it is left out."""
+    """Return format and location of ``[FORMAT:]LOCATION``; an omitted format is empty."""
     found = _FORMAT.fullmatch(place)
     if found is None:
         return "", place
@@ -260,7 +267,7 @@ def _bad_rows(pairs: dict[str, str], text: str) -> BadRowPolicy:
 
 
 def _checked_options(pairs: dict[str, str], format_: str, text: str) -> dict[str, str]:
-    """Options of a format as Spark names them."""
+    """Return the options of a format in Spark's spelling; raise for unknown or refused options."""
     try:
         return with_zoneless_format(spelled(pairs, format_))
     except KeyError as error:
@@ -285,8 +292,9 @@ def parse_spec(text: str) -> SourceSpec:
     """Parse a source specification.
 
     Raises:
-        UsageError: ``SPEC_EMPTY``, ``SPEC_FORMAT_MISSING``, ``SPEC_OPTION_BAD``, ``SPEC_OPTION_TWICE``, ``SPEC_OPTION_UNKNOWN``,
-            ``SPEC_CHANGE_CONFLICT``. Messages quote the text without its options.
+        UsageError: ``SPEC_EMPTY``, ``SPEC_FORMAT_MISSING``, ``SPEC_OPTION_BAD``,
+            ``SPEC_OPTION_TWICE``, ``SPEC_OPTION_UNKNOWN``, ``SPEC_CHANGE_CONFLICT``. Messages quote
+            the text without its options.
     """
     place, _, query = text.strip().partition("?")
     shown = _without_secrets(text.strip())
@@ -322,7 +330,10 @@ def parse_spec(text: str) -> SourceSpec:
 
 
 def _encoding(pairs: dict[str, str], key: str, change: ChangeKind, text: str) -> str:
-    """How change events write values of a kind; the keys mean nothing to other sources."""
+    """Remove an encoding from `pairs` and return it; empty if it is not given.
+
+    Other sources than change events have no encodings, so the key stays in `pairs` as an option.
+    """
     if change != "debezium":
         return ""
     value, known = pairs.pop(key, ""), ENCODINGS[key]
@@ -337,7 +348,7 @@ def _encoding(pairs: dict[str, str], key: str, change: ChangeKind, text: str) ->
 
 
 def as_spec(spec: str | SourceSpec) -> SourceSpec:
-    """The specification, parsed if it is text. Raises as `parse_spec`."""
+    """Return the specification, parsed if it is text. Raises what `parse_spec` raises."""
     return parse_spec(spec) if isinstance(spec, str) else spec
 
 
@@ -350,28 +361,28 @@ _WEIGHT_KINDS: dict[ChangeKind, WeightKind] = {
 
 
 def weight_kind(spec: str | SourceSpec) -> WeightKind:
-    """What is known of the weights of rows from this source. Raises as `parse_spec`."""
+    """Return which weights the rows of a source can have. Raises what `parse_spec` raises."""
     known = as_spec(spec)
     return _WEIGHT_KINDS[known.change] if known.upsert is None else "sign"
 
 
-# --- which source belongs to which table ---------------------------------------------------------
+# --- matching of sources and tables --------------------------------------------------------------
 
 Source = TypeVar("Source")
 Table = tuple[str, ...]
 
 
 def _spellings(table: Table) -> tuple[str, ...]:
-    """Names for a table, most exact first: dotted, last part, both without regard to case."""
+    """Return the names of a table, most exact first: dotted, last part, both in lower case."""
     dotted = ".".join(table)
     return (dotted, table[-1], dotted.lower(), table[-1].lower())
 
 
 def _find(table: Table, names: Iterable[str]) -> str | None:
-    """The name that means `table` most exactly, None for none.
+    """Return the name that means `table` most exactly, or None if no name means it.
 
     Raises:
-        InputRefused: ``SOURCE_AMBIGUOUS`` where two names mean it equally.
+        InputRefused: ``SOURCE_AMBIGUOUS``: two names mean the table equally exactly.
     """
     given = tuple(names)
     for level, wanted in enumerate(_spellings(table)):
@@ -388,7 +399,7 @@ def _find(table: Table, names: Iterable[str]) -> str | None:
 
 
 def find_table(name: str, tables: Iterable[Table]) -> Table | None:
-    """The table that a name means most exactly, None where it means none or several equally."""
+    """Return the table that a name means most exactly, or None if it means none or several."""
     known = tuple(tables)
     for level in range(4):
         shown = name if level < 2 else name.lower()
@@ -399,13 +410,15 @@ def find_table(name: str, tables: Iterable[Table]) -> Table | None:
 
 
 def check_sources(sources: Mapping[str, Source], reads: Sequence[BoundRead]) -> dict[Table, Source]:
-    """One source for each table that is read: table -> source.
+    """Return the source of each table that is read: table -> source.
 
-    A name means a table if it is its dotted name, else its last part, else either without regard to case.
+    A name means a table if it equals the dotted name of the table, else its last part, else either
+    of them without regard to case.
 
     Raises:
-        InputRefused: ``SOURCE_MISSING`` (names the tables without a source), ``SOURCE_UNKNOWN`` (names the sources
-            that no table needs), ``SOURCE_AMBIGUOUS`` (two names for one table, or one name for two).
+        InputRefused: ``SOURCE_MISSING`` (lists the tables without a source), ``SOURCE_UNKNOWN``
+            (lists the sources that no table needs), ``SOURCE_AMBIGUOUS`` (two names for one table,
+            or one name for two).
     """
     tables = tuple(dict.fromkeys(read.table for read in reads))
     chosen = {table: _find(table, sources) for table in tables}
@@ -430,7 +443,7 @@ def check_sources(sources: Mapping[str, Source], reads: Sequence[BoundRead]) -> 
 
 
 def source_of(table: Table, sources: Mapping[str, Source]) -> Source:
-    """The source of one table, as `check_sources` finds it.
+    """Return the source of one table by the rules of `check_sources`.
 
     Raises:
         InputRefused: ``SOURCE_MISSING``, ``SOURCE_AMBIGUOUS``.

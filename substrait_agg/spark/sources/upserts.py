@@ -1,4 +1,4 @@
-"""Rows that are upserts: in what order they come, and what must not be null in them."""
+"""Check upsert sources: the order of their rows, and the columns that must not be null."""
 
 from __future__ import annotations
 
@@ -19,39 +19,46 @@ from substrait_agg.spark.types.schema import to_spark
 from substrait_agg.spark.types.source_columns import required_paths
 
 PREIMAGES = ("update_preimage", "-U")
-"""Operations that say what a row was: of a row with a key, the state knows that."""
+"""Operations that carry the old row. The state of an upsert operator already contains it."""
 
 IN_ORDER = frozenset({"kafka"})
-"""Formats besides files whose rows come in an order: all events of a key in one partition, which is read in order."""
+"""Formats other than files that order the rows of a key.
+
+Kafka writes all events of a key to one partition, which Spark reads in order.
+"""
 
 
 def upserts_in(sources: Mapping[Table, object]) -> Upserts:
-    """The upserts that SPECs declare, by table; a DataFrame declares none."""
+    """Return the upserts that SPECs declare, by table. A DataFrame declares none."""
     specs = {t: as_spec(s) for t, s in sources.items() if isinstance(s, (str, SourceSpec))}
     return {table: spec.upsert for table, spec in specs.items() if spec.upsert is not None}
 
 
 def order_column(place: int) -> str:
-    """Name of the column of an envelope field, among those that events are read as."""
+    """Return the name of the column with the envelope field number `place`."""
     return f"__order{place}"
 
 
 def unchanged_column(place: int) -> str:
-    """Name of the column that says that a value was left out, among those that events are read as."""
+    """Return the name of the boolean column that is true where an event omits a value.
+
+    `place` is the position of the column in ``UpsertSource.partial``.
+    """
     return f"__unchanged{place}"
 
 
 def further_columns(keyed: UpsertSource) -> list[str]:
-    """The columns that are read behind those of the table."""
+    """Return the columns that follow those of the table: order columns, then omission flags."""
     order = [order_column(i) for i in range(len(keyed.paths))]
     return [*order, *(unchanged_column(i) for i in range(len(keyed.partial)))]
 
 
 def checked_order(spark: SparkSession, spec: SourceSpec, table: str) -> SourceSpec:
-    """The specification, if it is certain which of two rows of a key came later.
+    """Return the specification if its rows of one key have a known order.
 
-    Spark packs the files of a batch by their size, so rows of several files come in no order. One file is split, if at
-    all, in pieces that are read in order.
+    Spark packs the files of a batch by size, so rows of several files have no order. If Spark
+    splits a single file, it reads the pieces in order. The result of a single-file source reads one
+    file per batch.
 
     Raises:
         InputRefused: ORDER_UNKNOWN.
@@ -74,7 +81,10 @@ def checked_order(spark: SparkSession, spec: SourceSpec, table: str) -> SourceSp
 
 
 def _check_times(spec: SourceSpec, table: str, place: Place | None) -> None:
-    """Refuse files that were modified in the same millisecond: Spark takes those as the file system happens to list them."""
+    """Refuse files that were modified in the same millisecond.
+
+    Spark orders files by modification time and reads files of equal time in any order.
+    """
     files = sorted(zip(place.modified, place.files, strict=True)) if place is not None else []
     for (before, one), (after, other) in pairwise(files):
         if before == after:
@@ -95,12 +105,12 @@ def _unknown(
 
 
 def without_preimages(frame: DataFrame, operation: Column) -> DataFrame:
-    """The rows that say what a row is now, or that it is gone."""
+    """Return the rows without those that carry the old values of an update."""
     return frame.where(~F.coalesce(operation.isin(*PREIMAGES), F.lit(False)))
 
 
 def order_types(keyed: UpsertSource) -> list[tuple[str, str]]:
-    """Per envelope field that is read its column and its Spark type."""
+    """Return column name and Spark type of each envelope field that is read."""
     return [
         (order_column(i), to_spark(ENVELOPE_FIELDS[path]).simpleString())
         for i, path in enumerate(keyed.paths)
@@ -110,7 +120,7 @@ def order_types(keyed: UpsertSource) -> list[tuple[str, str]]:
 def null_faults(
     origin: TableOrigin, table: str, columns: Sequence[Column], weight: Column
 ) -> list[Fault]:
-    """What must not be null in the rows of a source, with the error of each.
+    """Return the faults of columns that must not be null: condition and error message.
 
     Args:
         origin: the table.
@@ -126,7 +136,7 @@ def null_faults(
                 "NULL_IN_REQUIRED_COLUMN",
                 f"column {place} of table {table} is null, and the plan says it never is",
             )
-            # A deletion has no row besides its key.
+            # A deletion has values for its key only.
             faults.append((is_null if keyed is None else (weight > 0) & is_null, text))
     return faults
 
