@@ -1,5 +1,4 @@
-"""Inputs of operators.
+"""Inputs of operators: turn the sources of a flow into the input rows of each operator per batch.
 
-The sources of a flow come in, the rows of every operator of a batch go out. Read `inputs`, then
-`stream` and `linear_steps`; the files about event time come after.
+Read `inputs`, then `stream` and `linear_steps`, then the modules for event time.
 """

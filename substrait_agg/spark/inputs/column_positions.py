@@ -1,4 +1,4 @@
-"""CSV without a header: the columns of a table in the plan, which its files have by position."""
+"""Take the columns of CSV files without a header from the plan, by position."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ from substrait_agg.spark.sources.specs import Table, as_spec
 
 
 def with_positions(sources: Mapping[Table, Source], plan: BoundPlan) -> dict[Table, Source]:
-    """The sources, of which those without a header know the columns of their table; a warning says which they are.
+    """Return the sources, with the plan's column names added to those without a header.
+
+    A warning lists the columns of each such source.
 
     Raises:
-        InputRefused: TABLE_READS_DIFFER where the plan declares the columns of such a table in several ways.
+        InputRefused: TABLE_READS_DIFFER: the plan declares the columns of such a table in several
+            ways.
     """
     declared: dict[Table, set[tuple[str, ...]]] = {}
     for read in table_reads(plan.root):

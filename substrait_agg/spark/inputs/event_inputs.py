@@ -1,7 +1,9 @@
-"""Inputs of a run with event time, or with bad rows that are set aside: rows stream as their sources give them, and go through the steps of the plan batch by batch.
+"""Inputs of a run with event time or with a quarantine for bad rows.
 
-So the watermark sees every row, also those that filters drop, and a row that is late is seen where it would have counted. A bad row
-is left out of all branches. A table is read once, however often the plan reads it.
+The source rows stream unchanged, and the linear steps of the plan run on each micro-batch. The
+watermark therefore sees every row, also those that filters drop. Lateness is tested after the
+steps, so only a row that would change a result counts as late. A bad row is removed from all
+branches. Each table is read once, even if the plan reads it several times.
 """
 
 from __future__ import annotations
@@ -36,14 +38,14 @@ from substrait_agg.spark.types.schema import column_name
 
 @dataclass(frozen=True, slots=True)
 class BatchRows:
-    """One batch: the rows for the operators, and what is known of it once they have been read.
+    """The rows of one batch for the operators, and statistics that exist after the rows are read.
 
     Attributes:
-        frames: prepared rows by operator id, without those that are late.
-        heard: gives the event times of each source with a watermark.
-        parts: the same rows by branch, which know how many of them were late.
+        frames: prepared rows by operator id, without late rows.
+        heard: returns the observed event times of each source with a watermark.
+        parts: the same rows by branch, with the number of late rows in each.
         bad: the bad rows by table.
-        kept: what was kept of the batch, to be let go of; None where nothing was.
+        kept: the persisted batch, which the caller unpersists; None if it is not persisted.
     """
 
     frames: Frames
@@ -58,16 +60,16 @@ class EventInputs:
 
     Args:
         spark: the session.
-        flow: what reads them.
-        sources: by table.
+        flow: the flow that reads the inputs.
+        sources: the source of each table.
         events: the tables with a watermark.
 
     Attributes:
-        stream: the rows that stream, tagged by table where there are several; None where nothing does.
+        stream: the streaming rows, tagged by table if there are several; None if no table streams.
         fixed: the tables that do not stream.
 
     Raises:
-        InputRefused: a source is not there or does not fit the plan.
+        InputRefused: a source does not exist or does not fit the plan.
     """
 
     def __init__(
@@ -86,7 +88,10 @@ class EventInputs:
         self.stream = tagged({i: self._opened[t].frame for i, t in enumerate(self._streaming)})
 
     def first(self, flow: Flow) -> Frames:
-        """Rows of the first version by operator id: those written in the plan and those of static DataFrames."""
+        """Return the rows of the first version by operator id.
+
+        They are the rows written in the plan and the rows of static DataFrames.
+        """
         parts: dict[int, list[DataFrame]] = {}
         for node in flow.operators:
             for branch in node.branches:
@@ -105,12 +110,12 @@ class EventInputs:
         return None
 
     def batch(self, frame: DataFrame, flow: Flow, lateness: Sequence[Lateness]) -> BatchRows:
-        """The rows of a micro-batch.
+        """Return the rows of a micro-batch.
 
         Args:
             frame: the batch of `stream`.
             flow: the flow.
-            lateness: what is late, per operator.
+            lateness: the tests for late rows, per operator.
         """
         uses = [
             (node, branch, branch.origin)
@@ -148,7 +153,11 @@ class EventInputs:
         )
 
     def _of_branch(self, frame: DataFrame, origin: TableOrigin) -> DataFrame:
-        """The columns of a table that a branch reads, in its order, and those that travel."""
+        """Return the columns of a table that a branch reads, in its order, then the added columns.
+
+        The added columns are those of an `UpsertSource`, ``__weight`` and ``__time``, where the
+        table has them.
+        """
         names = self._origins[origin.table].names
         chosen = [
             F.col(column_name(names.index(name))).alias(column_name(i))
@@ -169,7 +178,7 @@ class EventInputs:
 
 
 def _whole_origins(flow: Flow, events: Mapping[Table, EventSource]) -> dict[Table, TableOrigin]:
-    """Per table all columns that the flow and the watermarks read of it."""
+    """Return all columns that the flow and the watermarks read, per table."""
     whole: dict[Table, TableOrigin] = {}
     for origin in table_origins(flow):
         held = whole.get(origin.table, replace(origin, names=(), types=()))
@@ -178,7 +187,7 @@ def _whole_origins(flow: Flow, events: Mapping[Table, EventSource]) -> dict[Tabl
         if origin.table in events:
             typed |= dict(events[origin.table].needed)
         names = tuple(typed)
-        # Upserts are read by one operator only, so its columns come first.
+        # Only one operator reads the upserts of a table, so its columns come first.
         keyed = None if origin.keyed is None else origin.keyed.behind(len(origin.names), len(names))
         whole[origin.table] = TableOrigin(origin.table, names, tuple(typed.values()), keyed)
     return whole

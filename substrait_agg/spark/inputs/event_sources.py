@@ -1,4 +1,4 @@
-"""The sources that have a watermark: found among the tables of a plan, and what each needs its rows to be read with."""
+"""Find the sources with a watermark among the tables of a plan, and the columns that they need."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ class EventSource:
     """A table with a watermark.
 
     Attributes:
-        table: its name in the plan.
+        table: the name of the table in the plan.
         column: the column of event time.
-        rule: how the watermark follows from it.
-        needed: the columns that are read for it, with their types, whether or not the plan reads them.
+        rule: the rule that derives the watermark from event times.
+        needed: the columns that the watermark needs, with their types. They are read even if the
+            plan does not read them.
     """
 
     table: Table
@@ -34,27 +35,27 @@ class EventSource:
 
     @property
     def type(self) -> Type:
-        """The type of the event time."""
+        """Return the type of the event time."""
         return self.needed[0][1]
 
     @property
     def read_again(self) -> bool:
-        """Whether its rule takes a look at the rows of its own."""
+        """Return whether the rule needs a second read of the batch."""
         return self.rule.percent is not None or bool(self.rule.by)
 
     @property
     def label(self) -> str:
-        """How the plan document names it."""
+        """Return the name of the source in the plan document."""
         by = f" by {self.rule.by}" if self.rule.by else ""
         return f"{'.'.join(self.table)}.{self.column}{by}"
 
 
 def event_sources(plan: BoundPlan, given: Mapping[str, str]) -> tuple[EventSource, ...]:
-    """The sources with a watermark.
+    """Return the sources with a watermark.
 
     Args:
         plan: the plan.
-        given: ``TABLE.COLUMN`` -> rule, as users write them.
+        given: ``TABLE.COLUMN`` -> rule, both as users write them.
 
     Raises:
         UsageError: OPTION_INVALID, WATERMARK_COLUMN.
@@ -91,7 +92,7 @@ def _event_source(
 
 
 def _split(name: str, tables: Mapping[Table, Mapping[str, Type]]) -> tuple[Table, str]:
-    """The table and the column of ``TABLE.COLUMN``; either may hold points."""
+    """Return table and column of ``TABLE.COLUMN``; either name may contain dots."""
     places = [i for i, letter in enumerate(name) if letter == "."]
     for place in reversed(places):
         table = find_table(name[:place], tables)
@@ -105,7 +106,7 @@ def _split(name: str, tables: Mapping[Table, Mapping[str, Type]]) -> tuple[Table
 
 
 def _schemas(relation: BoundRelation) -> dict[Table, dict[str, Type]]:
-    """The columns of every table that is read."""
+    """Return the columns of every table that is read."""
     found: dict[Table, dict[str, Type]] = {}
     for read in table_reads(relation):
         found.setdefault(read.table, {}).update(zip(read.names, read.types, strict=True))

@@ -1,4 +1,7 @@
-"""How far event time is at a version, what that makes late, complete and idle, and how it moves on."""
+"""Compute the event time state of a version: watermark and idle bound, and what follows from them.
+
+From the state follow the late rows, the complete groups and the idle groups of the next batch.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +29,12 @@ from substrait_agg.spark.types.bad_rows import BadRows
 
 @dataclass(frozen=True, slots=True)
 class EventOptions:
-    """What a run was told about time.
+    """The options of a run that concern time.
 
     Attributes:
         sources: the sources with a watermark.
-        ttl: for how long groups are remembered; None: for ever.
-        keep_late: late rows are kept beside the changes.
+        ttl: the time to live of the state of groups; None for no limit.
+        keep_late: whether late rows are written to files beside the changes.
     """
 
     sources: tuple[EventSource, ...] = ()
@@ -40,16 +43,16 @@ class EventOptions:
 
     @property
     def rules(self) -> tuple[WatermarkRule, ...]:
-        """How the watermark of each source follows from its rows."""
+        """Return the watermark rule of each source."""
         return tuple(source.rule for source in self.sources)
 
 
 @dataclass(frozen=True, slots=True)
 class EventState:
-    """How far event time is.
+    """The progress of event time at a version.
 
     Attributes:
-        options: what the run was told.
+        options: the options of the run.
         watermark: see `Snapshot.watermark`.
         sources: see `Snapshot.sources`; empty before the first batch.
         idle: see `Snapshot.idle`.
@@ -62,17 +65,17 @@ class EventState:
 
     @staticmethod
     def at(options: EventOptions, last: Snapshot | None) -> EventState:
-        """The state at a version, None before the first."""
+        """Return the state at a version; `last` is None before the first version."""
         if last is None:
             return EventState(options)
         return EventState(options, last.watermark, last.sources, last.idle)
 
     def after(self, heard: Sequence[EventTimeStats], now: int) -> EventState:
-        """The state after a batch.
+        """Return the state after a batch.
 
         Args:
-            heard: its event times by source; empty where it has no rows.
-            now: its instant.
+            heard: the observed event times by source; empty if the batch has no rows.
+            now: the instant of the batch, in microseconds since 1970.
         """
         rules, watermark, sources = self.options.rules, self.watermark, self.sources
         if rules:
@@ -84,9 +87,10 @@ class EventState:
         return replace(made, idle=made._idle(now))
 
     def instant(self, now: int) -> int:
-        """The event time of a batch's rows where groups are forgotten by the clock.
+        """Return the event time of the rows of a batch if groups expire by the clock.
 
-        Where the clock was set back, new rows still come after what is forgotten: else they would be forgotten at once.
+        If the clock was set back, the result is still after the idle bound. Otherwise new rows
+        would expire at once.
         """
         if self.options.sources or self.idle is None:
             return now
@@ -100,27 +104,30 @@ class EventState:
         return reached if self.idle is None else max(self.idle, reached)
 
     def due(self, now: int) -> int | None:
-        """The next instant at which the state moves without rows; None where it does not."""
+        """Return the next instant at which the state changes without rows, or None."""
         if not self.options.sources:
             return None if self.options.ttl is None else self.options.ttl.next(now)
-        # Before the first batch no source has begun to be idle.
+        # A source can only become idle after the first batch.
         return idle_at(self.options.rules, self.sources, now) if self.sources else None
 
     def limits(self, node: Node) -> tuple[KeyBound, ...]:
-        """What makes groups of an operator complete."""
+        """Return the bounds on keys below which groups of an operator are complete."""
         if self.watermark is None:
             return ()
         keys = ((e.key, e) for e in node.events)
         return tuple(KeyBound(k, e.end, e.limit(self.watermark)) for k, e in keys if k is not None)
 
     def ended(self, node: Node) -> int | None:
-        """The instant by which sessions of an operator have to have ended to be finished; None where nothing is known."""
+        """Return the instant before which ended sessions of an operator are complete.
+
+        The result is None without a watermark, or if the operator has no sessions.
+        """
         if self.watermark is None:
             return None
         return next((e.limit(self.watermark) for e in node.events if e.key is None), None)
 
     def lateness(self, flow: Flow) -> list[Lateness]:
-        """What is late for each operator."""
+        """Return the tests for late rows, per operator."""
         return [
             Lateness(self.limits(node), self.idle if node.timed else None, self.ended(node))
             for node in flow.operators
@@ -129,14 +136,15 @@ class EventState:
     def settling(
         self, before: EventState, node: Node, policy: EmitPolicy, now: int, *, whole: bool
     ) -> Emission:
-        """The rules of the second pass for an operator whose groups the view shows.
+        """Return the emission rules of the watermark pass for an operator that the view shows.
 
         Args:
             before: the state before the batch.
             node: the operator.
             policy: when its groups are emitted.
             now: the instant of the batch by the clock of the policy.
-            whole: look for complete and idle groups even where nothing has moved since the version before.
+            whole: search for complete and idle groups even if no bound has changed since the
+                previous version.
         """
         limits = self.limits(node)
         if limits == before.limits(node) and not whole:
@@ -158,13 +166,15 @@ class EventState:
 
 @dataclass(frozen=True, slots=True)
 class BatchTimes:
-    """What is known of the time of a batch.
+    """The time of a batch, and its statistics of event times, late rows and bad rows.
 
     Attributes:
-        instant: when it was planned, microseconds since 1970: the same however often it is computed.
-        heard: gives the event times of each source with a watermark, once the batch has been read.
-        parts: its rows by branch, which know how many of them were late.
-        bad: its bad rows by table.
+        instant: when the batch was planned, in microseconds since 1970. It stays the same if the
+            batch is computed again.
+        heard: returns the observed event times of each source with a watermark. Call it after the
+            batch has been read.
+        parts: the rows by branch, with the number of late rows in each.
+        bad: the bad rows by table.
     """
 
     instant: int
@@ -175,7 +185,15 @@ class BatchTimes:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """How far event time is after a version, how many of its rows were late or bad, and where they are kept."""
+    """The event time state after a version.
+
+    Attributes:
+        state: the state.
+        late: the number of late rows in the version.
+        files: the files with the late rows.
+        bad: the number of bad rows in the version.
+        bad_files: the files with the bad rows.
+    """
 
     state: EventState
     late: int = 0

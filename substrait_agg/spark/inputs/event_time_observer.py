@@ -1,4 +1,4 @@
-"""The event times of a batch: noted while its rows are read, asked for once they have been."""
+"""Observe the event times of a batch while its rows are read."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _TIME, _AT, _BY = "t", "at", "by"
 
 
 class EventTimes:
-    """Notes the event times of the rows of a batch.
+    """An observer of the event times in the rows of a batch.
 
     Args:
         events: the sources with a watermark.
         streaming: the tables that stream, in the order of their tags.
-        origins: per table its columns.
-        rows: the batch; kept, where a rule has to read it once more.
+        origins: the columns of each table.
+        rows: the batch. It is persisted if a rule reads it a second time.
 
     Attributes:
-        rows: the batch, to be read once by whoever computes it.
+        rows: the observed batch. The computation of the batch reads it.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class EventTimes:
         return micros(self._column(event, event.column), event.type)
 
     def heard(self) -> tuple[EventTimeStats, ...]:
-        """What each source with a watermark brought, once the rows have been read."""
+        """Return the event times of each source with a watermark, after the rows have been read."""
         found = self._found()
         return tuple(self._heard(event, i, found) for i, event in enumerate(self._events))
 
@@ -69,7 +69,7 @@ class EventTimes:
         try:
             return self._observed.get
         except SPARK_ERRORS:
-            # Where Spark sees that a filter lets no row through it does not read them, and notes nothing.
+            # Spark records no observation if it finds that a filter drops all rows.
             return self._plain.agg(*self._noted).collect()[0].asDict()
 
     def _heard(self, event: EventSource, i: int, found: Mapping[str, int]) -> EventTimeStats:

@@ -1,4 +1,4 @@
-"""What a run was told about time, settled against its plan before anything is read."""
+"""Check the time options of a run against its plan, before any row is read."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ from substrait_agg.spark.inputs.inputs import Source
 def event_options(
     plan: BoundPlan, watermarks: Mapping[str, str], ttl: Ttl | None, *, keep_late: bool
 ) -> EventOptions:
-    """What a run was told about time.
+    """Return the time options of a run.
 
     Raises:
-        UsageError: OPTION_INVALID, WATERMARK_COLUMN; OPTION_CONFLICT where late rows are to be kept and none can be.
+        UsageError: OPTION_INVALID, WATERMARK_COLUMN; OPTION_CONFLICT if `keep_late` is set without
+            a watermark.
     """
     sources = event_sources(plan, watermarks)
     if keep_late and not sources:
@@ -40,7 +41,7 @@ def event_options(
 
 
 def with_times(upserts: Upserts, options: EventOptions) -> Upserts:
-    """The upserts, which keep the event times of their rows where groups are forgotten by them."""
+    """Return the upserts. If groups expire by event time, upserts also store the event time."""
     if options.ttl is None:
         return upserts
     columns = {source.table: (source.column,) for source in options.sources}
@@ -48,10 +49,10 @@ def with_times(upserts: Upserts, options: EventOptions) -> Upserts:
 
 
 def event_columns(sources: Mapping[Table, Source], options: EventOptions) -> EventColumns:
-    """The columns with a watermark.
+    """Return the columns with a watermark.
 
     Raises:
-        UsageError: OPTION_CONFLICT for a watermark of a table that does not stream.
+        UsageError: OPTION_CONFLICT: a watermark is given for a table that does not stream.
     """
     fixed = {t for t, s in sources.items() if isinstance(s, DataFrame) and not s.isStreaming}
     for source in options.sources:
@@ -61,14 +62,14 @@ def event_columns(sources: Mapping[Table, Source], options: EventOptions) -> Eve
 
 
 def forgetting(options: EventOptions) -> Forget:
-    """What becomes of the rows shown of idle groups."""
+    """Return what happens to the rows in the view of idle groups."""
     if options.ttl is None:
         return ""
     return "keep" if options.ttl.keep else "retract"
 
 
 def check_times(flow: Flow, options: EventOptions, policy: EmitPolicy) -> None:
-    """Check that what was asked for means something for a flow.
+    """Check that the time options and the emission policy apply to a flow.
 
     Raises:
         UsageError: EVENT_TIME_MISSING, TTL_MEANINGLESS.

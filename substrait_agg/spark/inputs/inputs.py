@@ -1,4 +1,4 @@
-"""The inputs of a flow as DataFrames: one stream for all that streams, and what is inserted once at the start."""
+"""Open the inputs of a flow: one stream of all streaming rows, and rows for the first version."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from substrait_agg.spark.types.schema import column_name
 from substrait_agg.spark.types.source_columns import all_nullable
 
 Source = str | SourceSpec | DataFrame
-"""What a table can be read from."""
+"""A source of a table: SPEC text, a parsed SPEC or a DataFrame."""
 
 _OPERATOR = "__operator"
 
@@ -35,12 +35,13 @@ Frames = Mapping[int, DataFrame]
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The opened inputs.
+    """The opened inputs of a flow.
 
     Attributes:
-        first: rows of the first version: those written in the plan and those of static DataFrames.
-        stream: the rows that stream, tagged where they go to several operators, or None.
-        operators: ids of the operators that the stream feeds.
+        first: the rows of the first version: those written in the plan and those of static
+            DataFrames.
+        stream: the streaming rows, tagged if they go to several operators; None if nothing streams.
+        operators: ids of the operators that read the stream.
     """
 
     first: Frames
@@ -49,7 +50,7 @@ class Inputs:
 
 
 def table_origins(flow: Flow) -> tuple[TableOrigin, ...]:
-    """All reads of tables in the flow."""
+    """Return all reads of tables in the flow."""
     return tuple(
         branch.origin
         for node in flow.operators
@@ -59,10 +60,10 @@ def table_origins(flow: Flow) -> tuple[TableOrigin, ...]:
 
 
 def open_inputs(spark: SparkSession, flow: Flow, sources: Mapping[Table, Source]) -> Inputs:
-    """Open every source and put the linear steps over it.
+    """Open every source and apply the linear steps to its rows.
 
     Raises:
-        InputRefused: a source is not there or does not fit the plan.
+        InputRefused: a source does not exist or does not fit the plan.
     """
     opened = _Opened(spark, sources)
     first: dict[int, DataFrame] = {}
@@ -85,7 +86,11 @@ def open_inputs(spark: SparkSession, flow: Flow, sources: Mapping[Table, Source]
 
 
 class _Opened:
-    """Sources opened so far: a table read twice with the same columns is one source, so that it moves as one."""
+    """The sources opened so far.
+
+    A table that is read twice with the same columns is opened once, so that both reads see the same
+    offsets.
+    """
 
     def __init__(self, spark: SparkSession, sources: Mapping[Table, Source]) -> None:
         self._spark = spark
@@ -106,7 +111,7 @@ class _Opened:
 
 
 def written_rows(spark: SparkSession, origin: RowsOrigin) -> DataFrame:
-    """The rows that a plan writes, as columns ``c0``, ``c1``, ..."""
+    """Return the rows written in a plan, as columns ``c0``, ``c1``, ..."""
     one = spark.range(1)
     names = [column_name(i) for i in range(len(origin.types))]
     rows = [
@@ -122,7 +127,10 @@ def written_rows(spark: SparkSession, origin: RowsOrigin) -> DataFrame:
 
 
 def tagged(streams: Mapping[int, DataFrame]) -> DataFrame | None:
-    """Several streams as one: a tag, and the columns of each as a struct ``o{tag}``; a single one as it is."""
+    """Return several streams as one: a tag, and the columns of each as a struct ``o{tag}``.
+
+    A single stream is returned unchanged, no stream as None.
+    """
     if len(streams) < 2:
         return next(iter(streams.values()), None)
     parts = []
@@ -137,7 +145,7 @@ def tagged(streams: Mapping[int, DataFrame]) -> DataFrame | None:
 
 
 def untagged(batch: DataFrame, operators: Sequence[int]) -> Frames:
-    """The prepared rows per operator of a batch of `Inputs.stream`."""
+    """Return the prepared rows per operator in a batch of `Inputs.stream`."""
     if len(operators) == 1:
         return {operators[0]: batch}
     return {o: batch.where(F.col(_OPERATOR) == o).select(f"o{o}.*") for o in operators}
@@ -151,16 +159,16 @@ def operator_changes(
     paths: Sequence[Location],
     lateness: Lateness,
 ) -> BranchRows:
-    """The changes of another operator in this batch, as rows of `node`.
+    """Return the changes of another operator in this batch as input rows of `node`.
 
     Args:
         spark: the session.
         below: the other operator.
-        node: the one that they go to.
-        branch: the way there.
+        node: the operator that reads the changes.
+        branch: the branch from `below` to `node`.
         paths: the change files.
-        lateness: what is late for `node`. Only changes of upserts can be: those of other operators are of groups
-            that are not closed, because a row that would change such a group was late itself.
+        lateness: the tests for rows that are late for `node`. Only changes of upserts can be late.
+            Other operators change no closed group, because they drop late rows themselves.
     """
     frame = read_changes(spark, below, paths)
     if below.time is not None:

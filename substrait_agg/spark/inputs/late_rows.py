@@ -1,4 +1,4 @@
-"""Rows that come too late: for groups that are closed, or older than what is remembered of groups."""
+"""Find late rows: rows for closed groups, and rows older than the time to live of groups."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """What is late for an operator.
+    """The tests for rows that are late for an operator.
 
     Attributes:
-        limits: rows whose group is below any of them are.
-        idle: rows whose event time is not after this are; None: no row is because of its age.
-        ended: of rows for sessions, those with an earlier time are: one of them might have prolonged a session that has ended by
-            then; None: no row is.
+        limits: a row is late if its group is below any of these bounds.
+        idle: a row is late if its event time is not after this instant; None for no such test.
+        ended: a row of a session operator is late if its time is before this instant, because it
+            could have extended a session that is already closed; None for no such test.
     """
 
     limits: tuple[KeyBound, ...] = ()
@@ -46,7 +46,7 @@ class Lateness:
 
 
 def micros(column: Column, type_: Type) -> Column:
-    """A date or a timestamp as microseconds since 1970, UTC, whatever the session's zone is."""
+    """Convert a date or timestamp to microseconds since 1970 in UTC, for any session time zone."""
     if type_.kind == "date":
         return F.unix_date(column).cast("bigint") * _DAY
     if type_.kind == "precision_timestamp_tz":
@@ -55,7 +55,7 @@ def micros(column: Column, type_: Type) -> Column:
 
 
 def _late(node: Node, frame: DataFrame, lateness: Lateness) -> Column | None:
-    """Whether rows are late; None where none can be."""
+    """Return whether a row is late, as a column; None if no row can be late."""
     columns = columns_of(frame)
     tests = [_below(node, limit, columns) for limit in lateness.limits]
     if lateness.idle is not None and TIME in frame.columns:
@@ -83,31 +83,39 @@ def _below(node: Node, limit: KeyBound, columns: Sequence[Column]) -> Column:
 
 
 def _still(node: Node, limit: KeyBound) -> Callable[[Column], Column]:
-    """Whether a hopping window is not closed yet; the null window of rows without a time never is."""
+    """Return a test whether a hopping window is open.
+
+    The null window of rows without a time is always open.
+    """
     type_ = node.types[limit.key].children[1]
     return lambda window: F.coalesce(micros(window["f1"], type_) >= limit.value, F.lit(True))
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A table by name, and the names of the columns ``c0``, ``c1``, ... of its rows."""
+    """The table that rows come from.
+
+    Attributes:
+        table: the name of the table.
+        names: the names of the columns ``c0``, ``c1``, ... of its rows.
+    """
 
     table: str
     names: tuple[str, ...]
 
 
 class BranchRows:
-    """The rows of one branch in one batch, without those that are late.
+    """The rows of one branch in one batch, without late rows.
 
     Args:
-        node: the operator that they go to.
-        branch: the way there.
-        frame: the columns of the branch's origin, and those that travel.
-        lateness: what is late for the operator.
-        origin: the table whose rows these are.
+        node: the operator that reads the rows.
+        branch: the branch to the operator.
+        frame: the columns of the branch's origin, and those of `linear_steps.TRAVELLING`.
+        lateness: the tests for rows that are late for the operator.
+        origin: the table that the rows come from.
 
     Attributes:
-        table: name of the table.
+        table: the name of the table.
         prepared: the rows for the operator.
     """
 
@@ -134,11 +142,11 @@ class BranchRows:
         self.prepared = prepare(stepped, node, hops, port=branch.port)
 
     def count(self) -> int:
-        """The number of late rows, once the rows have been read."""
+        """Return the number of late rows, after the rows have been read."""
         return 0 if self._observed is None else int(self._observed.get[_COUNT])
 
     def rows(self) -> DataFrame:
-        """The late rows as the source gave them, and their weights."""
+        """Return the late rows with the columns of their source, and their weights."""
         names = self._origin.names if self._origin else ()
         row = F.struct(*(F.col(column_name(i)).alias(f"s{i}") for i in range(len(names))))
         stepped = apply_steps(self._frame.withColumn(ORIGINAL, row), self._branch.steps)

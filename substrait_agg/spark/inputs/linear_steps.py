@@ -1,4 +1,4 @@
-"""Linear steps as Spark expressions: from the rows of an origin to the rows an operator takes in."""
+"""Apply linear steps as Spark expressions, and prepare the input rows of an operator."""
 
 from __future__ import annotations
 
@@ -19,20 +19,23 @@ from substrait_agg.spark.types.schema import column_name, to_spark
 from substrait_agg.spark.types.source_columns import all_nullable
 
 ORIGINAL = "__row"
-"""A row as its source gave it, where rows that are late are kept."""
+"""The unchanged row of the source, as a struct. It is present where late rows are written."""
 
 TRAVELLING = (WEIGHT, TIME, ORIGINAL)
 """Columns that pass through linear steps unchanged."""
 
 WindowFilters = Mapping[int, Callable[[Column], Column]]
-"""Per key that is a hopping window, of which windows rows become part."""
+"""Ordinal of a key that is a hopping window -> whether a row is added to a window."""
 
 FOREVER = 1 << 62
-"""The event time of rows that have none, where idle groups are forgotten: their groups never are."""
+"""The event time of rows without one, if idle groups expire. Groups of such rows never expire."""
 
 
 def apply_steps(frame: DataFrame, steps: Sequence[Step]) -> DataFrame:
-    """Run the steps over a frame of columns ``c0``, ``c1``, ... and, possibly, `TRAVELLING` ones."""
+    """Return the frame after the steps.
+
+    The frame has the columns ``c0``, ``c1``, ... and may have those of `TRAVELLING`.
+    """
     for step in steps:
         columns = columns_of(frame)
         if isinstance(step, FilterStep):
@@ -46,7 +49,7 @@ def apply_steps(frame: DataFrame, steps: Sequence[Step]) -> DataFrame:
 
 
 def union_all(frames: Sequence[DataFrame]) -> DataFrame:
-    """Return the rows of all frames; where one has not the columns of another, these are null in its rows."""
+    """Return the rows of all frames; a column that a frame lacks is null in its rows."""
     if all(frame.columns == frames[0].columns for frame in frames):
         return reduce(DataFrame.unionAll, frames)
     return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
@@ -55,16 +58,18 @@ def union_all(frames: Sequence[DataFrame]) -> DataFrame:
 def prepare(
     frame: DataFrame, node: Node, still: WindowFilters | None = None, *, port: int = 0
 ) -> DataFrame:
-    """Keys ``k*``, arguments ``x*`` (null where the filter does not hold), ``__weight`` and ``__time`` of an operator's rows.
+    """Return keys ``k*``, arguments ``x*``, ``__weight`` and ``__time`` of an operator's rows.
 
-    The weight is left out where all weights are 1, the time where the operator does not ask for it.
+    An argument is null if its filter is not true. The weight is left out if all weights are 1, the
+    time if the operator does not need it.
 
     Args:
-        frame: the columns of the operator's input, and those that travel.
+        frame: the columns of the operator's input, and those of `TRAVELLING`.
         node: the operator.
-        still: of which windows rows become part, for keys that are hopping windows; of all when None.
-        port: the input port of the operator. Where it has several, rows say in ``__port`` of which they are, and the arguments of
-            a port are numbered behind those of the ports before it.
+        still: for keys that are hopping windows, whether a row is added to a window; None adds it
+            to all windows.
+        port: the input port of the operator. If the operator has several ports, ``__port`` contains
+            the port of each row, and arguments are numbered across the ports in order.
     """
     columns, into = columns_of(frame), node.inputs[port]
     before = sum(len(other.arguments) for other in node.inputs[:port])
@@ -80,20 +85,23 @@ def prepare(
     chosen = [*keys, *arguments, *weights, *([_time(frame)] if node.timed else [])]
     if len(node.inputs) > 1:
         chosen.append(F.lit(port).cast("tinyint").alias(PORT))
-    # A frame without columns would lose its rows on the way: count(*) alone reads nothing.
+    # A frame needs at least one column to keep its rows; count(*) alone reads no column.
     made = frame.select(*(chosen or [F.lit(True).alias("x")]))
     return _masked(made, node) if plain else made
 
 
 def _unmasked(node: Node, columns: Sequence[Column]) -> list[Column]:
-    """The key columns as in the set of all keys, and the index of each set, which makes a row for each."""
+    """Return all key columns and the set index; each row is repeated for every grouping set."""
     keys = [to_column(e, columns).alias(f"k{i}") for i, e in enumerate(node.keys)]
     every = F.array(*(F.lit(index).cast("int") for index in range(len(node.sets))))
     return [*keys, F.explode(every).alias(f"k{len(node.keys)}")]
 
 
 def _masked(frame: DataFrame, node: Node) -> DataFrame:
-    """The rows without the keys that are not in their set: Spark is faster at this than at rows from an array of structs."""
+    """Return the rows with null in the keys that are not in the row's grouping set.
+
+    Spark computes this faster than rows from an array of structs.
+    """
     index = F.col(f"k{len(node.keys)}")
     masked = {}
     for ordinal in range(len(node.keys)):
@@ -104,7 +112,11 @@ def _masked(frame: DataFrame, node: Node) -> DataFrame:
 
 
 def _keys(node: Node, into: Port, columns: Sequence[Column], still: WindowFilters) -> list[Column]:
-    """The key columns; with a hopping window one column that makes several rows of each, for grouping sets as well."""
+    """Return the key columns of an operator with hopping windows or grouping sets, or with neither.
+
+    With windows or sets the result is one generator column. It turns each row into one row per
+    grouping set and window.
+    """
     windows = {i: hop_windows(e, columns) for i, e in enumerate(into.keys) if is_hop(e)}
     windows |= {i: F.filter(windows[i], keep) for i, keep in still.items()}
     plain = {i: to_column(e, columns) for i, e in enumerate(into.keys) if i not in windows}
@@ -114,7 +126,7 @@ def _keys(node: Node, into: Port, columns: Sequence[Column], still: WindowFilter
     for index, ordinals in enumerate(node.sets or (range(len(into.keys)),)):
         last = [F.lit(index).cast("int").alias(f"k{len(into.keys)}")] if node.sets else []
         rows.append(_rows_of_set(plain, windows, frozenset(ordinals), last))
-    # Several arrays of rows are put together before they become rows: a row may not be exploded twice.
+    # Spark allows one generator per select, so the arrays are concatenated before they become rows.
     return [F.inline(rows[0] if len(rows) == 1 else F.flatten(F.array(*rows)))]
 
 
@@ -124,13 +136,16 @@ def _rows_of_set(
     ordinals: frozenset[int],
     last: Sequence[Column],
 ) -> Column:
-    """The keys of one row in one grouping set, as an array of structs: one per window where the set has a hopping one.
+    """Return the keys of one row in one grouping set as an array of structs.
+
+    The array has one struct per window if the set contains a hopping window, and one struct
+    otherwise.
 
     Args:
         plain: the keys that are values of the row.
-        windows: an array of the windows of the row, for a key that is a hopping window.
-        ordinals: keys of the set; the others are null.
-        last: the index of the set, where there are several.
+        windows: the keys that are hopping windows: an array of the windows of the row.
+        ordinals: the keys of the set; the other keys are null.
+        last: the index of the set; empty without grouping sets.
     """
     out = {i: F.when(F.lit(False), key) for i, key in plain.items() if i not in ordinals}
     out |= {i: F.get(w, F.lit(-1)) for i, w in windows.items() if i not in ordinals}
@@ -146,12 +161,15 @@ def _rows_of_set(
 
 
 def is_hop(expression: Expr) -> bool:
-    """Whether a key is a hopping window."""
+    """Return whether a key is a hopping window."""
     return isinstance(expression, Call) and expression.function == "hop"
 
 
 def hop_windows(key: Expr, columns: Sequence[Column]) -> Column:
-    """The windows of a row as an array, before they become rows: what is left out here is never multiplied."""
+    """Return the windows of a row as an array.
+
+    Filters apply to the array, before each window becomes a row.
+    """
     if not isinstance(key, Call):
         raise TypeError(key)
     time = to_column(key.arguments[0], columns)
@@ -159,7 +177,7 @@ def hop_windows(key: Expr, columns: Sequence[Column]) -> Column:
 
 
 def columns_of(frame: DataFrame) -> list[Column]:
-    """The columns ``c0``, ``c1``, ... of a frame."""
+    """Return the columns ``c0``, ``c1``, ... of a frame."""
     return [F.col(name) for name in frame.columns if name not in TRAVELLING]
 
 

@@ -1,4 +1,4 @@
-"""Rows that a batch left out, written beside the changes of its version: late rows, and the records of bad rows."""
+"""Write late rows and the records of bad rows to files beside the changes of a version."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from substrait_agg.spark.execution.task_runner import BatchFunction
 from substrait_agg.spark.session.errors import SPARK_ERRORS, batch_failed
 
 SideKind = OneOf["late", "bad"]
-"""Why rows were left out; part of the names of their files."""
+"""Why a batch leaves rows out. The word is part of the names of the files."""
 
 
 class LeftOut(Protocol):
@@ -35,25 +35,25 @@ class LeftOut(Protocol):
     table: str
 
     def count(self) -> int:
-        """The number of these rows, once the batch has been computed."""
+        """Return the number of these rows, after the batch has been computed."""
 
     def rows(self) -> DataFrame:
-        """The rows; the batch is read once more for them."""
+        """Return the rows. Reading them reads the batch again."""
 
 
 def write_side_files(
     kind: SideKind, left_out: Sequence[LeftOut], files: FolderFiles, version: int
 ) -> tuple[SideFile, ...]:
-    """Write rows that a batch left out.
+    """Write the rows that a batch leaves out.
 
     Args:
-        kind: why.
-        left_out: per table, where there are any.
+        kind: why the rows are left out.
+        left_out: the rows, by table.
         files: the folder of change files.
-        version: the version being made.
+        version: the version that the batch makes.
 
     Raises:
-        RunFailed: Spark could not read them.
+        RunFailed: Spark cannot read the rows.
     """
     tables: dict[str, list[DataFrame]] = {}
     for part in left_out:
@@ -70,7 +70,7 @@ def _written(
     kind: SideKind, frame: DataFrame, files: FolderFiles, version: int
 ) -> Iterable[ChangeFile]:
     columns = frame.columns
-    # The weight, where there is one, stays the last column.
+    # If there is a weight, it stays the last column.
     place = len(columns) - (columns[-1] == WEIGHT)
     names = (*columns[:place], VERSION, *columns[place:])
     plain = frame.toDF(*(f"s{i}" for i in range(len(columns))))

@@ -1,4 +1,4 @@
-"""What feeds a run: its opened inputs, and how a micro-batch of them becomes the rows of every operator."""
+"""Open the inputs of a run, and split each micro-batch into the rows of every operator."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from substrait_agg.spark.sources.open import sets_aside
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The rows of a micro-batch by operator id, and what is known of their time."""
+    """The rows of a micro-batch by operator id, with their time and statistics."""
 
     frames: Frames
     times: BatchTimes
 
 
 class PlainFeed:
-    """Inputs without event time: rows go through the steps of the plan while they stream.
+    """Inputs without event time; the linear steps of the plan run inside the stream.
 
     Attributes:
-        first: rows of the first version by operator id.
-        stream: the rows that stream, None where nothing does.
+        first: the rows of the first version by operator id.
+        stream: the streaming rows; None if nothing streams.
     """
 
     def __init__(self, spark: SparkSession, flow: Flow, sources: Mapping[Table, Source]) -> None:
@@ -39,7 +39,10 @@ class PlainFeed:
 
     @contextmanager
     def batch(self, frame: DataFrame, _state: EventState, instant: int) -> Iterator[Batch]:
-        """The rows of a micro-batch, planned at an instant; what is kept of it is let go at the end."""
+        """Yield the rows of a micro-batch that was planned at an instant.
+
+        A persisted batch is unpersisted at the end.
+        """
         shared = len(self._operators) > 1
         rows = frame.persist() if shared else frame
         try:
@@ -50,7 +53,7 @@ class PlainFeed:
 
 
 class EventFeed:
-    """Inputs with event time, or of which bad rows are set aside; attributes as of `PlainFeed`."""
+    """Inputs with event time or with a quarantine for bad rows; attributes as in `PlainFeed`."""
 
     def __init__(
         self,
@@ -66,7 +69,7 @@ class EventFeed:
 
     @contextmanager
     def batch(self, frame: DataFrame, state: EventState, instant: int) -> Iterator[Batch]:
-        """The rows of a micro-batch, without those that are late after the version before."""
+        """Yield the rows of a micro-batch without rows that are late at the previous version."""
         rows = self._inputs.batch(frame, self._flow, state.lateness(self._flow))
         try:
             yield Batch(rows.frames, BatchTimes(instant, rows.heard, rows.parts, rows.bad))
@@ -87,7 +90,7 @@ def open_feed(
     """Open the inputs of a flow.
 
     Raises:
-        InputRefused: a source is not there or does not fit the plan.
+        InputRefused: a source does not exist or does not fit the plan.
     """
     if events or any(map(sets_aside, sources.values())):
         return EventFeed(spark, flow, sources, events)
