@@ -1,10 +1,11 @@
-"""Sessions of times: which session each entry of an ordered tree of times is in, on whole columns.
+"""Assignment of the entries of an ordered tree of times to sessions, on whole columns.
 
-A time is *live* where the weights of its entries add up to more than zero. Live times less than a gap apart are one session: it begins
-with the first of them and ends a gap after the last, exclusive. A time that is not live, because it was retracted before
-it was inserted, extends nothing: it is in the session that it falls in, or, where there is none, in a window [time, time + gap)
-of its own. That window's rows add up to zero or less, so it is never shown; a session cannot have the same bounds, since its
-first time is live.
+A time is *live* if the weights of its entries sum to more than zero. Live times less than a gap
+apart form one session. The session begins with the first of them and ends one gap after the last,
+exclusive. A time that is not live, because it was retracted before it was inserted, does not extend
+a session. It belongs to the session that contains it or, if there is none, to a window [time, time
++ gap) of its own. The rows of that window sum to zero or less, so the window is never shown. A
+session cannot have the same bounds, since its first time is live.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from substrait_agg.state.weights import sum_runs_of_rows
 Int64s = npt.NDArray[np.int64]
 
 GROWTH = 4
-"""By how much further is read when a session goes on beyond what was read."""
+"""The factor by which the reading distance grows while a session may extend further."""
 
 FURTHEST = 1 << 61
 _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -32,22 +33,22 @@ _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The window of each entry, in microseconds: from `start` to `end` (exclusive)."""
+    """The window of each entry in microseconds, from `start` to `end` (exclusive)."""
 
     start: Int64s
     end: Int64s
 
     def differ(self, other: Bounds) -> Mask:
-        """Where two windows of the same entries are not one."""
+        """Return a mask of the entries whose windows in `self` and `other` differ."""
         return np.asarray((self.start != other.start) | (self.end != other.end))
 
 
 def sessions(owners: Indices, times: Int64s, weights: Int64s, gap: int) -> Bounds:
-    """The session of each entry.
+    """Return the session of each entry.
 
     Args:
-        owners: what sessions are told apart by, ascending.
-        times: microseconds, ascending within an owner; equal ones are beside each other.
+        owners: what separates sessions (the group of each entry), ascending.
+        times: microseconds, ascending within an owner; equal ones are adjacent.
         weights: of the entries.
         gap: microseconds.
 
@@ -64,7 +65,8 @@ def sessions(owners: Indices, times: Int64s, weights: Int64s, gap: int) -> Bound
     begin = np.flatnonzero(begins)
     session = np.cumsum(begins) - 1
     last = np.append(begin[1:], len(live_time)) - 1
-    # Of each time the last live one that is not after it, and whether its session reaches that far.
+    # For each time, find the last live time not after it and check that its session reaches that
+    # far.
     before = np.cumsum(live) - 1
     inside = before >= 0
     near = before[inside]
@@ -78,7 +80,10 @@ def sessions(owners: Indices, times: Int64s, weights: Int64s, gap: int) -> Bound
 
 
 def _changes(values: npt.NDArray[np.int64]) -> Mask:
-    """Where a value differs from the one before it; the first does."""
+    """Return a mask of the values that differ from the value before.
+
+    The first one is always set.
+    """
     changed = np.ones(len(values), np.bool_)
     changed[1:] = values[1:] != values[:-1]
     return changed
@@ -86,7 +91,7 @@ def _changes(values: npt.NDArray[np.int64]) -> Mask:
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Ranges of times of groups, in order of group and time: from `low` to `high`, both inclusive."""
+    """Time ranges of groups, ordered by group and time; from `low` to `high`, both inclusive."""
 
     groups: Indices
     low: Int64s
@@ -96,11 +101,11 @@ class Spans:
         return len(self.groups)
 
     def take(self, chosen: npt.NDArray[np.bool_]) -> Spans:
-        """Some of them."""
+        """Return some of the spans."""
         return Spans(self.groups[chosen], self.low[chosen], self.high[chosen])
 
     def joined(self, gap: int) -> Spans:
-        """With those of a group that overlap, or have less than a gap between them, as one."""
+        """Merge the spans of a group that overlap or are less than a gap apart."""
         order = np.lexsort((self.low, self.groups))
         groups, low, high = self.groups[order], self.low[order], self.high[order]
         apart = _changes(groups)
@@ -113,14 +118,14 @@ class Spans:
 
 @dataclass(frozen=True, slots=True)
 class TimeTree:
-    """An ordered tree whose entries begin with a time, and the groups that are asked about.
+    """An ordered tree whose entries begin with a time, and the groups of a query.
 
     Attributes:
         tree: the tree.
         time: Arrow type of the time.
         nullable: whether times can be null; nulls come last.
         hashes: of the groups.
-        chains: of the groups.
+        chains: collision ids of the groups.
     """
 
     tree: OrderedTree
@@ -130,9 +135,12 @@ class TimeTree:
     chains: npt.NDArray[np.uint16]
 
     def read(self, spans: Spans) -> Gathered | None:
-        """The entries in spans, those that cancel included; None where the tree holds nothing."""
+        """Return the entries in the spans, those that cancel included.
+
+        None if the tree is empty.
+        """
         low = self._keys(spans.low)
-        # What comes before the next microsecond.
+        # The upper bound is exclusive, so it is the next microsecond.
         high = self._keys(spans.high + 1)
         return self.tree.between(self.hashes, self.chains, spans.groups, low, high)
 
@@ -142,15 +150,15 @@ class TimeTree:
 
 
 def micros(column: pa.Array) -> Int64s:
-    """Times without nulls as microseconds since 1970."""
+    """Return times without nulls as microseconds since 1970."""
     return np.asarray(column.cast(pa.int64()).to_numpy(zero_copy_only=False))
 
 
 def whole_sessions(tree: TimeTree, touched: Spans, gap: int) -> Spans:
-    """The spans of all sessions, before and after, that times in the spans `touched` belong to.
+    """Return the spans of all sessions, before and after, that the times in `touched` belong to.
 
-    A span ends where nothing is for a gap, so no session reaches beyond it, whatever the weights of its entries are.
-    It is read further and further until that is so.
+    A span ends where no entry follows within a gap, so no session extends beyond it, whatever the
+    weights of its entries. The reading distance grows until every span ends this way.
     """
     done: list[Spans] = []
     active, reach = touched.joined(gap), gap
@@ -164,7 +172,17 @@ def whole_sessions(tree: TimeTree, touched: Spans, gap: int) -> Spans:
 
 
 def _grown(tree: TimeTree, spans: Spans, reach: int, gap: int) -> tuple[Spans, Mask]:
-    """Spans with all times that follow each other less than a gap apart, as far as `reach`, and which of them end there."""
+    """Extend spans by all times that follow each other less than a gap apart.
+
+    Args:
+        tree: the tree to read.
+        spans: the spans.
+        reach: how far to read beyond each span, microseconds.
+        gap: microseconds.
+
+    Returns:
+        The extended spans, and a mask of those that end within `reach`.
+    """
     low = np.maximum(spans.low, _LEAST + reach) - reach
     high = np.minimum(spans.high, _MOST - 1 - reach) + reach
     found = tree.read(Spans(spans.groups, low, high))
@@ -176,7 +194,8 @@ def _grown(tree: TimeTree, spans: Spans, reach: int, gap: int) -> tuple[Spans, M
     chain = np.cumsum(breaks) - 1
     first = np.flatnonzero(breaks)
     last = np.append(first[1:], len(times)) - 1
-    # The times of a span follow each other less than a gap apart, so one of them tells the chain.
+    # The times of a span are less than a gap apart, so any one of them identifies its series of
+    # times.
     at = np.flatnonzero(times == spans.low[owners])
     begin, end = spans.low.copy(), spans.high.copy()
     begin[owners[at]] = times[first[chain[at]]]

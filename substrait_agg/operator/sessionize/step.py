@@ -1,11 +1,12 @@
-"""The operator ahead of an aggregate that groups by sessions: which session each row is in, as changes of rows with sessions.
+"""One step of the session operator, upstream of an aggregate that groups by session.
 
-It keeps the rows that the aggregate reads in an ordered tree per value of the other grouping expressions: time, then what
-the measures read, each with its weight. Where a batch moves the bounds of a session, all its rows are retracted with
-the old bounds and inserted with the new ones; where it does not, only the rows of the batch go on. Read are the sessions
-around the times of the batch, never a whole group. Rows without a time have no session: their window is null.
-
-Under ``quarantine`` a row counts only as often as its weight is above zero, so the tree of rows is the guard's, too.
+The operator emits the changes of rows with their sessions. It stores the rows that the aggregate
+reads in an ordered tree per value of the other grouping expressions. An entry is the time and the
+inputs of the measures, with a weight. If a batch changes the bounds of a session, all rows of the
+session are retracted with the old bounds and inserted with the new ones. Otherwise only the rows of
+the batch are emitted. A step reads only the sessions around the times of the batch, never a whole
+group. Rows without a time have no session; their window is null. Under ``quarantine`` a row counts
+only as often as its weight is above zero, so the tree of rows also serves as the guard's tree.
 """
 
 from __future__ import annotations
@@ -45,12 +46,15 @@ from substrait_agg.state.tree import KeyedLayout, dead_rows, newest
 
 @dataclass(frozen=True, slots=True)
 class SessionOperator(GroupOperator):
-    """Tells which session each row is in; its groups are never shown, so none of them waits or is closed."""
+    """The operator that assigns rows to sessions.
+
+    Its groups are never shown, so none of them is pending or closed.
+    """
 
     spec: SessionSpec
 
     def state_schema(self, *, final: bool = True) -> Mapping[str, KeyedLayout | TreeLayout]:
-        """See `StatefulOperator`: groups, and the rows of each."""
+        """Return the layouts of the group tree and of the tree of rows."""
         schema = GroupOperator.state_schema(self, final=final)
         return {name: schema[name] for name in (GROUP, entries_tree(0))}
 
@@ -62,7 +66,7 @@ class SessionOperator(GroupOperator):
     def expected(
         self, runs: Mapping[str, Runs], emission: Emission, low: int = 0, high: int = HASH_MAX
     ) -> Work:
-        """See `StatefulOperator`: all rows are looked through for sessions that have ended."""
+        """Estimate the work: search all rows for sessions that have ended."""
         if emission.watermark is None:
             return Work()
         return Work(0, sum(rows_in(run, low, high) for run in runs.get(entries_tree(0), ())))
@@ -75,13 +79,13 @@ class SessionOperator(GroupOperator):
         high: int = HASH_MAX,
         seeds: Seeds = (),
     ) -> tuple[list[pa.Table], Mapping[str, int]]:
-        """See `StatefulOperator`: no group acts without rows."""
+        """Return nothing: no group acts without rows."""
         return [], {}
 
     def advance(
         self, state: State, emission: Emission, low: int = 0, high: int = HASH_MAX
     ) -> Iterator[OperatorResult]:
-        """See `StatefulOperator`: drop the rows of sessions that have ended."""
+        """Drop the rows of sessions that have ended."""
         if emission.watermark is not None:
             for rows in finished_rows(self.spec, state, emission.watermark, low, high):
                 yield drop_rows(self.spec, rows, state)
@@ -90,13 +94,13 @@ class SessionOperator(GroupOperator):
 def session_step(
     spec: SessionSpec, slice_: pa.Table, state: State, emission: Emission = ALL
 ) -> OperatorResult:
-    """Fold a slice into the rows that are kept, and say how rows with their sessions changed.
+    """Apply a slice to the stored rows and return the changes of rows with their sessions.
 
     Args:
         spec: the operator.
         slice_: delta rows as for `operator.aggregate.step.step`.
         state: the operator's state before this batch.
-        emission: as for `operator.aggregate.step.step`; the changes of a session are never held back.
+        emission: as for `operator.aggregate.step.step`; the changes of a session are never delayed.
 
     Raises:
         RunFailed: WEIGHT_OVERFLOW, TOTAL_OVERFLOW or EARLY_RETRACTION.
@@ -106,7 +110,7 @@ def session_step(
 
 
 def drop_rows(spec: SessionSpec, slice_: pa.Table, state: State) -> OperatorResult:
-    """Take rows out of the tree without a word: those of sessions that are finished (`finished_rows`)."""
+    """Remove rows of finished sessions (`finished_rows`) from the tree; emit no changes."""
     folded = apply_batch(spec, slice_.combine_chunks(), state, ALL)
     return _result(spec, folded, _table(spec, [], _Moves.none(), []))
 
@@ -129,9 +133,9 @@ class _Moves:
     """Changes of rows with their sessions.
 
     Attributes:
-        rows: of which entry each is.
-        bounds: of its session.
-        weights: how often the row comes (goes).
+        rows: the entry of each change.
+        bounds: the bounds of its session.
+        weights: the weight of each change, above zero for insertions and below for retractions.
     """
 
     rows: Indices
@@ -140,7 +144,7 @@ class _Moves:
 
     @staticmethod
     def none() -> _Moves:
-        """No change at all."""
+        """Return an empty set of changes."""
         nothing = np.zeros(0, np.int64)
         return _Moves(nothing, Bounds(nothing, nothing), nothing)
 
@@ -157,11 +161,11 @@ def _changes(spec: SessionSpec, folded: AppliedBatch) -> pa.Table:
         parts.append(_table(spec, [], _Moves.none(), []))
     changes = pa.concat_tables(parts)
     first = np.argsort(changes.column(WEIGHT).to_numpy() > 0, kind="stable")
-    return changes.take(pa.array(first))  # retractions first
+    return changes.take(pa.array(first))
 
 
 def _counted(spec: SessionSpec, weights: Int64s) -> Int64s:
-    """How often rows count: what waits in quarantine does not."""
+    """Return how often rows count; rows in quarantine do not."""
     return np.maximum(weights, 0) if spec.early == "quarantine" else weights
 
 
@@ -187,7 +191,7 @@ def _of_sessions(spec: SessionSpec, folded: AppliedBatch, rows: Indices) -> pa.T
     payload = found.payload(np.arange(len(found.owners)))
     at, new = micros(payload[0]), found.weights
     old = new.copy()
-    # The newest rows of the tree are those of the slice, in the order of its entries.
+    # Source 0 is the slice; its places are the ordinals of its entries.
     changed = np.flatnonzero(found.source == 0)
     old[changed] -= delta.entries.weights[found.places[changed]]
     moves = _moved(found.owners, at, _counted(spec, old), _counted(spec, new), gap)
@@ -196,7 +200,7 @@ def _of_sessions(spec: SessionSpec, folded: AppliedBatch, rows: Indices) -> pa.T
 
 
 def _moved(owners: Indices, times: Int64s, old: Int64s, new: Int64s, gap: int) -> _Moves:
-    """What retracts rows where their session was another, and inserts them where it is now."""
+    """Return changes that retract rows with their old session and insert them with the new one."""
     before, after = sessions(owners, times, old, gap), sessions(owners, times, new, gap)
     differ = before.differ(after)
     gone = np.flatnonzero(differ & (old != 0))
@@ -221,7 +225,11 @@ def _table(
     *,
     timeless: bool = False,
 ) -> pa.Table:
-    """Changes as the operator's output: other keys, window, what the measures read, weight; rows of weight 0 are left out."""
+    """Return changes with the columns of the operator's output.
+
+    The columns are the other keys, the window, the inputs of the measures and the weight. Rows of
+    weight 0 are left out.
+    """
     schema = spec.changes
     if not len(moves.rows):
         return schema.empty_table()
@@ -243,17 +251,17 @@ def _table(
 def finished_rows(
     spec: SessionSpec, state: State, watermark: int, low: int = 0, high: int = HASH_MAX
 ) -> Iterator[pa.Table]:
-    """Rows that take out of the tree all that belongs to sessions which end at the watermark or before it.
+    """Return the delta rows that remove all rows of sessions ending at or before the watermark.
 
     Args:
         spec: the operator.
         state: its state.
         watermark: microseconds since 1970.
-        low: least hash of the range that is looked through.
-        high: greatest hash.
+        low: least hash of the range to scan.
+        high: greatest hash of the range.
 
     Yields:
-        Slices for `drop_rows`, in order of hash; groups of one hash are in one slice.
+        Slices for `drop_rows`, ordered by hash; groups with one hash are in one slice.
     """
     layout = spec.trees[0].layout
     gap = spec.gap
@@ -269,7 +277,7 @@ def finished_rows(
 
 
 def _owners(entries: Entries) -> Indices:
-    """A number per group of entries, ascending."""
+    """Return an ascending number per group of entries."""
     other = np.zeros(len(entries), np.bool_)
     other[1:] = entries.hashes[1:] != entries.hashes[:-1]
     other[1:] |= entries.chains[1:] != entries.chains[:-1]
@@ -277,7 +285,7 @@ def _owners(entries: Entries) -> Indices:
 
 
 def _taken_out(spec: SessionSpec, state: State, entries: Entries, rows: Indices) -> pa.Table:
-    """Delta rows that bring the weight of some entries to zero."""
+    """Return delta rows that bring the weight of some entries to zero."""
     hashes, chains = entries.hashes[rows], entries.chains[rows]
     columns: dict[str, pa.Array | npt.NDArray[np.uint64]] = {"hash": hashes}
     columns |= {f"k{i}": k for i, k in enumerate(_keys_of(spec, state, hashes, chains))}
@@ -285,7 +293,7 @@ def _taken_out(spec: SessionSpec, state: State, entries: Entries, rows: Indices)
     columns |= {f"x{i}": p for i, p in enumerate(payload)}
     batch = pa.RecordBatch.from_pydict({**columns, WEIGHT: -entries.weights[rows]})
     if spec.guard < 0:
-        # Weights below zero come here also where all that comes in is inserted.
+        # The weights are negative here, even if the input has only insertions.
         batch = split_rows(batch, replace(spec, weight="sign"))
     return pa.Table.from_batches([batch])
 
@@ -296,7 +304,10 @@ def _keys_of(
     hashes: npt.NDArray[np.uint64],
     chains: npt.NDArray[np.uint16],
 ) -> list[pa.Array]:
-    """The keys of groups by hash and chain, which are in order; only the group tree has them."""
+    """Return the keys of groups, given in order of hash and collision id.
+
+    Only the group tree has them.
+    """
     names = [f"k{i}" for i in range(len(spec.keys))]
     stored = state.keyed(GROUP).rows_of(np.unique(hashes), ("hash", "dead", *names, "chain"))
     groups = newest(stored, len(spec.keys))
