@@ -1,4 +1,7 @@
-"""Values that a row leaves out because they did not change: those of the row of its key before it."""
+"""Partial updates: values that a row omits because they did not change.
+
+An omitted value is that of the previous row of the same key.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +25,20 @@ def with_unchanged(
     there: Mask,
     stored: list[pa.Array],
 ) -> list[pa.Array]:
-    """The values of the newest row of each key; what it leaves out is looked up in the rows before it, then in the state.
+    """Return the values of the newest row of each key.
+
+    Omitted values are looked up in the previous rows of the slice, then in the state.
 
     Args:
-        spec: says which values can be left out.
+        spec: defines which values can be omitted.
         slice_: the rows.
         by_age: their order by key, then by age.
-        ends: where in that order the newest row of each key stands.
-        there: the keys with a row in the state.
-        stored: its values.
+        ends: position in that order of the newest row of each key.
+        there: mask of the keys with a row in the state.
+        stored: values of these rows.
 
     Raises:
-        RunFailed: VALUE_UNAVAILABLE where no row before tells the value.
+        RunFailed: VALUE_UNAVAILABLE if no previous row has the value.
     """
     rows = by_age[ends]
     columns = [whole(slice_, f"x{i}") for i in range(len(spec.values))]
@@ -58,7 +63,7 @@ def with_unchanged(
 
 
 def _telling(left_out: Mask, ends: Indices) -> Int64s:
-    """Per key the place of its newest row that does not leave the value out, -1 without one."""
+    """Return the place of each key's newest row that has the value, -1 if there is none."""
     places = np.where(left_out, -1, np.arange(len(left_out)))
     newest = np.maximum.accumulate(places)[ends]
     starts = np.concatenate([[0], ends[:-1] + 1])

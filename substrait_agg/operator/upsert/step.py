@@ -1,7 +1,8 @@
-"""One step of an upsert operator: of the rows of a key the newest counts, and takes the place of the one before it.
+"""One step of an upsert operator: the newest row of a key replaces the stored one.
 
-A row of weight 1 sets the row of its key, one of weight -1 takes it away. What comes out are exact changes, so everything
-above sees retractions of the very rows that were emitted. The same rows once more change nothing.
+A row of weight 1 sets the row of its key; a row of weight -1 deletes it. The output is exact
+changes, so downstream operators receive retractions of exactly the rows that were emitted. Applying
+the same rows again changes nothing.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from substrait_agg.state.tree import Found, KeyedLayout
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """One row per key, or none.
+    """At most one row per key.
 
     Attributes:
-        there: which keys have one.
-        values: its columns; null where there is none.
-        order: what orders it; also of keys whose row was taken away.
+        there: mask of the keys with a row.
+        values: columns of the row; null if there is none.
+        order: ordering columns of the row; also set for keys whose row was deleted.
     """
 
     there: Mask
@@ -43,33 +44,33 @@ class _Rows:
 
 @dataclass(frozen=True, slots=True)
 class UpsertOperator(StatefulOperator):
-    """Keeps the newest row of each key."""
+    """The operator that keeps the newest row of each key."""
 
     spec: UpsertSpec
 
     def state_schema(self, *, final: bool = True) -> Mapping[str, KeyedLayout | TreeLayout]:
-        """See `StatefulOperator`: one row per key."""
+        """Return the layout of the only tree: one row per key."""
         return {GROUP: KeyedLayout(self.spec.stored, len(self.spec.keys))}
 
     def receive(
         self, batch: pa.RecordBatch, *, raw: bool, emission: Emission
     ) -> tuple[pa.RecordBatch, int]:
-        """See `StatefulOperator`."""
+        """Cast the keys to the types of the state; every row is one input row."""
         return with_key_types(batch, self.spec), batch.num_rows
 
     def apply(self, ports: Sequence[pa.Table], state: State, emission: Emission) -> OperatorResult:
-        """See `StatefulOperator`."""
+        """Apply a slice; see `latest_step`."""
         (rows,) = ports
         return latest_step(self.spec, rows, state)
 
 
 def latest_step(spec: UpsertSpec, slice_: pa.Table, state: State) -> OperatorResult:
-    """Put the newest row of each key of a slice in the place of the one that is stored.
+    """Replace the stored row of each key of a slice by the newest one.
 
     Args:
         spec: the operator.
-        slice_: ``hash``, ``k*``, ``x*`` (the row, then what orders it), ``__weight`` (1 or -1) and ``__at``; all rows
-            that a key has in the batch.
+        slice_: ``hash``, ``k*``, ``x*`` (the row, then the ordering columns), ``__weight`` (1 or
+            -1) and ``__at``; all rows of a key in the batch.
         state: the operator's state before this batch.
     """
     slice_ = slice_.combine_chunks()
@@ -82,7 +83,8 @@ def latest_step(spec: UpsertSpec, slice_: pa.Table, state: State) -> OperatorRes
     counts = ~(known & _older(spec, came, old, known))
     now = _merged(came, old, counts)
     same = old.there & now.there & rows_equal(old.values, now.values, groups.count)
-    # What was emitted is what has to be retracted, to the last bit of a value inside a list.
+    # Keep the stored values if they compare equal: a later retraction must match the emitted row
+    # exactly, even inside lists.
     kept = _Rows(now.there, _chosen(same, old.values, now.values), now.order)
     stored = _to_store(spec, groups, kept, counts, changed=(old.there | now.there) & ~same)
     changes = _changes(spec, groups, old, now, same)
@@ -90,7 +92,7 @@ def latest_step(spec: UpsertSpec, slice_: pa.Table, state: State) -> OperatorRes
 
 
 def _by_age(spec: UpsertSpec, slice_: pa.Table, groups: BatchGroups) -> Indices:
-    """The rows of a slice by group, in it by order, those that are equal in that by arrival."""
+    """Return the order of the rows by group, then by ordering columns, then by arrival."""
     arrival = slice_.column(POSITION).to_numpy()
     if not spec.order:
         return np.lexsort((arrival, groups.of_row))
@@ -106,7 +108,7 @@ def _order_of(spec: UpsertSpec, slice_: pa.Table) -> list[pa.Array]:
 
 
 def _arrived(spec: UpsertSpec, slice_: pa.Table, groups: BatchGroups, old: _Rows) -> _Rows:
-    """Per group the row of the slice that counts, the last; what a deletion says besides its key is of no account."""
+    """Return the last row of each group in the slice; the values of a deletion are ignored."""
     order = _by_age(spec, slice_, groups)
     ends = np.flatnonzero(np.diff(groups.of_row[order], append=-1))
     rows = order[ends]
@@ -122,7 +124,7 @@ def _where(there: Mask, column: pa.Array) -> pa.Array:
 
 
 def _stored(spec: UpsertSpec, found: Found, count: int) -> _Rows:
-    """What the tree holds of `count` keys."""
+    """Return the stored rows of `count` keys."""
     at = np.full(count, -1, np.int64)
     at[found.positions] = np.arange(len(found.positions))
     index = pa.array(at, mask=at < 0)
@@ -138,7 +140,7 @@ def _stored(spec: UpsertSpec, found: Found, count: int) -> _Rows:
 
 
 def _older(spec: UpsertSpec, came: _Rows, old: _Rows, known: Mask) -> Mask:
-    """Which of the rows that came are older than what is known of their key; equally old ones are not."""
+    """Return a mask of the new rows that are older than the stored row; equal age is not older."""
     result = np.zeros(len(known), np.bool_)
     at = np.flatnonzero(known)
     if not spec.order or not len(at):
@@ -158,7 +160,7 @@ def _merged(came: _Rows, old: _Rows, counts: Mask) -> _Rows:
 
 
 def _chosen(mask: Mask, these: Sequence[pa.Array], others: Sequence[pa.Array]) -> list[pa.Array]:
-    """Row by row those of `these` where the mask holds, else those of `others`."""
+    """Select row by row from `these` where the mask is set, else from `others`."""
     if mask.all():
         return list(these)
     index = pa.array(np.where(mask, 0, len(mask)) + np.arange(len(mask)))
@@ -168,9 +170,10 @@ def _chosen(mask: Mask, these: Sequence[pa.Array], others: Sequence[pa.Array]) -
 def _to_store(
     spec: UpsertSpec, groups: BatchGroups, rows: _Rows, counts: Mask, *, changed: Mask
 ) -> pa.Table:
-    """The rows of the tree that are not what they were.
+    """Return the changed rows of the tree.
 
-    A key without a row is dead, unless rows come by an order: then what is stored tells those that are too old.
+    A key without a row is dead, unless rows have an order. Then its ordering columns stay stored,
+    because they identify later rows as outdated.
     """
     ordered = bool(spec.order)
     dead = ~rows.there & (not ordered)
