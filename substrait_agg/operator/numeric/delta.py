@@ -1,15 +1,18 @@
-"""From partial sums to exact digits: what one batch adds to each accumulator of each group.
+"""Conversion of partial sums to exact digits: what one batch adds to each accumulator of a group.
 
-Columns of a delta table: ``hash`` (uint64), keys ``k*``, then partial sums (int64) of coefficients at distances of
-`OperatorSpec.limb_bits` bits, lowest first: ``w_0``, ``w_1``, ... for the total weight and ``a{i}_0``, ... for accumulator i.
+A delta table has the columns ``hash`` (uint64), keys ``k*``, and partial sums (int64). The partial
+sums are coefficients at distances of `OperatorSpec.limb_bits` bits, lowest first: ``w_0``, ``w_1``,
+... for the total weight and ``a{i}_0``, ... for accumulator i.
 
-- A decimal accumulator comes either as one column ``a{i}`` of type decimal(38, s), null where the sum did not fit,
-  or as parts ``a{i}_{part}_{j}``, part p counting units of 10^(18 p).
-- Of a tree whose ends Spark finds (`TreeSpec.partial`) there are ``lo{i}`` and ``hi{i}``, the least and greatest value of
-  argument i, each where it is read, and ``__weight``, the rows that each row stands for.
-- A float or product accumulator has a column ``b{i}`` (int32): the bin of the values added, null meaning bin 0. The
-  coefficients of bin b count units of 2^(64 b - 96) for floats, and of 2^(64 b - 160) for products of two floats, which have
-  twice the bits. Values that are not finite come as counts in bins of their own.
+- A decimal accumulator has either one column ``a{i}`` of type decimal(38, s), null if the sum did
+  not fit, or parts ``a{i}_{part}_{j}``. Part p counts units of 10^(18 p).
+- A tree whose extremes Spark computes (`TreeSpec.partial`) has ``lo{i}`` and ``hi{i}``, the least
+  and greatest value of argument i, as far as measures read them, and ``__weight``, the number of
+  rows that each row sums up.
+- A float or product accumulator has a column ``b{i}`` (int32), the bin of the values added; null
+  means bin 0. The coefficients of bin b count units of 2^(64 b - 96) for floats. For products of
+  two floats, which have twice the bits, they count units of 2^(64 b - 160). Values that are not
+  finite are counted in bins of their own.
 """
 
 from __future__ import annotations
@@ -27,27 +30,25 @@ from substrait_agg.operator.common.spec import OperatorSpec
 from substrait_agg.state.keys.rows import as_mask
 
 BIN_DIGITS = 2  # a bin is 64 bits wide
-BIN_BASE = {"float": -3, "product": -5}  # its coefficients begin that many digits from its own unit
-# Bins that no finite value has: they count NaN, +inf and -inf.
+BIN_BASE = {"float": -3, "product": -5}  # position of a bin's first coefficient, in digits
+# Bins of NaN, +inf and -inf; no finite value has them.
 NAN_BIN, PLUS_BIN, MINUS_BIN = 40, 42, 44
 REGISTER_BINS = (NAN_BIN, PLUS_BIN, MINUS_BIN)
 REGISTER_DIGITS = 4
 _ALL_REGISTERS = len(REGISTER_BINS) * REGISTER_DIGITS
-_WITH_REGISTERS = (
-    1 << 12
-)  # added to the stored position of a group whose registers are stored behind its digits
+_WITH_REGISTERS = 1 << 12  # added to the stored position of groups with registers
 PART_POWER = 18
 _ROOM = 1 << 61
 
 
 @dataclass(frozen=True, slots=True)
 class FloatDigits:
-    """Digits of a float accumulator.
+    """The digits of a float accumulator.
 
     Attributes:
         base: position of `digits[0]`.
-        digits: of the finite values.
-        registers: counts of NaN, +inf and -inf, four digits each; None where all are 0.
+        digits: digits of the sum of the finite values.
+        registers: counts of NaN, +inf and -inf, four digits each; None if all are 0.
     """
 
     base: int
@@ -56,7 +57,7 @@ class FloatDigits:
 
 
 def int64_column(table: pa.Table, name: str) -> npt.NDArray[np.int64]:
-    """A column of partial sums; null (no row contributed) counts as 0."""
+    """Return a column of partial sums with 0 for null (no row contributed)."""
     column = table.column(name)
     if column.null_count:
         column = pc.fill_null(column, 0)
@@ -64,7 +65,7 @@ def int64_column(table: pa.Table, name: str) -> npt.NDArray[np.int64]:
 
 
 def coefficients(table: pa.Table, prefix: str, limb_bits: int) -> exact.Digits:
-    """The number whose coefficients are the columns ``prefix_0``, ``prefix_1``, ..., as uncarried digits."""
+    """Return a number as uncarried digits; its coefficients are ``prefix_0``, ``prefix_1``, ..."""
     names = set(table.column_names)
     count = next(j for j in range(len(names) + 1) if f"{prefix}_{j}" not in names)
     columns = [int64_column(table, f"{prefix}_{j}") for j in range(count)]
@@ -79,7 +80,7 @@ def coefficients(table: pa.Table, prefix: str, limb_bits: int) -> exact.Digits:
 
 
 def has_room(column: npt.NDArray[np.int64], together: int = 1) -> bool:
-    """Whether so many values together are so far from the ends of int64 that they may stand as digits still to be carried."""
+    """Return whether sums of `together` values can be uncarried digits without leaving int64."""
     most = _ROOM // max(1, together)
     return not len(column) or (int(column.max()) < most and int(column.min()) > -most)
 
@@ -87,7 +88,7 @@ def has_room(column: npt.NDArray[np.int64], together: int = 1) -> bool:
 def fixed_digits(
     table: pa.Table, ordinal: int, accumulator: Accumulator, limb_bits: int
 ) -> exact.Digits:
-    """What each row adds to an accumulator of fixed size, as uncarried digits."""
+    """Return what each row adds to an accumulator of fixed size, as uncarried digits."""
     if accumulator.kind != "decimal":
         return coefficients(table, f"a{ordinal}", limb_bits)
     if f"a{ordinal}" in table.column_names:
@@ -104,7 +105,10 @@ def fixed_digits(
 
 
 def decimal_overflow(table: pa.Table, spec: OperatorSpec) -> bool:
-    """Whether a decimal sum did not fit Spark's 38 digits, so that the batch must be summed in parts."""
+    """Return whether a decimal sum exceeds Spark's 38 digits.
+
+    The batch must then be summed in parts.
+    """
     for i, accumulator in enumerate(spec.accumulators):
         if accumulator.kind != "decimal" or f"a{i}" not in table.column_names:
             continue
@@ -126,7 +130,7 @@ def _from_decimals(values: pa.Array) -> exact.Digits:
 def float_digits(
     table: pa.Table, ordinal: int, accumulator: Accumulator, limb_bits: int
 ) -> FloatDigits:
-    """What each row adds to a float or product accumulator: its coefficients at the position of its bin."""
+    """Return what each row adds to a float or product accumulator, at the position of its bin."""
     below = BIN_BASE[accumulator.kind]
     local = coefficients(table, f"a{ordinal}", limb_bits)
     bins = int64_column(table, f"b{ordinal}")
@@ -138,7 +142,7 @@ def float_digits(
     registers = exact.zeros(_ALL_REGISTERS, len(bins))
     for register, bin_ in enumerate(REGISTER_BINS):
         rows = np.flatnonzero(bins == bin_)
-        # Such a value comes as 1 in units of its bin.
+        # A value that is not finite is encoded as 1 in units of its bin.
         counts = local[-below : REGISTER_DIGITS - below, rows]
         start = REGISTER_DIGITS * register
         registers[start : start + len(counts), rows] = counts
@@ -148,7 +152,7 @@ def float_digits(
 
 
 def _at_bins(local: exact.Digits, bins: npt.NDArray[np.int64], below: int) -> FloatDigits:
-    """Each row's digits at the position of its bin."""
+    """Return each row's digits at the position of its bin."""
     low, high = int(bins.min()), int(bins.max())
     base = BIN_DIGITS * low + below
     if low == high:
@@ -164,7 +168,7 @@ def _at_bins(local: exact.Digits, bins: npt.NDArray[np.int64], below: int) -> Fl
 def consolidate(
     digits: exact.Digits, starts: npt.NDArray[np.int64], order: npt.NDArray[np.int64]
 ) -> exact.Digits:
-    """Per group, the sum of its rows' uncarried digits: rows in `order`, groups beginning at `starts`."""
+    """Sum uncarried digits per group; groups begin at `starts` of the row order `order`."""
     ordered = digits.take(order, axis=1)
     if len(starts) == len(order):
         return ordered
@@ -172,7 +176,10 @@ def consolidate(
 
 
 def add_floats(left: FloatDigits, right: FloatDigits) -> FloatDigits:
-    """The sum of two columns of float digits, carried, with room for the carry."""
+    """Return the carried sum of two columns of float digits.
+
+    The result has one more digit for the carry.
+    """
     base = min(left.base, right.base)
     top = max(left.base + len(left.digits), right.base + len(right.digits))
     digits = exact.zeros(top - base + 1, left.digits.shape[1])
@@ -196,9 +203,14 @@ def _add_registers(left: exact.Digits | None, right: exact.Digits | None) -> exa
 
 
 def pack_floats(value: FloatDigits) -> tuple[pa.Array, pa.Array]:
-    """Stored form of carried digits: position of the lowest nonzero digit, list of digits up to the highest.
+    """Return carried digits in stored form.
 
-    Where a group has registers, they stand behind its digits, and its position says so.
+    The registers of a group, if any, follow its digits. Its position is then increased by
+    `_WITH_REGISTERS`.
+
+    Returns:
+        The position of the lowest nonzero digit (int16), and the list of digits up to the highest
+        nonzero one (list of int32).
     """
     nonzero = value.digits != 0
     length, rows = value.digits.shape
@@ -222,14 +234,18 @@ def pack_floats(value: FloatDigits) -> tuple[pa.Array, pa.Array]:
 
 
 def unpack_fixed(values: pa.Array) -> exact.Digits:
-    """Digits of the total weight and of the accumulators of fixed size from their stored form, 4 bytes each."""
+    """Return the digits of the total weight and of all accumulators of fixed size.
+
+    Args:
+        values: the stored form, 4 bytes per digit.
+    """
     digits = values.type.byte_width // 4
     raw = np.frombuffer(values.buffers()[1], np.int32, count=digits * (len(values) + values.offset))
     return raw.reshape(-1, digits)[values.offset :].T.astype(np.int64)
 
 
 def unpack_floats(positions: pa.Array, lists: pa.ListArray) -> FloatDigits:
-    """Digits from their stored form."""
+    """Return float digits from their stored form (`pack_floats`)."""
     lengths = np.diff(lists.offsets.to_numpy()).astype(np.int64)
     start = positions.to_numpy().astype(np.int64)
     counting = start >= _WITH_REGISTERS // 2
@@ -252,7 +268,10 @@ def unpack_floats(positions: pa.Array, lists: pa.ListArray) -> FloatDigits:
 
 
 def split_registers(value: FloatDigits) -> tuple[FloatDigits, list[npt.NDArray[np.int64]]]:
-    """The finite part of carried float digits, and the counts of NaN, +inf and -inf (sign matters only)."""
+    """Split carried float digits into the finite part and the counts of NaN, +inf and -inf.
+
+    Only the sign of each count is meaningful.
+    """
     rows = value.digits.shape[1]
     finite = FloatDigits(value.base, value.digits)
     if value.registers is None:

@@ -1,7 +1,8 @@
-"""Weighted limbs: values in pieces of 32 bits times weights, in coefficients whose sums stay inside int64.
+"""Weighted limbs: values in pieces of 32 bits times weights, with sums that fit int64.
 
-With weights of 1 and -1 the coefficients are the limbs with their sign. Where weights may be any int64, limbs and weights
-are both cut in pieces of 16 bits and convolved, so that a coefficient stays below 2^34 per row.
+With weights of 1 and -1 the coefficients are the limbs with their sign. If weights can be any
+int64, limbs and weights are both split into pieces of 16 bits and convolved, so that a coefficient
+stays below 2^34 per row.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ _HALF_MASK = np.int64((1 << 16) - 1)
 
 
 def weight_limbs(weight: Int64s, kind: WeightKind) -> tuple[Int64s, ...]:
-    """The weight itself, or its four limbs of 16 bits, lowest first; the highest one carries the sign."""
+    """Return the weight, or for arbitrary weights its four 16-bit limbs, lowest first.
+
+    The highest limb carries the sign.
+    """
     if kind != "any":
         return (weight,)
     low = [(weight >> np.int64(16 * j)) & _HALF_MASK for j in range(3)]
@@ -30,20 +34,21 @@ def weight_limbs(weight: Int64s, kind: WeightKind) -> tuple[Int64s, ...]:
 
 
 def masked(weights: Sequence[Int64s], valid: npt.NDArray[np.bool_]) -> tuple[Int64s, ...]:
-    """The weights where `valid` holds, and 0 elsewhere."""
+    """Return the weights where `valid` is set, and 0 elsewhere."""
     return tuple(np.where(valid, weight, np.int64(0)) for weight in weights)
 
 
 def weighted(prefix: str, limbs: Sequence[Int64s], weights: Sequence[Int64s]) -> Cells:
-    """The coefficients ``{prefix}_{j}`` of values times weights.
+    """Return the coefficients ``{prefix}_{j}`` of values times weights.
 
     Args:
-        prefix: of the names of the columns.
-        limbs: limbs of the values at distances of 32 bits, lowest first, of at most 33 bits with their sign.
-        weights: as `weight_limbs` gives them.
+        prefix: prefix of the column names.
+        limbs: limbs of the values at distances of 32 bits, lowest first, at most 33 bits each with
+            sign.
+        weights: the result of `weight_limbs`.
 
     Returns:
-        Columns at distances of 32 bits, or of 16 bits where the weights have several limbs.
+        Columns at distances of 32 bits, or of 16 bits if the weights have several limbs.
     """
     if len(weights) == 1:
         return {f"{prefix}_{j}": limb * weights[0] for j, limb in enumerate(limbs)}

@@ -1,4 +1,4 @@
-"""Arrow columns of numbers as integers and exact digits, and back."""
+"""Conversion of Arrow columns of numbers to integers and exact digits, and back."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ _MASK = np.int64((1 << DIGIT_BITS) - 1)
 
 
 def integer_words(values: pa.Array) -> Int64s:
-    """Integers, or unscaled decimals, in two's complement: (n, 1) or (n, 2), lowest word first; 0 for null."""
+    """Return integers or unscaled decimals in two's complement; null becomes 0.
+
+    Returns:
+        An array of shape (n, 1) for integers or (n, 2) for decimals, lowest word first.
+    """
     if not pa.types.is_decimal(values.type):
         if values.null_count:
             values = pc.fill_null(values, 0)
@@ -45,7 +49,7 @@ def integer_words(values: pa.Array) -> Int64s:
 
 
 def floats(values: pa.Array) -> npt.NDArray[np.float64]:
-    """Floats as fp64, other numbers as the nearest; 0.0 for null."""
+    """Return floats as fp64, and other numbers as the nearest fp64; null becomes 0.0."""
     wide = values.cast(pa.float64(), safe=False)
     if wide.null_count:
         wide = pc.fill_null(wide, 0.0)
@@ -53,10 +57,13 @@ def floats(values: pa.Array) -> npt.NDArray[np.float64]:
 
 
 def nearest(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Decimals as the nearest floats of a type: Arrow's own cast multiplies, and so is off by a unit now and then."""
+    """Convert decimals to the nearest floats of a type.
+
+    Arrow's own cast multiplies, and so is sometimes off by one unit in the last place.
+    """
     scale = values.type.scale
     below, mag = exact.magnitude(number_digits(values).digits)
-    guard = 4 + -(-scale * 10 // (3 * DIGIT_BITS))  # so that a quotient keeps more than 64 bits
+    guard = 4 + -(-scale * 10 // (3 * DIGIT_BITS))  # keeps more than 64 bits of a quotient
     mag = np.concatenate([np.zeros((guard, mag.shape[1]), np.uint64), mag])
     mag, lost = exact.divide_by_power_of_ten(mag, scale)
     precision, lowest, type_ = FORMATS["fp32" if target == pa.float32() else "fp64"]
@@ -66,7 +73,10 @@ def nearest(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def number_digits(values: pa.Array) -> FloatDigits:
-    """Integers, unscaled decimals or floats as carried digits; 0 for null and for floats that are not finite."""
+    """Return integers, unscaled decimals or floats as carried digits.
+
+    Null and floats that are not finite become 0.
+    """
     if not pa.types.is_floating(values.type):
         return FloatDigits(0, exact.from_words(np.ascontiguousarray(integer_words(values))))
     number = floats(values)
@@ -87,7 +97,7 @@ def number_digits(values: pa.Array) -> FloatDigits:
 
 
 def integers(measure: MeasureSpec, words: Words, valid: Mask) -> pa.Array:
-    """Integers given by their lowest 64 bits in the type of the measure, cut to its size."""
+    """Return integers of the measure's type from their lowest 64 bits, truncated to its size."""
     kind = measure.type.kind
     unused = np.int64(64 - INTEGER_BITS[kind])
     if kind == "u64":
@@ -101,19 +111,19 @@ def integers(measure: MeasureSpec, words: Words, valid: Mask) -> pa.Array:
 
 
 def decimals(words: Words, valid: Mask, type_: Type) -> pa.Array:
-    """Unscaled decimals in two's complement, (n, 2), as an Arrow array."""
+    """Return an Arrow array of unscaled decimals, given in two's complement with shape (n, 2)."""
     mask = pa.py_buffer(np.packbits(valid, bitorder="little"))
     data = pa.py_buffer(np.ascontiguousarray(words))
     return pa.Array.from_buffers(to_arrow(type_), len(valid), [mask, data])
 
 
 def scale_of(type_: Type) -> int:
-    """Decimal digits of the unit of numbers of this type."""
+    """Return the number of decimal digits after the point in numbers of this type."""
     return type_.params[1] if type_.kind == "decimal" else 0
 
 
 def limits(type_: Type) -> tuple[int, int]:
-    """Magnitudes of the least and the greatest whole (or unscaled) number of a type."""
+    """Return the magnitudes of the least and the greatest integer or unscaled decimal of a type."""
     if type_.kind == "decimal":
         nines: int = 10 ** type_.params[0] - 1
         return nines, nines
