@@ -1,4 +1,4 @@
-"""The values a scanned measure is made of, group by group, and how to reach them by rank."""
+"""Values that contribute to a multiset measure, by group, and access to them by rank."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from substrait_agg.state.segments import Segments
 Int64s = npt.NDArray[np.int64]
 
 MOST_ITEMS = (1 << 31) - 1
-"""How many elements, or bytes of text, one Arrow column of lists or text can hold."""
+"""The maximal number of list elements, or bytes of text, in one Arrow column."""
 _MOST_WEIGHT = 1 << 62
 _INT64_DIGITS = 19
-_WIDEST = 76  # digits of a decimal, which hold what rounding or another scale makes of 38
+_WIDEST = 76  # maximal digits of decimal256: room for rounding and rescaling 38 digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class Contributors:
     """The values of n groups in order; value e occurs `weights[e]` times.
 
     Attributes:
-        measure: whose.
-        offsets: int64, one more than there are groups, from 0: values offsets[i]:offsets[i + 1] are those of group i.
+        measure: the measure.
+        offsets: int64, n + 1 offsets from 0 on: values offsets[i]:offsets[i + 1] belong to group i.
         values: all values.
         weights: int64, above 0.
     """
@@ -47,7 +47,13 @@ class Contributors:
 
     @staticmethod
     def of(segments: Segments, measure: MeasureSpec, *, nulls: bool = False) -> Contributors:
-        """The contributors of a measure among the live entries of its tree; nulls only when asked for."""
+        """Return the contributors of a measure from the live entries of its tree.
+
+        Args:
+            segments: the live entries.
+            measure: the measure.
+            nulls: whether to include null values.
+        """
         first, last = int(segments.offsets[0]), int(segments.offsets[-1])
         values = segments.columns[measure.values[0]].slice(first, last - first)
         weights = np.asarray(segments.weights[first:last])
@@ -65,16 +71,16 @@ class Contributors:
 
     @property
     def sizes(self) -> Int64s:
-        """Entries of each group."""
+        """Return the number of entries of each group."""
         return np.diff(self.offsets)
 
     @property
     def filled(self) -> Indices:
-        """Groups that have contributors."""
+        """Return the groups that have contributors."""
         return np.flatnonzero(self.sizes)
 
     def reduced(self, ufunc: np.ufunc, items: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The items of each group of `filled` put together by `ufunc`."""
+        """Reduce the items of each group of `filled` by `ufunc`."""
         filled = self.filled
         if not len(filled):
             return items[:0]
@@ -82,10 +88,10 @@ class Contributors:
 
     @property
     def totals(self) -> Int64s:
-        """How many values each group has, counted with their weights.
+        """Return the number of values of each group, counted with their weights.
 
         Raises:
-            RunFailed: WEIGHT_OVERFLOW where that is more than 62 bits hold.
+            RunFailed: WEIGHT_OVERFLOW if a number exceeds 62 bits.
         """
         rough = self.reduced(np.add, self.weights.astype(np.float64))
         if len(rough) and float(rough.max()) >= _MOST_WEIGHT:
@@ -97,15 +103,16 @@ class Contributors:
         return np.asarray(np.diff(self._before()[self.offsets]))
 
     def _before(self) -> Int64s:
-        # Over all groups the sum may pass 63 bits and wrap; differences within a group are right all the same.
+        # The sum over all groups may wrap beyond 63 bits; differences within a group remain
+        # correct.
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.weights)])
 
     def at(self, groups: Indices, ranks: Int64s) -> Indices:
-        """The entries with these ranks in these groups.
+        """Return the entries with these ranks in these groups.
 
         Args:
-            groups: of any order and number.
-            ranks: one per group asked for, from 0 to less than its total.
+            groups: the groups; any order, repetitions allowed.
+            ranks: one per element of `groups`, from 0 to less than the group's total.
         """
         before = self._before()
         start = self.offsets[:-1][groups]
@@ -117,7 +124,7 @@ class Contributors:
         return low
 
     def repeated(self) -> tuple[Int64s, pa.Array]:
-        """Totals per group, and all values, each as often as it occurs."""
+        """Return the totals per group, and all values, each repeated by its weight."""
         totals = self.totals
         if not len(self.weights) or int(self.weights.max()) == 1:
             return totals, self.values
@@ -153,7 +160,7 @@ def _too_large(measure: MeasureSpec, size: str) -> RunFailed:
 
 
 def concat(parts: Sequence[pa.Array], measure: MeasureSpec) -> pa.Array:
-    """The values of several parts of the groups as one column.
+    """Concatenate the values of several parts of the groups.
 
     Raises:
         RunFailed: RESULT_TOO_LARGE.
@@ -166,15 +173,17 @@ def concat(parts: Sequence[pa.Array], measure: MeasureSpec) -> pa.Array:
 
 
 def chosen(contributors: Contributors, entries: Indices, valid: Mask) -> pa.Array:
-    """The values of these entries in the type of the measure, null where `valid` does not hold."""
+    """Return the values of entries in the type of the measure, null where `valid` is not set."""
     return converted(contributors.values.take(pa.array(entries, mask=~valid)), contributors.measure)
 
 
 def converted(values: pa.Array, measure: MeasureSpec) -> pa.Array:
-    """Values in the type of the measure: floats take the nearest, decimals round half away from zero, integers cut.
+    """Convert values to the type of the measure.
+
+    Floats are rounded to nearest, decimals half away from zero; integers are truncated.
 
     Raises:
-        RunFailed: RESULT_OVERFLOW where one does not fit it.
+        RunFailed: RESULT_OVERFLOW if a value does not fit.
     """
     return _in_type(values, measure.type, measure)
 
@@ -206,14 +215,17 @@ def _cast(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _within(values: pa.Array, type_: Type) -> bool:
-    """Whether all values are in the range of an unsigned type; they travel in a wider one."""
+    """Return whether all values are in the range of an unsigned type.
+
+    Arrow stores them in a wider type.
+    """
     ends = pc.min_max(values)
     least, greatest = ends["min"].as_py(), ends["max"].as_py()
     return least is None or (least >= 0 and greatest <= limits(type_)[1])
 
 
 def result_overflow(measure: MeasureSpec) -> RunFailed:
-    """The error for a value that its type does not hold."""
+    """Return the error for a value that does not fit the measure's type."""
     return RunFailed(
         "RESULT_OVERFLOW",
         f"a value of measure {measure.label} does not fit its type {measure.type}",
@@ -222,7 +234,9 @@ def result_overflow(measure: MeasureSpec) -> RunFailed:
 
 
 def lists(measure: MeasureSpec, lengths: Int64s, values: pa.Array, valid: Mask) -> pa.Array:
-    """Lists of these lengths over consecutive values; null, and then of length 0, where `valid` does not hold.
+    """Return lists of these lengths over consecutive values.
+
+    A list is null where `valid` is not set; its length is then 0.
 
     Raises:
         RunFailed: RESULT_OVERFLOW or RESULT_TOO_LARGE.

@@ -1,4 +1,7 @@
-"""Products over all values of a group: of integers exactly, of floats with twice the bits and exponents of their own."""
+"""Products over all values of a group.
+
+Products of integers are exact. Products of floats use twice the bits and a separate exponent.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +31,13 @@ _FAR = np.int64(1 << 61)
 
 
 def product(segments: Segments, measure: MeasureSpec) -> pa.Array:
-    """The product of all values, 1 of none (null where the option EMPTY is NULL).
+    """Return the product of all values of each group.
 
-    Of integers it is exact, and where it does not fit the type the option OVERFLOW holds: ERROR, SATURATE, SILENT (it wraps).
-    Of floats no factor is lost to overflow or underflow on the way, and the error before the one rounding at the end is about
-    2^-100 per factor; what the order of arrival was makes no difference. Infinities, zeros and NaN follow IEEE 754, except
-    that zero is always +0.0.
+    The product of no values is 1, or null if the option EMPTY is NULL. Products of integers are
+    exact. If one does not fit the type, the option OVERFLOW applies: ERROR, SATURATE or SILENT (it
+    wraps). Products of floats lose no factor to intermediate overflow or underflow. Their error
+    before the single final rounding is about 2^-100 per factor, and they do not depend on the order
+    of arrival. Infinities, zeros and NaN follow IEEE 754, except that zero is always +0.0.
 
     Raises:
         RunFailed: RESULT_OVERFLOW.
@@ -76,7 +80,7 @@ def _integer_product(contributors: Contributors, valid: Mask) -> pa.Array:
 
 
 def _powers(base: Words, exponent: Int64s) -> Words:
-    """Powers modulo 2^64."""
+    """Return powers modulo 2^64."""
     result = np.ones_like(base)
     base, rest = base.copy(), exponent.copy()
     while rest.any():
@@ -86,8 +90,8 @@ def _powers(base: Words, exponent: Int64s) -> Words:
 
 
 def _fits(measure: MeasureSpec, wrapped: Words, rough: Floats, negative: Mask) -> Mask:
-    # Below 2^64 the wrapped product is the product. Next to 2^64, where the rough one does not tell, the product
-    # is above it if the wrapped one is small.
+    # A product below 2^64 equals its wrapped value. Close to 2^64 the approximate product does not
+    # decide; there the product is above 2^64 if the wrapped value is small.
     low, high = 2.0**64 * (1 - _NEAR), 2.0**64 * (1 + _NEAR)
     known = (rough < low) | ((rough < high) & (wrapped >= np.uint64(1 << 63)))
     least, greatest = (np.uint64(limit) for limit in limits(measure.type))
@@ -113,7 +117,11 @@ def _with_overflow(
 
 @dataclass(frozen=True, slots=True)
 class _Factors:
-    """(high + low) * 2^power: high from 0.5 to 1 in magnitude, low at most half a unit in its last place."""
+    """Factors (high + low) * 2^power.
+
+    The magnitude of `high` is from 0.5 to 1; `low` is at most half a unit in the last place of
+    `high`.
+    """
 
     high: Floats
     low: Floats
@@ -123,19 +131,19 @@ class _Factors:
         return _Factors(self.high[rows], self.low[rows], self.power[rows])
 
     def put(self, rows: npt.NDArray[np.int64], other: _Factors) -> None:
-        """Replace the rows, in place."""
+        """Replace these rows in place."""
         self.high[rows], self.low[rows], self.power[rows] = other.high, other.low, other.power
 
     def times(self, other: _Factors) -> _Factors:
-        """Row by row, with an error of about 2^-104."""
+        """Multiply row by row, with an error of about 2^-104."""
         first, error = _two_product(self.high, other.high)
         error = error + (self.high * other.low + self.low * other.high)
-        # Powers beyond any float's stay where they are instead of wrapping.
+        # Clip powers outside the range of any float, so that they do not wrap.
         power = np.clip(self.power + other.power, -_FAR, _FAR)
         return _normal(first, error, power)
 
     def to_the(self, exponent: Int64s) -> _Factors:
-        """Powers by squaring."""
+        """Raise to powers by squaring."""
         result = _Factors(self.high.copy(), self.low.copy(), self.power.copy())
         rows = np.flatnonzero(exponent > 1)
         base, rest = self[rows], exponent[rows] - 1
@@ -156,7 +164,7 @@ def _normal(high: Floats, low: Floats, power: Int64s) -> _Factors:
 
 
 def _two_product(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """X * y rounded, and its error. Source: T. J. Dekker, 1971 (splitting by Veltkamp)."""
+    """Return x * y rounded, and its error. Source: T. J. Dekker, 1971 (splitting by Veltkamp)."""
     product = x * y
     x_high, y_high = (_SPLIT * v - (_SPLIT * v - v) for v in (x, y))
     x_low, y_low = x - x_high, y - y_high
@@ -173,7 +181,7 @@ def _factors(values: pa.Array) -> _Factors:
     whole = integer_words(values)[:, 0]
     whole = np.where(whole == 0, np.int64(1), whole)
     above = whole >> np.int64(32)
-    if pa.types.is_decimal(values.type):  # an unsigned word
+    if pa.types.is_decimal(values.type):  # the lowest word is unsigned
         above &= np.int64((1 << 32) - 1)
     upper = np.ldexp(above.astype(np.float64), 32)
     lower = (whole & np.int64((1 << 32) - 1)).astype(np.float64)
@@ -202,7 +210,7 @@ def _float_product(contributors: Contributors) -> Floats:
 
 
 def _reduced(factors: _Factors, contributors: Contributors) -> _Factors:
-    """One factor per filled group: neighbours are multiplied, then their products, and so on."""
+    """Multiply the factors of each filled group by pairwise reduction."""
     sizes = contributors.sizes[contributors.filled]
     while (sizes > 1).any():
         ends = np.repeat(np.cumsum(sizes), sizes)

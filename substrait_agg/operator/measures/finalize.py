@@ -1,4 +1,4 @@
-"""From exact digits to the values of measures: divided, rounded once, converted to the declared type."""
+"""Conversion of exact digits to measure values: divide, round once, cast to the declared type."""
 
 from __future__ import annotations
 
@@ -27,13 +27,18 @@ GUARD_DIGITS = 4  # below the unit: a quotient by a 63-bit count keeps more than
 
 @dataclass(frozen=True, slots=True)
 class GroupState:
-    """Accumulated state of n groups: `fixed` is (digits, n) as in the layout, `floats` by accumulator ordinal."""
+    """The accumulated state of n groups.
+
+    Attributes:
+        fixed: digits of shape (digits, n) as in the layout.
+        floats: float digits by accumulator ordinal.
+    """
 
     fixed: exact.Digits
     floats: dict[int, FloatDigits]
 
     def weight(self) -> Int64s:
-        """Total weight of each group."""
+        """Return the total weight of each group."""
         return _as_int64(self.fixed[:COUNT_DIGITS])
 
 
@@ -51,10 +56,11 @@ class _Value:
 def number_value(
     spec: OperatorSpec, state: GroupState, measure: MeasureSpec, rows: Mask
 ) -> pa.Array:
-    """A count, sum or average for the groups `rows`; other groups get arbitrary values.
+    """Return counts, sums or averages of the groups `rows`; other groups get arbitrary values.
 
     Raises:
-        RunFailed: RESULT_OVERFLOW when a value does not fit the measure's type and its overflow option is ERROR.
+        RunFailed: RESULT_OVERFLOW if a value does not fit the measure's type and its overflow
+            option is ERROR.
     """
     count = count_of(spec, state, measure.count)
     present = count > 0
@@ -72,13 +78,13 @@ def number_value(
 
 
 def fixed_of(spec: OperatorSpec, state: GroupState, ordinal: int) -> exact.Digits:
-    """The digits of an accumulator of fixed size."""
+    """Return the digits of an accumulator of fixed size."""
     offset = spec.layout.offsets[ordinal]
     return state.fixed[offset : offset + spec.accumulators[ordinal].digits]
 
 
 def count_of(spec: OperatorSpec, state: GroupState, ordinal: int) -> Int64s:
-    """A counting accumulator, `ROW_COUNT` being the total weight."""
+    """Return the values of a counting accumulator; `ROW_COUNT` is the total weight."""
     if ordinal == ROW_COUNT:
         return state.weight()
     return _as_int64(fixed_of(spec, state, ordinal)[:COUNT_DIGITS])
@@ -150,13 +156,14 @@ def _to_float(measure: MeasureSpec, value: _Value) -> npt.NDArray[Any]:
 
 
 def _narrowed(values: npt.NDArray[np.float64], measure: MeasureSpec) -> npt.NDArray[Any]:
-    # Already rounded to the type's precision; only values beyond its largest number still change, to infinity.
+    # The values are already rounded to the type's precision. The cast only turns values beyond its
+    # largest number into infinity.
     with np.errstate(over="ignore"):
         return values.astype(FORMATS[measure.type.kind][2])
 
 
 def _to_integer(measure: MeasureSpec, value: _Value, valid: Mask, rows: Mask) -> pa.Array:
-    # The quotient is truncated towards zero, as avg of integers is declared.
+    # Averages of integers are declared as truncated towards zero.
     mag, _ = exact.divide_by_power_of_ten(value.mag, value.scale)
     if value.divisor is not None:
         mag, _ = exact.divide(mag, value.divisor)
@@ -209,7 +216,10 @@ def _to_decimal(
 def _overflow(
     measure: MeasureSpec, lost: Mask, policies: dict[str, Callable[[], Any]]
 ) -> Any | None:
-    """What stands in for values that do not fit: None leaves it to the type (integers wrap, decimals are null)."""
+    """Return the replacement for values that do not fit.
+
+    None leaves them to the type: integers wrap, decimals become null.
+    """
     if measure.overflow in policies:
         return policies[measure.overflow]()
     if measure.overflow == "ERROR" and lost.any():

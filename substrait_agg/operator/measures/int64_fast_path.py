@@ -1,6 +1,7 @@
-"""The fast path of `finalize`: totals that fit 63 bits are divided and converted in plain 64-bit arithmetic.
+"""Fast path of `finalize` for totals that fit 63 bits, in plain 64-bit arithmetic.
 
-It gives the same values as the general path (a test compares them) and declines wherever a step could leave its range.
+It returns the same values as the general path (a test compares them). It returns None if a step
+could overflow.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ Divisors = npt.NDArray[np.uint64] | None
 def small_quotient(
     measure: MeasureSpec, digits: exact.Digits, divisor: Divisors
 ) -> npt.NDArray[Any] | None:
-    """The value of a measure from its carried total, None where the general path is needed.
+    """Return the values of a measure from its carried total, None if the general path is needed.
 
     Returns:
-        int64 (of decimals the unscaled value), or the float type of the measure.
+        int64 (for decimals the unscaled value), or the float type of the measure.
     """
     total = exact.as_int64(digits)
     if total is None or not len(total):
@@ -71,7 +72,7 @@ def _decimal(measure: MeasureSpec, total: Int64s, divisor: Divisors) -> Int64s |
         units = np.ones_like(total) if divisor is None else divisor.view(np.int64)
         if _largest(units) * down >= _ROOM:
             return None
-        size = (2 * size // (units * np.int64(down)) + 1) // 2  # rounded half away from zero
+        size = (2 * size // (units * np.int64(down)) + 1) // 2  # round half away from zero
     if int(size.max()) >= 10**precision:
         return None
     return _signed(total, size)
@@ -79,7 +80,7 @@ def _decimal(measure: MeasureSpec, total: Int64s, divisor: Divisors) -> Int64s |
 
 def _float(measure: MeasureSpec, total: Int64s, divisor: Divisors) -> npt.NDArray[Any] | None:
     if measure.type.kind != "fp64":
-        return None  # a second rounding, to fp32, could differ from a single one
+        return None  # rounding to fp64 and then to fp32 can differ from rounding once
     units = 10**measure.scale
     if divisor is None and units == 1:
         return total.astype(np.float64)

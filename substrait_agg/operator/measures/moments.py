@@ -1,13 +1,17 @@
 """Variance, standard deviation, covariance and correlation from exact sums.
 
-With n values, n * sum(xy) - sum(x) * sum(y) is n^2 times their covariance. It is computed in integers, so equal values have
-variance 0 whatever their size, no variance is negative, and nothing that was added and taken away again leaves a trace.
+For n values, n * sum(xy) - sum(x) * sum(y) is n^2 times their covariance. It is computed in
+integers. So the variance of equal values is 0 whatever their size, no variance is negative, and a
+value that is added and later retracted has no effect.
 
-- `variance`, `std_dev` and `covar` are rounded once, correctly, to the type of the measure.
-- `corr` is within two units in the last place, lies in [-1, 1], and is exactly 1 or -1 where the points lie on a line.
-  It is null where x or y does not vary (0 / 0), as in PostgreSQL and Spark; the Substrait standard leaves that open.
-- No values: null. One value: null for a sample, 0 for a population. A NaN or an infinity among them: NaN. So are a variance,
-  standard deviation and correlation whose sums no multiset has, because rows were retracted before they were inserted.
+- `variance`, `std_dev` and `covar` are correctly rounded, once, to the type of the measure.
+- `corr` is accurate to two units in the last place and lies in [-1, 1]. It is exactly 1 or -1 if
+  the points lie on a line. It is null if x or y does not vary (0 / 0), as in PostgreSQL and Spark;
+  the Substrait specification does not define this case.
+- Without values the result is null. With one value it is null for a sample and 0 for a population.
+  With a NaN or an infinity among the values it is NaN. A variance, standard deviation or
+  correlation is also NaN if no multiset has its sums, because rows were retracted before they were
+  inserted.
 """
 
 from __future__ import annotations
@@ -35,14 +39,14 @@ _DIVISOR_DIGITS = 6  # a quotient by two 63-bit numbers keeps more than 64 signi
 
 @dataclass(frozen=True, slots=True)
 class _Groups:
-    """Counts of n groups, and their exact sums by name; counts are at least 1."""
+    """The counts (at least 1) of n groups, and their exact sums by name."""
 
     measure: MeasureSpec
     count: Int64s
     sums: Mapping[str, FloatDigits]
 
     def spread(self, x: str, y: str) -> tuple[Mask, exact.Magnitude, int]:
-        """Sign, magnitude and base of n * sum(xy) - sum(x) * sum(y)."""
+        """Return sign, magnitude and base of n * sum(xy) - sum(x) * sum(y)."""
         n = exact.from_words(self.count[:, None])
         products, left, right = (self.sums[name] for name in (x + y, x, y))
         first = exact.multiply(products.digits, n)
@@ -62,16 +66,17 @@ class _Groups:
 
 
 def moment_value(measure: MeasureSpec, count: Int64s, sums: Mapping[str, FloatDigits]) -> pa.Array:
-    """The values of a measure of kind variance, std_dev, covar or corr.
+    """Return the values of a measure of kind variance, std_dev, covar or corr.
 
     Args:
-        measure: its options DISTRIBUTION (SAMPLE or POPULATION) and ROUNDING are read; its type is fp64 or fp32.
-        count: rows of each of the n groups whose x (and y) is not null.
-        sums: carried sums over those rows, by name: ``x`` and ``xx``, for covar ``x``, ``y`` and ``xy``, for
-            corr ``x``, ``y``, ``xy``, ``xx`` and ``yy``.
+        measure: the measure, with the options DISTRIBUTION (SAMPLE or POPULATION) and ROUNDING; its
+            type is fp64 or fp32.
+        count: per group, the number of rows whose x (and y) is not null.
+        sums: carried sums over those rows, by name: ``x`` and ``xx``; for covar ``x``, ``y`` and
+            ``xy``; for corr ``x``, ``y``, ``xy``, ``xx`` and ``yy``.
 
     Returns:
-        Arrow array of length n.
+        An Arrow array with one value per group.
     """
     parts = {name: split_registers(value) for name, value in sums.items()}
     odd = np.zeros(len(count), np.bool_)
@@ -81,7 +86,8 @@ def moment_value(measure: MeasureSpec, count: Int64s, sums: Mapping[str, FloatDi
     least = 2 if measure.kind != "corr" and _Groups(measure, count, {}).sample else 1
     valid = count >= least
     values = np.zeros(len(count), np.float64)
-    # Chunks trim their digits on their own: one group with values of all sizes does not make all of them wide.
+    # Each chunk trims its digits separately, so that one group with values of very different sizes
+    # does not widen the digits of all groups.
     for start in range(0, len(count), CHUNK):
         rows = slice(start, start + CHUNK)
         finite = {name: _rows(value, rows) for name, (value, _) in parts.items()}
@@ -103,7 +109,7 @@ def _rows(value: FloatDigits, rows: slice) -> FloatDigits:
 
 
 def _divided(groups: _Groups, x: str, y: str) -> tuple[Mask, exact.Magnitude, int, Mask]:
-    """The covariance: sign, magnitude, base, and where a remainder was cut off."""
+    """Return the covariance: sign, magnitude, base, and a mask of nonzero remainders."""
     below, mag, base = groups.spread(x, y)
     mag = np.concatenate([np.zeros((_DIVISOR_DIGITS, mag.shape[1]), np.uint64), mag])
     n = groups.count.astype(np.uint64)

@@ -1,6 +1,6 @@
-"""Measures that are made of all live entries of a group: lists, texts, modes, ranks, products, bits.
+"""Measures computed from all live entries of a group: lists, texts, modes, ranks, products, bits.
 
-Every kernel takes whole columns of groups: no loop runs over groups or entries.
+Every kernel works on whole columns of groups; no loop runs over groups or entries.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _string_agg(segments: Segments, measure: MeasureSpec) -> pa.Array:
 
 
 def _mode(segments: Segments, measure: MeasureSpec) -> pa.Array:
-    """The value that occurs most often; of several, the least in the order of the tree."""
+    """Return the most frequent value; of several, the least in the order of the tree."""
     contributors = Contributors.of(segments, measure)
     filled, weights = contributors.filled, contributors.weights
     most = np.repeat(contributors.reduced(np.maximum, weights), contributors.sizes[filled])
@@ -84,7 +84,8 @@ def _bits(ufunc: np.ufunc) -> Callable[[Segments, MeasureSpec], pa.Array]:
             words = np.where(contributors.weights & 1, words, np.int64(0))
         result = np.zeros(len(contributors), np.int64)
         result[contributors.filled] = contributors.reduced(ufunc, words)
-        # In the type of the values, which holds whatever their bits make, then in that of the measure.
+        # Convert to the type of the values first, which can represent any combination of their
+        # bits.
         given = replace(measure, type=measure.inputs[0]) if measure.inputs else measure
         whole = integers(given, result.view(np.uint64), contributors.sizes > 0)
         return converted(whole, measure)
@@ -110,9 +111,10 @@ SCANS: Mapping[MeasureKind, Callable[[Segments, MeasureSpec], pa.Array]] = compl
     },
     kinds_of("multiset"),
 )
-"""Kind of measure -> from the live entries of n groups the n values, in the type of the measure.
+"""Kind of measure -> kernel from the live entries of n groups to n values of the measure's type.
 
-A group without contributors gives null; the empty list for ``list_union_distinct``, and for ``list`` unless its option
-EMPTY is NULL; 1 for ``product`` unless its option EMPTY is NULL. Nulls count where the tree keeps them: in ``list``,
-``list_union_distinct`` and ``nth_value`` as values, in ``quantile`` as something that makes the result null.
+The value of a group without contributors is null, with these exceptions. It is the empty list for
+``list_union_distinct``, and for ``list`` unless its option EMPTY is NULL. It is 1 for ``product``
+unless its option EMPTY is NULL. Nulls count if the tree contains them: in ``list``,
+``list_union_distinct`` and ``nth_value`` as values; in ``quantile`` they make the result null.
 """

@@ -1,4 +1,4 @@
-"""Products of two floats, exactly: 106 bits placed in a bin of 64 powers of two, as coefficients that add up in int64."""
+"""Exact products of two floats: 106 bits in a bin of 64 powers of two, as int64 coefficients."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ _MASK27 = np.uint64((1 << _HALF_BITS) - 1)
 
 
 def product_cells(ordinal: int, x: pa.Array, y: pa.Array, weights: Sequence[Int64s]) -> Cells:
-    """What each row adds to a product accumulator: weight * x * y.
+    """Return what each row adds to a product accumulator: weight * x * y.
 
     Args:
-        ordinal: of the accumulator.
+        ordinal: ordinal of the accumulator.
         x: fp32 or fp64 column.
-        y: fp32 or fp64 column; it may be `x`. Rows with a null in either add nothing.
-        weights: as `limbs.weight_limbs` gives them.
+        y: fp32 or fp64 column; it may be `x`. Rows with a null in either column add nothing.
+        weights: the result of `limbs.weight_limbs`.
 
     Returns:
-        ``b{ordinal}`` (bins) and ``a{ordinal}_*``, as described in `operator.numeric.delta`. Products that are not finite are
-        counted in the bins of NaN, infinity and minus infinity; finite factors never make one.
+        ``b{ordinal}`` (bins) and ``a{ordinal}_*``, as described in `operator.numeric.delta`.
+        Products that are not finite are counted in the bins of NaN, +inf and -inf; finite factors
+        never produce one.
     """
     left, right = floats(x), floats(y)
     valid = np.isfinite(left) & np.isfinite(right)
@@ -55,7 +56,12 @@ def product_cells(ordinal: int, x: pa.Array, y: pa.Array, weights: Sequence[Int6
 def _mantissas(
     left: Floats, right: Floats, valid: npt.NDArray[np.bool_]
 ) -> tuple[Int64s, tuple[Words, Words], Int64s]:
-    """Sign, 106-bit magnitude as (high, low 54 bits), and power of two just above the product; 0 where it is 0."""
+    """Return sign, 106-bit magnitude, and exponent of the products.
+
+    Returns:
+        The sign (1 or -1), the magnitude as (high, low 54 bits), and the exponent of the power of
+        two just above the product, 0 if the product is 0.
+    """
     fraction, power = np.frexp(np.where(valid, left, 0.0))
     other, more = np.frexp(np.where(valid, right, 0.0))
     a = np.ldexp(np.abs(fraction), _MANTISSA).astype(np.uint64)
@@ -70,7 +76,7 @@ def _mantissas(
 
 
 def _placed(mantissas: tuple[Words, Words], shift: Int64s) -> list[Int64s]:
-    """The limbs of ``(high * 2^54 + low) * 2^shift``, for shifts of 22 to 85 bits."""
+    """Return the limbs of ``(high * 2^54 + low) * 2^shift``, for shifts of 22 to 85 bits."""
     high, low = mantissas
     words = [
         low & _MASK32,

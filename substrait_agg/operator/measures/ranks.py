@@ -1,4 +1,7 @@
-"""Median, quantiles and percentiles: values by rank, and exact points between two of them, rounded once."""
+"""Median, quantiles and percentiles.
+
+Values are selected by rank. Points between two values are exact and rounded once.
+"""
 
 from __future__ import annotations
 
@@ -45,9 +48,10 @@ _FINEST = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class _Points:
-    """Points between values: point p lies `part[p] / parts` of the way from entry `low[p]` to entry `high[p]`.
+    """Points between values.
 
-    `rank` is that of the lower entry; points where `valid` does not hold are null.
+    Point p lies at the fraction `part[p] / parts` of the way from entry `low[p]` to entry
+    `high[p]`. `rank` is the rank of the lower entry. Points where `valid` is not set are null.
     """
 
     low: Indices
@@ -59,7 +63,10 @@ class _Points:
 
 
 def median(segments: Segments, measure: MeasureSpec) -> pa.Array:
-    """The value in the middle; of an even number of values the mean of the two there, rounded as ROUNDING says."""
+    """Return the middle value, or the mean of the two middle values.
+
+    ROUNDING applies to the mean.
+    """
     contributors = Contributors.of(segments, measure)
     totals = contributors.totals
     rank, part = (totals - 1) >> 1, (totals & 1) ^ 1
@@ -68,10 +75,10 @@ def median(segments: Segments, measure: MeasureSpec) -> pa.Array:
 
 
 def percentile_cont(segments: Segments, measure: MeasureSpec) -> pa.Array:
-    """The point at `constants[0]` (0 to 1) of the way from the first value to the last.
+    """Return the point at the fraction `constants[0]` (0 to 1) of the way from first to last value.
 
-    The fraction is taken as the decimal number it is written as: 0.3 of the way through 11 values is the fourth.
-    Between two values the point is interpolated and rounded once.
+    The fraction is taken as the decimal number that was written: 0.3 of the way through 11 values
+    is the fourth. Between two values the point is interpolated and rounded once.
     """
     contributors = Contributors.of(segments, measure)
     totals = _counted(contributors)
@@ -82,7 +89,10 @@ def percentile_cont(segments: Segments, measure: MeasureSpec) -> pa.Array:
 
 
 def percentile_disc(segments: Segments, measure: MeasureSpec) -> pa.Array:
-    """The first value at or before which at least the fraction `constants[0]` of all values lie."""
+    """Return the first value such that at least `constants[0]` of all values are up to it.
+
+    The constant is a fraction from 0 to 1.
+    """
     contributors = Contributors.of(segments, measure)
     totals = _counted(contributors)
     whole, rest = _multiplied(totals, _fraction(measure))
@@ -97,12 +107,13 @@ _BOUNDARIES = {"NEITHER": (1, -1), "MINIMUM": (0, -1), "MAXIMUM": (1, 0), "BOTH"
 
 
 def quantile(segments: Segments, measure: MeasureSpec) -> pa.Array:
-    """The values at the boundaries of `constants[0]` bins of equal size, as a list.
+    """Return the values at the boundaries of `constants[0]` bins of equal size, as a list.
 
-    Null where n is null or below 1, and for groups without values or with a null among them. Option BOUNDARIES says
-    whether the first and the last value are listed too.
+    The list is null if n is null or below 1, and for groups without values or with a null value.
+    The option BOUNDARIES defines whether the list includes the first and the last value.
 
-    Source: the description of ``quantile`` in ``functions_arithmetic.yaml`` of the Substrait standard.
+    Source: the description of ``quantile`` in ``functions_arithmetic.yaml`` of the Substrait
+    standard.
     """
     contributors = Contributors.of(segments, measure, nulls=True)
     n = measure.constants[0]
@@ -112,7 +123,7 @@ def quantile(segments: Segments, measure: MeasureSpec) -> pa.Array:
         return lists(measure, none, contributors.values.slice(0, 0), none > 0)
     first, after = _BOUNDARIES[measure.option("BOUNDARIES", "NEITHER")]
     valid = (totals > 0) & ~_with_nulls(contributors)
-    # Without a group to list them for, any number of boundaries has room.
+    # If no group has a list, the number of boundaries is not limited.
     steps = n + after - first + 1 if valid.any() else 0
     require_room(measure, float(valid.sum()) * steps, "values")
     groups = np.repeat(np.flatnonzero(valid), steps)
@@ -136,7 +147,7 @@ def _with_nulls(contributors: Contributors) -> Mask:
 
 
 def _counted(contributors: Contributors) -> Int64s:
-    """Totals; without a fraction nothing is at it, as if there were no values."""
+    """Return the totals, or 0 if the fraction is null: the result is then that of no values."""
     totals = contributors.totals
     return totals if contributors.measure.constants[0] is not None else np.zeros_like(totals)
 
@@ -147,7 +158,11 @@ def _fraction(measure: MeasureSpec) -> Fraction:
 
 
 def _multiplied(totals: Int64s, fraction: Fraction) -> tuple[Int64s, Int64s]:
-    """Whole part of totals times a fraction from 0 to 1, and what is left in units of 1 / denominator."""
+    """Multiply totals by a fraction from 0 to 1.
+
+    Returns:
+        The integer part, and the remainder in units of 1 / denominator.
+    """
     upper, lower = np.int64(fraction.numerator), fraction.denominator
     count = len(totals)
     product = exact.multiply(
@@ -156,7 +171,7 @@ def _multiplied(totals: Int64s, fraction: Fraction) -> tuple[Int64s, Int64s]:
     _, mag = exact.magnitude(product)
     quotient, _ = exact.divide(mag, np.full(count, lower, np.uint64))
     whole = exact.low_words(quotient, np.zeros(count, np.bool_), 1)[:, 0].view(np.int64)
-    # What is left is less than 2^62, so 64 bits of the difference are all of it.
+    # The remainder is less than 2^62, so computing it modulo 2^64 is exact.
     return whole, totals * upper - whole * np.int64(lower)
 
 
@@ -203,7 +218,7 @@ def _taken(contributors: Contributors, entries: Indices, valid: Mask) -> pa.Arra
 
 
 def _nearest(contributors: Contributors, points: _Points) -> pa.Array:
-    """Of values that are no numbers the rank is rounded."""
+    """Return the value at the rounded rank, for values that are not numbers."""
     twice = 2 * points.part  # parts are at most 2^62
     half, lost = twice >= points.parts, (twice % points.parts) != 0
     odd, below = (points.rank & 1) != 0, np.zeros(len(points.rank), np.bool_)
@@ -222,7 +237,7 @@ def _interpolated(
     part: Int64s,
     parts: int,
 ) -> pa.Array:
-    """(low * (parts - part) + high * part) / parts, rounded once to the second type."""
+    """Return (low * (parts - part) + high * part) / parts, rounded once to the second type."""
     source, target = types
     valid = as_mask(ends[0].is_valid())
     low, high = (number_digits(end) for end in ends)
@@ -274,7 +289,7 @@ def _to_whole(
     target = types[1]
     shift = scale_of(target) - scale_of(types[0])
     below, mag = exact.magnitude(exact.times_power_of_ten(digits, max(0, shift)))
-    # Of twice the quotient, the lowest bit is the half that rounding asks for.
+    # Divide twice the total: the lowest bit of the quotient is then the half that decides rounding.
     mag, lost = exact.divide(exact.doubled(mag), np.full(mag.shape[1], parts, np.uint64))
     mag, more = exact.divide_by_power_of_ten(mag, max(0, -shift))
     half, odd = (mag[0] & np.uint64(1)) != 0, (mag[0] & np.uint64(2)) != 0

@@ -1,7 +1,8 @@
-"""The row-wise half of the partial sums on columns: what each row of an operator's input adds to each partial sum.
+"""Partial sums of single rows, computed on columns.
 
-It makes of raw rows (keys, arguments, weights) the same delta rows as summing on Spark does, one per input row: for batches whose
-keys hardly repeat, where summing before the exchange costs more than it saves.
+The module converts raw rows (keys, arguments, weights) to the same delta rows as summing on Spark
+produces, one per input row. It is used for batches whose keys rarely repeat, where summing before
+the exchange costs more than it saves.
 """
 
 from __future__ import annotations
@@ -32,15 +33,16 @@ Weights = tuple[Int64s, ...]
 
 
 def split_rows(batch: pa.RecordBatch, spec: OperatorSpec) -> pa.RecordBatch:
-    """The delta rows of raw rows.
+    """Convert raw rows to delta rows.
 
     Args:
         batch: ``x*``, ``__weight`` unless all weights are 1, and any other columns.
-        spec: the operator. Accumulators over the entries of a tree are left out: rows do not tell what they gain.
+        spec: the operator. Accumulators over the entries of a tree are left out, because rows alone
+            do not determine their change.
 
     Returns:
-        The other columns, then ``w_*``, ``b*`` and ``a*`` as described in `operator.numeric.delta`; for an operator with trees
-        also the arguments ``x*`` that its trees read, and ``__weight``.
+        The other columns, then ``w_*``, ``b*`` and ``a*`` as described in `operator.numeric.delta`.
+        For an operator with trees also the arguments ``x*`` that its trees read, and ``__weight``.
     """
     weight = np.ones(batch.num_rows, np.int64)
     if spec.weight != "one":
@@ -78,17 +80,18 @@ def split_accumulator(
     weight: Int64s,
     kind: WeightKind,
 ) -> Cells:
-    """What each row adds to one accumulator.
+    """Return what each row adds to one accumulator.
 
     Args:
-        ordinal: of the accumulator, in the names of the columns returned.
-        accumulator: one that adds up values or counts them.
+        ordinal: ordinal of the accumulator, part of the column names.
+        accumulator: an accumulator that sums or counts values.
         arguments: argument columns by number.
         weight: per row, int64.
-        kind: what is known of the weights; it decides the distance between the coefficients.
+        kind: what is known about the weights; it defines the distance between the coefficients.
 
     Returns:
-        ``a{ordinal}_*`` and of float and product accumulators ``b{ordinal}``, as described in `operator.numeric.delta`.
+        ``a{ordinal}_*``, and for float and product accumulators ``b{ordinal}``, as described in
+        `operator.numeric.delta`.
     """
     values, weights = arguments[accumulator.argument], weight_limbs(weight, kind)
     if accumulator.kind == "product":
@@ -129,7 +132,7 @@ def _float(ordinal: int, values: pa.Array, weights: Weights) -> Cells:
     bins, rest = _binned(number)
     limbs: list[Int64s] = []
     for _ in range(4):
-        limb = rest.astype(np.int64)  # cut towards zero
+        limb = rest.astype(np.int64)  # truncates towards zero
         limbs.insert(0, limb)
         rest = (rest - limb) * _LIMB
     return {f"b{ordinal}": bins, **weighted(f"a{ordinal}", limbs, weights)}
@@ -138,7 +141,7 @@ def _float(ordinal: int, values: pa.Array, weights: Weights) -> Cells:
 def _binned(
     number: npt.NDArray[np.float64],
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
-    """Bin of each value, and the value in units of its bin; 1 for values that are not finite."""
+    """Return the bin of each value, and the value in units of its bin (1 if it is not finite)."""
     size = np.abs(number)
     bins = np.zeros(len(number), np.int32)
     odd = np.flatnonzero(~(((size >= 2.0**-32) & (size < _LIMB)) | (size == 0)))
@@ -151,7 +154,7 @@ def _binned(
     place = (exponent + 32) // 64
     special = np.where(np.isnan(value), NAN_BIN, np.where(value > 0, PLUS_BIN, MINUS_BIN))
     bins[odd] = np.where(finite, place, special)
-    half = np.where(finite, -32 * place, 0)  # twice, so that neither step overflows
+    half = np.where(finite, -32 * place, 0)  # applied twice, so that neither step overflows
     scaled[odd] = np.ldexp(np.ldexp(np.where(finite, value, 1.0), half), half)
     return bins, scaled
 

@@ -1,4 +1,4 @@
-"""Columns and values that measures of the embedding program compute."""
+"""Columns and values computed by user-defined measures of the embedding program."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ Int64s = npt.NDArray[np.int64]
 def with_computed(
     arguments: Mapping[int, pa.Array], computed: Sequence[ComputedSpec]
 ) -> dict[int, pa.Array]:
-    """The argument columns with those that measures compute from them; null where an argument is null.
+    """Return the argument columns and the columns that measures compute from them.
+
+    A computed value is null if an argument is null.
 
     Raises:
         RunFailed: USER_MEASURE_FAILED.
@@ -44,14 +46,20 @@ def with_computed(
 
 @dataclass(frozen=True, slots=True)
 class _Contributed:
-    """What the complete rows of some columns contribute; `places` has a place among them per row, null elsewhere."""
+    """The contributions of the rows without null arguments.
+
+    Attributes:
+        columns: contributions by name.
+        rows: number of these rows.
+        places: per input row, its place among these rows; null if an argument is null.
+    """
 
     columns: Mapping[str, pa.Array]
     rows: int
     places: pa.Array
 
     def column(self, spec: ComputedSpec) -> pa.Array:
-        """One total's contributions, per row."""
+        """Return the contributions to one total, per input row."""
         measure = spec.implementation
         if spec.column not in self.columns:
             raise _wrong(measure, f"contribute gave no column {spec.column}")
@@ -77,7 +85,7 @@ def _contributed(spec: ComputedSpec, arguments: Sequence[pa.Array]) -> _Contribu
 
 @contextmanager
 def _told(measure: object, method: str) -> Iterator[None]:
-    """What a method of a measure raises, as the failure of the batch."""
+    """Convert exceptions of a measure's method to the failure of the batch."""
     try:
         yield
     except Exception as error:
@@ -86,7 +94,7 @@ def _told(measure: object, method: str) -> Iterator[None]:
 
 
 def _array(values: Any, length: int, measure: object, method: str) -> pa.Array:
-    """What a method gave, as one array."""
+    """Return the result of a method as one array."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if not isinstance(values, pa.Array):
@@ -122,7 +130,9 @@ def _wrong(implementation: object, reason: str) -> RunFailed:
 def additive_value(
     measure: MeasureSpec, count: Int64s, totals: Sequence[exact.Digits], target: pa.DataType
 ) -> pa.Array:
-    """The values of a user-defined measure from its exact totals; what stands where nothing contributed is up to it.
+    """Return the values of a user-defined measure from its exact totals.
+
+    The measure itself defines the value of groups without contributing rows.
 
     Raises:
         RunFailed: USER_MEASURE_FAILED or TOTAL_OVERFLOW.
@@ -130,7 +140,7 @@ def additive_value(
     implementation = measure.implementation
     if not isinstance(implementation, AdditiveMeasure):
         raise TypeError(measure.label)
-    # Of a group in which more was retracted than inserted, the totals are those of no rows at all.
+    # A group with more retractions than insertions has the totals of no rows.
     columns = {
         name: _decimals(measure, np.where(count > 0, digits, 0), scale)
         for (name, scale), digits in zip(implementation.columns.items(), totals, strict=True)
@@ -155,7 +165,7 @@ def _decimals(measure: MeasureSpec, digits: exact.Digits, scale: int) -> pa.Arra
 
 
 def ordered_value(measure: MeasureSpec, segments: Segments, target: pa.DataType) -> pa.Array:
-    """The values of a user-defined measure from the values of its groups in order.
+    """Return the values of a user-defined measure from the ordered values of each group.
 
     Raises:
         RunFailed: USER_MEASURE_FAILED.
