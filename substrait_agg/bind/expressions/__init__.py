@@ -1,5 +1,4 @@
-"""Bind expressions.
+"""Bind expressions: derive types bottom-up, resolve functions and make conversions explicit.
 
-Types bottom-up, functions resolved, conversions explicit. Read `binder` first, then `calls`,
-`signatures` and `conversions`.
+Read `binder` first, then `calls`, `signatures` and `conversions`.
 """

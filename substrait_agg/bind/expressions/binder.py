@@ -1,4 +1,4 @@
-"""Expressions: types bottom-up, references resolved, conversions made explicit."""
+"""Bind expressions: derive types bottom-up, resolve references and make conversions explicit."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ from substrait_agg.plan.types import BOOL, Type
 def bind_expression(
     expression: model.Expression, schema: Schema | None, context: BindContext
 ) -> Expr:
-    """The expression over a row of `schema` (None: columns not known), typed.
+    """Return the bound, typed expression over a row of `schema` (None: unknown columns).
 
-    What cannot be bound is reported and stands as an expression of unknown type, which fits everywhere.
+    A part that cannot be bound is reported. It becomes an expression of unknown type, which is
+    accepted everywhere.
     """
     return _BINDERS[type(expression)](expression, schema, context)
 
@@ -54,7 +55,7 @@ def bind_condition(
     code: str,
     **params: str,
 ) -> Expr:
-    """The expression as a condition; any type but boolean is reported under `code`."""
+    """Bind a condition. Report any type but boolean under `code`."""
     bound = bind_expression(expression, schema, context)
     if bound.type.kind not in ("bool", "unknown"):
         context.report(code, expression.path, type=bound.type, **params)
@@ -67,7 +68,7 @@ def bind_arguments(
     schema: Schema | None,
     context: BindContext,
 ) -> tuple[Argument, ...]:
-    """Arguments of a function with their expressions bound."""
+    """Bind the expressions among the arguments of a function."""
     return tuple(
         a
         if isinstance(a, model.EnumArgument | model.TypeArgument)
@@ -161,7 +162,7 @@ def _cast(node: model.Cast, schema: Schema | None, context: BindContext) -> Expr
         place = f"{node.path}.cast.type"
         context.report("CAST_NULLABILITY", place, declared=node.type, reason=reason)
     if value.type.same_kind(node.type):
-        # Only nullability differs: what the input can be is what the result can be.
+        # Only nullability differs. The result is nullable exactly where the input is.
         return value
     nullable = value.type.nullable or to_null
     return Conversion(node.type.as_nullable(nullable), value, to_null)
@@ -200,7 +201,7 @@ def _switch(node: model.Switch, schema: Schema | None, context: BindContext) -> 
 
 
 def _check_cases(node: model.Switch, context: BindContext) -> None:
-    """Report cases that never apply, as an earlier one has the same value."""
+    """Report cases that never apply because an earlier case has the same value."""
     first: dict[object, int] = {}
     for position, (case, _) in enumerate(node.cases):
         earlier = first.setdefault((case.type.kind, case.value), position)
@@ -249,7 +250,7 @@ def _compared(
     nodes: tuple[model.Expression, ...],
     context: BindContext,
 ) -> tuple[Expr, ...] | None:
-    """As `_unified`, for values that are compared: texts beside dates and times are read as these."""
+    """Unify values that are compared. Read text literals as dates or times where needed."""
     read = read_time_texts(what, values, [node.path for node in nodes], context)
     return None if read is None else _unified(read, nodes, context)
 
@@ -257,12 +258,14 @@ def _compared(
 def _unified(
     values: tuple[Expr, ...], nodes: tuple[model.Expression | None, ...], context: BindContext
 ) -> tuple[Expr, ...] | None:
-    """The values in their common type; None once it is reported, at the first that does not fit, that there is none.
+    """Convert the values to their common type, or report that they have none and return None.
+
+    The report points to the first value that does not fit.
 
     Args:
-        values: bound.
-        nodes: what they were bound from; None for a value that the plan does not write.
-        context: takes the problems.
+        values: bound values.
+        nodes: the decoded expressions of the values; None for a value that the plan does not write.
+        context: collects the problems.
     """
     unified = unify(values)
     written = [(v, n.path) for v, n in zip(values, nodes, strict=True) if n is not None]
@@ -282,7 +285,7 @@ def _unified(
 
 
 def _first_unlike(written: list[tuple[Expr, str]]) -> str:
-    """Place of the first value that has no common type with those before it."""
+    """Return the path of the first value that has no common type with the values before it."""
     typed = [(v.type, path) for v, path in written if not is_null(v)]
     common, last = typed[0]
     for type_, path in typed[1:]:
@@ -295,7 +298,7 @@ def _first_unlike(written: list[tuple[Expr, str]]) -> str:
 
 
 def _misplaced(node: model.Lambda, _schema: Schema | None, context: BindContext) -> Expr:
-    """A lambda that is no argument of a scalar function has no value."""
+    """Report a lambda that is not an argument of a scalar function."""
     context.report("EXPRESSION_NOT_SUPPORTED", node.path, kind="lambda outside of a call")
     return unknown()
 
@@ -334,7 +337,7 @@ def _nested_value(node: model.NestedValue, schema: Schema | None, context: BindC
     if is_unknown(*parts):
         return unknown()
     children: list[Type] = []
-    # Keys and values of a map are of one type each, and so are the elements of a list.
+    # All keys of a map share one type, and so do its values and the elements of a list.
     for first, step in {"struct": (), "list": ((0, 1),), "map": ((0, 2), (1, 2))}[node.kind]:
         alike = _unified(parts[first::step], node.parts[first::step], context)
         if alike is None:
@@ -348,14 +351,14 @@ def _nested_value(node: model.NestedValue, schema: Schema | None, context: BindC
 def _placed(
     parts: tuple[Expr, ...], first: int, step: int, alike: tuple[Expr, ...]
 ) -> tuple[Expr, ...]:
-    """The parts with every `step`-th one from `first` on replaced."""
+    """Replace every `step`-th part from `first` on."""
     changed = list(parts)
     changed[first::step] = alike
     return tuple(changed)
 
 
 def constant_in(expression: Expr) -> Constant | None:
-    """The constant that a condition is, a converted null too, or None."""
+    """Return the constant that a condition consists of, or None. A converted null counts as one."""
     plain = expression
     while isinstance(plain, Conversion):
         plain = plain.input
@@ -372,7 +375,10 @@ def _unsupported(node: model.Unsupported, schema: Schema | None, context: BindCo
 
 
 MATCH_PARTS = 20_000
-"""A switch compares its match once per case; switches inside the match multiply, so the product is limited."""
+"""Limit on the cases of a switch times the parts of its match expression.
+
+Binding copies the match into every case. Nested switches multiply, so the product is limited.
+"""
 
 _BINDERS: dict[type, Callable[[Any, Schema | None, BindContext], Expr]] = {
     model.Literal: _literal,

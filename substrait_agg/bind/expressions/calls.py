@@ -1,4 +1,4 @@
-"""Scalar calls: overload, conversions of arguments, options, result type."""
+"""Bind scalar calls: overload, conversions of arguments, options and result type."""
 
 from __future__ import annotations
 
@@ -62,25 +62,25 @@ if TYPE_CHECKING:
 
 _PATTERNS = frozenset({"like", "ilike"})
 ESCAPE: Final = 2
-"""Position of the escape character of a pattern."""
+"""Position of the escape character among the arguments of a pattern match."""
 
 SECTION: Section = "scalar_functions"
-"""Where an extension file declares what expressions call."""
+"""Section of an extension file that declares scalar functions."""
 
 _TIME_DIGITS = range(13)
 _RESULTS = KEYABLE
-"""What a function that is an argument may give: elements of lists."""
+"""Type kinds that a lambda argument may return: they become elements of lists."""
 LONGEST_WORD = 40
-"""Constant texts up to this length are shown in messages."""
+"""Messages show constant texts up to this length."""
 
 
 def bind_call(call: ScalarCall, arguments: tuple[Argument, ...], context: BindContext) -> Expr:
-    """The call with its function resolved, or an unknown expression once its problem has been reported.
+    """Resolve the function of a call. Report failures and return an unknown expression for them.
 
     Args:
         call: the call as the plan writes it.
-        arguments: its arguments, expressions already bound.
-        context: takes the problems.
+        arguments: its arguments; their expressions are already bound.
+        context: collects the problems.
     """
     if not check_declared(call.function, call.path, context):
         return unknown()
@@ -97,7 +97,7 @@ def bind_call(call: ScalarCall, arguments: tuple[Argument, ...], context: BindCo
 
 
 def _scalar_name(call: ScalarCall, context: BindContext) -> str | None:
-    """The canonical name of the function, None once it is reported that it is no scalar function."""
+    """Return the canonical name of a scalar function; report any other function and return None."""
     function, spelling = call.function, call.function.name
     meant = context.profile.meanings.get(spelling, spelling)
     name = SCALAR_NAMES.get(meant)
@@ -123,7 +123,7 @@ def _scalar_name(call: ScalarCall, context: BindContext) -> str | None:
 def _refused(
     name: str, arguments: tuple[Argument, ...], call: ScalarCall, context: BindContext
 ) -> bool:
-    """Report a call that the standard declares and that is refused for one of its arguments."""
+    """Report a call that the standard declares but that is refused for one of its arguments."""
     parts = (a.value.upper() if isinstance(a, EnumArgument) else a.type.kind for a in arguments)
     reason = refusal(name, parts)
     if reason:
@@ -134,7 +134,7 @@ def _refused(
 
 
 def _with_escape(arguments: tuple[Argument, ...], escape: str | None) -> tuple[Argument, ...]:
-    """Arguments of a pattern match with the producer's escape character where the plan gives none."""
+    """Add the producer's escape character to a pattern match that does not set one."""
     given = len(arguments) > ESCAPE and not (
         isinstance(arguments[ESCAPE], Constant) and arguments[ESCAPE].value is None
     )
@@ -173,11 +173,11 @@ def _resolve(
     )
     bound = Call(type_, row.name, values, enums, options)
     null_option = "" if nullable else _null_option(options)
-    # A null that the declaration does not know of is no fault of the plan.
+    # The plan follows the declaration, which does not mention this null, so nothing is reported.
     silent = row.nulls == "undeclared" and not any(v.type.nullable for v in values)
     made = _declare(bound, call.output_type, null_option, call.path, context, undeclared=silent)
     if is_window(bound):
-        # One that is converted is none any more.
+        # A converted window is no longer a window.
         context.windows[call.path] = made if is_window(made) else bound
     return made
 
@@ -185,12 +185,15 @@ def _resolve(
 def _with_times(
     row: ScalarFunction, call: ScalarCall, arguments: tuple[Argument, ...], context: BindContext
 ) -> tuple[Argument, ...] | None:
-    """The arguments of a comparison with texts read as dates and times; None once it is reported that one is none."""
+    """Read text arguments of a comparison as dates and times.
+
+    Report invalid texts and return None.
+    """
     values = tuple(a for a in arguments if not isinstance(a, EnumArgument | TypeArgument))
     compares = any(o.unify and o.params[0] == "any" for o in row.overloads)
     if not compares or len(values) < len(arguments):
         return arguments
-    # A call that is not from a plan has no arguments of its own.
+    # A call that does not come from a plan has no argument nodes.
     paths = [a.path for a in call.arguments] or [call.path] * len(arguments)
     return read_time_texts(row.name, values, paths, context)
 
@@ -198,7 +201,7 @@ def _with_times(
 def _check_signature(
     call: ScalarCall, arguments: tuple[Argument, ...], context: BindContext
 ) -> None:
-    """Report arguments that the function takes, but not under the signature that the plan declares."""
+    """Report arguments that the function accepts but the declared signature does not."""
     declared = declared_signature(call.function, SECTION)
     if declared is not None and misfit(declared, arguments) is not None:
         types = types_of(arguments)
@@ -225,7 +228,7 @@ def _choose(
 
 
 def _of_elements(arguments: tuple[Argument, ...]) -> bool:
-    """Whether a lambda takes one parameter, of the type of a list's elements."""
+    """Return whether a lambda takes exactly one parameter of the list's element type."""
     values, function = arguments
     if not isinstance(values, Expr) or not isinstance(function, Lambda):
         return False
@@ -234,7 +237,10 @@ def _of_elements(arguments: tuple[Argument, ...]) -> bool:
 
 
 def _as_element(value: Expr, of: Expr) -> tuple[Expr, ...] | None:
-    """The value in the type of the elements of a list, and the list; None where it cannot be one of them."""
+    """Convert a value to the element type of a list, and return both.
+
+    Return None if it does not convert.
+    """
     element = of.type.children[0]
     if not is_null(value):
         common = common_type((value.type, element))
@@ -286,7 +292,7 @@ def _values(params: tuple[str, ...], arguments: tuple[Argument, ...]) -> tuple[E
 
 
 def _promoted(arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
-    """Numeric arguments of several kinds brought to one: floats win, then decimals."""
+    """Promote numeric arguments of several kinds to one kind: floats win, then decimals."""
     numbers = {
         a.type.kind
         for a in arguments
@@ -318,7 +324,7 @@ def _report_promotion(
 
 
 def _result(overload: Overload, values: tuple[Expr, ...], context: BindContext) -> Type:
-    """The type of the result; whether it is nullable is not decided here."""
+    """Return the result type. `_nullable` decides its nullability."""
     types: Schema = tuple(v.type for v in values)
     rule, _, kind = overload.result.partition(":")
     if kind and isinstance(values[-1], Constant):
@@ -327,10 +333,10 @@ def _result(overload: Overload, values: tuple[Expr, ...], context: BindContext) 
 
 
 def _nullable(row: ScalarFunction, arguments: tuple[Argument, ...]) -> bool:
-    """Whether the declaration of a function derives a nullable result for the arguments.
+    """Return whether the declaration of a function derives a nullable result for the arguments.
 
-    Constants count as their types say, also those that are no arguments of the bound call; a null escape character is
-    none at all.
+    The type of a constant decides, also for a constant that does not become an argument of the
+    bound call. A null escape character does not count.
     """
     given = [
         a
@@ -346,19 +352,22 @@ def _nullable(row: ScalarFunction, arguments: tuple[Argument, ...]) -> bool:
 
 
 def _possibly_null(argument: Expr) -> bool:
-    """Whether a value of the argument can be null: a constant that is not null never is, whatever its type says."""
+    """Return whether an argument can be null.
+
+    A constant that is not null never is, whatever its type.
+    """
     return argument.type.nullable and (not isinstance(argument, Constant) or is_null(argument))
 
 
 def _with_options(nullable: bool, options: tuple[tuple[str, str], ...]) -> bool:
-    """Whether the result is nullable once the options of the call count as well."""
+    """Return whether the result is nullable when the options of the call are considered too."""
     if _null_option(options):
         return True
     return nullable and ("NULL_HANDLING", "IGNORE_NULLS") not in options
 
 
 def _null_option(options: tuple[tuple[str, str], ...]) -> str:
-    """The option that makes a call null in some cases; empty for none."""
+    """Return the option that makes a call return null in some cases; empty for none."""
     return next((name for name, value in options if value == "NULL"), "")
 
 
@@ -371,7 +380,7 @@ def _declare(
     *,
     undeclared: bool = False,
 ) -> Expr:
-    """`call` converted to the result type that the plan declares, with what is odd about that reported."""
+    """Convert `call` to the result type that the plan declares. Report differences."""
     derived, function = call.type, call.function
     if declared is None:
         context.report("RESULT_TYPE_MISSING", path, function=function, type=derived)
@@ -406,7 +415,7 @@ def _declare(
 
 
 def _typed_as_column(call: Call, declared: Type, context: BindContext) -> bool:
-    """Whether the producer gave the call the type of the column that it compares."""
+    """Return whether the producer gave the call the type of the column that it compares."""
     return (
         call.function in context.profile.column_typed
         and not call.type.same_kind(declared)
@@ -415,7 +424,7 @@ def _typed_as_column(call: Call, declared: Type, context: BindContext) -> bool:
 
 
 def described(argument: Argument) -> str:
-    """An argument for a message: its type, a word as it is written."""
+    """Describe an argument for a message: by its type, or a word as the plan writes it."""
     if isinstance(argument, EnumArgument):
         return argument.value
     if isinstance(argument, TypeArgument):
@@ -442,7 +451,10 @@ Params = tuple[str, ...]
 
 
 def expanded(overload: Overload, count: int) -> Params | None:
-    """The parameter of each of `count` arguments, None where the overload takes another number."""
+    """Return the parameter of each of `count` arguments.
+
+    Return None if the overload takes another number.
+    """
     params = overload.params
     if overload.variadic and count > len(params):
         return params + params[-1:] * (count - len(params))
@@ -461,11 +473,12 @@ def report_faults(
 
     Args:
         row: the function.
-        call: as the plan writes it; one that is not from a plan has no arguments of its own.
-        arguments: bound.
-        fits: whether a parameter takes an argument.
-        texts: the arguments, and what the function takes, for the message.
-        context: takes the problem.
+        call: the call as the plan writes it; a call that does not come from a plan has no argument
+            nodes.
+        arguments: bound arguments.
+        fits: returns whether a parameter takes an argument.
+        texts: the arguments and what the function takes, for the message.
+        context: collects the problem.
     """
     given, takes = texts
     forms = [p for o in row.overloads if (p := expanded(o, len(arguments))) is not None]
@@ -494,7 +507,10 @@ def report_faults(
 def _furthest(
     forms: list[Params], arguments: tuple[Argument, ...], fits: Callable[[str, Argument], bool]
 ) -> tuple[int | None, Params]:
-    """The first argument that does not fit, in the overload that takes the most before it; None where all fit."""
+    """Return the first misfit of the overload that takes the most arguments before it.
+
+    The position is None if all arguments fit.
+    """
     found: list[tuple[int, Params]] = []
     for params in forms:
         misfits = (i for i, p in enumerate(params) if not fits(p, arguments[i]))

@@ -1,4 +1,4 @@
-"""Constant arguments of scalar functions that have a language of their own: patterns, replacements, formats of times."""
+"""Check constant arguments with a syntax of their own: patterns, replacements and time formats."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from substrait_agg.bind.bound import Argument
 
 Check = Callable[[str, tuple[str, ...]], str]
-"""Gives the reason why a constant text is refused, or nothing; the second argument is the type kinds of all arguments."""
+"""Takes a constant text and the type kinds of all arguments.
+
+Returns why the text is refused, or an empty text.
+"""
 
 
 def _written(format: str, kinds: tuple[str, ...]) -> str:
@@ -23,7 +26,7 @@ def _written(format: str, kinds: tuple[str, ...]) -> str:
 
 
 def _read_as(kind: str) -> Check:
-    # Text, format, zone and digits: without a zone there are three.
+    # The arguments are text, format, zone and digits. Without a zone there are three.
     return lambda text, kinds: _fault(lambda: reading(text, kind, zoned=len(kinds) > 3))
 
 
@@ -54,19 +57,19 @@ CHECKS: Mapping[str, Mapping[int, tuple[str, Check]]] = {
     "strptime_time": {1: ("format", _read_as("precision_time"))},
     "strptime_timestamp": {1: ("format", _read_as("precision_timestamp_tz"))},
 }
-"""Function -> position of an argument -> its name, and what a constant there is checked with."""
+"""Function -> position of an argument -> its name and the check of a constant there."""
 
 
 def constants_fit(
     name: str, arguments: tuple[Argument, ...], call: ScalarCall, context: BindContext
 ) -> bool:
-    """Report constant arguments that cannot be used; True where there are none.
+    """Report constant arguments that cannot be used. Return True if there are none.
 
     Args:
         name: canonical name of the function.
-        arguments: bound.
-        call: as the plan writes it.
-        context: takes the problems.
+        arguments: bound arguments.
+        call: the call as the plan writes it.
+        context: collects the problems.
     """
     kinds = tuple(_kinds(arguments))
     fit = True

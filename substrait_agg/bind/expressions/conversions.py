@@ -1,4 +1,4 @@
-"""Conversions that binding inserts, and which casts exist."""
+"""Insert conversions into bound expressions, and define which casts exist."""
 
 from __future__ import annotations
 
@@ -37,18 +37,24 @@ CASTS: tuple[tuple[frozenset[str], frozenset[str]], ...] = (
     (_POINTS, _POINTS),
     (_TIME, _TIME),
 )
-"""Pairs (from, to) of type kinds between which a cast exists, besides that of a type to itself."""
+"""Pairs (from, to) of type kinds between which a cast exists.
+
+A cast from a type to itself always exists.
+"""
 
 
 def can_cast(source: Type, target: Type) -> bool:
-    """Whether a cast from `source` to `target` is defined."""
+    """Return whether a cast from `source` to `target` is defined."""
     if source.same_kind(target) or "unknown" in (source.kind, target.kind):
         return True
     return any(source.kind in left and target.kind in right for left, right in CASTS)
 
 
 def convert(expression: Expr, target: Type) -> Expr:
-    """`expression` as a value of `target`'s type (its nullability stays its own); exact for constants."""
+    """Convert `expression` to the type `target`; constants exactly.
+
+    The nullability of the expression does not change.
+    """
     type_ = target.as_nullable(expression.type.nullable)
     if is_unknown(expression) or expression.type.same_kind(target):
         return expression
@@ -60,7 +66,7 @@ def convert(expression: Expr, target: Type) -> Expr:
 
 
 def _fold(constant: Constant, target: Type) -> Constant | None:
-    """The constant in the other type where that changes only its form."""
+    """Convert the constant if only its form changes, else return None."""
     value, source = constant.value, constant.type
     if value is None or (source.kind in TEXTS and target.kind == "string"):
         return Constant(target, value)
@@ -81,7 +87,7 @@ def _in_range(value: int, kind: str) -> bool:
 
 
 def unify(expressions: tuple[Expr, ...]) -> tuple[Expr, ...] | None:
-    """All expressions converted to their common type, or None where they have none."""
+    """Convert all expressions to their common type, or return None if they have none."""
     if is_unknown(*expressions):
         return expressions
     common = _fitting_type(expressions)
@@ -89,25 +95,28 @@ def unify(expressions: tuple[Expr, ...]) -> tuple[Expr, ...] | None:
 
 
 def _fitting_type(expressions: tuple[Expr, ...]) -> Type | None:
-    # A null constant takes any type: producers type it as whatever was at hand.
+    # A null constant takes any type, because producers give it arbitrary types.
     typed = tuple(e.type for e in expressions if not is_null(e))
     return common_type(typed or tuple(e.type for e in expressions))
 
 
 def is_null(expression: Expr) -> bool:
-    """Whether the expression is the null constant."""
+    """Return whether the expression is the null constant."""
     return isinstance(expression, Constant) and expression.value is None
 
 
 def unified_type(expressions: tuple[Expr, ...]) -> Type:
-    """Type of a value that is one of the unified expressions."""
+    """Return the type of a value that is one of the unified expressions."""
     if is_unknown(*expressions):
         return UNKNOWN
     return reduce(widened, (e.type for e in expressions))
 
 
 def as_declared(call: Expr, declared: Type) -> Expr:
-    """`call` as a value of the declared type; a decimal result takes it as its own, so that it is rounded once."""
+    """Return `call` as a value of the declared type.
+
+    A decimal call takes the declared type itself, so that its result is rounded once.
+    """
     type_ = declared.as_nullable(declared.nullable or call.type.nullable)
     if call.type == type_ or is_unknown(call):
         return call
@@ -119,5 +128,5 @@ def as_declared(call: Expr, declared: Type) -> Expr:
 
 
 def fits_decimal(type_: Type) -> bool:
-    """Whether a decimal type's parameters are within bounds."""
+    """Return whether the parameters of a decimal type are within bounds."""
     return type_.kind != "decimal" or 0 <= type_.params[1] <= type_.params[0] <= MAX_PRECISION

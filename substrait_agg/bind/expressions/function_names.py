@@ -1,4 +1,4 @@
-"""Function names as plans declare them: undeclared, bare, from another extension, with another signature."""
+"""Check function names as plans declare them: undeclared, without extension, or foreign."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from substrait_agg.functions.aggregates.catalogue import STANDARD_URNS
 from substrait_agg.functions.windows import WINDOWS_URN
 from substrait_agg.plan.model import NO_FUNCTION, FunctionName
 
-# A URI that names only the folder of the standard extensions says nothing about the extension.
+# A URI that names only the folder of the standard extensions does not identify an extension.
 FOLDERS = frozenset({"", "extensions"})
 
 
 def is_foreign(function: FunctionName) -> bool:
-    """Whether a function belongs to an extension that is not one of the standard's."""
+    """Return whether a function belongs to an extension outside of the standard."""
     return function.urn not in (None, *FOLDERS, *STANDARD_URNS)
 
 
 def check_declared(function: FunctionName, path: str, context: BindContext) -> bool:
-    """Report what is wrong with a function's declaration; False when it cannot be resolved at all.
+    """Report errors in the declaration of a function. Return False if it cannot be resolved.
 
-    That is reported once, at the declaration; `path`, the place of use, stands for one that is not there or not known.
+    Each error is reported once, at the declaration. If the declaration is missing or its place is
+    unknown, the report uses `path`, the place of use.
     """
     if function == NO_FUNCTION:
         return False
@@ -56,13 +57,13 @@ def _report_bare(function: FunctionName, what: str, path: str, context: BindCont
 def check_column_names(
     names: tuple[str, ...], path: str, context: BindContext, places: tuple[int, ...] | None = None
 ) -> None:
-    """Report names that are empty or given twice.
+    """Report column names that are empty or repeated.
 
     Args:
-        names: of the columns, top level.
-        path: of the list of names in the plan message.
-        context: takes the problems.
-        places: where in that list each name stands; one after the other when None.
+        names: names of the top-level columns.
+        path: path of the list of names in the plan message.
+        context: collects the problems.
+        places: position of each name in that list; None if they are consecutive.
     """
     first: dict[str, int] = {}
     for ordinal, name in enumerate(names):

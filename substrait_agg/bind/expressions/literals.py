@@ -1,4 +1,4 @@
-"""Literals finer than a microsecond, as values of the types that are kept."""
+"""Convert literals finer than a microsecond to types with microseconds."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from substrait_agg.bind.context import FRACTIONAL, MAX_TIME_DIGITS
 from substrait_agg.plan.types import Type
 
 TOO_FINE = object()
-"""Stands for a value that has digits finer than a microsecond."""
+"""Marks a value that has digits finer than a microsecond."""
 
 
 def kept_value(value: Any, type_: Type) -> Any:
-    """The value (as in `plan.model.Literal`) in microseconds where its type has more digits, or `TOO_FINE`.
+    """Return the value in microseconds if its type has more digits, or `TOO_FINE`.
 
-    A compound interval keeps its type and value: it is part of an expression only.
+    The value has the form of `plan.model.Literal`. A compound interval keeps its type and value,
+    because it occurs in expressions only.
     """
     if value is None:
         return None

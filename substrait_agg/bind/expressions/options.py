@@ -1,4 +1,6 @@
-"""Function options: the first supported preference wins, an unknown option or value refuses the plan.
+"""Choose function options.
+
+The first supported preference wins. Unknown option names and values are errors.
 
 Source: Substrait specification, scalar functions, "Option Preference".
 """
@@ -18,14 +20,15 @@ def choose_options(
     context: BindContext,
     path: str,
 ) -> tuple[tuple[str, str], ...]:
-    """Every option of the function with the value that holds, sorted by name, upper case.
+    """Return every option of the function with its effective value, sorted by name, in upper case.
 
     Args:
-        function: the name the plan uses, which profiles tell apart (``concat`` and ``str_concat``).
-        options: what the plan sets.
-        honoured: option name -> values that are honoured, the default first.
-        context: takes the problems.
-        path: of the call, where what its producer decides for it is noted.
+        function: the name that the plan uses, which profiles distinguish (``concat`` and
+            ``str_concat``).
+        options: the options that the plan sets.
+        honoured: option name -> supported values, the default first.
+        context: collects the problems.
+        path: path of the call, where the defaults of the producer are reported.
     """
     chosen = {name: values[0] for name, values in honoured.items()}
     chosen |= _assumed(function, options, honoured, context, path)
@@ -47,7 +50,10 @@ def choose_options(
 def _wanted(
     function: str, option: Option, honoured: Mapping[str, tuple[str, ...]], context: BindContext
 ) -> str | None:
-    """The first preference that is honoured, upper case; None once it is reported that there is none."""
+    """Return the first supported preference in upper case.
+
+    Report an option without one and return None.
+    """
     values, given = honoured.get(option.name.upper()), f"{option.path}.preference"
     if values is None:
         known = ", ".join(sorted(honoured)) or "none"
@@ -78,7 +84,7 @@ def _assumed(
     context: BindContext,
     path: str,
 ) -> dict[str, str]:
-    """Values that the producer takes where its plan does not set the option."""
+    """Return the producer's defaults for options that the plan does not set."""
     written = {option.name.upper() for option in options}
     known = context.profile.defaults
     assumed = {

@@ -1,4 +1,4 @@
-"""Signatures as plans write them: their words, in long and in short form, of every release."""
+"""Parse the signatures of plans: words in long and in short form, of every Substrait release."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ KINDS: dict[str, frozenset[str]] = {
     "icompound": frozenset({"interval_compound"}),
     **{f"u!{kind}": frozenset({kind}) for kind in ("u8", "u16", "u32", "u64")},
 }  # fmt: skip
-"""Short type name of a signature -> type kinds that may be given for it."""
+"""Short type name of a signature -> type kinds of the arguments that match it."""
 
 OLDER = {
-    # Releases up to 0.87 had these types with microseconds.
+    # Up to release 0.87 these types had microseconds.
     "time": "pt", "ts": "pts", "tstz": "ptstz", "opt": ENUM, "any1": ANY, "any2": ANY, "any3": ANY,
 }  # fmt: skip
-"""Word of an older release -> that of the newest."""
+"""Word of an older release -> word of the newest release."""
 
 _LONG = {**OF_FILES, "timestamp": "pts", "timestamp_tz": "ptstz", "enum": ENUM}
 _NEWEST = {**_LONG, **OLDER}
@@ -46,7 +46,7 @@ _WORD = re.compile("|".join((*map(re.escape, _LONGEST_FIRST), "[^_]+")))
 
 @lru_cache(maxsize=1024)
 def words_of(signature: str) -> tuple[str, ...]:
-    """The words of a signature as the newest release writes them; unknown ones stay.
+    """Return the words of a signature in the form of the newest release. Unknown words stay.
 
     >>> words_of("decimal_any1?_interval_day")
     ('dec', 'any', 'iday')
@@ -56,23 +56,26 @@ def words_of(signature: str) -> tuple[str, ...]:
 
 
 def as_spelled(signature: str) -> tuple[str, ...]:
-    """The words of a signature, those of older releases as the newest one writes them."""
+    """Split a signature at underscores and replace the words of older releases."""
     found = signature.lower().split("_") if signature else ()
     return tuple(OLDER.get(word, word) for word in found)
 
 
 def words_declared(signature: Signature) -> tuple[str, ...]:
-    """The words of a declaration of the standard."""
+    """Return the words of a declaration of the standard."""
     return words_of(signature.signature.partition(":")[2])
 
 
 def takes(word: str, kind: str) -> bool:
-    """Whether an argument of a type kind may be given for a word; a word that is not known says nothing."""
+    """Return whether an argument of a type kind matches a word.
+
+    An unknown word matches every kind.
+    """
     return kind == "unknown" or word not in KINDS or kind in KINDS[word]
 
 
 def type_of_word(word: str) -> Type | None:
-    """A type that has the word as its short name, None where the word names no one type."""
+    """Return a type whose short name is the word, or None if the word does not name one type."""
     kinds = KINDS.get(word, frozenset())
     if word == "dec":
         return decimal(38, 0)
@@ -82,6 +85,9 @@ def type_of_word(word: str) -> Type | None:
 
 
 def written(argument: SignatureArgument) -> str:
-    """An argument of a declaration for a message: ``x: i64``, ``distribution: SAMPLE or POPULATION``."""
+    """Format a declared argument for a message.
+
+    Examples: ``x: i64``, ``distribution: SAMPLE or POPULATION``.
+    """
     said = " or ".join(argument.words) if argument.words else argument.type
     return f"{argument.name}: {said}" if argument.name else said

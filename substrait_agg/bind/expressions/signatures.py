@@ -1,7 +1,6 @@
-"""Calls against the signatures that plans declare, and those against what the standard's extension files declare.
+"""Compare calls with declared signatures, and these with the standard's extension files.
 
-The files are read only where a plan declares a function with a signature under a standard URN, and of them only the one
-of that extension.
+An extension file is read only if a plan declares a function of that extension with a signature.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ from substrait_agg.functions.windows import WINDOWS_URN
 from substrait_agg.plan.model import EnumArgument, FunctionName, TypeArgument
 
 _DECLARING = STANDARD_URNS | {WINDOWS_URN}
-"""URNs whose declarations are known."""
+"""URNs of extensions whose declarations are known."""
 
 NUMBER = -1
-"""Stands for the place of arguments whose number does not fit."""
+"""Returned instead of a position if the number of arguments does not fit."""
 
 MOST_NAMED = 12
-"""Signatures that a message names."""
+"""Most signatures that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +46,8 @@ class Declared:
 
     Attributes:
         words: a short type name per argument.
-        standard: the declaration of the standard, None where it has none of this signature.
-        judged: whether it is said elsewhere that the standard has none.
+        standard: the declaration in the standard; None if the standard has none of this signature.
+        judged: whether another check reports that the standard has none.
     """
 
     words: tuple[str, ...]
@@ -57,14 +56,14 @@ class Declared:
 
     @property
     def comparable(self) -> bool:
-        """Whether every word is known, and the signature the one that is meant."""
+        """Whether every word is known and no other check rejects the signature."""
         known = all(word in KINDS or word in (ANY, ENUM) for word in self.words)
         return known and not self.judged
 
 
 @lru_cache(maxsize=512)
 def declared_signature(function: FunctionName, section: Section) -> Declared | None:
-    """The signature that the plan declares for a function, None where it declares none."""
+    """Return the signature that the plan declares for a function, or None if it declares none."""
     if function.signature is None:
         return None
     words = words_of(function.signature)
@@ -75,13 +74,13 @@ def declared_signature(function: FunctionName, section: Section) -> Declared | N
 def check_declaration(
     function: FunctionName, section: Section, path: str, context: BindContext
 ) -> None:
-    """Report a signature that its extension does not declare, and one that should not be written any more.
+    """Report a signature that its extension does not declare, or declares as deprecated.
 
     Args:
-        function: under a standard URN or not.
-        section: where its extension would declare it.
-        path: of the call, which stands for a declaration whose place is not known.
-        context: takes the problems.
+        function: the function, under a standard URN or not.
+        section: the section of the extension file that would declare it.
+        path: path of the call; used if the place of the declaration is unknown.
+        context: collects the problems.
     """
     declared = declared_signature(function, section)
     if declared is None or function.urn not in _DECLARING:
@@ -117,23 +116,28 @@ def _of_name(function: FunctionName, section: Section) -> tuple[Signature, ...]:
 
 
 def _homes(name: str, section: Section) -> tuple[str, ...]:
-    """The extensions of the standard that declare a function of this name."""
+    """Return the extensions of the standard that declare a function of this name."""
     found = signatures() if section == "aggregate_functions" else scalar_signatures()
     return tuple(dict.fromkeys(s.urn for s in found if s.name.lower() == name))
 
 
 def _sentence(text: str) -> str:
-    """What the standard says, as the help of a problem."""
+    """Turn the standard's text on a deprecated function into the help of a problem."""
     said = " ".join(text.split()).rstrip(".")
     return said[:1].lower() + said[1:] if said else "call what the standard declares in its place"
 
 
 def misfit(declared: Declared, arguments: tuple[Argument, ...]) -> int | None:
-    """Position of the first argument that the signature does not take, `NUMBER`, or None where all fit."""
+    """Return the position of the first argument that does not match the signature.
+
+    Returns:
+        The position, `NUMBER` if the number of arguments differs, or None if all match.
+    """
     if declared.standard is not None:
         words = _repeated(declared.words, declared.standard.variadic, len(arguments))
         return _first_misfit(words, tuple(enumerate(arguments)))
-    # Without the declaration nobody knows whether it repeats; words of enumerations are left out by some.
+    # Without a declaration it is unknown whether the last argument repeats. Some producers leave
+    # out the words of enumerations.
     words = tuple(word for word in declared.words if word != ENUM)
     values = tuple((i, a) for i, a in enumerate(arguments) if not isinstance(a, EnumArgument))
     if not declared.comparable:
@@ -142,7 +146,7 @@ def misfit(declared: Declared, arguments: tuple[Argument, ...]) -> int | None:
 
 
 def _repeated(words: tuple[str, ...], variadic: int | None, count: int) -> tuple[str, ...] | None:
-    """One word per argument, None where their number does not fit."""
+    """Return one word per argument, or None if their number does not fit."""
     if variadic is None:
         return words if count == len(words) else None
     once = len(words) - 1
@@ -167,6 +171,6 @@ def _fits(word: str, argument: Argument) -> bool:
 
 
 def types_of(arguments: tuple[Argument, ...]) -> str:
-    """The types of the arguments that are expressions, for a message."""
+    """List the types of the arguments that are expressions, for a message."""
     values = (a for a in arguments if not isinstance(a, EnumArgument | TypeArgument))
     return listed(tuple(v.type for v in values))

@@ -1,4 +1,4 @@
-"""Texts beside dates and times in a comparison: ISO 8601 literals are read as values of the type they are compared with."""
+"""Read ISO 8601 text literals that are compared with dates and times as values of those types."""
 
 from __future__ import annotations
 
@@ -27,21 +27,24 @@ _POINT = re.compile(
 
 
 class _Invalid(Exception):
-    """A text that is no value of the type; the message says why."""
+    """A text that is not a value of the type. The message gives the reason."""
 
 
 def read_time_texts(
     what: str, values: Sequence[Expr], paths: Sequence[str], context: BindContext
 ) -> tuple[Expr, ...] | None:
-    """The compared values with their text literals as dates or times, or None once it is reported that a text is none.
+    """Read the text literals among compared values as dates or times.
 
-    Nothing changes unless all values are dates and times of one kind, text literals, and nulls.
+    Values change only if all of them are dates and times of one kind, text literals, or nulls.
 
     Args:
-        what: compares the values, for messages.
-        values: bound.
-        paths: place of each value.
-        context: takes the problems; that texts are read is reported at the first of them.
+        what: the construct that compares the values, for messages.
+        values: bound values.
+        paths: path of each value.
+        context: collects the problems; the conversion is reported at the first text.
+
+    Returns:
+        The values, or None after a text has been reported as invalid.
     """
     texts = [i for i, v in enumerate(values) if _is_text(v)]
     others = [v.type for i, v in enumerate(values) if i not in texts and not is_null(v)]
@@ -70,7 +73,7 @@ def _is_text(value: Expr) -> bool:
 def _read(
     position: int, target: Type, values: list[Expr], paths: Sequence[str], context: BindContext
 ) -> bool:
-    """Put the value of a text in its place; False once it is reported that it has none."""
+    """Replace a text by its value. Report an invalid text and return False."""
     constant = values[position]
     if not isinstance(constant, Constant):
         return True
@@ -86,7 +89,7 @@ def _read(
     return True
 
 
-# --- one function per kind of type: (text, type that it is compared with) -> type and value ------
+# --- one reader per kind of type: (text, type that it is compared with) -> type and value --------
 
 
 def _date(text: str, target: Type) -> tuple[Type, int]:
@@ -132,7 +135,10 @@ def _matched(pattern: re.Pattern[str], text: str, example: str) -> re.Match[str]
 
 
 def _seconds(found: re.Match[str]) -> tuple[int, str, int | None]:
-    """Seconds since 1970 of a point in time without its offset, its fraction, and the offset in seconds."""
+    """Return the seconds since 1970, the digits of their fraction, and the offset in seconds.
+
+    The seconds do not include the offset.
+    """
     try:
         day = date(*(int(found[part]) for part in ("year", "month", "day"))).toordinal()
     except ValueError:
@@ -148,7 +154,7 @@ def _clock(found: re.Match[str]) -> int:
 
 
 def _fraction(found: re.Match[str]) -> str:
-    """Digits of the fraction of a second that are not trailing zeros."""
+    """Return the digits of the fraction of a second without trailing zeros."""
     digits = (found["fraction"] or "").rstrip("0")
     if len(digits) > MAX_TIME_DIGITS:
         raise _Invalid("it has digits finer than a microsecond")
@@ -166,7 +172,7 @@ def _offset(found: re.Match[str]) -> int | None:
 
 
 def _ticks(seconds: int, fraction: str, target: Type) -> tuple[Type, int]:
-    """A value of the type, with more digits where the text has more."""
+    """Return a value of the type. Its type gets more digits if the text has more."""
     digits = max(target.params[0], len(fraction))
     ticks = seconds * 10**digits + int(fraction.ljust(digits, "0") or 0)
     return replace(target, params=(digits,)), ticks

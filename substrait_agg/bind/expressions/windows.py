@@ -1,8 +1,9 @@
-"""Windows over time: their durations, and where `hop` and `session` may stand.
+"""Bind windows over time: their durations, and where `hop` and `session` may occur.
 
-Both make several groups of one row, or make them of its neighbours too, so they are no values of a row: only a whole
-grouping expression of an aggregate can call them. Producers put grouping expressions into a projection below the aggregate; where
-its column serves as a grouping expression and nothing else, the call is moved up into the aggregate.
+Both assign a row to several groups or to a group that depends on other rows. They are therefore not
+values of a row, and only a whole grouping expression of an aggregate may call them. Producers put
+grouping expressions into a projection below the aggregate. If a column of that projection is used
+only as a grouping expression, the call moves up into the aggregate.
 """
 
 from __future__ import annotations
@@ -38,22 +39,22 @@ from substrait_agg.plan import model
 from substrait_agg.plan.types import Type
 
 DURATION = Type("interval_day", nullable=False, params=(6,))
-"""Type of the constants behind the time: a bound call has them as (days, microseconds)."""
+"""Type of the durations of a bound window call. Values are (days, microseconds)."""
 
 BY_ARRIVAL = frozenset({"first", "last"})
-"""Kinds of measures that go by the arrival of rows."""
+"""Kinds of measures that depend on the order of arrival."""
 
 MOST_DAYS = 3_652_500
-"""Longest duration, ten thousand years: with it no time that a column can hold leaves 64 bits."""
+"""Longest duration: ten thousand years. A longer one could move a valid time beyond 64 bits."""
 
 
 def is_window(expression: Expr) -> bool:
-    """Whether an expression is a window that only a grouping expression can be."""
+    """Return whether an expression is a window that must be a grouping expression."""
     return isinstance(expression, Call) and expression.function in GROUPING_WINDOWS
 
 
 def is_window_key(key: Expr, source: Bound) -> bool:
-    """Whether a key is a window, also one that a projection below computes."""
+    """Return whether a key is a window, also if a projection below computes it."""
     while isinstance(key, Column) and isinstance(source, BoundProject | BoundFilter):
         key = source.expressions[key.ordinal] if isinstance(source, BoundProject) else key
         source = source.input
@@ -66,13 +67,17 @@ def is_window_key(key: Expr, source: Bound) -> bool:
 def window_arguments(
     function: str, values: tuple[Expr, ...], call: model.ScalarCall, context: BindContext
 ) -> tuple[Expr, ...] | None:
-    """The arguments of a window function with its durations in microseconds; None once it is reported why not.
+    """Return the arguments of a window function with durations in microseconds.
 
     Args:
         function: canonical name.
         values: a point in time, then constant intervals.
-        call: as the plan writes it; one that is not from a plan has no arguments of its own.
-        context: takes the problems.
+        call: the call as the plan writes it; a call that does not come from a plan has no argument
+            nodes.
+        context: collects the problems.
+
+    Returns:
+        The arguments, or None after a problem has been reported.
     """
     digits = values[0].type.params[0]
     durations: list[Expr] = []
@@ -94,19 +99,19 @@ def window_arguments(
 
 
 def _micros(value: Expr) -> tuple[int, str]:
-    """Microseconds of a constant interval, or why it has none."""
+    """Return the microseconds of a constant interval, or the reason why it has none."""
     if not isinstance(value, Constant) or value.value is None:
         return 0, "it is null"
     days, ticks = value.value[-2:]
     if value.type.kind == "interval_compound" and value.value[0]:
         return 0, "it has months, which are no number of days"
     digits = value.type.params[0] if value.type.params else 6
-    # Digits beyond microseconds are zeros, or the literal was refused.
+    # Digits beyond microseconds are zeros: other literals are refused before.
     return days * MICROS_PER_DAY + ticks * 10**6 // 10**digits, ""
 
 
 def _limits(name: str, micros: int, unit: int, digits: int) -> str:
-    """Why a duration cannot be the argument `name`; empty where it can."""
+    """Return why a duration cannot be the argument `name`; empty if it can."""
     if name != "offset" and micros <= 0:
         return "it is not greater than zero"
     if micros % unit:
@@ -124,7 +129,7 @@ def _few(values: tuple[Expr, ...], call: model.ScalarCall, context: BindContext)
     return count <= MOST_WINDOWS
 
 
-# --- where they may stand ----------------------------------------------------------------------
+# --- where windows may occur ------------------------------------------------------------------
 
 
 def settle_windows(
@@ -134,14 +139,17 @@ def settle_windows(
     measures: Sequence[BoundMeasure | None],
     context: BindContext,
 ) -> tuple[Bound, tuple[Expr, ...]]:
-    """The input and the grouping expressions of an aggregate, with windows that a projection below computes moved up.
+    """Move windows from a projection up into the aggregate, and check the grouping expressions.
 
     Args:
         node: the aggregate as the plan writes it.
         source: its bound input.
         keys: its grouping expressions.
-        measures: as bound; None for what has problems.
-        context: knows the windows of the plan; those that stand where they may are struck off.
+        measures: the bound measures; None for a measure with problems.
+        context: lists the windows of the plan; valid ones are removed from the list.
+
+    Returns:
+        The input and the grouping expressions of the aggregate.
     """
     if not context.windows and not context.moved:
         return source, keys
@@ -188,7 +196,12 @@ def _reads(expressions: Sequence[Expr], ordinal: int) -> bool:
 def _moved_up(
     relation: BoundRelation, ordinal: int, context: BindContext
 ) -> tuple[BoundRelation, Call] | None:
-    """The relation with the time in place of the window that its column is, and the window over its columns."""
+    """Replace the window in a column of the relation by its time.
+
+    Returns:
+        The relation, and the window call over its columns; None if the column is not a window or is
+        used elsewhere.
+    """
     if isinstance(relation, BoundFilter):
         if _reads((relation.condition,), ordinal):
             return None
@@ -231,7 +244,7 @@ def _with_column(
 
 
 def _strike_off(path: str, call: Call, context: BindContext) -> None:
-    """Take the window that a projection at `path` computes from those that stand where they may not."""
+    """Remove a window that the projection at `path` computes from the list of unplaced windows."""
     places = (p for p, c in context.windows.items() if c == call and p.startswith(path))
     found = min(places, key=len, default=None)
     if found is not None:
@@ -240,7 +253,7 @@ def _strike_off(path: str, call: Call, context: BindContext) -> None:
 
 
 def report_misplaced(root: Bound, context: BindContext) -> None:
-    """Report the windows that are no grouping expressions, once the whole plan is bound."""
+    """Report windows that are not grouping expressions, after the whole plan is bound."""
     for path, call in context.windows.items():
         context.report("WINDOW_NOT_A_KEY", path, function=_function(call))
     if context.moved and not context.windows and not isinstance(root, Opaque):
@@ -251,7 +264,7 @@ def report_misplaced(root: Bound, context: BindContext) -> None:
 
 
 def _left(root: BoundRelation) -> Iterator[tuple[str, Call]]:
-    """The windows of a relation that are no grouping expressions, with the path of the relation each is in."""
+    """Yield the windows that are not grouping expressions, with the path of their relation."""
     waiting, seen = [root], set[int]()
     while waiting:
         relation = waiting.pop()
