@@ -1,5 +1,6 @@
 """Bind whole plans.
 
-A `DecodedPlan` comes in, a `BoundPlan` or all its problems go out. Read `binder` first, then
-`relations`. `fingerprint` identifies what a plan computes; `dialect` says what is supported.
+The input is a `DecodedPlan`. The result is a `BoundPlan`, or all problems of the plan. Read
+`binder` first, then `relations`. `fingerprint` identifies what a plan computes. `dialect` lists
+what is supported.
 """

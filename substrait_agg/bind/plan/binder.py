@@ -1,4 +1,4 @@
-"""Binding a whole plan: the root relation, its column names, its order, its identity."""
+"""Bind a whole plan: the root relation, its column names, its order and its fingerprint."""
 
 from __future__ import annotations
 
@@ -53,15 +53,16 @@ DIRECTIONS: dict[str, tuple[bool, bool]] = {
 def bind(
     plan: DecodedPlan, problems: Problems, source_schemas: SourceSchemas | None = None
 ) -> BoundPlan | None:
-    """The plan with every expression typed and every function resolved.
+    """Bind a plan: resolve every function and give every expression a type.
 
     Args:
-        plan: as decoded; what its decoding found wrong is already in `problems`.
-        problems: takes everything that is wrong with the plan, inputs before what reads them.
-        source_schemas: of the tables whose column types the plan leaves out (`untyped_tables`).
+        plan: the decoded plan; `problems` already contains the problems of its decoding.
+        problems: collects all problems of the plan, those of inputs first.
+        source_schemas: schemas of the tables whose column types the plan leaves out
+            (`untyped_tables`).
 
     Returns:
-        The bound plan, or None when `problems` holds an error.
+        The bound plan, or None if `problems` contains an error.
     """
     profile = profile_of(plan.producer, plan.version)
     readings = possible_readings(plan, profile.direct_project, merges_keys=profile.grouping_bitmask)
@@ -81,7 +82,10 @@ def bind(
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """What comes of a reading: the number of errors it makes, and the identity of the plan if it makes none."""
+    """The result of binding with one reading.
+
+    The number of errors, and the fingerprint of the plan if there are none.
+    """
 
     reading: Reading
     errors: int
@@ -90,17 +94,17 @@ class _Trial:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """The reading that is taken; `unclear` where another one fits as well and gives another plan."""
+    """The chosen reading. `unclear` is true if another reading fits too and gives another plan."""
 
     reading: Reading
     unclear: bool
 
 
 def _choice(trials: list[_Trial]) -> _Choice:
-    """The reading that fits best: the one with the fewest errors."""
+    """Choose the reading with the fewest errors."""
     least = min(trial.errors for trial in trials)
     best = [trial for trial in trials if trial.errors == least]
-    # Equal keys are one column by the specification; it decides where both readings of them fit.
+    # The specification merges equal keys. It decides if both readings of the keys fit.
     first: dict[bool, _Trial] = {}
     for trial in best:
         first.setdefault(trial.reading.project_replaces, trial)
@@ -109,7 +113,10 @@ def _choice(trials: list[_Trial]) -> _Choice:
 
 
 def _copy(problems: Problems) -> Problems:
-    """The problems so far, to try a reading with. What fits does not depend on the mode, so lenient levels count."""
+    """Copy the problems to try a reading.
+
+    The fit does not depend on the mode, so the copy is lenient.
+    """
     return Problems("lenient", list(problems.found))
 
 
@@ -126,7 +133,7 @@ def _read_as(plan: DecodedPlan, context: BindContext) -> BoundPlan | None:
 
 
 def untyped_tables(plan: DecodedPlan) -> tuple[UntypedTable, ...]:
-    """The tables that the plan reads with column names and without column types."""
+    """Return the tables that the plan reads with column names but without column types."""
     reads = (r for r in relations_of(plan) if isinstance(r, Read))
     named = (r for r in reads if r.table and r.names and not r.types and r.rows is None)
     return tuple(dict.fromkeys((r.table, r.names) for r in named if not r.files))
@@ -174,16 +181,16 @@ def _bind(plan: DecodedPlan, context: BindContext) -> BoundPlan | None:
 
 
 def _bind_whole(relation: Relation, context: BindContext) -> Ordered:
-    """A relation that is no other's input."""
+    """Bind a relation that is not the input of another one."""
     if context.profile.grouping_bitmask:
         context.wider |= addressed_wider(relation)
     return bind_relation(relation, context)
 
 
 def _without_index(ordered: Ordered, names: int, path: str, context: BindContext) -> Ordered:
-    """The relation without the index of its grouping sets, where exactly that column has no name.
+    """Remove the index of the grouping sets if exactly that column has no name.
 
-    Builders that derive names from keys and measures alone (substrait-python, DuckDB) leave it out.
+    Builders that derive names from keys and measures only (substrait-python, DuckDB) leave it out.
     """
     root = ordered.relation
     if isinstance(root, Opaque) or names != sum(map(names_width, root.types)) - 1:
@@ -225,14 +232,14 @@ def _names_path(plan: DecodedPlan) -> str:
 def _names(
     names: tuple[str, ...] | None, types: Schema, path: str, context: BindContext
 ) -> tuple[str, ...]:
-    """The top-level column names out of the depth-first list of the root."""
+    """Return the top-level column names from the depth-first list of the root."""
     if names is None:
         made = tuple(f"c{i}" for i in range(len(types)))
         context.report("ROOT_NAMES_MISSING", path, names=", ".join(made))
         return made
     widths = [names_width(t) for t in types]
     if len(names) > sum(widths) and any(t.kind == "unknown" for t in types):
-        return names  # what is unknown may have fields with names
+        return names  # columns of unknown type may have named fields
     if len(names) != sum(widths):
         code = "NAMES_TOP_LEVEL" if len(names) == len(types) else "NAMES_COUNT"
         context.report(code, path, count=len(names), needed=sum(widths))

@@ -1,7 +1,8 @@
-"""What is supported, as a Substrait dialect: types, relations, expressions and implementations of functions.
+"""List what is supported as a Substrait dialect: types, relations, expressions and functions.
 
-Everything comes from the tables that plans are bound with: type kinds from `bind.context`, relations and expressions from the
-decoded tree, functions by binding each declaration (`bind.plan.dialect_support`).
+Everything comes from the tables that binding uses: type kinds from `bind.context`, relations and
+expressions from the decoded tree. Functions are supported if their declaration can be bound
+(`bind.plan.dialect_support`).
 
 Source: ``dialect_schema.yaml`` of the Substrait project.
 """
@@ -33,7 +34,7 @@ Entry = dict[str, Any]
 
 _UNSIGNED_SOURCE = "unsigned_integers"
 _TYPE_NAMES = {"fixedchar": "FIXED_CHAR", "fixedbinary": "FIXED_BINARY"}
-"""Type kind -> its name in dialects, where that is not the kind in capitals."""
+"""Type kind -> its name in dialects, if that is not the kind in upper case."""
 
 _DIGITS = FRACTIONAL | {"interval_compound"}
 
@@ -51,7 +52,7 @@ RELATIONS: dict[type, Entry] = {
         "metadata": {"place": "at the top of the plan, where it orders the view when it is shown"},
     },
 }
-"""Relation of the decoded tree -> its entry."""
+"""Relation of the decoded tree -> its entry in the dialect."""
 
 EXPRESSIONS: dict[type, Entry] = {
     model.Literal: {"expression": "LITERAL"},
@@ -67,14 +68,14 @@ EXPRESSIONS: dict[type, Entry] = {
     model.Lambda: {"expression": "LAMBDA"},
     model.NestedValue: {"expression": "NESTED", "nested_types": ["STRUCT", "LIST", "MAP"]},
 }
-"""Expression of the decoded tree -> its entry."""
+"""Expression of the decoded tree -> its entry in the dialect."""
 
 
 def dialect(version: str) -> Entry:
-    """The dialect as values that YAML and JSON can write.
+    """Return the dialect as values that YAML and JSON can represent.
 
     Args:
-        version: of this package, which is named in it.
+        version: version of this package; part of the metadata.
     """
     declared = (*scalar_signatures(), *window_signatures())
     scalars = tuple(support_of(s, aggregate=False) for s in declared)
@@ -104,7 +105,7 @@ def dialect(version: str) -> Entry:
 
 
 def _members(union: Any) -> tuple[type, ...]:
-    # A parameter of a lambda is a selection.
+    # A parameter of a lambda is written as a selection.
     left_out = (model.Unsupported, model.ParameterRef)
     return tuple(kind for kind in get_args(union) if kind not in left_out)
 
@@ -140,7 +141,7 @@ def _type(kind: str) -> Entry:
 
 
 def _functions(found: Iterable[Support], metadata: Any) -> list[Entry]:
-    """An entry per function of an extension that has a supported implementation, by extension and name."""
+    """Return one entry per function with a supported implementation, by extension and name."""
     supported = sorted((s for s in found if s.supported), key=_key)
     return [_function(key, tuple(group), metadata) for key, group in groupby(supported, key=_key)]
 
@@ -158,7 +159,7 @@ def _function(key: tuple[str, str], group: tuple[Support, ...], metadata: Any) -
     entry["supported_impls"] = [_arguments(s.signature) for s in group]
     least = [s.signature.variadic for s in group if s.signature.variadic is not None]
     if least:
-        # The schema has no functions without any argument: what may be written no times is written once.
+        # The schema has no variadic functions without arguments, so a minimum of zero becomes one.
         entry["variadic"] = {"min": max(1, *least)}
     return entry
 
@@ -168,7 +169,7 @@ def _arguments(signature: Signature) -> str:
 
 
 def _accepted(group: tuple[Support, ...]) -> Entry:
-    """Options and words of enumeration arguments with the values that are accepted, per set of implementations."""
+    """Return accepted values of options and enumeration arguments per set of implementations."""
     said: Entry = {}
     for what in ("options", "words"):
         found: dict[tuple[str, tuple[str, ...]], list[str]] = {}

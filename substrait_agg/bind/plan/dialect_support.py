@@ -1,6 +1,6 @@
-"""Which implementations that the standard declares can be called: each is bound as its declaration says it.
+"""Find the supported implementations of the standard's functions by binding each declaration.
 
-What a dialect lists is therefore what binding does, not a second list beside it.
+A dialect therefore lists what binding accepts. There is no second list to maintain.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from substrait_agg.problems import Problem, Problems
 
 _KINDS = {"boolean": "bool"}
 _PARAMETERS = {"P": 12, "S": 2, "L": 20}
-"""What stands for a type parameter, by its first letter: digits, digits behind the point, length."""
+"""First letter of a type parameter -> a value: digits, digits after the point, length."""
 
 _TIME_DIGITS = 6
 _ANY = Type("i64", nullable=False)
@@ -46,12 +46,12 @@ AS_CONSTANTS = frozenset(
         *((f"strptime_{kind}", "precision") for kind in ("time", "timestamp")),
     }
 )
-"""(function, argument) that only a constant can be given for, although the declaration asks for none."""
+"""(function, argument) pairs that require a constant although the declaration does not say so."""
 
 _LITERALS: dict[str, object] = {
     **dict.fromkeys(("string", "varchar", "fixedchar"), ","),
     "i8": _TIME_DIGITS,
-    # A minute.
+    # One minute.
     "interval_day": (0, 60_000_000),
     "interval_compound": (0, 0, 60_000_000),
 }
@@ -60,17 +60,18 @@ _LITERALS: dict[str, object] = {
 _FORMATS = {
     "strftime": "%H", "strptime_date": "%F", "strptime_time": "%T", "strptime_timestamp": "%F %T",
 }  # fmt: skip
-"""Function -> a format that it takes."""
+"""Function -> a valid format for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """What becomes of a declared implementation.
+    """The result of binding a declared implementation.
 
     Attributes:
         signature: the declaration.
-        problems: why a call as declared is refused; empty where it is supported.
-        options: option name -> declared values that are accepted, the default first; only of supported ones.
+        problems: why a call as declared is refused; empty if it is supported.
+        options: option name -> declared values that are accepted, the default first; empty if it is
+            not supported.
         words: enumeration argument -> words that are accepted.
     """
 
@@ -81,12 +82,14 @@ class Support:
 
     @property
     def supported(self) -> bool:
-        """Whether a call as declared is run."""
+        """Whether a call as declared can run."""
         return not self.problems
 
 
 def type_of(expression: str) -> Type | None:
-    """A type expression of the extension files with a value for every parameter; None for a computation.
+    """Return a type expression of the extension files with a value for every parameter.
+
+    Return None for a computed type.
 
     >>> str(type_of("DECIMAL?<38,S>"))
     'decimal?<38,2>'
@@ -129,7 +132,7 @@ def _parameter(kind: str, text: str) -> int:
 
 
 def support_of(signature: Signature, *, aggregate: bool) -> Support:
-    """Bind the implementation, every word of its enumeration arguments and every value of its options."""
+    """Bind an implementation with every enumeration word and every option value."""
     choices = [a.words or ("",) for a in signature.arguments]
     refused: list[tuple[Problem, ...]] = []
     accepted: list[tuple[str, ...]] = []
@@ -172,9 +175,9 @@ def _options(
 def _bound(
     signature: Signature, words: tuple[str, ...], options: tuple[Option, ...], aggregate: bool
 ) -> tuple[tuple[Problem, ...], dict[str, str]]:
-    """The errors of the call, and every option with the value that holds.
+    """Return the errors of the call, and every option with its effective value.
 
-    The declared result type counts where it is no computation.
+    The declared result type is part of the call unless it is computed.
     """
     context = BindContext(Problems("lenient"), STANDARD)
     types = tuple(_argument_type(a) for a in signature.arguments)
@@ -184,7 +187,7 @@ def _bound(
 
 
 def _argument_type(argument: SignatureArgument) -> Type:
-    # An enumeration's word has no type; it stands at its place in the row all the same.
+    # An enumeration word has no type. The placeholder keeps its position in the row.
     return (None if argument.words else type_of(argument.type)) or _ANY
 
 

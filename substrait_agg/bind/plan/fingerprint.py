@@ -1,4 +1,4 @@
-"""The identity of a bound plan: what it computes, whatever form or position it was written in."""
+"""Identify what a bound plan computes, independently of how and where it was written."""
 
 from __future__ import annotations
 
@@ -13,34 +13,41 @@ FORMAT = "bound-1"
 
 
 class Identified(Protocol):
-    """Something that enters fingerprints."""
+    """A class that contributes to fingerprints."""
 
     def identity(self) -> tuple[object, ...]:
-        """Return a tag, and the attributes that decide what is computed, in a fixed order.
+        """Return a tag and the attributes that decide what is computed, in a fixed order.
 
-        Checkpoints are recognised by fingerprints. So tag and order stay as they are when the class or its fields are
-        renamed, and attributes that tell only where or how something was written (path, name) are left out.
+        Checkpoints are recognised by fingerprints. Tag and order therefore do not change when the
+        class or its fields are renamed. Attributes that describe only the source text (path, name)
+        are left out.
         """
 
 
 def fingerprint(root: BoundRelation, names: tuple[str, ...], sorts: tuple[SortKey, ...]) -> str:
-    """SHA-256, in hex, of a canonical serialisation of the plan, its column names and its order."""
+    """Hash the plan, its column names and its order.
+
+    Return the SHA-256 of a canonical form, in hex.
+    """
     return digest([FORMAT, canonical(root), list(names), canonical(sorts)])
 
 
 def digest(content: Any) -> str:
-    """SHA-256, in hex, of JSON values."""
+    """Return the SHA-256, in hex, of JSON values."""
     text = json.dumps(content, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
 def canonical(value: Any, columns: Sequence[Any] | None = None) -> Any:
-    """Return JSON values that differ wherever plans differ: objects as their identity, all types told apart.
+    """Return JSON values that differ wherever the plans differ.
+
+    Objects contribute their identity, and types are distinguished.
 
     Args:
-        value: what is serialised.
-        columns: what stands for the columns that expressions in it refer to; without it they are named by their place. With it
-            every other expression is a digest: the same whether it is a column of the input or written out.
+        value: the value to serialise.
+        columns: replacements for the columns that expressions refer to; None: columns are
+            identified by their ordinals. With replacements, every other expression becomes a
+            digest, so that it is the same whether it is a column of the input or written out.
     """
     if columns is not None and isinstance(value, Expr):
         if isinstance(value, Column):

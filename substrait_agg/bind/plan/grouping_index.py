@@ -1,12 +1,14 @@
-"""Plans whose producer does not count the grouping-set index that an aggregate with several sets ends with.
+"""Handle plans that ignore the index column of an aggregate with several grouping sets.
 
-Isthmus counted no index column before October 2025, DataFusion none before release 43, and DuckDB counts none. What
-reads such an aggregate then means other columns than the specification: a project over *w* keys and measures writes
-its first expression as column *w*, which is the index. `uncounted_index` finds these aggregates by their readers, and
-`bind.plan.relations` gives them the columns that are meant.
+Isthmus counted no index column before October 2025, DataFusion none before release 43, and DuckDB
+counts none. References to such an aggregate then mean other columns than in the specification: a
+project over *w* keys and measures writes its first expression as column *w*, which is the index.
+`uncounted_index` finds these aggregates by their readers, and `bind.plan.relations` gives them the
+intended columns.
 
-Isthmus also numbered the keys by their columns in the input, whatever their order in the grouping sets (until August
-2026, when it began to write an output mapping for that). `keys_by_column` finds these aggregates.
+Isthmus also numbered the keys by their columns in the input, independently of their order in the
+grouping sets (until August 2026, when it began to write an output mapping for that).
+`keys_by_column` finds these aggregates.
 """
 
 from __future__ import annotations
@@ -18,11 +20,12 @@ from substrait_agg.plan import model
 
 
 def uncounted_index(relations: Iterable[object], *, never_counted: bool) -> frozenset[int]:
-    """Identities of the aggregates whose readers do not count the index of the grouping set.
+    """Return identities of the aggregates whose readers do not count the grouping-set index.
 
     Args:
         relations: all relations of the plan.
-        never_counted: the producer is known to count no index; then the specification's numbering needs a sign.
+        never_counted: whether the producer is known to count no index; the specification's
+            numbering then requires evidence.
     """
     found: set[int] = set()
     for node in relations:
@@ -35,7 +38,7 @@ def uncounted_index(relations: Iterable[object], *, never_counted: bool) -> froz
 
 
 def several_sets_below(node: object) -> model.Aggregate | None:
-    """The aggregate with several sets whose columns a relation has, with only filters and sorts in between."""
+    """Return the aggregate with several sets directly below, ignoring filters and sorts."""
     while isinstance(node, model.Filter | model.Sort) and node.emit is None:
         (node,) = inputs_of(node)
     if isinstance(node, model.Aggregate) and len(node.groupings) > 1 and node.emit is None:
@@ -44,10 +47,11 @@ def several_sets_below(node: object) -> model.Aggregate | None:
 
 
 def _not_counted(project: model.Project, source: model.Aggregate, never: bool) -> bool:
-    """Whether the project numbers its expressions from the column of the index.
+    """Return whether the project numbers its expressions from the column of the index.
 
-    An expression that is computed and not used is the sign of it: with the index counted, a mapping that means every
-    expression gives the index instead of the first one, and leaves the last one out.
+    The evidence is an expression that is computed and not used. With the index counted, a mapping
+    meant for all expressions contains the index instead of the first one, and leaves the last one
+    out.
     """
     if project.emit is None:
         return never
@@ -55,18 +59,19 @@ def _not_counted(project: model.Project, source: model.Aggregate, never: bool) -
     emitted, all_ = set(project.emit), set(range(width, width + count))
     highest = max(emitted, default=-1)
     if highest < width or highest >= width + count:
-        return False  # nothing depends on the index, or its column is counted
+        return False  # nothing refers to the index, or its column is counted
     if never or emitted == all_:
         return True
-    # Plain references may be written only because a project needs an expression.
+    # A plain reference is no evidence: a project needs at least one expression.
     computed = any(not isinstance(e, model.FieldRef) for e in project.expressions)
     return emitted >= all_ and computed
 
 
 def keys_by_column(node: model.Aggregate) -> tuple[int, ...] | None:
-    """The ordinals of the keys in the order of their input columns; None where that is their order already.
+    """Return the ordinals of the keys in the order of their input columns.
 
-    None also where a key is no column: Isthmus computes keys in a project below.
+    Return None if they already have this order. Also return None if a key is not a column, because
+    Isthmus computes such keys in a project below.
     """
     if len(node.groupings) < 2:
         return None

@@ -1,4 +1,4 @@
-"""Relations: schemas bottom-up, emit and projection masks resolved, orders carried to where they matter."""
+"""Bind relations: derive schemas bottom-up, apply emit and projection masks, track sort orders."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ from substrait_agg.problems import Problems
 
 @dataclass(frozen=True, slots=True)
 class OrderKey:
-    """A sort field and the column of the current relation that holds it.
+    """A sort field and the column of the current relation that contains it.
 
-    `ordinal` is None where no column holds it; then `problem` is the code that says why, or empty where that has
-    been reported already.
+    `ordinal` is None if no column contains it. `problem` is then the code of the reason, or empty
+    if the reason has been reported.
     """
 
     field: model.SortField
@@ -65,14 +65,14 @@ class RelationOrder:
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """A bound relation and the order of its rows, if a sort gave it one."""
+    """A bound relation and the order of its rows, if a sort defines one."""
 
     relation: Bound
     order: RelationOrder | None = None
 
 
 def bind_relation(node: model.Relation, context: BindContext) -> Ordered:
-    """The relation with all its inputs bound, inputs first, so that problems come in the order of the data."""
+    """Bind a relation after its inputs, so that problems come in the order of the data."""
     if id(node) not in context.bound:
         check_written(node)
         made = _BINDERS[type(node)](node, context)
@@ -93,7 +93,7 @@ def _schema(relation: Bound) -> Schema | None:
 def _emit(
     ordered: Ordered, emit: tuple[int, ...] | None, path: str, context: BindContext
 ) -> Ordered:
-    """The relation with the output mapping of the one at `path` applied."""
+    """Apply the output mapping of the relation at `path`."""
     types = _schema(ordered.relation)
     if emit is None or types is None:
         return ordered
@@ -103,7 +103,7 @@ def _emit(
 def _mapped(
     expressions: tuple[Expr, ...], emit: tuple[int, ...], path: str, context: BindContext
 ) -> tuple[Expr, ...]:
-    """What the output mapping of the relation at `path` keeps of `expressions`."""
+    """Return the expressions that the output mapping of the relation at `path` selects."""
     place = f"{path}.common.emit.output_mapping"
     return _pick(expressions, emit, "the output mapping", place, context)
 
@@ -115,7 +115,10 @@ def _pick(
     path: str,
     context: BindContext,
 ) -> tuple[Expr, ...]:
-    """The expressions at the ordinals, one of unknown type where there is none, which is reported."""
+    """Return the expressions at the ordinals.
+
+    Report an invalid ordinal and use an expression of unknown type.
+    """
     picked: list[Expr] = []
     count = len(expressions)
     for place, ordinal in enumerate(ordinals):
@@ -131,7 +134,7 @@ def _pick(
 
 
 def projected(ordered: Ordered, expressions: tuple[Expr, ...], path: str) -> Ordered:
-    """The relation projected to `expressions`, with the order followed to the columns where its keys are now."""
+    """Project the relation to `expressions`, and update the ordinals of its sort keys."""
     if isinstance(ordered.relation, Opaque):
         return ordered
     types = tuple(e.type for e in expressions)
@@ -143,7 +146,7 @@ def projected(ordered: Ordered, expressions: tuple[Expr, ...], path: str) -> Ord
     }
     if ordered.order is None:
         return Ordered(project)
-    # One of the columns that are not known may be meant to be the key.
+    # A column of unknown type may be the intended key.
     problem = "" if is_unknown(*expressions) else "SORT_KEY_NOT_IN_OUTPUT"
     keys = tuple(_moved(key, places, problem) for key in ordered.order.keys)
     return Ordered(project, replace(ordered.order, keys=keys))
@@ -156,7 +159,7 @@ def _moved(key: OrderKey, places: dict[int, int], problem: str) -> OrderKey:
 
 
 def drop_order(ordered: Ordered, context: BindContext) -> Bound:
-    """The relation where its order makes no difference, which is reported."""
+    """Return the relation without its order, and report that the order has no effect."""
     if ordered.order is not None:
         context.report("SORT_NO_EFFECT", ordered.order.path)
     return ordered.relation
@@ -177,7 +180,7 @@ def _read(node: model.Read, context: BindContext) -> Ordered:
     if node.files:
         context.report("FILES_NOT_ALLOWED", node.path, files=", ".join(node.table) or "none named")
     if not node.types and context.told(node.path):
-        return Ordered(Opaque(node.path))  # it has no schema at all
+        return Ordered(Opaque(node.path))  # the read has no schema
     if node.rows is None and not node.files and not all(node.table or ("",)):
         context.report("TABLE_NAME_MISSING", f"{node.path}.named_table.names")
     check_column_names(node.names, f"{node.path}.base_schema.names", context)
@@ -189,7 +192,7 @@ def _read(node: model.Read, context: BindContext) -> Ordered:
 
 
 def _check_best_effort(node: model.Read, source: Bound, context: BindContext) -> None:
-    """Report the references of the best effort filter that mean nothing; all else in it may be ignored."""
+    """Report invalid references in the best effort filter. Other problems in it do not matter."""
     if node.best_effort_filter is None:
         return
     apart = BindContext(Problems(context.problems.mode), context.profile)
@@ -202,11 +205,11 @@ def _check_best_effort(node: model.Read, source: Bound, context: BindContext) ->
 _INVALID_ANYWHERE = frozenset(
     {"FIELD_OUT_OF_RANGE", "NESTED_STEP_INVALID", "FILTER_NOT_BOOLEAN", "FUNCTION_UNDECLARED"}
 )
-"""Problems of an expression that is not computed: what it refers to does not exist, or it is no condition."""
+"""Problems that matter in an expression that is not computed: invalid references and types."""
 
 
 def _source(node: model.Read, context: BindContext) -> Bound:
-    """What is read, before filter, mask and output mapping."""
+    """Return the table or the rows, before filter, mask and output mapping."""
     if node.rows is not None:
         return bind_rows(node.rows, node, context)
     if len(node.names) == len(node.types):
@@ -219,7 +222,7 @@ def _source(node: model.Read, context: BindContext) -> Bound:
 
 
 def _masked(ordered: Ordered, node: model.Read, context: BindContext) -> Ordered:
-    """The relation with the columns that the read's projection mask keeps."""
+    """Apply the projection mask of the read."""
     types = _schema(ordered.relation)
     if node.projection is None or types is None:
         return ordered
@@ -229,7 +232,10 @@ def _masked(ordered: Ordered, node: model.Read, context: BindContext) -> Ordered
 
 
 def _kept_types(node: model.Read, context: BindContext) -> Schema:
-    """The column types with the digits of a second that are kept; nothing is said of columns that are masked out."""
+    """Return the column types with at most `MAX_TIME_DIGITS` digits of a second.
+
+    Lost digits of columns that are masked out are not reported.
+    """
     used = range(len(node.types)) if node.projection is None else node.projection
     wanted = {*used, *columns_read(node.filter)}
     path = f"{node.path}.base_schema"
@@ -324,7 +330,7 @@ def _sort(node: model.Sort, context: BindContext) -> Ordered:
 
 
 def _check_direction(field: model.SortField, context: BindContext) -> None:
-    """Report what no sort can have, also one that changes nothing."""
+    """Report a missing direction or a comparison function, also for a sort without effect."""
     if field.direction == "unspecified":
         context.report("SORT_DIRECTION_MISSING", f"{field.path}.direction")
     comparison = field.comparison
@@ -352,7 +358,7 @@ def _aggregate(node: model.Aggregate, context: BindContext) -> Ordered:
 
 
 def _renumbered(node: model.Aggregate, ordered: Ordered, context: BindContext) -> Ordered:
-    """The aggregate with its columns as the plan numbers them, where that is not the specification's way."""
+    """Reorder the columns of the aggregate if the plan numbers them against the specification."""
     types = _schema(ordered.relation)
     if types is None or len(node.groupings) < 2:
         return ordered
@@ -360,7 +366,7 @@ def _renumbered(node: model.Aggregate, ordered: Ordered, context: BindContext) -
     width = count + len(node.measures)
     uncounted = id(node) in context.uncounted
     order = None
-    # A plan without a producer is taken for one of Isthmus where it does not count the index.
+    # A plan without a producer that does not count the index is treated as a plan of Isthmus.
     by_column = context.profile.keys_by_column or (uncounted and context.profile is STANDARD)
     if by_column and node.emit in (None, tuple(range(width))):
         order = keys_by_column(node)
@@ -377,7 +383,7 @@ def _unsupported(node: model.Unsupported, context: BindContext) -> Ordered:
     for inner in node.inputs:
         bind_relation(inner, context)
     for expression in node.expressions:
-        bind_expression(expression, None, context)  # over columns that are not known
+        bind_expression(expression, None, context)  # the columns of the input are unknown
     return Ordered(Opaque(node.path))
 
 

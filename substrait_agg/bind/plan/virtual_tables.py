@@ -1,4 +1,4 @@
-"""Rows that a plan holds itself (virtual tables): their width, and every value against the type of its column."""
+"""Bind the rows of virtual tables: check their width, and each value against its column's type."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ Row = tuple[model.Expression, ...]
 
 
 def bind_rows(rows: tuple[Row, ...], node: model.Read, context: BindContext) -> Bound:
-    """The rows as constants of the column types, or an opaque relation where a column has a type that is not kept.
+    """Return the rows as constants of the column types.
 
     Args:
-        rows: of the virtual table, as decoded.
-        node: the read; its names and types are those of the columns.
-        context: takes the problems. That values of a column are converted is reported once per column.
+        rows: rows of the virtual table, as decoded.
+        node: the read; it has the names and types of the columns.
+        context: collects the problems. Conversion of values is reported once per column.
+
+    Returns:
+        The rows, or an opaque relation if the type of a column is not supported.
     """
     if not all(context.check_column(t, f"{node.path}.base_schema") for t in node.types):
         return Opaque(node.path)
@@ -36,7 +39,7 @@ def bind_rows(rows: tuple[Row, ...], node: model.Read, context: BindContext) -> 
 
 
 def _report_width(row: Row, node: model.Read, context: BindContext) -> None:
-    # The row itself is no expression; the place of its first value begins with its own.
+    # The row has no path of its own. The path of its first value begins with it.
     path = row[0].path.rpartition(".fields[")[0] if row else ""
     context.report(
         "ROW_WIDTH", path or f"{node.path}.virtual_table", count=len(row), columns=len(node.types)
@@ -67,7 +70,7 @@ def _value(
 
 
 def _is_constant(item: model.Expression) -> bool:
-    """Whether it is a literal, converted once at most, or has been reported already."""
+    """Return whether it is a literal, converted at most once, or has already been reported."""
     plain = item.input if isinstance(item, model.Cast) else item
     return isinstance(plain, model.Literal | model.Unsupported)
 
