@@ -1,5 +1,5 @@
-"""Bind Aggregate relations.
+"""Bind Aggregate relations: grouping sets, keys and measures.
 
-Grouping sets, keys and measures. Read `binder` first, then `candidate` (a measure before it is
-checked), `arguments`, `order`, `signature` and `rules`.
+Read `binder` first, then `candidate` (a measure before it is checked), `arguments`, `order`,
+`signature` and `rules`.
 """

@@ -1,4 +1,7 @@
-"""Arguments of a measure against the parameters of its row: values converted, constants read, words made options."""
+"""Match the arguments of a measure with the parameters of its function.
+
+Values are converted, constants are read, and enumeration words become options.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from substrait_agg.plan.types import FP64
 
 @dataclass(frozen=True, slots=True)
 class ConstantFault:
-    """An argument, given for the parameter `name`, that is no constant or has a wrong value."""
+    """An argument for the parameter `name` that is not a constant or has an invalid value."""
 
     name: str
     argument: Expr
@@ -28,15 +31,15 @@ class ConstantFault:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """Arguments that fit a row.
+    """Arguments that match a function.
 
     Attributes:
-        values: what is aggregated, converted to what the function takes.
+        values: the aggregated values, converted to the types that the function takes.
         constants: values of the constant arguments, in order.
-        words: (option, value) of the enumeration arguments, upper case.
-        faults: constants that are none or have a wrong value.
+        words: (option, value) of the enumeration arguments, in upper case.
+        faults: constant arguments that are not constant or have an invalid value.
         nullable_constant: whether the type of a constant argument is nullable.
-        assumed: parameters of constant arguments that the plan leaves out, which have their default.
+        assumed: parameters of constant arguments that the plan leaves out; their defaults apply.
     """
 
     values: tuple[Expr, ...] = ()
@@ -48,7 +51,7 @@ class Matched:
 
     @property
     def types(self) -> Schema:
-        """Types of the values."""
+        """The types of the values."""
         return tuple(v.type for v in self.values)
 
 
@@ -56,19 +59,20 @@ Pair = tuple[Parameter, Argument | None]
 
 
 def expressions_of(arguments: tuple[Argument, ...]) -> tuple[Expr, ...]:
-    """The arguments that are expressions."""
+    """Return the arguments that are expressions."""
     return tuple(a for a in arguments if not isinstance(a, EnumArgument | TypeArgument))
 
 
 def match_arguments(
     row: AggregateFunction, arguments: tuple[Argument, ...], sorts: tuple[Expr, ...]
 ) -> Matched | None:
-    """The arguments as the row takes them, or None where they do not fit in number or kind.
+    """Match the arguments with a function. Return None if their number or types do not fit.
 
     Args:
         row: the function.
-        arguments: as the plan gives them.
-        sorts: expressions of the measure's sort keys, of which ``WITHIN GROUP`` may give the aggregated one.
+        arguments: the arguments of the plan.
+        sorts: expressions of the measure's sort keys; ``WITHIN GROUP`` may give the aggregated
+            value there.
     """
     pairs = _pairs(row.parameters, within_group(row, arguments, sorts))
     if pairs is None:
@@ -98,7 +102,7 @@ def _nullable(argument: Argument) -> bool:
 def within_group(
     row: AggregateFunction, arguments: tuple[Argument, ...], sorts: tuple[Expr, ...]
 ) -> tuple[Argument, ...]:
-    """Arguments with the aggregated value first, where only the sort key says what it is."""
+    """Put the aggregated value first if only the sort key contains it."""
     first = row.parameters[0] if row.parameters else None
     if first is None or first.role != "value" or not row.order_on_argument or len(sorts) != 1:
         return arguments
@@ -124,7 +128,7 @@ def _pairs(
 
 
 def fits(parameter: Parameter, argument: Argument) -> bool:
-    """Whether an argument may be given for a parameter; constants are read later."""
+    """Return whether an argument is accepted for a parameter. Constants are checked later."""
     if isinstance(argument, EnumArgument):
         words = parameter.words
         return parameter.role == "enum" and argument.value.upper() in words
@@ -168,21 +172,21 @@ def _read_constant(
 
 
 def _constant_in(expression: Expr) -> Constant | None:
-    """The literal of a constant argument, also where conversions that keep its value stand around it."""
+    """Return the literal of a constant argument, ignoring conversions that keep its value."""
     if isinstance(expression, Constant):
         return expression
     if not isinstance(expression, Conversion) or expression.null_on_failure:
         return None
     inner = _constant_in(expression.input)
     if inner is None or (expression.type.kind in FLOATS and inner.type.kind in ALL_NUMBERS):
-        # As a float it would only lose digits that are written.
+        # A conversion to float would lose digits of the literal.
         return inner
     kept = convert(inner, expression.type)
     return kept if isinstance(kept, Constant) else None
 
 
 def without_widening(expression: Expr) -> Expr:
-    """The expression without conversions between numbers around it, which keep the order of values."""
+    """Remove outer conversions between numbers. They keep the order of values."""
     while isinstance(expression, Conversion) and not expression.null_on_failure:
         kinds = (expression.type.kind, expression.input.type.kind)
         if any(kind not in ALL_NUMBERS for kind in kinds):
@@ -225,7 +229,7 @@ def _fraction(constant: Constant) -> float:
 
 
 def _as_written(value: float) -> float:
-    """The shortest decimal number that is this fp32: 0.3, not 0.30000001192092896."""
+    """Return the shortest decimal number that denotes this fp32: 0.3, not 0.30000001192092896."""
     packed = pack("f", value)
     shortest = (float(f"{value:.{digits}g}") for digits in range(1, 10))
     return next(number for number in shortest if pack("f", number) == packed)
@@ -238,4 +242,7 @@ _READERS: dict[str, Callable[[Constant], Any]] = {
     "position": _position,
     "fraction": _fraction,
 }
-"""Rule of a constant parameter -> its value from the literal; raises ValueError with the reason."""
+"""Rule of a constant parameter -> reader of the literal.
+
+Readers raise ValueError with the reason.
+"""

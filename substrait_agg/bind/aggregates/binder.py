@@ -1,4 +1,4 @@
-"""Aggregate relations: grouping sets, keys, measures."""
+"""Bind aggregate relations: grouping sets, keys and measures."""
 
 from __future__ import annotations
 
@@ -34,11 +34,13 @@ from substrait_agg.plan import model
 
 
 def bind_aggregate(node: model.Aggregate, source: Bound, context: BindContext) -> Bound:
-    """The aggregate over its bound input, with columns of unknown type for what has problems, which are reported.
+    """Bind an aggregate over its bound input.
 
-    Output columns: all grouping expressions in declaration order, the measures, and with more than one grouping set the
-    index of the set (Substrait specification, logical relations, "Aggregate Operation"). Plans of a producer that
-    addresses another layout get a projection to that one.
+    Problems are reported, and their columns have unknown type.
+
+    Output columns: all grouping expressions in declaration order, the measures, and with more than
+    one grouping set the index of the set (Substrait specification, logical relations, "Aggregate
+    Operation"). If the producer addresses another layout, a projection to that layout is added.
     """
     schema = None if isinstance(source, Opaque) else source.types
     sets = check_sets(node, context)
@@ -55,7 +57,7 @@ def bind_aggregate(node: model.Aggregate, source: Bound, context: BindContext) -
     source, keys = settle_windows(node, source, keys, measures, context)
     if sets is None or _layout_unknown(node, keys, sets, context):
         return Opaque(node.path)
-    # What is wrong has been reported; its columns are there all the same, for what reads them.
+    # Keep the columns of parts with reported problems, so that their readers can be checked.
     if isinstance(source, Opaque) or None in measures:
         context.incomplete = True
     below = BoundRows((), (), node.path) if isinstance(source, Opaque) else source
@@ -73,13 +75,13 @@ def bind_aggregate(node: model.Aggregate, source: Bound, context: BindContext) -
 def _layout_unknown(
     node: model.Aggregate, keys: tuple[Expr, ...], sets: Sets, context: BindContext
 ) -> bool:
-    """Whether the columns depend on which keys are equal, and that is not known."""
+    """Return whether the columns depend on which keys are equal while some key is unknown."""
     distinct = context.profile.grouping_bitmask and (len(sets) > 1 or id(node) in context.wider)
     return distinct and is_unknown(*keys)
 
 
 def _stand_in(node: model.Measure) -> BoundMeasure:
-    """Takes the place of a measure whose problem has been reported: a column of unknown type."""
+    """Return a column of unknown type for a measure with a reported problem."""
     return BoundMeasure("count", (), None, UNKNOWN, node.function.name, node.path)
 
 
@@ -116,7 +118,7 @@ def _key(node: model.Expression, schema: Schema | None, context: BindContext) ->
 def _advise(
     node: model.Aggregate, keys: tuple[Expr, ...], source: Bound, context: BindContext
 ) -> None:
-    """Report keys whose equality may surprise, each once."""
+    """Report keys whose equality may surprise, each key once."""
     seen: set[Expr] = set()
     for written, key in zip(node.grouping_expressions, keys, strict=True):
         if is_window_key(key, source):
@@ -128,7 +130,7 @@ def _advise(
 
 
 def _report_equal(measures: tuple[BoundMeasure | None, ...], context: BindContext) -> None:
-    """Report measures that compute what one before them does."""
+    """Report measures that compute the same as an earlier measure."""
     first: dict[BoundMeasure, int] = {}
     for ordinal, measure in enumerate(measures):
         if measure is None:
@@ -143,4 +145,4 @@ _SURPRISING = {
     **dict.fromkeys(FLOATS, "KEY_TYPE_FLOAT"),
     **dict.fromkeys(("list", "struct", "map"), "KEY_TYPE_NESTED"),
 }
-"""Type kind of a key -> what is said about it."""
+"""Type kind of a key -> code of the problem to report."""

@@ -1,4 +1,4 @@
-"""A measure on its way to being bound: its row of the catalogue and its bound parts, before anything is judged."""
+"""Bind the parts of a measure before its rules are checked."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class MeasureCandidate:
     """A measure with its bound parts.
 
     Attributes:
-        measure: as the plan writes it.
-        row: its row of the catalogue, or one made of the user's declaration; None where the function is not known,
-            or belongs to an extension that is not.
-        alias: what its name decides.
-        user: the user's declaration, if it is one.
-        arguments: bound, unknown ones included.
-        comparable: whether all is known that says which arguments there are.
-        matched: the arguments as the row takes them; None where they do not fit or are not known.
-        filter: bound condition.
-        order: bound sort keys.
+        measure: the measure as the plan writes it.
+        row: its entry in the catalogue, or an entry made from the user's declaration; None if the
+            function or its extension is unknown.
+        alias: the alias that the function's name is.
+        user: the user's declaration of the function, if there is one.
+        arguments: bound arguments, including unknown ones.
+        comparable: whether everything that determines the arguments is known.
+        matched: the arguments matched with `row`; None if they do not fit or are unknown.
+        filter: the bound condition.
+        order: the bound sort keys.
         grouping: keys and sets of the aggregate.
     """
 
@@ -54,7 +54,7 @@ class MeasureCandidate:
 
     @property
     def asks_distinct(self) -> bool:
-        """Whether the plan asks for distinct values, by the invocation or by the function's name."""
+        """Whether the invocation or the name of the function asks for distinct values."""
         return self.measure.invocation == "distinct" or self.alias.distinct
 
     @property
@@ -68,14 +68,14 @@ class MeasureCandidate:
 
     @property
     def options(self) -> dict[str, tuple[str, ...]]:
-        """The options that the plan can set, with the values that are honoured, the default first.
+        """The options that the plan can set, with their supported values, the default first.
 
-        Those that the function, its name or an argument of the call decides are not among them.
+        Options that the function, its name or an argument of the call decides are excluded.
         """
         if self.row is None:
             return {}
         types = self.matched.types if self.matched else ()
-        # What the arguments decide is not known where they do not fit.
+        # Without matching arguments it is unknown which options they decide.
         fitting = self.row.option_values(types[0].kind if types else "")
         known = fitting if self.matched else self.row.options
         decided = dict(self.decided)
@@ -83,7 +83,7 @@ class MeasureCandidate:
 
     @property
     def decided(self) -> tuple[tuple[str, str], ...]:
-        """Options that the function, its name and the enumeration arguments decide."""
+        """The options that the function, its name and the enumeration arguments decide."""
         settings = self.row.settings if self.row else ()
         return (*settings, *self.alias.presets, *(self.matched.words if self.matched else ()))
 
@@ -94,7 +94,7 @@ def make_draft(
     context: BindContext,
     grouping: GroupingInfo | None,
 ) -> MeasureCandidate:
-    """The measure with its parts bound; what is wrong with expressions is reported."""
+    """Bind the parts of a measure and report the problems of its expressions."""
     row, alias, user = _resolve(measure, context.profile)
     arguments = bind_arguments(measure.arguments, schema, context)
     order = bind_order(measure, schema, context)
@@ -122,7 +122,7 @@ def _condition(measure: model.Measure, schema: Schema | None, context: BindConte
 def _comparable(
     row: AggregateFunction, arguments: tuple[Argument, ...], order: MeasureOrder
 ) -> bool:
-    """Whether all is known that says which arguments there are."""
+    """Return whether everything that determines the arguments is known."""
     return not is_unknown(*expressions_of(arguments)) and (order.known or not row.order_on_argument)
 
 
@@ -143,7 +143,10 @@ def _resolve(
 
 
 def _by_order(row: AggregateFunction | None, order: MeasureOrder) -> AggregateFunction | None:
-    """The row that holds for a measure with these sorts: without an order, first means first to arrive."""
+    """Return the function for a measure with these sorts.
+
+    Without an order, first means first to arrive.
+    """
     if row is None:
         return None
     other = row.ordered_form if order.keys else row.unordered_form

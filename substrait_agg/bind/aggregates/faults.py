@@ -1,4 +1,4 @@
-"""Arguments that a function does not take: which of them, and what is wrong with it."""
+"""Find and report the arguments that an aggregate function does not take."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from substrait_agg.plan.model import EnumArgument
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An argument that is not taken.
+    """An argument that is not accepted.
 
     Attributes:
-        kind: ``number`` (there are too many or too few), ``word`` (of an enumeration), or ``type``.
-        position: of the argument; -1 where the number is wrong.
-        parameter: what it was given for, None where it is one too many.
+        kind: ``number`` (too many or too few), ``word`` (of an enumeration), or ``type``.
+        position: position of the argument; -1 if the number is wrong.
+        parameter: the parameter that it was given for; None for a surplus argument.
     """
 
     kind: OneOf["number", "word", "type"]
@@ -32,7 +32,7 @@ class Fault:
 
 
 def report_faults(draft: MeasureCandidate, row: AggregateFunction, context: BindContext) -> None:
-    """Report the arguments of a measure that its row does not take."""
+    """Report the arguments of a measure that its function does not take."""
     given = within_group(row, draft.arguments, draft.order.expressions)
     ahead = len(given) - len(draft.arguments)
     for fault in tuple(_faults(row, given)) or (Fault("number"),):
@@ -49,7 +49,7 @@ def report_faults(draft: MeasureCandidate, row: AggregateFunction, context: Bind
 
 
 def report_type(draft: MeasureCandidate, position: int, takes: str, context: BindContext) -> None:
-    """Report the argument at `position` as one whose type is not taken; -1 is the sort key that stands for one."""
+    """Report an argument whose type is not accepted. -1 is the sort key that gives the value."""
     measure = draft.measure
     sort_key = f"{measure.path}.sorts[0].expr"
     context.report(
@@ -59,7 +59,7 @@ def report_type(draft: MeasureCandidate, position: int, takes: str, context: Bin
 
 
 def report_kept(draft: MeasureCandidate, row: AggregateFunction, context: BindContext) -> None:
-    """Report the first argument whose equal values cannot be told, where the measure keeps values."""
+    """Report the first argument whose values have no equality, for a measure that stores values."""
     values = expressions_of(draft.arguments)
     kept = next((v for v in values if not is_keyable(v.type)), None)
     position = next((i for i, a in enumerate(draft.arguments) if a is kept), 0)
@@ -94,7 +94,7 @@ def _given(count: int) -> str:
 
 
 def _faults(row: AggregateFunction, arguments: tuple[Argument, ...]) -> Iterator[Fault]:
-    """What keeps the arguments from being taken one after the other."""
+    """Yield the faults found when matching the arguments with the parameters in order."""
     least = sum(not p.optional for p in row.parameters)
     repeats = any(p.repeats for p in row.parameters)
     if len(arguments) < least or (not repeats and len(arguments) > len(row.parameters)):
@@ -117,7 +117,8 @@ def _faults(row: AggregateFunction, arguments: tuple[Argument, ...]) -> Iterator
             yield Fault("number")
             return
     if rest:
-        # One more would be taken if that at which a parameter was left out had been given for it.
+        # A surplus argument probably belongs to a skipped optional parameter, so the fault is where
+        # that parameter was skipped.
         yield Fault("type", passed_over[0] if passed_over else rest[0][0])
 
 

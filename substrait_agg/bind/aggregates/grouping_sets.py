@@ -1,9 +1,9 @@
-"""Grouping sets: which keys each has, and the column layouts in which producers address the result.
+"""Bind grouping sets: the keys of each set, and the column layouts that producers address.
 
-The specification's layout is: all grouping expressions, the measures, and with more than one set the index of the set.
-DataFusion addresses another one: its distinct grouping expressions, a bitmask of the keys that the set leaves out, the
-measures. Its bitmask has the first key as its highest bit; sets that are written twice are told apart by a count in the
-bits above.
+The specification's layout is: all grouping expressions, the measures, and with more than one set
+the index of the set. DataFusion addresses another one: its distinct grouping expressions, a bitmask
+of the keys that the set leaves out, the measures. The first key is the highest bit of the bitmask.
+The bits above the keys number the repetitions of a set.
 """
 
 from __future__ import annotations
@@ -31,19 +31,23 @@ from substrait_agg.plan import model
 from substrait_agg.plan.types import BOOL, I32, Type
 
 Sets = tuple[tuple[int, ...], ...]
-"""Per grouping set the ordinals of its keys."""
+"""The ordinals of the keys of each grouping set."""
 
 MOST_BITS = 64
-"""Bits of the widest integer that DataFusion's bitmask can be."""
+"""Number of bits of the widest integer type of DataFusion's bitmask."""
 
 INDEX_TYPE = I32.as_nullable(False)
-"""Type of the set index of the specification's layout."""
+"""Type of the set index in the specification's layout."""
 
 
 def check_sets(node: model.Aggregate, context: BindContext) -> Sets | None:
-    """The grouping sets with their ordinals within range and none repeated within a set; None once that is reported.
+    """Return the grouping sets, each key once per set.
 
-    No grouping set at all is the empty one.
+    An aggregate without grouping sets has one empty set.
+
+    Returns:
+        The sets, or None after an ordinal out of range, an unused key or an empty aggregate has
+        been reported.
     """
     count = len(node.grouping_expressions)
     if not node.measures and not count and len(node.groupings) < 2:
@@ -63,7 +67,7 @@ def check_sets(node: model.Aggregate, context: BindContext) -> Sets | None:
             )  # fmt: skip
     used = {ordinal for refs in sets for ordinal in refs}
     unused = [ordinal for ordinal in range(count) if ordinal not in used]
-    # A reference out of range may well mean the expression that is left over.
+    # A reference out of range may mean the unused expression, so only surplus ones are reported.
     for ordinal in unused if len(unused) > wrong else ():
         path = f"{node.path}.grouping_expressions[{ordinal}]"
         context.report("GROUPING_EXPRESSION_UNUSED", path, ordinal=ordinal)
@@ -77,7 +81,7 @@ def report_repeated(
     first: dict[Expr, int] = {}
     for ordinal, key in enumerate(keys):
         other = first.setdefault(key, ordinal)
-        # Those written inside the sets have no place of their own; `with_repeated_keys` reports them.
+        # Expressions inside the sets have no path here; `with_repeated_keys` reports them.
         if other != ordinal and not is_unknown(key) and not node.inline:
             path = f"{node.path}.grouping_expressions[{ordinal}]"
             context.report("GROUPING_EXPRESSION_DUPLICATE", path, ordinal=ordinal, other=other)
@@ -90,7 +94,10 @@ def report_repeated(
 
 
 def with_repeated_keys(node: model.Aggregate, context: BindContext) -> model.Aggregate:
-    """The old-form aggregate with a key of its own for every time that a set names an expression; reported."""
+    """Give every mention of an expression in an old-form grouping set a key of its own.
+
+    Report repetitions.
+    """
     keys: dict[tuple[int, int], int] = {}
     sets = []
     for position, refs in enumerate(node.groupings):
@@ -108,7 +115,7 @@ def with_repeated_keys(node: model.Aggregate, context: BindContext) -> model.Agg
 
 
 def key_types(keys: tuple[Expr, ...], sets: Sets) -> tuple[Type, ...]:
-    """Types of the key columns: nullable where some set leaves the key out."""
+    """Return the types of the key columns. A key is nullable if some set leaves it out."""
     present = Counter(ordinal for refs in sets for ordinal in refs)
     return tuple(
         key.type.as_nullable(key.type.nullable or present[ordinal] < len(sets))
@@ -117,7 +124,7 @@ def key_types(keys: tuple[Expr, ...], sets: Sets) -> tuple[Type, ...]:
 
 
 def merged_keys(keys: tuple[Expr, ...], sets: Sets) -> tuple[tuple[Expr, ...], Sets]:
-    """Equal grouping expressions as one, in order of first appearance, and the sets over them."""
+    """Merge equal grouping expressions in order of first appearance, and renumber the sets."""
     distinct = tuple(dict.fromkeys(keys))
     place = {key: ordinal for ordinal, key in enumerate(distinct)}
     return distinct, tuple(tuple(dict.fromkeys(place[keys[o]] for o in refs)) for refs in sets)
@@ -127,7 +134,10 @@ def merged_keys(keys: tuple[Expr, ...], sets: Sets) -> tuple[tuple[Expr, ...], S
 
 
 def grouping_ids(count: int, sets: Sets) -> tuple[int, ...]:
-    """Per set the bitmask of the `count` keys that it leaves out, above it how often an equal set came before."""
+    """Return the bitmask of each set: one bit per key that it leaves out.
+
+    The bits above the `count` keys contain the number of earlier equal sets.
+    """
     seen: dict[frozenset[int], int] = {}
     ids = []
     for refs in sets:
@@ -146,7 +156,7 @@ def _id_type(count: int, ids: tuple[int, ...]) -> Type:
 
 
 def with_bitmask(aggregate: BoundAggregate) -> BoundProject:
-    """The aggregate's columns in DataFusion's layout: keys, bitmask, measures."""
+    """Project the aggregate to DataFusion's layout: keys, bitmask, measures."""
     count, measures = len(aggregate.keys), len(aggregate.measures)
     ids = grouping_ids(count, aggregate.sets or (tuple(range(count)),))
     if max(count, *(value.bit_length() for value in ids)) > MOST_BITS:
@@ -169,13 +179,14 @@ def _bitmask(ids: tuple[int, ...], type_: Type, index: Column | None) -> Expr:
     return Conditional(type_, tuple(clauses), values[-1])
 
 
-# --- aggregates of one grouping set that are addressed as if they had several ------------------
+# --- aggregates with one grouping set that are addressed as if they had several -----------------
 
 
 def addressed_wider(root: model.Relation) -> frozenset[int]:
-    """Identities of the aggregates with one grouping set whose readers address one more column than they have.
+    """Return identities of the aggregates whose readers address one column too many.
 
-    DataFusion writes ``GROUPING SETS ((a, b))`` as a plain grouping, but refers to the columns of its own layout.
+    Only aggregates with one grouping set are considered. DataFusion writes ``GROUPING SETS ((a,
+    b))`` as a plain grouping, but refers to the columns of its own layout.
     """
     wider: set[int] = set()
     waiting: list[Any] = [root]
@@ -194,7 +205,7 @@ def addressed_wider(root: model.Relation) -> frozenset[int]:
 
 
 def _aggregate_below(node: Any) -> model.Aggregate | None:
-    """The aggregate whose columns a relation has, where only filters and sorts lie in between."""
+    """Return the aggregate with one set directly below, ignoring filters and sorts."""
     while isinstance(node, model.Filter | model.Sort) and node.emit is None:
         node = node.input
     if isinstance(node, model.Aggregate) and len(node.groupings) == 1 and node.emit is None:
@@ -203,7 +214,7 @@ def _aggregate_below(node: Any) -> model.Aggregate | None:
 
 
 def _reaches(node: Any, source: model.Aggregate) -> bool:
-    """Whether `node` refers to the column just behind those of `source`."""
+    """Return whether `node` refers to the column after the last one of `source`."""
     width = len(source.grouping_expressions) + len(source.measures)
     expressions = tuple(_read_by(node))
     if isinstance(node, model.Project) and node.emit and max(node.emit) == width + len(expressions):
@@ -227,7 +238,7 @@ def _read_by(node: Any) -> Iterator[Any]:
 
 
 def columns_read(expression: Any) -> Iterator[int]:
-    """Ordinals of the input columns that a decoded expression (None: no expression) refers to."""
+    """Yield the ordinals of the input columns of a decoded expression (None: no expression)."""
     waiting = [expression]
     while waiting:
         match waiting.pop():
@@ -250,7 +261,7 @@ def columns_read(expression: Any) -> Iterator[int]:
 
 
 MOST_ARGUMENTS = 31
-"""Bits of the result, which every producer's type for it can hold."""
+"""Maximum number of bits of the result. Every producer's type for it has that many."""
 
 
 def grouping_values(
@@ -259,12 +270,13 @@ def grouping_values(
     measure: model.Measure,
     context: BindContext,
 ) -> tuple[int, ...] | None:
-    """Per grouping set: bit i is set where the i-th argument from the right is not a key of the set.
+    """Return a bitmask per grouping set for ``grouping()``.
 
-    An argument is an expression equal to a key, or, as DuckDB writes it, the ordinal of a key.
+    Bit i is set if the i-th argument from the right is not a key of the set. An argument is an
+    expression equal to a key or, in plans of DuckDB, the ordinal of a key.
 
     Returns:
-        None once it has been reported that an argument is no grouping key.
+        The bitmasks, or None after an argument that is not a grouping key has been reported.
     """
     keys = info.keys if info else ()
     places = [_ordinals(argument, keys) for argument in arguments]
@@ -282,7 +294,7 @@ def grouping_values(
 
 
 def _ordinals(argument: Expr, keys: tuple[Expr, ...]) -> frozenset[int]:
-    """Ordinals of the keys that the argument is."""
+    """Return the ordinals of the keys that the argument denotes."""
     equal = frozenset(ordinal for ordinal, key in enumerate(keys) if key == argument)
     if equal or not isinstance(argument, Constant) or argument.type.kind not in SIGNED:
         return equal

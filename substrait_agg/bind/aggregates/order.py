@@ -1,4 +1,4 @@
-"""The order of rows that a measure asks for: its keys, and whether the measure can obey them."""
+"""Bind the sort order of a measure, and check whether the measure can follow it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DIRECTIONS: dict[str, tuple[bool, bool]] = {
     "asc_nulls_last": (False, False),
     "desc_nulls_first": (True, True),
     "desc_nulls_last": (True, False),
-    # Any order that keeps equal values together will do.
+    # Any order with equal values next to each other is correct.
     "clustered": (False, True),
 }
 """Direction of a sort field -> (descending, nulls first)."""
@@ -31,10 +31,10 @@ class MeasureOrder:
     """The sorts of a measure.
 
     Attributes:
-        keys: those that order something.
-        places: of their expressions in the plan message.
-        expressions: of all sorts.
-        known: whether all sorts were understood.
+        keys: the sort keys that are not constant.
+        places: paths of their expressions in the plan message.
+        expressions: expressions of all sorts.
+        known: whether all sorts could be bound.
     """
 
     keys: tuple[MeasureSort, ...]
@@ -44,7 +44,7 @@ class MeasureOrder:
 
 
 def bind_order(measure: model.Measure, schema: Schema | None, context: BindContext) -> MeasureOrder:
-    """The sort keys of a measure; what does not say an order is reported."""
+    """Bind the sort keys of a measure, and report invalid directions."""
     keys: list[tuple[MeasureSort, str]] = []
     for sort in measure.sorts:
         expression = bind_expression(sort.expression, schema, context)
@@ -53,7 +53,7 @@ def bind_order(measure: model.Measure, schema: Schema | None, context: BindConte
             _report_direction(sort, measure.function.name, context)
         elif not is_unknown(expression):
             keys.append((MeasureSort(expression, *direction), f"{sort.path}.expr"))
-    # A constant orders nothing.
+    # A constant does not order rows.
     ordering = tuple(k for k in keys if not isinstance(k[0].expression, Constant))
     return MeasureOrder(
         tuple(key for key, _ in ordering),
@@ -89,7 +89,7 @@ def check_order(
     distinct: bool,
     context: BindContext,
 ) -> bool:
-    """Report what keeps the measure from obeying its order; True where nothing does."""
+    """Report why the measure cannot follow its order. Return True if it can."""
     if not measure.sorts or not order.known:
         return order.known
     name, first = measure.function.name, measure.sorts[0].path
@@ -109,7 +109,11 @@ def check_order(
 def _misplaced_key(
     row: AggregateFunction, order: MeasureOrder, matched: Matched | None, distinct: bool
 ) -> tuple[str, str, Type | None]:
-    """Code, place and type of the first sort key that the measure cannot be ordered by; an empty code for none."""
+    """Find the first sort key that the measure cannot follow.
+
+    Returns:
+        Code, path and type of the key; the code is empty if there is none.
+    """
     keys = tuple(zip(order.keys, order.places, strict=True))
     for key, place in keys:
         type_ = key.expression.type
@@ -130,11 +134,11 @@ def _misplaced_key(
 def settle_order(
     row: AggregateFunction, order: MeasureOrder, matched: Matched
 ) -> tuple[tuple[MeasureSort, ...], tuple[Any, ...]]:
-    """The order that the measure depends on, and its constants in that order.
+    """Return the order that the measure depends on, and its constants in that order.
 
-    Where the argument is its own sort key, ascending is the order of the values themselves; a continuous percentile
-    in descending order is the one of the complementary fraction, and a position from the end is one from the start
-    in the opposite order.
+    If the argument is its own sort key, ascending is the order of the values themselves. A
+    continuous percentile in descending order equals the one of the complementary fraction in
+    ascending order. A position from the end equals a position from the start in the reversed order.
     """
     constants = matched.constants
     if row.order_by.handling != "honoured":
@@ -146,13 +150,13 @@ def settle_order(
     if not order.keys or not order.keys[0].descending:
         return (), constants
     if row.kind == "percentile_cont":
-        # The fraction means the decimal number that it is written as.
+        # Use the decimal number that the plan writes, not its binary approximation.
         return (), (float(1 - Fraction(repr(constants[0]))),)
     return order.keys[:1], constants
 
 
 def _full_order(order: MeasureOrder, value: Expr) -> tuple[MeasureSort, ...]:
-    """The keys and behind them the value, in whose order rows with equal keys stand."""
+    """Append the value to the keys, because it orders rows with equal keys."""
     if any(key.expression == value for key in order.keys):
         return order.keys
     return (*order.keys, MeasureSort(value, False, True))

@@ -1,4 +1,4 @@
-"""The rules a measure has to pass, each a small function, and the measure that is bound once it passes all."""
+"""Check the rules for measures, and bind a measure that passes all of them."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _arguments(draft: MeasureCandidate, context: BindContext) -> bool:
 
 
 def _kept_apart(draft: MeasureCandidate, matched: Matched) -> bool:
-    """Whether equal values can be told where the measure needs that: where it keeps values, not sums."""
+    """Return whether the values have an equality, or the measure stores only sums."""
     summed = draft.row is not None and draft.row.state == "additive" and not draft.distinct
     return summed or all(map(is_keyable, matched.types))
 
@@ -179,7 +179,7 @@ _OF_PARTS = frozenset({"intermediate_to_intermediate", "intermediate_to_result"}
 """Phases whose argument is a partial result."""
 
 PARTIAL = _OF_PARTS | {"initial_to_intermediate"}
-"""Phases that are not the complete aggregate."""
+"""Phases other than the complete aggregate."""
 
 _CONSTANT_FILTERS = {
     True: ("true", "it changes nothing"),
@@ -198,7 +198,7 @@ RULES: tuple[Rule, ...] = (
     _arguments,
     _filter,
 )
-"""All rules are applied to every measure, so that all that is wrong with it is reported at once."""
+"""Every rule runs for every measure, so that all problems of a measure are reported at once."""
 
 
 def bind_measure(
@@ -207,13 +207,13 @@ def bind_measure(
     context: BindContext,
     grouping: GroupingInfo | None = None,
 ) -> BoundMeasure | None:
-    """The measure, or None once what is wrong with it has been reported.
+    """Bind a measure, or report its problems and return None.
 
     Args:
-        measure: as the plan writes it.
-        schema: columns of the aggregate's input, None where they are not known.
-        context: takes the problems.
-        grouping: keys and sets of the aggregate, which ``grouping()`` asks about.
+        measure: the measure as the plan writes it.
+        schema: columns of the aggregate's input; None if they are unknown.
+        context: collects the problems.
+        grouping: keys and sets of the aggregate, for ``grouping()``.
     """
     if measure.function == model.NO_FUNCTION:
         return None
@@ -242,7 +242,7 @@ def bind_measure(
 
 
 def _silenced(type_: Type, draft: MeasureCandidate, context: BindContext) -> Type:
-    """The type of a decimal that is null where it does not fit."""
+    """Make a decimal type nullable, because a result that does not fit becomes null."""
     if not type_.nullable and draft.measure.output_type is not None:
         context.report(
             "NULL_BY_OPTION", f"{draft.measure.path}.output_type",
@@ -254,11 +254,11 @@ def _silenced(type_: Type, draft: MeasureCandidate, context: BindContext) -> Typ
 def _finished(
     made: BoundMeasure, draft: MeasureCandidate, matched: Matched, context: BindContext
 ) -> BoundMeasure | None:
-    """The measure with what is particular to counts, products and ``grouping()``."""
+    """Complete the measure with the specifics of counts, products and ``grouping()``."""
     if draft.row is not None and draft.row.name == "count_if":
         return replace(made, arguments=(), filter=_both(made.filter, matched.values[0]))
     if made.kind == "count" and not made.distinct:
-        # A constant that is not null is there in every row.
+        # A constant that is not null counts in every row.
         return replace(made, arguments=tuple(v for v in made.arguments if not _present(v)))
     if made.kind == "product" and made.type.kind in FLOATS:
         return replace(made, arguments=tuple(map(_as_float, made.arguments)))

@@ -1,4 +1,7 @@
-"""The type of a measure's column: as declared where the exact value converts to it, else as derived."""
+"""Determine the type of a measure's column.
+
+It is the declared type if the exact value converts to it, else the derived type.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +30,14 @@ from substrait_agg.plan.types import Type
 
 
 def output_type(draft: MeasureCandidate, types: Schema, context: BindContext) -> Type:
-    """The type of the column, `UNKNOWN` once it has been reported that the declared one cannot hold.
+    """Return the type of the column.
+
+    Report a declared type that is impossible and return `UNKNOWN`.
 
     Args:
         draft: the measure.
-        types: of its value arguments, as converted.
-        context: takes the problems.
+        types: types of its value arguments after conversion.
+        context: collects the problems.
     """
     row, measure = draft.row, draft.measure
     if row is None:
@@ -74,7 +79,7 @@ def _derived(
 
 
 def _given(draft: MeasureCandidate, user: UserMeasure, types: Schema, context: BindContext) -> Type:
-    """What the embedding program says; its code may fail."""
+    """Return the type that the embedding program derives. Report exceptions of its code."""
     try:
         made: object = user.result_type(types)
     except Exception as error:  # noqa: BLE001 - whatever it raises is the reason
@@ -89,7 +94,8 @@ def _given(draft: MeasureCandidate, user: UserMeasure, types: Schema, context: B
 
 
 def _with_null(row: AggregateFunction, type_: Type) -> Type:
-    # Where the declaration mirrors the argument's nullability, a group in which nothing counts is null all the same.
+    # The declaration may mirror the argument's nullability, but a group without counted rows is
+    # null.
     empty = row.empty == "null" or ("EMPTY", "NULL") in row.settings
     return type_.as_nullable() if empty else type_
 
@@ -98,7 +104,7 @@ SECTION: Section = "aggregate_functions"
 
 
 def check_extension(draft: MeasureCandidate, context: BindContext) -> None:
-    """Report a function that is declared under another extension than the standard's, or in a form that it has not."""
+    """Report a function of the wrong extension, or with a signature that the extension lacks."""
     function, row, path = draft.measure.function, draft.row, draft.measure.path
     urn = function.urn
     if row is None or row.kind is None or draft.user is not None or urn not in STANDARD_URNS:
@@ -111,14 +117,17 @@ def check_extension(draft: MeasureCandidate, context: BindContext) -> None:
         return
     named = function.name in declarations(urn, SECTION) if function.signature is not None else False
     if named or not (row.producers and row.urns):
-        # Other extensions of that name, which a producer ships, are not the standard's to judge.
+        # A producer's own extension of that name is not checked against the standard.
         check_declaration(function, SECTION, path, context)
 
 
 def signature_fits(draft: MeasureCandidate, matched: Matched, context: BindContext) -> bool:
-    """Report arguments that are not those of the declared signature; False where the measure cannot be meant.
+    """Report arguments that do not match the declared signature.
 
-    It cannot where the plan declares the result of that signature, and what the arguments give does not convert to it.
+    Return False if the call is impossible.
+
+    A call is impossible if the plan declares the result of that signature, and the result for the
+    actual arguments does not convert to it.
     """
     declared, place = _misfit(draft)
     if declared is None or place is None:
@@ -136,12 +145,15 @@ def signature_fits(draft: MeasureCandidate, matched: Matched, context: BindConte
 
 
 def output_explained(draft: MeasureCandidate) -> bool:
-    """Whether the declared output type is that of the declared signature, and it is the arguments that differ from it."""
+    """Return whether the output type fits the declared signature while the arguments do not."""
     return _misfit(draft)[1] is not None and _means_signature(draft)
 
 
 def not_decomposable(draft: MeasureCandidate) -> str:
-    """The declaration of the standard that says of the measure that it has no partial results; empty where none does."""
+    """Return the signature with which the standard declares the measure as not decomposable.
+
+    The text is empty if there is none.
+    """
     row, function = draft.row, draft.measure.function
     if row is None or draft.user is not None:
         return ""
@@ -164,7 +176,7 @@ def _misfit(draft: MeasureCandidate) -> tuple[Declared | None, int | None]:
 
 
 def _means_signature(draft: MeasureCandidate) -> bool:
-    """Whether the declared output type is of the kind that the declared signature gives."""
+    """Return whether the declared output type has the kind that the declared signature returns."""
     row, output = draft.row, draft.measure.output_type
     signature = draft.measure.function.signature
     if row is None or output is None or signature is None or row.result not in RESULTS:
@@ -177,7 +189,7 @@ def _means_signature(draft: MeasureCandidate) -> bool:
 
 
 def _holds(draft: MeasureCandidate, matched: Matched, context: BindContext) -> bool:
-    """Whether what the arguments give can be given as the declared output type."""
+    """Return whether the result for the actual arguments converts to the declared output type."""
     row, output = draft.row, draft.measure.output_type
     if row is None or output is None or row.result not in RESULTS:
         return True
