@@ -1,4 +1,7 @@
-"""Bind: a decoded plan and the function tables -> a bound plan, or all its problems at once."""
+"""Bind a decoded plan to the function tables.
+
+The result is a bound plan, or all problems of the plan at once.
+"""
 
 from __future__ import annotations
 

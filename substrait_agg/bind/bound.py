@@ -1,4 +1,4 @@
-"""The bound plan: every expression typed, every function resolved, every relation with its schema."""
+"""Define the bound plan: typed expressions, resolved functions, relations with their schemas."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from substrait_agg.functions.aggregates.kinds import MeasureKind
 from substrait_agg.plan.model import EnumArgument, TypeArgument
 from substrait_agg.plan.types import Type
 
-# --- expressions: each has `.type`; column ordinals count the input row of the relation -------
+# --- expressions: each has `.type`; column ordinals refer to the input row of the relation ----
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A literal; `value` as in `plan.model.Literal` (None for null)."""
+    """A literal. `value` has the form of `plan.model.Literal` (None for null)."""
 
     type: Type
     value: Any
@@ -38,7 +38,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Nested:
-    """A part of a nested value: `step` is a struct field ordinal, a list offset, or a map key (`Constant`)."""
+    """A part of a nested value.
+
+    `step` is a struct field ordinal, a list offset, or a map key (`Constant`).
+    """
 
     type: Type
     input: Expr
@@ -53,8 +56,8 @@ class Nested:
 class Call:
     """A scalar function by its canonical name (a key of `functions.scalars.catalogue.SCALARS`).
 
-    `arguments` hold expressions; enumeration arguments stand in `enums` by position, upper case;
-    `options` are (name, chosen preference) in upper case.
+    `arguments` contains the expressions. `enums` contains the enumeration arguments by position, in
+    upper case. `options` contains (name, chosen preference) in upper case.
     """
 
     type: Type
@@ -70,7 +73,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """A cast to `type`; with `null_on_failure` a value that does not convert becomes null, else the batch fails."""
+    """A cast to `type`.
+
+    A value that does not convert fails the batch, or becomes null with `null_on_failure`.
+    """
 
     type: Type
     input: Expr
@@ -83,7 +89,10 @@ class Conversion:
 
 @dataclass(frozen=True, slots=True)
 class Conditional:
-    """If-then (conditions and values) with the last value as default; Switch is bound to this with equality."""
+    """An if-then: pairs of condition and value, and a default.
+
+    Switch is bound to this with equality.
+    """
 
     type: Type
     clauses: tuple[tuple[Expr, Expr], ...]
@@ -109,7 +118,10 @@ class InList:
 
 @dataclass(frozen=True, slots=True)
 class NestedValue:
-    """A list, struct or map (the kind of `type`) of expressions; of a map keys and values in turns. Never null."""
+    """A list, struct or map of expressions; the kind of `type` decides. It is never null.
+
+    A map has its keys and values in turns.
+    """
 
     type: Type
     parts: tuple[Expr, ...]
@@ -121,7 +133,7 @@ class NestedValue:
 
 @dataclass(frozen=True, slots=True)
 class Lambda:
-    """A function as an argument of a call; `type` is a ``func`` of the result, then of the parameters."""
+    """A lambda argument of a call. `type` is a ``func`` of the result, then of the parameters."""
 
     type: Type
     body: Expr
@@ -133,7 +145,10 @@ class Lambda:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of the `steps_out`-th lambda around it (0: the innermost)."""
+    """A parameter of an enclosing lambda.
+
+    `steps_out` counts lambdas outwards (0: the innermost).
+    """
 
     type: Type
     steps_out: int
@@ -158,12 +173,12 @@ Expr = (
 )
 
 Argument = Expr | EnumArgument | TypeArgument
-"""An argument of a call that is being bound: a value, a word or a type."""
+"""An argument of a call during binding: a value, a word or a type."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasureSort:
-    """A sort key of a measure; `clustered` keys are ascending ones."""
+    """A sort key of a measure. `clustered` keys become ascending keys."""
 
     expression: Expr
     descending: bool
@@ -179,19 +194,22 @@ class BoundMeasure:
     """A measure that can be maintained.
 
     Attributes:
-        kind: what is maintained (a row of the aggregate catalogue).
-        arguments: the values, in the kind's order; none where rows are counted. Constant arguments stand in `constants`.
-        filter: boolean; only rows for which it is true count.
+        kind: the kind of measure (see the catalogue of aggregate functions).
+        arguments: the values, in the kind's order; empty if rows are counted. `constants` has the
+            constant arguments.
+        filter: a boolean expression; only rows for which it is true count.
         type: the type of the measure's column: as declared, or as derived for the producer.
         name: the function's name as the plan writes it.
-        path: place in the plan.
-        distinct: equal values count once; False where that changes nothing.
-        order: the order of the values, where the measure depends on it; without keys it is the order of the values themselves.
-        options: (name, value that holds), upper case, every option of the function (OVERFLOW, DISTRIBUTION, ...), also those
-            that the plan gives as enumeration arguments.
+        path: path in the plan.
+        distinct: whether equal values count once; False if that does not change the result.
+        order: the order of the values, if the measure depends on it; without keys it is the order
+            of the values themselves.
+        options: (name, effective value) of every option of the function (OVERFLOW, DISTRIBUTION,
+            ...), in upper case; also those that the plan gives as enumeration arguments.
         constants: constant arguments in order: separator, n, fraction.
-        keep_nulls: null values count, as in ``array_agg``.
-        implementation: key of a user-defined measure in `functions.aggregates.registry`, else empty.
+        keep_nulls: whether null values count, as in ``array_agg``.
+        implementation: key of a user-defined measure in `functions.aggregates.registry`, else
+            empty.
     """
 
     kind: MeasureKind
@@ -216,17 +234,20 @@ class BoundMeasure:
 
     @property
     def argument(self) -> Expr | None:
-        """The first argument, None where rows are counted."""
+        """The first argument, or None if rows are counted."""
         return self.arguments[0] if self.arguments else None
 
     @property
     def overflow(self) -> str:
-        """``ERROR``, ``SATURATE`` or ``SILENT``: what happens when the exact result does not fit `type`."""
+        """What happens to an exact result that does not fit `type`.
+
+        One of ``ERROR``, ``SATURATE`` and ``SILENT``.
+        """
         return dict(self.options).get("OVERFLOW", "ERROR")
 
     @property
     def expressions(self) -> tuple[Expr, ...]:
-        """Everything that is computed per row: arguments, sort keys, filter."""
+        """Every expression that is computed per row: arguments, sort keys, filter."""
         condition = () if self.filter is None else (self.filter,)
         return (*self.arguments, *(s.expression for s in self.order), *condition)
 
@@ -236,7 +257,10 @@ class BoundMeasure:
 
 @dataclass(frozen=True, slots=True)
 class BoundRead:
-    """A table's columns `names` with `types`; no filter or projection (those are relations above it)."""
+    """A table with the columns `names` of `types`.
+
+    Filters and projections are relations above it.
+    """
 
     table: tuple[str, ...]
     names: tuple[str, ...]
@@ -250,7 +274,7 @@ class BoundRead:
 
 @dataclass(frozen=True, slots=True)
 class BoundRows:
-    """Rows written in the plan: constants after binding."""
+    """Rows that the plan contains. After binding they are constants."""
 
     types: tuple[Type, ...]
     rows: tuple[tuple[Expr, ...], ...]
@@ -263,7 +287,7 @@ class BoundRows:
 
 @dataclass(frozen=True, slots=True)
 class BoundFilter:
-    """Rows for which `condition` is true."""
+    """The rows for which `condition` is true."""
 
     input: BoundRelation
     condition: Expr
@@ -277,7 +301,10 @@ class BoundFilter:
 
 @dataclass(frozen=True, slots=True)
 class BoundProject:
-    """Exactly the columns `expressions` (emit and pass-through columns are already resolved)."""
+    """A relation with exactly the columns `expressions`.
+
+    Emit and pass-through columns are resolved.
+    """
 
     input: BoundRelation
     expressions: tuple[Expr, ...]
@@ -291,7 +318,7 @@ class BoundProject:
 
 @dataclass(frozen=True, slots=True)
 class BoundUnion:
-    """All rows of all inputs, which have the same column types."""
+    """All rows of all inputs. The inputs have the same column types."""
 
     inputs: tuple[BoundRelation, ...]
     types: tuple[Type, ...]
@@ -304,16 +331,16 @@ class BoundUnion:
 
 @dataclass(frozen=True, slots=True)
 class BoundAggregate:
-    """Grouping by `keys`, once per grouping set.
+    """An aggregation by `keys`, once per grouping set.
 
     Attributes:
-        input: what is aggregated.
+        input: the relation that is aggregated.
         keys: grouping expressions in declaration order.
         measures: in order.
-        types: of `keys` (nullable where a set leaves them out), of `measures`, and with more than one set of the index of
-            the set that made the row, a required i32.
-        sets: ordinals of the keys of each grouping set; empty for the one set of all keys.
-        path: place in the plan.
+        types: types of `keys` (nullable if a set leaves them out), of `measures`, and with more
+            than one set of the index of the set that the row belongs to, a required i32.
+        sets: ordinals of the keys of each grouping set; empty for the single set of all keys.
+        path: path in the plan.
     """
 
     input: BoundRelation
@@ -333,7 +360,7 @@ BoundRelation = BoundRead | BoundRows | BoundFilter | BoundProject | BoundUnion 
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
-    """Order of the view by an output column; `descending` and `nulls_first` as in SQL."""
+    """A sort key of the view: an output column, with `descending` and `nulls_first` as in SQL."""
 
     ordinal: int
     descending: bool
@@ -346,7 +373,10 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class BoundPlan:
-    """A plan that can be run: the relation, the names of its columns (unique or not), the order of the view."""
+    """A plan that can run.
+
+    `names` are the names of its columns (unique or not), `sorts` is the order of the view.
+    """
 
     root: BoundRelation
     names: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What every binding step needs: the problems so far, the producer's profile, and types that are not known."""
+"""Define the state that all binding steps share, and the types of columns and expressions."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ from substrait_agg.problems import Problems
 Schema = tuple[Type, ...]
 
 UntypedTable = tuple[tuple[str, ...], tuple[str, ...]]
-"""A table that is read without column types: its name's parts, and the column names, depth first."""
+"""A table that is read without column types: its name's parts, and its column names depth first."""
 
 SourceSchemas = Mapping[UntypedTable, tuple[tuple[str, ...], Schema]]
-"""Table without types in the plan -> names and types of its top-level columns, as its source has them."""
+"""Table without types in the plan -> names and types of its top-level columns in its source."""
 
 UNKNOWN = Type("unknown")
-"""Type of an expression whose problem has been reported: it fits everywhere, so that one mistake is reported once."""
+"""Type of an expression with a reported problem.
+
+It is accepted everywhere, so that an error is reported once.
+"""
 
 MAX_TIME_DIGITS = 6
-"""Digits of a second that are kept."""
+"""Maximum number of digits of a second that values have."""
 
 KEYABLE = frozenset(
     {
@@ -36,10 +39,13 @@ KEYABLE = frozenset(
         "interval_day", "list", "struct", "map",
     }
 )  # fmt: skip
-"""Type kinds of columns: rows can be grouped by them and told apart (`docs/semantics.md` has their order)."""
+"""Type kinds of columns.
+
+Rows can be grouped by their values (`docs/semantics.md` defines the order).
+"""
 
 READABLE = KEYABLE | {"interval_compound"}
-"""Type kinds that expressions may have. A compound interval has no order: a month is no number of days."""
+"""Type kinds of expressions. A compound interval has no order, because months differ in length."""
 
 INSTEAD = {"interval_compound": "interval_year or interval_day"}
 
@@ -51,7 +57,7 @@ FRACTIONAL = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """Stands for a relation whose problem has been reported: its columns are not known."""
+    """A relation with a reported problem. Its columns are unknown."""
 
     path: str
 
@@ -61,7 +67,10 @@ Bound = BoundRelation | Opaque
 
 @dataclass(frozen=True, slots=True)
 class GroupingInfo:
-    """What ``grouping()`` asks about: grouping expressions, and per grouping set the ordinals of its keys."""
+    """The aggregate that ``grouping()`` refers to.
+
+    Its grouping expressions, and the ordinals of the keys of each grouping set.
+    """
 
     keys: tuple[Expr, ...]
     sets: tuple[tuple[int, ...], ...]
@@ -72,21 +81,26 @@ class BindContext:
     """The state of one binding.
 
     Attributes:
-        problems: takes what is wrong with the plan.
-        profile: how the plan's producer is read.
-        reading: which of the meanings is taken that the plan leaves open.
+        problems: collects the problems of the plan.
+        profile: the profile of the plan's producer.
+        reading: the chosen meaning of what the plan leaves open.
         source_schemas: columns of the tables whose types the plan leaves out.
-        named: functions whose declaration, which has no place of its own, has been reported.
-        bound: identity of a decoded relation -> what it was bound to: relations that the plan shares are bound once.
-        uncounted: identities of the aggregates whose readers do not count the index of the grouping set.
-        wider: identities of the aggregates of one grouping set that are addressed in the layout of several.
-        cut: whether it has been reported that digits finer than a microsecond are not kept.
-        placed: counts what the plan takes.
-        apart: relations that the plan's result is not made of, which are still to be checked.
-        incomplete: whether something stands for what could not be bound, so that the plan cannot be run.
-        windows: place of a call -> the window that it is, which only a grouping expression can be; those found to be one are taken out.
-        moved: whether one of them was moved up from a projection.
-        parameters: types of the parameters of the lambdas around what is bound, the innermost last.
+        named: functions whose declaration has been reported although its place is unknown.
+        bound: identity of a decoded relation -> its bound relation; shared relations are bound
+            once.
+        uncounted: identities of the aggregates whose readers do not count the index of the grouping
+            set.
+        wider: identities of the aggregates with one grouping set whose readers use the layout of
+            several.
+        cut: types whose digits finer than a microsecond have been reported.
+        placed: counts the size of the plan.
+        apart: relations that do not contribute to the result and are still to be checked.
+        incomplete: whether a substitute replaces a part that could not be bound, so that the plan
+            cannot run.
+        windows: path of a call -> a window call that must be a grouping expression; removed when it
+            is found to be one.
+        moved: whether a window was moved up from a projection.
+        parameters: types of the parameters of the enclosing lambdas, the innermost last.
     """
 
     problems: Problems
@@ -106,12 +120,12 @@ class BindContext:
     parameters: list[Schema] = field(default_factory=list)
 
     def report(self, code: str, path: str, **params: object) -> None:
-        """Report a problem of the plan; where it is a habit of the producer, the message says what that means.
+        """Report a problem. Add what the producer means, if the problem is a habit of the producer.
 
-        Strict mode assumes nothing, so that its messages have no such note.
+        Strict mode makes no assumptions, so its messages have no such note.
 
         Raises:
-            Exceeded: there are too many.
+            PlanLimitExceeded: there are too many problems.
         """
         lenient = self.problems.mode == "lenient"
         note = self.profile.note(code, params) if lenient else ""
@@ -120,15 +134,18 @@ class BindContext:
         self.problems.add(code, path, note, self.profile.producer if note else "", **params)
 
     def told(self, path: str) -> bool:
-        """Whether a problem of the very place is known, so that its value says nothing."""
+        """Return whether a problem is reported at exactly this path.
+
+        The value there is then meaningless.
+        """
         return any(problem.path == path for problem in self.problems.found)
 
     def check_type(self, type_: Type, path: str) -> bool:
-        """Report a type that expressions cannot have; True when it can."""
+        """Return whether expressions may have a type. Report a type that they cannot have."""
         return self._supported(type_, path, is_readable(type_))
 
     def check_column(self, type_: Type, path: str) -> bool:
-        """Report a type that no column can have; True when it can."""
+        """Return whether columns may have a type. Report a type that they cannot have."""
         return self._supported(type_, path, is_keyable(type_))
 
     def _supported(self, type_: Type, path: str, supported: bool) -> bool:
@@ -138,9 +155,9 @@ class BindContext:
         return supported
 
     def kept(self, type_: Type, path: str, *, said: bool = False) -> Type:
-        """The type with the digits of a second that are kept.
+        """Return the type with at most `MAX_TIME_DIGITS` digits of a second.
 
-        That finer ones are not is reported once per type, or not at all where it is already `said`.
+        Report lost digits once per type. Report nothing if `said` is true.
         """
         if type_.kind in FRACTIONAL and type_.params[0] > MAX_TIME_DIGITS:
             name = str(type_.as_nullable(False))
@@ -153,49 +170,52 @@ class BindContext:
 
 
 def is_readable(type_: Type) -> bool:
-    """Whether expressions may have the type."""
+    """Return whether expressions may have the type."""
     if type_.kind == "unknown":
         return True
     return type_.kind in READABLE and _has_parts(type_)
 
 
 def is_keyable(type_: Type) -> bool:
-    """Whether a column may have the type; rows can then be grouped by its values and told apart."""
+    """Return whether a column may have the type, so that rows can be grouped by its values."""
     if type_.kind == "unknown":
         return True
     return type_.kind in KEYABLE and _has_parts(type_)
 
 
 def _has_parts(type_: Type) -> bool:
-    """Whether all that is inside may be a column; no file holds a struct without fields."""
+    """Return whether all inner types may be columns. Files cannot store a struct without fields."""
     empty = type_.kind == "struct" and not type_.children
     return not empty and all(map(is_keyable, type_.children))
 
 
 def names_width(type_: Type) -> int:
-    """Names that a column of the type takes in a depth-first list: its own, and one per struct field inside it."""
+    """Return the number of names of a column in a depth-first list.
+
+    The column has one name, and each struct field inside it has one.
+    """
     inner = sum(names_width(child) for child in type_.children)
     if type_.kind == "struct":
         return 1 + inner
-    # The elements of lists and maps have no names themselves.
+    # The elements of lists and maps have no names.
     return 1 + inner - len(type_.children)
 
 
 def unknown() -> Expr:
-    """An expression whose problem has been reported."""
+    """Return an expression for one whose problem has been reported."""
     return Constant(UNKNOWN, None)
 
 
 def is_unknown(*expressions: Expr) -> bool:
-    """Whether the type of any of the expressions is not known."""
+    """Return whether any of the expressions has an unknown type."""
     return any(e.type.kind == "unknown" for e in expressions)
 
 
 def columns(types: Schema) -> tuple[Expr, ...]:
-    """References to all columns of a row."""
+    """Return references to all columns of a row."""
     return tuple(Column(type_, ordinal) for ordinal, type_ in enumerate(types))
 
 
 def listed(types: Schema) -> str:
-    """Types for a message: ``i64, string?``."""
+    """List types for a message: ``i64, string?``."""
     return ", ".join(str(t) for t in types)

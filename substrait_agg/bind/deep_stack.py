@@ -1,4 +1,4 @@
-"""Deep trees: plans nest further than Python's default recursion limit lets a walk go."""
+"""Run recursive functions on plans that nest deeper than Python's default recursion limit."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Generic, ParamSpec, TypeVar
 
 STACK_BYTES = 256 * 1024 * 1024
-"""Address space for the stack of a deep walk; pages that are not reached are never made."""
+"""Stack size of the thread. The system allocates only the pages that are used."""
 
 FRAMES = 60_000
-"""Recursion limit of a deep walk: the decoder admits 2000 levels, of which none takes 30 frames."""
+"""Recursion limit: the decoder admits 2000 levels, and each level takes fewer than 30 frames."""
 
 _LOCK = threading.Lock()
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class _Outcome(Generic[T]):
-    """What a call returned or raised."""
+    """The result of a call, or the exception that it raised."""
 
     def __init__(self) -> None:
         self.values: list[T] = []
@@ -28,10 +28,10 @@ class _Outcome(Generic[T]):
 
 
 def deep_call(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call `function` where it may recurse as deep as a plan can be nested.
+    """Call `function` with a stack that is deep enough for every decoded plan.
 
-    The call runs in a thread of its own, whose stack is large enough; what it raises is raised here.
-    The recursion limit is a setting of the whole process, so one deep walk runs at a time.
+    The call runs in a separate thread with a large stack. Exceptions are raised again in the
+    caller. The recursion limit belongs to the whole process, so one such call runs at a time.
     """
     outcome: _Outcome[T] = _Outcome()
 

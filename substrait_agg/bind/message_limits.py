@@ -1,4 +1,4 @@
-"""Limits of a decoded relation, looked at before it is bound."""
+"""Check the size of a decoded relation before it is bound."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from substrait_agg.bind.context import names_width
 from substrait_agg.bind.plan_size import MAX_SETS, check_width, too_large
 
 _WIDE = ("expressions", "measures", "grouping_expressions", "emit", "projection", "sorts")
-"""Attributes of decoded relations that make or name columns."""
+"""Attributes of decoded relations that define or name columns."""
 
 
 def check_written(node: Any) -> None:
-    """Refuse a decoded relation that is too wide, before anything is made of it.
+    """Refuse a decoded relation that is too wide.
 
     Raises:
-        Exceeded: more than `MAX_COLUMNS` or `MAX_SETS`.
+        PlanLimitExceeded: it has more than `MAX_COLUMNS` columns or `MAX_SETS` grouping sets.
     """
     widest = max(len(getattr(node, name, None) or ()) for name in _WIDE)
     check_width(max(widest, sum(map(names_width, getattr(node, "types", ())))), node.path)

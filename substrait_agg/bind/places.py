@@ -1,4 +1,4 @@
-"""Places in the plan message of what a measure is made of, as problems name them."""
+"""Return the paths of the parts of a measure in the plan message, for problems."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from substrait_agg.plan import model
 
 
 def argument_place(measure: model.Measure, position: int) -> str:
-    """The value, word or type that is the argument at `position`."""
+    """Return the path of the value, word or type that is the argument at `position`."""
     argument = measure.arguments[position]
     match argument:
         case model.EnumArgument():
@@ -20,15 +20,18 @@ def argument_place(measure: model.Measure, position: int) -> str:
 
 
 def expression_place(expression: model.Expression) -> str:
-    """The ``Expression`` message; literals are named by the message inside it elsewhere."""
+    """Return the path of the ``Expression`` message.
+
+    The path of a literal otherwise names the message inside.
+    """
     return expression.path.removesuffix(".literal")
 
 
 def outer_place(measure: model.Measure) -> str:
-    """The ``Measure`` message, which has the function and the filter."""
+    """Return the path of the ``Measure`` message, which contains the function and the filter."""
     return measure.path.removesuffix(".measure")
 
 
 def filter_place(measure: model.Measure) -> str:
-    """The filter of the measure."""
+    """Return the path of the filter of the measure."""
     return f"{outer_place(measure)}.filter"

@@ -1,7 +1,8 @@
-"""Limits of a plan that its bytes do not show: columns that relations repeat, and branches that unions multiply.
+"""Limit plans that expand: relations that repeat columns, and unions that multiply branches.
 
-A few hundred bytes can say "all columns of the input, twice" or "this relation, united with itself" again and again.
-Everything that binding, lowering and explaining build is proportional to what is counted here.
+A few hundred bytes can repeat "all columns of the input, twice" or "this relation, united with
+itself". The size of everything that binding, lowering and explaining build is proportional to the
+counts here.
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ from substrait_agg.bind.bound import (
 from substrait_agg.bind.rewrite import parts
 
 MAX_COLUMNS = 10_000
-"""Columns of one relation, and the fields of structs in them."""
+"""Maximum number of columns of one relation, including the fields of structs in them."""
 
 MAX_SETS = 10_000
-"""Grouping sets of one aggregate."""
+"""Maximum number of grouping sets of one aggregate."""
 
 MAX_PLACED = 1_000_000
-"""Columns and parts of expressions of a plan, relation by relation, with every branch of a union followed by itself."""
+"""Maximum number of columns and expression parts of a plan.
+
+The sum goes over all relations, with every union branch expanded.
+"""
 
 
 CHARACTERS = 64
@@ -34,7 +38,7 @@ CHARACTERS = 64
 
 
 class PlanLimitExceeded(Exception):
-    """Binding stops here: `code` and `params` are those of the problem to report."""
+    """A plan exceeds a limit. `code` and `params` describe the problem to report."""
 
     def __init__(self, code: str, path: str, **params: object) -> None:
         super().__init__(code)
@@ -44,24 +48,25 @@ class PlanLimitExceeded(Exception):
 
 
 def too_large(path: str, limit: str) -> PlanLimitExceeded:
-    """The end of binding for a plan with more than `limit`."""
+    """Return the exception for a plan with more than `limit`."""
     return PlanLimitExceeded("PLAN_TOO_LARGE", path, limit=limit)
 
 
 def check_width(columns: int, path: str) -> None:
-    """Refuse a relation with more than `MAX_COLUMNS`.
+    """Refuse a relation with more than `MAX_COLUMNS` columns.
 
     Raises:
-        Exceeded: it has.
+        PlanLimitExceeded: it has more.
     """
     if columns > MAX_COLUMNS:
         raise too_large(path, f"{MAX_COLUMNS} columns of one relation")
 
 
 class PlanSizeLimiter:
-    """Counts what a plan takes once every branch of its unions stands for itself.
+    """Counts the columns and expression parts of a plan with every union branch expanded.
 
-    A relation is counted when it is bound, after its inputs; shared ones are counted wherever they are read.
+    A relation is counted when it is bound, after its inputs. A shared relation counts once per
+    reader.
     """
 
     def __init__(self) -> None:
@@ -72,7 +77,7 @@ class PlanSizeLimiter:
         """Count a relation whose inputs have been counted.
 
         Raises:
-            Exceeded: more than `MAX_PLACED`.
+            PlanLimitExceeded: the plan has more than `MAX_PLACED` columns and parts.
         """
         if id(relation) in self._counts:
             return
@@ -81,10 +86,10 @@ class PlanSizeLimiter:
             limit = f"{MAX_PLACED} columns and parts of expressions with every branch written out"
             raise too_large(relation.path, limit)
         self._counts[id(relation)] = branches, placed
-        self._kept.append(relation)  # so that its identity is not given to another one
+        self._kept.append(relation)  # keeps the id() of the relation unique
 
     def _count(self, relation: BoundRelation) -> tuple[int, int]:
-        """Branches into a relation, and all that is placed in it and below."""
+        """Return the number of branches into a relation, and the size of the plan up to it."""
         check_width(len(relation.types), relation.path)
         width = 1 + len(relation.types)
         if isinstance(relation, BoundUnion):
@@ -103,7 +108,7 @@ class PlanSizeLimiter:
 
 
 def _size(relation: BoundRelation) -> int:
-    """Parts of the expressions that a relation computes."""
+    """Return the number of parts of the expressions that a relation computes."""
     match relation:
         case BoundFilter(condition=condition):
             return _parts((condition,))
@@ -128,6 +133,6 @@ def _parts(expressions: tuple[Expr, ...]) -> int:
 
 
 def _length(expression: Expr) -> int:
-    """Characters, bytes or elements of a constant."""
+    """Return the number of characters, bytes or elements of a constant."""
     value = expression.value if isinstance(expression, Constant) else None
     return len(value) if isinstance(value, str | bytes | tuple) else 0

@@ -1,8 +1,9 @@
-"""Producer profiles: what a plan means where its producer leaves something out, keyed on ``version.producer``.
+"""Define producer profiles: the meaning of what a producer's plans leave out.
 
-Each entry rests on what the producer writes and computes itself; a plan of an unknown producer means what the
-specification says. What a producer is known to leave out or to write otherwise is a habit: the problem that it causes
-stays a problem, and its message names the producer and what is assumed (`Context.report`).
+The key is ``version.producer``. Each entry follows what the producer itself writes and computes. A
+plan of an unknown producer means what the specification says. A habit is something that a producer
+is known to leave out or to write differently. The problem that it causes remains a problem; its
+message names the producer and the assumed meaning (`BindContext.report`).
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from substrait_agg.functions.signatures.derive import Derivation
 
 @dataclass(frozen=True, slots=True)
 class Habit:
-    """What a producer means where its plans cause a problem.
+    """The meaning of a producer's plans where they cause a problem.
 
     Attributes:
-        code: of the problem.
-        means: ends the sentence of the message.
-        where: parameter of the message -> pattern that it has to match in full; other problems of this code are
-            mistakes like anybody's.
+        code: code of the problem.
+        means: the end of the sentence of the message.
+        where: parameter of the message -> pattern that must match it in full; other problems of
+            this code are not habits.
     """
 
     code: str
@@ -31,7 +32,7 @@ class Habit:
     where: Mapping[str, str] = field(default_factory=dict)
 
     def explains(self, code: str, params: Mapping[str, object]) -> bool:
-        """Whether a problem is due to this habit."""
+        """Return whether a problem is due to this habit."""
         return code == self.code and all(
             re.fullmatch(pattern, str(params.get(name, ""))) for name, pattern in self.where.items()
         )
@@ -42,25 +43,31 @@ class Profile:
     """How the plans of a producer are read.
 
     Attributes:
-        name: shown in messages.
-        prefixes: what ``version.producer`` starts with, lower case.
-        habits_of: the producer that has the habits, where that is not `name`.
-        before: the first minor version of Substrait that this entry is not for, where an earlier release of the producer
-            has one of its own; None: of every release.
-        derivation: whose rules give types that the plan does not declare.
-        direct_project: what a project without output mapping means, by the release that the plan states.
-        habits: what the producer is known to leave out or to write otherwise; the first that fits counts.
-        meanings: function as the producer spells it -> canonical name, where that is not what the specification means.
-        like_escape: escape character of a pattern for which the plan gives none.
-        grouping_bitmask: an aggregate with grouping sets is addressed as distinct keys, bitmask, measures
-            (`bind.aggregates.grouping_sets`).
-        index_never_counted: columns behind an aggregate with several grouping sets are numbered without its index.
-        keys_by_column: keys of several grouping sets are numbered by their columns in the input, where the plan writes
-            no output mapping that says otherwise.
-        column_typed: functions to whose result the producer gives the type of the column that they compare.
-        defaults: (function as the producer spells it, option) -> value where the plan does not set the option;
-            upper-case option and value.
-        settings: canonical name of an aggregate function -> options that it has decided in the producer's plans.
+        name: name of the producer in messages.
+        prefixes: prefixes of ``version.producer``, in lower case.
+        habits_of: the producer that has the habits, if it differs from `name`.
+        before: this entry applies to minor versions of Substrait below this one, if earlier
+            releases of the producer have an entry of their own; None: every release.
+        derivation: whose rules derive the types that the plan does not declare.
+        direct_project: the meaning of a project without output mapping, by the release that the
+            plan states.
+        habits: what the producer is known to leave out or to write differently; the first match
+            counts.
+        meanings: function name of the producer -> canonical name, if the specification gives the
+            name another meaning.
+        like_escape: escape character of a pattern for which the plan sets none.
+        grouping_bitmask: an aggregate with grouping sets has the columns distinct keys, bitmask,
+            measures (`bind.aggregates.grouping_sets`).
+        index_never_counted: column numbers after an aggregate with several grouping sets do not
+            count its index.
+        keys_by_column: keys of several grouping sets are numbered by their columns in the input,
+            unless the plan has an output mapping that differs.
+        column_typed: functions whose result the producer declares with the type of the column that
+            they compare.
+        defaults: (function name of the producer, option) -> value if the plan does not set the
+            option; option and value are in upper case.
+        settings: canonical name of an aggregate function -> options that have fixed values in the
+            producer's plans.
     """
 
     name: str
@@ -85,17 +92,23 @@ class Profile:
         return self.habits_of or self.name
 
     def note(self, code: str, params: Mapping[str, object]) -> str:
-        """What the producer means where its plan has the problem `code`; empty where that is no habit of it."""
+        """Return what the producer means by a plan with the problem `code`.
+
+        The text is empty if the problem is not a habit of the producer.
+        """
         return next((h.means for h in self.habits if h.explains(code, params)), "")
 
 
 STANDARD = Profile("the specification")
 
 _SKIPPING_NULLS = {"least": "least_skip_null", "greatest": "greatest_skip_null"}
-"""As in PostgreSQL; in the specification a null among the arguments gives null."""
+"""As in PostgreSQL. In the specification a null among the arguments gives null."""
 
 _AS_POSTGRESQL = {**_SKIPPING_NULLS, "regexp_replace": "regexp_replace_first"}
-"""Without a flag regexp_replace replaces the first match only; in the specification it replaces all."""
+"""Without a flag, regexp_replace replaces the first match only.
+
+In the specification it replaces all.
+"""
 
 _COMPARISONS = frozenset(
     {
@@ -103,7 +116,7 @@ _COMPARISONS = frozenset(
         "is_not_distinct_from",
     }
 )  # fmt: skip
-"""What the extension of DuckDB writes for a filter that it moves into a read."""
+"""Functions that DuckDB's extension writes for a filter that it moves into a read."""
 
 _DECIMALS = {"declared": "decimal.*", "derived": "decimal.*"}
 _CALCITE = "as Isthmus declares the type that Calcite gives it"
@@ -175,7 +188,7 @@ _UNNAMED = (
         {"name": "any_value"},
     ),
 )  # fmt: skip
-"""Nothing in a plan of substrait-python tells it from one made by hand, so only the messages speak of it."""
+"""A plan of substrait-python looks like one written by hand, so only the messages mention it."""
 
 _OF_DATAFUSION = Profile(
     "DataFusion",
@@ -187,14 +200,17 @@ _OF_DATAFUSION = Profile(
     grouping_bitmask=True,
     # DataFusion 42 states 0.55 and writes no output mapping; DataFusion 43 states 0.58 and always writes one.
     direct_project=DirectProject(replaces_until=57, appends_from=56),
-    # As in PostgreSQL, concat() skips nulls; the operator || is written as str_concat and does not.
+    # As in PostgreSQL, concat() skips nulls. The operator || is written as str_concat and does not.
     defaults={("concat", "NULL_HANDLING"): "IGNORE_NULLS"},
 )
 
 _OF_OLD_DATAFUSION = replace(
     _OF_DATAFUSION, before=58, grouping_bitmask=False, index_never_counted=True
 )
-"""DataFusion numbers a bitmask behind the keys since release 43; before, it numbered keys and measures alone."""
+"""Since release 43, DataFusion counts a bitmask column after the keys.
+
+Before, it counted keys and measures only.
+"""
 
 PROFILES: tuple[Profile, ...] = (
     _OF_OLD_DATAFUSION,
@@ -202,18 +218,18 @@ PROFILES: tuple[Profile, ...] = (
     Profile(
         "DuckDB",
         ("duckdb",),
-        # The extension changed in March 2025 and stated 0.53 before and after.
+        # The extension changed in March 2025. It stated 0.53 before and after.
         direct_project=DirectProject(replaces_until=53, appends_from=53),
         index_never_counted=True,
         column_typed=_COMPARISONS,
         habits=_DUCKDB,
         meanings=_AS_POSTGRESQL,
-        # In DuckDB x / 0 and x % 0 are null.
+        # In DuckDB, x / 0 and x % 0 are null.
         defaults={
             ("divide", "ON_DIVISION_BY_ZERO"): "NULL",
             ("modulus", "ON_DOMAIN_ERROR"): "NULL",
             ("mod", "ON_DOMAIN_ERROR"): "NULL",
-            # Its min_by passes over rows with a null x.
+            # DuckDB's min_by skips rows with a null x.
             ("min_by", "IGNORE_NULLS"): "TRUE",
             ("max_by", "IGNORE_NULLS"): "TRUE",
         },
@@ -226,15 +242,15 @@ PROFILES: tuple[Profile, ...] = (
 )
 
 UNNAMED = Profile("the specification", habits_of="substrait-python", habits=_UNNAMED)
-"""A plan that states its release but not its producer."""
+"""Profile of a plan that states its release but not its producer."""
 
 
 def profile_of(producer: str, version: Version | None = None) -> Profile:
-    """The profile of a producer and its release, or that of the specification.
+    """Return the profile of a producer and its release, or that of the specification.
 
     Args:
         producer: ``version.producer`` in lower case, or empty.
-        version: the release of Substrait that the plan states; None where it has no ``version`` at all.
+        version: the release of Substrait that the plan states; None if it has no ``version``.
     """
     if not producer:
         return UNNAMED if version is not None else STANDARD

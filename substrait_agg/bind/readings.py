@@ -1,8 +1,8 @@
-"""Meanings that the text of a plan leaves open.
+"""Find the possible meanings of an ambiguous plan.
 
-Two releases of a producer may write the same message and mean different things, and the plan does not say which
-release wrote it. Then every possible `Reading` is bound, and the one that fits the plan's names and references is
-taken (`bind.plan.binder`).
+Two releases of a producer may write the same message and mean different things, and the plan does
+not say which release wrote it. In that case every possible `Reading` is bound. `bind.plan.binder`
+takes the one that fits the plan's names and references.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from substrait_agg.plan import model
 Version = tuple[int, int, int]
 
 MAJOR_RELEASE = 1_000_000
-"""Stands for the minor version of releases 1.0 and later: it is above every minor version of 0."""
+"""The number of releases 1.0 and later. It is above every minor version of 0."""
 
 
 def release_of(version: Version | None) -> int | None:
-    """The minor version that tells releases apart; None where the plan states none."""
+    """Return the number that orders releases; None if the plan states none."""
     if version is None or version[:2] == (0, 0):
         return None
     return version[1] if version[0] == 0 else MAJOR_RELEASE
@@ -32,8 +32,10 @@ class Reading:
     """One way to read a plan.
 
     Attributes:
-        project_replaces: a project without output mapping gives its expressions alone, not the input's columns too.
-        keys_repeated: an expression that an old-form grouping set names twice is two columns, not one.
+        project_replaces: a project without output mapping returns its expressions only, without the
+            columns of its input.
+        keys_repeated: an expression that an old-form grouping set names twice is two columns, not
+            one.
     """
 
     project_replaces: bool = False
@@ -42,18 +44,23 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class DirectProject:
-    """What a producer means by a project without output mapping, by the minor version of Substrait in its plans.
+    """A producer's meaning of a project without output mapping, by Substrait release.
 
     Attributes:
-        replaces_until: the last minor version with which its expressions alone are meant; None: never.
-        appends_from: the first minor version with which the specification's meaning is possible; None: never.
+        replaces_until: the last minor version at which such a project returns its expressions only;
+            None: never.
+        appends_from: the first minor version at which the specification's meaning is possible;
+            None: never.
     """
 
     replaces_until: int | None = None
     appends_from: int | None = 0
 
     def meanings(self, version: Version | None) -> tuple[bool, ...]:
-        """The values of `Reading.project_replaces` that are possible; both where the plan states no version."""
+        """Return the possible values of `Reading.project_replaces`.
+
+        Both are possible if the plan states no version.
+        """
         replaces, appends = self.replaces_until is not None, self.appends_from is not None
         release = release_of(version)
         if release is not None:
@@ -64,18 +71,18 @@ class DirectProject:
 
 BY_THE_SPECIFICATION = Reading()
 APPENDS = DirectProject()
-"""A project without output mapping gives the input's columns and its expressions, in plans of every release."""
+"""A project without output mapping always returns the input's columns and its expressions."""
 
 
 def possible_readings(
     plan: model.DecodedPlan, direct_project: DirectProject, *, merges_keys: bool
 ) -> tuple[Reading, ...]:
-    """All ways to read the plan, the one by the specification first.
+    """Return all ways to read the plan, the specification's first.
 
     Args:
-        plan: as decoded.
-        direct_project: what the producer means by a project without output mapping.
-        merges_keys: the producer merges equal grouping expressions itself.
+        plan: the decoded plan.
+        direct_project: the producer's meaning of a project without output mapping.
+        merges_keys: whether the producer merges equal grouping expressions itself.
     """
     projects: tuple[bool, ...] = (False,)
     keys: tuple[bool, ...] = (False,)
@@ -87,18 +94,18 @@ def possible_readings(
 
 
 def direct_project_in(plan: model.DecodedPlan) -> model.Project | None:
-    """A project without output mapping in the plan; the first, seen from the root."""
+    """Return the first project without output mapping, seen from the root, or None."""
     found = (r for r in relations_of(plan) if isinstance(r, model.Project) and r.emit is None)
     return next(found, None)
 
 
 def repeats_key(aggregate: model.Aggregate) -> bool:
-    """Whether an old-form grouping set names an expression twice."""
+    """Return whether an old-form grouping set names an expression twice."""
     return aggregate.inline and any(len(set(refs)) < len(refs) for refs in aggregate.groupings)
 
 
 def relations_of(plan: model.DecodedPlan) -> Iterator[Any]:
-    """Every relation of the plan, each once, from the root down."""
+    """Yield every relation of the plan once, from the root down."""
     waiting: list[Any] = [*reversed(plan.others), plan.root]
     seen: set[int] = set()
     while waiting:
@@ -111,7 +118,7 @@ def relations_of(plan: model.DecodedPlan) -> Iterator[Any]:
 
 
 def inputs_of(node: Any) -> tuple[Any, ...]:
-    """The relations that a decoded relation reads."""
+    """Return the relations that a decoded relation reads."""
     if isinstance(node, model.Union | model.Unsupported):
         return node.inputs
     return (node.input,) if hasattr(node, "input") else ()

@@ -1,4 +1,4 @@
-"""Walking and rewriting bound expressions and relations."""
+"""Traverse and rewrite bound expressions and relations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from substrait_agg.functions.windows import durations_of
 
 
 def parts(expression: Expr) -> tuple[Expr, ...]:
-    """The expressions directly inside one."""
+    """Return the expressions directly inside an expression."""
     match expression:
         case Call(arguments=arguments):
             return arguments
@@ -49,7 +49,10 @@ def parts(expression: Expr) -> tuple[Expr, ...]:
 
 
 def larger_than(expression: Expr, limit: int) -> bool:
-    """Whether an expression, written out, has more than `limit` parts; takes no longer than `limit` steps."""
+    """Return whether an expression has more than `limit` parts when written out.
+
+    The function takes at most `limit` steps.
+    """
     waiting, seen = [expression], 0
     while waiting:
         seen += 1
@@ -60,7 +63,7 @@ def larger_than(expression: Expr, limit: int) -> bool:
 
 
 def columns_in(expression: Expr) -> Iterator[Column]:
-    """The columns an expression reads, as often as it reads them."""
+    """Yield the columns that an expression reads, once per reference."""
     if isinstance(expression, Column):
         yield expression
     for part in parts(expression):
@@ -68,7 +71,7 @@ def columns_in(expression: Expr) -> Iterator[Column]:
 
 
 def rewrite(expression: Expr, column: Callable[[Column], Expr]) -> Expr:
-    """The expression with every column reference replaced by what `column` returns for it."""
+    """Replace every column reference by what `column` returns for it."""
     match expression:
         case Column():
             return column(expression)
@@ -94,12 +97,12 @@ def rewrite(expression: Expr, column: Callable[[Column], Expr]) -> Expr:
 
 
 def renumber(expression: Expr, places: Mapping[int, int]) -> Expr:
-    """The expression over a row whose column `o` now stands at ``places[o]``."""
+    """Move an expression to a row in which column `o` has the ordinal ``places[o]``."""
     return rewrite(expression, lambda c: replace(c, ordinal=places[c.ordinal]))
 
 
 def table_reads(root: BoundRelation) -> Iterator[BoundRead]:
-    """All reads of tables below a relation, in the order of the plan."""
+    """Yield all reads of tables below a relation, in the order of the plan."""
     waiting = [root]
     while waiting:
         match waiting.pop():
@@ -112,10 +115,10 @@ def table_reads(root: BoundRelation) -> Iterator[BoundRead]:
 
 
 def selected_columns(root: BoundRelation) -> tuple[BoundAggregate, tuple[int, ...]] | None:
-    """The aggregate whose columns are selected, and which, where nothing but selection lies above it.
+    """Return the top aggregate and its selected columns, if only column selections are above it.
 
-    None where rows have to be computed above the last aggregate (a filter, an expression, a union, no
-    aggregate at all): then the view keeps rows of its own.
+    Return None if rows are computed above the last aggregate (a filter, an expression or a union),
+    or if there is no aggregate. The view then stores rows of its own.
     """
     wanted: tuple[int, ...] = tuple(range(len(root.types)))
     while isinstance(root, BoundProject):
@@ -128,7 +131,7 @@ def selected_columns(root: BoundRelation) -> tuple[BoundAggregate, tuple[int, ..
 
 
 def index_columns(root: BoundRelation) -> frozenset[int]:
-    """The columns that hold, unchanged, the index of the grouping set that made the row."""
+    """Return the columns that pass on the index of the grouping set unchanged."""
     if isinstance(root, BoundAggregate):
         return frozenset({len(root.types) - 1} if root.sets else ())
     if isinstance(root, BoundFilter):
@@ -141,5 +144,8 @@ def index_columns(root: BoundRelation) -> frozenset[int]:
 
 
 def call_durations(values: Sequence[Expr]) -> tuple[int, ...]:
-    """Microseconds of the durations behind the time, from the arguments of a bound call."""
+    """Return the durations of a bound window call in microseconds.
+
+    They follow the time among its arguments.
+    """
     return durations_of(tuple(v.value for v in values[1:] if isinstance(v, Constant)))

@@ -1,4 +1,4 @@
-"""Bound expressions as text, SQL-like, with column names where they are known."""
+"""Format bound expressions as SQL-like text, with column names where they are known."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ INTERVAL_UNITS: dict[str, tuple[str, ...]] = {
 }
 
 LONGEST = 500
-"""Characters of a name or constant that are shown."""
+"""Maximum number of characters of a name or constant in the text."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def show(expression: Expr, names: Sequence[str] = ()) -> str:
-    """The expression as text.
+    """Return the expression as text.
 
     Args:
-        expression: over a row whose columns are called `names`.
-        names: column names; a column without one is shown as ``#ordinal``.
+        expression: an expression over a row whose columns have the names `names`.
+        names: column names; a column without one appears as ``#ordinal``.
     """
     match expression:
         case Column(ordinal=ordinal):
@@ -133,7 +133,7 @@ def _constant(constant: Constant) -> str:
 
 
 def _short(text: str) -> str:
-    """The text, cut where it is longer than anybody reads: a column may be named after it a thousand times."""
+    """Cut a text to `LONGEST` characters, because a column name may repeat it a thousand times."""
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
@@ -145,7 +145,7 @@ def _interval(amounts: tuple[int, ...], units: tuple[str, ...], digits: int) -> 
 
 
 def _clock(ticks: int, digits: int) -> list[str]:
-    """Ticks of 10^-digits seconds in hours, minutes and seconds."""
+    """Return ticks of 10^-digits seconds as hours, minutes and seconds."""
     minutes, rest = divmod(abs(ticks), 60 * 10**digits)
     amounts = (*divmod(minutes, 60), Decimal(rest).scaleb(-digits).normalize())
     sign = "-" if ticks < 0 else ""

@@ -37,7 +37,7 @@ NUMBER = -1
 """Returned instead of a position if the number of arguments does not fit."""
 
 MOST_NAMED = 12
-"""Most signatures that a message names."""
+"""Maximum number of signatures in a message."""
 
 
 @dataclass(frozen=True, slots=True)
