@@ -1,4 +1,4 @@
-"""Commit: what one batch did becomes one snapshot, published at once; the checkpoint is also the view."""
+"""Commit each batch as one snapshot. The checkpoint is also the materialised view."""
 
 from __future__ import annotations
 

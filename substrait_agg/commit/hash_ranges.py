@@ -1,8 +1,9 @@
-"""Hash ranges: which hashes belong to which state partition, and the sort hash itself.
+"""Map hashes to state partitions, and compute the sort hash.
 
-Spark sends a row to partition ``murmur3(keys) mod n`` of n. The sort hash begins with the bits of that murmur3 hash in
-reverse order, so that for n a power of two each partition is one contiguous range of it: the same sorted
-runs serve any number of partitions, and Spark's own exchange delivers rows where their range is.
+Spark sends a row to partition ``murmur3(keys) mod n`` of n. The high bits of the sort hash are the
+bits of that murmur3 hash in reverse order. If n is a power of two, each partition is therefore one
+contiguous range of sort hashes. The same sorted runs serve any number of partitions, and Spark's
+own exchange delivers each row to the partition that owns its range.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ MAX_PARTITIONS = 1 << 16
 def sort_hash(
     murmur: npt.NDArray[np.int32], other: npt.NDArray[np.int32]
 ) -> npt.NDArray[np.uint64]:
-    """The 64-bit sort hash of keys from two independent 32-bit hashes of them."""
+    """Return the 64-bit sort hash of keys, computed from two independent 32-bit hashes of them."""
     bits = murmur.view(np.uint32).copy()
     for mask, shift in ((0x55555555, 1), (0x33333333, 2), (0x0F0F0F0F, 4), (0x00FF00FF, 8)):
         low, step = np.uint32(mask), np.uint32(shift)
@@ -33,7 +34,7 @@ def sort_hash(
 
 
 def partition_range(partition: int, partitions: int) -> tuple[int, int]:
-    """Least and greatest sort hash of a partition."""
+    """Return the least and the greatest sort hash of a partition."""
     bits = partitions.bit_length() - 1
     place = int(f"{partition:0{bits}b}"[::-1], 2) if bits else 0
     size = 1 << (64 - bits)
@@ -41,7 +42,7 @@ def partition_range(partition: int, partitions: int) -> tuple[int, int]:
 
 
 def check_partitions(partitions: int) -> int:
-    """The number itself.
+    """Return the number of partitions if it is valid.
 
     Raises:
         UsageError: PARTITIONS_INVALID unless it is a power of two up to `MAX_PARTITIONS`.
@@ -57,7 +58,7 @@ def check_partitions(partitions: int) -> int:
 
 
 def clip(files: Iterable[RunFile], low: int, high: int) -> tuple[RunFile, ...]:
-    """The runs as far as they hold hashes from `low` to `high`; order is kept."""
+    """Restrict runs to the hashes from `low` to `high`, in the same order."""
     return tuple(
         replace(file, low=max(low, file.low), high=min(high, file.high))
         for file in files
@@ -66,7 +67,7 @@ def clip(files: Iterable[RunFile], low: int, high: int) -> tuple[RunFile, ...]:
 
 
 def outside(files: Iterable[RunFile], taken: Iterable[tuple[int, int]]) -> tuple[RunFile, ...]:
-    """The runs as far as they lie outside all `taken` ranges; order is kept."""
+    """Restrict runs to the hashes outside all `taken` ranges, in the same order within a range."""
     rest: list[tuple[int, int]] = []
     start = 0
     for low, high in sorted(taken):

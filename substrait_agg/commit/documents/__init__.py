@@ -1,5 +1,5 @@
 """The documents of a checkpoint.
 
-Sealed JSON with a format, the checkpoint's id and a checksum. Read `envelope` first, then
-`snapshot` and `plan_document`.
+Documents are sealed JSON with a format, the id of the checkpoint and a checksum. Read `envelope`
+first, then `snapshot` and `plan_document`.
 """

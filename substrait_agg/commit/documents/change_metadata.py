@@ -1,4 +1,4 @@
-"""Where a table of changes comes from: told in the metadata of its schema, so that it travels with the table."""
+"""The origin of a table of changes, stored in the metadata of its schema."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ import pyarrow as pa
 KEYS = b"substrait_agg.keys"
 PLAN = b"substrait_agg.plan"
 COMMITTED = b"substrait_agg.committed"
-"""Metadata of a table of changes: ordinals of the key columns, the plan's fingerprint, commit times by version."""
+"""Metadata keys of a table of changes.
+
+Values: ordinals of the key columns, fingerprint of the plan, commit times by version.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where changes come from.
+    """The origin of a table of changes.
 
     Attributes:
-        keys: ordinals of the columns that are the key of a row; None where the view does not show the whole key, or
-            its rows have none.
+        keys: ordinals of the columns that are the key of a row; None if the view does not show the
+            whole key, or if its rows have no key.
         plan: fingerprint of the plan.
-        committed: when each version was committed, ISO 8601 UTC.
+        committed: commit time of each version, ISO 8601 UTC.
     """
 
     keys: tuple[int, ...] | None
@@ -30,14 +33,17 @@ class Origin:
     committed: Mapping[int, str]
 
     def metadata(self) -> dict[bytes, bytes]:
-        """The same as metadata of a schema."""
+        """Return the origin as metadata of an Arrow schema."""
         keys = json.dumps(None if self.keys is None else list(self.keys))
         committed = json.dumps({str(v): at for v, at in self.committed.items()})
         return {KEYS: keys.encode(), PLAN: self.plan.encode(), COMMITTED: committed.encode()}
 
 
 def origin_of(changes: pa.Table) -> Origin:
-    """What the metadata of a table of changes says; without it, rows have no keys and versions no time."""
+    """Read the origin of a table of changes from its metadata.
+
+    Without metadata, rows have no keys and versions have no commit time.
+    """
     found = changes.schema.metadata or {}
     keys = json.loads(found.get(KEYS, b"null"))
     committed = json.loads(found.get(COMMITTED, b"{}"))

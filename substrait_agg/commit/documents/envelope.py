@@ -1,4 +1,4 @@
-"""Sealed documents: JSON that says its format and which checkpoint it belongs to, under a checksum of all of it."""
+"""Sealed documents: JSON with its format number, the id of its checkpoint and a checksum."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from substrait_agg.state.storage import store_failed
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A document that was opened.
+    """An opened document.
 
     Attributes:
         body: its content.
-        checkpoint: the checkpoint that it was written for.
-        crc: its checksum, which tells it from every other document.
-        format: number of the form that `body` has.
+        checkpoint: id of the checkpoint that it belongs to.
+        crc: its checksum, which identifies it.
+        format: format number of `body`.
     """
 
     body: dict[str, Any]
@@ -30,11 +30,11 @@ class Opened:
 
 
 def seal(body: Mapping[str, Any], *, format: int, checkpoint: str) -> bytes:
-    """A document as bytes.
+    """Return a sealed document as bytes.
 
     Args:
         body: its content, JSON values.
-        format: number of the form that `body` has.
+        format: format number of `body`.
         checkpoint: id of the checkpoint that it belongs to.
     """
     whole = {**body, "format": format, "checkpoint": checkpoint}
@@ -50,18 +50,20 @@ def unseal(
     without: str = "",
     also: int | None = None,
 ) -> Opened:
-    """What `seal` was given.
+    """Open a document that `seal` wrote.
 
     Args:
         content: the bytes.
         name: of the file, for messages.
-        format: the one that is known here.
+        format: the newest format number that is supported.
         checkpoint: the id that the document must have; None for any.
-        without: of a document that may be removed, what comes of that; for the message that it is damaged.
-        also: an older format that is known as well.
+        without: for a document that may be removed, the consequence of that. The message about
+            damage ends with it.
+        also: an older format that is also supported.
 
     Raises:
-        StateRefused: STATE_DAMAGED (also where it belongs to another checkpoint), STATE_FORMAT_UNKNOWN.
+        StateRefused: STATE_DAMAGED, also if the document belongs to another checkpoint.
+            STATE_FORMAT_UNKNOWN.
     """
     hint = f"; {without}" if without else ""
     try:
@@ -69,7 +71,7 @@ def unseal(
         crc = body.pop("crc")
         whole = crc == zlib.crc32(_dump(body))
         found = body.pop("format")
-        # How a newer format is checksummed is not known here.
+        # The checksum of a newer format may be computed in another way.
         other = found > format or (whole and found not in (format, also))
         owner = str(body.pop("checkpoint", ""))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -84,7 +86,7 @@ def unseal(
 
 
 def damaged(name: str, reason: str) -> StateRefused:
-    """The error for a file of a checkpoint that is not what was written."""
+    """Return the error for a file of a checkpoint whose content is not what was written."""
     return StateRefused(
         "STATE_DAMAGED",
         f"checkpoint file {name} is damaged: {reason}",
@@ -94,12 +96,12 @@ def damaged(name: str, reason: str) -> StateRefused:
 
 
 def unreadable(name: str, error: Exception) -> StateRefused:
-    """The error for a file of a checkpoint that could not be read."""
+    """Return the error for a file of a checkpoint that could not be read."""
     return store_failed(name, error) or damaged(name, f"it cannot be read ({error})")
 
 
 def unknown_format(name: str) -> StateRefused:
-    """The error for a document of another release."""
+    """Return the error for a document of another release."""
     return StateRefused(
         "STATE_FORMAT_UNKNOWN",
         f"checkpoint file {name} was written by a release with another format",

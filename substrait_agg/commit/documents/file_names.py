@@ -1,4 +1,4 @@
-"""Names of the files in a checkpoint: how each is made, and what it says."""
+"""Make and parse the names of the files in a checkpoint."""
 
 from __future__ import annotations
 
@@ -10,41 +10,47 @@ _VERSIONED = re.compile(
 )
 _SNAPSHOT = re.compile(r"([0-9]{20})\.json")
 KEPT_REVISION = re.compile(r"kept-(\d{12})\.json")
-"""Names of what is kept of old versions, in an object store."""
+"""Names of the retention record in an object store."""
 
 
 def run_name(tree: str, operator: int, version: int) -> str:
     """Return a name for a run of a tree.
 
-    It is unique to the attempt: a failed or repeated task can never overwrite what a snapshot names.
+    The name is unique to the attempt, so that no other attempt overwrites a file that a snapshot
+    names.
     """
     return f"{tree}-{operator}-{version:012d}-{uuid.uuid4().hex}.arrow"
 
 
 def change_name(version: int, kind: int | str) -> str:
-    """Return a name for a change file: of an operator by its id, or of rows set aside (``late``, ``bad``); unique as `run_name`."""
+    """Return a name for a change file or a side file, unique to the attempt like `run_name`.
+
+    Args:
+        version: the version that writes the file.
+        kind: the id of the operator; ``late`` or ``bad`` for rows that the version leaves out.
+    """
     return f"{version:012d}-{kind}-{uuid.uuid4().hex}.parquet"
 
 
 def version_of(name: str) -> int | None:
-    """Return the version for which a run or a change file was written, None for a file that is not ours."""
+    """Return the version in the name of a run or a change file. Return None for other names."""
     found = _VERSIONED.fullmatch(name)
     return int(found.group(1)) if found else None
 
 
 def snapshot_name(version: int) -> str:
-    """Return the file name of a version; names sort as versions do."""
+    """Return the file name of the snapshot of a version. Names sort like versions."""
     return f"{version:020d}.json"
 
 
 def version_of_snapshot(name: str) -> int | None:
-    """Return the version of which a file is the snapshot, None for a file that is none."""
+    """Return the version in the name of a snapshot. Return None for other names."""
     found = _SNAPSHOT.fullmatch(name)
     return int(found.group(1)) if found else None
 
 
 def kept_name(revision: int) -> str:
-    """Return the name of a revision of what is kept of old versions."""
+    """Return the name of a revision of the retention record."""
     return f"kept-{revision:012d}.json"
 
 

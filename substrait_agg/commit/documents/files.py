@@ -1,4 +1,4 @@
-"""The files of a folder of a checkpoint by name: create, map, publish, list, delete."""
+"""Create, map, publish, list and delete the files of a folder of a checkpoint."""
 
 from __future__ import annotations
 
@@ -22,11 +22,15 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 _CHUNK = 1 << 24
 DRAFT = "draft-"
 _REFUSALS = (PermissionError, FileNotFoundError, FileExistsError)
-"""Answers of a store which say that nothing was written; a bucket that is not there is one."""
+"""Errors of a store which mean that nothing was written. A missing bucket is one of the causes."""
 
 
 class OutcomeUnknown(Exception):
-    """A publication failed in a way that does not tell whether it happened; `there` where the name is known to be."""
+    """Raised when a publication failed and it is unknown whether the file was written.
+
+    Attributes:
+        there: whether the name is known to exist.
+    """
 
     def __init__(self, name: str, error: OSError, *, there: bool) -> None:
         super().__init__(f"{name}: {error}")
@@ -34,17 +38,18 @@ class OutcomeUnknown(Exception):
 
 
 class NotPlain(OSError):
-    """There is a link, a pipe or a folder where a file was."""
+    """Raised for a link, a pipe or a folder in place of a file."""
 
 
 class FolderFiles:
-    """Immutable plain files in one folder, or below one prefix of an object store; implements `state.storage.Storage`.
+    """Immutable plain files in one folder, or below one prefix of an object store.
 
-    The folder may be a link, which somebody has put there on purpose. A file that is a link, a pipe or anything else was not
-    written here and is not read.
+    This class implements `state.storage.Storage`. The folder itself may be a link, set up by a
+    user. A file that is a link, a pipe or another special file was not written by this class and is
+    not read.
 
-    Durability: a file is flushed to disk before its name is used anywhere, and the folder before a publication counts. What is
-    in a store is durable.
+    Durability: a file is flushed to disk before its name is used anywhere. The folder is flushed
+    before a publication counts. Files in a store are durable.
     """
 
     def __init__(self, folder: str | Location) -> None:
@@ -52,14 +57,16 @@ class FolderFiles:
 
     @property
     def root(self) -> str:
-        """The folder's path."""
+        """The path of the folder."""
         return str(self._folder)
 
     def make(self) -> None:
-        """Create the folder, readable by its owner only, if it is not there; its name is durable. Stores have no folders.
+        """Create the folder, readable by its owner only, if it does not exist.
+
+        Its name is durable on return. Stores have no folders.
 
         Raises:
-            StateRefused: STATE_DAMAGED where something else is in its place.
+            StateRefused: STATE_DAMAGED if something else is in its place.
         """
         if isinstance(self._folder, Remote):
             return
@@ -71,43 +78,51 @@ class FolderFiles:
 
     @property
     def is_remote(self) -> bool:
-        """Whether they are in an object store."""
+        """Whether the files are in an object store."""
         return isinstance(self._folder, Remote)
 
     def path(self, name: str) -> Location:
-        """The path of a file; names come from snapshots, so anything but a plain file name is refused."""
+        """Return the path of a file.
+
+        Names come from snapshots, so anything but a plain file name is refused.
+
+        Raises:
+            StateRefused: STATE_DAMAGED.
+        """
         if not _NAME.fullmatch(name):
             raise damaged(self.root, f"{name!r} in a snapshot is not the name of a file")
         return self._folder / name
 
     @contextmanager
     def create(self, name: str) -> Iterator[pa.NativeFile]:
-        """A new file to write; flushed to disk when the context ends without an exception.
+        """Create a file and return it for writing.
 
-        Its name in the folder is durable after `sync` only, which the commit calls once for all files.
+        The content is flushed to disk when the context ends without an exception. The name is
+        durable after `sync` only, which the commit calls once for all files.
         """
         with filesystem().create(self.path(name), _to_write) as sink:
             yield sink
 
     def map(self, name: str) -> pa.NativeFile:
-        """The file, memory mapped.
+        """Return a memory map of a file.
 
         Raises:
-            OSError: there is none, or it is no plain file.
+            OSError: the file is missing, or it is not a plain file.
         """
         self.stamp(name)
         return filesystem().map(self.path(name), _mapped)
 
     def read(self, name: str) -> bytes:
-        """All bytes of a file. Raises as `map`."""
+        """Return all bytes of a file. Raises as `map`."""
         if not self.is_remote:
             self.stamp(name)
         return filesystem().read(self.path(name))
 
     def stamp(self, name: str) -> tuple[int, ...]:
-        """What changes when a file is written to, cut or replaced, as far as the file system tells. Raises as `map`.
+        """Return a value that changes when a file is written to, cut or replaced.
 
-        Of a file in a store: when its copy is.
+        It shows what the file system reports. For a file in a store, it shows changes of the local
+        copy. Raises as `map`.
         """
         path = self.path(name)
         found = (
@@ -117,20 +132,27 @@ class FolderFiles:
         )
         if not stat.S_ISREG(found.st_mode):
             raise NotPlain(errno.EINVAL, "it is not a plain file", str(path))
-        if isinstance(path, Remote):  # being used changes the times of a copy
+        if isinstance(path, Remote):  # each use changes the times of a copy
             return found.st_ino, found.st_size
         return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
     def is_whole(self, name: str, size: int, crc: int) -> bool:
-        """Whether a file has this size in bytes and this CRC-32; one of another size is not read. Raises as `map`."""
+        """Return whether a file has this size in bytes and this CRC-32. Raises as `map`.
+
+        A file of another size is not read.
+        """
         return self.stamp(name)[1] == size and self.checksum(name) == (size, crc)
 
     def forget(self, name: str) -> bool:
-        """Delete the copy of a file in a store, so that it is fetched again; whether there was one."""
+        """Delete the local copy of a file in a store, so that it is fetched again.
+
+        Returns:
+            Whether there was a copy.
+        """
         return filesystem().forget(self.path(name))
 
     def checksum(self, name: str) -> tuple[int, int]:
-        """Size in bytes and CRC-32 of a file."""
+        """Return the size in bytes and the CRC-32 of a file."""
         size, crc = 0, 0
         with self.map(name) as source:
             while chunk := source.read_buffer(_CHUNK):
@@ -139,15 +161,19 @@ class FolderFiles:
         return size, crc
 
     def publish(self, name: str, content: bytes) -> bool:
-        """Create `name` with `content` all at once, only if it does not exist; False when it does.
+        """Create `name` with `content` atomically, only if it does not exist.
 
-        The content is complete on disk before the name appears: a link either is there or is not, and a store takes the name
-        with its content. Where that fails, what is there is read: the same content is ours, because no two attempts write
-        the same. So content has to hold something that only this attempt has. Nothing is ever taken back.
+        Return False if it does.
+
+        The content is complete on disk before the name appears: in a folder, the name is a link to
+        a complete file; a store creates the name together with the content. If an operation fails,
+        this method reads the file: equal content means that this attempt succeeded, because no two
+        attempts write the same content. So `content` must have something unique to the attempt. A
+        publication is never undone.
 
         Raises:
             OSError: nothing was published.
-            OutcomeUnknown: it may have been, or is not durable.
+            OutcomeUnknown: the file may have been published, or is not durable.
         """
         path = self.path(name)
         if isinstance(path, Remote):
@@ -159,7 +185,7 @@ class FolderFiles:
             if not self._linked(draft, path, content):
                 return False
         finally:
-            # A draft that stays harms nobody and is swept.
+            # A remaining draft is harmless. A sweep deletes it.
             with suppress(OSError):
                 filesystem().remove(draft)
         try:
@@ -169,7 +195,7 @@ class FolderFiles:
         return True
 
     def replace(self, name: str, content: bytes) -> None:
-        """Write `name` anew as a whole: readers find the old content or the new one."""
+        """Replace the content of `name` atomically: readers see the old or the new content."""
         path = self.path(name)
         if isinstance(path, Remote):
             filesystem().put(path, content)
@@ -188,7 +214,8 @@ class FolderFiles:
         try:
             filesystem().link(draft, target)
         except OSError as error:
-            # Also a FileExistsError may be told of our own link: a network file system sends a request twice.
+            # A network file system may send a request twice and report our own link as
+            # FileExistsError.
             found = self._is_there(target, content, error)
             if found is None:
                 raise
@@ -199,19 +226,22 @@ class FolderFiles:
         try:
             filesystem().publish(target, content)
         except OSError as error:
-            # Clients of stores send a request twice as well.
+            # Clients of stores may also send a request twice.
             found = self._is_there(target, content, error)
             if found is not None:
                 return found
             if isinstance(error, _REFUSALS):
                 raise
-            # An answer that did not come says nothing: the request may still be on its way.
+            # Without an answer the outcome is unknown: the request may still be in progress.
             raise OutcomeUnknown(target.name, error, there=False) from error
         return True
 
     @staticmethod
     def _is_there(target: Location, content: bytes, error: OSError) -> bool | None:
-        """Whether there is what we have written, or (False) what another has; None where there is nothing."""
+        """Return whether a file has our content (True) or other content (False).
+
+        None: it is missing.
+        """
         try:
             return filesystem().read(target) == content
         except FileNotFoundError:
@@ -225,11 +255,11 @@ class FolderFiles:
             filesystem().sync(self._folder)
 
     def names(self) -> list[str]:
-        """All names, sorted, also of what is no plain file; empty when the folder is not there."""
+        """Return all names, sorted, including those of special files. A missing folder has none."""
         return filesystem().names(self._folder, folders=True)
 
     def exists(self, name: str) -> bool:
-        """Whether there is something of this name, if only a link that leads nowhere."""
+        """Return whether the name exists, even as a dangling link."""
         path = self.path(name)
         if isinstance(path, Remote):
             return filesystem().exists(path)
@@ -240,20 +270,26 @@ class FolderFiles:
         return True
 
     def size(self, name: str) -> int:
-        """Size of a file in bytes.
+        """Return the size of a file in bytes.
 
         Raises:
-            FileNotFoundError: there is none.
+            FileNotFoundError: there is no such file.
         """
         return filesystem().size(self.path(name))
 
     def delete(self, name: str) -> None:
-        """Remove a file if it is there; a folder of this name is not ours and stays."""
+        """Remove a file if it exists.
+
+        A folder of this name stays, because this class did not create it.
+        """
         with suppress(IsADirectoryError):
             filesystem().remove(self.path(name))
 
     def lock(self, name: str, patience: float) -> AbstractContextManager[bool]:
-        """Whether nobody else is in such a block with this file, after `patience` seconds at most."""
+        """Lock a file for a block.
+
+        The block receives whether the lock was acquired within `patience` seconds.
+        """
         return filesystem().locked(self.path(name), patience)
 
 

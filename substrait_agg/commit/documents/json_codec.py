@@ -1,4 +1,7 @@
-"""Dataclasses made of JSON: each value has to be of the type that its field declares, or it is not what was written."""
+"""Convert dataclasses to JSON and back.
+
+Each value of a document must have the type that its field declares.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,14 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 T = TypeVar("T")
 
 LEAST, GREATEST = -(1 << 63), 1 << 64
-"""Whole numbers in documents: 64 bits with a sign or without; the number of all hashes is one more."""
+"""Bounds of integers in documents: 64 bits, signed or unsigned, plus 2^64, the number of hashes."""
 
 _Reader = Callable[[Any], Any]
 
 KEY = "key"
-"""Metadata of a dataclass field: its key in documents, where that is not its name.
+"""Metadata of a dataclass field: its key in documents if that differs from its name.
 
-Documents are formats: a field that is renamed keeps its key as ``field(metadata={KEY: "old_name"})``.
+Documents are formats: a renamed field keeps its key as ``field(metadata={KEY: "old_name"})``.
 """
 
 
@@ -36,19 +39,20 @@ def encoded(value: Any) -> Any:
 
 @cache
 def _keys(kind: Any) -> dict[str, str]:
-    """The attribute of each key of a dataclass."""
+    """Return the attribute name of each document key of a dataclass."""
     return {f.metadata.get(KEY, f.name): f.name for f in fields(kind)}
 
 
 def built(kind: type[T], body: Any) -> T:
-    """Return the dataclass of which `encoded` made a JSON object.
+    """Return the dataclass from the JSON object that `encoded` returned.
 
     Args:
-        kind: of fields that are int, str, bool, other such dataclasses, tuples of one type, mappings by str, or None.
+        kind: the dataclass. Its fields are int, str, bool, literals, other such dataclasses, tuples
+            of one type, mappings by str, or one of these or None.
         body: JSON values, one for every field.
 
     Raises:
-        TypeError, ValueError: it is something else.
+        TypeError, ValueError: a value does not have the declared type.
     """
     reader: Callable[[Any], T] = _reader(kind)  # type: ignore[arg-type]
     return reader(body)
@@ -115,12 +119,12 @@ def _number(value: Any) -> int:
 
 def _text(value: Any) -> str:
     _check(value, str)
-    value.encode()  # what no file can hold was not read from one that was written here
+    value.encode()  # raises ValueError for lone surrogates, which no file can contain
     return str(value)
 
 
 def _check(value: Any, kind: type) -> None:
-    # In Python truth values are numbers, too.
+    # `isinstance` would accept bool as int.
     if type(value) is not kind:
         message = f"{type(value).__name__} instead of {kind.__name__}"
         raise TypeError(message)

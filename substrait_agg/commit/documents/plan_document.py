@@ -1,4 +1,8 @@
-"""The plan document: what a checkpoint computes, and its id, written once before its first version; another for each plan that it goes on with."""
+"""The plan document: what a checkpoint computes.
+
+The first plan document is written once, before the first version, and has the id of the checkpoint.
+Each plan that the checkpoint continues with has a document of its own.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +19,17 @@ PLAN = "plan.json"
 PLAN_FORMAT = 6
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 PLANS = re.compile(rf"plan-{_FINGERPRINT.pattern}\.json")
-"""Names of the documents of plans that a checkpoint went on with."""
+"""Names of the documents of plans that a checkpoint continued with."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewColumn:
-    """A column of the view: the operator's column and the name shown."""
+    """A column of the view.
+
+    Attributes:
+        source: column of the last operator.
+        name: name in the view.
+    """
 
     source: str
     name: str
@@ -28,7 +37,7 @@ class ViewColumn:
 
 @dataclass(frozen=True, slots=True)
 class ViewSort:
-    """A key of the order in which the view is shown."""
+    """A sort key of the view."""
 
     ordinal: int
     descending: bool
@@ -40,10 +49,11 @@ class Guarded:
     """Where an operator keeps the rows that wait for their insertion.
 
     Attributes:
-        operator: its id.
-        tree: ordinal of its tree of whole rows; -1 where its groups are the rows.
+        operator: id of the operator.
+        tree: ordinal of its tree of whole rows; -1 if its groups are the rows.
         keys: number of key columns.
-        types: Arrow schema of the keys and of the values that it reads of a row, serialised, base64.
+        types: Arrow schema of the keys and of the values that it reads of a row, serialised,
+            base64.
     """
 
     operator: int
@@ -54,13 +64,14 @@ class Guarded:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """An operator, described so that people see what another plan does differently.
+    """A description of an operator, to show users the differences to another plan.
 
     Attributes:
-        inputs: what it reads, branch by branch: the table and the steps after it.
-        keys: its grouping expressions, and its grouping sets where there are several.
+        inputs: per branch of its input, the table and the steps after it.
+        keys: its grouping expressions, and its grouping sets if there are several.
         measures: its measures as text.
-        fingerprints: per measure what identifies it: the same in another plan where it computes the same over the same rows.
+        fingerprints: per measure its identity. It is the same in another plan that computes the
+            same over the same rows.
     """
 
     inputs: tuple[str, ...]
@@ -71,24 +82,26 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class PlanDocument:
-    """What a checkpoint computes: written once, before the first version of its plan.
+    """What a checkpoint computes. It is written once, before the first version of its plan.
 
     Attributes:
         plan: fingerprint of the plan.
-        layout: per operator what its state layout depends on besides the plan: the kind of its weights.
+        layout: per operator what its state layout depends on besides the plan: the kind of its
+            weights.
         columns: columns of the view.
         types: Arrow schema of the view, serialised, base64.
-        sorts: order in which the view is shown.
+        sorts: sort order of the view.
         keys: number of key columns of the last operator.
         operators: number of operators.
-        early: per operator what becomes of retractions that come before their insertion.
-        guarded: the operators that keep such rows aside.
+        early: per operator the treatment of early retractions.
+        guarded: the operators that keep early retractions in quarantine.
         watermarks: the columns that have a watermark, ``TABLE.COLUMN``.
-        forget: what becomes of the rows shown of idle groups; empty where none are forgotten.
+        forget: the treatment of the view's rows of idle groups; empty if no groups are evicted as
+            idle.
         upserts: of each source of upserts its table, key and order.
-        shapes: per operator what the columns of its state mean.
-        described: the operators, for people.
-        kept: per operator what its state holds, to compare it with that of another plan.
+        shapes: per operator the meaning of the columns of its state.
+        described: the operators, for users.
+        kept: per operator its state schema, to compare it with that of another plan.
         readings: the tables, in the order in which a streaming query has them as sources.
     """
 
@@ -111,20 +124,22 @@ class PlanDocument:
 
 
 def new_identity() -> str:
-    """An id for a checkpoint: Spark's streaming query has the same one."""
+    """Return a new id for a checkpoint. Spark's streaming query has the same id."""
     return str(uuid.uuid4())
 
 
 def document_bytes(document: PlanDocument, identity: str) -> bytes:
-    """The file of a plan document."""
+    """Return the content of the file of a plan document."""
     return seal({"plan": encoded(document)}, format=PLAN_FORMAT, checkpoint=identity)
 
 
 def document_name(plan: str) -> str:
-    """File name of the document of a plan that a checkpoint went on with; the first plan has `PLAN`.
+    """Return the file name of the document of a plan that a checkpoint continued with.
+
+    The first plan has the name `PLAN`.
 
     Raises:
-        StateRefused: STATE_DAMAGED where `plan` is no fingerprint.
+        StateRefused: STATE_DAMAGED if `plan` is not a fingerprint.
     """
     if not _FINGERPRINT.fullmatch(plan):
         raise damaged(PLAN, f"a version is of plan {plan[:12]!r}, which is none")
@@ -134,7 +149,7 @@ def document_name(plan: str) -> str:
 def parse_document(
     content: bytes, name: str = PLAN, checkpoint: str | None = None
 ) -> tuple[str, PlanDocument]:
-    """The id of the checkpoint, and its plan document.
+    """Return the id of the checkpoint, and its plan document.
 
     Args:
         content: the bytes of the file.
@@ -155,7 +170,7 @@ def parse_document(
 
 
 def read_whole(files: FolderFiles, name: str, shown: str) -> bytes:
-    """The bytes of a file that has to be there.
+    """Return the bytes of a file that must exist.
 
     Raises:
         StateRefused: STATE_DAMAGED.
@@ -169,12 +184,12 @@ def read_whole(files: FolderFiles, name: str, shown: str) -> bytes:
 
 
 def has_others(root: FolderFiles) -> bool:
-    """Whether there are documents of other plans than the first."""
+    """Return whether there are documents of other plans than the first."""
     return any(PLANS.fullmatch(name) for name in root.names())
 
 
 def other_document(root: FolderFiles, plan: str, identity: str) -> PlanDocument:
-    """The document of a plan that is not the first, by its fingerprint.
+    """Return the document of a plan that is not the first, by its fingerprint.
 
     Raises:
         StateRefused: STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
@@ -187,7 +202,7 @@ def other_document(root: FolderFiles, plan: str, identity: str) -> PlanDocument:
 
 
 def publish_document(root: FolderFiles, document: PlanDocument, identity: str) -> None:
-    """Write the document of a plan that is not the first, unless it is there.
+    """Write the document of a plan that is not the first, unless it exists.
 
     Raises:
         OSError, OutcomeUnknown: it could not be written.
@@ -196,7 +211,9 @@ def publish_document(root: FolderFiles, document: PlanDocument, identity: str) -
 
 
 def check_same_document(there: PlanDocument, document: PlanDocument) -> None:
-    """Refuse a document of the same plan that says something else of the state; how things are worded is no matter.
+    """Refuse a document of the same plan that describes other state.
+
+    The descriptions for users may differ.
 
     Raises:
         StateRefused: STATE_DAMAGED.

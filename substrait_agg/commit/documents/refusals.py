@@ -1,4 +1,4 @@
-"""Refusals of a checkpoint as a whole, in the words of users."""
+"""Errors that refuse a checkpoint as a whole."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from substrait_agg.files.locations import Location
 
 
 def not_a_checkpoint(folder: Location, reason: str) -> StateRefused:
-    """The folder is something else."""
+    """Return the error for a folder that is not a checkpoint."""
     return StateRefused(
         "NOT_A_CHECKPOINT",
         reason,
@@ -19,7 +19,7 @@ def not_a_checkpoint(folder: Location, reason: str) -> StateRefused:
 
 
 def rollback_unfinished(folder: Location) -> StateRefused:
-    """It is in the middle of a rollback."""
+    """Return the error for a checkpoint with an unfinished rollback."""
     return StateRefused(
         "ROLLBACK_UNFINISHED",
         "a rollback was begun and not finished",
@@ -29,7 +29,7 @@ def rollback_unfinished(folder: Location) -> StateRefused:
 
 
 def version_unknown(folder: Location, version: int, known: Sequence[int]) -> StateRefused:
-    """There is no such version; those that there are."""
+    """Return the error for an unknown version. The message names the known ones."""
     span = f"{known[0]} to {known[-1]}" if known else "none yet"
     return StateRefused(
         "VERSION_UNKNOWN",

@@ -1,4 +1,4 @@
-"""The snapshot: everything that one batch did, as one immutable JSON document."""
+"""The snapshot: an immutable JSON document that describes a version."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from substrait_agg.state.run import RunFile
 
 FORMAT = 6
 SLOTS_FORMAT = 5
-"""The format before, which is still read: of each operator it has the trees in slots instead of by name, and no bad rows."""
+"""The previous format, which is still supported.
+
+It has the trees of an operator in slots instead of by name, and no bad rows.
+"""
 
 __all__ = [
     "FORMAT",
@@ -52,7 +55,12 @@ class SideFile:
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A file of Spark's own logs on which the next batch depends: its path below ``spark/``, its CRC-32."""
+    """A file of Spark's own logs that the next batch depends on.
+
+    Attributes:
+        name: its path below ``spark/``.
+        crc: its CRC-32.
+    """
 
     name: str
     crc: int
@@ -60,7 +68,7 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True)
 class InputPlace:
-    """Where a table was read from: format and location, without options and without passwords."""
+    """The source of a table: format and location, without options and passwords."""
 
     table: str
     place: str
@@ -73,7 +81,7 @@ Runs = tuple[RunFile, ...]
 class OperatorState:
     """The state of an operator: the live runs of its trees by name, newest first for every key.
 
-    A tree without runs is left out.
+    Trees without runs are left out.
     """
 
     trees: Mapping[str, Runs] = field(default_factory=dict)
@@ -88,7 +96,7 @@ class OperatorState:
         return OperatorState({name: runs for name, runs in trees.items() if runs})
 
     def __getitem__(self, tree: str) -> Runs:
-        """The runs of a tree; none where there is no such tree."""
+        """Return the runs of a tree. An unknown tree has none."""
         return self.trees.get(tree, ())
 
     @property
@@ -97,16 +105,16 @@ class OperatorState:
         return tuple(run for runs in self.trees.values() for run in runs)
 
     def within(self, low: int, high: int) -> OperatorState:
-        """Return the state as far as it holds hashes from `low` to `high`."""
+        """Return the state restricted to the hashes from `low` to `high`."""
         return OperatorState.of({name: clip(runs, low, high) for name, runs in self.trees.items()})
 
     def outside(self, taken: Sequence[tuple[int, int]]) -> OperatorState:
-        """Return the state as far as it lies outside all `taken` ranges of hashes."""
+        """Return the state restricted to the hashes outside all `taken` ranges."""
         return OperatorState.of({name: outside(runs, taken) for name, runs in self.trees.items()})
 
     @staticmethod
     def union(parts: Iterable[OperatorState]) -> OperatorState:
-        """Return the trees of all parts, which are of different ranges, as one state."""
+        """Return the trees of all parts, which cover different hash ranges, as one state."""
         trees: dict[str, Runs] = {}
         for part in parts:
             for name, runs in part.trees.items():
@@ -116,7 +124,7 @@ class OperatorState:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One committed version.
+    """A committed version.
 
     Attributes:
         version: 0, 1, 2, ...; publishing version N is the commit of N.
@@ -125,21 +133,24 @@ class Snapshot:
         batch: id of its micro-batch, -1 for the first version.
         operators: state by operator id.
         changes: change files of this version.
-        counters: rows in, groups touched, changes out, and ``quarantined``, the rows that wait for their insertion.
+        counters: rows in, groups touched, changes out, and ``quarantined``, the number of rows that
+            wait for their insertion.
         created: time of the commit, ISO 8601 UTC.
-        watermark: no row with an earlier event time is expected, in microseconds since 1970; None: nothing is known.
-        sources: how far each source with a watermark is, in the order of the plan document.
-        idle: groups whose newest event time is not after this have been forgotten; None: none have.
-        late: files of the rows that were late in this version, where they are kept.
-        bad: files of the records of rows that were bad in this version.
-        logs: Spark's own logs that tell what has been read, as they were in this version.
-        inputs: where each table was read from.
-        begun: the version with which its plan began; 0 for the first plan.
-        plan_before: of the version with which another plan began, the fingerprint of the one before.
+        watermark: no row with an earlier event time is expected, in microseconds since 1970; None:
+            there is no watermark yet.
+        sources: progress of each source with a watermark, in the order of the plan document.
+        idle: groups whose newest event time is not after this have been evicted; None: none have.
+        late: files of the late rows of this version, if runs keep them.
+        bad: files of the records of the bad rows of this version.
+        logs: Spark's own logs that record what has been read, as they were in this version.
+        inputs: the source of each table.
+        begun: the version that began with its plan; 0 for the first plan.
+        plan_before: if another plan began with this version, the fingerprint of the preceding plan.
         taken_back: of the same version, files that retract all that the view showed before, in the
-            columns of the plan before; `changes` are all that it shows then.
-        attempt: what only this attempt to commit the version has; empty before that.
-        parent: checksum of the document of the version before; 0 for the first. `Checkpoint.publish` knows it.
+            columns of the preceding plan; `changes` then insert the whole view.
+        attempt: id of the attempt to commit the version; empty before the commit.
+        parent: checksum of the document of the preceding version; 0 for the first.
+            `Checkpoint.publish` sets it.
     """
 
     version: int
@@ -170,12 +181,12 @@ class Snapshot:
         return (*self.changes, *self.taken_back, *aside)
 
     def to_bytes(self, checkpoint: str = "") -> bytes:
-        """JSON with a checksum over its content and the id of its checkpoint."""
+        """Return the snapshot as a sealed document."""
         return seal(encoded(self), format=FORMAT, checkpoint=checkpoint)
 
 
 def parse_snapshot(content: bytes, name: str, checkpoint: str | None = None) -> Snapshot:
-    """The snapshot in `content`.
+    """Parse a snapshot.
 
     Args:
         content: the bytes of the file.
@@ -197,12 +208,15 @@ def parse_snapshot(content: bytes, name: str, checkpoint: str | None = None) -> 
 
 
 def unseal_snapshot(content: bytes, name: str, checkpoint: str | None = None) -> Opened:
-    """Open the document of a version in any format that is read; arguments and errors as those of `parse_snapshot`."""
+    """Open the document of a version in any supported format.
+
+    Arguments and errors are those of `parse_snapshot`.
+    """
     return unseal(content, name, format=FORMAT, checkpoint=checkpoint, also=SLOTS_FORMAT)
 
 
 def _by_name(body: dict[str, Any]) -> dict[str, Any]:
-    """The body of a snapshot of `SLOTS_FORMAT` as it is written now."""
+    """Convert the body of a snapshot of `SLOTS_FORMAT` to `FORMAT`."""
     operators = [{"trees": _named(state)} for state in body["operators"]]
     return {**body, "operators": operators, "bad": []}
 

@@ -1,7 +1,7 @@
-"""What an operator keeps, told so that another plan's operator can be compared with it without the plan.
+"""The state schema: what an operator stores, in terms that another plan can be compared with.
 
-Everything is named by fingerprints that go down to the columns of tables (`flow.graph.identity`): what has the same one in two plans over
-the same rows holds the same.
+Fingerprints name everything, down to the columns of tables (`flow.graph.identity`). Two plans over
+the same rows store the same content under the same fingerprint.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ from substrait_agg.functions.aggregates.accumulators import Accumulator, tree_co
 
 @dataclass(frozen=True, slots=True)
 class ArgumentSchema:
-    """A column that is read of the input rows.
+    """A column that is read from the input rows.
 
     Attributes:
-        value: fingerprint of its value, empty where that is true and only tells that the condition holds.
-        condition: fingerprint of the filter without which it is null; empty for none.
+        value: fingerprint of its value; empty for the constant true, which only shows that the
+            condition is true.
+        condition: fingerprint of the filter; the column is null where it is not true; empty for
+            none.
         nullable: whether the value itself can be null.
     """
 
@@ -41,13 +43,13 @@ class ArgumentSchema:
 
 @dataclass(frozen=True, slots=True)
 class AccumulatorSchema:
-    """An accumulator.
+    """The schema of an accumulator.
 
     Attributes:
         print: fingerprint.
-        digits: how many it has in every group, 0 for as many as its values need.
-        arguments: ordinals of the arguments that it adds up.
-        tree: ordinal of the tree whose entries it adds up or counts; -1 for rows.
+        digits: number of digits per group, 0 for as many as its values need.
+        arguments: ordinals of the arguments that it sums.
+        tree: ordinal of the tree whose entries it sums or counts; -1 for rows.
     """
 
     print: str
@@ -58,16 +60,16 @@ class AccumulatorSchema:
 
 @dataclass(frozen=True, slots=True)
 class TreeSchema:
-    """An ordered tree.
+    """The schema of an ordered tree.
 
     Attributes:
         print: fingerprint.
         arguments: per component the ordinal of its argument, -1 for a time of arrival.
-        skipped: components whose nulls keep a row out.
-        present: ordinal of the argument that is null in rows which stay out, -1 for none.
-        holds: ``rows``, ``whole rows`` (all that is read, of all rows), ``elements`` of lists, ``arrivals``, or ``ends``: no
-            entries, as of its values only the ends are kept.
-        entries: ordinal of the accumulator that counts its entries; -1 where it has none.
+        skipped: components whose nulls exclude a row.
+        present: ordinal of the argument that is null in excluded rows, -1 for none.
+        holds: ``rows``, ``whole rows`` (all columns that are read, of all rows), ``elements`` of
+            lists, ``arrivals``, or ``ends`` (no entries: only the extremes of its values are kept).
+        entries: ordinal of the accumulator that counts its entries; -1 for none.
     """
 
     print: str
@@ -78,10 +80,10 @@ class TreeSchema:
     entries: int
 
     def check(self) -> None:
-        """Check that it holds something, and names no component that it does not have.
+        """Check that `holds` and `entries` agree, and that skipped components exist.
 
         Raises:
-            ValueError: it does not.
+            ValueError: they do not.
         """
         if any(i not in range(len(self.arguments)) for i in self.skipped):
             raise ValueError("a tree names a component that it does not have")
@@ -92,13 +94,13 @@ class TreeSchema:
 _WITHOUT_ENTRIES: dict[str, tuple[bool, ...]] = {
     "rows": (False,), "whole rows": (False,), "elements": (False,), "arrivals": (False, True), "ends": (True,),
 }  # fmt: skip
-"""Whether a tree that holds this is without entries."""
+"""Per kind of content: whether a tree may be without entries."""
 _SIDES = ("first", "last")
 
 
 @dataclass(frozen=True, slots=True)
 class ExtremeSchema:
-    """An end of a tree that is remembered with a group."""
+    """An extreme of a tree that a group stores."""
 
     tree: int
     side: str
@@ -106,7 +108,14 @@ class ExtremeSchema:
 
 @dataclass(frozen=True, slots=True)
 class MeasureSchema:
-    """A measure: its fingerprint, its kind, and the accumulators and the tree (-1: none) that it is made of."""
+    """The schema of a measure.
+
+    Attributes:
+        print: fingerprint.
+        kind: kind of the measure.
+        numbers: ordinals of the accumulators that it reads.
+        tree: ordinal of the tree that it reads; -1 for none.
+    """
 
     print: str
     kind: str
@@ -116,16 +125,16 @@ class MeasureSchema:
 
 @dataclass(frozen=True, slots=True)
 class OperatorSchema:
-    """An operator.
+    """The state schema of an operator.
 
     Attributes:
-        rows: fingerprint of the rows that it takes and of how it groups them.
+        rows: fingerprint of its input rows and of their grouping.
         kind: ``groups``, ``rows``, ``sessions`` or ``upserts``.
         below: ids of the operators that it reads.
         reads: whether it reads tables, or rows written in the plan.
         weight: kind of its weights.
-        early: what becomes of retractions that come before their insertion.
-        forget: what becomes of idle groups.
+        early: the treatment of early retractions.
+        forget: the treatment of idle groups.
         shown: whether the view shows its groups, so that they may wait to be emitted.
     """
 
@@ -144,10 +153,10 @@ class OperatorSchema:
     measures: tuple[MeasureSchema, ...]
 
     def check(self) -> None:
-        """Check that every ordinal is one of something.
+        """Check that every ordinal refers to an existing part.
 
         Raises:
-            ValueError: one is not.
+            ValueError: one does not.
         """
         none = range(-1, 0)
         for what, ordinals, also in (
@@ -177,7 +186,10 @@ class TableSchema:
 
 
 def readings(flow: Flow) -> tuple[TableSchema, ...]:
-    """The tables in the order in which a streaming query has them as sources: what is read twice alike is one."""
+    """Return the tables in the order in which a streaming query has them as sources.
+
+    Equal reads of a table share one source.
+    """
     origins = (
         branch.origin
         for node in flow.operators
@@ -188,7 +200,7 @@ def readings(flow: Flow) -> tuple[TableSchema, ...]:
 
 
 def kept_operators(flow: Flow) -> tuple[OperatorSchema, ...]:
-    """What the operators of a flow keep, by id."""
+    """Return the state schemas of the operators of a flow, by id."""
     shown = shown_operators(flow)
     pairs = zip(flow.operators, identities(flow), strict=True)
     return tuple(_operator(node, identity, node.id in shown) for node, identity in pairs)
@@ -231,7 +243,10 @@ def _operator(node: Node, identity: Identity, shown: bool) -> OperatorSchema:
 
 
 def _is_true(value: Expr) -> bool:
-    """Whether a value is that of all rows: what is kept of whole rows of which nothing is read."""
+    """Return whether a value is the constant true.
+
+    Whole rows have it as their only value if no columns are read.
+    """
     return isinstance(value, Constant) and value.value is True
 
 
@@ -289,12 +304,13 @@ def _number(
 
 @dataclass(frozen=True, slots=True)
 class NumberColumns:
-    """An accumulator.
+    """A description of an accumulator.
 
     Attributes:
         what: the number in words.
         kind: as in `functions.aggregates.accumulators.Accumulator`.
-        digits: of 32 bits behind one another in the column ``fixed``; 0 where it keeps as many as its values need.
+        digits: number of consecutive 32-bit digits in the column ``fixed``; 0 for as many as its
+            values need.
         scale: decimal places of its unit.
         tree: the tree whose entries it counts or sums, -1 for none.
     """
@@ -308,11 +324,11 @@ class NumberColumns:
 
 @dataclass(frozen=True, slots=True)
 class TreeShape:
-    """An ordered tree.
+    """A description of an ordered tree.
 
     Attributes:
-        what: what it is ordered by, or holds.
-        values: what each component of its key is called.
+        what: its order or its content.
+        values: the name of each component of its key.
     """
 
     what: str
@@ -321,10 +337,10 @@ class TreeShape:
 
 @dataclass(frozen=True, slots=True)
 class OperatorColumns:
-    """An operator.
+    """A description of the state columns of an operator.
 
     Attributes:
-        kind: what it is: ``aggregate``, ``distinct rows``, ``rows of the view``, ``sessions`` or ``upserts``.
+        kind: ``aggregate``, ``distinct rows``, ``rows of the view``, ``sessions`` or ``upserts``.
         keys: names of its key columns.
         values: names of its other output columns.
         numbers: its accumulators, in the order of their digits.
@@ -338,5 +354,5 @@ class OperatorColumns:
     trees: tuple[TreeShape, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the description as JSON values."""
         return asdict(self)

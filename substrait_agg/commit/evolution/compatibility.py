@@ -1,4 +1,4 @@
-"""What a checkpoint was made for, compared with what a run wants of it."""
+"""Compare the plan and the options of a checkpoint with those of a run."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from substrait_agg.commit.evolution.planner import Evolution
 from substrait_agg.errors import StateRefused
 
 SHOWN = 8
-"""Differences that a message lists."""
+"""Number of differences that a message lists."""
 
 _OWN_FOLDER = "use a checkpoint folder of its own for each plan"
 _OPTIONS = ("KEYS_DIFFER", "WATERMARK_DIFFERS", "TTL_DIFFERS")
-"""What differs because the run has other options, and not because of its plan."""
+"""Codes of differences that come from the options of a run, not from its plan."""
 
 _NOTHING = Described((), (), (), ())
 
@@ -30,7 +30,8 @@ def check_same(there: PlanDocument, wanted: PlanDocument, folder: str) -> None:
         folder: its folder, for messages.
 
     Raises:
-        StateRefused: PLAN_DIFFERS, KEYS_DIFFER, WEIGHTS_DIFFER, EARLY_RETRACTION_DIFFERS, WATERMARK_DIFFERS or TTL_DIFFERS.
+        StateRefused: PLAN_DIFFERS, KEYS_DIFFER, WEIGHTS_DIFFER, EARLY_RETRACTION_DIFFERS,
+            WATERMARK_DIFFERS or TTL_DIFFERS.
     """
     for code, message, help in _findings(there, wanted, _OWN_FOLDER):
         raise StateRefused(code, f"the checkpoint was made {message}", help=help, path=folder)
@@ -45,15 +46,18 @@ def check_evolved(
     reasons: Sequence[str],
     evolve: bool,
 ) -> Evolution:
-    """Refuse to go on with another plan that was not asked for, or cannot be had.
+    """Refuse another plan unless the user asked for an evolution and it is possible.
 
     Args:
-        there: the document of the plan in force.
+        there: the document of the current plan.
         wanted: that of the run.
         folder: of the checkpoint, for messages.
-        found: how it could go on.
-        reasons: why it cannot.
-        evolve: whether that was asked for.
+        found: the evolution to the new plan; None if it is impossible.
+        reasons: why it is impossible.
+        evolve: whether the user asked for an evolution.
+
+    Returns:
+        The evolution.
 
     Raises:
         StateRefused: PLAN_DIFFERS, EVOLVE_REFUSED, or as `check_same`.
@@ -66,7 +70,7 @@ def check_evolved(
             raise StateRefused(code, f"the checkpoint was made {message}", help=advice, path=folder)
     same_plan = replace(there, plan=wanted.plan)
     if found is not None:
-        # Of these, what belongs to operators was compared operator by operator.
+        # `evolution` has compared these operator by operator.
         same_plan = replace(same_plan, early=wanted.early, layout=wanted.layout)
     for code, message, help in _findings(same_plan, wanted, ""):
         if code in _OPTIONS or found is not None:
@@ -84,7 +88,7 @@ def check_evolved(
 def _findings(
     there: PlanDocument, wanted: PlanDocument, other_plan: str
 ) -> Iterator[tuple[str, str, str]]:
-    """Code, message and advice of what differs, the most telling first."""
+    """Yield code, message and advice of each difference, the most informative first."""
     if there.plan != wanted.plan:
         said = told(differences(there, wanted))
         names = f"{there.plan[:12]}, not {wanted.plan[:12]}"
@@ -99,7 +103,7 @@ def _findings(
             f"for {_keys(there)}, not for {_keys(wanted)}",
             "give the same key= and order= of the sources as before, or a new --checkpoint",
         )
-    # Groups that are closed or forgotten cannot be opened again, nor the time be told of groups that kept none.
+    # Closed or evicted groups cannot be restored, and groups without an event time cannot get one.
     for code, option, before, now in (
         ("WATERMARK_DIFFERS", "--watermark", there.watermarks, wanted.watermarks),
         ("TTL_DIFFERS", "--ttl", there.forget, wanted.forget),
@@ -110,7 +114,7 @@ def _findings(
                 f"with {option} of {_listed(before)}, not of {_listed(now)}",
                 f"give {option} as before (durations may change), or a new --checkpoint",
             )
-    # The policy has a say in the layout, and no meaning where nothing is retracted.
+    # The layout depends on the policy. Without retractions, the policy has no effect.
     if there.early != wanted.early and _retracting(there) == _retracting(wanted):
         yield (
             "EARLY_RETRACTION_DIFFERS",
@@ -126,7 +130,10 @@ def _findings(
 
 
 def differences(there: PlanDocument, wanted: PlanDocument) -> list[str]:
-    """What another plan does differently, in the words of `explain`; empty where only the wording of the plan tells."""
+    """Return the differences of another plan, in the words of `explain`.
+
+    The list is empty if the descriptions of both plans are equal.
+    """
     found: list[str] = []
     several = max(len(there.described), len(wanted.described)) > 1
     pairs = zip_longest(there.described, wanted.described, fillvalue=_NOTHING)
@@ -145,7 +152,10 @@ def differences(there: PlanDocument, wanted: PlanDocument) -> list[str]:
 
 
 def _measures(now: Described, before: Described) -> list[str]:
-    """The measures of a plan; one that was there before has the text it had then, however it is worded now."""
+    """Return the measures of a plan as text.
+
+    A measure of the old plan keeps its old text, even if the new plan words it differently.
+    """
     known = dict(zip(before.fingerprints, before.measures, strict=True))
     pairs = zip(now.fingerprints, now.measures, strict=True)
     return [known.get(fingerprint, text) for fingerprint, text in pairs]
@@ -168,7 +178,7 @@ def _columns(there: PlanDocument, wanted: PlanDocument) -> list[str]:
 
 
 def told(found: Sequence[str]) -> str:
-    """Differences on one line; of many the first ones."""
+    """Return differences on one line, at most `SHOWN` of them."""
     more = [f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
     return "; ".join([*found[:SHOWN], *more])
 
@@ -178,7 +188,7 @@ def _listed(given: str | tuple[str, ...]) -> str:
 
 
 def _retracting(document: PlanDocument) -> tuple[bool, ...]:
-    """Which operators take rows away."""
+    """Return which operators receive retractions."""
     return tuple(kind != "one" for kind in document.layout)
 
 

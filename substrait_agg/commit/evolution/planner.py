@@ -1,4 +1,8 @@
-"""How the state of one plan becomes that of another: what stays, what is computed from what is kept, and what cannot be."""
+"""Plan an evolution: how to make the state of a new plan from that of the old one.
+
+The planner decides which parts are kept, which are computed from kept parts, and which are
+impossible.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from substrait_agg.operator.common.names import CLOSED, PENDING
 
 SURROGATE = "surrogate_key"
 NEW = -1
-"""Instead of an ordinal among what is kept."""
+"""Marks a part of the new plan that has no ordinal in the kept state."""
 
 WAITING = "groups wait to be emitted, and it would be of another instant than what they show: run the old plan once with --emit batch"
 FINISHED = "groups are finished, and nothing is kept of them but what they show"
@@ -25,19 +29,20 @@ ENDS_ALONE = "; where rows only come, of the values of min and max only the ends
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """An operator whose state is made of that of another one over the same rows.
+    """An operator whose state is made from that of an old operator over the same rows.
 
     Attributes:
-        operator: ordinal of the other one.
-        digits: of its accumulators (0: as many as needed).
-        entries: per tree there the ordinal of the accumulator that counts its entries.
-        numbers: per accumulator the ordinal there.
-        trees: per ordered tree the ordinal there.
-        ends: per remembered end of a tree the ordinal there.
-        measures: per measure the ordinal there.
-        number_rows: per accumulator the rows that it is computed from; None where it is kept, or made of the entries of a tree.
-        tree_rows: per ordered tree the rows that it is made of; None where it is kept.
-        same: everything is there, in the same order.
+        operator: ordinal of the old operator.
+        digits: number of digits of its accumulators (0: as many as needed).
+        entries: per old tree the ordinal of the accumulator that counts its entries.
+        numbers: per accumulator its ordinal in the old operator.
+        trees: per ordered tree its ordinal in the old operator.
+        ends: per stored extreme of a tree its ordinal in the old operator.
+        measures: per measure its ordinal in the old operator.
+        number_rows: per accumulator the rows that it is computed from; None if it is kept, or made
+            from the entries of a tree.
+        tree_rows: per ordered tree the rows that it is made from; None if it is kept.
+        same: whether all parts are kept, in the same order.
     """
 
     operator: int
@@ -54,11 +59,12 @@ class Migration:
 
 @dataclass(frozen=True, slots=True)
 class Evolution:
-    """How a checkpoint goes on with another plan.
+    """How a checkpoint continues with another plan.
 
     Attributes:
-        operators: per operator of the new plan how its state is made; None: from all rows that the operators below show.
-        fed: operators that are read for that.
+        operators: per operator of the new plan its migration; None: its state is made from all
+            output rows of its input operators.
+        fed: operators whose output rows are read for that.
     """
 
     operators: tuple[Migration | None, ...]
@@ -66,7 +72,11 @@ class Evolution:
 
 
 class _Refused(Exception):
-    """Why an operator's state cannot be had."""
+    """Raised when the state of an operator cannot be made.
+
+    Attributes:
+        reasons: why.
+    """
 
     def __init__(self, *reasons: str) -> None:
         super().__init__(*reasons)
@@ -76,16 +86,19 @@ class _Refused(Exception):
 def evolution(
     there: PlanDocument, wanted: PlanDocument, last: Snapshot | None
 ) -> tuple[Evolution | None, tuple[str, ...]]:
-    """How a checkpoint goes on with another plan, or all reasons why it cannot.
+    """Plan how a checkpoint continues with another plan.
 
     Args:
-        there: the document of the plan in force.
+        there: the document of the current plan.
         wanted: that of the new plan.
         last: the newest version.
+
+    Returns:
+        The evolution, or None and all reasons why it is impossible.
     """
     if last is None:
         return None, ("the checkpoint has no version yet",)
-    # A table is one source, however often and with whatever columns it is read.
+    # A table is one source, even if a plan reads it several times with different columns.
     tables = [list(dict.fromkeys(r.table for r in d.readings)) for d in (there, wanted)]
     if tables[0] != tables[1]:
         lists = (", ".join(names) or "none" for names in tables)
@@ -113,7 +126,7 @@ class _Planner:
         self._free = set(range(len(there.kept)))
 
     def operator(self, ordinal: int) -> Migration | None:
-        """How an operator's state is made; None: from what the operators below show."""
+        """Return the migration of an operator. None: its input operators provide all rows."""
         now = self._wanted.kept[ordinal]
         found = self._counterpart(now)
         reasons: tuple[str, ...] = ()
@@ -129,7 +142,7 @@ class _Planner:
         return None
 
     def _named(self, ordinal: int) -> str:
-        """An operator, for messages."""
+        """Return the name of an operator for messages."""
         return f"operator {ordinal}" if len(self._wanted.kept) > 1 else "the plan"
 
     def _measure(self, ordinal: int, measure: int) -> str:
@@ -137,11 +150,11 @@ class _Planner:
         return f"measure {self._wanted.described[ordinal].measures[measure]}{where}"
 
     def _counterpart(self, now: OperatorSchema) -> int | None:
-        """The operator over the same rows that has most in common."""
+        """Return the free operator over the same rows that shares most measures."""
         same = [i for i in sorted(self._free) if self._there.kept[i].rows == now.rows]
         return max(same, key=lambda i: _in_common(self._there.kept[i], now), default=None)
 
-    # --- from the same operator ------------------------------------------------------------------
+    # --- state from the same operator -------------------------------------------------------------
 
     def _migration(self, found: int, ordinal: int) -> Migration:
         there, now = self._there.kept[found], self._wanted.kept[ordinal]
@@ -171,7 +184,7 @@ class _Planner:
                 raise _Refused(f"{self._named(ordinal)} has other {what}: give {option} as before")
 
     def _check_shown(self, state: OperatorState, found: int, ordinal: int) -> None:
-        """What only an operator has that the view shows."""
+        """Check the state that only an operator of the view has."""
         last = found == len(self._there.kept) - 1
         if state[PENDING] and not self._wanted.kept[ordinal].shown:
             raise _Refused(f"{self._named(ordinal)} is read by another one now: {WAITING}")
@@ -180,13 +193,13 @@ class _Planner:
 
     @property
     def _forgets(self) -> bool:
-        """Whether groups may have been finished."""
+        """Whether groups may have been closed or evicted."""
         return bool(self._there.watermarks or self._there.forget)
 
     def _unmade(
         self, made: Migration, there: OperatorSchema, now: OperatorSchema, ordinal: int
     ) -> Iterator[str]:
-        """What can be made of nothing that is kept."""
+        """Yield the parts that cannot be made from the kept state."""
         unread = UNREAD + (ENDS_ALONE if any(t.holds == "ends" for t in there.trees) else "")
         trees = {
             i: ARRIVALS if tree.holds == "arrivals" else unread
@@ -201,7 +214,7 @@ class _Planner:
         }
         named = False
         for i, measure in enumerate(now.measures):
-            if made.measures[i] != NEW:  # what is there of it was enough, and stays
+            if made.measures[i] != NEW:  # a kept measure has all that it needs
                 continue
             why = [trees[measure.tree]] if measure.tree in trees else []
             why += [numbers[n] for n in measure.numbers if n in numbers]
@@ -217,16 +230,19 @@ class _Planner:
             yield "rows wait in quarantine for their insertion, told by other columns than those of the new plan"
 
     def _mixed(self, made: Migration, state: OperatorState, ordinal: int) -> Iterator[str]:
-        """Measures that would be of another instant than what is shown, or of groups that are no more."""
+        """Yield the new measures that would not match what the view shows.
+
+        Waiting groups show an older instant, and closed groups have no state.
+        """
         for why, runs in ((WAITING, state[PENDING]), (FINISHED, state[CLOSED])):
             for i, measure in enumerate(made.measures):
                 if runs and measure == NEW:
                     yield f"{self._measure(ordinal, i)}: {why}"
 
-    # --- from what is below ----------------------------------------------------------------------
+    # --- state from the input operators -----------------------------------------------------------
 
     def _check_anew(self, found: int | None, ordinal: int, reasons: Sequence[str]) -> None:
-        """Refuse to make the state of an operator anew where it would not be what it had become."""
+        """Refuse to rebuild state if the result could differ from the stored state."""
         now = self._wanted.kept[ordinal]
         if now.reads:
             raise _Refused(*reasons)
@@ -296,7 +312,10 @@ def _matched(found: int, there: OperatorSchema, now: OperatorSchema) -> Migratio
 def _with_all_ends(
     now: OperatorSchema, trees: tuple[int, ...], ends: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """Where the trees are; of those of which ends are all that is kept, only where all of these are there."""
+    """Return the ordinals of the trees.
+
+    A tree that only keeps extremes counts as kept only if all extremes that are needed are kept.
+    """
     lost = {end.tree for end, at in zip(now.ends, ends, strict=True) if at == NEW}
     return tuple(
         NEW if i in lost and tree.entries < 0 else at
@@ -305,14 +324,20 @@ def _with_all_ends(
 
 
 def _turn(operator: OperatorSchema, measure: int) -> tuple[str, int]:
-    """A measure, and how many surrogate keys of the group stand before it: no two are the same."""
+    """Return the identity of a measure within its operator.
+
+    Surrogate keys of a group have equal fingerprints. Their number distinguishes them.
+    """
     told = operator.measures[measure]
     before = [m.kind for m in operator.measures[:measure]]
     return told.print, before.count(SURROGATE) if told.kind == SURROGATE else 0
 
 
 def _places(kept: Sequence[object], wanted: Sequence[object]) -> tuple[int, ...]:
-    """Where each of `wanted` is among what is kept, `NEW` where it is not; of equal ones, at its own place if it can be."""
+    """Return the ordinal of each of `wanted` in `kept`, or `NEW`.
+
+    Of equal ones, the same position is preferred.
+    """
     place = {what: i for i, what in reversed(tuple(enumerate(kept)))}
     return tuple(
         i if i < len(kept) and kept[i] == what else place.get(what, NEW)

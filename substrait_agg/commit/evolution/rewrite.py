@@ -1,4 +1,7 @@
-"""A slice of groups as one plan keeps them, made what another plan keeps of them. Pure: Arrow in, Arrow out."""
+"""Rewrite a slice of groups from the state of one plan to that of another.
+
+The functions are pure: Arrow in, Arrow out.
+"""
 
 from __future__ import annotations
 
@@ -51,18 +54,19 @@ from substrait_agg.state.keys.rows import Hashes, Indices, as_mask, take, whole
 from substrait_agg.state.ordered import OrderedTree
 
 Int64s = npt.NDArray[np.int64]
-LIMB_BITS = 16  # an entry stands for any number of rows
+LIMB_BITS = 16  # narrow limbs, because an entry stands for any number of rows
 
 Summed = exact.Digits | FloatDigits
 
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """What a slice becomes.
+    """The rewritten slice.
 
     Attributes:
-        rows: of the group tree, in order of hash.
-        trees: per ordered tree the rows to write; None for one that is kept as it is, and for one that has none.
+        rows: rows of the group tree, in order of hash.
+        trees: per ordered tree the rows to write; None for a tree that is kept, and for one without
+            entries.
     """
 
     rows: pa.Table
@@ -71,12 +75,12 @@ class Migrated:
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """The state that groups are taken from.
+    """The state that groups are read from.
 
     Attributes:
-        kept: opens one of its trees, None where nothing is in it.
-        open_tree: opens a tree of the new plan, which is one of these or empty.
-        surrogates: gives that many keys which were never given before.
+        kept: opens an old tree; returns None if it is empty.
+        open_tree: opens a tree of the new plan, which is an old tree or empty.
+        surrogates: returns that many new surrogate keys.
     """
 
     kept: Callable[[int], OrderedTree | None]
@@ -85,7 +89,7 @@ class Before:
 
 
 def in_order(rows: pa.Table) -> pa.Table:
-    """Rows of a group tree in order of hash and chain."""
+    """Return rows of a group tree in order of hash and collision id."""
     if "chain" not in rows.column_names:
         return rows
     hashes, chains = (rows.column(n).to_numpy() for n in ("hash", "chain"))
@@ -95,7 +99,7 @@ def in_order(rows: pa.Table) -> pa.Table:
 
 
 def entries_read(migration: Migration, spec: OperatorSpec, rows: pa.Table) -> Int64s:
-    """How many entries of trees have to be read for each group."""
+    """Return the number of tree entries that must be read for each group."""
     read = {source.tree for source in (*migration.number_rows, *migration.tree_rows) if source}
     read |= {migration.trees[t] for t in _summed_trees(migration, spec)} - {NEW}
     fixed, total = unpack_fixed(whole(rows, "fixed")), np.zeros(rows.num_rows, np.int64)
@@ -106,23 +110,23 @@ def entries_read(migration: Migration, spec: OperatorSpec, rows: pa.Table) -> In
 
 
 def _summed_trees(migration: Migration, spec: OperatorSpec) -> set[int]:
-    """The trees of which something new is counted or added up."""
+    """Return the trees whose entries a new accumulator counts or sums."""
     pairs = zip(migration.numbers, spec.accumulators, strict=True)
     return {accumulator.tree for at, accumulator in pairs if at == NEW and accumulator.tree >= 0}
 
 
 def _offset(digits: Sequence[int], ordinal: int) -> int:
-    """Where the digits of an accumulator of fixed size begin."""
+    """Return the position of the first digit of an accumulator of fixed size."""
     return COUNT_DIGITS + sum(digits[:ordinal])
 
 
 def migrated(spec: OperatorSpec, migration: Migration, rows: pa.Table, before: Before) -> Migrated:
-    """Make groups what a new plan keeps of them.
+    """Rewrite groups to the state of a new plan.
 
     Args:
         spec: the operator of the new plan.
-        migration: where it finds what.
-        rows: of the old group tree, in order of hash and chain, each group once.
+        migration: where its parts come from.
+        rows: of the old group tree, in order of hash and collision id, each group once.
         before: the old state.
 
     Raises:
@@ -132,7 +136,7 @@ def migrated(spec: OperatorSpec, migration: Migration, rows: pa.Table, before: B
 
 
 class GroupRewriter:
-    """Rewrites the stored groups of one slice as another plan keeps them."""
+    """Rewrites the stored groups of one slice to the state of another plan."""
 
     def __init__(
         self, spec: OperatorSpec, migration: Migration, rows: pa.Table, before: Before
@@ -146,7 +150,7 @@ class GroupRewriter:
         self._entries: dict[int, Entries | None] = {}
 
     def migrated(self) -> Migrated:
-        """See the function of this name."""
+        """Rewrite the groups, as the function `migrated`."""
         spec, rows = self._spec, self._rows
         now = added(spec, self._sums(), self._kept())
         ends = self._ends(now)
@@ -169,7 +173,7 @@ class GroupRewriter:
     # --- accumulators ----------------------------------------------------------------------------
 
     def _kept(self) -> GroupState:
-        """The accumulators that are there, zero for the others."""
+        """Return the kept accumulators, with zero for the others."""
         stored = unpack_fixed(whole(self._rows, "fixed"))
         fixed = exact.zeros(self._spec.layout.digits, self._count)
         fixed[:COUNT_DIGITS] = stored[:COUNT_DIGITS]
@@ -193,7 +197,7 @@ class GroupRewriter:
         return FloatDigits(0, exact.zeros(1, self._count))
 
     def _sums(self) -> Sums:
-        """What the new accumulators are, from the rows or the entries that feed them."""
+        """Return the new accumulators, computed from rows or entries."""
         fixed: dict[int, exact.Digits] = {}
         floats: dict[int, FloatDigits] = {}
         for i, accumulator in enumerate(self._spec.accumulators):
@@ -225,7 +229,10 @@ class GroupRewriter:
 
     @cached_property
     def _deltas(self) -> list[Delta]:
-        """Per tree its entries, as what was added to nothing; none of a tree that is kept and of which nothing new is made."""
+        """Return the entries of each tree as additions to an empty tree.
+
+        A kept tree has none if no new accumulator needs them.
+        """
         summed = _summed_trees(self._migration, self._spec)
         return [
             self._made(i) if at == NEW else self._read(i, all_=i in summed)
@@ -253,7 +260,7 @@ class GroupRewriter:
         return Delta(found, at, np.zeros(len(found), np.int64), found.weights, tree)
 
     def _given(self, source: RowSource | None) -> _Given | None:
-        """The rows that a source has; None where there are none."""
+        """Return the rows of a source, or None if there are none."""
         if source is None:
             raise TypeError("something new without rows")
         if source.tree not in self._entries:
@@ -309,12 +316,15 @@ class GroupRewriter:
 
 
 _NO_BATCH = -1
-"""Rows are never read from what is kept for a measure that depends on when they came."""
+"""The batch of migrated rows.
+
+Measures that depend on the arrival of rows are never made from kept state.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """Rows: argument columns by ordinal, weights, and the group of each."""
+    """Rows: argument columns by ordinal, weights, and the group of each row."""
 
     columns: dict[int, pa.Array]
     weights: Int64s
@@ -322,21 +332,21 @@ class _Given:
 
 
 def closed_as(rows: pa.Table, migration: Migration, schema: pa.Schema) -> pa.Table:
-    """Rows of closed groups with the measures that are left of them."""
+    """Return rows of closed groups with the measures that the new plan keeps."""
     names = [f.name if f.name[0] != "v" else "" for f in schema]
     values = iter(f"v{at}" for at in migration.measures)
     return pa.Table.from_arrays([rows.column(n or next(values)) for n in names], schema=schema)
 
 
 def pieces(rows: pa.Table, sizes: Int64s, most: int) -> list[pa.Table]:
-    """Rows in parts that come to about `most` of `sizes` each."""
+    """Split rows into parts whose `sizes` add up to about `most`."""
     part = (np.cumsum(np.maximum(sizes, 1)) - 1) // most
     cuts = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), rows.num_rows]
     return [rows.slice(a, b - a) for a, b in pairwise(cuts) if b > a]
 
 
 def shown_rows(rows: pa.Table, sign: int) -> pa.Table:
-    """The rows that are shown, as changes: insertions with the sign 1, retractions with -1."""
+    """Return the emitted rows as changes: insertions with sign 1, retractions with -1."""
     weights = rows.column("shown").to_numpy()
     some = np.flatnonzero(weights > 0)
     names = [n for n in rows.column_names if n[0] in "kv" and n[1:].isdigit()]

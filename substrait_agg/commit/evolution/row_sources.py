@@ -1,7 +1,8 @@
-"""From which kept tree the rows can be had that something new is made of.
+"""Find the kept tree whose entries provide the rows for a new part.
 
-The entries of a tree are rows with weights: those for which its condition holds and whose values it does not skip, in the columns
-that are its components. A tree of whole rows has every row, in all columns that are read.
+The entries of a tree are rows with weights. They are the rows where the condition of the tree is
+true and no skipped value is null, in the columns that are components of the tree. A tree of whole
+rows has every row, in all columns that are read.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from substrait_agg.commit.documents.state_schema import (
 )
 
 ALWAYS = -1
-"""Instead of a component: a column that is true in all rows."""
+"""Marks a column that is true in all rows, instead of a component."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +26,9 @@ class RowSource:
     """Rows that are read from a tree.
 
     Attributes:
-        tree: its ordinal among those that are kept.
+        tree: its ordinal among the kept trees.
         columns: (ordinal of an argument, component of the tree or `ALWAYS`).
-        capped: entries below zero wait for their insertion: they are no rows yet.
+        capped: whether entries below zero wait for their insertion and count as no rows.
     """
 
     tree: int
@@ -37,7 +38,13 @@ class RowSource:
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """Which rows something is made of: those where `condition` holds and the values `present` are not null, in `arguments`."""
+    """The rows that a new part needs.
+
+    Attributes:
+        condition: fingerprint of the filter that is true in the rows.
+        present: fingerprints of the values that are not null in the rows.
+        arguments: ordinals of the arguments that are read.
+    """
 
     condition: str
     present: frozenset[str]
@@ -47,7 +54,10 @@ class _Need:
 def rows_for_number(
     there: OperatorSchema, now: OperatorSchema, number: AccumulatorSchema
 ) -> RowSource | None:
-    """The rows that an accumulator adds up, of the tree that takes the least to read; None where no tree has them."""
+    """Return the source of the rows that an accumulator sums: the smallest suitable tree.
+
+    Return None if no tree has them.
+    """
     given = [now.arguments[a] for a in number.arguments]
     conditions = {argument.condition for argument in given}
     present = frozenset(a.value for a in given if a.nullable)
@@ -56,7 +66,7 @@ def rows_for_number(
 
 
 def rows_for_tree(there: OperatorSchema, now: OperatorSchema, tree: TreeSchema) -> RowSource | None:
-    """The rows of which a tree has entries; None where no tree has them."""
+    """Return the source of the rows that a tree has entries for, or None if no tree has them."""
     if tree.holds == "arrivals":
         return None
     arguments = tree.arguments if tree.present < 0 else (*tree.arguments, tree.present)
@@ -79,7 +89,10 @@ def _trees(there: OperatorSchema, holds: str) -> Iterable[int]:
 
 
 def _domain(operator: OperatorSchema, tree: TreeSchema) -> tuple[str, frozenset[str]]:
-    """The condition of the rows of a tree, and the values that are null in none of them though they could be."""
+    """Return the condition of the rows of a tree, and the values that are never null in them.
+
+    The values are fingerprints of nullable values only.
+    """
     arguments = operator.arguments
     skipped = [arguments[tree.arguments[i]] for i in tree.skipped]
     by = [arguments[tree.present]] if tree.present >= 0 else skipped

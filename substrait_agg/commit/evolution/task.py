@@ -1,6 +1,7 @@
-"""The work of one task of an evolution: the groups of one hash range as the new plan keeps them, and the view's rows as changes.
+"""Run one task of an evolution: migrate the groups of one hash range.
 
-Runs on executors, free of Spark.
+The results are runs of the new state, and the rows of the view as changes. This code runs on
+executors and does not use Spark.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.run import RunFile, RunWriter, open_run
 from substrait_agg.state.tree import tree_of
 
-READ_ENTRIES = 1 << 20  # of groups that are read whole, at once
+READ_ENTRIES = 1 << 20  # entries of whole groups that are read at once
 
 Columns = tuple[tuple[str, str], ...]
 """Per column of a change file its operator column and its name."""
@@ -44,20 +45,20 @@ Columns = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class MovePlan:
-    """What a task is told.
+    """The plan of a migration task.
 
     Attributes:
         checkpoint: folder of the checkpoint.
-        operator: id of the operator in the new plan; in the old one where only rows are retracted.
+        operator: id of the operator in the new plan; in the old plan if rows are only retracted.
         version: the version being made.
         low: least sort hash of the range.
         high: greatest sort hash of the range.
-        state: what is kept in the range.
+        state: the old state of the range.
         spec: the operator of the new plan.
-        migration: where it finds what; None: the state is not needed any more.
-        columns: of the file that inserts all rows as they are shown; none: there is none.
-        final: whether that is for the view, else for the operators above.
-        back: columns of the file that retracts all rows as they were shown; none: there is none.
+        migration: where its parts come from; None: the state is dropped.
+        columns: columns of the file that inserts all new rows; empty: there is no such file.
+        final: whether that file is for the view, else for the operators above.
+        back: columns of the file that retracts all old rows; empty: there is no such file.
     """
 
     checkpoint: str
@@ -74,7 +75,7 @@ class MovePlan:
 
     @property
     def rewrites(self) -> bool:
-        """Whether rows are written anew."""
+        """Whether groups are rewritten."""
         return self.migration is not None and not self.migration.same
 
     @property
@@ -86,24 +87,30 @@ class MovePlan:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What a task did: new runs by name of tree, insertions and retractions."""
+    """The result of a migration task.
+
+    Attributes:
+        state: new runs by name of tree.
+        inserted: files of insertions.
+        retracted: files of retractions.
+    """
 
     state: OperatorState = field(default_factory=OperatorState)
     inserted: tuple[ChangeFile, ...] = ()
     retracted: tuple[ChangeFile, ...] = ()
 
     def to_json(self) -> str:
-        """As one line of JSON."""
+        """Return the result as one line of JSON."""
         return json.dumps(encoded(self))
 
     @staticmethod
     def from_json(text: str) -> Moved:
-        """From `to_json`."""
+        """Read the result from `to_json`."""
         return built(Moved, json.loads(text))
 
 
 def migrate(plan: MovePlan) -> Moved:
-    """Do the work of a task.
+    """Run a migration task.
 
     Raises:
         RunFailed: RESULT_OVERFLOW, WEIGHT_OVERFLOW, TOTAL_OVERFLOW or USER_MEASURE_FAILED.
@@ -121,7 +128,7 @@ class _Moving:
         self._before = Before(self._kept, self._open_tree, keys)
 
     def run(self) -> Moved:
-        """See `move`."""
+        """Run the task, as `migrate`."""
         plan = self._plan
         with ExitStack() as stack:
             inserted = self._changes(plan.columns, stack, final=plan.final)
@@ -136,7 +143,7 @@ class _Moving:
         return Moved(OperatorState.of(trees), *files)
 
     def _rows(self) -> Iterator[tuple[pa.Table, pa.Table]]:
-        """Rows of groups, then of closed groups, as they were and as they are."""
+        """Yield rows of groups, then of closed groups: the old and the new rows of each part."""
         plan = self._plan
         for part in self._scan(plan.state[GROUP]):
             yield from self._groups(part)
@@ -207,7 +214,7 @@ class _Moving:
 def state_after(
     before: OperatorState, migration: Migration, done: Sequence[Moved]
 ) -> OperatorState:
-    """The state of an operator after all its tasks."""
+    """Return the state of an operator after all its tasks."""
     if migration.same:
         return before
     made = OperatorState.union(moved.state for moved in done)

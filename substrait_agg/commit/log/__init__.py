@@ -1,5 +1,5 @@
 """The log of versions.
 
-Publish a snapshot, read it, own the checkpoint, delete what no version needs. Read `checkpoint`
-first.
+These modules publish and read snapshots, claim a checkpoint for a run, and delete the files that no
+version needs. Read `checkpoint` first.
 """

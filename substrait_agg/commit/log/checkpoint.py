@@ -1,7 +1,14 @@
-"""A checkpoint folder: its plan document, its versions, publishing the next one, sweeping what no version names.
+"""A checkpoint folder: create it, claim it, publish versions.
 
-Layout: ``plan.json`` (what is computed), ``snapshots/<version>.json`` (the commits), ``state/`` (runs), ``changes/`` (change
-files), ``spark/`` (Spark's own offsets and commits), ``outputs/`` (how far each output got), ``owners/`` (which run goes on).
+Layout:
+
+- ``plan.json``: what the plan computes
+- ``snapshots/<version>.json``: the commits
+- ``state/``: runs
+- ``changes/``: change files
+- ``spark/``: Spark's own offsets and commits
+- ``outputs/``: how far each output has been delivered
+- ``owners/``: the claims of runs
 """
 
 from __future__ import annotations
@@ -51,19 +58,27 @@ SET_TRIES = 5
 
 
 class Checkpoint(Contents):
-    """A checkpoint folder, and what runs and tools do to it; arguments and errors as those of `Contents`."""
+    """A checkpoint folder with the operations that write to it.
+
+    Arguments and errors are those of `Contents`.
+    """
 
     def create(self, document: PlanDocument, *, evolve: bool = False) -> None:
-        """Create the folder with its plan document, or check that the one there is the same, or can go on with it (`check`).
+        """Create the folder with its plan document.
+
+        If the folder has a plan document, check that it is the same or that the checkpoint can
+        continue with this plan (`check`).
 
         Raises:
-            StateRefused: PLAN_DIFFERS, KEYS_DIFFER, WEIGHTS_DIFFER, EARLY_RETRACTION_DIFFERS, WATERMARK_DIFFERS or TTL_DIFFERS
-                when the folder was made for something else. EVOLVE_REFUSED with `evolve`.
+            StateRefused: PLAN_DIFFERS, KEYS_DIFFER, WEIGHTS_DIFFER, EARLY_RETRACTION_DIFFERS,
+                WATERMARK_DIFFERS or TTL_DIFFERS when the folder was made for something else.
+                EVOLVE_REFUSED with `evolve`.
         """
         self.check_usable()
         with writing(self.folder, "the checkpoint"):
             probe(self._root)
-            # The document comes first: a folder with anything else and without it is not ours.
+            # Write the document first: `check_usable` refuses a folder that has other content but
+            # no document.
             self._root.make()
             if not self.exists():
                 self._root.publish(PLAN, document_bytes(document, new_identity()))
@@ -79,7 +94,9 @@ class Checkpoint(Contents):
         self._check_same(document, evolve=evolve)
 
     def claim(self) -> None:
-        """Take the checkpoint over from whoever has claimed it before: that run stops with a conflict and harms nothing.
+        """Claim the checkpoint for this run.
+
+        A run that claimed it before stops with a conflict and changes nothing.
 
         Raises:
             CommitConflict: CHECKPOINT_BUSY.
@@ -89,10 +106,15 @@ class Checkpoint(Contents):
             self.fence = claim(self._owners, self.identity)
 
     def check(self, document: PlanDocument, *, evolve: bool = False) -> Evolution | None:
-        """As `create`, without writing anything; `evolve` says that the checkpoint is to go on with this plan if it can.
+        """Check a plan document like `create`, without writing anything.
+
+        Args:
+            document: the document of the plan.
+            evolve: continue the checkpoint with this plan if that is possible.
 
         Returns:
-            How it goes on with this plan; None where there is nothing to go on from, or it is the plan in force.
+            The evolution to this plan. None if there is no checkpoint, or if the plan is the
+                current one.
         """
         self.check_usable()
         return self._check_same(document, evolve=evolve) if self.exists() else None
@@ -110,11 +132,11 @@ class Checkpoint(Contents):
         )
 
     def add(self, document: PlanDocument) -> None:
-        """Write the document of a plan that the checkpoint is about to go on with, unless it is there.
+        """Write the document of a new plan of the checkpoint, unless it exists.
 
         Raises:
-            RunFailed: CHECKPOINT_NOT_WRITTEN. Nothing has happened by the document alone.
-            StateRefused: STATE_DAMAGED where there is another one of that plan.
+            RunFailed: CHECKPOINT_NOT_WRITTEN. The document alone changes nothing.
+            StateRefused: STATE_DAMAGED if the existing document of that plan is different.
         """
         if document.plan != self._identified()[1].plan:
             with writing(self.folder, "the new plan"):
@@ -123,14 +145,18 @@ class Checkpoint(Contents):
         check_same_document(self.document_of(document.plan), document)
 
     def publish(self, snapshot: Snapshot) -> None:
-        """Commit: before this returns nothing has happened, afterwards everything has.
+        """Commit a version atomically.
 
         Raises:
-            CommitConflict: another driver published this version, or has taken over.
-            RunFailed: STATE_NOT_SHARED, CHECKPOINT_NOT_WRITTEN: nothing was committed. COMMIT_UNKNOWN: the next run finds out.
-            StateRefused: STATE_DAMAGED where the version before cannot be read; nothing was committed.
+            CommitConflict: another driver has published this version, or another run has claimed
+                the checkpoint.
+            RunFailed: STATE_NOT_SHARED or CHECKPOINT_NOT_WRITTEN: nothing was committed.
+                COMMIT_UNKNOWN: the next run finds out.
+            StateRefused: STATE_DAMAGED if the preceding version cannot be read. Nothing was
+                committed.
         """
-        # What tells this attempt from every other, should its outcome have to be found out.
+        # The attempt id makes the content unique, so that a later read shows which attempt
+        # committed.
         attempt, before = uuid.uuid4().hex, self._checksum_of(snapshot.version - 1) or 0
         content = replace(snapshot, attempt=attempt, parent=before).to_bytes(self.identity)
         with writing(self.folder, f"version {snapshot.version}"):
@@ -144,7 +170,7 @@ class Checkpoint(Contents):
             raise committed_by_another(self.folder, snapshot.version)
 
     def conflict(self, version: int) -> CommitConflict | None:
-        """What has to be said where making `version` failed because another run has gone on; None where none has."""
+        """Return the conflict error if another run made `version` fail, else None."""
         try:
             self.fence.check()
             there = self._snapshots.exists(snapshot_name(version))
@@ -159,26 +185,27 @@ class Checkpoint(Contents):
         sweep_drafts(self.fence, (self._root, self._snapshots))
 
     def keep(self, noted: RetentionState) -> None:
-        """Note what of old versions is still there; before the rest is deleted.
+        """Record which old versions are kept, before the others are deleted.
 
         Raises:
-            CommitConflict: another run has taken over.
-            OSError: it cannot be noted, or somebody else has noted something since `noted` was worked out from `kept`.
+            CommitConflict: another run has claimed the checkpoint.
+            OSError: the record cannot be written, or another process has written one since `noted`
+                was computed from `kept`.
         """
         following = replace(noted, revision=noted.revision + self._root.is_remote)
-        with self.fence.held():  # a run that wakes up must not put back what a newer one has noted
+        with self.fence.held():  # a run that was suspended must not overwrite a newer record
             if not keep(self._root, following.revision, following.to_bytes(self.identity)):
                 self.fence.check()
                 raise BlockingIOError(errno.EAGAIN, "somebody else is sweeping", str(self.folder))
 
     def set(self, settings: CheckpointSettings) -> None:
-        """Set something for the next runs."""
+        """Write the settings for the next runs."""
         content = settings.to_bytes(self.identity)
         for left in reversed(range(SET_TRIES)):
             try:
                 self._root.replace(SETTINGS, content)
                 break
             except FileNotFoundError:
-                # A run that sweeps in this moment takes the draft for that of one that is no more.
+                # A concurrent sweep may delete the draft of this document. Try again.
                 if not left:
                     raise

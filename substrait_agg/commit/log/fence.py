@@ -1,8 +1,12 @@
-"""Who owns a checkpoint: every run claims it with a number of its own, and the greatest number is the owner.
+"""The ownership of a checkpoint by epoch.
 
-A run that slept while another one took over finds the greater number when it wakes up, and leaves everything alone. What a
-check and the act after it could be torn apart by is done in one of two ways: what only its version can tell apart (commits,
-records of outputs) has a name that nobody else uses, and what changes a shared file holds a lock in which no claim is made.
+Every run claims the checkpoint with a number of its own, the epoch. The greatest epoch owns the
+checkpoint. A run that was suspended while another one claimed the checkpoint finds the greater
+epoch when it resumes, and changes nothing.
+
+A process may also be suspended between a check and the write that follows. Two rules make this
+harmless. Files of one version (commits, records of outputs) have names that no other version uses.
+Writes to a shared file hold a lock that every claim needs.
 """
 
 from __future__ import annotations
@@ -22,13 +26,13 @@ from substrait_agg.errors import CommitConflict, StateRefused
 LOCK = "lock"
 CLAIM_FORMAT = 1
 _OURS = re.compile(rf"[0-9]+\.json|{DRAFT}[0-9a-f]+")
-"""Claims and drafts of them; a network file system may keep names of its own beside."""
+"""Names of claims and of their drafts. A network file system may add other names to the folder."""
 LOCK_SECONDS = 10.0
-"""How long a run waits for another one that is just changing a shared file; that takes microseconds."""
+"""Seconds that a run waits for another one that changes a shared file, which takes microseconds."""
 
 
 class Fence:
-    """Lets everybody through: of something that only one run can know.
+    """A fence that lets every run pass: the base class, for checkpoints that have not been claimed.
 
     Attributes:
         epoch: number of the run, greater for every run that claims the checkpoint.
@@ -37,7 +41,7 @@ class Fence:
     epoch = 0
 
     def check(self) -> None:
-        """Refuse to go on where another run has taken over.
+        """Refuse to continue if another run has claimed the checkpoint.
 
         Raises:
             CommitConflict: COMMIT_CONFLICT.
@@ -45,10 +49,11 @@ class Fence:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """A block during which no other run takes over; it should be short.
+        """Prevent claims by other runs within a block, which should be short.
 
         Raises:
-            CommitConflict: COMMIT_CONFLICT where one has done so, CHECKPOINT_BUSY where one is in such a block for long.
+            CommitConflict: COMMIT_CONFLICT if another run has claimed the checkpoint.
+                CHECKPOINT_BUSY if another run stays in such a block for long.
         """
         yield
 
@@ -57,11 +62,11 @@ NO_FENCE = Fence()
 
 
 class EpochFence(Fence):
-    """Lets the run through that claimed a checkpoint, until another one claims it.
+    """The fence of a run: lets it pass until another run claims the checkpoint.
 
     Args:
         files: the folder of claims.
-        epoch: its number.
+        epoch: number of the run.
     """
 
     def __init__(self, files: FolderFiles, epoch: int) -> None:
@@ -88,14 +93,14 @@ class EpochFence(Fence):
 
 
 def claim(files: FolderFiles, checkpoint: str = "") -> EpochFence:
-    """Take over: from now on whoever claimed before is refused.
+    """Claim a checkpoint. All runs that claimed it before are refused from now on.
 
     Args:
-        files: the folder of claims, which is there.
+        files: the folder of claims, which exists.
         checkpoint: the id of the checkpoint.
 
     Raises:
-        CommitConflict: CHECKPOINT_BUSY where another run is changing a shared file and does not come to an end.
+        CommitConflict: CHECKPOINT_BUSY if another run changes a shared file and does not finish.
         OSError: the claim cannot be written.
     """
     with _alone(files):
@@ -103,7 +108,8 @@ def claim(files: FolderFiles, checkpoint: str = "") -> EpochFence:
             newest = _newest(files)
             if files.publish(claim_name(newest + 1), _claimant(checkpoint)):
                 break
-        # Of those before, the number was all that counted; and whoever writes a draft here has the lock.
+        # Only the greatest number counts, so older claims can go. Drafts are written under the lock
+        # only.
         for name in files.names():
             if _OURS.fullmatch(name) and _epoch(name) <= newest:
                 files.delete(name)
@@ -133,7 +139,7 @@ def _newest(files: FolderFiles) -> int:
 
 
 def _claimant(checkpoint: str) -> bytes:
-    """Who claims, for people; with the instant it is no other's."""
+    """Return the content of a claim: the process, for messages, and a random id."""
     since = datetime.now(UTC).isoformat()
     content = {"host": socket.gethostname(), "process": os.getpid(), "since": since}
     content["id"] = os.urandom(8).hex()

@@ -1,9 +1,13 @@
-"""Who uses a checkpoint: runs hold a shared lock on one file in it, tools that change it an exclusive one.
+"""Locks that keep runs and tools apart.
 
-It is a lock of the operating system (``flock``), so it ends with its process however that ends, and a file that was left
-behind means nothing. It keeps runs and tools apart, not runs from each other: of two runs, the commit lets one go on. Over the network it
-holds as far as the file system takes it there (NFS from version 4 on does); between machines that do not share one, it does not.
-Stores have no locks: there a file of this machine stands for it, which tells of runs on this machine alone.
+Runs hold a shared lock on one file of the checkpoint. Tools that change the checkpoint hold an
+exclusive one.
+
+The lock is one of the operating system (``flock``). It ends with its process, and a remaining file
+has no meaning. It keeps runs and tools apart, but not runs from each other: of two runs, the commit
+lets one continue. Over a network, the lock reaches as far as the file system supports it (NFS does
+from version 4 on). It does not work between machines that share no file system. Object stores have
+no locks: there the lock is on a file of this machine, and only shows runs on this machine.
 """
 
 from __future__ import annotations
@@ -24,14 +28,14 @@ from substrait_agg.files.locations import Location, Remote
 
 LOCK = "lock"
 GLANCE_SECONDS = 0.2
-"""How long to try: `is_in_use` takes microseconds, a run or a tool has the lock for as long as it works."""
+"""Seconds to retry a lock. `is_in_use` holds it for microseconds, a run or a tool until it ends."""
 _BUSY = (errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN)
 
 _held: set[int] = set()
 
 
 def _let_go_in_child() -> None:
-    # A child of the process has the lock, too, and would hold it on when its parent is gone.
+    # A child process inherits the lock and would keep it after its parent has ended.
     for handle in _held:
         os.close(handle)
     _held.clear()
@@ -41,13 +45,13 @@ os.register_at_fork(after_in_child=_let_go_in_child)
 
 
 class Lock:
-    """A lock that is held until `release`, or until the process ends."""
+    """A lock on a checkpoint, kept until `release` or the end of the process."""
 
     def __init__(self, handle: int | None) -> None:
         self._handle = handle
 
     def release(self) -> None:
-        """Let go; once is enough."""
+        """Release the lock. Further calls do nothing."""
         handle, self._handle = self._handle, None
         if handle is not None and handle in _held:
             _held.discard(handle)
@@ -61,7 +65,7 @@ class Lock:
 
 
 def lock_for_run(folder: Location) -> Lock:
-    """The lock of a run; where the file system knows no locks, the run goes on without.
+    """Take the lock of a run. If the file system has no locks, the run continues without one.
 
     Raises:
         StateRefused: CHECKPOINT_BUSY while a tool changes the checkpoint.
@@ -80,14 +84,16 @@ def lock_for_run(folder: Location) -> Lock:
 
 
 def lock_for_tool(folder: Location, *, alone: bool = False) -> Lock:
-    """The lock of a tool that changes the checkpoint: there is no run, and none begins.
+    """Take the lock of a tool that changes the checkpoint, so that no run is active or starts.
 
     Args:
         folder: of the checkpoint.
-        alone: whether the user says that there is no run where no lock tells.
+        alone: whether the user confirms that no run is active, for checkpoints that cannot be
+            locked.
 
     Raises:
-        StateRefused: CHECKPOINT_BUSY while there is a run; CHECKPOINT_NOT_LOCKED where that cannot be told.
+        StateRefused: CHECKPOINT_BUSY while a run is active. CHECKPOINT_NOT_LOCKED if that is
+            unknown.
     """
     handle = _open(folder)
     try:
@@ -118,7 +124,10 @@ def _not_locked(folder: Location, why: str) -> StateRefused:
 
 
 def is_in_use(folder: Location) -> bool:
-    """Whether a run or a tool holds the lock; nothing is written, and nobody is kept waiting."""
+    """Return whether a run or a tool holds the lock.
+
+    This writes nothing and does not block others.
+    """
     lock = folder / LOCK
     try:
         file = download_cache.lock_file(lock) if isinstance(lock, Remote) else lock
@@ -135,10 +144,10 @@ def is_in_use(folder: Location) -> bool:
 
 
 def _open(folder: Location) -> int:
-    """The file of the lock.
+    """Open the lock file.
 
     Raises:
-        StateRefused: STATE_DAMAGED where there is something else in its place.
+        StateRefused: STATE_DAMAGED if there is something else in its place.
     """
     lock = folder / LOCK
     file = download_cache.lock_file(lock) if isinstance(lock, Remote) else lock
@@ -159,7 +168,7 @@ def _not_plain() -> StateRefused:
 
 
 def _flock(handle: int, kind: int) -> None:
-    """Take a lock, at once or in a moment: whoever only looks whether it is held has it for that long."""
+    """Take a lock, with retries for `GLANCE_SECONDS`, because `is_in_use` holds it for a moment."""
     deadline = time.monotonic() + GLANCE_SECONDS
     while True:
         try:
@@ -171,7 +180,7 @@ def _flock(handle: int, kind: int) -> None:
 
 
 def _sign(handle: int) -> None:
-    """Leave word of who holds the lock, for messages alone."""
+    """Write the holder of the lock into the file, for messages only."""
     since = datetime.now(UTC).isoformat(timespec="seconds")
     told = {"process": os.getpid(), "host": socket.gethostname(), "since": since}
     os.ftruncate(handle, 0)

@@ -1,4 +1,8 @@
-"""What a commit has to see to besides publishing its snapshot: that all it names is there and durable, and what failures mean."""
+"""Parts of a commit besides the snapshot.
+
+`sync_new_files` makes the files of a version durable. `writing` and `tidying` turn failures of the
+file system into errors and warnings that users understand.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +20,21 @@ from substrait_agg.state.run import RunFile
 
 
 def sync_new_files(files: FolderFiles, named: Iterable[RunFile | ChangeFile], version: int) -> None:
-    """Make the names of the new files of a version durable, before a snapshot names them.
+    """Make the names of the new files of a version durable before a snapshot names them.
 
-    Tasks have flushed what is in them, each on its machine. The folder is flushed here, once: on one machine that is for all
-    its processes, and a network file system keeps names on its server.
+    Tasks have flushed the contents of the files, each on its machine. The driver flushes the folder
+    once. On one machine, that covers all processes; a network file system keeps the names on its
+    server.
 
     Args:
         files: the folder.
-        named: all files of it that the version names; those of earlier versions are settled.
+        named: all files of the folder that the version names. Those of earlier versions are
+            durable.
         version: the version.
 
     Raises:
-        RunFailed: STATE_NOT_SHARED where a file is not there as its task has told.
+        RunFailed: STATE_NOT_SHARED if a file is missing or differs in size from what its task
+            reported.
         OSError: the folder cannot be flushed.
     """
     new = {file.name: file.bytes for file in named if version_of(file.name) == version}
@@ -50,10 +57,11 @@ def sync_new_files(files: FolderFiles, named: Iterable[RunFile | ChangeFile], ve
 
 @contextmanager
 def writing(folder: Location, what: str) -> Iterator[None]:
-    """Say what it means for a checkpoint that a block could not write `what`.
+    """Translate failures to write `what` into errors that tell whether it was written.
 
     Raises:
-        RunFailed: CHECKPOINT_NOT_WRITTEN: nothing has happened. COMMIT_UNKNOWN: the next run finds out.
+        RunFailed: CHECKPOINT_NOT_WRITTEN: nothing was written. COMMIT_UNKNOWN: the next run finds
+            out.
     """
     try:
         yield
@@ -77,14 +85,14 @@ def writing(folder: Location, what: str) -> Iterator[None]:
 
 
 def _is_unread(error: StateRefused) -> bool:
-    """Whether a file is there and could not be read: for now, for all that is known."""
+    """Return whether a file exists but could not be read, perhaps temporarily."""
     cause = error.__cause__
     return isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError)
 
 
 @contextmanager
 def tidying(folder: Location) -> Iterator[None]:
-    """Warn where a block cannot remove what is not needed any more: it stays until the next one."""
+    """Warn if a block cannot remove unneeded files. They stay until the next sweep."""
     try:
         yield
     except (OSError, StateRefused) as error:
@@ -99,7 +107,7 @@ def tidying(folder: Location) -> Iterator[None]:
 
 
 def committed_by_another(folder: Location, version: int) -> CommitConflict:
-    """The error of a run that comes second."""
+    """Return the error of a run that another run has preceded in committing a version."""
     return CommitConflict(
         "COMMIT_CONFLICT",
         f"version {version} of this checkpoint was committed by another run",
@@ -109,7 +117,10 @@ def committed_by_another(folder: Location, version: int) -> CommitConflict:
 
 
 def sweep_drafts(fence: Fence, folders: Iterable[FolderFiles]) -> None:
-    """Delete drafts of runs that are no more. Only an owner can tell: whoever else is writing one has lost."""
+    """Delete drafts of runs that have ended.
+
+    Only the owner of the checkpoint may do so: any other writer of a draft has lost the checkpoint.
+    """
     if fence is NO_FENCE:
         return
     with fence.held():

@@ -1,9 +1,11 @@
-"""Spark's own logs of a streaming query: which batches it has planned and done, which files it has seen.
+"""Read Spark's own logs of a streaming query.
 
-A folder has ``metadata`` (the query's id), ``offsets/N`` (where each source was when batch N had been planned), ``commits/N`` (batch N is
-done), and per source a folder. That of files has a log of its own: entry K lists the files seen K-th, every tenth entry
-(``K.compact``) all files up to then. Beside each file there may be a checksum, ``.NAME.crc``. Only the newest hundred or so
-batches are kept.
+The logs record the planned and finished batches, and the files that each source has read. A folder
+has ``metadata`` (the id of the query), ``offsets/N`` (the position of each source when batch N was
+planned), ``commits/N`` (batch N is done), and a folder per source. The folder of a file source is a
+log of its own: entry K lists the files of the K-th addition, and every tenth entry (``K.compact``)
+lists all files up to then. A file may have a checksum beside it, ``.NAME.crc``. Spark keeps about
+the newest hundred batches.
 """
 
 from __future__ import annotations
@@ -26,12 +28,12 @@ COMPACT = ".compact"
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """What Spark noted of a batch when it planned it.
+    """The offsets that Spark recorded when it planned a batch.
 
     Attributes:
-        batch: its id.
-        sources: per source where it was, as written; None where it had nothing yet.
-        planned: when that was, in milliseconds since 1970; None where it is not said.
+        batch: id of the batch.
+        sources: per source its position as written; None if it had no data yet.
+        planned: time of planning, in milliseconds since 1970; None if it is not recorded.
     """
 
     batch: int
@@ -39,7 +41,11 @@ class Offsets:
     planned: int | None = None
 
     def log_entry(self, source: int) -> int | None:
-        """The last entry of a file source's log that was planned by then, -1 for none; None of another kind of source."""
+        """Return the last entry of a file source's log that was planned by then.
+
+        Returns:
+            The number of the entry, -1 for none. None if the source is of another kind.
+        """
         text = self.sources[source] if source < len(self.sources) else None
         if text is None:
             return -1
@@ -52,7 +58,7 @@ class Offsets:
 
 
 def query_id(folder: Path) -> str | None:
-    """The id of the query, None where it cannot be read."""
+    """Return the id of the query, or None if it cannot be read."""
     try:
         found = _json(filesystem().read(folder / METADATA))["id"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -61,10 +67,10 @@ def query_id(folder: Path) -> str | None:
 
 
 def check_noted(folder: Path, logs: Iterable[LogFile]) -> None:
-    """Refuse logs that are not those that a version notes.
+    """Check that logs are equal to those that a version records.
 
     Raises:
-        StateRefused: STATE_DAMAGED.
+        StateRefused: STATE_DAMAGED if they are not.
     """
     for log in logs:
         path, shown = folder / log.name, f"spark/{log.name}"
@@ -86,7 +92,7 @@ def _json(text: str | bytes) -> Any:
 
 
 def batches(folder: Path) -> list[int]:
-    """Ids of the batches noted in ``offsets`` or ``commits``, ascending."""
+    """Return the ids of the batches recorded in ``offsets`` or ``commits``, ascending."""
     return sorted(int(p.name) for p in children(folder) if _is_number(p.name))
 
 
@@ -95,7 +101,7 @@ def _is_number(name: str) -> bool:
 
 
 def read_offsets(folder: Path, batch: int) -> Offsets | None:
-    """What was noted of a batch; None where nothing is.
+    """Read the offsets of a batch. Return None if there are none.
 
     Raises:
         ValueError: the file is damaged.
@@ -117,28 +123,28 @@ def _planned(metadata: Any) -> int | None:
 
 
 def children(folder: Path) -> list[Path]:
-    """What is in a folder; nothing where it is not there."""
+    """Return the paths in a folder. A missing folder has none."""
     return [folder / name for name in filesystem().names(folder, folders=True)]
 
 
 def source_logs(folder: Path) -> Iterator[tuple[int, Path]]:
-    """Ordinal and folder of every source."""
+    """Yield the ordinal and the folder of every source."""
     for path in children(folder / "sources"):
         if _is_number(path.name):
             yield int(path.name), path
 
 
 def entry_number(path: Path) -> int | None:
-    """The number of a log entry, compacted or not; None of other files."""
+    """Return the number of a log entry, compacted or not. Return None for other files."""
     name = path.name.removesuffix(COMPACT)
     return int(name) if _is_number(name) else None
 
 
 def read_entries(path: Path) -> tuple[str, list[dict[str, Any]]]:
-    """Version line and file entries of an entry of a file source's log.
+    """Read the version line and the file entries of an entry of a file source's log.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: the file is something else.
     """
     head, *lines = _lines(path)
     entries = [_json(line) for line in lines]
@@ -149,7 +155,10 @@ def read_entries(path: Path) -> tuple[str, list[dict[str, Any]]]:
 
 
 def read_entry_lines(path: Path) -> tuple[str, list[tuple[int, str]]]:
-    """The same as it is written: version line, and number of its entry and text of every file.
+    """Read an entry of a file source's log as text.
+
+    Returns:
+        The version line, and per file the number of its entry and its line.
 
     Raises:
         ValueError: as `read_entries`.
@@ -160,7 +169,10 @@ def read_entry_lines(path: Path) -> tuple[str, list[tuple[int, str]]]:
 
 
 def lists_files(path: Path) -> bool:
-    """Whether this is an entry of a file source's log; other sources keep notes of their own under such names."""
+    """Return whether a path is an entry of a file source's log.
+
+    Other kinds of sources write other files under such names.
+    """
     try:
         return bool(read_entries(path)[1])
     except ValueError:

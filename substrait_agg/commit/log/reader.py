@@ -1,4 +1,4 @@
-"""What a checkpoint holds, for whoever only reads it: documents, versions, what is kept and set."""
+"""Read a checkpoint: documents, versions, retention and settings."""
 
 from __future__ import annotations
 
@@ -30,19 +30,22 @@ from substrait_agg.files.filesystem import filesystem
 from substrait_agg.files.locations import Location, Remote
 
 ROLLBACK = "rollback.json"
-"""What a rollback is about to do, while it does it."""
+"""Name of the document that a rollback writes before it starts and removes at the end."""
 MOST_VERSIONS = 10**20
-"""There is no name for more."""
+"""Greatest number of versions: file names have 20 digits."""
 
 
 class Contents:
-    """What one checkpoint folder holds, of a file system or of an object store.
+    """Read access to a checkpoint folder, in a file system or an object store.
 
     Args:
-        folder: its path or URL; nothing is created before `create`.
+        folder: its path or URL. Nothing is created before `create`.
+
+    Attributes:
+        fence: the claim of the run that uses the checkpoint; `NO_FENCE` before a claim.
 
     Raises:
-        UsageError: a URL that cannot be used (`stores.checkpoint_location`).
+        UsageError: the URL is invalid (`stores.checkpoint_location`).
     """
 
     def __init__(self, folder: str | Location) -> None:
@@ -58,17 +61,20 @@ class Contents:
 
     @property
     def root(self) -> FolderFiles:
-        """The documents of the checkpoint."""
+        """The folder of the plan document, the settings and the like."""
         return self._root
 
     @property
     def snapshots(self) -> FolderFiles:
-        """The versions."""
+        """The folder of the snapshots."""
         return self._snapshots
 
     @property
     def spark_folder(self) -> str:
-        """Where Spark keeps the offsets and commits of its streaming query; in a store, what has been saved of them."""
+        """Path of the folder of the offsets and commits of Spark's streaming query.
+
+        In an object store, it has the saved copies of them.
+        """
         return str(self.folder / "spark")
 
     @property
@@ -77,21 +83,22 @@ class Contents:
         return self._spark
 
     def exists(self) -> bool:
-        """Whether the folder holds a checkpoint."""
+        """Return whether the folder is a checkpoint."""
         return self._root.exists(PLAN)
 
     def check_usable(self) -> None:
-        """Refuse a folder that is something else.
+        """Refuse a folder that is something else than a checkpoint.
 
         Raises:
-            StateRefused: NOT_A_CHECKPOINT when it has content but no plan document; STATE_DAMAGED when it has versions.
+            StateRefused: NOT_A_CHECKPOINT if it has content but no plan document. STATE_DAMAGED if
+                it has versions but no plan document.
         """
         if self.exists():
             return
         path = self.folder
         if not isinstance(path, Remote) and path.exists() and not path.is_dir():
             raise not_a_checkpoint(self.folder, "this is not a folder")
-        # Another run may have made it meanwhile.
+        # Another run may have created the checkpoint in the meantime.
         if self._snapshots.names() and not self.exists():
             raise damaged(PLAN, "it is missing, and there are versions")
         names = filesystem().names(self.folder, folders=True)
@@ -99,7 +106,7 @@ class Contents:
             raise not_a_checkpoint(self.folder, "this folder is not empty and holds no checkpoint")
 
     def check_runnable(self) -> None:
-        """Refuse a checkpoint in the middle of a rollback.
+        """Refuse a checkpoint with an unfinished rollback.
 
         Raises:
             StateRefused: ROLLBACK_UNFINISHED.
@@ -108,7 +115,7 @@ class Contents:
             raise rollback_unfinished(self.folder)
 
     def document(self) -> PlanDocument:
-        """The document of the plan in force: that of the newest version.
+        """Return the document of the current plan, which is the plan of the newest version.
 
         Raises:
             StateRefused: NOT_A_CHECKPOINT, STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
@@ -118,7 +125,7 @@ class Contents:
         return self.document_of(self.snapshot(versions[-1]).plan) if versions else first
 
     def document_of(self, plan: str) -> PlanDocument:
-        """The document of the plan of a version, by its fingerprint.
+        """Return the document of a plan by its fingerprint.
 
         Raises:
             StateRefused: as `document`.
@@ -130,7 +137,7 @@ class Contents:
 
     @cached_property
     def identity(self) -> str:
-        """The id of the checkpoint: given when it is begun, and in every document that belongs to it.
+        """The id of the checkpoint. All its documents have it.
 
         Raises:
             StateRefused: as `document`.
@@ -145,19 +152,22 @@ class Contents:
         return parse_document(content)
 
     def _owner(self) -> str | None:
-        """The id; None where it cannot be told, which is for readers of the plan document to say."""
+        """Return the id, or None if it cannot be read.
+
+        The readers of the plan document report that.
+        """
         try:
             return self.identity
         except StateRefused:
             return None
 
     def _content(self, files: FolderFiles, name: str, shown: str) -> bytes | None:
-        """What a document has; None where there is none.
+        """Return the content of a document, or None if there is none.
 
         Raises:
             StateRefused: STATE_DAMAGED.
         """
-        if files.is_remote:  # asking for it twice takes twice as long
+        if files.is_remote:  # a separate request for its existence would double the time
             try:
                 return files.read(name)
             except FileNotFoundError:
@@ -167,17 +177,19 @@ class Contents:
         return read_whole(files, name, shown) if files.exists(name) else None
 
     def versions(self) -> list[int]:
-        """All committed versions, ascending; also what is left where some are missing (`check_versions`)."""
+        """Return all committed versions, ascending. There may be gaps (see `check_versions`)."""
         found = map(version_of_snapshot, self._snapshots.names())
         return [version for version in found if version is not None]
 
     def check_versions(self) -> list[int]:
-        """All committed versions that are kept, ascending and without a gap.
+        """Return all kept versions, ascending, after a check for gaps.
 
         Raises:
-            StateRefused: STATE_DAMAGED where one is missing: in between, the oldest, or one whose batch Spark has noted.
+            StateRefused: STATE_DAMAGED if a version is missing: one in between, the oldest, or one
+                whose batch Spark has recorded as done.
         """
-        # In this order: a batch that Spark has noted down was committed before, and what is kept is noted before the rest goes.
+        # This order is safe beside a run. A version is committed before Spark records its batch as
+        # done, and the retention record is written before old versions are deleted.
         noted = self._noted()
         found = self.versions()
         first = self.kept().changes_from
@@ -196,14 +208,14 @@ class Contents:
         return found
 
     def _noted(self) -> int | None:
-        """The newest batch that Spark has noted as done; in a store there is no note of that."""
+        """Return the newest batch that Spark has recorded as done. Stores have no such record."""
         if self._root.is_remote:
             return None
         names = FolderFiles(self.folder / "spark" / "commits").names()
         return max((int(n) for n in names if n.isascii() and n.isdigit()), default=None)
 
     def latest(self) -> Snapshot | None:
-        """The newest version, None before the first commit.
+        """Return the newest version, or None before the first commit.
 
         Raises:
             StateRefused: as `check_versions` and `snapshot`.
@@ -212,7 +224,7 @@ class Contents:
         return self.snapshot(versions[-1]) if versions else None
 
     def snapshot(self, version: int) -> Snapshot:
-        """A version.
+        """Read the snapshot of a version.
 
         Raises:
             StateRefused: VERSION_UNKNOWN, STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
@@ -233,14 +245,17 @@ class Contents:
         return None if version < 0 else self._content(self._snapshots, name, shown)
 
     def _known_checksum(self, version: int) -> int | None:
-        """The checksum of a version's document; None where it is not there, or damaged, which is for its readers to say."""
+        """Return the checksum of a version's document.
+
+        Return None if it is missing or damaged: the readers of that version report the damage.
+        """
         try:
             return self._checksum_of(version)
         except StateRefused:
             return None
 
     def _checksum_of(self, version: int) -> int | None:
-        """The checksum of a version's document; None where it is not there.
+        """Return the checksum of a version's document, or None if it is missing.
 
         Raises:
             StateRefused: STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
@@ -254,7 +269,7 @@ class Contents:
         return opened.crc
 
     def kept(self) -> RetentionState:
-        """What of old versions is still there.
+        """Read the record of the versions that are kept.
 
         Raises:
             StateRefused: STATE_DAMAGED.
@@ -266,7 +281,7 @@ class Contents:
         return RetentionState.of(content, self._owner())
 
     def settings(self) -> CheckpointSettings:
-        """What is set for the next runs.
+        """Read the settings for the next runs.
 
         Raises:
             StateRefused: STATE_DAMAGED.

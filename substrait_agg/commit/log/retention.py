@@ -1,4 +1,4 @@
-"""Which versions keep their state, and the record of what a checkpoint still has (``kept.json``)."""
+"""The retention policy for versions, and the record of the kept versions (``kept.json``)."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ KEPT = "kept.json"
 KEPT_FORMAT = 1
 _WITHOUT = "unless changes were vacuumed, it may be removed: the next sweep writes it anew"
 KEEP_VERSIONS = 10
-"""Versions whose state is kept where nobody says anything else, the newest included."""
+"""Default number of versions whose state is kept, including the newest."""
 SWEEP_EVERY = 10
 OPTIONS = ("--keep-versions", "--keep-for")
-"""Of a run, that say what is kept."""
+"""Options of a run that set the retention policy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Which versions keep their state: the newest ones by number, and those younger than an age.
+    """A retention policy: keep the newest versions by number, and those younger than an age.
 
     Attributes:
-        versions: at least one.
+        versions: number of versions, at least 1.
         age: microseconds; None: age does not count.
     """
 
@@ -36,7 +36,11 @@ class Retention:
     age: int | None = None
 
     def due(self, version: int) -> bool:
-        """Whether a sweep comes after this version: often enough that not twice as many are kept."""
+        """Return whether to sweep after this version.
+
+        The interval is short enough to keep less than twice as many versions as the policy asks
+        for.
+        """
         return version % max(1, min(SWEEP_EVERY, self.versions)) == 0
 
 
@@ -46,7 +50,7 @@ DEFAULT = Retention()
 def parse_retention(
     versions: int | None, age: str | None, options: tuple[str, str] = OPTIONS
 ) -> Retention:
-    """What ``--keep-versions`` and ``--keep-for`` say, or `options` of another command.
+    """Read the values of ``--keep-versions`` and ``--keep-for`` (or of the named `options`).
 
     Raises:
         UsageError: OPTION_INVALID.
@@ -64,13 +68,14 @@ def parse_retention(
 
 @dataclass(frozen=True, slots=True)
 class RetentionState:
-    """What a checkpoint still has.
+    """Which versions a checkpoint keeps.
 
     Attributes:
         state_from: the first version whose state is kept.
         changes_from: the first version whose changes and snapshot are kept.
-        swept: files written for versions up to this one have been looked at.
-        revision: in a store how often it has been written, which is part of its name: files cannot be replaced under a lock there.
+        swept: the files of versions up to this one have been swept.
+        revision: in a store, the number of writes of this record, which is part of its name: a
+            store cannot replace a file under a lock.
     """
 
     state_from: int = 0
@@ -79,12 +84,12 @@ class RetentionState:
     revision: int = 0
 
     def to_bytes(self, checkpoint: str) -> bytes:
-        """As a sealed document."""
+        """Return the record as a sealed document."""
         return seal(encoded(self), format=KEPT_FORMAT, checkpoint=checkpoint)
 
     @staticmethod
     def of(content: bytes, checkpoint: str | None) -> RetentionState:
-        """From `to_bytes`; of any checkpoint where that is None.
+        """Read the record from `to_bytes`. If `checkpoint` is None, accept that of any checkpoint.
 
         Raises:
             StateRefused: STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
@@ -103,7 +108,7 @@ _ATTEMPTS = 5
 
 
 def kept(root: FolderFiles) -> bytes | None:
-    """The newest note; None where there is none.
+    """Read the newest retention record. Return None if there is none.
 
     Raises:
         StateRefused: STATE_DAMAGED.
@@ -117,17 +122,17 @@ def kept(root: FolderFiles) -> bytes | None:
         except FileNotFoundError as error:
             if not root.is_remote:
                 raise damaged(KEPT, "it is missing") from error
-            continue  # there is a newer one
+            continue  # a newer record has replaced it
         except OSError as error:
             raise unreadable(name, error) from error
     raise damaged(KEPT, "it is listed and not there")
 
 
 def keep(root: FolderFiles, revision: int, content: bytes) -> bool:
-    """Write a note; False where there is one with its number or a greater one.
+    """Write a retention record. Return False if there is one of the same or a greater revision.
 
     Raises:
-        OSError: it may not have been written.
+        OSError: the record may not have been written.
     """
     if not root.is_remote:
         root.replace(KEPT, content)
@@ -140,7 +145,7 @@ def keep(root: FolderFiles, revision: int, content: bytes) -> bool:
         raise OSError(errno.EIO, str(error)) from error
     older = [other for other in root.names() if KEPT_REVISION.fullmatch(other) and other < name]
     for other in older:
-        with suppress(OSError):  # the next one removes it
+        with suppress(OSError):  # the next write removes it
             root.delete(other)
     return True
 

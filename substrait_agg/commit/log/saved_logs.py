@@ -1,8 +1,9 @@
-"""Spark's logs in a checkpoint on an object store: copies of the files that versions note, made before the commit.
+"""Copies of Spark's logs in a checkpoint on an object store.
 
-Spark itself writes to a folder of the machine that the run is on, and another run begins with a folder made of these copies. A copy is named
-by the file and its checksum, so that what a run saves of a batch that it does not come to commit is in nobody's way: a later
-run may plan the same batch with other files.
+Spark writes its logs to a local folder of the driver. Before a commit, the run copies the files
+that the version records to the store. Another run starts with a local folder made of these copies.
+The name of a copy has the name and the checksum of the file. A batch that was saved but not
+committed therefore does not collide with a later plan of the same batch with other files.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from substrait_agg.commit.documents.files import FolderFiles, OutcomeUnknown
 from substrait_agg.commit.documents.snapshot import LogFile, Snapshot
 
 SAVED = re.compile(r"([A-Za-z0-9_.-]+)-(\d+)((?:[A-Za-z_.][A-Za-z0-9_.]*)?)-([0-9a-f]{8})")
-"""The log, the number of the entry, what else its name has, the checksum."""
+"""Groups: the log, the number of the entry, the rest of its name, the checksum."""
 
 
 def saved_name(log: LogFile) -> str:
-    """The name under which a log file is saved."""
+    """Return the name under which a log file is saved."""
     return f"{log.name.replace('/', '-')}-{log.crc:08x}"
 
 
 def save(files: FolderFiles, log: LogFile, content: bytes) -> None:
-    """Save a log file, unless it is there.
+    """Save a log file, unless it exists.
 
     Raises:
         OSError: it may not have been saved.
@@ -34,14 +35,14 @@ def save(files: FolderFiles, log: LogFile, content: bytes) -> None:
     name = saved_name(log)
     try:
         saved = files.publish(name, content)
-    except OutcomeUnknown as error:  # no version rests on it yet
+    except OutcomeUnknown as error:  # no version depends on the file yet
         raise OSError(errno.EIO, str(error)) from error
     if not saved:
         raise FileExistsError(errno.EEXIST, "there is another file with this checksum", name)
 
 
 def load(files: FolderFiles, log: LogFile) -> bytes:
-    """A log file as it was saved.
+    """Return the content of a saved log file.
 
     Raises:
         StateRefused: STATE_DAMAGED.
@@ -59,10 +60,10 @@ def load(files: FolderFiles, log: LogFile) -> bytes:
 
 
 def unneeded(names: Iterable[str], first: Snapshot) -> Iterator[str]:
-    """Names of saved files that are not needed from a version on.
+    """Yield the names of saved files that no version from `first` on needs.
 
-    Logs only grow, so later versions name entries from the same on or from later ones. What a run that is about to commit has saved is
-    among those.
+    Logs only grow, so later versions record the same entries or later ones. The files that a run
+    has saved for its next commit are among those.
     """
     oldest: dict[str, int] = {}
     for log in first.logs:
@@ -75,6 +76,6 @@ def unneeded(names: Iterable[str], first: Snapshot) -> Iterator[str]:
 
 
 def _place(name: str) -> tuple[str, int] | None:
-    """The log that a saved file is of, and its number there."""
+    """Return the log of a saved file and the number of its entry."""
     found = SAVED.fullmatch(name)
     return (found.group(1), int(found.group(2))) if found else None

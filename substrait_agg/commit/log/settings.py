@@ -1,4 +1,4 @@
-"""What is set for the next runs of a checkpoint: a small document beside its plan."""
+"""The settings of a checkpoint for its next runs, in a document beside the plan."""
 
 from __future__ import annotations
 
@@ -16,21 +16,24 @@ _WITHOUT = "without it, runs take one partition per core"
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSettings:
-    """Settings of a checkpoint.
+    """The settings of a checkpoint.
 
     Attributes:
-        partitions: of the state, for runs that are told no number; None: one per core.
+        partitions: number of state partitions of runs without an explicit number; None: one per
+            core.
     """
 
     partitions: int | None = None
 
     def to_bytes(self, checkpoint: str) -> bytes:
-        """As a sealed document."""
+        """Return the settings as a sealed document."""
         return seal(encoded(self), format=SETTINGS_FORMAT, checkpoint=checkpoint)
 
     @staticmethod
     def of(content: bytes, checkpoint: str | None) -> CheckpointSettings:
-        """From `to_bytes`; of any checkpoint where that is None.
+        """Read the settings from `to_bytes`.
+
+        If `checkpoint` is None, accept those of any checkpoint.
 
         Raises:
             StateRefused: STATE_DAMAGED, STATE_FORMAT_UNKNOWN.

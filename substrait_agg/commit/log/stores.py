@@ -1,4 +1,4 @@
-"""Checkpoints on object stores: where they may lie, and what a store is asked for before a run rests on it."""
+"""Locations of checkpoints, and checks of the guarantees that commits need from an object store."""
 
 from __future__ import annotations
 
@@ -13,15 +13,20 @@ from substrait_agg.files.locations import Location, LocationInvalid, Remote, loc
 from substrait_agg.files.object_store import StoreUnusable
 
 PROBE = "probe-"
-"""What names of probes begin with. One is left behind by a kill in the middle; no run removes another's, which may be asleep."""
+"""Prefix of probe files.
+
+A killed run leaves its file behind. Other runs do not remove it, because its run may only be
+suspended.
+"""
 
 
 def checkpoint_location(place: str | Location) -> Location:
-    """Where the checkpoint lies that a user names.
+    """Return the location of a checkpoint that a user names.
 
     Raises:
         UsageError: CHECKPOINT_URL_INVALID, STORE_NOT_SUPPORTED, STORE_PACKAGE_MISSING.
-        OSError: the package of the store cannot be set up, for instance because its settings are wrong.
+        OSError: the package of the store cannot be set up, for instance because its settings are
+            wrong.
     """
     try:
         found = located(place)
@@ -45,11 +50,13 @@ def _unusable(error: StoreUnusable, place: str) -> UsageError:
 
 
 def probe(root: FolderFiles) -> None:
-    """See that a store does what commits rest on: a name is created once, and what was written is read and listed at once.
+    """Check that a store has the guarantees that commits need.
+
+    The store must create a name only once. A new file must be readable and listed at once.
 
     Raises:
         StateRefused: STORE_NOT_ATOMIC, STORE_NOT_CONSISTENT.
-        OSError: it cannot be written to.
+        OSError: the store cannot be written to.
     """
     name = f"{PROBE}{uuid.uuid4().hex}"
     path = root.path(name)
@@ -70,7 +77,10 @@ def probe(root: FolderFiles) -> None:
 
 
 def _publish_again(path: Remote, content: bytes) -> None:
-    """The store has to refuse; in which words, clients tell in many ways, and what is there then tells it all."""
+    """Publish a name that exists, which the store must refuse.
+
+    Clients report the refusal in different ways, so the caller reads the content instead.
+    """
     try:
         filesystem().publish(path, content)
     except OSError as error:

@@ -1,9 +1,10 @@
-"""Delete what no version of a checkpoint needs any more.
+"""Delete the files that no version of a checkpoint needs.
 
-The versions that name a run are consecutive: from the version it was written for to the one before it was merged away. So its name and
-one snapshot decide whether it is needed: that of the version it was written for, or of the first version whose state
-is kept, whichever is later. A sweep first records what it expires (``kept.json``) and deletes then. If it is killed in between, the next
-sweep deletes the rest.
+The versions that name a run are consecutive: from the version that wrote it to the one before the
+merge that replaced it. So a run is needed if one snapshot names it: the snapshot of the version
+that wrote it, or of the first version with kept state, whichever is later. A sweep first records
+the versions that it expires (``kept.json``), then deletes files. If it is killed in between, the
+next sweep deletes the rest.
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ def tidy(
     whole: bool = False,
     retention: Retention = DEFAULT,
 ) -> None:
-    """Delete the change files `served`, which nobody reads any more; with `sweeps` also `sweep`.
+    """Delete the change files `served`, which have no more readers.
 
-    What cannot be deleted stays, with a warning.
+    With `sweeps`, also run `sweep`.
+
+    Files that cannot be deleted stay, with a warning.
     """
     with tidying(checkpoint.folder):
         for name in served:
@@ -43,7 +46,7 @@ def tidy(
 
 
 def expire(checkpoint: Checkpoint, newest: Snapshot, retention: Retention) -> RetentionState:
-    """What is kept once a retention has been applied; nothing is written.
+    """Return the retention record after a policy is applied, without writing it.
 
     Raises:
         StateRefused: STATE_DAMAGED.
@@ -56,9 +59,10 @@ def expire(checkpoint: Checkpoint, newest: Snapshot, retention: Retention) -> Re
 
 
 def _first_young(checkpoint: Checkpoint, low: int, high: int, age: int) -> int:
-    """The first version from `low` on that is younger than an age, at most `high`.
+    """Return the first version from `low` on that is younger than an age, at most `high`.
 
-    A version that seems to be made in the future was made before the clock was set back; it is older than those after it.
+    A creation time in the future means that the clock has been set back since. Such a version is
+    older than those after it.
     """
     now = datetime.now(UTC)
     oldest, future = _before(now, age), None
@@ -76,7 +80,7 @@ def _first_young(checkpoint: Checkpoint, low: int, high: int, age: int) -> int:
 def _before(now: datetime, age: int) -> datetime:
     try:
         return now - timedelta(microseconds=age)
-    except OverflowError:  # longer than there is a calendar
+    except OverflowError:  # the age exceeds the range of the calendar
         return datetime.min.replace(tzinfo=UTC)
 
 
@@ -96,13 +100,14 @@ def sweep(
     *,
     whole: bool = False,
 ) -> None:
-    """Expire versions, then delete what no remaining version names and what failed attempts left.
+    """Expire versions, then delete files of expired versions and of failed attempts.
 
     Args:
         checkpoint: where the files are.
         newest: the newest version. Files of later versions stay: a run may be writing them.
         retention: which versions keep their state.
-        whole: look at the files of swept versions again, as a run that has ended may have written some late.
+        whole: check the files of swept versions again, as a run that has ended may have written
+            some late.
 
     Raises:
         StateRefused: STATE_DAMAGED.
@@ -118,7 +123,7 @@ def _sweep_versions(
     *,
     whole: bool,
 ) -> None:
-    """Expire versions, then delete what no remaining version names."""
+    """Expire versions, then delete the files that no remaining version names."""
     before = checkpoint.kept()
     kept = expire(checkpoint, newest, retention)
     if whole:
@@ -134,11 +139,13 @@ def _sweep_versions(
 
 
 def unneeded_state(checkpoint: Checkpoint, kept: RetentionState, newest: int) -> Iterator[str]:
-    """Files of the state that no kept version up to `newest` names; those written for a later version are left out.
+    """Yield the state files that no kept version up to `newest` names.
+
+    Files of versions after `newest` are not among them.
 
     Args:
         checkpoint: where they are.
-        kept: what is kept; files of versions that were swept and are kept are not looked at again.
+        kept: the retention record. The files of kept versions that were swept are skipped.
         newest: the newest version.
 
     Raises:
@@ -158,7 +165,10 @@ def unneeded_state(checkpoint: Checkpoint, kept: RetentionState, newest: int) ->
 
 
 def unneeded_changes(checkpoint: Checkpoint, kept: RetentionState, newest: int) -> Iterator[str]:
-    """The same for change files and files of rows that were left out, which only the version they were written for names."""
+    """Yield the unneeded change files and side files (late and bad rows), as `unneeded_state`.
+
+    Only the version that wrote such a file names it.
+    """
 
     @lru_cache(maxsize=2)
     def named(version: int) -> set[str]:
@@ -177,17 +187,19 @@ def _by_version(names: list[str]) -> list[tuple[int, str]]:
 
 
 def state_files(snapshot: Snapshot) -> set[str]:
-    """Names of the runs that a version needs."""
+    """Return the names of the runs that a version needs."""
     return {file.name for operator in snapshot.operators for file in operator.runs}
 
 
 def change_files(snapshot: Snapshot) -> set[str]:
-    """Names of the change files of a version, and of the files of rows that it left out."""
+    """Return the names of the change files and the side files of a version."""
     return {change.name for change in snapshot.change_files}
 
 
 def _sweep_logs(checkpoint: Checkpoint, first: int) -> None:
-    """Delete saved files that neither version `first` nor any after it can need: those before all that it names of the same log.
+    """Delete saved log files that neither version `first` nor a later one needs.
+
+    These are the files before the oldest entry of the same log that `first` records.
 
     Raises:
         StateRefused: STATE_DAMAGED.

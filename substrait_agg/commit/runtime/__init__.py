@@ -1,4 +1,4 @@
-"""Tasks: the partial sums of one hash range come in, runs and change files go out.
+"""Tasks: each turns the partial sums of one hash range into runs and change files.
 
 Read `task_plan`, then `task`.
 """

@@ -1,4 +1,4 @@
-"""The change file of a task."""
+"""Write the change file of a task."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ VERSION = "__version"
 
 
 def parquet_writer(sink: pa.NativeFile, schema: pa.Schema) -> pq.ParquetWriter:
-    """Writes change files: compressed lightly, as that takes less time than to flush more bytes to a disk."""
+    """Return a writer for change files.
+
+    Light compression takes less time than flushing more bytes to disk.
+    """
     return pq.ParquetWriter(
         sink, schema, compression="snappy", use_dictionary=False, write_statistics=False
     )
 
 
 class ChangeWriter:
-    """Writes the change file of a task; nothing is created before the first change."""
+    """Writes the change file of a task. The file is created on the first change."""
 
     def __init__(
         self,
@@ -53,7 +56,7 @@ class ChangeWriter:
         table = self._named(changes)
         if self._writer is None:
             sink = self._stack.enter_context(self._files.create(self._name))
-            # A task that fails half way must not leave an open writer on a closed file.
+            # The stack closes the writer before its file if the task fails.
             self._writer = self._stack.enter_context(parquet_writer(sink, table.schema))
         self._writer.write_table(table)
         self._rows += table.num_rows
@@ -67,7 +70,7 @@ class ChangeWriter:
         return pa.Table.from_arrays([*columns, changes.column(WEIGHT)], [*names, WEIGHT])
 
     def close(self) -> tuple[ChangeFile, ...]:
-        """Finish the file, if there is one."""
+        """Finish the file, if there is one. Return its description."""
         if self._writer is None:
             return ()
         self._writer.close()

@@ -1,4 +1,9 @@
-"""The changes of both passes of a version as one: what the second takes back of the first has never been there."""
+"""Consolidate changes: add up the weights of equal rows and drop rows of weight 0.
+
+Two cases need it: the changes of both passes of a version over one hash range, and the changes of a
+whole version that an exchange partitions. A row that pass 1 inserts and pass 2 retracts is not
+emitted.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +33,9 @@ PIECE_ROWS = 1 << 16
 def write_joined(
     files: FolderFiles, name: str, first: Sequence[ChangeFile], second: Sequence[ChangeFile]
 ) -> tuple[ChangeFile, ...]:
-    """Write the changes of two passes as one file, equal rows with the sum of their weights, none where that is 0.
+    """Write the changes of two passes as one consolidated file.
 
-    The second pass is held in memory, the first goes by in pieces.
+    The changes of the second pass are kept in memory. Those of the first are read in pieces.
 
     Args:
         files: where change files are.
@@ -39,7 +44,7 @@ def write_joined(
         second: files of the second pass, over the same groups; at least one.
 
     Returns:
-        The new file; nothing where all rows cancel.
+        The new file, or nothing if all rows cancel.
     """
     later = pa.concat_tables([pq.read_table(files.map(file.name)) for file in second])
     wanted = row_bytes(later)
@@ -64,10 +69,12 @@ def write_joined(
 
 
 def consolidate(changes: pa.Table) -> pa.Table:
-    """Changes with each row once, its weights added up, retractions first; rows of weight 0 are left out.
+    """Return changes with each row once and its weights added up, retractions first.
+
+    Rows of weight 0 are left out.
 
     Args:
-        changes: the column of weights is the last.
+        changes: changes whose last column is the weight.
     """
     if not changes.num_rows:
         return changes
@@ -90,7 +97,7 @@ def pieces(files: FolderFiles, changes: Sequence[ChangeFile]) -> Iterator[pa.Tab
 
 
 def row_bytes(changes: pa.Table) -> pa.Array:
-    """Rows without their weights as bytes that are equal where the rows are."""
+    """Return rows without their weights as bytes, which are equal where the rows are equal."""
     columns = [c.combine_chunks() for c in changes.drop_columns([WEIGHT]).columns]
     names = [str(i) for i in range(len(columns))]
     return nested_bytes(pa.StructArray.from_arrays(columns, names))
@@ -99,12 +106,12 @@ def row_bytes(changes: pa.Table) -> pa.Array:
 HASH = "hash"
 SLICE_ROWS = 1 << 20
 SLICE_BYTES = 1 << 28
-"""Rows that a task holds at once, and what they may take."""
+"""Bounds of the rows that a task keeps in memory, and of their bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Consolidation:
-    """The changes of one version that are consolidated.
+    """The consolidation of the changes of one version.
 
     Attributes:
         folder: the folder of change files.
@@ -120,27 +127,27 @@ class Consolidation:
 
     @property
     def rows(self) -> int:
-        """How many changes there are."""
+        """Number of changes."""
         return sum(file.rows for file in self.changes)
 
     @property
     def bytes(self) -> int:
-        """What the files take."""
+        """Total size of the files."""
         return sum(file.bytes for file in self.changes)
 
     def read(self, file: ChangeFile) -> Iterator[pa.Table]:
-        """The changes of a file in pieces."""
+        """Read the changes of a file in pieces."""
         return pieces(FolderFiles(self.folder), [file])
 
 
 @dataclass(frozen=True, slots=True)
 class Consolidated:
-    """The change files that take the place of others.
+    """The change files that replace others.
 
     Attributes:
         changes: the files.
-        retracted: how many of their rows have a weight below zero.
-        inserted: how many have one above zero.
+        retracted: number of rows with a weight below zero.
+        inserted: number of rows with a weight above zero.
     """
 
     changes: tuple[ChangeFile, ...]
@@ -148,17 +155,17 @@ class Consolidated:
     inserted: int
 
     def to_json(self) -> str:
-        """As one line of JSON."""
+        """Return the result as one line of JSON."""
         return json.dumps(asdict(self))
 
     @staticmethod
     def from_json(text: str) -> Consolidated:
-        """From `to_json`."""
+        """Read the result from `to_json`."""
         return built(Consolidated, json.loads(text))
 
     @staticmethod
     def together(parts: Sequence[Consolidated]) -> Consolidated:
-        """What all tasks wrote."""
+        """Combine the results of all tasks."""
         return Consolidated(
             tuple(file for part in parts for file in part.changes),
             sum(part.retracted for part in parts),
@@ -167,7 +174,10 @@ class Consolidated:
 
 
 def consolidate_small(work: Consolidation) -> Consolidated | None:
-    """Consolidate changes that fit in memory; None where no two rows are equal, so that the files can stay.
+    """Consolidate changes that fit in memory.
+
+    Returns:
+        The new files. None if no two rows are equal, so that the files can stay.
 
     Raises:
         OSError: a file cannot be read or written.
@@ -184,15 +194,18 @@ def consolidate_small(work: Consolidation) -> Consolidated | None:
 def exchanged_rows(
     work: Consolidation, file: ChangeFile, partitions: int
 ) -> Iterator[tuple[int, bytes]]:
-    """The changes of a file, cut by the partition that consolidates them: its number, and the rows as an Arrow stream.
+    """Yield the changes of a file by the partition that consolidates them.
 
     Args:
-        work: what is consolidated.
+        work: the consolidation.
         file: one of its files.
-        partitions: how many partitions there are, a power of two.
+        partitions: number of partitions, a power of two.
+
+    Yields:
+        The number of a partition, and rows for it as an Arrow stream.
     """
     for piece in work.read(file):
-        rows = consolidate(piece)  # groups often look alike: far fewer rows are exchanged then
+        rows = consolidate(piece)  # many groups have equal rows: this reduces the exchange
         if not rows.num_rows:
             continue
         hashes = byte_hashes(row_bytes(rows))
@@ -208,13 +221,13 @@ def exchanged_rows(
 def consolidate_partition(
     work: Consolidation, partition: int, partitions: int, streams: Iterable[bytes]
 ) -> Consolidated:
-    """Consolidate what came to one partition.
+    """Consolidate the rows of one partition.
 
     Args:
-        work: what is consolidated.
+        work: the consolidation.
         partition: its number.
-        partitions: how many there are.
-        streams: rows as `exchanged_rows` gives them.
+        partitions: number of partitions.
+        streams: rows from `exchanged_rows`.
 
     Raises:
         OSError: the file cannot be written.
@@ -227,7 +240,7 @@ def consolidate_partition(
 
 
 def _slices(streams: Iterable[bytes], low: int, high: int, stack: ExitStack) -> Iterator[pa.Table]:
-    """Consolidate the rows of a partition: all at once, or by ranges of the hash."""
+    """Yield the consolidated rows of a partition: all at once, or by ranges of the hash."""
     held: list[pa.Table] = []
     rows = size = 0
     buckets: Buckets | None = None
@@ -253,7 +266,7 @@ def _slices(streams: Iterable[bytes], low: int, high: int, stack: ExitStack) -> 
 
 
 class _Output:
-    """The file that consolidated changes are written to, and what was written."""
+    """Writes consolidated changes to a file and counts them."""
 
     def __init__(self, work: Consolidation) -> None:
         self._work = work
@@ -266,7 +279,7 @@ class _Output:
         return self
 
     def write(self, rows: pa.Table) -> None:
-        """Append rows; nothing is created for none."""
+        """Append rows. The file is created on the first row."""
         if not rows.num_rows:
             return
         if self._writer is None:

@@ -1,4 +1,4 @@
-"""What a task counts, and how long its parts take."""
+"""The counters and timers of a task."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ COUNTERS = (
     "waiting", "merges", "merged_rows", "merged_bytes", "written_bytes",
     "merge_us", "fold_us", "lookup_us", "write_us",
 )  # fmt: skip
-"""Rows, groups, files and microseconds; ``quarantined`` and ``waiting`` say by how much there are more."""
+"""Counters of rows, groups, files and bytes, and timers in microseconds.
+
+``quarantined`` and ``waiting`` are differences: by how much the number of such rows or groups
+grows.
+"""
 
 
 class TaskCounters(dict[str, int]):
@@ -37,7 +41,7 @@ class TaskCounters(dict[str, int]):
             self[name] += count
 
     def stepped(self, result: OperatorResult) -> None:
-        """Count what a slice did."""
+        """Count the changes and the counters of a result."""
         weights = result.changes.column(WEIGHT).to_numpy()
         self.add(result.counters)
         self["retracted"] += int((weights < 0).sum())
@@ -53,7 +57,7 @@ class TaskCounters(dict[str, int]):
                 self["written_bytes"] += run.bytes
 
     def closed(self, writer: RunWriter) -> RunFile | None:
-        """Close a run, and count the time."""
+        """Close a run, and measure the time."""
         with self.timed("write_us"):
             run = writer.close()
         self["written_bytes"] += run.bytes if run is not None else 0

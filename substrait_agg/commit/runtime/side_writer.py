@@ -1,4 +1,7 @@
-"""Files of rows that a version left out: late rows as their source gave them, and records of bad rows."""
+"""Write files of rows that a version leaves out.
+
+These are late rows as their source delivered them, and records of bad rows.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +20,16 @@ from substrait_agg.commit.runtime.change_writer import VERSION
 
 
 class SideWriter:
-    """Writes one file; nothing is created before the first row.
+    """Writes one side file. The file is created on the first row.
 
     Args:
         files: the folder.
         name: of the file.
-        names: of the columns, ``__version`` among them, which this writer adds.
+        names: of the columns. They include ``__version``, which this writer adds.
         version: the version that leaves the rows out.
 
     Attributes:
-        file: what was written, once closed; None without rows.
+        file: the written file, once closed; None without rows.
     """
 
     def __init__(self, files: FolderFiles, name: str, names: Sequence[str], version: int) -> None:
@@ -43,7 +46,7 @@ class SideWriter:
         return self
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows, which have all columns besides ``__version``."""
+        """Append rows with all columns except ``__version``."""
         if not batch.num_rows:
             return
         version = pa.array(np.full(batch.num_rows, self._version, np.int64))

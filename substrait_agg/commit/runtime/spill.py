@@ -1,4 +1,4 @@
-"""Rows of a large partition, set aside on local disk by ranges of the hash."""
+"""Spill the rows of a large partition to local disk by ranges of the hash."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SPILL_BUCKETS = 64
 
 
 class Buckets:
-    """Rows set aside on local disk by ranges of the hash, so that they can be taken up in order of hash."""
+    """Rows on local disk by ranges of the hash, to be read in order of hash."""
 
     def __init__(self, lowest: int, highest: int, stack: ExitStack) -> None:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="substrait-agg-"))
@@ -27,7 +27,7 @@ class Buckets:
         self._writers: dict[int, pa.RecordBatchStreamWriter] = {}
 
     def add(self, table: pa.Table) -> None:
-        """Set rows aside."""
+        """Add rows."""
         hashes = table.column("hash").to_numpy()
         bucket = (hashes - np.uint64(self._low)) // np.uint64(self._width)
         for b in np.unique(bucket):
@@ -41,7 +41,11 @@ class Buckets:
         return self._writers[bucket]
 
     def tables(self) -> Iterator[tuple[pa.Table | None, int, int]]:
-        """Per range of hashes, in order, its rows (None: there are none), its least and its greatest hash."""
+        """Yield the rows of each range of hashes, in order.
+
+        Yields:
+            The rows (None if there are none), the least and the greatest hash of the range.
+        """
         self._stack.close()
         for bucket in range(SPILL_BUCKETS):
             low = self._low + bucket * self._width

@@ -1,4 +1,7 @@
-"""The work of one task: the partial sums of one hash range in, a run and a change file out. Runs on executors, free of Spark."""
+"""Run one task: apply the partial sums of one hash range to its state.
+
+The results are runs and a change file. This code runs on executors and does not use Spark.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,12 @@ MURMUR, OTHER = "__m", "__x"
 
 
 class _Retry(Exception):
-    """The partial sums cannot be used as they came."""
+    """Raised when the driver must compute the partial sums in another way.
+
+    Attributes:
+        misplaced: whether rows are outside the range of the task.
+        overflow: whether a partial sum of decimals has overflowed.
+    """
 
     def __init__(self, *, misplaced: bool, overflow: bool) -> None:
         super().__init__()
@@ -44,7 +52,7 @@ class _Retry(Exception):
 
 
 def run_task(plan: TaskPlan, batches: Iterable[pa.RecordBatch]) -> TaskResult:
-    """Fold the rows of `batches` (partial sums with their hashes) into the range's trees."""
+    """Apply `batches` (partial sums with their hashes) to the trees of a range."""
     try:
         return _Task(plan).run(batches)
     except _Retry as retry:
@@ -54,14 +62,14 @@ def run_task(plan: TaskPlan, batches: Iterable[pa.RecordBatch]) -> TaskResult:
 
 
 class _TimedTree(Tree):
-    """The group tree, with the time that lookups take."""
+    """A keyed tree that measures the time of lookups."""
 
     def __init__(self, counters: TaskCounters, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._counters = counters
 
     def lookup(self, hashes: Hashes, keys: Sequence[pa.Array]) -> Found:
-        """As `Tree.lookup`."""
+        """Look up keys as `Tree.lookup`."""
         with self._counters.timed("lookup_us"):
             return super().lookup(hashes, keys)
 
@@ -98,7 +106,7 @@ class _Task:
         return OrderedTree(self._files, self._plan.state[name], layout, extra)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> TaskResult:
-        """Take up all rows, then write, merge and say what was done."""
+        """Apply all rows, write and merge the trees, and return the result."""
         plan, operator = self._plan, self._operator
         with ExitStack() as stack:
             changes = ChangeWriter(
@@ -124,11 +132,14 @@ class _Task:
             joined=joined,
             received=self._received,
         )
-        # Only now are all trees written and merged, and all that counted.
+        # Take the counters last: writing and merging the trees changes them.
         return replace(done, counters=dict(self._counters))
 
     def _joined(self, own: tuple[ChangeFile, ...]) -> tuple[tuple[ChangeFile, ...], bool]:
-        """The changes of both passes as one, and whether both have any."""
+        """Combine the change files of both passes.
+
+        Return the files, and whether both passes have any.
+        """
         plan = self._plan
         if not own or not plan.earlier:
             return own, False
@@ -140,14 +151,17 @@ class _Task:
         return together, True
 
     def _ports(self, slice_: pa.Table) -> tuple[pa.Table, ...]:
-        """The rows of a slice by input port; those that were woken are of the first."""
+        """Return the rows of a slice by input port.
+
+        Rows without a port, of woken groups, go to port 0.
+        """
         if self._operator.ports == 1:
             return (slice_,)
         port = pc.fill_null(slice_.column(PORT), 0)
         return tuple(slice_.filter(pc.equal(port, i)) for i in range(self._operator.ports))
 
     def _written(self, result: OperatorResult) -> pa.Table:
-        """Write the rows that an operator adds to its trees; returns its changes."""
+        """Write the rows that an operator adds to its trees. Return its changes."""
         self._counters.stepped(result)
         with self._counters.timed("write_us"):
             for name, rows in result.trees.items():
@@ -197,7 +211,7 @@ class _Task:
         return rows
 
     def _completed(self, table: pa.Table | None, low: int, high: int) -> Iterator[pa.Table]:
-        # The rows of groups that act without rows join the slice as rows that add nothing.
+        # Groups that act without input (wake) join the slice as rows that add nothing.
         plan = self._plan
         parts = [table] if table is not None and table.num_rows else []
         woken, counted = self._operator.wake(self._state, plan.emission, low, high, plan.seeds)
@@ -206,7 +220,7 @@ class _Task:
             yield self._operator.completed([*parts, *woken], plan.emission)
 
     def _state_after(self) -> OperatorState:
-        """The trees of the range with what was written, after merges."""
+        """Return the trees of the range with the new runs, after merges."""
         before, cleared = self._plan.state, self._operator.cleared(self._plan.emission)
         trees = dict(before.trees)
         for name, writer in self._writers.items():
@@ -218,7 +232,7 @@ class _Task:
         return OperatorState.of(trees)
 
     def _merged(self, name: str, new: RunFile, before: Runs) -> Runs:
-        """The runs of a tree after those merges that a new run makes due."""
+        """Return the runs of a tree with a new one, after the merges that are due."""
         low, high = self._plan.low, self._plan.high
         files = (replace(new, low=low, high=high, span=high - low + 1), *before)
         spans = spans_to_merge(files, low, high, budget_for(new.rows))
@@ -241,7 +255,7 @@ class _Task:
 
 
 def _hashed(batch: pa.RecordBatch, hashes: Hashes) -> pa.RecordBatch:
-    """Rows of the exchange with their sort hash instead of the hashes that it is made of."""
+    """Replace the two hashes of exchanged rows by their sort hash."""
     names = [n for n in batch.schema.names if n not in (MURMUR, OTHER)]
     columns = [pa.array(hashes), *(batch.column(n) for n in names)]
     return pa.RecordBatch.from_arrays(columns, ["hash", *names])

@@ -1,4 +1,4 @@
-"""What a task is given, and what it gives back."""
+"""The plan and the result of a task."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from substrait_agg.operator.common.protocol import StatefulOperator
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """What a task is told.
+    """The plan of a task.
 
     Attributes:
         checkpoint: folder of the checkpoint.
@@ -22,14 +22,18 @@ class TaskPlan:
         low: least sort hash of the range.
         high: greatest sort hash of the range.
         state: its trees in the range.
-        seeds: groups that are there from the first version on: sort hash and set index (0 without grouping sets).
-        again: whether this is the second pass of a version, over groups that its watermark has passed.
-        earlier: change files of the first pass over the range, where the view's changes are made.
+        seeds: initial groups, which exist from the first version on: sort hash and set index (0
+            without grouping sets).
+        again: whether this is the second pass of a version, over groups that its watermark has
+            passed.
+        earlier: change files of the first pass over the range, if the changes are those of the
+            view.
         version: the version being made.
         emission: which of the touched and pending groups are emitted.
-        columns: per column of a change file its operator column and its name (``c0``, ``c1``, ... of the view).
-        final: whether the changes are those of the view (then they carry the version).
-        raw: whether rows come as they are, instead of summed per key.
+        columns: per column of a change file its operator column and its name (``c0``, ``c1``, ...
+            of the view).
+        final: whether the changes are those of the view, which include the version.
+        raw: whether the rows are raw input instead of sums per key.
     """
 
     checkpoint: str
@@ -50,10 +54,20 @@ class TaskPlan:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What a task did, and the state of its range then; `misplaced` and `decimal_overflow` ask the driver to sum this batch again, more carefully.
+    """The result of a task.
 
-    Where `joined`, the change files hold those of the first pass over the range as well. `received` are the bytes of the rows
-    that came.
+    Attributes:
+        low: least sort hash of the range.
+        high: greatest sort hash of the range.
+        state: the trees of the range after the task.
+        changes: change files.
+        counters: counters by name.
+        misplaced: whether rows were outside the range. The driver must sum the batch again with an
+            explicit repartitioning.
+        decimal_overflow: whether a partial sum of decimals overflowed. The driver must sum the
+            batch again with split decimals.
+        joined: whether the change files include those of the first pass over the range.
+        received: bytes of the input rows.
     """
 
     low: int
@@ -67,17 +81,21 @@ class TaskResult:
     received: int = 0
 
     def to_json(self) -> str:
-        """As one line of JSON."""
+        """Return the result as one line of JSON."""
         return json.dumps(encoded(self))
 
     @staticmethod
     def from_json(text: str) -> TaskResult:
-        """From `to_json`."""
+        """Read the result from `to_json`."""
         return built(TaskResult, json.loads(text))
 
 
 def task_of(tasks: tuple[TaskPlan, ...], partition: int) -> TaskPlan:
-    """The task of a partition; an exchange other than the expected one shows as a range that its rows do not fall in."""
+    """Return the task of a partition.
+
+    If the exchange has more partitions than tasks, return a task with an empty range. Its rows are
+    then outside the range, and the task reports them as misplaced.
+    """
     if partition < len(tasks):
         return tasks[partition]
     return replace(tasks[0], low=1, high=0, state=OperatorState(), seeds=())

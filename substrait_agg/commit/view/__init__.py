@@ -1,4 +1,4 @@
 """The checkpoint as a view.
 
-Any kept version as a table, any span of versions as changes.
+Every kept version can be read as a table, and every span of versions as changes.
 """

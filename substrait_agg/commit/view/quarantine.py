@@ -1,4 +1,4 @@
-"""The rows that wait for their insertion, read from the state of an operator that keeps them aside."""
+"""Read early retractions from the state of an operator that keeps them in quarantine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OPERATOR = "__operator"
 def waiting_rows(
     storage: Storage, guarded: Guarded, schema: pa.Schema, state: OperatorState
 ) -> pa.Table:
-    """The rows of an operator that were retracted more often than inserted.
+    """Return the rows of an operator that were retracted more often than inserted.
 
     Args:
         storage: where the runs are.
@@ -67,7 +67,10 @@ def _groups_below_zero(
 def _entries_below_zero(
     storage: Storage, guarded: Guarded, state: OperatorState
 ) -> Iterator[list[pa.Array]]:
-    """Entries of the tree of whole rows, each with the key of its group, which only the group tree has."""
+    """Yield the entries below zero of the tree of whole rows, with the keys of their groups.
+
+    Only the group tree has the keys.
+    """
     files = state[entries_tree(guarded.tree)]
     if not files:
         return
@@ -86,7 +89,10 @@ def _entries_below_zero(
 def _keys_of(
     storage: Storage, guarded: Guarded, state: OperatorState, entries: pa.Table
 ) -> list[pa.Array]:
-    """The key columns of the groups of entries, which are in order of hash and chain."""
+    """Return the key columns of the groups of entries.
+
+    The entries are in order of hash and collision id.
+    """
     hashes, chains = (entries.column(name).to_numpy() for name in ("hash", "chain"))
     tree = tree_of(storage, state[GROUP])
     wanted = np.unique(hashes)
@@ -103,7 +109,10 @@ def _of_hashes(rows: pa.Table, wanted: npt.NDArray[np.uint64]) -> pa.Table:
 
 
 def side_by_side(tables: Mapping[int, pa.Table]) -> pa.Table:
-    """The one table there is; of several, all rows under the columns of each, called ``<operator>.<name>``."""
+    """Return the only table, or the rows of several tables under the columns of all.
+
+    With several tables, the columns are named ``<operator>.<name>``.
+    """
     if len(tables) == 1:
         return next(iter(tables.values()))
     parts = []

@@ -1,4 +1,4 @@
-"""The checkpoint as a materialised view: any kept version as a table, any span of versions as changes. No Spark."""
+"""The checkpoint as a materialised view, read without Spark."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ BAD_ROWS = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Evolved:
-    """That another plan began with a version.
+    """A version that began with another plan.
 
     Attributes:
-        version: which.
+        version: its number.
         same_columns: the view has the same columns as before.
-        same_tables: the same columns of the same tables are read.
+        same_tables: the plan reads the same columns of the same tables.
     """
 
     version: int
@@ -56,13 +56,13 @@ class Evolved:
 
     @staticmethod
     def of(version: int, before: PlanDocument, now: PlanDocument) -> Evolved:
-        """From the documents of both plans."""
+        """Compare the documents of both plans."""
         tables = (frozenset(document.readings) for document in (before, now))
         return Evolved(version, before.types == now.types, next(tables) == next(tables))
 
 
 def open_view(folder: str | Location) -> View:
-    """The view kept in a checkpoint folder.
+    """Open the view in a checkpoint folder.
 
     Raises:
         StateRefused: NOT_A_CHECKPOINT, STATE_DAMAGED.
@@ -71,7 +71,7 @@ def open_view(folder: str | Location) -> View:
 
 
 class View:
-    """Read access to a checkpoint; versions that are being made are not seen before their commit."""
+    """Read access to the view in a checkpoint. It shows committed versions only."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
@@ -80,7 +80,10 @@ class View:
         self._known = {self._document.plan: (self._document, self._schema)}
 
     def _of(self, snapshot: Snapshot | None) -> tuple[PlanDocument, pa.Schema]:
-        """The document of a version's plan, and the columns of its view; without one, those of the plan in force."""
+        """Return the document of a version's plan, and the columns of its view.
+
+        Without a version, return those of the current plan.
+        """
         plan = self._document.plan if snapshot is None else snapshot.plan
         if plan not in self._known:
             document = self._checkpoint.document_of(plan)
@@ -89,7 +92,7 @@ class View:
 
     @property
     def schema(self) -> pa.Schema:
-        """Names and types of the view's columns, as the plan in force has them."""
+        """Names and types of the view's columns in the current plan."""
         return self._schema
 
     @property
@@ -99,7 +102,7 @@ class View:
 
     @property
     def sorts(self) -> tuple[ViewSort, ...]:
-        """Order in which the view is shown; empty when the plan gives none."""
+        """Sort order of the view; empty if the plan has none."""
         return self._document.sorts
 
     @property
@@ -109,11 +112,11 @@ class View:
         return -1 if newest is None else newest.version
 
     def versions(self) -> list[int]:
-        """All committed versions, ascending; the state of the newest ones is kept."""
+        """Return all committed versions, ascending. Only the newest ones keep their state."""
         return self._checkpoint.check_versions()
 
     def to_arrow(self, version: int | None = None) -> pa.Table:
-        """The rows of a version (the newest when None), in the order that the plan gives.
+        """Return the rows of a version (the newest when None), in the sort order of the plan.
 
         Raises:
             StateRefused: VERSION_UNKNOWN, VERSION_EXPIRED, STATE_DAMAGED.
@@ -124,7 +127,7 @@ class View:
         try:
             return self._rows_at(snapshot)
         except StateRefused:
-            # A run beside this reader may have swept the version meanwhile.
+            # A concurrent run may have swept the version in the meantime.
             self._check_kept(snapshot.version)
             raise
 
@@ -166,14 +169,16 @@ class View:
         )
 
     def changes(self, since: int | None = None, until: int | None = None) -> pa.Table:
-        """Changes of the versions after `since` up to `until` (all when None).
+        """Return the changes of the versions after `since` up to `until` (all when None).
 
-        Without `since` they begin with the version with which the plan of the last one began: that is the first, or the one in
-        which `run --evolve` has put another plan in its place, whose changes are all that the view shows then.
+        Without `since`, they begin with the first version of the plan of the last version. That is
+        version 0, or the version in which `run --evolve` replaced the plan. The changes of such a
+        version insert the whole view.
 
         Returns:
-            The view's columns, ``__version`` and ``__weight`` (int64); in order of version, retractions first. The
-            schema's metadata says which columns are the key of a row (`commit.documents.change_metadata`).
+            The view's columns, ``__version`` and ``__weight`` (int64), in order of version,
+                retractions first. The metadata of the schema has the key columns of a row
+                (`commit.documents.change_metadata`).
 
         Raises:
             StateRefused: VERSION_UNKNOWN, CHANGES_EXPIRED, CHANGES_OF_TWO_PLANS, STATE_DAMAGED.
@@ -195,7 +200,9 @@ class View:
         return self.between(max(begun, chosen[0]), chosen[-1]) if chosen else self.between(0, -1)
 
     def between(self, first: int, last: int) -> pa.Table:
-        """Changes of the versions from `first` to `last`, which are there and of one plan; as `changes`.
+        """Return the changes of the versions from `first` to `last`, as `changes`.
+
+        All these versions must exist and have one plan.
 
         Raises:
             StateRefused: VERSION_UNKNOWN, STATE_DAMAGED.
@@ -204,7 +211,7 @@ class View:
         return self._changes(snapshots, (file for s in snapshots for file in s.changes))
 
     def evolutions(self) -> list[Evolved]:
-        """The versions with which another plan began, ascending, as far as they are there.
+        """Return the existing versions that began with another plan, ascending.
 
         Raises:
             StateRefused: STATE_DAMAGED.
@@ -219,10 +226,11 @@ class View:
         return found[::-1]
 
     def taken_back(self, version: int) -> pa.Table | None:
-        """Where another plan began with a version, what the view showed before, as retractions in that version.
+        """Return the retractions of the rows that the view had before another plan began.
 
         Returns:
-            As `changes`, with the columns of the plan before; None of a version with which no other plan began.
+            As `changes`, with the columns of the preceding plan. None if no other plan began with
+                the version.
 
         Raises:
             StateRefused: VERSION_UNKNOWN, STATE_DAMAGED.
@@ -244,7 +252,7 @@ class View:
         return table.take(pa.array(later)).replace_schema_metadata(origin)
 
     def _check_plan(self, begun: int, since: int | None) -> None:
-        """Refuse changes of which the first are of another plan: their columns, and what they add up to, are others."""
+        """Refuse changes of two plans: their columns and their sums differ."""
         if since is None or since >= begun or not begun:
             return
         raise StateRefused(
@@ -256,7 +264,7 @@ class View:
         )
 
     def _check_changes(self, known: list[int], since: int | None) -> None:
-        """Refuse to leave out changes that were vacuumed: the rest would not add up to the view."""
+        """Refuse changes that begin after vacuumed ones: they do not add up to the view."""
         first = known[0] if known else 0
         if first == 0 or (since is not None and since >= first - 1):
             return
@@ -268,11 +276,14 @@ class View:
         )
 
     def late(self, since: int | None = None, until: int | None = None) -> dict[str, pa.Table]:
-        """Rows that were late in the versions after `since` up to `until` (all when None), where runs keep them.
+        """Return the late rows of the versions after `since` up to `until` (all when None).
+
+        Only runs that keep late rows write them.
 
         Returns:
-            By table the columns that the plan reads of it, ``__version`` (the one that left the row out) and
-            ``__weight`` (int64). A row that was late for several aggregates is there once for each.
+            By table the columns that the plan reads of it, ``__version`` (the one that left the row
+                out) and ``__weight`` (int64). A row that was late for several aggregates is there
+                once for each.
 
         Raises:
             StateRefused: STATE_DAMAGED.
@@ -288,11 +299,14 @@ class View:
         }
 
     def bad_rows(self, since: int | None = None, until: int | None = None) -> pa.Table:
-        """Rows that a source with ``bad-rows=quarantine`` set aside in the versions after `since` up to `until` (all when None).
+        """Return the bad rows of the versions after `since` up to `until` (all when None).
+
+        Sources with ``bad-rows=quarantine`` set them aside.
 
         Returns:
-            By version, source, file and position: ``source`` (the table), ``file`` and ``position`` (null where they are
-            not known), ``code`` and ``reason`` of the fault, ``row`` (the row as text) and ``__version``. Each row is there once.
+            By version, source, file and position: ``source`` (the table), ``file`` and ``position``
+                (null where they are unknown), ``code`` and ``reason`` of the fault, ``row`` (the
+                row as text) and ``__version``. Each row is there once.
 
         Raises:
             StateRefused: STATE_DAMAGED.
@@ -307,12 +321,13 @@ class View:
         return pa.concat_tables([BAD_ROWS.empty_table(), *parts]).sort_by(keys)
 
     def quarantined(self, version: int | None = None) -> pa.Table:
-        """The rows that wait for their insertion at a version (the newest when None).
+        """Return the rows that wait for their insertion at a version (the newest when None).
 
         Returns:
-            Per row what the plan reads of it: the keys of its group, the arguments of the measures, and ``__weight``, below
-            zero. With grouping sets a row is there once per set. Where several aggregates read tables, ``__operator`` comes
-            first, and the columns of each have its number and a point before their names.
+            Per row what the plan reads of it: the keys of its group, the arguments of the measures,
+                and ``__weight``, below zero. With grouping sets a row is there once per set. If
+                several aggregates read tables, ``__operator`` comes first, and the names of the
+                columns begin with the number of their operator and a point.
 
         Raises:
             StateRefused: NOT_QUARANTINED, VERSION_UNKNOWN, VERSION_EXPIRED, STATE_DAMAGED.
@@ -338,7 +353,7 @@ class View:
         files, shown = self._checkpoint.changes, f"changes/{change.name}"
         try:
             told = change.bytes, change.crc
-            # A copy may be wrong where what it was made of is right.
+            # The local copy of a file in a store may be wrong while the file is right.
             whole = files.is_whole(change.name, *told) or (
                 files.forget(change.name) and files.is_whole(change.name, *told)
             )
@@ -352,12 +367,12 @@ class View:
             raise store_failed(shown, error) or damaged(shown, str(error)) from error
 
     def to_spark(self, spark: SparkSession, version: int | None = None) -> DataFrame:
-        """The rows of a version as a DataFrame."""
+        """Return the rows of a version as a DataFrame."""
         return spark.createDataFrame(self.to_arrow(version))
 
 
 def _before(versions: list[int]) -> int:
-    """The version before the first that is known; -1 before all."""
+    """Return the version before the first known one; -1 if there is none."""
     return versions[0] - 1 if versions else -1
 
 
@@ -390,7 +405,7 @@ def _named(part: pa.Table, schema: pa.Schema, change: ChangeFile) -> pa.Table:
 
 
 def ordered(table: pa.Table, sorts: tuple[ViewSort, ...]) -> pa.Table:
-    """Rows in the order `sorts`: nulls first or last as each key says, NaN above all numbers."""
+    """Sort rows: nulls first or last as each key says, NaN above all numbers."""
     if not sorts or not table.num_rows:
         return table
     columns: dict[str, pa.ChunkedArray] = {}
