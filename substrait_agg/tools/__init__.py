@@ -1,4 +1,4 @@
-"""What `substrait-agg state` does.
+"""The tools of `substrait-agg state`: list, show, verify, roll back, vacuum.
 
-List, show, verify, go back, vacuum. `state` is the entry point.
+`state` is the entry point.
 """

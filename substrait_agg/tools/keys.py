@@ -1,4 +1,4 @@
-"""A group named by its key: JSON as the outputs write it, and the rows that have it."""
+"""Find groups by key. A key is JSON as the outputs write it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from substrait_agg.errors import UsageError
 from substrait_agg.state.keys.rows import Mask, equal
 
 LONGEST = 200
-"""Characters of a key that a message shows."""
+"""Number of characters of a key that a message shows."""
 
 
 def parse_key(text: str) -> Any:
-    """What ``--key`` says: an object by name of column, a list in order, or the one value.
+    """Parse the value of ``--key``: an object by name of column, a list in order, or one value.
 
     Raises:
         UsageError: KEY_INVALID.
@@ -34,7 +34,9 @@ def parse_key(text: str) -> Any:
 def wanted_values(
     key: Any, names: Sequence[str], types: Sequence[pa.DataType]
 ) -> dict[int, pa.Array]:
-    """By ordinal of the key column the value that is asked for; columns that are not named may have any.
+    """Return the wanted values by ordinal of the key column.
+
+    Columns without a name may have any value.
 
     Raises:
         UsageError: KEY_INVALID.
@@ -54,7 +56,7 @@ def wanted_values(
 
 
 def matching(columns: Sequence[pa.Array], wanted: Mapping[int, pa.Array], rows: int) -> Mask:
-    """Which rows have the key."""
+    """Return which rows have the key."""
     found = np.ones(rows, np.bool_)
     for ordinal, value in wanted.items():
         found &= equal(columns[ordinal], value.take(pa.array(np.zeros(rows, np.int64))))
@@ -73,7 +75,7 @@ def _array(value: Any, type_: pa.DataType, name: str) -> pa.Array:
 
 
 def _python(value: Any, type_: pa.DataType) -> Any:
-    """A JSON value as the Python value that Arrow takes for a type."""
+    """Convert a JSON value to the Python value that Arrow accepts for a type."""
     if value is None:
         return None
     if pa.types.is_struct(type_):
@@ -97,7 +99,7 @@ def _whole(value: Any) -> int:
 
 
 def _cut(text: str) -> str:
-    """A text for a message, of a long one its beginning."""
+    """Shorten a text for a message."""
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 

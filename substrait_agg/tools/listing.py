@@ -1,4 +1,4 @@
-"""What a checkpoint holds: its versions, and what each tree of the newest has."""
+"""List the contents of a checkpoint: its versions, and the trees of the newest version."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ class VersionLine:
 
     Attributes:
         version: its number.
-        created: when it was committed, ISO 8601 UTC.
+        created: time of the commit, ISO 8601 UTC.
         batch: Spark's micro-batch, -1 for none.
         rows_in: input rows of its batch, over all operators that read tables.
-        groups: groups that it touched.
+        groups: number of groups that it touched.
         changes: rows of its change files.
-        late: rows that it left out because they were late.
-        bad: rows that it set aside because they could not be read or broke a rule of the plan.
+        late: number of late rows that it left out.
+        bad: number of rows that it set aside because they could not be read or broke a rule of the
+            plan.
         watermark: microseconds since 1970, None for none.
         kept: whether its state is kept.
-        written: bytes of the files written for it that are still there.
-        bytes: of all files that it names, of its changes and of its state where that is kept.
+        written: bytes of the files written for it that still exist.
+        bytes: bytes of all files that it names: its changes, and its state if that is kept.
     """
 
     version: int
@@ -51,7 +52,14 @@ class VersionLine:
 
 @dataclass(frozen=True, slots=True)
 class RangeLine:
-    """A run as far as it is live: file, hashes from and to (16 hexadecimal digits), rows of the whole file."""
+    """A live range of a run.
+
+    Attributes:
+        file: name of the run.
+        low: least live hash (16 hexadecimal digits).
+        high: greatest live hash (16 hexadecimal digits).
+        rows: rows of the whole file.
+    """
 
     file: str
     low: str
@@ -65,13 +73,13 @@ class TreeLine:
 
     Attributes:
         operator: ordinal.
-        kind: what the operator is.
+        kind: kind of the operator.
         tree: name.
-        what: it holds.
-        files: how many.
-        rows: in them; what is merged already and still in older files counts too.
-        bytes: of them.
-        runs: how many a lookup passes at most.
+        what: description of its content.
+        files: number of files.
+        rows: rows in them, including those of older files that merges have replaced in part.
+        bytes: bytes of the files.
+        runs: greatest number of runs that a lookup reads.
         ranges: the runs, newest first, with the hashes for which they are live.
     """
 
@@ -88,17 +96,17 @@ class TreeLine:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What `ls` tells.
+    """The result of `ls`.
 
     Attributes:
         checkpoint: the folder.
         plan: fingerprint.
-        in_use: whether a run, or a tool that changes it, is at work.
+        in_use: whether a run, or a tool that changes the checkpoint, is active.
         partitions: set for the next runs, None for one per core.
         state_from: the first version whose state is kept.
         changes_from: the first version whose changes are kept.
         files: number of files by folder.
-        bytes: of them, by folder.
+        bytes: bytes of the files by folder.
         total: number of versions.
         versions: the newest ones, ascending.
         trees: of the newest version.
@@ -117,7 +125,7 @@ class Listing:
     trees: tuple[TreeLine, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the listing as JSON values."""
         return asdict(self)
 
 
@@ -126,7 +134,7 @@ def listing(checkpoint: Checkpoint, limit: int | None) -> Listing:
 
     Args:
         checkpoint: the folder.
-        limit: how many of the newest versions; None for all.
+        limit: number of the newest versions to list; None for all.
 
     Raises:
         StateRefused: NOT_A_CHECKPOINT, STATE_DAMAGED.
@@ -165,7 +173,7 @@ def _sizes(files: FolderFiles) -> dict[str, int]:
     for name in files.names():
         try:
             found[name] = files.size(name)
-        except FileNotFoundError:  # swept since it was listed
+        except FileNotFoundError:  # deleted by a concurrent sweep
             continue
     return found
 
@@ -209,7 +217,7 @@ def _tree(tree: TreeRuns, document: PlanDocument) -> TreeLine:
 
 
 def deepest(runs: Iterable[RunFile]) -> int:
-    """How many runs are live for one hash at most."""
+    """Return the greatest number of runs that are live for one hash."""
     steps: Counter[int] = Counter()
     for run in runs:
         steps[run.low] += 1

@@ -1,4 +1,4 @@
-"""The exact numbers of groups as text, for the few groups that are shown."""
+"""Format the exact numbers of groups as text, for the few groups that a tool shows."""
 
 from __future__ import annotations
 
@@ -13,22 +13,28 @@ from substrait_agg.functions.numbers.exact import Digits
 from substrait_agg.operator.numeric.delta import split_registers, unpack_fixed, unpack_floats
 
 LONGEST = 60
-"""Digits up to which a binary fraction is written out; a longer one is rounded and marked by ``~``."""
+"""Greatest number of decimal places of an exact binary fraction.
+
+Longer ones are rounded and marked by ``~``.
+"""
 
 _SPECIALS = ("NaN", "Infinity", "-Infinity")
 
 
 def weights(rows: pa.Table) -> list[int]:
-    """The total weight of each group; rows as in the group tree, with a column ``fixed``."""
+    """Return the total weight of each group.
+
+    The rows are those of a group tree with a column ``fixed``.
+    """
     return _integers(_fixed(rows)[:COUNT_DIGITS])
 
 
 def numbers(rows: pa.Table, shapes: tuple[NumberColumns, ...]) -> list[list[str]]:
-    """Per accumulator its value in every group, exactly.
+    """Return per accumulator its exact value in every group.
 
     Args:
         rows: of a group tree.
-        shapes: the accumulators; those whose columns are not there are left out.
+        shapes: the accumulators.
     """
     fixed = _fixed(rows)
     start, found = COUNT_DIGITS, []
@@ -79,7 +85,7 @@ def _floats(rows: pa.Table, ordinal: int) -> list[str]:
 
 
 def _binary(value: Fraction) -> str:
-    """A binary fraction in decimal: exact where that is not too long."""
+    """Format a binary fraction in decimal: exact if it has at most `LONGEST` places."""
     places = value.denominator.bit_length() - 1
     if places <= LONGEST:
         return _trimmed(_scaled(value.numerator * 5**places, places))

@@ -1,4 +1,4 @@
-"""Groups and entries of a version, as tables for people."""
+"""Return groups and entries of a version as tables for users."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ MICROSECONDS = pa.timestamp("us", "UTC")
 
 
 class Showing:
-    """What an operator has at a version.
+    """Read access to the state of an operator at a version.
 
     Args:
         storage: where the runs are.
         state: the operator's runs.
-        shape: what its columns mean, None where that is not known.
-        limit: rows of a table at most, None for all.
+        shape: the description of its columns, None if it is unknown.
+        limit: greatest number of rows of a table, None for all.
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class Showing:
         self._limit = limit
 
     def table(self, name: str, key: Any = None, *, any_key: bool = True) -> pa.Table:
-        """A tree as a table: keys, then what is kept.
+        """Return a tree as a table: keys, then the other columns.
 
         Args:
             name: of the tree.
-            key: of the groups wanted, as JSON values.
+            key: of the wanted groups, as JSON values.
             any_key: whether all groups are wanted.
 
         Raises:
@@ -76,7 +76,7 @@ class Showing:
         return tree_of(self._storage, runs), open_run(self._storage, runs[0]).schema
 
     def _rows(self, name: str, key: Any, *, any_key: bool) -> pa.Table:
-        """Live rows, as stored."""
+        """Return live rows as stored."""
         if not self._state[name]:
             return pa.table({"hash": pa.array([], pa.uint64())})
         tree, schema = self._tree(name)
@@ -87,7 +87,7 @@ class Showing:
         columns = key_columns(schema)
         types = [schema.field(name).type for name in columns]
         wanted = wanted_values(key, self._key_names(columns), types)
-        # The keys alone are read of all groups; the rest only where it is asked for.
+        # Scan only the keys of all groups, then read all columns of the matching hashes.
         hashes = [
             part.column("hash").to_numpy()[_has(part, columns, wanted)]
             for part in tree.scan(columns=[])
@@ -128,7 +128,7 @@ class Showing:
         return made + self._waiting(rows)
 
     def _waiting(self, rows: pa.Table) -> list[tuple[str, Any]]:
-        """What groups wait with, where any of the operator does."""
+        """Return what the groups wait with, if any group of the operator waits."""
         if not self._state[PENDING] or not rows.num_rows:
             return []
         tree, schema = self._tree(PENDING)
@@ -157,7 +157,7 @@ class Showing:
         return made + self._values(rows)
 
     def _entries(self, name: str, key: Any, *, any_key: bool) -> pa.Table:
-        """Entries, each with the key of its group, in order of group and value."""
+        """Return entries with the keys of their groups, in order of group and value."""
         runs = self._state[name]
         if not runs:
             return pa.table({"weight": pa.array([], pa.int64())})
@@ -177,7 +177,7 @@ class Showing:
         return pa.table(dict(zip(titles, (values for _, values in made), strict=True)))
 
     def _groups_of(self, entries: pa.Table) -> pa.Table:
-        """The key columns of the group of each entry; null where there is no such group."""
+        """Return the key columns of the group of each entry, with null for an unknown group."""
         hashes, chains = (entries.column(n).to_numpy() for n in ("hash", "chain"))
         tree, schema = self._tree(GROUP)
         keys = key_columns(schema)
@@ -199,7 +199,7 @@ class Showing:
 
 
 def _first(parts: Iterator[pa.Table], limit: int | None) -> Iterator[pa.Table]:
-    """The first rows of a scan."""
+    """Yield the first rows of a scan."""
     left = limit
     for part in parts:
         yield part if left is None or left > part.num_rows else part.slice(0, left)

@@ -1,4 +1,4 @@
-"""The state of a checkpoint, opened for looking at it, checking it and changing what it keeps. No Spark."""
+"""Inspect, check and change the state of a checkpoint, without Spark."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from substrait_agg.commit.documents.snapshot import Snapshot
 
 ANY: Any = object()
-"""No key in particular."""
+"""The default of `key`: groups with any key."""
 
 LIMIT = 20
-"""Versions, groups or entries that are shown where nobody says how many."""
+"""Default number of versions, groups or entries that are shown."""
 
 
 def open_state(checkpoint: str | Location) -> State:
-    """The state kept in a checkpoint folder.
+    """Open the state in a checkpoint folder.
 
     Raises:
         StateRefused: NOT_A_CHECKPOINT.
@@ -46,14 +46,15 @@ def open_state(checkpoint: str | Location) -> State:
 class State:
     """Access to the state of a checkpoint.
 
-    `ls`, `show` and `verify` may be used while a run goes on; the others are refused then.
+    `ls`, `show` and `verify` may be used while a run is active; `rollback` and `vacuum` are refused
+    then. `rescale` takes effect from the next run on.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
 
     def ls(self, limit: int | None = LIMIT) -> Listing:
-        """Versions (the newest `limit`, None for all), and what the trees of the newest hold.
+        """List versions (the newest `limit`, None for all), and the trees of the newest version.
 
         Raises:
             StateRefused: STATE_DAMAGED.
@@ -69,16 +70,16 @@ class State:
         version: int | None = None,
         limit: int | None = LIMIT,
     ) -> dict[str, pa.Table]:
-        """Groups, or entries of ordered trees.
+        """Return groups, or entries of ordered trees, as tables.
 
         Args:
-            tree: ``group``, ``pending``, ``closed``, ``tree0``, ``tree1``, ...; None: the groups, and of a group that is named
-                by its key everything there is.
-            key: of the groups wanted: a value, a list of values, or a mapping by name of column, with values as JSON outputs
-                write them. Not given: any.
-            operator: ordinal; the last where None.
-            version: the newest where None.
-            limit: rows at most, None for all.
+            tree: ``group``, ``pending``, ``closed``, ``tree0``, ``tree1``, ...; None: the groups;
+                with a key, all trees.
+            key: of the wanted groups: a value, a list of values, or a mapping by name of column,
+                with values as JSON outputs write them. Not given: any.
+            operator: ordinal; the last if None.
+            version: the newest if None.
+            limit: greatest number of rows, None for all.
 
         Returns:
             A table by name of tree.
@@ -98,12 +99,12 @@ class State:
         try:
             return {name: showing.table(name, key, any_key=any_key) for name in names}
         except StateRefused:
-            # A run beside this reader may have swept the version meanwhile.
+            # A concurrent run may have swept the version in the meantime.
             self.at(snapshot.version)
             raise
 
     def at(self, version: int | None = None) -> Snapshot:
-        """A version whose state is kept, the newest where None.
+        """Return a version whose state is kept, the newest if None.
 
         Raises:
             StateRefused: VERSION_UNKNOWN, VERSION_EXPIRED, STATE_DAMAGED.
@@ -127,23 +128,31 @@ class State:
     def rollback(
         self, to: int, *, force: bool = False, dry_run: bool = False, no_run: bool = False
     ) -> Rollback:
-        """Go back to version `to`: afterwards it is the newest, and runs read its input again from there.
+        """Roll back to version `to`.
+
+        It becomes the newest, and runs read their input again from there.
 
         Args:
             to: a version whose state is kept.
-            force: also where outputs have had later versions (`tools.rollback.rollback`).
-            dry_run: only tell what would be done.
-            no_run: no run is going on; to be said where no lock tells, as in a store.
+            force: roll back even if outputs have received later versions
+                (`tools.rollback.rollback`).
+            dry_run: only return what would be done.
+            no_run: the user confirms that no run is active, for checkpoints that cannot be locked,
+                as in a store.
 
         Raises:
-            StateRefused: why it is not possible; nothing has been changed then.
+            StateRefused: the rollback is impossible. Nothing has been changed.
         """
         return rollback(self._checkpoint, to, force=force, dry_run=dry_run, no_run=no_run)
 
     def rescale(self, partitions: int | None) -> int | None:
-        """Set the number of state partitions for runs that are told none; None: one per core. Returns what was set before.
+        """Set the default number of state partitions; None: one per core.
 
-        Nothing is rewritten: any number of partitions reads the same runs. A run that is going on keeps its own.
+        Nothing is rewritten: any number of partitions reads the same runs. An active run keeps its
+        own number.
+
+        Returns:
+            The previous setting.
 
         Raises:
             UsageError: PARTITIONS_INVALID.
@@ -165,23 +174,26 @@ class State:
         dry_run: bool = False,
         no_run: bool = False,
     ) -> Vacuumed:
-        """Delete the state of versions that are neither among the newest `keep` nor younger than `older_than`, and leftovers.
+        """Delete the state of old versions, and the files of failed attempts.
+
+        A version is old if it is neither among the newest `keep` nor younger than `older_than`.
 
         Args:
-            keep: versions that keep their state whatever their age; 10 where None.
+            keep: number of versions that keep their state at any age; 10 if None.
             older_than: an age such as ``12h`` or ``7d``; None: age does not count.
-            changes: also delete snapshots and changes of versions that do not keep their state, as far as all outputs have had
-                them.
-            dry_run: only tell what would be deleted.
+            changes: also delete snapshots and changes of versions that do not keep their state, if
+                all outputs have received them.
+            dry_run: only return what would be deleted.
             no_run: as in `rollback`.
 
         Raises:
             UsageError: OPTION_INVALID.
-            StateRefused: CHECKPOINT_BUSY, CHECKPOINT_NOT_LOCKED, ROLLBACK_UNFINISHED, STATE_DAMAGED.
+            StateRefused: CHECKPOINT_BUSY, CHECKPOINT_NOT_LOCKED, ROLLBACK_UNFINISHED,
+                STATE_DAMAGED.
         """
         retention = parse_retention(keep, older_than, ("--keep", "--older-than"))
         return vacuum(self._checkpoint, retention, changes=changes, dry_run=dry_run, no_run=no_run)
 
     def verify(self) -> Verdict:
-        """Look through everything: checksums, order, counters, the view against its changes."""
+        """Check the whole checkpoint: checksums, order, counters, the view against its changes."""
         return verify(self._checkpoint)

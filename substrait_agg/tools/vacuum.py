@@ -1,4 +1,7 @@
-"""Deleting what is not needed any more: state of old versions, what failed attempts left, and changes only if asked to."""
+"""Delete files that are no longer needed.
+
+These are the state of old versions, the files of failed attempts and, on request, old changes.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,9 @@ class Vacuumed:
     Attributes:
         state_from: the first version whose state is kept.
         changes_from: the first version whose changes and snapshot are kept.
-        held_by: the output that needs changes of older versions than were to go, empty for none.
+        held_by: the output that still needs older changes, empty for none.
         files: number of files by folder.
-        bytes: of them, by folder.
+        bytes: bytes of the files by folder.
         dry_run: whether nothing was deleted.
     """
 
@@ -41,7 +44,7 @@ class Vacuumed:
     dry_run: bool
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the result as JSON values."""
         return asdict(self)
 
 
@@ -53,16 +56,17 @@ def vacuum(
     dry_run: bool = False,
     no_run: bool = False,
 ) -> Vacuumed:
-    """Delete what no kept version names.
+    """Delete the files that no kept version names.
 
-    What is kept from now on is noted first; after a kill, vacuum again finds the rest.
+    The new retention record is written first. After a kill, another vacuum deletes the rest.
 
     Args:
-        checkpoint: which.
-        retention: the versions that keep their state.
-        changes: also delete snapshots and changes of versions that do not keep their state, as far as all outputs have had them.
-        dry_run: only tell what would be deleted.
-        no_run: no run is going on, says the user; for file systems and stores where no lock tells.
+        checkpoint: the checkpoint.
+        retention: which versions keep their state.
+        changes: also delete snapshots and changes of versions that do not keep their state, if all
+            outputs have received them.
+        dry_run: only return what would be deleted.
+        no_run: the user confirms that no run is active, for checkpoints that cannot be locked.
 
     Raises:
         StateRefused: CHECKPOINT_BUSY, CHECKPOINT_NOT_LOCKED, ROLLBACK_UNFINISHED, STATE_DAMAGED.
@@ -70,8 +74,9 @@ def vacuum(
     with lock_for_tool(checkpoint.folder, alone=no_run):
         checkpoint.check_runnable()
         if not dry_run and checkpoint.latest() is not None:
-            # A run of which the lock does not tell, on another machine or asleep, stops with a conflict from here on; what it has
-            # committed until then is looked at.
+            # The lock may not show a run that is suspended or on another machine. From here on,
+            # such a run stops with a conflict. Read the newest version again, because it may have
+            # committed before.
             checkpoint.claim()
         newest = checkpoint.latest()
         if newest is None:
@@ -97,7 +102,11 @@ def vacuum(
 
 
 def _delivered(checkpoint: Checkpoint, wanted: int) -> tuple[int, str]:
-    """The version before which all outputs have had everything, at most `wanted`, and the output that is in the way."""
+    """Return the version before which all outputs have received everything, at most `wanted`.
+
+    Returns:
+        The version, and the output that limits it (empty for none).
+    """
     held = ""
     for record in records(checkpoint.folder):
         told = record.read()
@@ -111,8 +120,9 @@ def _delivered(checkpoint: Checkpoint, wanted: int) -> tuple[int, str]:
 def _doomed(
     checkpoint: Checkpoint, kept: RetentionState, newest: Snapshot
 ) -> dict[str, list[Location]]:
-    """Files to delete by folder; the snapshots of old versions are the last, the oldest of them first."""
-    # No run goes on, so nothing is under way: what was swept once is looked at again, and what has no version yet goes.
+    """Return the files to delete by folder. Snapshots of old versions are last, oldest first."""
+    # No run is active, so check swept versions again, and delete files of versions that do not
+    # exist.
     everything = replace(kept, swept=-1)
 
     def of(
@@ -121,7 +131,7 @@ def _doomed(
         known = find(checkpoint, everything, newest.version)
         later = (n for n in files.names() if (version_of(n) or 0) > newest.version)
         paths = (files.path(name) for name in (*known, *later))
-        return [path for path in paths if not _is_folder(path)]  # no folder is ours
+        return [path for path in paths if not _is_folder(path)]  # folders are not ours
 
     old = [v for v in checkpoint.versions() if v < kept.changes_from]
     return {
@@ -137,7 +147,7 @@ def _is_folder(path: Location) -> bool:
 
 
 def _size(path: Location) -> int:
-    """Of a link what itself takes: it may lead nowhere."""
+    """Return the size of a file, or of a link itself, whose target may not exist."""
     return (
         filesystem().size(path) if isinstance(path, Remote) else filesystem().status(path).st_size
     )

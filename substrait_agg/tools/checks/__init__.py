@@ -1,4 +1,1 @@
-"""Checks that several tools need.
-
-Findings, trees by name, files that no version names, Spark's logs.
-"""
+"""Checks that several tools use: findings, trees by name, orphan files, Spark's logs."""

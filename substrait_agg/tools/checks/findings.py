@@ -1,4 +1,4 @@
-"""What verifying finds: every fault with a code, the file it is in, and what to do."""
+"""The findings of a verification. Each has a code, the path of a file, and what to do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from substrait_agg.errors import SubstraitAggError
 Level = Literal["error", "note"]
 
 COPY = "restore the checkpoint folder from a copy, roll back to a version before it, or begin a new checkpoint"
-"""What to do about damage that nothing else can undo."""
+"""Advice for damage that nothing else can repair."""
 
 _SWEPT = "VERSION_EXPIRED"
 
@@ -22,19 +22,19 @@ CAUGHT = (
     OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError,
     RecursionError, MemoryError, pa.ArrowException,
 )  # fmt: skip
-"""What reading damaged content may raise."""
+"""Exceptions that reading damaged content may raise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something found.
+    """A finding.
 
     Attributes:
         code: stable word, one of the table of error codes.
         path: of the file, relative to the checkpoint.
         message: what is wrong.
         help: what to do.
-        level: ``error``, or ``note`` for what harms nothing.
+        level: ``error``, or ``note`` for something harmless.
     """
 
     code: str
@@ -44,38 +44,38 @@ class Finding:
     level: Level = "error"
 
     def to_json(self) -> dict[str, str]:
-        """As JSON values."""
+        """Return the finding as JSON values."""
         return asdict(self)
 
 
 class Findings:
-    """Collects findings, each once."""
+    """A collection of distinct findings."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str, str], Finding] = {}
 
     def fault(self, code: str, path: str, message: str, help: str = COPY) -> None:
-        """An error."""
+        """Add an error."""
         self._found.setdefault((code, path, message), Finding(code, path, message, help))
 
     def note(self, code: str, path: str, message: str, help: str) -> None:
-        """Something that harms nothing."""
+        """Add a note on something harmless."""
         self._found.setdefault((code, path, message), Finding(code, path, message, help, "note"))
 
     @contextmanager
     def caught(self, code: str, path: str) -> Iterator[None]:
-        """Make a fault of whatever a check raises: damaged content may break any reader."""
+        """Turn exceptions of a check into errors: damaged content may break any reader."""
         try:
             yield
         except SubstraitAggError as error:
-            if error.code == _SWEPT:  # while it was looked at, beside a run
+            if error.code == _SWEPT:  # a concurrent run expired the version
                 return
             self.fault(error.code, path, error.message)
         except CAUGHT as error:
             self.fault(code, path, repr(error))
 
     def forget(self, paths: Iterable[str]) -> None:
-        """Take back what was found about files: they were deleted meanwhile because nobody needs them."""
+        """Remove the findings about unneeded files that were deleted during verification."""
         gone = frozenset(paths)
         self._found = {key: f for key, f in self._found.items() if f.path not in gone}
 
@@ -87,18 +87,18 @@ class Findings:
 
     @property
     def faulty(self) -> frozenset[str]:
-        """Paths that a fault is about."""
+        """Paths that have errors."""
         return frozenset(f.path for f in self if f.level == "error")
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What `verify` says.
+    """The result of `verify`.
 
     Attributes:
         checkpoint: the folder.
-        findings: everything found, errors first.
-        checked: how many versions, files, rows and bytes were looked at.
+        findings: all findings, errors first.
+        checked: number of versions, files, rows, bytes and changes that were checked.
     """
 
     checkpoint: str
@@ -107,16 +107,16 @@ class Verdict:
 
     @property
     def ok(self) -> bool:
-        """Whether there is no error."""
+        """Whether there are no errors."""
         return not self.errors
 
     @property
     def errors(self) -> tuple[Finding, ...]:
-        """The faults."""
+        """The findings that are errors."""
         return tuple(f for f in self.findings if f.level == "error")
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the verdict as JSON values."""
         return {
             "checkpoint": self.checkpoint,
             "ok": self.ok,

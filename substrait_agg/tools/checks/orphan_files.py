@@ -1,4 +1,4 @@
-"""Files in a checkpoint that nothing here writes, or that something left half written."""
+"""Report files that do not belong to a checkpoint, and unfinished files."""
 
 from __future__ import annotations
 
@@ -27,20 +27,23 @@ _KNOWN: dict[str, re.Pattern[str]] = {
     "owners": re.compile(r"\d{12}\.json|lock"),
     "outputs": re.compile(r"[A-Za-z0-9_.-]+\.json"),
 }
-"""Names of the files in each folder that belong there."""
+"""Names of the files that belong to each folder."""
 
 _KNOWN_IN_STORES: dict[str, re.Pattern[str]] = {
     "": re.compile("|".join((*map(re.escape, (PLAN, SETTINGS, ROLLBACK)), KEPT_REVISION.pattern))),
     "spark": SAVED,
 }
-"""The same where the checkpoint lies in a store."""
+"""The same for a checkpoint in a store."""
 
 _FOLDERS = ("snapshots", "state", "changes", "outputs", "owners", "spark")
 _DRAFT = re.compile(r"(draft|probe)-[0-9a-f]{32}|\..*\.tmp")
 
 
 def drafts(checkpoint: Checkpoint) -> list[str]:
-    """Files that a kill left half written, by their paths below the checkpoint; while a run goes on, one may be under way."""
+    """Return the unfinished files that a kill left, by their paths below the checkpoint.
+
+    An active run may still write some of them.
+    """
     return sorted(
         f"{folder}/{name}" if folder else name
         for folder in ("", "snapshots", "outputs", "owners")
@@ -54,7 +57,7 @@ def _folder(checkpoint: Checkpoint, name: str) -> Location:
 
 
 def report_orphan_files(checkpoint: Checkpoint, found: Findings) -> None:
-    """Note every file that is not one of a checkpoint, or that is not whole."""
+    """Report every unknown or unfinished file, and an unfinished rollback."""
     left = drafts(checkpoint)
     for draft in left:
         help = "nothing to do; state vacuum deletes it"

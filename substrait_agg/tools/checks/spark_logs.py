@@ -1,4 +1,4 @@
-"""Whether Spark's own logs in a checkpoint go on where its versions end."""
+"""Check that Spark's own logs in a checkpoint agree with its versions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TOGETHER = "restore the checkpoint folder as a whole from one copy, or begin a n
 
 
 def check_logs(checkpoint: Checkpoint, newest: Snapshot, found: Findings) -> None:
-    """Do Spark's logs go on where the newest version ends?"""
+    """Check that Spark's logs continue where the newest version ends."""
     if newest.query is None:
         return
     if checkpoint.spark.is_remote:
@@ -35,7 +35,7 @@ def check_logs(checkpoint: Checkpoint, newest: Snapshot, found: Findings) -> Non
             check_noted(folder, (log,))
     planned, done = batches(folder / "offsets"), batches(folder / "commits")
     last = max([*(batch - 1 for batch in planned[-1:]), *done[-1:]], default=-1)
-    # A run may have gone on: what Spark has done by now is committed by now.
+    # A run may be active: all batches that Spark records as done by now are committed by now.
     newest = checkpoint.snapshot(checkpoint.versions()[-1])
     if last > newest.batch:
         message = f"Spark is done with batch {last}, the versions end with batch {newest.batch}"
@@ -43,7 +43,11 @@ def check_logs(checkpoint: Checkpoint, newest: Snapshot, found: Findings) -> Non
 
 
 def _check_saved(checkpoint: Checkpoint, newest: Snapshot, found: Findings) -> None:
-    """Is all there that Spark's folder is made of: for the newest version, and for those that can be gone back to?"""
+    """Check the saved copies of Spark's logs.
+
+    The content of those of the newest version is checked, and the existence of those of the
+    versions that a rollback can choose.
+    """
     for log in newest.logs:
         with found.caught("OFFSETS_LOST", f"spark/{saved_name(log)}"):
             load(checkpoint.spark, log)

@@ -1,4 +1,4 @@
-"""The trees of a version by name, and what their columns are called."""
+"""The trees of a version by name, and the names of their columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,13 @@ _ORDERED = re.compile(r"tree(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class TreeRuns:
-    """A tree of a version: of which operator, its name (``group``, ``pending``, ``tree0``, ..., ``closed``), its runs."""
+    """A tree of a version.
+
+    Attributes:
+        operator: ordinal of its operator.
+        name: ``group``, ``pending``, ``tree0``, ..., ``closed``.
+        runs: its runs.
+    """
 
     operator: int
     name: str
@@ -28,30 +34,30 @@ class TreeRuns:
 
     @property
     def ordered(self) -> bool:
-        """Whether it holds entries, not groups."""
+        """Whether it has entries instead of groups."""
         return _ORDERED.fullmatch(self.name) is not None
 
 
 def trees_of(ordinal: int, state: OperatorState) -> Iterator[TreeRuns]:
-    """The trees of an operator that have runs."""
+    """Return the trees of an operator that have runs."""
     names = sorted(state.trees, key=_place)
     return (TreeRuns(ordinal, name, state[name]) for name in names)
 
 
 def _place(name: str) -> tuple[int, int]:
-    """Where a tree is listed: groups, those that wait, entries, groups that are closed."""
+    """Return the sort key of a tree: groups, pending groups, entries, closed groups."""
     found = _ORDERED.fullmatch(name)
     return (2, int(found[1])) if found else ({GROUP: 0, PENDING: 1}.get(name, 3), 0)
 
 
 def all_trees(snapshot: Snapshot) -> Iterator[TreeRuns]:
-    """The trees of all operators of a version."""
+    """Yield the trees of all operators of a version."""
     for ordinal, state in enumerate(snapshot.operators):
         yield from trees_of(ordinal, state)
 
 
 def chosen_operator(snapshot: Snapshot, operator: int | None) -> int:
-    """The operator asked for; the last where none is.
+    """Return the ordinal of the chosen operator. None chooses the last.
 
     Raises:
         UsageError: OPERATOR_UNKNOWN.
@@ -70,7 +76,7 @@ def chosen_operator(snapshot: Snapshot, operator: int | None) -> int:
 
 
 def chosen_tree(state: OperatorState, shape: OperatorColumns | None, name: str) -> str:
-    """Check the name of a tree of an operator, which need not have runs.
+    """Check the name of a tree of an operator. The tree may be without runs.
 
     Raises:
         UsageError: TREE_UNKNOWN.
@@ -88,17 +94,17 @@ def chosen_tree(state: OperatorState, shape: OperatorColumns | None, name: str) 
 
 
 def shape_of(document: PlanDocument, operator: int) -> OperatorColumns | None:
-    """What is known of an operator's columns."""
+    """Return the description of an operator's columns, None if it is unknown."""
     return document.shapes[operator] if operator < len(document.shapes) else None
 
 
 def value_columns(schema: pa.Schema) -> list[str]:
-    """The columns of a run of groups that are shown behind the keys."""
+    """Return the columns of a run of groups that have values."""
     return _numbered(schema, "v")
 
 
 def component_columns(schema: pa.Schema) -> list[str]:
-    """The columns of a run of entries that hold values."""
+    """Return the columns of a run of entries that have values."""
     return _numbered(schema, "p")
 
 
@@ -107,14 +113,14 @@ def _numbered(schema: pa.Schema, letter: str) -> list[str]:
 
 
 def named(columns: Sequence[str], names: Sequence[str] | None) -> list[str]:
-    """What columns are called: by the plan where it is known, else as they are."""
+    """Return the names of columns in the plan, or the columns themselves if these are unknown."""
     if names is None or len(names) != len(columns):
         return list(columns)
     return list(names)
 
 
 def described(shape: OperatorColumns | None, name: str) -> str:
-    """What a tree holds, in words."""
+    """Describe the content of a tree."""
     words = {
         GROUP: "groups",
         PENDING: "groups that wait to be emitted",
@@ -132,12 +138,12 @@ def _tree_shape(shape: OperatorColumns | None, ordinal: int) -> TreeShape | None
 
 
 def component_names(shape: OperatorColumns | None, name: str) -> tuple[str, ...] | None:
-    """What the values of an ordered tree are called."""
+    """Return the names of the components of an ordered tree, None if they are unknown."""
     found = _ORDERED.fullmatch(name)
     tree = None if found is None else _tree_shape(shape, int(found[1]))
     return None if tree is None else tree.values
 
 
 def numbers_of(shape: OperatorColumns | None) -> tuple[NumberColumns, ...]:
-    """The accumulators of an operator, as far as they are known."""
+    """Return the accumulators of an operator, none if they are unknown."""
     return () if shape is None else shape.numbers

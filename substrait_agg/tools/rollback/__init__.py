@@ -1,4 +1,5 @@
-"""`state rollback`.
+"""The tool `state rollback`.
 
-Go back to a version, cut outputs and Spark's logs. Read `rollback` first.
+Roll a checkpoint back to a version, together with its outputs and Spark's logs. Read `rollback`
+first.
 """

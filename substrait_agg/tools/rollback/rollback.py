@@ -1,7 +1,7 @@
-"""Going back to a version: everything behind it goes, and its input is read again.
+"""Roll back to a version: remove later versions, so that their input is read again.
 
-What is to be done is written down first (``rollback.json``). From then on no run begins until it is done, and doing it again from the
-beginning does no harm: a rollback that was killed is finished by running it again.
+The rollback writes its plan first (``rollback.json``). From then on no run starts until the
+rollback is finished. Its steps can be repeated, so running a killed rollback again finishes it.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ ROLLBACK_FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """What a rollback does.
+    """The plan of a rollback.
 
     Attributes:
-        to: the version that is the newest afterwards.
-        newest: the version that was the newest before.
-        batch: the micro-batch with which Spark's logs end afterwards; -1: input is read from its beginning.
-        outputs: those that have had later versions, and what becomes of each.
+        to: the newest version after the rollback.
+        newest: the newest version before it.
+        batch: the last micro-batch of Spark's logs after the rollback; -1: input is read from its
+            beginning.
+        outputs: the outputs that have received later versions.
     """
 
     to: int
@@ -46,17 +47,19 @@ class Rollback:
     outputs: tuple[Ahead, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the plan as JSON values."""
         values: dict[str, Any] = encoded(self)
         return values
 
     def to_bytes(self, checkpoint: str) -> bytes:
-        """As a sealed document."""
+        """Return the plan as a sealed document."""
         return seal(self.to_json(), format=ROLLBACK_FORMAT, checkpoint=checkpoint)
 
     @staticmethod
     def of(content: bytes, checkpoint: str) -> Rollback:
-        """From `to_bytes`: what it says is cut off outputs, so it has to be what was written here.
+        """Read the plan from `to_bytes`.
+
+        The document is sealed, because the rollback cuts off outputs as it says.
 
         Raises:
             StateRefused: STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
@@ -76,19 +79,22 @@ def rollback(
     dry_run: bool = False,
     no_run: bool = False,
 ) -> Rollback:
-    """Go back to version `to`.
+    """Roll back to version `to`.
 
     Args:
-        checkpoint: which.
-        to: a version whose state is kept; the newest forgets what Spark has planned and not done.
-        force: also where outputs have had later versions: text and files of changes are cut back to `to`, other outputs keep
-            what they have had, and are given the versions that are made then on top.
-        dry_run: only tell what would be done.
-        no_run: no run is going on, says the user; for file systems and stores where no lock tells.
+        checkpoint: the checkpoint.
+        to: a version whose state is kept. The newest one only drops batches that Spark has planned
+            but not finished.
+        force: roll back even if outputs have received later versions. Outputs of text and of files
+            of changes are cut back to `to`. Other outputs keep what they have received, and also
+            receive the new versions.
+        dry_run: only return what would be done.
+        no_run: the user confirms that no run is active, for checkpoints that cannot be locked.
 
     Raises:
-        StateRefused: CHECKPOINT_BUSY, CHECKPOINT_NOT_LOCKED, VERSION_UNKNOWN, VERSION_EXPIRED, STATE_DAMAGED, OFFSETS_LOST, OUTPUT_AHEAD,
-            OUTPUT_DAMAGED, OUTPUT_RECORD_DAMAGED, ROLLBACK_UNFINISHED; nothing has been changed then.
+        StateRefused: CHECKPOINT_BUSY, CHECKPOINT_NOT_LOCKED, VERSION_UNKNOWN, VERSION_EXPIRED,
+            STATE_DAMAGED, OFFSETS_LOST, OUTPUT_AHEAD, OUTPUT_DAMAGED, OUTPUT_RECORD_DAMAGED,
+            ROLLBACK_UNFINISHED. Nothing has been changed.
     """
     with lock_for_tool(checkpoint.folder, alone=no_run):
         if checkpoint.root.exists(ROLLBACK):
@@ -137,7 +143,7 @@ def _planned(checkpoint: Checkpoint, to: int, *, force: bool) -> Rollback:
 
 
 def _check_state(checkpoint: Checkpoint, target: Snapshot) -> None:
-    """The version to go back to has everything, and it is as it was written."""
+    """Check that the state of a version is kept and undamaged."""
     first = checkpoint.kept().state_from
     if target.version < first:
         raise StateRefused(
@@ -148,7 +154,7 @@ def _check_state(checkpoint: Checkpoint, target: Snapshot) -> None:
         )
     runs = {run.name: run for operator in target.operators for run in operator.runs}
     for run in runs.values():
-        checkpoint.state.forget(run.name)  # what counts is what a store has, not a copy of it
+        checkpoint.state.forget(run.name)  # check the file in the store, not its local copy
         try:
             whole = checkpoint.state.is_whole(run.name, run.bytes, run.crc)
         except OSError as error:
@@ -158,7 +164,7 @@ def _check_state(checkpoint: Checkpoint, target: Snapshot) -> None:
 
 
 def _check_spark(checkpoint: Checkpoint, newest: Snapshot, target: Snapshot, batch: int) -> None:
-    """Spark's logs belong to the versions, and reach back to the batch."""
+    """Check that Spark's logs belong to the versions, and reach back to the batch."""
     folder = Path(checkpoint.spark_folder)
     if newest.query is not None and query_id(folder) != newest.query:
         raise StateRefused(
@@ -174,7 +180,10 @@ def _check_spark(checkpoint: Checkpoint, newest: Snapshot, target: Snapshot, bat
 
 
 def _check_saved(checkpoint: Checkpoint, target: Snapshot) -> None:
-    """What the next run makes Spark's folder of is there; of later batches that has other names, and nothing is cut."""
+    """Check the saved logs from which the next run creates Spark's folder.
+
+    Those of later batches have other names, so nothing is cut.
+    """
     for log in target.logs:
         load(checkpoint.spark, log)
 
@@ -190,7 +199,8 @@ def _outputs_ahead(refused: list[Ahead], to: int, *, force: bool) -> StateRefuse
 
 
 def _apply(checkpoint: Checkpoint, plan: Rollback) -> None:
-    # A run of which the lock does not tell, on another machine or asleep, stops with a conflict from here on.
+    # The lock may not show a run that is suspended or on another machine. From here on, such a run
+    # stops with a conflict.
     checkpoint.claim()
     for output in plan.outputs:
         cut_output(checkpoint.folder, output, plan.to, checkpoint.fence)
@@ -199,12 +209,12 @@ def _apply(checkpoint: Checkpoint, plan: Rollback) -> None:
         cut_behind(Path(checkpoint.spark_folder), plan.batch, target.logs).apply()
     kept = checkpoint.kept()
     checkpoint.keep(replace(kept, swept=min(kept.swept, plan.to)))
-    # The newest first: whatever is left is a version with all that came before it.
+    # Newest first: each remaining version has all versions before it.
     for version in reversed(checkpoint.versions()):
         if version > plan.to:
             checkpoint.snapshots.delete(snapshot_name(version))
     _delete_files(checkpoint, target)
-    # Nothing of what has gone may be back after a loss of power once the note of it is gone.
+    # The deletions must be durable before the plan of the rollback is deleted.
     for folder in (checkpoint.snapshots, checkpoint.state, checkpoint.changes):
         folder.sync()
     checkpoint.root.delete(ROLLBACK)
@@ -212,7 +222,7 @@ def _apply(checkpoint: Checkpoint, plan: Rollback) -> None:
 
 
 def _delete_files(checkpoint: Checkpoint, target: Snapshot) -> None:
-    """Delete state and changes of later versions, and the documents of plans that no version has any more."""
+    """Delete state and changes of later versions, and the documents of plans without versions."""
     for storage, named in (
         (checkpoint.state, state_files(target)),
         (checkpoint.changes, change_files(target)),

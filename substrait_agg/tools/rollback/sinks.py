@@ -1,4 +1,4 @@
-"""Outputs that are ahead of the version to go back to: what each has to lose, and cutting it off."""
+"""Cut back the outputs that have received versions after the target of a rollback."""
 
 from __future__ import annotations
 
@@ -29,17 +29,19 @@ _RECORD = re.compile(r"([A-Za-z0-9_-]+)(?:\.([0-9]+))?\.json")
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """An output that has had versions behind the one to go back to.
+    """An output that has received later versions than the target of a rollback.
 
     Attributes:
         record: file name of its record.
         output: the output as text.
-        version: the last it has had.
-        way: what becomes of it. ``cut text``: the lines of later versions are cut off; ``delete files``: the files of later
-            versions are deleted; ``deliver again``: what it has had stays there, and the versions that are made then come on top;
-            ``stuck``: it takes no version a second time, so nothing can be done.
+        version: the last version that it has received.
+        way: its treatment. ``cut text``: the lines of later versions are cut off. ``delete files``:
+            the files of later versions are deleted. ``deliver again``: the output keeps what it has
+            received, and also receives the new versions. ``stuck``: it accepts no version twice, so
+            the rollback is impossible.
         bytes: size of the text afterwards, 0 otherwise.
-        anew: it has had only versions of a later plan with other columns, and begins as if it had had nothing.
+        anew: whether it has received only versions of a later plan with other columns, and restarts
+            without a delivered version.
     """
 
     record: str
@@ -50,20 +52,25 @@ class Ahead:
     anew: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the values as JSON."""
         return asdict(self)
 
     @property
     def place(self) -> Path:
-        """The file or folder that it writes."""
+        """The file or folder that the output writes."""
         return Path(self.output.partition("=")[2])
 
 
 def ahead_of(folder: Location, version: int) -> list[tuple[Record, int, int]]:
-    """Outputs that have had more than `version`: their records, the last version of each, and the size that it tells.
+    """Return the outputs that have received more than `version`.
 
-    A run may have been killed when an output had a version and its record did not tell yet. A text is cut by its record then, files
-    and transactions are not: what they have of the following version would stand for whatever is made in its place.
+    A run may have been killed between a delivery and its record. A text is cut to the size in its
+    record in that case. Files and transactions are not: the part of the next version that they have
+    received would be taken for the version that replaces it. So this function also looks at files,
+    and assumes such a transaction for Delta tables.
+
+    Returns:
+        Per output its record, the last version that it has received, and the size in the record.
 
     Raises:
         StateRefused: OUTPUT_RECORD_DAMAGED.
@@ -75,20 +82,20 @@ def ahead_of(folder: Location, version: int) -> list[tuple[Record, int, int]]:
             continue
         had = max(-1 if told[0] is None else told[0], *_numbers_of_files(record.output), -1)
         if record.output.startswith(DELTA) and had == version:
-            had = version + 1  # nobody knows without the table
+            had = version + 1  # unknown without the table, so assume a transaction
         if had > version:
             found.append((record, had, told[1]))
     return found
 
 
 def _numbers_of_files(output: str) -> list[int]:
-    """The versions of which an output of files has some."""
+    """Return the versions of the files of an output. Other kinds of outputs have none."""
     kind, _, location = output.partition("=")
     return [number for number, _ in _FILES[kind](Path(location))] if kind in _FILES else []
 
 
 def records(folder: Location) -> Iterator[Record]:
-    """The records of a checkpoint's outputs."""
+    """Yield the records of a checkpoint's outputs."""
     place = FolderFiles(folder / "outputs")
     newest: dict[str, tuple[int, str]] = {}
     for file in place.names():
@@ -105,7 +112,7 @@ def records(folder: Location) -> Iterator[Record]:
 
 
 def check_records(folder: Location, found: Findings) -> None:
-    """Do the records of all outputs tell how far these got?"""
+    """Check that the records of all outputs can be read."""
     for record in records(folder):
         try:
             record.read()
@@ -117,7 +124,7 @@ def check_records(folder: Location, found: Findings) -> None:
 
 
 def losses(folder: Location, version: int, view: View) -> list[Ahead]:
-    """What each output that is ahead of `version` has to lose.
+    """Return the treatment of each output that has received more than `version`.
 
     Raises:
         StateRefused: OUTPUT_DAMAGED, OUTPUT_RECORD_DAMAGED, STATE_DAMAGED.
@@ -130,7 +137,8 @@ def losses(folder: Location, version: int, view: View) -> list[Ahead]:
             found.append(Ahead(record.path.name, record.output, had, "cut text", left))
             continue
         files: Way = "delete files" if kind in _FILES else "deliver again"
-        # A table that may have had the next version, and none behind it, is given it anew under another name of ours.
+        # A table whose record does not go beyond `version` is not stuck: it receives the next
+        # version under a new transaction id.
         stuck = record.output.startswith(DELTA) and _told(record) > version
         late = kind == "late-parquet"
         anew = any(
@@ -148,7 +156,10 @@ def _told(record: Record) -> int:
 
 
 def _size_at(path: Path, kind: str, size: int, view: View, later: range) -> int:
-    """Size of a text before the lines of later versions, which are compared with what is cut off."""
+    """Return the size of a text without the lines of later versions.
+
+    The lines must be equal to the end of the text.
+    """
     evolved = {e.version: e.same_columns for e in view.evolutions()}
     texts = (
         text
@@ -179,8 +190,8 @@ def _damaged(path: Path, message: str) -> StateRefused:
 
 
 def cut_output(folder: Location, ahead: Ahead, version: int, fence: Fence) -> None:
-    """Take an output back to `version`; what is done already is no matter."""
-    # The record first: what a text has behind it is cut off by any run that goes on.
+    """Cut an output back to `version`. The call can be repeated."""
+    # Write the record first: a run cuts off any text beyond the size in the record.
     record = Record(folder / "outputs" / ahead.record, ahead.output, fence)
     record.take_over(None if ahead.anew else version, ahead.bytes)
     if ahead.way == "cut text" and ahead.place.exists():
@@ -195,7 +206,7 @@ def cut_output(folder: Location, ahead: Ahead, version: int, fence: Fence) -> No
 
 
 def _named(paths: Iterable[Path], prefix: str) -> list[tuple[int, Path]]:
-    """Versions and paths of what is named as an output names its files; whatever else is there is not ours."""
+    """Return versions and paths of files with the names of an output. Other files are ignored."""
     known = re.compile(rf"{prefix}-([0-9]{{20}})\.parquet")
     found = ((known.fullmatch(path.name), path) for path in paths)
     return sorted((int(name[1]), path) for name, path in found if name)
@@ -205,4 +216,4 @@ _FILES: dict[str, Callable[[Path], list[tuple[int, Path]]]] = {
     "changes-parquet": lambda folder: _named(folder.glob("changes-*.parquet"), "changes"),
     "late-parquet": lambda folder: _named(folder.glob("*/late-*.parquet"), "late"),
 }
-"""Output kind -> its files, each with its version."""
+"""Files of an output by kind, each with its version."""

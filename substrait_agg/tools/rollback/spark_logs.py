@@ -1,7 +1,8 @@
-"""Cutting Spark's logs back, so that the query goes on behind a batch as if it had never gone further.
+"""Cut Spark's logs back to a batch, so that the query continues after it.
 
-The notes of later batches go, and what the sources' own logs say of files seen later. The next run plans the following batch anew: files
-that are not in the log any more are found again, and other sources go on from the offsets of the batch that stays.
+This removes the records of later batches, and the entries of the sources' own logs for files read
+later. The next run plans the following batch again. File sources find the files that are no longer
+in the log, and other sources continue from the offsets of the last remaining batch.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ from substrait_agg.tools.checks.spark_logs import TOGETHER
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What is to be done to Spark's folder.
+    """The changes to make in Spark's folder.
 
     Attributes:
-        write: files to write, with their content, before anything is deleted.
+        write: files to write, with their content, before any deletion.
         delete: files to delete, in order.
     """
 
@@ -43,7 +44,7 @@ class Cut:
     delete: tuple[Path, ...]
 
     def apply(self) -> None:
-        """Do it; what is done already is no matter."""
+        """Make the changes. The call can be repeated."""
         for path, content in self.write:
             _checksum(path).unlink(missing_ok=True)
             with write_atomically(path) as file:
@@ -56,15 +57,16 @@ class Cut:
 
 
 def cut_behind(folder: Path, batch: int, noted: Sequence[LogFile] = ()) -> Cut:
-    """What is to be done so that nothing is noted of batches behind `batch`; -1 stands for none at all.
+    """Return the changes that remove all records of batches after `batch`; -1: of all batches.
 
     Args:
         folder: Spark's own.
         batch: the last that stays.
-        noted: the logs that the version of the batch notes: they have to be there afterwards as they were, for runs compare them.
+        noted: the logs that the version of the batch records. They must exist unchanged afterwards,
+            because runs compare them.
 
     Raises:
-        StateRefused: OFFSETS_LOST where Spark's notes do not reach back that far, or are damaged.
+        StateRefused: OFFSETS_LOST if Spark's logs do not reach back that far, or are damaged.
     """
     try:
         return _cut_behind(folder, batch, noted)
@@ -93,7 +95,7 @@ def _cut_behind(folder: Path, batch: int, noted: Sequence[LogFile]) -> Cut:
         )
         write += written
         delete += [entry.path for entry in entries if entry.number > end] + unneeded
-    # Commits before offsets: a batch that is done and not planned would be an error to Spark.
+    # Commits before offsets: Spark reports a batch that is done but not planned as an error.
     for name in ("commits", "offsets"):
         later = [n for n in batches(folder / name) if n > batch]
         delete += [folder / name / str(n) for n in reversed(later)]
@@ -102,7 +104,7 @@ def _cut_behind(folder: Path, batch: int, noted: Sequence[LogFile]) -> Cut:
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Entry:
-    """An entry of a source's log; a compacted one has all files up to its number."""
+    """An entry of a source's log. A compacted one has all files up to its number."""
 
     number: int
     compact: bool
@@ -110,13 +112,16 @@ class _Entry:
 
 
 def _entries(log: Path) -> list[_Entry]:
-    """Entries in order of their numbers."""
+    """Return the entries in order of their numbers."""
     found = [(entry_number(path), path) for path in log.iterdir()]
     return sorted(_Entry(n, p.suffix == ".compact", p) for n, p in found if n is not None)
 
 
 def _as_noted(log: Path, entries: list[_Entry], noted: Mapping[str, int]) -> list[tuple[Path, str]]:
-    """The entries that a version notes and Spark has deleted since, as they were: compacted ones hold their lines unchanged."""
+    """Restore the entries that a version records and Spark has deleted since.
+
+    Compacted entries have their lines unchanged.
+    """
     missing = sorted(noted.keys() - {e.path.name for e in entries})
     if not missing:
         return []
@@ -139,10 +144,11 @@ def _as_noted(log: Path, entries: list[_Entry], noted: Mapping[str, int]) -> lis
 def _rebuilt(
     log: Path, entries: list[_Entry], end: int
 ) -> tuple[list[tuple[Path, str]], list[Path]]:
-    """What to write and what to delete so that Spark finds all files up to `end`, where entries are not there any more.
+    """Return what to write and to delete so that Spark finds all files up to `end`.
 
-    Spark begins to read at the last compacted entry. How often there is one it works out of the last two, or of the only one,
-    for which any number will do. So where entries are missing, one compacted entry takes the place of all.
+    Spark starts to read at the last compacted entry. It computes the interval between compacted
+    entries from the last two; a single one fits any interval. So if entries are missing, one
+    compacted entry replaces all.
     """
     compacted = [e for e in entries if e.compact and e.number <= end]
     base = compacted[-1].number if compacted else -1
@@ -158,7 +164,7 @@ def _rebuilt(
 
 
 def _regular(compacted: list[_Entry]) -> bool:
-    """Whether Spark finds the last of these by the distance of the last two."""
+    """Return whether Spark finds the last of these from the distance of the last two."""
     if len(compacted) < 2:
         return True
     before, last = (entry.number for entry in compacted[-2:])

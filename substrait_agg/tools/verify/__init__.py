@@ -1,5 +1,4 @@
-"""`state verify`.
+"""The tool `state verify`.
 
-Read a whole checkpoint and report everything that differs from what was written. Read `verify`
-first.
+Read a whole checkpoint and report all differences from what was written. Read `verify` first.
 """

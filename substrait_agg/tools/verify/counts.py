@@ -1,4 +1,4 @@
-"""Do the trees of a version agree with each other and with its counters?"""
+"""Check that the trees of a version agree with each other and with its counters."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def check_operator(
     path: str,
     found: Findings,
 ) -> int:
-    """Compare the trees of an operator; returns how many groups wait.
+    """Compare the trees of an operator. Return the number of pending groups.
 
     Args:
-        storage: where the runs are, all of them right in themselves.
+        storage: where the runs are. Each of them is undamaged.
         state: the runs.
-        shape: what the accumulators are, None where that is not known.
+        shape: the description of the accumulators, None if it is unknown.
         path: of the snapshot.
-        found: takes what is wrong.
+        found: takes the findings.
     """
     for number, tree in _tree_counters(shape):
         _check_entries(storage, state, tree, number, path, found)
@@ -48,14 +48,18 @@ def check_operator(
 
 
 def _waiting(storage: Storage, state: OperatorState) -> int:
-    """How many groups wait. They need not be in the group tree: one that came and went waits to say nothing."""
+    """Return the number of pending groups.
+
+    They may be missing in the group tree: a group that was inserted and deleted waits for an empty
+    emission.
+    """
     if not state[PENDING]:
         return 0
     return sum(part.num_rows for part in tree_of(storage, state[PENDING]).scan(columns=[]))
 
 
 def _tree_counters(shape: OperatorColumns | None) -> list[tuple[tuple[int, NumberColumns], int]]:
-    """Where the counters of entries stand among the digits, and the tree they count."""
+    """Return the counters of entries with the position of their digits, and the tree of each."""
     counters, start = [], COUNT_DIGITS
     for number in () if shape is None else shape.numbers:
         if number.kind in ("live", "entries") and number.tree >= 0:
@@ -72,7 +76,7 @@ def _check_entries(
     path: str,
     found: Findings,
 ) -> None:
-    """Every group has as many entries in a tree as its counter says."""
+    """Check that every group has as many entries in a tree as its counter says."""
     start, number = counter
     counted = [_label([], [], [])]
     for part in tree_of(storage, state[GROUP]).scan() if state[GROUP] else ():
@@ -108,7 +112,7 @@ def _label(hashes: object, chains: object, counts: object) -> pa.Table:
 
 
 def check_levels(snapshot: Snapshot, levels: dict[str, int], path: str, found: Findings) -> None:
-    """Compare counters that are levels with what the trees hold."""
+    """Compare the counters of a version that are totals with its state."""
     for name, level in levels.items():
         told = snapshot.counters.get(name, level)
         if told != level:

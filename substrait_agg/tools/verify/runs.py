@@ -1,4 +1,4 @@
-"""Is a run what its kind of tree needs: pages, order, each key once, running sums? Whole columns at a time, page by page."""
+"""Check one run: pages, order, distinct keys, running sums. The checks are vectorised by page."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from substrait_agg.tools.checks.findings import Findings
 
 GROUPS = ("hash", "dead")
 ENTRIES = ("hash", "chain")
-"""Columns that a run of groups, or of entries, begins with."""
+"""First columns of a run of groups, and of a run of entries."""
 
 
 def check_run(
     storage: FolderFiles, file: RunFile, path: str, found: Findings, *, ordered: bool
 ) -> int:
-    """Look through a run whose checksum is right; returns its rows.
+    """Check a run whose checksum is right. Return its number of rows.
 
     Args:
         storage: where it is.
         file: as the snapshot names it.
-        path: what findings call it.
-        found: takes what is wrong.
-        ordered: whether it holds entries instead of groups.
+        path: of the run, for findings.
+        found: takes the findings.
+        ordered: whether it has entries instead of groups.
     """
     reader, _ = open_pages(storage.map(file.name))
     with reader:
@@ -59,7 +59,7 @@ def check_run(
 
 
 def _joined(pages: list[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Each page with the last row of the page before it."""
+    """Yield each page with the last row of the preceding page."""
     for i, page in enumerate(pages):
         last = [pages[i - 1].slice(pages[i - 1].num_rows - 1)] if i else []
         yield pa.Table.from_batches([*last, page]).combine_chunks()
@@ -99,7 +99,11 @@ def _check_entries(pages: list[pa.RecordBatch], path: str, found: Findings) -> N
 
 
 def _ranked(entries: Entries) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Of each row but the first: whether it is of the group of the row before, and whether it comes behind that."""
+    """Compare each row except the first with the preceding row.
+
+    Returns:
+        Whether it belongs to the same group, and whether it sorts after the preceding row.
+    """
     hashes, chains = entries.hashes, entries.chains
     same = (hashes[1:] == hashes[:-1]) & (chains[1:] == chains[:-1])
     behind = (hashes[1:] > hashes[:-1]) | ((hashes[1:] == hashes[:-1]) & (chains[1:] > chains[:-1]))
@@ -110,13 +114,13 @@ def _ranked(entries: Entries) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.boo
 
 
 def check_ranges(runs: tuple[RunFile, ...], path: str, found: Findings, most: int) -> None:
-    """Are the hashes for which runs are live ranges, and is no run live twice for one hash?
+    """Check that the live hashes of runs are ranges, and that no run is live twice for one hash.
 
     Args:
         runs: of one tree.
         path: of the snapshot.
-        found: takes what is wrong.
-        most: the greatest hash there is.
+        found: takes the findings.
+        most: the greatest possible hash.
     """
     pieces: dict[str, list[RunFile]] = {}
     for run in runs:

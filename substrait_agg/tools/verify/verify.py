@@ -1,4 +1,4 @@
-"""Looks through a whole checkpoint, and names everything that is not as it was written."""
+"""Verify a whole checkpoint and report all damage."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from substrait_agg.tools.verify.view import check_view
 
 
 def verify(checkpoint: Checkpoint) -> Verdict:
-    """Verify a checkpoint; a run may go on meanwhile.
+    """Verify a checkpoint. A run may be active.
 
     Raises:
         StateRefused: NOT_A_CHECKPOINT. Damage is in the verdict instead.
@@ -42,7 +42,7 @@ def verify(checkpoint: Checkpoint) -> Verdict:
     for _ in range(3):
         before = checkpoint.versions()
         verdict = _Verification(checkpoint).verdict()
-        # What a run swept or committed meanwhile may look like damage: look again.
+        # Deletions and commits of a concurrent run may look like damage. Verify again.
         if verdict.ok or checkpoint.versions() == before:
             break
     return verdict
@@ -88,7 +88,7 @@ class _Verification:
         return Verdict(str(self._checkpoint.folder), tuple(ordered), dict(self._checked))
 
     def _forget_swept(self, snapshots: Sequence[Snapshot]) -> None:
-        """What was swept or vacuumed while it was looked at is no fault."""
+        """Ignore files deleted during verification."""
         kept = RetentionState()
         with self._found.caught("STATE_DAMAGED", "kept.json"):
             kept = self._checkpoint.kept()
@@ -115,7 +115,7 @@ class _Verification:
         return self._documents[plan]
 
     def _snapshots(self, kept: RetentionState) -> list[Snapshot]:
-        """All versions that can be read."""
+        """Return all versions that can be read."""
         known = self._checkpoint.versions()
         read = []
         for version in known:
@@ -135,7 +135,7 @@ class _Verification:
             self._found.fault("SNAPSHOT_MISSING", f"snapshots/{snapshot_name(version)}", message)
 
     def _chain(self, snapshots: Sequence[Snapshot], document: PlanDocument | None) -> None:
-        """Does each version follow the one before, of one plan and one streaming query?"""
+        """Check that each version follows its predecessor, with the same plan and query."""
         for snapshot in snapshots:
             path = f"snapshots/{snapshot_name(snapshot.version)}"
             of = document if document is None else self._document_of(snapshot.plan, path)
@@ -187,7 +187,7 @@ class _Verification:
             if not storage.exists(file.name):
                 self._found.fault("FILE_MISSING", path, "a version names it, and it is not there")
                 return False
-            storage.forget(file.name)  # what is looked at is what the store has, not a copy of it
+            storage.forget(file.name)  # check the file in the store, not its local copy
             if storage.is_whole(file.name, file.bytes, file.crc):
                 return True
             size = storage.size(file.name)
@@ -216,7 +216,7 @@ class _Verification:
                         )
 
     def _whole(self, document: PlanDocument | None, snapshots: list[Snapshot]) -> None:
-        """What takes more than one file; only where each of them is right in itself."""
+        """Run the checks that need several files, if each of these files is undamaged."""
         newest = snapshots[-1]
         needed = {f"state/{run.name}" for operator in newest.operators for run in operator.runs}
         faulty = self._found.faulty
@@ -225,7 +225,7 @@ class _Verification:
             return
         with self._found.caught("STATE_DAMAGED", path):
             self._levels(document, newest, path)
-        # Where Spark is ahead, versions are missing, and a view of what is left is not shown.
+        # If Spark is ahead, versions are missing. The view of the remaining ones is not checked.
         ahead = "spark/offsets" in faulty
         if not ahead and not any(
             p.startswith(("changes/", "snapshots/", "state/")) for p in faulty
@@ -246,7 +246,7 @@ class _Verification:
         check_levels(newest, levels, path, self._found)
 
     def _leftovers(self, kept: RetentionState, newest: int) -> None:
-        """Files of failed attempts, and state that a sweep has not come to yet."""
+        """Report files of failed attempts, and state that the next sweep deletes."""
         everything = RetentionState(kept.state_from, kept.changes_from, -1)
         help = "nothing to do: it is not used, and the next sweep or state vacuum deletes it"
         with self._found.caught("STATE_DAMAGED", "snapshots"):

@@ -1,4 +1,7 @@
-"""Is the view the sum of all changes? Told by adding the changes to nothing, or to the oldest view there is."""
+"""Check that the view is the sum of all changes.
+
+The sum starts with the empty view, or with the view of the oldest kept version.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,15 @@ ROWS_AT_ONCE = 1 << 22
 
 
 def check_view(checkpoint: Checkpoint, snapshots: Sequence[Snapshot], found: Findings) -> int:
-    """Compare the view of the newest version with the changes; returns how many changes were added up.
+    """Compare the view of the newest version with the changes.
 
     Args:
-        checkpoint: whose change files and runs are right in themselves.
-        snapshots: all there are, ascending, at least one.
-        found: takes what is wrong.
+        checkpoint: its change files and runs are undamaged.
+        snapshots: all existing ones, ascending, at least one.
+        found: takes the findings.
+
+    Returns:
+        The number of changes that were added up.
     """
     view = View(checkpoint)
     newest = snapshots[-1].version
@@ -63,7 +69,7 @@ def check_view(checkpoint: Checkpoint, snapshots: Sequence[Snapshot], found: Fin
 def _check_taken_back(
     view: View, snapshots: Sequence[Snapshot], snapshot: Snapshot, found: Findings
 ) -> None:
-    """Where another plan began, what was taken back is what the changes of the plan before had come to."""
+    """Check the retractions at a change of plan: they must cancel the changes of the old plan."""
     back = view.taken_back(snapshot.version)
     there = {s.version: s for s in snapshots}
     before = there.get(snapshot.version - 1)
@@ -79,12 +85,16 @@ def _check_taken_back(
 
 
 def _base(checkpoint: Checkpoint, first: int, begun: int) -> int | None:
-    """The version to begin with: before the first of the plan in force, or the oldest whose view can be read."""
+    """Return the version to start with; None for the empty view.
+
+    The sum starts with the empty view if all versions of the current plan exist, else with the
+    oldest version whose view can be read.
+    """
     return None if first <= begun else max(checkpoint.kept().state_from, first)
 
 
 def _spans(snapshots: Sequence[Snapshot]) -> Iterator[tuple[int, int]]:
-    """First and last versions of spans with about `ROWS_AT_ONCE` changes."""
+    """Yield the first and last versions of spans with about `ROWS_AT_ONCE` changes."""
     first, rows = None, 0
     for snapshot in snapshots:
         first = snapshot.version if first is None else first
@@ -103,7 +113,7 @@ def _signed(rows: pa.Table, weight: int) -> Iterator[pa.Table]:
 
 
 def _labelled(columns: Iterable[pa.ChunkedArray], weights: pa.Array) -> pa.Table:
-    """Rows in types that can be grouped, equal where the rows are."""
+    """Return rows in types that can be grouped. They are equal where the rows are equal."""
     chunks = [sortable(_whole(column)) for column in columns]
     names = [f"c{i}" for i in range(len(chunks))]
     return pa.table([*chunks, weights], [*names, WEIGHT])
@@ -114,7 +124,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _added(parts: Iterable[pa.Table]) -> pa.Table:
-    """Rows with their weights added up, those of weight 0 left out; taken up in pieces."""
+    """Consolidate rows in pieces: add up weights and leave out rows of weight 0."""
     held: list[pa.Table] = [pa.table({WEIGHT: pa.array([], pa.int64())})]
     rows, most = 0, ROWS_AT_ONCE
     for part in parts:
