@@ -1,5 +1,6 @@
-"""The execution of an operator on Spark.
+"""Execution of an operator on Spark.
 
-Partial sums, exchange, one task per hash range. Read `operator_job` first, then
-`partial_aggregation` and `task_runner`. `strategy` and `driver` choose the way a batch is computed.
+Prepared rows come in; state runs and change files go out. Rows pass through partial sums, an
+exchange, and one task per hash range. Read `operator_job` first, then `partial_aggregation` and
+`task_runner`. `strategy` and `driver` choose how a batch is computed.
 """

@@ -1,4 +1,4 @@
-"""Change files of an operator as a DataFrame: what one operator hands to the next within a batch."""
+"""Read change files as a DataFrame: the rows that one operator hands to the next within a batch."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ PIECE_ROWS = 1 << 16
 
 
 def read_changes(spark: SparkSession, node: Node, paths: Sequence[Location]) -> DataFrame:
-    """The rows of change files.
+    """Read the rows of change files.
 
-    Spark reads files itself. It need not reach the store of a checkpoint that lies in one: there the workers fetch them.
+    Spark reads local files itself. It may have no access to an object store that holds the
+    checkpoint, so Python workers read the files from there.
 
     Args:
         spark: the session.
-        node: the operator that made the changes.
+        node: the operator that wrote the changes.
         paths: the files, at least one.
 
     Returns:
-        Its columns ``c0``, ``c1``, ..., and ``__weight``.
+        Columns ``c0``, ``c1``, ... with the operator's output types, and ``__weight`` (int64).
     """
     remote = [str(path) for path in paths if isinstance(path, Remote)]
     if not remote:

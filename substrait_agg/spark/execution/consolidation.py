@@ -1,4 +1,7 @@
-"""Consolidate the changes of a version: few of them on the driver, many by an exchange on Spark (`commit.runtime.consolidate`)."""
+"""Consolidate the changes of a version: few on the driver, many with an exchange on Spark.
+
+The arithmetic is in `commit.runtime.consolidate`.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,12 @@ from substrait_agg.spark.session.errors import batch_failed
 
 DRIVER_ROWS = 50_000
 DRIVER_BYTES = 4 << 20
-"""Changes, and what their files take, up to which the driver consolidates them: a job on Spark costs more than those."""
+"""Limits in rows and file bytes for consolidation on the driver: a Spark job costs more than that.
+"""
 
 
 def consolidate(spark: SparkSession, work: Consolidation, partitions: int) -> Consolidated | None:
-    """Consolidate the changes of a version; None where no two rows are equal, so that the files can stay.
+    """Consolidate the changes of a version; None if no two rows are equal and the files can stay.
 
     Args:
         spark: session in which the job runs.
@@ -51,7 +55,7 @@ def consolidate(spark: SparkSession, work: Consolidation, partitions: int) -> Co
 
 
 def _exchanged(spark: SparkSession, work: Consolidation, partitions: int) -> DataFrame:
-    """The changes as Arrow streams, each in its partition."""
+    """Return the changes as Arrow streams, each in its partition."""
 
     def cut(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

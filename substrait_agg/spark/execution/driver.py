@@ -1,8 +1,9 @@
-"""Small batches, which the driver computes itself: exchanging a few rows and handing them to Python workers takes longer than all else.
+"""Compute small batches on the driver.
 
-Rows come to the driver as Arrow, in one stage and without an exchange; of large batches of few groups, their partial sums.
-One task takes them up, over all hashes: state is the same files for any number of partitions, so the next batch may be computed
-on Spark again.
+For a few rows, the exchange and the transfer to Python workers take longer than the computation.
+The driver collects the rows as Arrow, in one stage and without an exchange. For a large batch with
+few groups it collects the partial sums. One task over all hashes applies them. State files do not
+depend on the number of partitions, so the next batch may run on Spark again.
 """
 
 from __future__ import annotations
@@ -15,24 +16,31 @@ from substrait_agg.spark.session.errors import SPARK_ERRORS, batch_failed, texts
 from substrait_agg.spark.session.session import DRIVER_BYTES_SETTING, own_setting
 
 DRIVER_BYTES = 1 << 18
-"""Bytes that a batch has, as far as Spark knows before it reads it, up to which the driver computes it."""
+"""Size limit of a batch on the driver, in bytes as Spark estimates them before reading."""
 STATE_BYTES = 1 << 30
-"""Bytes of state up to which the driver looks groups up: it reads each file once to check it."""
+"""Size limit of the state for lookups on the driver, in bytes: the driver reads each file once to
+verify it."""
 _TOO_MUCH = "spark.driver.maxResultSize"
 
 
 def holds(spark: SparkSession, state: OperatorState) -> bool:
-    """Whether the driver computes anything: ``spark.substraitAgg.driverBytes`` is not 0, and the state is not too large."""
+    """Return whether the driver may compute batches over this state.
+
+    It may unless ``spark.substraitAgg.driverBytes`` is 0 or the state exceeds `STATE_BYTES`.
+    """
     return bool(_most(spark)) and sum(run.bytes for run in state.runs) <= STATE_BYTES
 
 
 def is_small(spark: SparkSession, size: int, state: OperatorState) -> bool:
-    """Whether the driver computes a batch of this size row by row; ``spark.substraitAgg.driverBytes`` says up to which."""
+    """Return whether the driver computes a batch of `size` bytes from its rows.
+
+    The limit is ``spark.substraitAgg.driverBytes``, by default `DRIVER_BYTES`.
+    """
     return holds(spark, state) and size <= _most(spark)
 
 
 def size_of(frame: DataFrame) -> int:
-    """Bytes of a batch, as far as Spark knows before it reads it."""
+    """Return the bytes of a batch, as Spark estimates them before reading."""
     return int(str(frame._jdf.queryExecution().analyzed().stats().sizeInBytes()))
 
 
@@ -42,7 +50,7 @@ def _most(spark: SparkSession) -> int:
 
 
 def on_driver(frame: DataFrame) -> list[pa.RecordBatch] | None:
-    """The rows of a DataFrame; None where they are more than Spark hands to a driver.
+    """Collect the rows of a DataFrame; None if they exceed ``spark.driver.maxResultSize``.
 
     Raises:
         RunFailed: Spark could not compute them.

@@ -1,4 +1,7 @@
-"""The groups that are shown whatever the input: the global group, and those of empty grouping sets."""
+"""Compute the initial groups: the global group and the groups of empty grouping sets.
+
+They are in the view whatever the input is.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,10 @@ from substrait_agg.operator.common.spec import InputSpec
 
 
 def initial_groups(spark: SparkSession, spec: InputSpec) -> tuple[tuple[int, int], ...]:
-    """Sort hash and set index of every group of an operator that is always shown.
+    """Return (sort hash, grouping set index) of every group of an operator that is always shown.
 
-    Their keys are null but for the set index; Spark itself says where such keys belong.
+    Their keys are null except the set index. Spark computes the hashes, so that they agree with
+    those of the exchange.
     """
     if spec.is_global:
         return ((0, 0),)

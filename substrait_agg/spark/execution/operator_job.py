@@ -1,4 +1,4 @@
-"""The Spark job of one operator and batch: partial sums, exchange, and one task per hash range."""
+"""Run the Spark job of one operator in one batch: partial sums, exchange, a task per hash range."""
 
 from __future__ import annotations
 
@@ -35,17 +35,18 @@ from substrait_agg.spark.types.cached_transform import CachedTransform, Recipes
 from substrait_agg.spark.types.decimals import Params
 
 DRIVER_ROWS = 50_000
-"""Rows of the pending tree up to which groups are emitted on the driver: a job on Spark costs more than those."""
+"""Rows of the pending tree up to which the driver emits groups: a Spark job costs more than that.
+"""
 
 LOOKED_AT_ONCE = 16
-"""Groups that are looked at, to see whether they leave, in the time in which one is emitted."""
+"""Groups that can be checked for eviction in the time that it takes to emit one group."""
 
 ALL_HASHES = partition_range(0, 1)
 
 _TOO_LONG = re.compile(
     "OversizedAllocation|Memory required for vector|OutOfMemory|OutOfDirectMemory"
 )
-"""What Spark says where it cannot hold the rows that it hands over at once."""
+"""Spark's messages when an Arrow batch exceeds memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +57,16 @@ class Job:
         node: the operator in the flow.
         operator: what its tasks execute.
         checkpoint: folder of the checkpoint.
-        partitions: state partitions.
+        partitions: number of state partitions.
         state: live runs before the batch.
-        version: the version being made.
-        emission: which touched and waiting groups are emitted.
-        columns: columns of the change files.
+        version: the version under construction.
+        emission: which touched and pending groups are emitted.
+        columns: columns of the change files, as (name in the operator, name in the file).
         final: whether the changes are those of the view.
-        seeds: groups that are there from this version on, whatever the input: sort hash and set index.
-        again: whether this is the version's second pass, over groups that its watermark has passed.
-        earlier: what the tasks of the first pass did, where the view's changes are made.
+        seeds: initial groups, which exist whatever the input: (sort hash, grouping set index).
+        again: whether this is the second pass of the version, over groups that its watermark has
+            passed.
+        earlier: results of the tasks of the first pass, if the changes are those of the view.
     """
 
     node: Node
@@ -82,17 +84,21 @@ class Job:
 
     @property
     def spec(self) -> InputSpec:
-        """What the exchange has to know of the operator."""
+        """Return what the exchange needs to know about the operator."""
         return self.operator.spec
 
     def tasks(self, *, raw: bool) -> tuple[TaskPlan, ...]:
-        """One plan per partition; a global aggregate has one partition, and a second pass as many as the first."""
+        """Return one plan per partition.
+
+        A global aggregate has one partition. A second pass has as many as the first. `raw` says
+        that the input is rows instead of partial sums.
+        """
         one = self.spec.is_global or any((r.low, r.high) == ALL_HASHES for r in self.earlier)
         count = 1 if one else self.partitions
         return tuple(self._task(*partition_range(p, count), raw=raw) for p in range(count))
 
     def whole_task(self, *, raw: bool) -> TaskPlan:
-        """One plan for all hashes."""
+        """Return one plan for all hashes."""
         return self._task(*ALL_HASHES, raw=raw)
 
     def _task(self, low: int, high: int, *, raw: bool) -> TaskPlan:
@@ -121,14 +127,20 @@ Tasks = tuple[TaskPlan, ...]
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """What all tasks of a job did, the operator's state after it, and the care that it took."""
+    """The results of all tasks of a job.
+
+    Attributes:
+        tasks: the results by task.
+        state: the operator's state after them.
+        care: the batch strategy for the next batch.
+    """
 
     tasks: tuple[TaskResult, ...]
     state: OperatorState
     care: BatchStrategy
 
     def then(self, second: JobResult) -> JobResult:
-        """Both passes of a version as one."""
+        """Combine the results of both passes of a version."""
         joined = {(task.low, task.high) for task in second.tasks if task.joined}
         first = (
             replace(task, changes=()) if (task.low, task.high) in joined else task
@@ -137,7 +149,11 @@ class JobResult:
         return replace(self, tasks=(*first, *second.tasks), state=second.state)
 
     def with_changes(self, done: Consolidated) -> JobResult:
-        """Replace the change files of all tasks by consolidated ones; a last task without rows has them, and corrects the counters."""
+        """Replace the change files of all tasks by consolidated ones.
+
+        A last task without rows carries the new files and corrects the counters ``retracted`` and
+        ``inserted``.
+        """
         before = {
             name: sum(task.counters.get(name, 0) for task in self.tasks)
             for name in ("retracted", "inserted")
@@ -154,14 +170,14 @@ class JobResult:
 def run_job(
     spark: SparkSession, job: Job, frame: DataFrame | None, care: BatchStrategy, recipes: Recipes
 ) -> JobResult:
-    """Run the operator over the prepared rows of a batch (None: there are none).
+    """Run the operator over the prepared rows of a batch.
 
     Args:
         spark: session in which the job runs.
         job: the operator in the batch.
-        frame: the rows.
-        care: what the batches before have shown to be needed.
-        recipes: of the operator.
+        frame: the rows; None if there are none.
+        care: the batch strategy that earlier batches have led to.
+        recipes: the operator's cached transforms.
 
     Raises:
         RunFailed: a value does not fit, or Spark could not compute the batch.
@@ -184,16 +200,20 @@ def run_job(
 def _with_rows(
     job: Job, frame: DataFrame, tasks: Tasks, care: BatchStrategy, recipes: Recipes
 ) -> tuple[Tasks, list[TaskResult], BatchStrategy]:
-    """Run tasks over rows; returns the tasks that there were, what those did to which rows came, and the care it took."""
-    # The changes of a second pass are put together with those of the first, range by range.
+    """Run tasks over rows.
+
+    Returns:
+        All tasks of the batch, the results of those that received rows, and the batch strategy
+        used.
+    """
+    # The changes of a second pass are joined with those of the first, range by range, so the ranges
+    # must be the same.
     if not (job.again and len(tasks) > 1):
         alone = _on_driver(job, frame, care, recipes)
         if alone is not None:
             return alone
     if 1 == len(tasks) < job.partitions and not job.spec.is_global:
-        care = replace(
-            care, repartition=True
-        )  # the exchange of summing has as many partitions as ever
+        care = replace(care, repartition=True)  # summing exchanges into all partitions
     while True:
         results = _collect(job, frame, tasks, care, recipes)
         more = repeat_strategy(care, results)
@@ -205,7 +225,7 @@ def _with_rows(
 def _on_driver(
     job: Job, frame: DataFrame, care: BatchStrategy, recipes: Recipes
 ) -> tuple[Tasks, list[TaskResult], BatchStrategy] | None:
-    """As `_with_rows`, where the driver computes the batch itself; None of another."""
+    """Compute a batch on the driver as `_with_rows` does; None if it is not one for the driver."""
     spark, few = frame.sparkSession, care.on_driver or job.spec.is_global
     if is_small(spark, care.size, job.state):
         task = job.whole_task(raw=True)
@@ -228,7 +248,11 @@ def _on_driver(
 def _collect(
     job: Job, frame: DataFrame, tasks: Tasks, care: BatchStrategy, recipes: Recipes
 ) -> list[TaskResult]:
-    """Run tasks in workers over what comes to them, weighed only where rows may be long."""
+    """Run tasks in Python workers over the batch.
+
+    Spark cuts Arrow batches by rows alone first. If a batch then exceeds memory, it cuts them by
+    size too.
+    """
     delta = _delta(job, frame, len(tasks), care, recipes)
     rows = rows_per_arrow_batch(job.node, care)
     try:
@@ -236,12 +260,12 @@ def _collect(
     except RunFailed as error:
         if rows is None or not _TOO_LONG.search(error.message):
             raise
-    # Rows are a hundred times as long as those of the batch before.
+    # The rows are much longer than those of the previous batch.
     return _on_spark(delta, tasks)
 
 
 def _without_rows(spark: SparkSession, tasks: tuple[TaskPlan, ...]) -> list[TaskResult]:
-    """Run tasks that no rows come to; where many groups wait, beside each other on Spark."""
+    """Run tasks that receive no rows: on the driver, or on Spark if many groups are pending."""
     works = [_work(task) for task in tasks]
     if sum(work.rows + work.visited / LOOKED_AT_ONCE for work in works) <= DRIVER_ROWS:
         return [_here(task) for task in tasks]
@@ -251,7 +275,7 @@ def _without_rows(spark: SparkSession, tasks: tuple[TaskPlan, ...]) -> list[Task
 
 
 def _here(task: TaskPlan, rows: Iterable[pa.RecordBatch] = ()) -> TaskResult:
-    """Run a task on the driver; what the system refuses there is told as if it had been elsewhere."""
+    """Run a task on the driver; report system errors as those of a task on Spark."""
     try:
         return run_task(task, rows)
     except OSError as error:
@@ -290,10 +314,17 @@ def _on_spark(
     rows: bool = True,
     at_once: int | None = None,
 ) -> list[TaskResult]:
-    """Run a task in every partition; without `rows`, what partitions hold says nothing; `at_once` as `rows` of `answers`."""
+    """Run a task in every partition of `frame`.
+
+    Args:
+        frame: the rows of the tasks.
+        tasks: one per partition.
+        rows: whether the rows are input; otherwise they only number the partitions.
+        at_once: rows per Arrow batch, as `rows` of `run_on_partitions`.
+    """
 
     def work(partition: int, batches: Iterator[pa.RecordBatch]) -> str:
-        # What this refers to is imported by workers: nothing of this module.
+        # Workers import what this function refers to, so it uses nothing of this module.
         return run_task(task_of(tasks, partition), batches if rows else ()).to_json()
 
     return [TaskResult.from_json(told) for told in run_on_partitions(frame, work, rows=at_once)]
@@ -308,10 +339,10 @@ def _decimal_params(value: Expr | None) -> Params | None:
 
 
 def changes_of(results: Iterable[JobResult]) -> list[ChangeFile]:
-    """The change files of some operators."""
+    """Return the change files of some operators."""
     return [change for result in results for task in result.tasks for change in task.changes]
 
 
 def counters_of(results: Iterable[JobResult]) -> Iterator[Mapping[str, int]]:
-    """The counters of all tasks of some operators."""
+    """Return the counters of all tasks of some operators."""
     return (task.counters for result in results for task in result.tasks)

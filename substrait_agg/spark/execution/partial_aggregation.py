@@ -1,15 +1,17 @@
-"""Partial sums on Spark: every value split into integers whose sums are exact in int64, summed per group before the exchange.
+"""Compute exact partial sums on Spark: values split into integers, summed per group in int64.
 
-A value is a sum of *limbs* times powers of 2^32 (or of 2^16 where weights may be any int64, so that limb times weight
-limb times row count stays below 2^63). Products of value limbs and weight limbs of one power are added up row by row: these
-are the *coefficients* whose sums per group are the columns described in `operator.numeric.delta`. Spark raises an error should
-a sum of coefficients ever pass 2^63, which takes 2^29 rows of one group in one batch.
+A value is a sum of *limbs* times powers of 2^32. Where weights may be any int64, the powers are of
+2^16, so that limb times weight limb times row count stays below 2^63. Products of value limbs and
+weight limbs of the same power are added per row. These are the *coefficients*;
+`operator.numeric.delta` describes the columns of their sums per group. Spark raises an error if a
+sum of coefficients passes 2^63, which takes 2^29 rows of one group in one batch.
 
-Floats are scaled by the power of two of their bin and cut into a whole part and fractions of 32 bits by arithmetic that
-is exact in binary floating point.
+Floats are scaled by the power of two of their bin. They are cut into a whole part and fractions of
+32 bits with operations that are exact in binary floating point.
 
-Where keys hardly repeat within a batch, summing before the exchange saves nothing: then the rows are exchanged as they are
-(`raw_rows`), and the tasks do the same arithmetic (`operator.measures.row_partials`).
+Where keys hardly repeat within a batch, summing before the exchange saves nothing. Then rows are
+exchanged as they are (`raw_rows`), and the tasks do the same arithmetic
+(`operator.measures.row_partials`).
 """
 
 from __future__ import annotations
@@ -37,15 +39,15 @@ _LIMBS_AT_ONCE = 3
 
 
 def _contributions(frame: CachedTransform, spec: InputSpec) -> CachedTransform:
-    """What each row adds to each partial sum.
+    """Return what each row adds to each partial sum.
 
     Args:
         frame: columns ``k*``, ``x*`` and, unless all weights are 1, ``__weight``.
         spec: the operator.
 
     Returns:
-        ``k*``, ``b*``, and a column per partial sum under its name; of decimals, whose sums are made in one of two ways,
-        the arguments ``x*`` and the weight.
+        ``k*``, ``b*``, and a column per partial sum under its name. For decimals, which are summed
+        in one of two ways, the arguments ``x*`` and the weight.
     """
     floats = _floats(spec)
     frame = _with_float_limbs(frame, spec, floats)
@@ -58,7 +60,7 @@ def _contributions(frame: CachedTransform, spec: InputSpec) -> CachedTransform:
     for i, accumulator in enumerate(spec.accumulators):
         if accumulator.kind != "decimal" and accumulator.tree < 0:
             columns += _named(f"a{i}", _coefficient_columns(i, accumulator, spec.weight))
-    # A frame without columns would lose its rows on the way: count(*) alone reads nothing.
+    # A frame without columns loses its rows: count(*) alone reads nothing.
     return frame.select(*(columns or [F.lit(True).alias("x")]))
 
 
@@ -71,20 +73,21 @@ def partial_sums(
     place: bool,
     parts: bool,
 ) -> CachedTransform:
-    """The delta rows of an operator.
+    """Return the delta rows of an operator.
 
     Args:
         frame: columns ``k*``, ``x*`` and, unless all weights are 1, ``__weight``.
         spec: the operator.
-        partitions: state partitions, a power of two.
-        decimals: per argument its precision and scale where it is a decimal.
-        place: exchange once more so that every row is in its key's partition. Otherwise the exchange of the aggregation
-            is relied on, which takes float values of unusual magnitude elsewhere.
+        partitions: number of state partitions, a power of two.
+        decimals: per argument its precision and scale if it is a decimal.
+        place: exchange once more so that every row is in the partition of its key. Otherwise the
+            exchange of the aggregation decides; it puts float values of unusual magnitude into
+            other partitions.
         parts: sum decimals in parts that cannot overflow, instead of in 38 digits.
 
     Returns:
-        ``k*``, ``b*``, ``w_*``, ``lo*``, ``hi*``, ``a*``, ``c*``, the two hashes of the keys, and ``__rows`` (rows summed) unless it
-        equals the total weight.
+        ``k*``, ``b*``, ``w_*``, ``lo*``, ``hi*``, ``a*``, ``c*``, the two hashes of the keys, and
+        ``__rows`` (number of rows summed) unless it equals the total weight.
     """
     keys = _keys(spec)
     types = {k: frame.schema[k].dataType for k in keys}
@@ -110,7 +113,7 @@ def partial_sums(
 
 
 def raw_rows(frame: CachedTransform, spec: InputSpec, partitions: int) -> CachedTransform:
-    """The input rows of an operator, each in the partition of its key, with the two hashes of the keys."""
+    """Return the input rows, each in the partition of its key, with the two hashes of the keys."""
     if not spec.keys:
         return unplaced_rows(frame, spec, lambda rows: rows.repartition(1))
     return unplaced_rows(frame, spec, lambda rows: _placed(rows, partitions))
@@ -121,7 +124,10 @@ def unplaced_rows(
     spec: InputSpec,
     exchange: Callable[[CachedTransform], CachedTransform] = lambda rows: rows,
 ) -> CachedTransform:
-    """The input rows of an operator with the two hashes of their keys, wherever they are, or where `exchange` takes them."""
+    """Return the input rows with the two hashes of their keys.
+
+    The rows stay in their partitions unless `exchange` moves them.
+    """
     keys = _keys(spec)
     frame = _in_one_form(frame, spec)
     if spec.by_arrival:
@@ -135,7 +141,10 @@ def unplaced_rows(
 
 
 def _in_one_form(frame: CachedTransform, spec: InputSpec) -> CachedTransform:
-    """Nested values of trees with equal ones alike: those are shown, and which row came first must not tell."""
+    """Give equal nested values of trees the same form.
+
+    These values are shown, so the result must not depend on which of several equal rows came first.
+    """
     read = {f"x{a}" for tree in spec.trees for a in tree.arguments}
     nested = (ArrayType, MapType, StructType)
     changed = {
@@ -160,7 +169,7 @@ def _keys(spec: InputSpec) -> list[str]:
 
 
 def _raw_columns(spec: InputSpec) -> list[str]:
-    """Columns that decimal sums are made of in every batch."""
+    """Return the columns from which every batch computes decimal sums."""
     arguments = {a.argument for a in spec.accumulators if a.kind == "decimal"}
     if not arguments:
         return []
@@ -169,12 +178,12 @@ def _raw_columns(spec: InputSpec) -> list[str]:
 
 
 def _end_arguments(spec: InputSpec) -> list[int]:
-    """Arguments of which the least or greatest values are read."""
+    """Return the arguments whose least or greatest values are read."""
     return sorted({spec.trees[tree].arguments[0] for tree, _ in spec.extremes})
 
 
 def _end_columns(spec: InputSpec) -> list[Column]:
-    """The least and greatest values that are read."""
+    """Return the least and greatest values that are read."""
     least_or_greatest = {"first": F.min, "last": F.max}
     wanted = {(spec.trees[tree].arguments[0], side) for tree, side in spec.extremes}
     return [least_or_greatest[side](f"x{a}").alias(f"{END[side]}{a}") for a, side in sorted(wanted)]
@@ -185,7 +194,7 @@ def _floats(spec: InputSpec) -> list[int]:
 
 
 def weight_limbs(kind: WeightKind) -> list[Column]:
-    """The weight as limbs: itself, or four of 16 bits."""
+    """Return the weight as limbs: the weight itself, or four limbs of 16 bits."""
     if kind == "one":
         return [F.lit(1).cast("bigint")]
     if kind == "sign":
@@ -194,7 +203,10 @@ def weight_limbs(kind: WeightKind) -> list[Column]:
 
 
 def _limbs(value: Column, bits: int, size: int) -> list[Column]:
-    """A signed integer of `bits` bits as limbs of `size` bits, lowest first; the highest one carries the sign."""
+    """Split a signed integer of `bits` bits into limbs of `size` bits, lowest first.
+
+    The highest limb carries the sign.
+    """
     wide = value.cast("bigint")
     count = -(-bits // size)
     low = [
@@ -209,7 +221,7 @@ def _shift(value: Column, bits: int) -> Column:
 
 
 def _coefficients(values: Sequence[Column], kind: WeightKind) -> list[Column]:
-    """Products of value limbs and weight limbs, by power."""
+    """Return the products of value limbs and weight limbs, by power."""
     if kind == "one":
         return list(values)
     weights = weight_limbs(kind)
@@ -274,7 +286,7 @@ def _signed(value: Column, params: Params) -> Column:
 
 
 def _decimal_part(value: Column, scale: int, part: int) -> Column:
-    """Digits 18 * part to 18 * part + 17 of the unscaled value, with its sign, as an int64."""
+    """Return digits 18 * part to 18 * part + 17 of the unscaled value, with its sign, as int64."""
     unit = PART_POWER * part - scale
     above = unit + PART_POWER
     if above <= 38 - scale:
@@ -285,7 +297,7 @@ def _decimal_part(value: Column, scale: int, part: int) -> Column:
 def _with_float_limbs(
     frame: CachedTransform, spec: InputSpec, floats: Sequence[int]
 ) -> CachedTransform:
-    """Adds, per float accumulator i, its bin ``b{i}`` and limbs ``a{i}l0``, ... (lowest first)."""
+    """Add the bin ``b{i}`` and the limbs ``a{i}l0``, ... (lowest first) of float accumulators i."""
     if not floats:
         return frame
     value = {i: F.col(f"x{spec.accumulators[i].argument}").cast("double") for i in floats}
@@ -295,7 +307,8 @@ def _with_float_limbs(
     at = _float_limbs(spec.weight) - 32 // size
     frame = frame.withColumns(_cut(floats, lambda i, rest: _whole_part(i, rest, at, size)))
     while at:
-        # Each limb is made of what those above it leave: with more of them at once their expressions grow too long.
+        # Each limb depends on the remainder of those above it. Computing more of them at once makes
+        # the expressions too long.
         top, at = at, max(0, at - _LIMBS_AT_ONCE)
         frame = frame.withColumns(_cut(floats, partial(_fractions, top=top, low=at, size=size)))
     return frame
@@ -304,13 +317,13 @@ def _with_float_limbs(
 def _cut(
     floats: Sequence[int], cut: Callable[[int, Column], dict[str, Column]]
 ) -> dict[str, Column]:
-    """What is cut off the values that are left in ``r*``, and what then is left."""
+    """Return the columns cut off the remainders ``r*``, and the new remainders."""
     return {name: column for i in floats for name, column in cut(i, F.col(f"r{i}")).items()}
 
 
 def _whole_part(ordinal: int, rest: Column, at: int, size: int) -> dict[str, Column]:
     whole = rest.cast("bigint")
-    # The whole part may carry a sign and is below 2^33, so its highest limb takes what is left.
+    # The whole part may carry a sign and is below 2^33, so its highest limb takes the rest.
     limbs = _limbs(whole, 32, size)
     columns = {f"a{ordinal}l{at + j}": limb for j, limb in enumerate(limbs)}
     return {**columns, f"r{ordinal}": rest - whole}
@@ -326,7 +339,7 @@ def _fractions(ordinal: int, rest: Column, *, top: int, low: int, size: int) -> 
 
 
 def _bin(value: Column) -> Column:
-    """The bin of 64 powers of two that a value's magnitude falls in; null for bin 0 and for null."""
+    """Return the bin of 64 powers of two that contains a magnitude; null for bin 0 and null."""
     size = F.abs(value)
     usual = ((size >= _SMALLEST) & (size < _LARGEST)) | (size == 0)
     return (
@@ -339,7 +352,7 @@ def _bin(value: Column) -> Column:
 
 
 def _scaled(value: Column, bin_: Column) -> Column:
-    """The value in units of its bin; 1 for values that are not finite, which are counted instead of summed."""
+    """Return the value in units of its bin; 1 for values that are not finite, which are counted."""
     half = F.pow(F.lit(2.0), bin_ * -32.0)  # twice, so that neither factor overflows
     return (
         F.when(bin_.isNull(), value)

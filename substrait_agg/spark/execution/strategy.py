@@ -1,4 +1,8 @@
-"""How a batch is computed, as the batches before have shown: whether rows are summed before they are exchanged, how carefully, and where."""
+"""Choose how a batch is computed, from the results of earlier batches.
+
+The choices are: sum rows before the exchange or not, how to sum decimals, and whether the driver
+computes the batch.
+"""
 
 from __future__ import annotations
 
@@ -18,32 +22,38 @@ from substrait_agg.spark.execution.task_runner import HANDED_OVER
 from substrait_agg.spark.session.errors import SPARK_ERRORS, batch_failed
 
 FEW_GROUPS = 1 << 12
-"""Groups of a batch up to which the driver takes the partial sums of the next."""
+"""Number of groups in a batch up to which the driver collects the partial sums of the next batch.
+"""
 ALIKE = 16
-"""How many times as large as the last a batch may be that is taken to be like it."""
+"""Size ratio to the previous batch up to which a batch is expected to have as few groups."""
 UNWEIGHED_BYTES = 1 << 24
-"""Bytes of rows that Spark hands over at once without weighing them, should they be as long as those of the batch before."""
+"""Bytes per Arrow batch when Spark does not measure row sizes, for rows as long as those of the
+previous batch."""
 _FIXED = frozenset({
     *INTEGER_BITS, "bool", "fp32", "fp64", "decimal", "date", "precision_time", "precision_timestamp",
     "precision_timestamp_tz", "interval_year", "interval_day",
 })  # fmt: skip
-"""Types whose values all have one size."""
+"""Types whose values all have the same size."""
 _HASHES = 2
 _LIMBS = {"count": 1, "float": 5, "decimal": 2}
-"""Columns of an accumulator's partial sum; of a float its bin and four limbs."""
+"""Columns of the partial sum of an accumulator; for a float, its bin and four limbs."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchStrategy:
-    """How carefully an operator's input is summed; what a batch has shown to be needed stays for the run.
+    """How a batch of an operator is computed.
 
     Attributes:
-        place: exchange rows once more by partition.
-        parts: sum decimals in parts.
-        raw: exchange rows without summing them first; chosen anew after every batch, by how often keys repeat.
-        few: let the driver take the partial sums; chosen anew after every batch, by how many groups it touched.
-        row_bytes: how long rows are on average, of the last batch; 0 where that is not known.
-        size: bytes of the last batch, as far as Spark knew before it read it.
+        repartition: exchange partial sums once more, by partition. Once a batch needs it, it stays
+            set for the run.
+        split_decimals: sum decimals in parts that cannot overflow. Once a batch needs it, it stays
+            set for the run.
+        skip_preaggregation: exchange rows without summing them first. It is chosen after every
+            batch, from how often keys repeat.
+        on_driver: collect the partial sums on the driver. It is chosen after every batch, from the
+            number of groups touched.
+        row_bytes: average row length in the previous batch, in bytes; 0 if unknown.
+        size: bytes of the previous batch, as Spark estimated them before reading.
     """
 
     repartition: bool = False
@@ -54,12 +64,23 @@ class BatchStrategy:
     size: int = 0
 
     def of_size(self, size: int) -> BatchStrategy:
-        """The care for a batch of this size: one that is much larger than the last may have many more groups."""
+        """Return the strategy for a batch of `size` bytes.
+
+        A batch that is much larger than the previous one may have many more groups, so the driver
+        does not take it.
+        """
         return replace(self, size=size, on_driver=self.on_driver and size <= ALIKE * self.size)
 
 
 def repeat_strategy(care: BatchStrategy, results: Sequence[TaskResult]) -> BatchStrategy:
-    """The care with which a batch has to be computed, again where it is more than it was."""
+    """Return the strategy that the batch needs after these results.
+
+    If it differs from `care`, the batch is computed again.
+
+    Args:
+        care: the batch strategy used.
+        results: of all tasks.
+    """
     return replace(
         care,
         repartition=care.repartition or any(r.misplaced for r in results),
@@ -70,7 +91,13 @@ def repeat_strategy(care: BatchStrategy, results: Sequence[TaskResult]) -> Batch
 def next_strategy(
     spec: InputSpec, results: Sequence[TaskResult], care: BatchStrategy
 ) -> BatchStrategy:
-    """The care for the next batch, which may be like this one."""
+    """Return the strategy for the next batch, assuming that it resembles this one.
+
+    Args:
+        spec: the operator.
+        results: of all tasks.
+        care: the batch strategy used.
+    """
     rows = sum(r.counters.get("input_rows", 0) for r in results)
     groups = sum(r.counters.get("touched", 0) for r in results)
     if not rows:
@@ -84,34 +111,35 @@ def next_strategy(
 
 
 def _is_fixed(node: Node) -> bool:
-    """Whether no row of its input is longer than another."""
+    """Return whether all input rows of the operator have the same length."""
     arguments = (value.type for value, _ in node.arguments if value is not None)
     return all(type_.kind in _FIXED for type_ in (*node.key_types, *arguments))
 
 
 def rows_per_arrow_batch(node: Node, care: BatchStrategy) -> int | None:
-    """How many rows Spark hands over at once, however long they are; None where it has to weigh them."""
+    """Return the rows per Arrow batch if Spark need not measure row sizes; None if it must."""
     if _is_fixed(node):
         return HANDED_OVER
     return min(HANDED_OVER, UNWEIGHED_BYTES // care.row_bytes) or None if care.row_bytes else None
 
 
 def may_skip_preaggregation(spec: InputSpec) -> bool:
-    """Whether rows are ever exchanged as they are, though they could be summed first."""
+    """Return whether the rows of an operator can be exchanged without summing them first."""
     return not spec.is_global and spec.weight != "any"
 
 
 def should_skip_preaggregation(spec: InputSpec, rows: int, groups: int, *, raw: bool) -> bool:
-    """Whether a batch like this one is better exchanged row by row.
+    """Return whether it is cheaper to exchange a batch like this one row by row.
 
-    What is compared are the cells of its rows and those of the partial sums of its groups: with many measures a row is much
-    narrower than a partial sum, and Spark adds up many columns slowly.
+    The cost is the number of cells: those of its rows against those of the partial sums of its
+    groups. With many measures a row is much narrower than a partial sum, and Spark sums many
+    columns slowly.
 
     Args:
         spec: the operator.
-        rows: of the batch.
-        groups: that they touched.
-        raw: how this batch was exchanged; a little more is asked for to change than to stay.
+        rows: number of rows of the batch.
+        groups: number of groups that they touched.
+        raw: whether this batch was exchanged row by row; a change needs a larger gain than staying.
     """
     if not may_skip_preaggregation(spec):
         return False
@@ -129,7 +157,7 @@ def _partial_cells(spec: InputSpec) -> int:
 
 
 def row_cells(spec: InputSpec) -> int:
-    """How many cells a row has that is exchanged."""
+    """Return the number of cells of a row that is exchanged."""
     weight = 0 if spec.weight == "one" else 1
     read = {a.argument for a in spec.accumulators if a.tree < 0}
     read |= {a for tree in spec.trees for a in tree.arguments}
@@ -137,21 +165,21 @@ def row_cells(spec: InputSpec) -> int:
 
 
 LOOKED_AT = 1 << 16
-"""Rows whose keys are looked at."""
+"""Number of rows whose keys are sampled."""
 LARGE_BYTES = 1 << 26
-"""Bytes of a batch, as far as Spark knows, from which on it is worth a job of its own."""
+"""Batch size from which sampling is worth a job of its own, in bytes as Spark estimates them."""
 _UNKNOWN_BYTES = 1 << 50
-"""Spark says of what it knows nothing that it is this large, or larger."""
+"""Spark reports at least this size where it has no estimate."""
 _CELL_BYTES = 8
 
 
 def sample_cardinality(spec: InputSpec, frame: DataFrame, care: BatchStrategy) -> BatchStrategy:
-    """The care for a batch of which no batch before tells anything.
+    """Choose the strategy for the first batch of an operator by sampling its keys.
 
     Args:
         spec: the operator.
         frame: its rows, with the keys ``k*``.
-        care: for a batch of this size.
+        care: the batch strategy for a batch of this size.
 
     Raises:
         RunFailed: Spark could not read the rows.
@@ -171,14 +199,17 @@ def sample_cardinality(spec: InputSpec, frame: DataFrame, care: BatchStrategy) -
 
 
 def _is_observed(frame: DataFrame) -> bool:
-    """Whether it is noted what is read, such as event times: then the rows may be read once only, and all of them."""
+    """Return whether the frame collects metrics, such as event times.
+
+    Such a frame must be read completely and only once.
+    """
     return "CollectMetrics" in str(frame._jdf.queryExecution().analyzed().toString())
 
 
 def _drawn(frame: DataFrame, keys: int) -> tuple[int, int]:
-    """How many rows were looked at, and how many different keys they have."""
+    """Return the number of sampled rows and the number of distinct keys among them."""
     names = [f"k{i}" for i in range(keys)]
-    # In one task, which stops reading when it has them.
+    # One task reads, and stops after the limit.
     first = frame.select(*names).coalesce(1).limit(LOOKED_AT)
     per_key = first.groupBy(*names).count()
     found = per_key.agg(F.sum("count"), F.count("count")).collect()[0]
@@ -186,10 +217,10 @@ def _drawn(frame: DataFrame, keys: int) -> tuple[int, int]:
 
 
 def expected_groups(rows: int, drawn: int, distinct: int) -> int:
-    """How many different keys `rows` rows have, of which `drawn` have `distinct`, if all keys come as often.
+    """Estimate the distinct keys of `rows` rows from a sample of `drawn` rows with `distinct` keys.
 
-    Where the keys drawn hardly repeat, how many there are shows in how often they do: of K keys, n rows are expected to have
-    K (1 - exp(-n / K)).
+    The estimate assumes that all keys are equally frequent. Of K keys, n rows then contain K (1 -
+    exp(-n / K)) on average. The function solves this equation for K by bisection.
     """
     if not drawn:
         return 0
@@ -197,7 +228,8 @@ def expected_groups(rows: int, drawn: int, distinct: int) -> int:
     def met(keys: float, n: int) -> float:
         return -keys * math.expm1(-n / keys)
 
-    low, high = float(distinct), float(max(distinct, 1)) * drawn  # with more, not even one repeats
+    # With more keys than the upper bound, the sample would contain no repetition.
+    low, high = float(distinct), float(max(distinct, 1)) * drawn
     for _ in range(64):
         middle = math.sqrt(low * high)
         low, high = (middle, high) if met(middle, drawn) < distinct else (low, middle)

@@ -1,4 +1,7 @@
-"""Tasks in Python workers, one per partition: each tells the driver one line of JSON, its result or the error that it failed with."""
+"""Run Python tasks on Spark, one per partition.
+
+Each task returns one JSON text to the driver: its result or its error.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,15 @@ from substrait_agg.errors import RunFailed, SubstraitAggError
 from substrait_agg.spark.session.errors import SPARK_ERRORS, batch_failed
 
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""What Spark runs in a worker over the rows of a partition."""
+"""A function that Spark runs in a Python worker over the rows of a partition."""
 
 _ANSWER = StructType([StructField("result", StringType())])
 
 
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 HANDED_OVER = 1 << 16
-"""Rows per Arrow batch between Spark and the tasks; Spark's own 10,000 costs more calls than it saves memory."""
+"""Rows per Arrow batch between Spark and the tasks. Spark's default of 10,000 costs more calls than
+it saves memory."""
 _ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 _NO_LIMIT = str((1 << 31) - 1)
 
@@ -37,15 +41,16 @@ def run_on_partitions(
     *,
     rows: int | None = None,
 ) -> list[str]:
-    """Do some work in every partition of a DataFrame.
+    """Run a function in every partition of a DataFrame and return the results as JSON texts.
 
     Args:
-        frame: whose partitions.
-        work: is given the number of a partition and its rows, and tells its result as JSON; it runs on executors.
-        rows: how many rows Spark hands over at once, however long they are; None where it weighs them.
+        frame: its partitions are processed.
+        work: takes the number of a partition and its rows, and returns its result as JSON; it runs
+            on executors.
+        rows: rows per Arrow batch, whatever their size; None lets Spark measure their size.
 
     Raises:
-        RunFailed: what a task failed with, or Spark could not run them.
+        RunFailed: a task failed, or Spark could not run the tasks.
     """
     try:
         with nullcontext() if rows is None else _unweighed(frame.sparkSession.conf, rows):
@@ -57,10 +62,10 @@ def run_on_partitions(
 
 @contextmanager
 def _unweighed(conf: RuntimeConfig, rows: int) -> Iterator[None]:
-    """Let Spark cut what it hands over by rows alone.
+    """Make Spark cut Arrow batches by number of rows alone.
 
-    To cut by bytes as well it adds up the sizes of all columns after every row, which takes longer than all the rest of
-    handing it over.
+    To cut by bytes too, Spark sums the sizes of all columns after every row. This takes longer than
+    the rest of the transfer.
     """
     chosen = {ARROW_ROWS: str(rows), _ARROW_BYTES: _NO_LIMIT}
     before = {name: conf.get(name) for name in chosen}
@@ -68,7 +73,7 @@ def _unweighed(conf: RuntimeConfig, rows: int) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(*SPARK_ERRORS):  # a Spark that is gone has no settings any more
+        with suppress(*SPARK_ERRORS):  # a stopped Spark has no settings
             _put(conf, before)
 
 
@@ -109,9 +114,10 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHO
 
 @cache
 def _keep_memory() -> None:
-    """Let this worker process keep the memory it frees: every batch needs as much again.
+    """Make this worker process keep freed memory: every batch needs as much again.
 
-    Otherwise glibc gives every large array back to the system, and a third of a task's time goes into page faults.
+    Otherwise glibc returns every large array to the system, and page faults take a third of a
+    task's time.
     """
     try:
         mallopt = ctypes.CDLL("libc.so.6").mallopt

@@ -1,8 +1,9 @@
-"""Check that the Python workers of a session can run the tasks, before the first batch.
+"""Check before the first batch that the Python workers of a session can run the tasks.
 
-A session that is started here runs workers with the Python of this process. In one that its caller has started, Spark takes
-``PYSPARK_PYTHON`` as it was when the session was started, else the first ``python3`` on PATH, which often is the one of the system
-and not that of the virtual environment. A run on it would end in the middle of a batch, for want of a package.
+A session started here runs workers with the Python of this process. In a session started by the
+caller, Spark uses ``PYSPARK_PYTHON`` as it was at the start of the session, else the first
+``python3`` on PATH. That is often the system's Python instead of the virtual environment, and a
+batch would fail on a missing package.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ _OF_PYTHON = ("WORKER_PYTHON_DIFFERS", "PACKAGE_NOT_ON_WORKERS")
 
 
 def check_worker_python(spark: SparkSession) -> None:
-    """Refuse a session whose Python workers cannot run the tasks; no job is run where they run the Python of this process.
+    """Refuse a session whose Python workers cannot run the tasks.
+
+    No job runs if the workers use the Python of this process.
 
     Raises:
-        RunFailed: WORKER_PYTHON_DIFFERS, or what else a task failed with.
+        RunFailed: WORKER_PYTHON_DIFFERS, or the error of a task.
     """
     worker = str(spark.sparkContext.pythonExec)
     if is_this_python(worker):
@@ -47,11 +50,11 @@ def check_worker_python(spark: SparkSession) -> None:
 
 
 def is_this_python(command: str) -> bool:
-    """Whether a command starts the Python of this process, with the same packages."""
+    """Return whether a command starts the Python of this process, with the same packages."""
     found = shutil.which(command)
     if found is None:
         return False
-    # A virtual environment is told by the folder of its links: they all lead to the Python that it was made with.
+    # The folder of the link identifies a virtual environment: all links resolve to the same Python.
     here, there = Path(sys.executable), Path(found)
     return here.parent == there.parent and here.resolve() == there.resolve()
 
