@@ -1,4 +1,4 @@
 """A running query.
 
-Options come in, a handle goes out. Read `start`, then `handle` and `microbatch`.
+Options come in; a handle goes out. Read `start`, then `handle` and `microbatch`.
 """

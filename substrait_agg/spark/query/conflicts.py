@@ -1,4 +1,4 @@
-"""A run beside another one: what it stumbles on then is the other one, not damage."""
+"""Report errors caused by a concurrent run as conflicts, not as damage."""
 
 from __future__ import annotations
 
@@ -11,15 +11,21 @@ from substrait_agg.errors import CommitConflict
 
 
 class Contender(Protocol):
-    """Can tell what is behind an error."""
+    """An object that can attribute an error to a concurrent run."""
 
     def conflict(self, error: BaseException) -> CommitConflict | None:
-        """That another run has gone on; None where none has, or the error says so itself."""
+        """Return the conflict that caused an error.
+
+        None if no other run has committed, or if the error already says so.
+        """
 
 
 def conflict_behind(store: Checkpoint, version: int, error: BaseException) -> CommitConflict | None:
-    """What is behind an error that making `version` ended with: another run has gone on; None where none has, or it says so itself."""
-    # A version whose outcome is not known may be there, and be ours.
+    """Return the conflict that caused an error while `version` was made.
+
+    None if no other run has committed, or if the error already says so.
+    """
+    # After COMMIT_UNKNOWN the version may exist and be our own.
     known = isinstance(error, CommitConflict) or getattr(error, "code", "") == "COMMIT_UNKNOWN"
     return None if known else store.conflict(version)
 
@@ -29,7 +35,10 @@ P = ParamSpec("P")
 
 
 def alone(method: Callable[Concatenate[C, P], None]) -> Callable[Concatenate[C, P], None]:
-    """What fails because another run has gone on and swept away what this one needs is a conflict, not damage."""
+    """Make a method raise a conflict if it fails because another run has committed.
+
+    The other run may have deleted files that this one needs.
+    """
 
     @wraps(method)
     def checked(self: C, /, *args: P.args, **kwargs: P.kwargs) -> None:

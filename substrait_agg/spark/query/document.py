@@ -1,4 +1,4 @@
-"""What a checkpoint records of a flow."""
+"""Describe a flow for the plan document of a checkpoint."""
 
 from __future__ import annotations
 
@@ -28,7 +28,12 @@ from substrait_agg.spark.inputs.event_state import EventOptions
 
 
 def plan_document(flow: Flow, events: EventOptions = EventOptions()) -> PlanDocument:  # noqa: B008 - it is frozen
-    """What a checkpoint records of a flow."""
+    """Return the plan document of a flow.
+
+    Args:
+        flow: the lowered plan.
+        events: the sources with a watermark, and the TTL of idle groups.
+    """
     last = flow.operators[-1]
     columns = tuple(
         ViewColumn(last.columns[o], name) for o, name in zip(flow.output, flow.names, strict=True)
@@ -78,7 +83,7 @@ def _guarded(flow: Flow, node: Node) -> Guarded:
 
 
 def described(flow: Flow) -> tuple[Described, ...]:
-    """Every operator in the words of `explain`."""
+    """Describe every operator in the words of `explain`."""
     plan = explain_flow(flow)
     pairs = zip(plan.operators, identities(flow), strict=True)
     return tuple(
@@ -102,7 +107,10 @@ def _measure(measure: MeasureDescription) -> str:
 
 
 def _input(branch: Input) -> str:
-    """The origin and the filters; columns that are only passed on come and go with measures."""
+    """Describe the origin and the filters of a branch.
+
+    Columns that a branch only passes on are left out: they change with the measures.
+    """
     place = {
         "table": f"table {branch.table}",
         "rows": f"{branch.rows} rows written in the plan",

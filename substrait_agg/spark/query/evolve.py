@@ -1,7 +1,8 @@
-"""A checkpoint goes on with another plan: its own version, made before the query begins.
+"""Evolve a checkpoint to another plan, in a version of its own, before the query begins.
 
-Operators over tables take their state from what is kept (`commit.evolution.task`), those above from it too, or from all rows that the
-operators below show, which are handed to them as insertions. Publishing the version is the evolution; before it the old plan holds.
+Operators over tables derive their state from stored state (`commit.evolution.task`). Operators
+above do so too, or rebuild it from all rows of the operators below, which come as insertions.
+Publishing the version is the evolution; the old plan is in force until then.
 """
 
 from __future__ import annotations
@@ -42,7 +43,12 @@ from substrait_agg.state.tree import tree_of
 
 
 def evolutions(store: Checkpoint, wanted: PlanDocument, found: Evolution | None) -> list[Evolved]:
-    """The versions with which another plan began, and the one that is about to be made where `found` says how.
+    """Return the versions with which another plan began, and the one about to be made.
+
+    Args:
+        store: the checkpoint.
+        wanted: the document of the new plan.
+        found: how the checkpoint evolves; None if it does not.
 
     Raises:
         StateRefused: STATE_DAMAGED.
@@ -64,26 +70,26 @@ def evolve_to(
     inputs: tuple[InputPlace, ...] = (),
     retention: Retention = DEFAULT,
 ) -> Snapshot | None:
-    """Go on with another plan, if the one in force is another.
+    """Evolve a checkpoint to another plan, if its current plan differs.
 
     Args:
         wanted: the document of the new plan.
         spark: session in which the jobs run.
         flow: the new plan.
         store: a checkpoint that this run has claimed.
-        partitions: of the state.
-        inputs: where the tables are read from.
+        partitions: number of state partitions.
+        inputs: locations of the tables.
         retention: which versions keep their state.
 
     Returns:
-        The version in which it happened; None where another run has done it meanwhile.
+        The version of the evolution; None if another run has made it meanwhile.
 
     Raises:
         StateRefused: EVOLVE_REFUSED, or as `Checkpoint.check`.
         RunFailed: nothing was committed.
         CommitConflict: another run committed this version.
     """
-    # In this order: if a version comes in between, this one cannot be published.
+    # The order matters: if another version is published in between, this one cannot be published.
     last, found = store.latest(), store.check(wanted, evolve=True)
     if found is None or last is None:
         return None
@@ -104,7 +110,7 @@ def evolve_to(
 
 
 class _Evolving:
-    """Makes the state of every operator, and the files that take the view back and give it anew."""
+    """Builds the state of every operator, and the change files that replace the view's rows."""
 
     def __init__(
         self,
@@ -126,11 +132,11 @@ class _Evolving:
 
     @property
     def served(self) -> Iterator[str]:
-        """Change files between operators, which nobody needs any more."""
+        """Return the change files between operators, which are no longer needed."""
         return (file.name for files in self._given[:-1] for file in files)
 
     def run(self) -> None:
-        """Make everything.
+        """Build the state of all operators and the change files.
 
         Raises:
             RunFailed: a value does not fit, or Spark could not compute it.
@@ -150,7 +156,7 @@ class _Evolving:
                 self._given.append([file for m in moved for file in m.inserted])
 
     def snapshot(self) -> Snapshot:
-        """The version, ready to be published."""
+        """Return the snapshot of the version to publish."""
         last = self._last
         return replace(
             last,
@@ -168,18 +174,18 @@ class _Evolving:
         )
 
     def _waiting(self) -> int:
-        """How many groups wait; those of operators that are no more do not."""
+        """Return the number of pending groups, without those of dropped operators."""
         storage = self._store.state
         pending = (state[PENDING] for state in self._states)
         trees = (tree_of(storage, runs) for runs in pending if runs)
         return sum(part.num_rows for tree in trees for part in tree.scan(columns=[]))
 
-    # --- from what is kept -----------------------------------------------------------------------
+    # --- from stored state -----------------------------------------------------------------------
 
     def _plans(
         self, old: int, node: Node | None, migration: Migration | None, *, back: bool
     ) -> list[MovePlan]:
-        """One task per hash range that has anything to do."""
+        """Return one task per hash range that has work."""
         spec = None if node is None else operator_of(node).groups
         state = self._last.operators[old]
         final = node is not None and node.id == len(self._flow.operators) - 1
@@ -204,7 +210,7 @@ class _Evolving:
         return [plan for plan in plans if not plan.idle]
 
     def _columns(self, node: Node) -> Columns:
-        """Columns of the file that gives all rows of an operator; none where nobody takes it."""
+        """Return the columns of the file with all rows of an operator; none if nothing reads it."""
         final = node.id == len(self._flow.operators) - 1
         ordinals = self._flow.output if final else range(len(node.types))
         if not final and node.id not in self._found.fed:
@@ -216,7 +222,7 @@ class _Evolving:
         self._taken_back += [file for moved in done for file in moved.retracted]
         return done
 
-    # --- from what is below ----------------------------------------------------------------------
+    # --- from the operators below -----------------------------------------------------------------
 
     def _made_anew(self, node: Node) -> None:
         frames = [frame for frame in map(self._below(node), node.branches) if frame is not None]
@@ -239,7 +245,7 @@ class _Evolving:
         self._given.append([file for task in result.tasks for file in task.changes])
 
     def _below(self, node: Node) -> Callable[[Branch], DataFrame | None]:
-        """Gives the rows of a branch: all that the operator below shows."""
+        """Return a function from a branch to its rows: all rows that the operator below shows."""
 
         def rows(branch: Branch) -> DataFrame | None:
             if not isinstance(branch.origin, OperatorOrigin):
@@ -255,7 +261,7 @@ class _Evolving:
 
 
 def _results(spark: SparkSession, plans: Sequence[MovePlan]) -> list[Moved]:
-    """Do the work of all tasks: beside each other on Spark, unless there is little to do."""
+    """Run all tasks: concurrently on Spark, or on the driver if there is little state."""
     rows = sum(run.rows for plan in plans for run in plan.state.runs)
     if rows <= DRIVER_ROWS:
         return [migrate(plan) for plan in plans]

@@ -1,4 +1,4 @@
-"""A run that has been started: the handle that its caller holds, and the streaming query that feeds batches to the operators."""
+"""The handle of a started run, and the streaming query that feeds batches to the operators."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ class RunSettings:
     """Options of a run.
 
     Attributes:
-        partitions: of the state.
+        partitions: number of state partitions.
         until: ``done`` or an interval.
         emit: when values are emitted.
-        events: the sources with a watermark, and for how long groups are remembered.
-        progress: who is told of it.
+        events: the sources with a watermark, and the TTL of idle groups.
+        progress: called with the progress after every version.
         observers: the metrics file and the listener.
         retention: which versions keep their state.
-        work: where Spark keeps its logs.
-        closing: lets go of the checkpoint.
-        places: where the tables are read from.
+        work: the checkpoint of Spark's streaming query.
+        closing: releases the checkpoint.
+        places: locations of the tables.
         timer: measures the start.
-        sources: what they are read from.
+        sources: the sources of the tables.
     """
 
     partitions: int
@@ -76,10 +76,11 @@ class RunSettings:
 
 
 class Run:
-    """A run that has been started.
+    """The handle of a started run.
 
-    Its first version (what the plan shows over no input, rows written in the plan, static inputs) is committed
-    when this is returned; the rest follows in the background.
+    Its first version is committed before the constructor returns. It contains what the plan shows
+    over no input, rows written in the plan, and static inputs. The following versions are computed
+    in the background.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class Run:
         self._query: StreamingQuery | None = None
         self._couriers = couriers
         couriers.begin(self._unread)
-        # A batch goes on in a thread of its own for a moment after its query was stopped.
+        # A batch continues in its own thread for a moment after its query stops.
         self._working = threading.RLock()
         self._logs, self._closing = options.work, options.closing
         self._batches = Batches(
@@ -128,31 +129,35 @@ class Run:
         else:
             self._couriers.wake(self.progress)
         self._alarm = Timer(self._emit_due, self._batches.clock)
-        # What an earlier run left waiting may be due long since; a batch that it had planned comes before that.
+        # Groups that an earlier run left pending may be overdue. A batch that it planned comes
+        # first.
         due = self._batches.due() if self._endless and not self._is_planned() else None
         if feed.stream is not None:
             self._query = self._start(options.until)
         self._alarm.set(due)
 
     def _is_planned(self) -> bool:
-        """Whether Spark has planned a batch that is not committed."""
+        """Return whether Spark has planned a batch that is not committed."""
         last = self._batches.last
         following = last.batch + 1 if last is not None and last.query is not None else 0
         return planned_at(self._logs.folder, following) is not None
 
     @property
     def progress(self) -> Progress:
-        """How far the run is."""
+        """Return the current progress of the run."""
         return self._with_outputs(self._batches.progress)
 
     @property
     def busy_outputs(self) -> tuple[str, ...]:
-        """After `stop`: the outputs that took too long to be waited for, and are still being written."""
+        """Return the outputs that `stop` did not wait for because they took too long.
+
+        They are still writing.
+        """
         return self._couriers.busy
 
     @property
     def query(self) -> StreamingQuery | None:
-        """Spark's streaming query, None where nothing streams."""
+        """Return Spark's streaming query; None if nothing streams."""
         return self._query
 
     def _start(self, until: str) -> StreamingQuery:
@@ -179,7 +184,7 @@ class Run:
                 raise self._error from error
 
     def _explained(self, spark: SparkSession, error: Exception) -> Exception:
-        """The error of a batch, with the row that could not be read where that is why."""
+        """Add the unreadable row to the error of a batch, if there is one."""
         failed = batch_failed(error) if isinstance(error, SPARK_ERRORS) else error
         if not isinstance(failed, RunFailed):
             return error
@@ -192,7 +197,7 @@ class Run:
             return
         first, self._first = self._first, False
         self._timer.end("query")
-        if first:  # all batches of a stream have one session, which is its own
+        if first:  # a stream has its own session for all batches
             prepare(session, self._conf)
             check_planned_files(session, self._logs.folder, batch)
         since = self._batches.clock()
@@ -208,7 +213,7 @@ class Run:
             self._alarm.set(self._batches.event_state.due(since))
 
     def _emit_due(self) -> None:
-        """Emit the groups whose time has come while no rows came."""
+        """Emit the groups that become due while no rows come."""
         with self._working:
             if self._stopped or self._finished or self._error is not None:
                 return
@@ -219,12 +224,12 @@ class Run:
                 self._alarm.set(self._batches.due())
             except Exception as error:  # noqa: BLE001 - it is raised by `wait`
                 self._error = error
-        # Stopping waits for the batch in flight, and that for the lock.
+        # Stopping waits for the batch in flight, and that batch waits for the lock.
         if self._error is not None:
             self._halt()
 
     def _emit_rest(self) -> None:
-        """The input has come to its end, and so has all waiting."""
+        """Emit all pending groups at the end of the input."""
         with self._working:
             if not self._stopped:
                 prepare(self._spark, self._conf)
@@ -251,11 +256,13 @@ class Run:
         """Wait until the run ends, and deliver the view.
 
         Raises:
-            RunFailed, CommitConflict, StateRefused: why it ended early; committed versions stay.
-            KeyboardInterrupt: on SIGINT; the run goes on until `stop`.
+            RunFailed, CommitConflict, StateRefused: the reason why the run ended early; committed
+                versions stay.
+            KeyboardInterrupt: on SIGINT; the run continues until `stop`.
         """
         failure: list[BaseException] = []
-        # A signal in the middle of a call would leave the main thread's connection to the JVM unusable.
+        # A signal during a call makes the main thread's connection to the JVM unusable, so another
+        # thread waits.
         waiting = threading.Thread(target=self._await, args=(failure,), daemon=True)
         waiting.start()
         waiting.join()
@@ -269,7 +276,10 @@ class Run:
         self._check_delivered()
 
     def _end(self, error: BaseException) -> None:
-        """Leave everything as it is, but for committed versions that outputs have not had yet."""
+        """End the run after an error.
+
+        Outputs still get the committed versions that they have not received.
+        """
         self._stopped = True
         self._alarm.stop()
         with self._working:
@@ -277,7 +287,7 @@ class Run:
         self._let_go(with_view=False, patience=STOP_SECONDS, error=error)
 
     def _check_delivered(self) -> None:
-        """Raise what an output failed with; the others are notes of it."""
+        """Raise the error of the first failed output, with those of the others as notes."""
         if self._couriers.broken is not None:
             raise self._couriers.broken
         first, *others = self._couriers.undelivered() or (None,)
@@ -288,25 +298,25 @@ class Run:
         raise first
 
     def _unread(self, error: BaseException) -> None:
-        """Nobody reads an output any more: that is the end of the run."""
+        """End the run because the reader of an output is gone."""
         self._error = self._error or _as_exception(error)
-        # Nothing runs yet, or nothing any more.
+        # There is no query to stop once the run has finished.
         if not self._finished:
             self._halt()
 
     def _is_busy(self) -> bool:
-        """Whether a batch is under way."""
+        """Return whether a batch is in progress."""
         free = self._working.acquire(blocking=False)
         if free:
             self._working.release()
         return not free
 
     def _fail(self, failure: BaseException) -> NoReturn:
-        # Spark tells of a failed batch in its own words; the batch itself knows better.
+        # The error of the batch is more precise than the one that Spark derives from it.
         error = self._error or failure
         conflict = self._batches.conflict(error)
         if conflict is not None:
-            # Spark's logs are another run's as well: that is what it stumbled on.
+            # Both runs share Spark's logs, so the other run caused the error.
             raise conflict from failure
         if isinstance(error, SPARK_ERRORS):
             raise batch_failed(error) from safe_cause(failure)
@@ -324,9 +334,9 @@ class Run:
             failure.append(error)
 
     def stop(self) -> None:
-        """Stop: a batch that is not committed yet is given up; running again continues with it.
+        """Stop the run and discard the batch in progress; the next run computes it again.
 
-        Outputs have ten seconds to take what is committed. What they have not taken by then is delivered by the next run.
+        Outputs have ten seconds to take committed versions. The next run delivers the rest.
         """
         self._stopped = True
         self._alarm.stop()
@@ -337,7 +347,7 @@ class Run:
 
     def _halt(self) -> None:
         if self._query is not None:
-            # A Spark that is gone has stopped.
+            # A Spark that is gone has stopped the query too.
             with suppress(*GONE_ERRORS):
                 self._query.stop()
 

@@ -1,4 +1,4 @@
-"""One batch: every operator in order, then the commit."""
+"""Run a batch: all operators in order, then the commit."""
 
 from __future__ import annotations
 
@@ -60,18 +60,19 @@ class Batches:
     """Runs batches against a checkpoint, one at a time.
 
     Args:
-        flow: what is computed.
-        checkpoint: where it is kept; its plan document is there.
-        partitions: state partitions, a power of two.
+        flow: the lowered plan.
+        checkpoint: an existing checkpoint with a plan document.
+        partitions: number of state partitions, a power of two.
         committed: called with the progress after every commit.
         policy: when the groups that the view shows are emitted.
-        events: the sources with a watermark, and for how long groups are remembered.
-        clock: gives the instant, in microseconds since 1970.
+        events: the sources with a watermark, and the TTL of idle groups.
+        clock: returns the current instant, in microseconds since 1970.
         retention: which versions keep their state.
 
     Attributes:
-        logs: Spark's own logs that the next version notes (`spark.offsets.logs`); set before every micro-batch.
-        inputs: where the tables are read from.
+        logs: Spark's own logs that the next version records (`spark.offsets.logs`); set before
+            every micro-batch.
+        inputs: locations of the tables.
     """
 
     def __init__(
@@ -99,7 +100,8 @@ class Batches:
         self._recipes = [Recipes() for _ in flow.operators]
         self._last = checkpoint.latest()
         if self._last is not None and self._last.plan != flow.fingerprint:
-            # Another run has gone on with another plan since this one was compared: its state means something else.
+            # Another run has evolved the checkpoint since the check: its state now has another
+            # meaning.
             raise committed_by_another(checkpoint.folder, self._last.version)
         self._events = events
         self._lateness: list[Lateness] = []
@@ -115,7 +117,7 @@ class Batches:
 
     @property
     def last(self) -> Snapshot | None:
-        """The newest version."""
+        """Return the newest version."""
         return self._last
 
     @property
@@ -123,19 +125,25 @@ class Batches:
         return self._last.version + 1 if self._last is not None else 0
 
     def conflict(self, error: BaseException) -> CommitConflict | None:
-        """What is behind an error: another run has gone on; None where none has, or the error says so itself."""
+        """Return the conflict that caused an error.
+
+        None if no other run has committed, or if the error already says so.
+        """
         return conflict_behind(self._checkpoint, self._next, error)
 
     @property
     def waits(self) -> bool:
-        """Whether any group waits to be emitted."""
+        """Return whether any group is pending."""
         return self._last is not None and any(o[PENDING] for o in self._last.operators)
 
     def seen(self, query: str, batch: int) -> bool:
-        """Whether this micro-batch is committed already: Spark replays what it has not noted down itself.
+        """Return whether this micro-batch is already committed.
+
+        Spark replays a batch that its own log does not record as finished.
 
         Raises:
-            StateRefused: OFFSETS_DIFFER when batches between the last commit and this one are missing.
+            StateRefused: OFFSETS_DIFFER if batches between the last commit and this one are
+                missing.
         """
         last = self._last
         expected = last.batch + 1 if last is not None and last.query == query else 0
@@ -150,7 +158,7 @@ class Batches:
 
     @property
     def event_state(self) -> EventState:
-        """How far event time is at the newest version."""
+        """Return the state of event time at the newest version."""
         return EventState.at(self._events, self._last)
 
     @alone
@@ -169,13 +177,14 @@ class Batches:
             frames: prepared rows by operator id.
             query: id of the streaming query, None for the first version.
             batch: id of the micro-batch.
-            times: what is known of its event times once it has been read; None for the first version.
+            times: the event times observed, available once the batch has been read; None for the
+                first version.
 
         Raises:
             RunFailed: nothing was committed.
             CommitConflict: another run committed this version.
         """
-        # What is there before the stream begins is all there is of it.
+        # The first version is complete before the stream begins, so all groups are emitted.
         now = self.clock()
         instant = self.event_state.instant(now if times is None else times.instant)
         emission = ALL if self._last is None else self._policy.at(now)
@@ -191,18 +200,20 @@ class Batches:
     def _with_left_out(
         self, state: EventState, parts: Sequence[BranchRows], bad: Sequence[BadRows]
     ) -> Moved:
-        """The event time after a batch, and the files of the rows that the batch left out."""
+        """Return the event time after a batch, and the files of the rows that it left out."""
         files: tuple[SideFile, ...] = ()
         if self._events.keep_late and parts:
             files = write_side_files("late", parts, self._checkpoint.changes, self._next)
         late = sum(part.count() for part in parts)
         bad_files = write_side_files("bad", bad, self._checkpoint.changes, self._next)
-        # The files tell how many: a task that is computed twice counts its rows twice.
+        # Count the rows in the files: a task that is computed twice counts its rows twice.
         return Moved(state, late, files, sum(f.file.rows for f in bad_files), bad_files)
 
     @alone
     def advance(self, spark: SparkSession) -> None:
-        """Let time pass without rows: sources fall idle, groups are forgotten; a version if that changes anything.
+        """Advance time without rows: sources become idle and groups are evicted.
+
+        It commits a version only if something changes.
 
         Raises:
             RunFailed: nothing was committed.
@@ -212,7 +223,7 @@ class Batches:
         if last is None:
             return
         after = before.after((), now)
-        # A clock that was set back is noted, so that time goes on from there.
+        # Record a clock that was set back, so that time continues from there.
         noted = bool(before.sources) and after.sources != before.sources
         if (after.watermark, after.idle) == (before.watermark, before.idle) and not noted:
             return
@@ -223,7 +234,8 @@ class Batches:
         ]
         results = self._settled(spark, none, before, after, now)
         changed = tuple(result.state for result in results) != last.operators
-        # A bound that passes nothing is worked out anew at any time: an idle run makes no versions.
+        # A bound that passes no group can be computed again at any time, so an idle run makes no
+        # versions.
         if changed or noted or after.watermark != before.watermark:
             self._commit(spark, results, last.query, last.batch, Moved(after))
 
@@ -235,7 +247,11 @@ class Batches:
         after: EventState,
         now: int,
     ) -> list[JobResult]:
-        """What a version has done once its watermark has passed over all operators, in a second pass without rows."""
+        """Run the second pass without rows: the watermark passes over all operators.
+
+        Returns:
+            The combined results of both passes; `results` if no operator needs the second pass.
+        """
         whole, self._whole = self._whole and after.watermark is not None, False
         rules = [
             after.settling(
@@ -248,7 +264,8 @@ class Batches:
             for node in self._flow.operators
         ]
         if not self._policy.finishes and len(rules) - 1 not in self._shown:
-            # What the rows above were made from waits, and takes them back when it is emitted.
+            # The groups below are pending and retract these rows when they are emitted, so the last
+            # operator keeps them.
             rules[-1] = replace(rules[-1], limits=())
         if not any(rule.needs_final_pass for rule in rules):
             return results
@@ -256,13 +273,15 @@ class Batches:
         return [first.then(second) for first, second in zip(results, passed, strict=True)]
 
     def _rules(self, emission: Emission) -> list[Emission]:
-        """The rules of each operator: those below what the view shows pass everything on."""
+        """Return the emission of each operator: operators below the shown ones emit all changes."""
         all_ = replace(ALL, now=emission.now, instant=emission.instant)
         return [emission if node.id in self._shown else all_ for node in self._flow.operators]
 
     @alone
     def emit_waiting(self, spark: SparkSession, *, all: bool) -> None:
-        """Emit groups that wait, without new rows: all of them, or those whose time has come; a version if there are any.
+        """Emit pending groups without new rows: all of them, or those that are due.
+
+        It commits a version only if there are any.
 
         Raises:
             RunFailed: nothing was committed.
@@ -279,9 +298,9 @@ class Batches:
             self._commit(spark, results, last.query, last.batch, Moved(self.event_state))
 
     def end(self, spark: SparkSession) -> None:
-        """The input has come to its end, and so has all waiting: no row is expected any more.
+        """Emit all pending groups at the end of the input, when no more rows are expected.
 
-        The watermark that is committed stays where it is: a run that goes on finds new rows no later than they are.
+        The committed watermark does not move, so a later run does not treat new rows as late.
 
         Raises:
             RunFailed: nothing was committed.
@@ -295,7 +314,10 @@ class Batches:
         return replace(progress, watermark=END_OF_INPUT) if self._ended else progress
 
     def due(self) -> int | None:
-        """The instant from which on `emit_waiting` finds groups that are due; None where it would not find any."""
+        """Return the instant at which groups become due or time has to advance; None if there is none.
+
+        The instant is in microseconds since 1970.
+        """
         moves = self.event_state.due(self.clock())
         emits = self._emission_due()
         return min((at for at in (moves, emits) if at is not None), default=None)
@@ -323,8 +345,8 @@ class Batches:
         Args:
             spark: session in which the jobs run.
             frames: prepared rows by operator id.
-            rules: per operator, which groups are emitted.
-            passed: per operator what the first pass of this version did; None in the first pass.
+            rules: the emission of each operator.
+            passed: results of the first pass by operator; None in the first pass.
         """
         results: list[JobResult] = []
         self._lateness = self.event_state.lateness(self._flow)
@@ -359,10 +381,10 @@ class Batches:
     def _consolidated(
         self, spark: SparkSession, results: list[JobResult]
     ) -> tuple[list[JobResult], list[ChangeFile]]:
-        """Consolidate the changes of the view where rows of different groups can be equal.
+        """Consolidate the changes of the view if rows of different groups can be equal.
 
         Returns:
-            What the operators did, and the change files that nobody reads after the commit.
+            The results of the operators, and the change files that are not read after the commit.
         """
         below, last = results[:-1], results[-1]
         served, changes = changes_of(below), changes_of([last])
@@ -448,7 +470,7 @@ class Batches:
         )
 
     def _tidy(self, served: Sequence[ChangeFile], snapshot: Snapshot) -> None:
-        # Everything else that no kept version names goes now and then.
+        # Other files that no retained version names are deleted by sweeps at intervals.
         names = (change.name for change in served)
         due = self._retention.due(snapshot.version)
         tidy(self._checkpoint, snapshot, names, sweeps=due, retention=self._retention)

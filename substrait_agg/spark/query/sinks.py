@@ -1,4 +1,4 @@
-"""Outputs that Spark writes with a DataFrameWriter in append mode."""
+"""Write outputs with Spark's DataFrameWriter in append mode."""
 
 from __future__ import annotations
 
@@ -23,20 +23,22 @@ from substrait_agg.redaction import SECRET, scrubbed
 from substrait_agg.spark.session.errors import SPARK_ERRORS, reason_of
 
 ROW = "__row"
-"""Number of a row within its version: with ``__version`` the key of a change, the same in every attempt."""
+"""Number of a row within its version. With ``__version`` it is the key of a change, equal in every
+attempt."""
 
 ROWS_PER_FILE = 1_000_000
 
 
 class SparkWriter(SparkSink):
-    """Appends the changes of every version with Spark's DataFrameWriter.
+    """A sink that appends the changes of every version with Spark's DataFrameWriter.
 
-    Rows have ``__version``, ``__weight`` and ``__row``. Each version is one write. Where that is atomic, as in Delta, whose
-    transactions name the version, it is there exactly once; elsewhere a version whose write was cut off may be there
-    twice, and ``__version`` with ``__row`` tells the copies.
+    Rows have ``__version``, ``__weight`` and ``__row``. Each version is one write. If the format
+    writes atomically, each version is stored exactly once; Delta transactions name the version.
+    Otherwise, a version whose write was interrupted may be stored twice, and ``__version`` with
+    ``__row`` identifies the copies.
 
     Args:
-        target: where to.
+        target: the format, location and options.
     """
 
     def __init__(self, target: SparkTarget) -> None:
@@ -46,13 +48,16 @@ class SparkWriter(SparkSink):
         self._application = ""
 
     def begin(self, place: Place) -> None:
-        """Take what makes DataFrames, and read how far an earlier run got."""
+        """Take the function that makes DataFrames, and read the position of an earlier run."""
         super().begin(place)
         if self._target.format == DELTA:
             self._application = f"substrait-agg {self._own_id()}"
 
     def _own_id(self) -> str:
-        """What no other checkpoint has, were it made in the same folder: Delta passes over versions that it knows of one."""
+        """Return an id that no other checkpoint has, even one made later in the same folder.
+
+        Delta skips versions that it already has from the same id.
+        """
         path = self.record.path.with_suffix(".id")
         if self.position is None or not filesystem().exists(path):
             with write_atomically(path, private=True) as file:
@@ -78,7 +83,7 @@ class SparkWriter(SparkSink):
     def _append(self, frame: DataFrame, keys: list[str], rows: int, version: int) -> None:
         target = self._target
         if target.format == KAFKA:
-            # One task: a row must not overtake the one that takes it back.
+            # One task keeps the order: a row must not overtake its retraction.
             frame = frame.coalesce(1).selectExpr(*_messages(keys))
         else:
             frame = frame.coalesce(1 + rows // ROWS_PER_FILE)
@@ -99,7 +104,10 @@ class SparkWriter(SparkSink):
 
 
 def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
-    """A table as a DataFrame with the types of the plan, whatever the session's settings; timestamps without a zone keep none."""
+    """Convert a table to a DataFrame with the types of the plan, whatever the session's settings.
+
+    Timestamps without a zone stay without one.
+    """
     return spark.createDataFrame(table, from_arrow_schema(table.schema, prefer_timestamp_ntz=True))
 
 
@@ -108,7 +116,7 @@ def _never_called(_frame: DataFrame, _version: int) -> None:
 
 
 def _messages(keys: Iterable[str]) -> list[str]:
-    """Columns of a message: the key of the row, where the view shows it, and the whole row, as JSON."""
+    """Return the columns of a Kafka message as JSON: the key, if the view shows it, and the row."""
     nulls = "map('ignoreNullFields', 'false')"
     quoted = ", ".join(f"`{name.replace('`', '``')}`" for name in keys)
     key = [f"to_json(struct({quoted}), {nulls}) AS key"] if quoted else []
@@ -123,12 +131,12 @@ def _save(writer: DataFrameWriter, target: SparkTarget) -> None:
 
 
 def open_writer(target: SparkTarget, _place: Place) -> Sink:
-    """The sink of an output ``spark=...``."""
+    """Return the sink of an output ``spark=...``."""
     return SparkWriter(target)
 
 
 def check_writers(spark: SparkSession, outputs: Iterable[Any]) -> None:
-    """Check that Spark knows the formats, and that no two outputs share a position, before anything is written.
+    """Check that Spark knows the formats and that no two outputs share a position.
 
     Raises:
         UsageError: OUTPUT_FORMAT_UNKNOWN, OPTION_CONFLICT.
@@ -149,7 +157,7 @@ def check_writers(spark: SparkSession, outputs: Iterable[Any]) -> None:
 
 
 def _check_format(spark: SparkSession, name: str) -> None:
-    # Typed as Any: PySpark has no door of its own to what it looks formats up with.
+    # Typed as Any: PySpark has no public access to the lookup of formats.
     jvm: Any = spark._jvm
     session: Any = spark._jsparkSession
     state = session.sessionState()

@@ -1,4 +1,4 @@
-"""Starting a run: everything is checked before anything is written."""
+"""Start a run. All checks precede the first write."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ def run(
 ) -> Run:
     """Start or continue a run of a bound plan, with the options of `substrait_agg.run`.
 
-    Here `until` is ``done`` or the interval between batches as Spark reads it; `timer` measures the start.
+    `until` is ``done`` or the interval between batches as Spark reads it. `timer` measures the
+    start.
 
     Raises:
         InputRefused, StateRefused, UsageError: before anything is written.
@@ -120,7 +121,8 @@ def run(
         undone.callback(settings.restore)
         undone.enter_context(observers)
         try:
-            # Where the caller has one, its catalogs and what is registered in it are there for outputs.
+            # Outputs use the caller's session, with its catalogs and registrations, if there is
+            # one.
             outer = spark or session
             check_writers(outer, sinks)
             check_worker_python(session)
@@ -171,7 +173,7 @@ def schemas_of_sources(
     master: str | None,
     spark_log: IO[bytes] | None,
 ) -> SourceSchemas:
-    """The columns of tables that a plan reads without types; the options are those of `run`.
+    """Read the columns of tables that a plan reads without types; the options are those of `run`.
 
     Raises:
         InputRefused, UsageError: a source is missing, has no types or cannot be opened.
@@ -186,7 +188,7 @@ def schemas_of_sources(
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """Options that what is computed depends on, and what a checkpoint may have been made with."""
+    """Options that affect the result, or that must match those of the checkpoint."""
 
     early_retraction: EarlyRetraction
     emit: EmitPolicy
@@ -199,16 +201,16 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True)
 class CheckedRun:
-    """What can be run: nothing stands against it, and nothing has been written.
+    """A run that has passed all checks that do not need Spark. Nothing is written yet.
 
     Attributes:
-        flow: what is computed.
-        sources: what the tables are read from.
-        events: the sources with a watermark, and for how long groups are remembered.
+        flow: the lowered plan.
+        sources: the sources of the tables.
+        events: the sources with a watermark, and the TTL of idle groups.
         store: the checkpoint.
-        document: what it records of the flow.
-        places: where the tables are read from.
-        evolves: whether the checkpoint has to go on with this plan first.
+        document: the plan document.
+        places: locations of the tables.
+        evolves: whether the checkpoint has to evolve to this plan first.
     """
 
     flow: Flow
@@ -227,7 +229,7 @@ def _checked(
     sinks: tuple[Any, ...],
     asked: RunRequest,
 ) -> CheckedRun:
-    """Check everything that can be told without Spark.
+    """Make all checks that do not need Spark.
 
     Raises:
         InputRefused, StateRefused, UsageError: as `run`.

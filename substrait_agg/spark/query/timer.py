@@ -1,4 +1,4 @@
-"""Wakes a run when groups are due to be emitted that no rows touch any more."""
+"""Wake a run when pending groups become due that no rows touch."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ import threading
 from collections.abc import Callable
 
 SLACK = 0.005
-"""Seconds past the instant, so that a clock that runs a little ahead of the timer does not make it ring for nothing."""
+"""Seconds added to the instant, so that a clock ahead of the timer does not cause a call that is
+too early."""
 
 LONGEST = 3600.0
-"""Seconds after which it rings at the latest: the clock may have been set, and no thread sleeps for centuries."""
+"""Maximum wait in seconds: the clock may be set, and a thread cannot sleep for any length of time.
+"""
 
 
 class Timer:
-    """Rings at the earliest of the instants that it is set to, or before; then it has to be set again.
+    """A timer that calls a function at the earliest of its instants, or earlier.
+
+    After a call it has to be set again.
 
     Args:
-        ring: called from a thread of its own.
-        clock: gives the instant, in microseconds since 1970.
+        ring: the function, called in a thread of its own.
+        clock: returns the current instant, in microseconds since 1970.
     """
 
     def __init__(self, ring: Callable[[], None], clock: Callable[[], int]) -> None:
@@ -29,13 +33,16 @@ class Timer:
         self._lock = threading.Lock()
 
     def set(self, at: int | None) -> None:
-        """Ring at an instant; at an earlier one if that is set already. None changes nothing."""
+        """Set the timer to an instant in microseconds since 1970, unless an earlier one is set.
+
+        None changes nothing.
+        """
         with self._lock:
             if at is None or self._stopped or (self._timer is not None and self._at <= at):
                 return
             if self._timer is not None:
                 self._timer.cancel()
-            # An instant of another age does not fit a float.
+            # The wait is limited before the division: a distant instant does not fit a float.
             wait = min(max(at - self._clock(), 0), int(LONGEST * 1e6)) / 1e6
             self._at = at
             self._timer = threading.Timer(wait + SLACK, self._rung)
@@ -49,7 +56,7 @@ class Timer:
         self._ring()
 
     def stop(self) -> None:
-        """Ring no more."""
+        """Cancel the timer for good."""
         with self._lock:
             self._stopped = True
             if self._timer is not None:

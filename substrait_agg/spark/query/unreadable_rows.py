@@ -1,7 +1,8 @@
-"""Find the row of a CSV or JSON file that Spark could not parse: its line, and the column and value at fault.
+"""Find the row of a CSV or JSON file that Spark could not parse: its line, column and value.
 
-A reader that fails says which file it was reading, and not which row. So that file is read once more, on failure only, with rows that
-cannot be parsed kept as text. A column is at fault where the text has a value and the parsed row has none.
+The error of a reader names the file, but not the row. So the file is read again, only after a
+failure, and rows that cannot be parsed are read as text. A column is at fault if the text has a
+value and the parsed row has none.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ from substrait_agg.spark.sources.specs import SourceSpec, Table, as_spec
 _CORRUPT, _MALFORMED = "__corrupt", "__malformed"
 _FORMATS = ("csv", "json")
 _PLACE = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?(?=/)")
-"""Scheme and host of a path."""
+"""The scheme and host of a path."""
 _SHOWN = 200
 _ONE_PARTITION = 1 << 33
-"""Ids of `monotonically_increasing_id` from here on are of a second partition, and are no numbers of lines."""
+"""From here on, values of `monotonically_increasing_id` belong to a second partition and are not
+line numbers."""
 _CSV_ROW_OPTIONS = ("sep", "delimiter", "quote", "escape", "comment", "nullvalue", "emptyvalue",
                     "ignoreleadingwhitespace", "ignoretrailingwhitespace")  # fmt: skip
 
@@ -42,12 +44,12 @@ def explained(
     sources: Mapping[Table, str | SourceSpec | DataFrame],
     origins: Iterable[TableOrigin],
 ) -> RunFailed:
-    """The error with the row that could not be parsed; as it is where that row is not found.
+    """Add the row that could not be parsed to an error; return it unchanged if no row is found.
 
     Args:
         spark: session in which the file is read again.
-        error: what a batch failed with.
-        sources: what the tables are read from.
+        error: the error of a batch.
+        sources: the sources of the tables.
         origins: the reads of tables.
     """
     if error.code != "ROW_UNREADABLE" or not error.path:
@@ -67,15 +69,15 @@ def explained(
 
 @dataclass(frozen=True, slots=True)
 class _TextFile:
-    """A file as its source reads it.
+    """A file with the reader options of its source.
 
     Attributes:
         file: its path.
-        path: the same, escaped for Spark.
-        rows: its rows that cannot be parsed: columns, and their text in `_CORRUPT`.
-        names: of the columns in the file.
+        path: its path, escaped for Spark.
+        rows: its rows that cannot be parsed: the parsed columns, and the text in `_CORRUPT`.
+        names: names of the columns in the file.
         wanted: the columns that the plan reads, by name in the file.
-        options: of the reader.
+        options: options of the reader.
     """
 
     file: str
@@ -115,7 +117,7 @@ def _opened(
     spark: SparkSession, spec: SourceSpec, wanted: Mapping[str, Type], table: str, file: str
 ) -> _TextFile | None:
     place = look_up(spark, spec.location)
-    # Spark writes the path of the file in its message as part of a URL.
+    # Spark's message contains the path as part of a URL.
     paths = (_path(file), unquote(_path(file)))
     same = [f for f in place.files if _path(f) in paths] if place is not None else []
     if place is None or not same:
@@ -139,7 +141,7 @@ def _opened(
 
 
 def _csv_texts(read: _TextFile) -> tuple[list[Column], Column]:
-    """Per column its text in a row, and whether the row has another number of values."""
+    """Return the text of each column, and whether the row has another number of values."""
     options = {k: v for k, v in read.options.items() if k.lower() in _CSV_ROW_OPTIONS}
     places = range(len(read.names))
     schema = ", ".join([*(f"t{i} string" for i in places), f"{_MALFORMED} string"])
@@ -149,7 +151,7 @@ def _csv_texts(read: _TextFile) -> tuple[list[Column], Column]:
 
 
 def _json_texts(read: _TextFile) -> tuple[list[Column], Column]:
-    """Per column its text in a row, and whether the row is no JSON object."""
+    """Return the text of each column, and whether the row is not a JSON object."""
     row, none = F.col(_CORRUPT), F.lit(None).cast("string")
     texts = [
         none if set("'\\]") & set(name) else F.get_json_object(row, f"$['{name}']")
@@ -159,7 +161,7 @@ def _json_texts(read: _TextFile) -> tuple[list[Column], Column]:
 
 
 def _fault(row: Any, spec: SourceSpec, read: _TextFile) -> str:
-    """What is wrong with a row."""
+    """Describe what is wrong with a row."""
     if row["broken"] and spec.format == "json":
         return "it is not a JSON object"
     if row["broken"]:
@@ -174,7 +176,10 @@ def _fault(row: Any, spec: SourceSpec, read: _TextFile) -> str:
 
 
 def _line(spark: SparkSession, path: str, text: str) -> int | None:
-    """The number of the first line with a text, from 1; None of rows over several lines, and of a file that is read in parts."""
+    """Return the number of the first line with a text, from 1.
+
+    None for a row over several lines, and for a file that Spark reads in several partitions.
+    """
     lines = spark.read.text(path).select(F.monotonically_increasing_id().alias("n"), "value")
     found = lines.where(F.col("value") == text).agg(F.min("n").alias("n")).first()
     number = None if found is None else found["n"]
