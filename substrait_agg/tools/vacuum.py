@@ -131,7 +131,7 @@ def _doomed(
         known = find(checkpoint, everything, newest.version)
         later = (n for n in files.names() if (version_of(n) or 0) > newest.version)
         paths = (files.path(name) for name in (*known, *later))
-        return [path for path in paths if not _is_folder(path)]  # folders are not ours
+        return [path for path in paths if not _is_folder(path)]  # only files are checkpoint files
 
     old = [v for v in checkpoint.versions() if v < kept.changes_from]
     return {

@@ -5,8 +5,9 @@ checkpoint. A run that was suspended while another one claimed the checkpoint fi
 epoch when it resumes, and changes nothing.
 
 A process may also be suspended between a check and the write that follows. Two rules make this
-harmless. Files of one version (commits, records of outputs) have names that no other version uses.
-Writes to a shared file hold a lock that every claim needs.
+harmless. Commits and records of outputs never replace a file of another run: a snapshot is created
+only if its version does not exist, and the name of a record has the epoch. Writes to a shared file
+hold a lock that every claim needs.
 """
 
 from __future__ import annotations

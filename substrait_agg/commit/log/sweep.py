@@ -1,10 +1,11 @@
 """Delete the files that no version of a checkpoint needs.
 
 The versions that name a run are consecutive: from the version that wrote it to the one before the
-merge that replaced it. So a run is needed if one snapshot names it: the snapshot of the version
-that wrote it, or of the first version with kept state, whichever is later. A sweep first records
-the versions that it expires (``kept.json``), then deletes files. If it is killed in between, the
-next sweep deletes the rest.
+merge that replaced it. So one snapshot decides whether a run is needed: the snapshot of the version
+that wrote it, or of the first version with kept state, whichever is later.
+
+A sweep first records the versions that it expires (``kept.json``), then deletes files. If it is
+killed in between, the next sweep deletes the rest.
 """
 
 from __future__ import annotations
