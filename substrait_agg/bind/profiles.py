@@ -198,7 +198,8 @@ _OF_DATAFUSION = Profile(
     meanings=_AS_POSTGRESQL,
     like_escape="\\",
     grouping_bitmask=True,
-    # DataFusion 42 states 0.55 and writes no output mapping; DataFusion 43 states 0.58 and always writes one.
+    # DataFusion 42 states 0.55 and writes no output mapping. DataFusion 43 states 0.58 and always
+    # writes one.
     direct_project=DirectProject(replaces_until=57, appends_from=56),
     # As in PostgreSQL, concat() skips nulls. The operator || is written as str_concat and does not.
     defaults={("concat", "NULL_HANDLING"): "IGNORE_NULLS"},
