@@ -1,4 +1,1 @@
-"""Exact arithmetic on whole columns.
-
-Balanced digits of base 2^32, roots, quotients.
-"""
+"""Compute exactly on whole columns: balanced digits of base 2^32, roots and quotients."""

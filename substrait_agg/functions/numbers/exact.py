@@ -1,12 +1,13 @@
-"""Exact numbers in columns: balanced digits of base 2^32, added, divided and rounded a whole column at a time.
+"""Add, divide and round columns of exact numbers, stored as balanced digits of base 2^32.
 
-A column of n numbers is an int64 array of shape (digits, n); the number in column i is the sum over d of
-``digits[d, i] * 2^(32 * (base + d))``. *Carried* digits lie in [-2^31, 2^31), which makes the form unique, gives a
-number the sign of its highest nonzero digit, and stores every digit in 32 bits. Adding is digit-wise addition and
-one pass of carries: integers only, so the order of additions and what was taken away again leave no trace.
+A column of n numbers is an int64 array of shape (digits, n). The number in column i is the sum over
+d of ``digits[d, i] * 2^(32 * (base + d))``. *Carried* digits lie in [-2^31, 2^31). This makes the
+form unique, gives a number the sign of its highest nonzero digit, and stores every digit in 32
+bits. Addition is digit-wise addition and one pass of carries. It uses integers only, so the result
+does not depend on the order of additions or on values that were removed again.
 
-Source: signed-digit ("superaccumulator") summation, e.g. Collange et al., "Numerical reproducibility for the
-parallel reduction on multi- and many-core architectures", 2015.
+Source: signed-digit ("superaccumulator") summation, e.g. Collange et al., "Numerical
+reproducibility for the parallel reduction on multi- and many-core architectures", 2015.
 """
 
 from __future__ import annotations
@@ -39,17 +40,22 @@ ROUNDINGS: Mapping[str, _Rounding] = {
     "CEILING": lambda odd, half, lost, below: (half | lost) & ~below,
     "FLOOR": lambda odd, half, lost, below: (half | lost) & below,
 }
-"""Values of the option ``rounding`` -> whether a magnitude cut off grows by one unit: given whether it is odd, whether
-the highest bit cut off is set, whether anything below that bit is, and whether the number is negative."""
+"""Values of the option ``rounding`` -> whether a truncated magnitude grows by one unit.
+
+The arguments are masks: whether the magnitude is odd, whether the highest bit cut off is set,
+whether a bit below that is set, and whether the number is negative.
+"""
 
 
 def zeros(digits: int, rows: int) -> Digits:
-    """A column of `rows` zeros with `digits` digits."""
+    """Return a column of `rows` zeros with `digits` digits."""
     return np.zeros((digits, rows), np.int64)
 
 
 def add_at(target: Digits, values: npt.NDArray[np.int64], bit: int) -> None:
-    """Add ``values * 2^bit`` to `target`, in place; `bit` is a multiple of 16. Digits are left uncarried.
+    """Add ``values * 2^bit`` to `target`, in place; `bit` is a multiple of 16.
+
+    Digits are left uncarried.
 
     Each value is split so that no digit of `target` grows by more than 2^32 in magnitude.
     """
@@ -74,7 +80,7 @@ def carry(digits: Digits) -> Digits:
 
 
 def narrow(digits: Digits, keep: int) -> tuple[Digits, Mask]:
-    """The lowest `keep` digits of carried digits, and where the number does not fit them."""
+    """Return the lowest `keep` digits of carried digits, and where the number does not fit them."""
     lost = (digits[keep - 1] < -_HALF) | (digits[keep - 1] >= _HALF)
     if len(digits) > keep:
         lost |= (digits[keep:] != 0).any(axis=0)
@@ -82,7 +88,7 @@ def narrow(digits: Digits, keep: int) -> tuple[Digits, Mask]:
 
 
 def widen(digits: Digits, length: int) -> Digits:
-    """The same numbers with at least `length` digits."""
+    """Return the same numbers with at least `length` digits."""
     if len(digits) >= length:
         return digits
     wide = zeros(length, digits.shape[1])
@@ -91,7 +97,7 @@ def widen(digits: Digits, length: int) -> Digits:
 
 
 def times_power_of_ten(digits: Digits, power: int) -> Digits:
-    """Carried digits times 10^power, with the digits that this needs."""
+    """Multiply carried digits by 10^power, and add the digits that this needs."""
     extra = -(-power * 10 // (3 * DIGIT_BITS)) + 1
     result = widen(digits, len(digits) + extra).copy()
     while power > 0:
@@ -103,9 +109,9 @@ def times_power_of_ten(digits: Digits, power: int) -> Digits:
 
 
 def multiply(left: Digits, right: Digits) -> Digits:
-    """The carried products of two columns of carried digits, row by row.
+    """Return the carried products of two columns of carried digits, row by row.
 
-    The positions of the lowest digits add up, as exponents do.
+    The position of the lowest digit of a product is the sum of the positions of its factors.
     """
     product = zeros(len(left) + len(right) + 1, left.shape[1])
     used = [j for j in range(len(right)) if right[j].any()]
@@ -113,7 +119,7 @@ def multiply(left: Digits, right: Digits) -> Digits:
         if not left[i].any():
             continue
         for j in used:
-            # Carried digits have at most 31 bits and a sign, so a product of two has room in 63.
+            # Carried digits have at most 31 bits and a sign, so the product of two fits 63 bits.
             part = left[i] * right[j]
             product[i + j] += part & _MASK
             product[i + j + 1] += part >> _SHIFT
@@ -121,7 +127,7 @@ def multiply(left: Digits, right: Digits) -> Digits:
 
 
 def negative(digits: Digits) -> Mask:
-    """Where carried numbers are below zero."""
+    """Return where carried numbers are below zero."""
     sign = np.zeros(digits.shape[1], np.int64)
     for d in range(len(digits)):
         sign = np.where(digits[d] != 0, digits[d], sign)
@@ -129,7 +135,10 @@ def negative(digits: Digits) -> Mask:
 
 
 def magnitude(digits: Digits) -> tuple[Mask, Magnitude]:
-    """Sign and absolute value of carried numbers; digits of the latter lie in [0, 2^32), one more than came in."""
+    """Return the sign and the absolute value of carried numbers.
+
+    Digits of the absolute value lie in [0, 2^32). There is one digit more than in the input.
+    """
     below = negative(digits)
     result = widen(digits, len(digits) + 1).copy()
     np.negative(result, out=result, where=below)
@@ -140,7 +149,10 @@ def magnitude(digits: Digits) -> tuple[Mask, Magnitude]:
 
 
 def divide(mag: Magnitude, divisor: npt.NDArray[np.uint64]) -> tuple[Magnitude, Mask]:
-    """Floor of `mag` / `divisor` (1 to 2^63 - 1, one per number), and where there is a remainder."""
+    """Return the floor of `mag` / `divisor`, and where there is a remainder.
+
+    There is one divisor per number, from 1 to 2^63 - 1.
+    """
     quotient = np.empty_like(mag)
     small = divisor <= _UMASK
     if small.all():
@@ -157,7 +169,8 @@ def divide(mag: Magnitude, divisor: npt.NDArray[np.uint64]) -> tuple[Magnitude, 
 
 
 def _divide_by_bits(mag: Magnitude, divisor: npt.NDArray[np.uint64]) -> tuple[Magnitude, Mask]:
-    # Divisors of more than 32 bits would need 96-bit intermediates; one bit at a time needs none.
+    # Divisors of more than 32 bits would need 96-bit intermediates. Division bit by bit avoids
+    # them.
     quotient = np.zeros_like(mag)
     rest = np.zeros(mag.shape[1], np.uint64)
     one = np.uint64(1)
@@ -171,7 +184,7 @@ def _divide_by_bits(mag: Magnitude, divisor: npt.NDArray[np.uint64]) -> tuple[Ma
 
 
 def divide_by_power_of_ten(mag: Magnitude, power: int) -> tuple[Magnitude, Mask]:
-    """Floor of `mag` / 10^power, and where there is a remainder."""
+    """Return the floor of `mag` / 10^power, and where there is a remainder."""
     inexact = np.zeros(mag.shape[1], np.bool_)
     while power > 0:
         step = min(power, 9)
@@ -182,7 +195,10 @@ def divide_by_power_of_ten(mag: Magnitude, power: int) -> tuple[Magnitude, Mask]
 
 
 def half_of(mag: Magnitude) -> Magnitude:
-    """``floor((mag + 1) / 2)``: of a doubled quotient, the quotient rounded half away from zero."""
+    """Return ``floor((mag + 1) / 2)``.
+
+    For a doubled quotient, this is the quotient rounded half away from zero.
+    """
     result = mag.copy()
     result[0] += np.uint64(1)
     for d in range(len(result) - 1):
@@ -196,7 +212,7 @@ def half_of(mag: Magnitude) -> Magnitude:
 
 
 def doubled(mag: Magnitude) -> Magnitude:
-    """Twice `mag`, with one digit more."""
+    """Return twice `mag`, with one more digit."""
     result = np.zeros((len(mag) + 1, mag.shape[1]), np.uint64)
     result[:-1] = mag << np.uint64(1)
     for d in range(len(result) - 1):
@@ -206,7 +222,7 @@ def doubled(mag: Magnitude) -> Magnitude:
 
 
 def below_limit(mag: Magnitude, limit: int) -> Mask:
-    """Where `mag` is less than the positive integer `limit`."""
+    """Return where `mag` is less than the positive integer `limit`."""
     less = np.zeros(mag.shape[1], np.bool_)
     for d in range(len(mag)):
         part = np.uint64((limit >> (DIGIT_BITS * d)) & int(_UMASK))
@@ -217,7 +233,10 @@ def below_limit(mag: Magnitude, limit: int) -> Mask:
 
 
 def low_words(mag: Magnitude, below: Mask, words: int) -> npt.NDArray[np.uint64]:
-    """Two's complement of the signed numbers, cut to `words` 64-bit words: shape (n, words), lowest first."""
+    """Return the two's complement of signed numbers, truncated to `words` 64-bit words.
+
+    The shape is (n, words), with the lowest word first.
+    """
     size = 2 * words
     digits = np.zeros((size, mag.shape[1]), np.uint64)
     digits[: min(size, len(mag))] = mag[:size]
@@ -231,7 +250,10 @@ def low_words(mag: Magnitude, below: Mask, words: int) -> npt.NDArray[np.uint64]
 
 
 def as_int64(digits: Digits) -> npt.NDArray[np.int64] | None:
-    """The values of carried digits as int64, None unless every one of them lies well inside its range."""
+    """Return carried digits as int64.
+
+    Return None unless all values lie well inside the range of int64.
+    """
     if len(digits) > 2 and digits[2:].any():
         return None
     if len(digits) == 1:
@@ -243,7 +265,10 @@ def as_int64(digits: Digits) -> npt.NDArray[np.int64] | None:
 
 
 def trimmed(mag: Magnitude, base: int) -> tuple[Magnitude, int]:
-    """The same numbers without the highest and lowest digits that are zero in all of them."""
+    """Remove the highest and lowest digits that are zero in all numbers.
+
+    Return the digits and the position of the lowest one.
+    """
     used = np.flatnonzero(mag.any(axis=1))
     if not len(used):
         return mag[:1], base
@@ -252,7 +277,10 @@ def trimmed(mag: Magnitude, base: int) -> tuple[Magnitude, int]:
 
 
 def from_words(words: npt.NDArray[Any]) -> Digits:
-    """Carried digits of two's complement integers given as an array (n, words) of 64-bit words, lowest first."""
+    """Return carried digits of two's complement integers.
+
+    The input is an array (n, words) of 64-bit words, lowest first.
+    """
     rows, count = words.shape
     unsigned = words.view(np.uint64)
     digits = zeros(2 * count + 1, rows)
@@ -279,16 +307,17 @@ def to_float(
     Args:
         mag: magnitudes.
         below: where the number is negative.
-        inexact: where a positive remainder below the lowest digit has been cut off; what is left is not zero there.
+        inexact: where a positive remainder below the lowest digit has been cut off; the magnitude
+            is not zero there.
         base: position of the lowest digit.
         precision: bits of the significand (53 for fp64, 24 for fp32).
         lowest: exponent of the smallest normal number (-1022 or -126).
-        shift: further bits by which the numbers are shifted, one per number or one for all.
+        shift: additional bits by which the numbers are shifted, one per number or one for all.
         rounding: one of `ROUNDINGS`.
 
     Returns:
-        float64 array; numbers beyond the largest float become infinite, or the largest float where `rounding` says so.
-        Zero is +0.0.
+        float64 array; numbers beyond the largest float become infinite, or the largest float if
+        `rounding` requires it. Zero is +0.0.
 
     Source: IEEE 754-2019, 4.3 (rounding directions) and 7.4 (overflow).
     """
@@ -314,23 +343,27 @@ def to_float(
 
 
 def rounds_up(rounding: str, odd: Mask, half: Mask, lost: Mask, below: Mask) -> Mask:
-    """Where the magnitude that is kept grows by one unit; the arguments are those of `ROUNDINGS`."""
+    """Return where the truncated magnitude grows by one unit.
+
+    The arguments are those of `ROUNDINGS`.
+    """
     return np.asarray(ROUNDINGS[rounding](odd, half, lost, below))
 
 
 def leading_digits(
     mag: Magnitude, inexact: Mask, count: int
 ) -> tuple[list[Magnitude], npt.NDArray[np.uint64], npt.NDArray[np.int64], Mask]:
-    """The highest digits of each number.
+    """Return the highest digits of each number.
 
     Args:
         mag: magnitudes.
-        inexact: where something has been cut off below them.
-        count: how many digits, at least 1; those below the lowest one are 0.
+        inexact: where a remainder below them has been cut off.
+        count: number of digits, at least 1; digits below the lowest one are 0.
 
     Returns:
-        The digits, highest first; bits of the highest one, at least 1; its position in `mag` (0 for zero); and whether
-        anything lies below as many bits of the last digit as the highest one has.
+        The digits, highest first; the number of bits of the highest one, at least 1; its position
+        in `mag` (0 for zero); and whether anything is lost. As many low bits of the last digit are
+        lost as the highest digit has bits, and everything below.
     """
     pad = count - 1
     padded = np.zeros((len(mag) + pad, mag.shape[1]), np.uint64)
@@ -351,7 +384,10 @@ def leading_digits(
 def _leading_bits(
     mag: Magnitude, inexact: Mask
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], Mask]:
-    """Position of the highest bit, the 64 bits from there down, and whether anything nonzero lies below them."""
+    """Return the position of the highest bit, the 64 bits from there down, and what lies below.
+
+    The last result is true where a bit below those 64 is set.
+    """
     (high, mid, low), length, place, sticky = leading_digits(mag, inexact, 3)
     window = (high << (np.uint64(64) - length)) | (mid << (_U32 - length)) | (low >> length)
     top = DIGIT_BITS * place + length.astype(np.int64) - 1

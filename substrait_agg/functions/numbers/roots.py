@@ -1,4 +1,4 @@
-"""Square roots and quotients of exact numbers in columns, rounded once."""
+"""Compute square roots and quotients of columns of exact numbers, rounded once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _UMASK = np.uint64((1 << DIGIT_BITS) - 1)
 
 
 def exponents(mag: Magnitude, base: int) -> Int64s:
-    """Power of two of the highest bit of ``mag * 2^(32 * base)``; that of the lowest digit for zero."""
+    """Return the exponent of the highest bit of ``mag * 2^(32 * base)``.
+
+    For zero, return the exponent of the lowest digit.
+    """
     nonzero = mag != 0
     lead = np.where(nonzero.any(axis=0), len(mag) - 1 - np.argmax(nonzero[::-1], axis=0), 0)
     high = mag[lead, np.arange(mag.shape[1])]
@@ -28,7 +31,7 @@ def exponents(mag: Magnitude, base: int) -> Int64s:
 
 
 def square_root(mag: Magnitude, inexact: Mask, base: int) -> tuple[Magnitude, Int64s, Mask]:
-    """The highest `ROOT_BITS` bits of the square roots of ``mag * 2^(32 * base)``.
+    """Return the highest `ROOT_BITS` bits of the square roots of ``mag * 2^(32 * base)``.
 
     Args:
         mag: magnitudes.
@@ -36,12 +39,13 @@ def square_root(mag: Magnitude, inexact: Mask, base: int) -> tuple[Magnitude, In
         base: position of the lowest digit.
 
     Returns:
-        Magnitudes of two digits, the power of two of each one's unit, and where something is cut off below it. Two bits
-        more than fp64 has, and the mark, are what rounding to it correctly needs.
+        Magnitudes of two digits, the exponent of the unit of each one, and where something is cut
+        off below it. Correct rounding to fp64 needs two bits more than fp64 has, and this flag.
     """
     top = exponents(mag, base)
     high, low, cut = _leading_words(mag, inexact)
-    # 109 or 110 bits of the number, whichever makes the power of their unit even, have a root of 55 bits.
+    # Take 109 or 110 bits of the number, so that the exponent of their unit is even. Their root has
+    # 55 bits.
     odd = (top & 1).astype(np.uint64)
     drop = np.uint64(19) - odd
     lost: Mask = np.asarray(cut | ((low & ((np.uint64(1) << drop) - np.uint64(1))) != 0))
@@ -53,10 +57,14 @@ def square_root(mag: Magnitude, inexact: Mask, base: int) -> tuple[Magnitude, In
 
 
 def _integer_root(high: Words, low: Words) -> tuple[Words, Int64s]:
-    """Floor of the square root of ``high * 2^64 + low`` below 2^110, and what is left of the number."""
+    """Return the floor of the square root of a number below 2^110, and the remainder.
+
+    The number is ``high * 2^64 + low``.
+    """
     near = np.sqrt(np.ldexp(high.astype(np.float64), 64) + low.astype(np.float64))
     root = near.astype(np.int64)
-    # The estimate is off by a few units, so what is left is far below 2^63: its low word is all of it.
+    # The estimate is off by a few units. The remainder is then far below 2^63, so its low word
+    # suffices.
     rest = low.view(np.int64) - root * root
     for _ in range(_STEPS):
         root, rest = _stepped(root, rest)
@@ -70,7 +78,10 @@ def _stepped(root: Int64s, rest: Int64s) -> tuple[Int64s, Int64s]:
 
 
 def _leading_words(mag: Magnitude, inexact: Mask) -> tuple[Words, Words, Mask]:
-    """The 128 bits of each number from its highest one down, and whether anything lies below them."""
+    """Return the 128 bits of each number from its highest one down.
+
+    The last result is true where a bit below those is set.
+    """
     digit, length, _, lost = exact.leading_digits(mag, inexact, 5)
     up, across = np.uint64(64) - length, _U32 - length
     high = (digit[0] << up) | (digit[1] << across) | (digit[2] >> length)
@@ -81,7 +92,10 @@ def _leading_words(mag: Magnitude, inexact: Mask) -> tuple[Words, Words, Mask]:
 def scaled_floats(
     mag: Magnitude, inexact: Mask, base: int, shift: Int64s | int = 0
 ) -> tuple[npt.NDArray[np.float64], Int64s]:
-    """Magnitudes ``mag * 2^(32 * base + shift)`` as correctly rounded floats of 1 to 2, times a power of two."""
+    """Return magnitudes as correctly rounded floats from 1 to 2, and exponents of two.
+
+    The magnitudes are ``mag * 2^(32 * base + shift)``.
+    """
     power = exponents(mag, base) + shift
     positive = np.zeros(mag.shape[1], np.bool_)
     return exact.to_float(mag, positive, inexact, base, shift=shift - power), power
