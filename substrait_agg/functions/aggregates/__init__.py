@@ -1,5 +1,5 @@
-"""Aggregate functions.
+"""Define the aggregate functions.
 
-`catalogue` has a row per function, `kinds` a row per measure that is maintained, `user` the
+`catalogue` has a row per function, `kinds` a row per maintained measure. `user` defines the
 measures of an embedding program.
 """

@@ -1,4 +1,4 @@
-"""What measures keep per group: exact accumulators, all of them integers."""
+"""Define accumulators: exact integers per group that measures read."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import Literal as OneOf
 
 WeightKind = OneOf["one", "sign", "any"]
-"""What is known of the weights of an input: always 1; 1 or -1; any int64."""
+"""Possible weights of an input: always 1; 1 or -1; any int64."""
 
 EarlyRetraction = OneOf["carry", "refuse", "quarantine"]
-"""What becomes of a retraction that comes before its insertion: it counts as a negative weight that is never shown; it fails
-the batch; it is kept aside until the insertion comes."""
+"""Handling of a retraction that comes before its insertion.
+
+``carry`` counts it as a negative weight that is never shown. ``refuse`` fails the batch.
+``quarantine`` sets it aside until the insertion comes.
+"""
 
 EARLY_RETRACTIONS: tuple[EarlyRetraction, ...] = ("carry", "refuse", "quarantine")
 
@@ -19,18 +22,21 @@ DIGIT_BITS = 32
 
 @dataclass(frozen=True, slots=True)
 class Accumulator:
-    """One exact number per group, kept as balanced digits of base 2^32.
+    """One exact number per group, stored as balanced digits of base 2^32.
 
     Attributes:
-        kind: ``count`` (sum of weights), ``integer``, ``decimal`` (unscaled) or ``float`` (sum of weight times value),
-            ``product`` (sum of weight times product of two floats), and of the entries of a tree ``live``
-            (those with weight above zero) and ``entries`` (those with a weight other than zero), or ``met``, of a tree of which
-            only ends are kept: above zero once it has met a value, and nothing more than that.
-        argument: which prepared argument column it reads; -1 where it counts entries.
-        bits: size of the values added, in bits (integers), or 0.
-        digits: how many digits it keeps in every group; 0 for floats, which keep as many as the values need.
+        kind: ``count`` (sum of weights), ``integer``, ``decimal`` (unscaled) or ``float`` (sum of
+            weight times value), ``product`` (sum of weight times product of two floats), and for
+            the entries of a tree ``live`` (number of entries with weight above zero) and
+            ``entries`` (number of entries with nonzero weight). ``met`` is for a tree of which only
+            extremes are kept: it is above zero if the tree has received a value, and has no other
+            meaning.
+        argument: ordinal of the prepared argument column that it reads; -1 if it counts entries.
+        bits: size of the added values in bits (integers), or 0.
+        digits: number of digits in every group; 0 for floats, which have as many as the values
+            need.
         other: the second argument column of a product.
-        tree: the tree whose live entries it sums instead of rows (DISTINCT), or counts; -1 for rows.
+        tree: the tree whose live entries it sums (DISTINCT) or counts; -1 for rows.
     """
 
     kind: OneOf["count", "integer", "decimal", "float", "product", "live", "entries", "met"]
@@ -42,12 +48,15 @@ class Accumulator:
 
     @property
     def floating(self) -> bool:
-        """Whether it keeps as many digits as its values need."""
+        """Whether the number of digits depends on the values."""
         return self.kind in ("float", "product")
 
 
 COUNT_DIGITS = 2
-"""Digits of a count: one of more than 63 bits is an error, no output type holds it."""
+"""Digits of a count.
+
+A count of more than 63 bits is an error, because no output type can represent it.
+"""
 
 
 MET: OneOf["met"] = "met"
@@ -56,12 +65,18 @@ TREE_COUNTERS = ("live", "entries", MET)
 
 
 def tree_counters(tree: int) -> tuple[Accumulator, Accumulator]:
-    """What every group keeps of a tree: the number of its live entries, and of all its entries."""
+    """Return the two accumulators that every group has per tree.
+
+    They count the live entries and all entries.
+    """
     live = Accumulator("live", -1, 0, COUNT_DIGITS, tree=tree)
     return live, Accumulator("entries", -1, 0, COUNT_DIGITS, tree=tree)
 
 
 def digits_for(value_bits: int, weight: WeightKind) -> int:
-    """Digits that hold the sum of 2^39 products of a value of `value_bits` bits and a weight of this kind."""
+    """Return the digits that the sum of 2^39 weighted values needs.
+
+    Each value has `value_bits` bits and a weight of this kind.
+    """
     weight_bits = 64 if weight == "any" else 1
     return -(-(value_bits + weight_bits + 40) // DIGIT_BITS)

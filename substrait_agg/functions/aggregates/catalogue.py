@@ -1,4 +1,4 @@
-"""THE catalogue of aggregate functions: a row per function, from which plans are bound and documents are written."""
+"""Define the catalogue of aggregate functions, one row each. Binding and the documents read it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ AGGREGATE_NAMES: dict[str, str] = {name: row.name for row in _ROWS for name in r
 """Every accepted spelling -> canonical name."""
 
 MAINTAINED: tuple[str, ...] = tuple(row.name for row in _ROWS if row.kind is not None)
-"""Names of the functions that are maintained."""
+"""Names of the functions that can be maintained."""
 
 WINDOW_FUNCTIONS = frozenset(
     {"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lead", "lag"}
@@ -62,7 +62,7 @@ STANDARD_URNS = frozenset(
 
 
 def find(name: str) -> tuple[AggregateFunction, Alias] | None:
-    """The row of a function by any of its names, and what the name itself decides; None for an unknown name."""
+    """Return the row of a function by any of its names, and the alias; None for an unknown name."""
     canonical = AGGREGATE_NAMES.get(name)
     if canonical is None:
         return None

@@ -1,7 +1,7 @@
-"""The registry of measure kinds: the state of each, what it reads from the rows, and how its value is computed.
+"""Register the kinds of measures: their state, the input that they read, and their evaluation.
 
-A kind is one row here. Later stages map the words of a column to their functions; `complete` makes a missing or a surplus
-word an error when the module is imported, so that no kind can fall into the code of another.
+A kind is one row here. Later stages map the words of a column to functions. `complete` raises an
+error at import if a word is missing or surplus, so that no kind silently runs the code of another.
 """
 
 from __future__ import annotations
@@ -18,22 +18,32 @@ MeasureKind = OneOf[
     "nth_value", "min_by", "max_by", "list_union_distinct", "first", "last", "surrogate_key",
     "grouping", "user",
 ]  # fmt: skip
-"""The measures that are maintained; `count` counts rows, or non-null values where there is an argument."""
+"""The measures that can be maintained.
+
+`count` counts rows, or the non-null values of an argument.
+"""
 
 StateClass = OneOf["additive", "shared tree", "own tree", "none"]
-"""Where the state of a plain measure lives: accumulators of the group, a tree shared with other measures, a tree of its own."""
+"""Where the state of a plain measure is.
+
+Accumulators of the group, a tree shared with other measures, or a separate tree.
+"""
 
 Input = OneOf[
     "count", "total", "conditions", "moments", "least", "greatest", "multiset", "ranked",
     "first in order", "last in order", "first by", "last by", "earliest", "latest", "elements",
     "user", "none",
 ]  # fmt: skip
-"""What a measure reads: accumulators (counts, totals, products) or entries of an ordered tree (an end, ranks, all of them)."""
+"""The input of a measure.
+
+It reads accumulators (counts, totals, products) or entries of an ordered tree (an extreme, ranks,
+all).
+"""
 
 Evaluation = OneOf[
     "number", "condition", "moment", "extreme", "multiset", "user", "surrogate_key", "grouping"
 ]
-"""How the value of a group is computed from what the measure reads."""
+"""How the value of a group is computed from the input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +52,10 @@ class KindRow:
 
     Attributes:
         state: class of state of a measure without DISTINCT and ORDER BY.
-        input: what it reads.
+        input: the input of the measure.
         evaluation: how its value is computed.
-        sums: of ``moments``, the sums that follow the count among its accumulators, named by their factors.
+        sums: for ``moments``, the sums after the count among its accumulators, named by their
+            factors.
     """
 
     state: StateClass
@@ -61,11 +72,11 @@ def complete(table: Mapping[Key, Value], words: object) -> Mapping[Key, Value]:
     """Return `table` if it has exactly one entry per word.
 
     Args:
-        table: word -> what stands for it.
+        table: word -> entry.
         words: a ``Literal`` type, or a collection of words.
 
     Raises:
-        TypeError: words are missing from the table, or the table has others.
+        TypeError: the table lacks words or has others.
 
     >>> complete({"a": 1, "b": 2}, ("a", "b"))
     {'a': 1, 'b': 2}
@@ -124,5 +135,5 @@ complete(KINDS, MeasureKind)
 
 
 def kinds_of(evaluation: Evaluation) -> tuple[MeasureKind, ...]:
-    """List the kinds whose value is computed in this way."""
+    """List the kinds with this evaluation."""
     return tuple(kind for kind, row in KINDS.items() if row.evaluation == evaluation)

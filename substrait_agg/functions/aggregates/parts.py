@@ -1,4 +1,4 @@
-"""Parameters, options and reasons that several rows of the aggregate catalogue share."""
+"""Define parameters, options and reasons that several rows of the aggregate catalogue share."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _EXACT = no_op("an exact result is a valid approximation")
 # --- options ---------------------------------------------------------------------------------
 
 ROUNDINGS = ("TIE_TO_EVEN", "TIE_AWAY_FROM_ZERO", "TRUNCATE", "CEILING", "FLOOR")
-"""Results are rounded once, in any of these directions (`functions.numbers.exact.ROUNDINGS`)."""
+"""Rounding directions of results, which are rounded once (`functions.numbers.exact.ROUNDINGS`)."""
 
 _OVERFLOW: Mapping[str, Part] = dict.fromkeys(("ERROR", "SATURATE", "SILENT"), HONOURED)
 _ROUNDING: Mapping[str, Part] = dict.fromkeys(ROUNDINGS, HONOURED)
@@ -74,12 +74,12 @@ ACCURACY = Parameter("accuracy", "constant", optional=True, rule="integer")
 
 
 def named(names: str, producers: tuple[str, ...] = ()) -> tuple[Alias, ...]:
-    """Aliases that mean exactly the function, from a text of names."""
+    """Return aliases with exactly the meaning of the function, from a text of names."""
     return tuple(Alias(name, producers) for name in names.split())
 
 
 def preset(
     names: str, presets: tuple[tuple[str, str], ...], producers: tuple[str, ...] = ()
 ) -> tuple[Alias, ...]:
-    """Aliases that decide options by their name."""
+    """Return aliases whose name decides options."""
     return tuple(Alias(name, producers, presets) for name in names.split())

@@ -1,4 +1,4 @@
-"""Rows of the aggregate catalogue: functions that producers write and that are not maintained, with the reason."""
+"""List the aggregate functions of producers that cannot be maintained, with the reason."""
 
 from __future__ import annotations
 

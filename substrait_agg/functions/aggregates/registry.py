@@ -1,4 +1,4 @@
-"""Measures that an embedding program declares under a URN of its own."""
+"""Register measures that an embedding program declares under its own URN."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ class UserMeasure:
     """A measure of an embedding program.
 
     Attributes:
-        urn: of the extension, ``owner:id`` with or without ``extension:`` before it; not one of the standard's.
-        names: the function's names, lower case; the first is the canonical one.
-        arguments: per argument the type kinds it may have; empty for any.
-        result: its type, or what gives it from the types of the arguments.
-        state: ``additive`` (state columns that are added) or ``ordered`` (computed from the ordered values).
-        implementation: what computes it; opaque here.
-        version: of what it computes.
+        urn: URN of the extension, ``owner:id`` with or without ``extension:`` in front; not a
+            standard one.
+        names: the function's names, in lower case; the first is the canonical one.
+        arguments: the accepted type kinds per argument; empty for any.
+        result: its type, or a function that returns it for the types of the arguments.
+        state: ``additive`` (state columns that are added) or ``ordered`` (computed from the ordered
+            values).
+        implementation: the object that computes it; opaque here.
+        version: version of the implementation.
     """
 
     urn: str
@@ -44,13 +46,19 @@ class UserMeasure:
 
     @property
     def key(self) -> str:
-        """The identity of the measure in plans and in stored state: ``urn:name``, and ``@version`` where it has one."""
+        """The identity of the measure in plans and in stored state.
+
+        It is ``urn:name``, or ``urn:name@version`` if the measure has a version.
+        """
         version = f"@{self.version}" if self.version else ""
         return f"{plain_urn(self.urn)}:{self.names[0]}{version}"
 
     @property
     def row(self) -> AggregateFunction:
-        """The measure as a row of the catalogue: FILTER and DISTINCT hold, an order where its state has one."""
+        """The measure as a row of the catalogue.
+
+        FILTER and DISTINCT are honoured. ORDER BY is honoured if the state is ordered.
+        """
         unordered = no_op("its state is added up, which is the same in every order of rows")
         return AggregateFunction(
             self.names[0],
@@ -63,7 +71,7 @@ class UserMeasure:
         )
 
     def result_type(self, types: tuple[Type, ...]) -> Type:
-        """The type of the measure for arguments of these types."""
+        """Return the type of the measure for arguments of these types."""
         return self.result if isinstance(self.result, Type) else self.result(types)
 
 
@@ -72,15 +80,19 @@ _MEASURES: dict[tuple[str, str], UserMeasure] = {}
 
 
 def plain_urn(urn: str) -> str:
-    """A URN as plans are decoded: ``extension:acme:stats`` becomes ``acme:stats``."""
+    """Return a URN in the form of decoded plans.
+
+    ``extension:acme:stats`` becomes ``acme:stats``.
+    """
     return urn.strip().removeprefix("extension:")
 
 
 def register(measure: UserMeasure) -> UserMeasure:
-    """Make a measure known to every plan bound from now on; returns it.
+    """Register a measure for every plan bound from now on, and return it.
 
     Raises:
-        ValueError: no name, no argument, a standard URN, or a name that is taken under this URN.
+        ValueError: it has no name or no argument, its URN is a standard one, or a name is taken
+            under this URN.
     """
     urn = plain_urn(measure.urn)
     if not measure.names or any(not n or n != n.lower() or ":" in n for n in measure.names):
@@ -97,25 +109,28 @@ def register(measure: UserMeasure) -> UserMeasure:
 
 
 def unregister(measure: UserMeasure) -> None:
-    """Forget a measure; nothing happens where it is not known."""
+    """Unregister a measure. An unknown measure is ignored."""
     for name in measure.names:
         _MEASURES.pop((plain_urn(measure.urn), name), None)
 
 
 def registered() -> tuple[tuple[str, int], ...]:
-    """What is registered now, as something to compare: plans bound before a change may bind differently after it."""
+    """Return the registered measures in comparable form.
+
+    A plan may bind differently after this value changes.
+    """
     return tuple((m.key, id(m.implementation)) for m in _MEASURES.values())
 
 
 def find_user(urn: str | None, name: str) -> UserMeasure | None:
-    """The measure registered under a URN and any of its names."""
+    """Return the measure registered under a URN and any of its names."""
     return None if urn is None else _MEASURES.get((plain_urn(urn), name))
 
 
 def implementation_of(key: str) -> UserMeasure:
-    """The measure that a bound plan names by its key.
+    """Return the measure that a bound plan names by its key.
 
     Raises:
-        KeyError: none is registered under the key.
+        KeyError: no measure is registered under the key.
     """
     return {measure.key: measure for measure in _MEASURES.values()}[key]

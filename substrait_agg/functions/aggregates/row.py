@@ -1,4 +1,4 @@
-"""What a row of the aggregate catalogue says: parameters, options, and what becomes of every part of a measure."""
+"""Define the rows of the aggregate catalogue: parameters, options and handling of measure parts."""
 
 from __future__ import annotations
 
@@ -10,15 +10,21 @@ from substrait_agg.functions.aggregates.kinds import KINDS, MeasureKind
 from substrait_agg.functions.aggregates.types import FAMILIES
 
 Handling = OneOf["honoured", "no-op", "refused"]
-"""What becomes of a part of a measure: it is obeyed, provably changes nothing, or makes the plan be refused."""
+"""Handling of a part of a measure.
+
+It is applied, provably changes nothing, or makes the plan invalid.
+"""
 
 ConstantRule = OneOf["text", "integer", "count", "position", "fraction"]
-"""What a constant argument may be: a text; any integer; an integer or null; an integer other than 0; a number from 0 to 1."""
+"""Rules for constant arguments.
+
+In order: a text; any integer; an integer or null; an integer other than 0; a number from 0 to 1.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What becomes of a part of a measure, and why; only what is honoured needs no reason."""
+    """The handling of a part of a measure and its reason. Only ``honoured`` needs no reason."""
 
     handling: Handling
     reason: str = ""
@@ -28,29 +34,30 @@ HONOURED = Part("honoured")
 
 
 def no_op(reason: str) -> Part:
-    """A part that changes nothing, because of `reason`."""
+    """Return a part that changes nothing because of `reason`."""
     return Part("no-op", reason)
 
 
 def refused(reason: str) -> Part:
-    """A part that makes the plan be refused, because of `reason`."""
+    """Return a part that is refused because of `reason`."""
     return Part("refused", reason)
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """An argument that a function takes.
+    """A parameter of a function.
 
     Attributes:
         name: as in the declaration.
         role: ``value`` (an expression per row), ``constant`` (a literal) or ``enum`` (a word).
         kinds: type kinds of a value or constant; empty for any.
-        optional: may be left out.
-        repeats: any further arguments are of this kind too; only the last parameter.
+        optional: whether it may be left out.
+        repeats: whether all further arguments are of this kind too; only for the last parameter.
         as_float: type kinds whose values are converted to ``fp64``.
-        rule: what a constant may be.
-        default: value of a constant that is left out; None where it then is no constant of the measure.
-        words: what an enumeration argument may say, upper case; it sets the option `name`, upper case.
+        rule: the values that a constant may have.
+        default: value of a constant that is left out; None if the measure then lacks the constant.
+        words: words of an enumeration argument, in upper case; the argument sets the option `name`,
+            in upper case.
     """
 
     name: str
@@ -78,9 +85,10 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class FunctionOption:
-    """An option: its values, upper case, the default first, and what becomes of each.
+    """An option: its values in upper case, the default first, and the handling of each.
 
-    `kinds`: type kinds of the first value argument for which the function has the option; empty for all.
+    `kinds`: type kinds of the first value argument for which the function has the option; empty for
+    all.
     """
 
     values: Mapping[str, Part]
@@ -88,7 +96,7 @@ class FunctionOption:
 
     @property
     def accepted(self) -> tuple[str, ...]:
-        """The values that do not refuse the plan, the default first."""
+        """The values that are not refused, the default first."""
         return tuple(v for v, part in self.values.items() if part.handling != "refused")
 
 
@@ -97,10 +105,10 @@ class Alias:
     """Another name of a function.
 
     Attributes:
-        name: lower case.
-        producers: who writes it; empty where it is common.
-        presets: options that the name itself decides (``var_pop`` the distribution).
-        distinct: the name itself asks for distinct values (``collect_set``).
+        name: in lower case.
+        producers: the producers that write it; empty if it is common.
+        presets: options that the name decides (``var_pop`` decides the distribution).
+        distinct: whether the name asks for distinct values (``collect_set``).
     """
 
     name: str
@@ -114,26 +122,29 @@ class AggregateFunction:
     """A row of the catalogue.
 
     Attributes:
-        name: canonical name, lower case.
-        kind: what is maintained, or None where the function is known but cannot be maintained (`reason`).
-        parameters: what it takes.
-        result: a word of `aggregate_types.RESULTS`.
-        urns: last parts of the extensions that declare it; empty where only producers know it.
-        producers: who writes it, where the standard does not declare it.
-        aliases: other names that mean the same.
-        options: option name, upper case -> values.
-        distinct, order_by, filter: what becomes of these parts of a measure.
-        distinct_rows: what becomes of DISTINCT where rows are counted, that is without an argument.
+        name: canonical name, in lower case.
+        kind: the kind of measure; None if the function is known but cannot be maintained
+            (`reason`).
+        parameters: its parameters.
+        result: a key of `functions.aggregates.types.RESULTS`.
+        urns: last parts of the URNs of the extensions that declare it; empty if only producers know
+            it.
+        producers: the producers that write it, if the standard does not declare it.
+        aliases: other names with the same meaning.
+        options: option name in upper case -> values.
+        distinct, order_by, filter: handling of these parts of a measure.
+        distinct_rows: handling of DISTINCT without an argument, which counts rows.
         nulls: how null arguments count, a phrase.
-        empty: the value where nothing counts, a phrase.
-        keep_nulls: null values count.
-        settings: options that the function itself decides, which no plan can set.
-        always_distinct: equal values count once by the function's own meaning.
-        order_on_argument: the sort key must be the aggregated argument.
-        ordered_form, unordered_form: the row that holds instead when the measure has sorts, or has none.
-        order_else: what is taken where the result depends on an order and the measure has no sorts, a sentence; empty
-            where it does not depend on one.
-        reason: why it is not maintained.
+        empty: the value of a group without counted rows, a phrase.
+        keep_nulls: whether null values count.
+        settings: options that the function decides and that plans cannot set.
+        always_distinct: whether equal values always count once.
+        order_on_argument: whether the sort key must be the aggregated argument.
+        ordered_form, unordered_form: name of the row to use instead if the measure has sorts, or
+        has none.
+        order_else: the order used for a measure without sorts whose result depends on an order, a
+            sentence; empty if it does not depend on one.
+        reason: why it cannot be maintained.
     """
 
     name: str
@@ -161,14 +172,17 @@ class AggregateFunction:
 
     @property
     def state(self) -> str:
-        """Class of the state of a plain measure: ``additive``, ``shared tree``, ``own tree`` or ``none``."""
+        """The class of the state of a plain measure.
+
+        One of ``additive``, ``shared tree``, ``own tree`` and ``none``.
+        """
         if self.kind is None:
             return "none"
         return "shared tree" if self.always_distinct else KINDS[self.kind].state
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The canonical name, then all others."""
+        """The canonical name, then all aliases."""
         return (self.name, *(a.name for a in self.aliases))
 
     @property
@@ -177,7 +191,7 @@ class AggregateFunction:
         return "(" + ", ".join(map(str, self.parameters)) + ")"
 
     def option_values(self, argument_kind: str) -> Mapping[str, FunctionOption]:
-        """The options that the function has for a first argument of this type kind (empty: no argument)."""
+        """Return the options for a first argument of this type kind (empty: no argument)."""
         return {
             name: option
             for name, option in self.options.items()

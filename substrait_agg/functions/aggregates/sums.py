@@ -1,4 +1,4 @@
-"""Rows of the aggregate catalogue: counts, sums and what is computed from sums, conditions, bits."""
+"""List the catalogue rows of counts, sums and functions of sums, conditions and bits."""
 
 from __future__ import annotations
 

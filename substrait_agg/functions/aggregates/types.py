@@ -1,4 +1,4 @@
-"""Result types of aggregate functions, and which declared types their values can be given as."""
+"""Derive result types of aggregate functions, and define the types that their values convert to."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SPANS = ("interval_year", "interval_day")
 ORDERED: tuple[str, ...] = (
     *ALL_NUMBERS, "bool", *TEXTS, *BYTES, *POINTS, *SPANS, "uuid", "list", "struct",
 )  # fmt: skip
-"""Type kinds whose values can be compared: of intervals those without months and days in one, no maps."""
+"""Type kinds whose values can be compared. Maps and compound intervals are excluded."""
 
 FAMILIES: dict[tuple[str, ...], str] = {
     (): "any type",
@@ -34,12 +34,12 @@ FAMILIES: dict[tuple[str, ...], str] = {
     TEXTS: "text",
     ("bool",): "boolean",
 }
-"""Type kinds that a parameter takes -> how they are called in messages and documents."""
+"""Type kinds of a parameter -> their name in messages and documents."""
 
 DECIMAL_OUTPUT = "functions_aggregate_decimal_output"
 
 ResultType = Callable[[tuple[Type, ...], str | None, Derivation], Type]
-"""(types of the value arguments, last part of the URN, whose derivation) -> type of the measure."""
+"""(types of the value arguments, last part of the URN, derivation rules) -> type of the measure."""
 
 
 def _count(_types: tuple[Type, ...], urn: str | None, _rules: Derivation) -> Type:
@@ -141,16 +141,19 @@ RESULTS: dict[str, ResultType] = {
     "ordinal": _ordinal,
     "key": _always(Type("i64", nullable=False)),
 }
-"""Result rules by the word the catalogue uses: as the declaration derives them, nullability included."""
+"""Result rules by the word in the catalogue.
+
+They follow the declarations, including nullability.
+"""
 
 MIRRORING = frozenset({"mirror", "text"})
-"""Rules whose value is nullable where an argument is; constant arguments count as well."""
+"""Rules whose result is nullable if an argument is, constant arguments included."""
 
 OWN = "own"
-"""The rule of user-defined measures: their value has the type that they say, and no other."""
+"""The rule of user-defined measures. Their value has exactly the type that they derive."""
 
 COUNTS = frozenset({"count", "approximate count", "ordinal", "key"})
-"""Rules whose value is an integer whatever the arguments are."""
+"""Rules whose result is an integer for all arguments."""
 
 RESULT_TEXTS: dict[str, str] = {
     "count": "`i64`, or `decimal<38,0>` from its own extension",
@@ -171,14 +174,15 @@ RESULT_TEXTS: dict[str, str] = {
     "ordinal": "`i64`",
     "key": "`i64`",
 }
-"""The same for readers; a plan's declared output type goes first where the value converts to it."""
+"""The result rules as text. A declared output type takes precedence if the value converts to it."""
 
 
 def convertible(result: str, types: tuple[Type, ...], derived: Type, declared: Type) -> bool:
-    """Whether the exact value of a measure can be given as `declared`.
+    """Return whether the exact value of a measure converts to `declared`.
 
-    Numbers go to every type of numbers; but values of floats only to floats, since NaN and infinities have no
-    other form; products of integers stay integers or become floats. Texts of every kind go to ``string``; everything else stays what it is.
+    Numbers convert to every numeric type, with two exceptions. Values of floats convert to floats
+    only, because NaN and infinities have no other form. Products of integers convert to integers
+    and floats. Texts of every kind convert to ``string``. Everything else keeps its type.
     """
     if result == OWN:
         return derived.same_kind(declared)

@@ -1,7 +1,7 @@
-"""Measures of an embedding program: what a class has to give, and how it is made known.
+"""Define the interface for measures of an embedding program, and register them.
 
-A measure is vectorised: it sees whole Arrow columns, never a row or a group at a time. FILTER, DISTINCT, grouping sets, retractions
-and recovery are the engine's.
+A measure is vectorised: it receives whole Arrow columns, never a single row or group. The engine
+implements FILTER, DISTINCT, grouping sets, retractions and recovery.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GroupedValues:
-    """The values of n groups, one behind the other.
+    """The values of n groups, concatenated.
 
     Attributes:
-        offsets: int64, n + 1 of them; values offsets[i] to offsets[i + 1] - 1 belong to group i.
+        offsets: int64, n + 1 values; values offsets[i] to offsets[i + 1] - 1 belong to group i.
         columns: one Arrow array per argument of the measure.
-        weights: int64, how often each value is there; all 1 under DISTINCT.
+        weights: int64, the number of occurrences of each value; all 1 under DISTINCT.
     """
 
     offsets: npt.NDArray[np.int64]
@@ -39,13 +39,14 @@ class GroupedValues:
 
 
 class Measure(ABC):
-    """What all measures of an embedding program have.
+    """The base class of all measures of an embedding program.
 
     Attributes:
-        urn: of the extension that declares it: ``extension:OWNER:ID``, not one of the standard's.
-        names: its names in plans, lower case.
-        arguments: per argument the kinds of type it takes (``"fp64"``, ``"i64"``, ...); empty for any.
-        version: of what it computes. It is part of a plan's identity: a checkpoint made with another version is refused.
+        urn: URN of the extension that declares it: ``extension:OWNER:ID``, not a standard one.
+        names: its names in plans, in lower case.
+        arguments: the accepted type kinds per argument (``"fp64"``, ``"i64"``, ...); empty for any.
+        version: version of the computation. It is part of a plan's identity: a checkpoint made with
+            another version is refused.
     """
 
     urn: str
@@ -55,39 +56,40 @@ class Measure(ABC):
 
     @abstractmethod
     def result(self, types: tuple[Type, ...]) -> Type:
-        """The type of the measure's values for arguments of these types."""
+        """Return the type of the measure's values for arguments of these types."""
 
 
 class AdditiveMeasure(Measure):
     """A measure whose state is a few totals.
 
-    The totals are exact integers: what a deletion takes away is exactly what the insertion had added.
+    The totals are exact integers. A deletion subtracts exactly what the insertion added.
 
     Attributes:
-        columns: names of the totals, with the decimal digits behind the point that each one keeps (0: integers).
+        columns: name of each total -> number of decimal digits after the point (0: integers).
     """
 
     columns: Mapping[str, int]
 
     @abstractmethod
     def contribute(self, arguments: Sequence[pa.Array]) -> Mapping[str, pa.Array]:
-        """What each row adds to each total.
+        """Return the contribution of each row to each total.
 
         Args:
-            arguments: one array per argument, without nulls: rows with a null or outside the FILTER do not come here.
+            arguments: one array per argument, without nulls: rows with a null or outside the FILTER
+                are excluded.
 
         Returns:
-            Per name in `columns` an array of the same length without nulls: integers, or decimals of at most the
-            column's digits behind the point. What a row contributes must depend on nothing but the values of that row:
-            a deletion takes away what is computed for it then.
+            Per name in `columns` an array of the same length without nulls: integers, or decimals
+            with at most the column's digits after the point. The contribution of a row must depend
+            only on the values of that row, because a deletion computes it again and subtracts it.
         """
 
     @abstractmethod
     def value(self, count: pa.Array, totals: Mapping[str, pa.Array]) -> pa.Array:
-        """The values of n groups.
+        """Return the values of n groups.
 
         Args:
-            count: int64, rows that contributed, never below 0.
+            count: int64, number of rows that contributed, never below 0.
             totals: per name in `columns` a decimal128(38, digits) array, 0 where the count is.
 
         Returns:
@@ -96,18 +98,19 @@ class AdditiveMeasure(Measure):
 
 
 class OrderedMeasure(Measure):
-    """A measure that is computed from the values of a group in order."""
+    """A measure that is computed from the ordered values of a group."""
 
     @abstractmethod
     def value(self, groups: GroupedValues) -> pa.Array:
-        """The values of the groups, from their values in the measure's ORDER BY, else in the order of the values themselves.
+        """Return one value per group.
 
-        Rows with a null among the arguments, or outside the FILTER, are not among them.
+        The values of a group come in the measure's ORDER BY, or else in their own order. Rows with
+        a null among the arguments, or outside the FILTER, are excluded.
         """
 
 
 def register_measure(measure: AdditiveMeasure | OrderedMeasure) -> None:
-    """Make a measure known to every plan that is validated, explained or run from now on.
+    """Register a measure for every plan that is validated, explained or run from now on.
 
     Raises:
         ValueError: its URN is a standard one, a name is missing or taken, or it takes no argument.
@@ -116,7 +119,7 @@ def register_measure(measure: AdditiveMeasure | OrderedMeasure) -> None:
 
 
 def unregister_measure(measure: AdditiveMeasure | OrderedMeasure) -> None:
-    """Forget a measure."""
+    """Unregister a measure."""
     unregister(_declaration(measure))
 
 

@@ -1,4 +1,4 @@
-"""Rows of the aggregate catalogue: extremes, ranks, lists and texts, values by order, by another value, by arrival."""
+"""List the catalogue rows of extremes, ranks, lists and values by order, other value or arrival."""
 
 from __future__ import annotations
 
