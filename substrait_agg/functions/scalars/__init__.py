@@ -1,4 +1,4 @@
-"""Scalar functions.
+"""Define the scalar functions.
 
-`catalogue` has a row per function, `refused` those that Spark cannot compute exactly.
+`catalogue` has a row per function. `refused` lists functions that Spark cannot compute exactly.
 """

@@ -1,8 +1,9 @@
-"""THE table of scalar functions: canonical name -> what producers call it, signatures, null handling, options.
+"""Define the table of scalar functions: names, signatures, null handling and options.
 
-A bound `Call` is always one of these rows: its arguments have been converted to what the chosen overload takes,
-its `options` name every option of that overload with the value that holds, and its `type` is the type the result
-must have. Where the result is a decimal, the exact result is rounded (half away from zero) to that type once.
+A bound `Call` refers to one of these rows. Its arguments have the types of the chosen overload. Its
+`options` contain every option of that overload with the effective value. Its `type` is the type of
+the result. A decimal result is computed exactly and rounded once (half away from zero) to that
+type.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def _floating(
 
 
 def _sqrt() -> ScalarFunction:
-    # The declaration for decimals has no options: a negative one fails.
+    # The declaration for decimals has no options, so a negative decimal fails.
     forms = (
         Overload(("float",), "first", _DOMAIN),
         Overload(("integer",), "fp64", _DOMAIN),
@@ -129,7 +130,7 @@ def _strings(
     options: Mapping[str, tuple[str, ...]] | None = None,
     aliases: tuple[str, ...] = (),
 ) -> ScalarFunction:
-    """A function of strings; a parameter that starts with ``?`` may be left out (the last ones only)."""
+    """Return a function of strings. Trailing parameters that start with ``?`` are optional."""
     shortest = next((i for i, p in enumerate(params) if p.startswith("?")), len(params))
     plain = tuple(p.lstrip("?") for p in params)
     forms = tuple(
@@ -139,7 +140,7 @@ def _strings(
 
 
 def _moved() -> tuple[Overload, ...]:
-    """Overloads of `add` and `subtract`: a point in time and an interval."""
+    """Return overloads of `add` and `subtract` for a point in time and an interval."""
     return (
         Overload(("date", "months"), "date"),
         Overload(("date", "days"), "date_and_days"),
@@ -228,7 +229,7 @@ def _logic(name: str) -> ScalarFunction:
 
 
 def _regular(name: str, result: str, *rest: str) -> ScalarFunction:
-    """A function of a text and a pattern; with `rest` further arguments or without them."""
+    """Return a function of a text and a pattern, without or with all of the arguments `rest`."""
     forms = tuple(Overload(("text", "text", *more), result, _PATTERN) for more in ((), rest))
     return ScalarFunction(name, forms)
 
@@ -241,7 +242,7 @@ def _replacements() -> tuple[ScalarFunction, ...]:
     )
     return (
         ScalarFunction("regexp_replace", forms),
-        # What DataFusion and DuckDB call regexp_replace.
+        # DataFusion and DuckDB call this regexp_replace.
         ScalarFunction("regexp_replace_first", forms[:1]),
     )
 
@@ -264,7 +265,7 @@ def _round_calendar() -> ScalarFunction:
 
 _UNITS = {"date": "date_unit", "timestamp": "timestamp_unit", "time": "time_unit"}
 _CALENDAR_UNITS = {**_UNITS, "time": "time_of_day_unit"}
-"""Family of points in time -> the table of units that it is rounded to."""
+"""Family of points in time -> the set of units for rounding."""
 
 
 def _extract() -> ScalarFunction:
@@ -284,7 +285,7 @@ def _extract() -> ScalarFunction:
 
 
 def _window(name: str, *spans: str, result: str = "first") -> ScalarFunction:
-    """A window over time; a duration that starts with ``?`` may be left out (the last one only)."""
+    """Return a window over time. A last duration that starts with ``?`` is optional."""
     counts = range(sum(not s.startswith("?") for s in spans), len(spans) + 1)
     forms = tuple(
         Overload((time, *["span:duration"] * count), result)

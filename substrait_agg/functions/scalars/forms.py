@@ -1,4 +1,4 @@
-"""What a row of the table of scalar functions says: signatures, result, null handling, options."""
+"""Define the rows of the table of scalar functions: signatures, results, null handling, options."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal as OneOf
 Nulls = OneOf["mirror", "never", "always", "all", "undeclared"]
 """When the result can be null: if any argument can; never; always; only if every argument can.
 
-``undeclared``: always, although the standard declares it null only if an argument can be.
+``undeclared``: always, although the standard declares it nullable only if an argument is.
 """
 
 
@@ -18,16 +18,22 @@ class Overload:
     """One signature of a scalar function.
 
     Attributes:
-        params: per argument a word of `FAMILIES` (``decimal:0`` takes decimals without fraction only), ``enum:W`` (enumeration argument, one of ``WORDS[W]``, upper case),
-            ``word:W`` (constant string, one of ``WORDS[W]``, lower case in a bound call) or ``escape`` (constant
-            string of one character; left out of a bound call where it is null), or ``span:F`` (a constant of the family F), or ``format`` (a constant string of
-            `time_formats`, or null), or ``function:K`` (a lambda whose result is of the kind K), or ``digits`` (a constant integer, the digits of a second from 0 to 12).
-        result: a word of `derive.RESULT_RULES`, or ``digits:K``: the type kind K with the digits that the last argument says.
-        options: option name -> values that are honoured, the default first; upper case.
+        params: per argument a key of `FAMILIES` (``decimal:0`` accepts only decimals of scale 0),
+            ``enum:W`` (enumeration argument, one of ``WORDS[W]``, in upper case), ``word:W``
+            (constant string, one of ``WORDS[W]``, in lower case in a bound call), ``escape``
+            (constant string of one character; omitted from a bound call if it is null), ``span:F``
+            (a constant of the family F), ``format`` (a constant string for `time_formats`, or
+            null), ``function:K`` (a lambda whose result is of the kind K), or ``digits`` (a
+            constant integer, the digits of a second from 0 to 12).
+        result: a key of `derive.RESULT_RULES`, or ``digits:K``: the type kind K with the number of
+            digits in the last argument.
+        options: option name -> supported values, the default first; in upper case.
         unify: whether all arguments are converted to their common type.
         variadic: whether the last parameter may repeat.
-        of_elements: whether the second argument is a function of one parameter, the elements of the list that is the first one.
-        element: whether the first argument is converted to the element type of the list that is the second one.
+        of_elements: whether the second argument is a function of one parameter: the elements of the
+            list in the first one.
+        element: whether the first argument is converted to the element type of the list in the
+            second one.
     """
 
     params: tuple[str, ...]
@@ -44,10 +50,10 @@ class ScalarFunction:
     """A row of the table.
 
     Attributes:
-        name: canonical name, lower case.
+        name: canonical name, in lower case.
         overloads: signatures, tried in order.
         nulls: when the result can be null.
-        aliases: other names that mean the same.
+        aliases: other names with the same meaning.
     """
 
     name: str
@@ -56,7 +62,7 @@ class ScalarFunction:
     aliases: tuple[str, ...] = ()
 
     def takes(self, count: int) -> bool:
-        """Whether some overload has `count` arguments."""
+        """Return whether some overload accepts `count` arguments."""
         return any(
             count == len(o.params) or (o.variadic and count >= len(o.params))
             for o in self.overloads
@@ -65,7 +71,7 @@ class ScalarFunction:
 
 FAMILIES: dict[str, frozenset[str]] = {
     "integer": frozenset({"i8", "i16", "i32", "i64"}),
-    # u64 is a decimal on Spark, which has no bits.
+    # u64 is a decimal on Spark, and decimals have no bits.
     "unsigned_bits": frozenset({"u8", "u16", "u32"}),
     "unsigned": frozenset({"u8", "u16", "u32", "u64"}),
     "float": frozenset({"fp32", "fp64"}),
@@ -85,7 +91,7 @@ FAMILIES: dict[str, frozenset[str]] = {
     "function": frozenset({"func"}),
     "any": frozenset(),
 }
-"""Family -> type kinds it takes; ``any`` takes all."""
+"""Family -> accepted type kinds; ``any`` accepts all."""
 
 _CLOCK_COMPONENTS = frozenset(
     {
@@ -129,11 +135,11 @@ WORDS: dict[str, frozenset[str]] = {
         {"year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond"}
     ),
 }  # fmt: skip
-"""What an enumeration argument or a constant word may say."""
+"""Values of enumeration arguments and of constant words."""
 
 
 def parameter_text(param: str) -> str:
-    """A parameter of an overload for readers."""
+    """Return a parameter of an overload as text for people."""
     kind, _, name = param.partition(":")
     named = {
         "enum": name,

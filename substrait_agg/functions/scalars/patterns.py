@@ -1,8 +1,10 @@
-"""Where ICU's regular expressions, which the specification names, and Java's, which Spark runs, differ in meaning.
+"""Find patterns that mean different things in ICU, which the specification names, and in Java.
 
-Patterns that only one of the two can compile are no concern: what they give is not defined.
+Spark runs Java's regular expressions. Patterns that only one of the two can compile are not
+considered, because their result is undefined.
 
-Source: https://unicode-org.github.io/icu/userguide/strings/regexp.html, ``java.util.regex.Pattern``.
+Source: https://unicode-org.github.io/icu/userguide/strings/regexp.html,
+``java.util.regex.Pattern``.
 """
 
 from __future__ import annotations
@@ -21,14 +23,17 @@ DIFFERENCES: tuple[tuple[str, str], ...] = (
     ),
     (r"\\U[0-9A-Fa-f]{8}", r"Java has no \Uhhhhhhhh; write \x{h...}"),
 )
-"""(regular expression of Python and Java, reason): patterns in which it is found mean different things, or nothing in Java."""
+"""(regular expression of Python and Java, reason).
+
+A pattern that contains a match differs in meaning, or is invalid in Java.
+"""
 
 ANY_DIFFERENCE = _UNESCAPED + "(?:" + "|".join(found for found, _ in DIFFERENCES) + ")"
-"""Finds any of them."""
+"""Matches any of the differences."""
 
 
 def difference(pattern: str) -> str:
-    """Why a pattern cannot be given to Java; empty where it can.
+    """Return why Java cannot run a pattern; empty if it can.
 
     >>> difference("[a-z--[aeiou]]")
     'Java has no difference of sets (--); write &&[^...]'
@@ -38,13 +43,14 @@ def difference(pattern: str) -> str:
 
 
 REPLACEMENT_PARTS = r"\\[0-9]|\\[^0-9A-Za-z]|[^\\$]"
-"""What a replacement is made of: backreferences, escaped characters, characters."""
+"""The parts of a replacement: backreferences, escaped characters, characters."""
 
 
 def replacement_fault(replacement: str) -> str:
-    r"""Why a replacement cannot be used; empty where it can.
+    r"""Return why a replacement cannot be used; empty if it can.
 
-    ``\1`` stands for a group and ``\\`` for a backslash; ``$1`` would be a group in ICU and no group in other dialects.
+    ``\1`` denotes a group and ``\\`` a backslash; ``$1`` would be a group in ICU and no group in
+    other dialects.
     """
     if re.fullmatch(f"(?:{REPLACEMENT_PARTS})*", replacement, re.DOTALL):
         return ""

@@ -1,6 +1,6 @@
-"""Scalar functions of the standard that are known and refused, each with the reason.
+"""List the scalar functions of the standard that are refused, each with the reason.
 
-Together with `scalars.SCALARS` the table covers every scalar function that the extension files declare:
+Together with `catalogue.SCALARS` this table covers every scalar function in the extension files.
 `tests/functions/test_standard_scalars.py` compares both with the files.
 """
 
@@ -25,7 +25,7 @@ REFUSED_SCALARS: Mapping[str, str] = {
         " nor what happens to an article at the beginning"
     ),
 }  # fmt: skip
-"""Lower-case name -> why Spark cannot compute exactly what the standard says."""
+"""Lower-case name -> why Spark cannot compute exactly what the standard defines."""
 
 _REPEATED = (
     "local times of a zone are skipped and repeated, and the standard does not say which multiple is"
@@ -43,11 +43,11 @@ REFUSED_PARTS: Mapping[tuple[str, str], str] = {
         "the standard does not say whether the multiples of one origin go on beyond the next origin",
     ),
 }
-"""(lower-case name, type kind or word of an argument) -> why calls with such an argument are refused."""
+"""(lower-case name, type kind or word of an argument) -> why such calls are refused."""
 
 
 def refusal(name: str, parts: Iterable[str] = ()) -> str:
-    """Why a call is refused although the standard declares it; empty where it is not.
+    """Return why a call is refused although the standard declares it; empty if it is not.
 
     Args:
         name: lower-case name of the function.

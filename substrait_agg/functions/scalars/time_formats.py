@@ -1,6 +1,6 @@
-"""Formats of ``strftime`` and ``strptime``, as man7.org describes them for the C locale.
+"""Parse formats of ``strftime`` and ``strptime``, as man7.org describes them for the C locale.
 
-A format is read once, when the plan is checked; what Spark computes is made of its pieces.
+A format is parsed once, when the plan is checked. Spark expressions are built from its pieces.
 
 Source: https://man7.org/linux/man-pages/man3/strftime.3.html and strptime.3.html.
 """
@@ -27,7 +27,7 @@ _COMPOSED: Mapping[str, str] = {
     "X": "%H:%M:%S",
     "h": "%b",
 }
-"""Conversion -> what it stands for in the C locale."""
+"""Conversion -> its expansion in the C locale."""
 
 _PLAIN: Mapping[str, str] = {"n": "\n", "t": "\t", "%": "%"}
 
@@ -41,30 +41,30 @@ WRITTEN: Mapping[str, frozenset[str]] = {
     "precision_timestamp_tz": _OF_DATES | _OF_TIMES | _OF_INSTANTS,
     "precision_time": _OF_TIMES,
 }
-"""Type kind -> the conversions that `strftime` writes of it."""
+"""Type kind -> the conversions with which `strftime` formats it."""
 
 FIELDS: Mapping[str, str] = {
     "Y": "year", "y": "year", "m": "month", "b": "month", "B": "month", "d": "day", "e": "day",
     "j": "day_of_year", "a": "weekday", "A": "weekday", "H": "hour", "k": "hour", "I": "hour",
     "l": "hour", "M": "minute", "S": "second", "p": "half", "z": "offset",
 }  # fmt: skip
-"""Conversion that `strptime` reads -> the field that it sets."""
+"""Conversion of `strptime` -> the field that it sets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of a format: a conversion by its letter, or else a text that stands for itself."""
+    """A piece of a format: the letter of a conversion, or else a literal text."""
 
     conversion: str
     text: str = ""
 
 
 class FormatError(ValueError):
-    """A format that cannot be read; the message says why."""
+    """A format that cannot be parsed. The message gives the reason."""
 
 
 def pieces(format: str) -> tuple[Piece, ...]:
-    """The pieces of a format, with conversions that stand for others written out.
+    """Split a format into pieces, and expand conversions that abbreviate others.
 
     >>> [p.conversion or p.text for p in pieces("%R, 100%%")]
     ['H', ':', 'M', ', 100', '%']
@@ -78,7 +78,7 @@ def pieces(format: str) -> tuple[Piece, ...]:
     found.append(Piece("", head))
     for part in waiting:
         if not part:
-            # Two percent signs: the text behind them is the next part.
+            # Two percent signs. The text after them is the next part.
             following = next(waiting, None)
             if following is None:
                 raise FormatError("it ends with a percent sign")
@@ -96,10 +96,10 @@ def pieces(format: str) -> tuple[Piece, ...]:
 
 
 def writing(format: str, kind: str) -> tuple[Piece, ...]:
-    """The pieces of a format that `strftime` writes a value of a type kind with.
+    """Return the pieces of a format with which `strftime` formats a value of a type kind.
 
     Raises:
-        FormatError: a conversion is not known, or the value has nothing for it.
+        FormatError: a conversion is unknown, or the value has no such field.
     """
     found = pieces(format)
     for piece in found:
@@ -113,15 +113,15 @@ def writing(format: str, kind: str) -> tuple[Piece, ...]:
 
 
 def reading(format: str, kind: str, *, zoned: bool = False) -> tuple[Piece, ...]:
-    """The pieces of a format that `strptime` reads a value of a type kind with.
+    """Return the pieces of a format with which `strptime` parses a value of a type kind.
 
     Args:
-        format: as written.
+        format: the format of the call.
         kind: ``date``, ``precision_time`` or ``precision_timestamp_tz``.
         zoned: whether the call names a time zone.
 
     Raises:
-        FormatError: a conversion is not known, a field is read twice, or the date is not complete.
+        FormatError: a conversion is unknown, a field is read twice, or the date is incomplete.
     """
     found = pieces(format)
     letters = [p.conversion for p in found if p.conversion]
@@ -150,7 +150,7 @@ def _named(names: tuple[str, ...]) -> str:
 
 
 _PATTERNS: Mapping[str, str] = {
-    # A number is read as far as it can stay in its range, as glibc does.
+    # Like glibc, read digits of a number while it can stay in its range.
     "Y": " *+([0-9]{1,4}+)",
     "y": " *+((?>[0-9]{2}|[0-9]))",
     "m": " *+((?>[01][0-9]|[0-9]))",
@@ -169,7 +169,7 @@ _SAME = {"e": "d", "k": "H", "l": "I", "B": "b", "A": "a"}
 
 
 def pattern(found: tuple[Piece, ...]) -> tuple[str, dict[str, int]]:
-    """A regular expression of Java that matches what the pieces read, and the group of each conversion."""
+    """Return a Java regular expression for the pieces, and the group of each conversion."""
     parts: list[str] = []
     groups: dict[str, int] = {}
     for piece in found:
@@ -178,7 +178,7 @@ def pattern(found: tuple[Piece, ...]) -> tuple[str, dict[str, int]]:
             parts.append(_PATTERNS[letter])
             groups[letter] = len(groups) + 1
             continue
-        # Blanks stand for any number of blanks.
+        # A blank matches any number of blanks.
         parts += [_SPACES if c in " \t\n\v\f\r" else _quoted(c) for c in piece.text]
     return "\\A" + "".join(parts) + "\\z", groups
 
