@@ -1,1 +1,1 @@
-"""The tables of functions, and exact arithmetic on whole columns."""
+"""Define the tables of functions, and exact arithmetic on whole columns."""

@@ -1,7 +1,8 @@
-"""Windows over time as functions of an extension of this program: names, URN, limits, and its published file.
+"""Define windows over time as functions of an extension: names, URN, limits and extension file.
 
-A window is a struct of its start (inclusive) and its end (exclusive), in the type of the time. Windows of `tumble` and
-`hop` begin at offset + k * size (k * slide), counted from 1970-01-01T00:00:00 (UTC); all arithmetic is in whole microseconds.
+A window is a struct of its start (inclusive) and its end (exclusive), in the type of the time.
+Windows of `tumble` begin at offset + k * size, windows of `hop` at offset + k * slide, counted from
+1970-01-01T00:00:00 (UTC). All arithmetic is in whole microseconds.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 WINDOWS_URN = "substrait_agg:functions_windows"
-"""The URN of the extension as plans are decoded, without ``extension:`` before it."""
+"""The URN of the extension in decoded plans, without ``extension:`` in front."""
 
 WINDOWS_FILE = "functions_windows.yaml"
 
@@ -21,41 +22,47 @@ WINDOWS: dict[str, tuple[str, ...]] = {
     "hop": ("size", "slide", "offset"),
     "session": ("gap",),
 }
-"""Name -> what its arguments behind the time are, all of them constant durations; an offset may be left out."""
+"""Name -> names of the arguments after the time.
+
+All are constant durations. An offset is optional.
+"""
 
 GROUPING_WINDOWS = frozenset({"hop", "session"})
-"""Functions that are no values of a row alone: only a whole grouping expression of an aggregate can call them."""
+"""Functions that are not values of a row.
+
+Only a whole grouping expression of an aggregate can call them.
+"""
 
 MOST_WINDOWS = 10_000
-"""Windows of `hop` that one row may fall in."""
+"""Maximum number of windows of `hop` that contain one row."""
 
 MICROS_PER_DAY = 86_400_000_000
 MOST_MICROS = 2**63 - 1
 
 
 def windows_text() -> str:
-    """The published extension file, as YAML."""
+    """Return the published extension file, as YAML."""
     folder = files("substrait_agg").joinpath("extensions")
     return folder.joinpath(WINDOWS_FILE).read_text(encoding="utf-8")
 
 
 def duration_micros(value: tuple[int, int]) -> int:
-    """Microseconds of a duration of a bound window function: a constant (days, microseconds)."""
+    """Return the microseconds of a duration (days, microseconds) of a bound window function."""
     days, micros = value
     return days * MICROS_PER_DAY + micros
 
 
 def duration_value(micros: int) -> tuple[int, int]:
-    """Microseconds as such a constant; both parts have the sign of the whole."""
+    """Return a duration as a constant (days, microseconds). Both parts have its sign."""
     days, rest = divmod(abs(micros), MICROS_PER_DAY)
     return (days, rest) if micros >= 0 else (-days, -rest)
 
 
 def windows_per_row(size: int, slide: int) -> int:
-    """In how many windows of `hop` a row falls at most."""
+    """Return the maximum number of windows of `hop` that contain one row."""
     return -(-size // slide)
 
 
 def durations_of(values: tuple[Any, ...]) -> tuple[int, ...]:
-    """Microseconds of the constants behind the time of a bound window function."""
+    """Return the durations of a bound window function in microseconds."""
     return tuple(duration_micros(value) for value in values)

@@ -1,1 +1,1 @@
-"""The tables of functions as text, JSON and Markdown."""
+"""Write the tables of functions as text, JSON and Markdown."""

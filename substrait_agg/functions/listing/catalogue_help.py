@@ -1,4 +1,4 @@
-"""One function in full, as text for a terminal."""
+"""Describe one function in full, as text for a terminal."""
 
 from __future__ import annotations
 
@@ -33,10 +33,13 @@ Found = tuple[AggregateFunction, Alias] | ScalarFunction
 
 
 def lookup(name: str) -> Found:
-    """The function with this name or alias: an aggregate row and what the name decides, or a scalar row.
+    """Find a function by name or alias.
+
+    Returns:
+        An aggregate row with the alias, or a scalar row.
 
     Raises:
-        UsageError: FUNCTION_UNKNOWN, with names that are similar.
+        UsageError: FUNCTION_UNKNOWN, with similar names.
     """
     wanted = name.strip().lower()
     aggregate = find(wanted)
@@ -59,19 +62,19 @@ _LIST = "substrait-agg functions lists all that are known"
 
 
 def declarations(found: Found) -> tuple[Signature, ...]:
-    """What the standard declares of a function."""
+    """Return the standard's declarations of a function."""
     if isinstance(found, ScalarFunction):
         return standard_scalars(found.name)
     return standard_aggregates(found[0].name)
 
 
 def details(found: Found, refusals: Mapping[tuple[str, str], str], width: int) -> str:
-    """Everything that the tables say of a function, and its declarations in the standard.
+    """Describe a function and its declarations in the standard.
 
     Args:
         found: the function.
         refusals: (last part of the URN, signature) of declarations that cannot be called -> why.
-        width: of the text.
+        width: width of the text in characters.
     """
     scalar = isinstance(found, ScalarFunction)
     pairs = _scalar(found) if isinstance(found, ScalarFunction) else _aggregate(*found)

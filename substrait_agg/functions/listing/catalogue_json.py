@@ -1,4 +1,4 @@
-"""The tables of functions as plain values: what ``substrait-agg functions --format json`` prints."""
+"""Convert the tables of functions to plain values for ``substrait-agg functions --format json``."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ URN_OF = "extension:io.substrait:{}"
 
 
 def urn_of(urn: str) -> str:
-    """The whole URN of an extension by what declarations call it: the last part of a standard one."""
+    """Return the whole URN of an extension. `urn` is the last part for a standard one."""
     return f"extension:{urn}" if ":" in urn else URN_OF.format(urn)
 
 
@@ -57,22 +57,25 @@ _PHASES: Mapping[str, Part] = {
 
 
 def phases() -> Mapping[str, Part]:
-    """What becomes of each phase that a measure can be in, whatever its function."""
+    """Return the handling of each phase of a measure. It is the same for all functions."""
     return _PHASES
 
 
 def part(given: Part) -> Entry:
-    """``{"handling": ...}``, with the reason where there is one."""
+    """Return ``{"handling": ...}``, with the reason if there is one."""
     return {"handling": given.handling, **({"reason": given.reason} if given.reason else {})}
 
 
 def standard_aggregates(name: str) -> tuple[Signature, ...]:
-    """What the standard declares under the canonical name of an aggregate function."""
+    """Return the standard's declarations under the canonical name of an aggregate function."""
     return tuple(s for s in signatures() if s.name.lower() == name)
 
 
 def standard_scalars(name: str) -> tuple[Signature, ...]:
-    """What the standard, or the extension of this program, declares under any name of a scalar function."""
+    """Return all declarations of a scalar function, in the standard or in this program's extension.
+
+    All names of the function count.
+    """
     row = SCALARS[name]
     declared = window_signatures() if name in WINDOWS else scalar_signatures()
     return tuple(s for s in declared if s.name.lower() in (row.name, *row.aliases))
@@ -82,7 +85,7 @@ def standard_scalars(name: str) -> tuple[Signature, ...]:
 
 
 def aggregate(row: AggregateFunction) -> Entry:
-    """A row of the aggregate catalogue with everything it says, and the standard's declarations of it."""
+    """Return a row of the aggregate catalogue with the standard's declarations."""
     found: Entry = {
         "name": row.name,
         "maintained": row.kind is not None,
@@ -116,7 +119,7 @@ def aggregate(row: AggregateFunction) -> Entry:
 
 
 def takes_rows(row: AggregateFunction) -> bool:
-    """Whether the function counts rows where it has no argument."""
+    """Return whether the function counts rows if it has no argument."""
     return bool(row.parameters) and all(p.optional for p in row.parameters)
 
 
@@ -158,7 +161,7 @@ def _option(option: FunctionOption) -> Entry:
 
 
 def scalar(row: ScalarFunction) -> Entry:
-    """A row of the table of scalar functions with everything it says, and the standard's declarations of it."""
+    """Return a row of the table of scalar functions with the standard's declarations."""
     return {
         "name": row.name,
         "aliases": sorted(row.aliases),
@@ -188,7 +191,7 @@ NULLS: Mapping[str, str] = {
     "all": "nullable only if all arguments are",
     "undeclared": "nullable, although declared as its arguments are",
 }
-"""Whether the result of a scalar function can be null, by the word of its row."""
+"""Whether the result of a scalar function can be null, by the word in its row."""
 
 SCALAR_RESULTS: Mapping[str, str] = {
     **{kind: kind for kind in ("bool", "i32", "i64", "fp64", "date", "string")},
@@ -216,14 +219,14 @@ SCALAR_RESULTS: Mapping[str, str] = {
     "digits:precision_time": "precision_time with these digits",
     "digits:precision_timestamp_tz": "precision_timestamp_tz with these digits",
 }
-"""Results of scalar functions by the word of `derive.RESULT_RULES`."""
+"""Results of scalar functions, by the word of `derive.RESULT_RULES`."""
 
 
 # --- documents -------------------------------------------------------------------------------
 
 
 def signature(given: Signature) -> Entry:
-    """A declaration of the standard."""
+    """Return a declaration of the standard."""
     return {
         "urn": urn_of(given.urn),
         "signature": given.signature,
@@ -248,12 +251,12 @@ def signature(given: Signature) -> Entry:
 
 
 def aggregate_document() -> Entry:
-    """All aggregate functions, by name."""
+    """Return all aggregate functions, sorted by name."""
     return {"aggregate_functions": [aggregate(AGGREGATES[name]) for name in sorted(AGGREGATES)]}
 
 
 def scalar_document() -> Entry:
-    """All scalar functions, by name, and the words that their arguments are described with."""
+    """Return all scalar functions, sorted by name, and the words that describe their arguments."""
     return {
         "scalar_functions": [scalar(SCALARS[name]) for name in sorted(SCALARS)],
         "refused_scalar_functions": dict(sorted(REFUSED_SCALARS.items())),

@@ -1,4 +1,4 @@
-"""The tables of functions as sections of a document: the same rows for the terminal and for the docs page."""
+"""Convert the tables of functions to sections of a document, for the terminal and the docs page."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from substrait_agg.functions.signatures.declarations import signatures
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A table with a title; cells are Markdown of one line, the first column tells rows apart.
+    """A table with a title. Cells are one line of Markdown. The first column identifies rows.
 
     Attributes:
-        title: of the section.
+        title: title of the section.
         headers: one per column.
         rows: cells, one per column.
-        notes: numbered lines below the table, from `first_note` on, to which cells refer as ``[1]``.
+        notes: lines below the table, numbered from 1; cells refer to them as ``[1]``.
     """
 
     title: str
@@ -40,28 +40,28 @@ class Section:
 
 @dataclass(slots=True)
 class _Notes:
-    """Reasons, numbered in the order in which they first come up."""
+    """Reasons, numbered in order of first use."""
 
     texts: list[str] = field(default_factory=list)
 
     def number(self, text: str) -> str:
-        """``[n]`` for a reason."""
+        """Return ``[n]`` for a reason."""
         if text not in self.texts:
             self.texts.append(text)
         return f"[{self.texts.index(text) + 1}]"
 
     def cell(self, part: Part) -> str:
-        """What becomes of a part of a measure, with the number of the reason."""
+        """Return the handling of a part of a measure, with the number of the reason."""
         return f"{part.handling} {self.number(part.reason)}" if part.reason else part.handling
 
 
 def code(text: str) -> str:
-    """A name as Markdown."""
+    """Format a name as Markdown."""
     return f"`{text}`"
 
 
 def codes(names: Iterable[str]) -> str:
-    """Names as Markdown, with commas."""
+    """Format names as Markdown, separated by commas."""
     return ", ".join(map(code, names))
 
 
@@ -69,7 +69,7 @@ def codes(names: Iterable[str]) -> str:
 
 
 def aggregate_sections() -> tuple[Section, ...]:
-    """What the aggregate catalogue says, in the order of its rows."""
+    """Return the sections of the aggregate catalogue, in the order of its rows."""
     kept = [row for row in AGGREGATES.values() if row.kind is not None]
     return (
         _measures(kept),
@@ -128,14 +128,14 @@ def _names(kept: list[AggregateFunction]) -> Section:
 
 
 def declared_by(row: AggregateFunction) -> str:
-    """Extensions that declare the function, or producers that write it."""
+    """Return the extensions that declare the function, or the producers that write it."""
     declared = {s.urn for s in signatures() if s.name == row.name}
     extensions = [code(urn) for urn in row.urns if urn in declared]
     return ", ".join((*extensions, *row.producers))
 
 
 def alias_text(alias: Alias) -> str:
-    """Another name, with who writes it and what it decides."""
+    """Format an alias with its producers and the options that it decides."""
     said = [*alias.producers, *(f"{name} {value}" for name, value in alias.presets)]
     said += ["DISTINCT"] if alias.distinct else []
     return code(alias.name) + (f" ({', '.join(said)})" if said else "")
@@ -213,7 +213,7 @@ def _implementations() -> Section:
 
 
 def scalar_sections() -> tuple[Section, ...]:
-    """What the table of scalar functions says, in the order of its rows."""
+    """Return the sections of the table of scalar functions, in the order of its rows."""
     rows = tuple(
         (code(row.name), codes(row.aliases), " or ".join(overload_texts(row)))
         for row in SCALARS.values()
@@ -263,7 +263,7 @@ def _words() -> Section:
 
 
 def overload_texts(row: ScalarFunction) -> tuple[str, ...]:
-    """Overloads as texts; those that differ in one argument only and have the same result are one."""
+    """Return the overloads as texts. Overloads with the same result are one text."""
     return tuple(f"({arguments}): {result}" for arguments, result in _overloads(row.overloads))
 
 
@@ -279,14 +279,20 @@ def _overloads(overloads: Iterable[Overload]) -> Iterator[tuple[str, str]]:
 
 
 def option_texts(row: ScalarFunction) -> tuple[str, ...]:
-    """Options as texts; where they depend on the overload, with its first argument."""
+    """Return the options as texts.
+
+    An option of some overloads only is followed by their first arguments.
+    """
     return tuple(
         f"{code(name)}: {' or '.join(values)}{of}" for (name, values), of in _choices(row).items()
     )
 
 
 def _choices(row: ScalarFunction) -> dict[tuple[str, tuple[str, ...]], str]:
-    """(option, values) -> the first arguments of the overloads that have it; empty where all have."""
+    """Map (option, values) to the first arguments of the overloads that have it.
+
+    The text is empty if all overloads have it.
+    """
     found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for overload in row.overloads:
         for name, values in overload.options.items():

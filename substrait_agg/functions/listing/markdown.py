@@ -1,4 +1,4 @@
-"""Sections as Markdown, and as aligned text that wraps within the width of a terminal."""
+"""Format sections as Markdown, and as aligned text that wraps at the width of a terminal."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _NOTED = re.compile(r" \[\d+\]")
 
 GAP = "  "
 NARROWEST = 8
-"""Characters that a column keeps, if its longest word is no longer."""
+"""Minimum width of a column in characters, unless its content is narrower."""
 
 
 def markdown(sections: Sequence[Section], level: int = 3) -> str:
-    """Sections as Markdown tables.
+    """Format sections as Markdown tables.
 
     Args:
         sections: in order.
-        level: of their headings.
+        level: level of their headings.
     """
     return "\n\n".join(_markdown(section, level) for section in sections)
 
@@ -43,14 +43,14 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def text(sections: Sequence[Section], width: int) -> str:
-    """Sections as text: aligned columns, or a block per row where the width is too small for columns."""
+    """Format sections as aligned columns, or as a block per row if columns do not fit the width."""
     return "\n\n".join(_text(section, width) for section in sections).replace(_FIXED, " ")
 
 
 def _text(section: Section, width: int) -> str:
     title = "\n".join(wrap(section.title.upper(), width))
     rows = [tuple(map(plain, row)) for row in section.rows]
-    # The number of a note stays with its word where there is room for that.
+    # Keep the number of a note with its word if there is room.
     together = [tuple(_NOTED.sub(_stay, cell) for cell in row) for row in rows]
     body = _columns(section, together, width) or _columns(section, rows, width)
     if body is None:
@@ -72,7 +72,7 @@ def _stay(found: re.Match[str]) -> str:
 
 
 def plain(cell: str) -> str:
-    """Markdown of a cell as text."""
+    """Convert a Markdown cell to text."""
     return cell.replace("`", "")
 
 
@@ -85,7 +85,7 @@ def _notes(notes: Sequence[str], width: int) -> list[str]:
 
 
 def _widths(rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
-    """Widths of columns that fit; None where their longest words do not."""
+    """Return the widths of columns that fit, or None if their longest words do not."""
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
     least = [
@@ -95,7 +95,7 @@ def _widths(rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
     if sum(least) > room:
         return None
     while sum(widths) > room:
-        # The column that has most to give up gives up one.
+        # Shrink the widest column that can still shrink.
         spare = [w - low for w, low in zip(widths, least, strict=True)]
         widths[max(range(len(widths)), key=lambda i: (spare[i] > 0, widths[i]))] -= 1
     return widths
@@ -106,7 +106,7 @@ def _longest(cell: str) -> int:
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """A row of a table, as many lines as its highest cell."""
+    """Format a row of a table, with as many lines as its highest cell needs."""
     parts = [
         wrap(cell, w, break_long_words=False, break_on_hyphens=False) or [""]
         for cell, w in zip(cells, widths, strict=True)
@@ -120,7 +120,10 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def record(pairs: Iterable[tuple[str, str]], width: int) -> str:
-    """Names and values below each other; values wrap behind their names, and empty ones are left out."""
+    """Format names and values below each other.
+
+    Values wrap in their own column. Empty values are left out.
+    """
     shown = [(name, value) for name, value in pairs if value]
     margin = min(max((len(name) for name, _ in shown), default=0), width // 3) + len(GAP)
     lines: list[str] = []

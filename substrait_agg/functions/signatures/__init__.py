@@ -1,1 +1,1 @@
-"""Signatures of the standard's extension files, and the result types that they derive."""
+"""Read the signatures of the standard's extension files, and derive result types."""

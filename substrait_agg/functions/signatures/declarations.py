@@ -1,7 +1,7 @@
-"""The standard's declarations of functions, read from the extension files of `substrait_extensions`.
+"""Read the standard's declarations of functions from the extension files of `substrait_extensions`.
 
-Each file is read when its declarations are first asked for, and of it only the section asked for: what a plan can be
-run with stands in the catalogues, the files say what of it deviates from the standard.
+A file is read when its declarations are first needed, and only the requested section is parsed. The
+catalogues define which functions can run. The files show where a plan deviates from the standard.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Literal as OneOf
 from substrait_agg.functions.windows import WINDOWS_URN, windows_text
 
 Section = OneOf["aggregate_functions", "scalar_functions", "window_functions"]
-"""A part of an extension file."""
+"""A section of an extension file."""
 
 SHORT_NAMES = {
     "string": "str", "binary": "vbin", "boolean": "bool", "fixedchar": "fchar", "varchar": "vchar",
@@ -26,7 +26,7 @@ SHORT_NAMES = {
     "precision_timestamp_tz": "ptstz", "interval_year": "iyear", "interval_day": "iday",
     "interval_compound": "icompound",
 }  # fmt: skip
-"""Type name of the extension files -> its short name in signatures, where the two differ."""
+"""Type name of the extension files -> its short name in signatures, if the two differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +44,21 @@ class Signature:
     """One declared implementation of a function.
 
     Attributes:
-        urn: last part of the URN of its extension; of an extension that is not the standard's ``owner:id``.
-        name: of the function.
-        signature: compound name, ``sum:i32``.
+        urn: last part of the URN of its extension; ``owner:id`` for an extension outside of the
+            standard.
+        name: name of the function.
+        signature: compound name, such as ``sum:i32``.
         arguments: in order.
         nullability: ``MIRROR``, ``DECLARED_OUTPUT`` or ``DISCRETE``.
-        returns: type expression of the result; of some scalar functions several lines that compute it.
+        returns: type expression of the result; for some scalar functions several lines that compute
+            it.
         intermediate: type expression of partial results, or empty.
         decomposable: ``NONE``, ``ONE`` or ``MANY``.
         ordered: whether the result depends on the order of rows.
         options: option name -> values, as declared.
-        deprecated: release since which it should not be written, or empty.
-        instead: what the standard says about a deprecated one.
-        variadic: fewest times that the last argument is written where it may repeat, else None.
+        deprecated: release that deprecated it, or empty.
+        instead: the standard's text on the deprecation.
+        variadic: minimum number of times that a repeatable last argument is written, else None.
     """
 
     urn: str
@@ -80,26 +82,28 @@ Declarations = Mapping[str, tuple[Signature, ...]]
 
 @lru_cache(maxsize=1)
 def signatures() -> tuple[Signature, ...]:
-    """All aggregate implementations that the standard declares, by extension file and place in it."""
+    """Return all aggregate implementations of the standard, by extension file and position."""
     return tuple(_declared("aggregate_functions"))
 
 
 @lru_cache(maxsize=1)
 def scalar_signatures() -> tuple[Signature, ...]:
-    """All scalar implementations that the standard declares, by extension file and place in it."""
+    """Return all scalar implementations of the standard, by extension file and position."""
     return tuple(_declared("scalar_functions"))
 
 
 @lru_cache(maxsize=1)
 def window_signatures() -> tuple[Signature, ...]:
-    """All implementations that the extension of this program declares (`functions.windows`), in the order of its file."""
+    """Return all implementations in this program's extension (`functions.windows`), in order."""
     found = declarations(WINDOWS_URN, "scalar_functions")
     return tuple(signature for declared in found.values() for signature in declared)
 
 
 @lru_cache(maxsize=64)
 def declarations(urn: str, section: Section) -> Declarations:
-    """What one extension declares in one section; nothing where the standard has no such extension.
+    """Return the declarations in one section of one extension.
+
+    An extension that the standard lacks has none.
 
     Args:
         urn: last part of the URN of the extension, or `functions.windows.WINDOWS_URN`.
@@ -113,7 +117,7 @@ def declarations(urn: str, section: Section) -> Declarations:
 
 
 def _text(urn: str) -> str:
-    """The file of an extension; empty where there is none."""
+    """Return the file of an extension; empty if there is none."""
     if urn == WINDOWS_URN:
         return windows_text()
     file = _folder().joinpath(f"{urn}.yaml")
@@ -132,7 +136,7 @@ def _folder() -> Traversable:
 
 
 def _of_file(text: str, section: Section) -> Iterator[Signature]:
-    # Only the section is parsed: scalar functions are most of every file.
+    # Parse one section only, because scalar functions are most of every file.
     start = text.find(f"\n{section}:")
     if start < 0:
         return
@@ -147,14 +151,14 @@ def _of_file(text: str, section: Section) -> Iterator[Signature]:
 
 
 def _section(text: str) -> str:
-    """The first top-level block of `text`."""
+    """Return the first top-level block of `text`."""
     lines = text.splitlines(keepends=True)
     after = (i for i, line in enumerate(lines[1:], 1) if line[0].isalpha())
     return "".join(lines[: next(after, len(lines))])
 
 
 def _load(text: str) -> Any:
-    # Only who asks for declarations pays for the reader.
+    # Import the YAML reader only when declarations are needed.
     yaml = import_module("yaml")
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return yaml.load(text, Loader=loader)
@@ -191,7 +195,10 @@ def _argument(argument: Mapping[str, Any]) -> SignatureArgument:
 
 
 def _short(argument: SignatureArgument) -> str:
-    """The argument's word in a compound name: ``i64``, ``dec``, ``any``, ``req`` for an enumeration."""
+    """Return the argument's word in a compound name.
+
+    Examples: ``i64``, ``dec``, ``any``, and ``req`` for an enumeration.
+    """
     if argument.words:
         return "req"
     base = argument.type.partition("<")[0].rstrip("?").lower()

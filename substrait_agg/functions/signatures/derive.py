@@ -1,4 +1,4 @@
-"""Result types of functions: the standard extension files' rules, and Arrow's where a producer follows those."""
+"""Derive result types by the rules of the standard extension files, or by Arrow's rules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal as OneOf
 from substrait_agg.plan.types import DATE, INTEGER_BITS, STRING, Type, decimal
 
 Derivation = OneOf["standard", "arrow"]
-"""Whose rules give a type the plan does not declare: the extension files, or Arrow's kernels (DataFusion)."""
+"""Rules for types that the plan does not declare: the extension files', or Arrow's (DataFusion)."""
 
 ResultRule = Callable[[tuple[Type, ...], Derivation], Type]
 
@@ -19,7 +19,7 @@ MIN_KEPT_SCALE = 6
 DECIMAL_DIGITS = {
     "i8": 3, "i16": 5, "i32": 10, "i64": 19, "u8": 3, "u16": 5, "u32": 10, "u64": 20
 }  # fmt: skip
-"""Digits of a decimal that holds every value of an integer type."""
+"""Digits of a decimal that can represent every value of an integer type."""
 
 SIGNED = ("i8", "i16", "i32", "i64")
 UNSIGNED = ("u8", "u16", "u32", "u64")
@@ -28,27 +28,31 @@ TEXTS = ("string", "varchar", "fixedchar")
 
 
 def is_numeric(type_: Type) -> bool:
-    """Whether arithmetic is defined on the type (unsigned integers left out)."""
+    """Return whether arithmetic is defined on the type. Unsigned integers are excluded."""
     return type_.kind in SIGNED or type_.kind in FLOATS or type_.kind == "decimal"
 
 
 def as_decimal(type_: Type) -> Type:
-    """An integer type as the decimal that holds all of it; decimals unchanged."""
+    """Return the decimal type that can represent every value of an integer type.
+
+    Decimals are returned unchanged.
+    """
     digits = DECIMAL_DIGITS.get(type_.kind)
     return decimal(digits, 0, type_.nullable) if digits else type_
 
 
 def widened(type_: Type, other: Type) -> Type:
-    """`type_`, nullable wherever the other type is: at this level and inside nested values."""
+    """Make `type_` nullable wherever the other type is, also inside nested types."""
     same_shape = len(type_.children) == len(other.children)
     children = tuple(map(widened, type_.children, other.children)) if same_shape else type_.children
     return replace(type_, nullable=type_.nullable or other.nullable, children=children)
 
 
 def common_type(types: tuple[Type, ...]) -> Type | None:
-    """The one type that all values of `types` convert to without loss, or None where there is none.
+    """Return the type that all values of `types` convert to without loss, or None if there is none.
 
-    An integer or decimal beside a float becomes fp64, as in SQL, which is the one lossy case.
+    As in SQL, an integer or decimal beside a float becomes fp64. This is the only conversion with
+    loss.
     """
     if all(t.same_kind(types[0]) for t in types):
         return reduce(widened, types)
@@ -79,7 +83,11 @@ def _common_kind(types: tuple[Type, ...]) -> Type | None:
 
 
 def _common_integer(types: tuple[Type, ...], kinds: set[str]) -> Type:
-    """The widest of unsigned types; beside signed ones the signed type that holds all, or a decimal beside u64."""
+    """Return the common type of integers of which some are unsigned.
+
+    This is the widest of unsigned types. With signed types it is the signed type that contains all,
+    or a decimal if one is u64.
+    """
     widest = max((t for t in types if t.kind in UNSIGNED), key=lambda t: INTEGER_BITS[t.kind])
     if kinds <= set(UNSIGNED):
         return widest
@@ -99,7 +107,10 @@ def _common_number(types: tuple[Type, ...], kinds: set[str]) -> Type | None:
 
 
 def bounded(precision: int, scale: int, rules: Derivation) -> Type:
-    """A decimal of at most 38 digits: the standard gives up scale down to 6 first, Arrow keeps the scale."""
+    """Return a decimal of at most 38 digits.
+
+    The standard reduces the scale first, down to 6. Arrow keeps the scale.
+    """
     if rules == "arrow":
         return decimal(min(precision, MAX_PRECISION), min(scale, MAX_PRECISION))
     if precision <= MAX_PRECISION:
@@ -166,7 +177,10 @@ def _first_text(types: tuple[Type, ...], _rules: Derivation) -> Type:
 
 
 def _joined(types: tuple[Type, ...], rules: Derivation) -> Type:
-    """The separator, which comes first, decides nothing but whether there are varchars only."""
+    """Derive the type from the arguments after the separator.
+
+    A separator that is not a varchar makes the result a string.
+    """
     return _text(types[1:], rules) if types[0].kind == "varchar" else STRING
 
 
@@ -240,4 +254,4 @@ RESULT_RULES: dict[str, ResultRule] = {
     "decimal_round": _rounded,
     "date_and_days": _date_and_days,
 }
-"""Result rules by the word the function tables use; nullability is not theirs to say."""
+"""Result rules by the word in the function tables. They do not decide nullability."""
