@@ -1,4 +1,4 @@
-"""The table of problems a plan can have: code, level per mode, message, what to do, why."""
+"""Define the table of problems of plans: code, level per mode, message, help and reason."""
 
 from __future__ import annotations
 

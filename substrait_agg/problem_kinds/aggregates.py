@@ -1,4 +1,4 @@
-"""Problems of aggregates, their grouping sets and their measures."""
+"""List problems of aggregates, their grouping sets and their measures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Problems of expressions and function calls, when a plan is bound."""
+"""List problems of expressions and function calls that binding reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A row of the table of problems."""
+"""Define a row of the table of problems."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Mode = OneOf["lenient", "strict"]
 Area = OneOf["plans", "relations", "expressions", "aggregates"]
 MODES: tuple[Mode, ...] = ("lenient", "strict")
 LEVELS: tuple[Level, ...] = ("error", "warning", "info")
-"""From the worst to the mildest."""
+"""From the most to the least severe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +18,14 @@ class ProblemKind:
     """A kind of problem.
 
     Attributes:
-        area: the part of the table it stands in.
+        area: the part of the table that contains it.
         code: stable word, such as ``DISTINCT_NOT_SUPPORTED``.
         lenient: its level in lenient mode.
         strict: its level in strict mode.
         message: template of the message; its fields are the offending names and types.
         help: template of what to do about it.
-        why: for the documents: what the rule is, whose it is (section of the specification), and what would go
-            wrong without it.
+        why: text for the documents: the rule, its source (section of the specification), and the
+            consequences without it.
     """
 
     area: Area
@@ -37,10 +37,10 @@ class ProblemKind:
     why: str
 
     def level(self, mode: Mode) -> Level:
-        """How bad the problem is in `mode`."""
+        """Return the level of the problem in `mode`."""
         return self.strict if mode == "strict" else self.lenient
 
 
 def kinds(area: Area, *rows: tuple[str, Level, Level, str, str, str]) -> tuple[ProblemKind, ...]:
-    """The rows of one area: code, level when lenient, level when strict, message, help, why."""
+    """Return the rows of one area: code, lenient level, strict level, message, help, reason."""
     return tuple(ProblemKind(area, *row) for row in rows)

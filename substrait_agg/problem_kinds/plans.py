@@ -1,4 +1,4 @@
-"""Problems of a plan as a message: what cannot be read, is not known, or contradicts itself."""
+"""List problems of the plan message: unreadable, unknown or contradictory parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Problems of relations, when a plan is bound."""
+"""List problems of relations that binding reports."""
 
 from __future__ import annotations
 
