@@ -1,8 +1,8 @@
-"""The command `substrait-agg`."""
+"""Implement the command `substrait-agg`."""
 
 from __future__ import annotations
 
 import time
 
 STARTED = time.monotonic()
-"""When the program began, as far as it knows."""
+"""Time at which the program began to load."""

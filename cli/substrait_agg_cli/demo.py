@@ -1,6 +1,7 @@
-"""`make demo`: TPC-H query 1 kept up to date over a stream of changes, killed half way, resumed, and checked.
+"""Run the demo: maintain TPC-H query 1 over a stream of changes, kill it, resume it and check it.
 
-The run is the real command in a process of its own; this module only looks at the checkpoint.
+`make demo` calls this module. The run is the real command in a process of its own. This module only
+reads the checkpoint.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def main(scale: float, files: int) -> None:
 
 
 def demo(folder: Path, scale: float, files: int) -> bool:
-    """The whole demo in a folder; returns whether every check passed."""
+    """Run the whole demo in a folder. Return whether every check passed."""
     require("duckdb")
     import duckdb
 
@@ -81,7 +82,10 @@ def demo(folder: Path, scale: float, files: int) -> bool:
 
 
 def run_command(checkpoint: Path, stream: Stream) -> list[str]:
-    """The command line of the run: the installed script, or the module where the package is not installed."""
+    """Return the command line of the run.
+
+    It calls the installed script, or the module if the package is not installed.
+    """
     if not PLAN.exists():
         raise UsageError(
             "FILE_NOT_FOUND", "the demo's plan is missing", help="run it in a clone", path=str(PLAN)
@@ -94,7 +98,7 @@ def run_command(checkpoint: Path, stream: Stream) -> list[str]:
 
 
 def run_and_kill(command: Sequence[str], checkpoint: Path, version: int) -> None:
-    """Run, show the view as it changes, and kill the process group when `version` is committed."""
+    """Run, show the view as it changes, and kill the process group after `version` is committed."""
     title("Running the plan that DataFusion wrote, one file per batch")
     say(f"$ {as_shown(command, checkpoint.parent)}")
     with running(command, checkpoint.parent) as process:
@@ -115,7 +119,7 @@ def run_and_kill(command: Sequence[str], checkpoint: Path, version: int) -> None
 
 
 def resume(command: Sequence[str], checkpoint: Path, last: int) -> None:
-    """Run to the end, show what one correction changed and the view after all of them."""
+    """Run to the end. Show the changes of the last version and the final view."""
     with running(command, checkpoint.parent) as process:
         await_version(process, checkpoint, last)
         if process.wait(PATIENCE_SECONDS):
@@ -127,10 +131,10 @@ def resume(command: Sequence[str], checkpoint: Path, last: int) -> None:
 
 @contextmanager
 def running(command: Sequence[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """The command in a process group of its own, which is gone when the block ends."""
+    """Run the command in its own process group, and kill the group at the end of the block."""
     scratch = folder / "scratch"
     scratch.mkdir(exist_ok=True)
-    # What Spark leaves behind when it is killed goes with the demo's folder.
+    # A killed Spark leaves files behind. They are deleted with the demo's folder.
     environment = {
         **os.environ,
         "TMPDIR": str(scratch),
@@ -158,11 +162,11 @@ def await_version(process: subprocess.Popen[bytes], checkpoint: Path, version: i
     """Wait until a version is committed.
 
     Raises:
-        RunFailed: the run ended without it, or takes far too long.
+        RunFailed: the run ended without it, or takes too long.
     """
     deadline = time.monotonic() + PATIENCE_SECONDS
     while committed(checkpoint) < version:
-        # A last look: the run may have committed between the question and its end.
+        # Check again: the run may have committed between the check above and its end.
         if process.poll() is not None and committed(checkpoint) < version:
             raise run_failed(checkpoint.parent)
         if time.monotonic() > deadline:
@@ -172,7 +176,7 @@ def await_version(process: subprocess.Popen[bytes], checkpoint: Path, version: i
 
 
 def committed(checkpoint: Path) -> int:
-    """The newest version, -1 before there is one."""
+    """Return the newest version, or -1 if there is none."""
     try:
         return open_view(checkpoint).version
     except StateRefused:
@@ -180,17 +184,17 @@ def committed(checkpoint: Path) -> int:
 
 
 def log_file(folder: Path) -> Path:
-    """Where the run's own output goes; it is shown when the run fails."""
+    """Return the log file of the run. Its content is shown if the run fails."""
     return folder / "run.log"
 
 
 def run_failed(folder: Path) -> RunFailed:
-    """The error for a run that failed, with what it printed."""
+    """Return the error for a failed run, with the output of the run."""
     printed = log_file(folder).read_text(errors="replace").strip()
     return RunFailed("DEMO_RUN_FAILED", f"the run failed; it printed:\n{printed}")
 
 
-# --- what is shown -------------------------------------------------------------------------------
+# --- output --------------------------------------------------------------------------------------
 
 
 def check(connection: Any, checkpoint: Path) -> bool:
@@ -217,7 +221,7 @@ def show_view(checkpoint: Path, version: int) -> None:
 
 
 def show_changes(checkpoint: Path, version: int) -> None:
-    """Print what a version changed: retractions have weight -1."""
+    """Print the changes of a version. Retractions have weight -1."""
     say(f"changes of version {version}:")
     changes = open_view(checkpoint).changes(since=version - 1, until=version)
     show_table(changes.select([*SHOWN, "__weight"]))
@@ -233,19 +237,19 @@ def show_table(table: Any) -> None:
 
 
 def as_shown(command: Sequence[str], folder: Path) -> str:
-    """The command as somebody would type it."""
+    """Return the command as a user would type it."""
     words = ["substrait-agg", *command[command.index("run") :]]
     text = shlex.join(words).replace(f"{folder}{os.sep}", "")
     return text.replace(f"{PLAN.parents[2]}{os.sep}", "")
 
 
 def title(text: str) -> None:
-    """Begin a part of the demo."""
+    """Print the title of a part of the demo."""
     say(f"\n== {text}")
 
 
 def say(text: str) -> None:
-    """Print a line at once, also into a pipe."""
+    """Print a line immediately, also into a pipe."""
     click.echo(text)
 
 

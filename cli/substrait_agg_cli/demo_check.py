@@ -1,4 +1,4 @@
-"""The check of the demo: TPC-H query 1 by DuckDB over the surviving rows, equal to the view in every value."""
+"""Check the demo: compare every value with TPC-H query 1 by DuckDB over the surviving rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 MAX_DIGITS = 76
 
-# TPC-H query 1 as the plan has it. DuckDB's own averages are floats, so exact sums and counts are asked for.
+# TPC-H query 1 as in the plan. DuckDB's averages are floats, so the query computes exact sums and
+# counts instead.
 QUERY = """
 SELECT l_returnflag, l_linestatus,
     sum(l_quantity) AS sum_qty,
@@ -24,12 +25,12 @@ GROUP BY l_returnflag, l_linestatus
 ORDER BY l_returnflag, l_linestatus
 """
 AVERAGES = {"avg_qty": "sum_qty", "avg_price": "sum_base_price", "avg_disc": "sum_disc"}
-"""Column of the plan that is an average: the sum it is made of."""
+"""Column of the plan that is an average -> its sum."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnCheck:
-    """How a column of the view compares: its values where they differ, as (row, view, DuckDB)."""
+    """The comparison of a column of the view: its differences as (row, view, DuckDB)."""
 
     name: str
     different: tuple[tuple[int, object, object], ...]
@@ -41,9 +42,13 @@ class ColumnCheck:
 
 
 def expected(connection: Any, schema: Any) -> dict[str, list[Any]]:
-    """Query 1 over the table ``lineitem`` of a DuckDB connection: values by column of the view's `schema`.
+    """Run query 1 over the table ``lineitem`` of a DuckDB connection.
 
-    Averages are the exact sum by the count, rounded once, half up, to the scale of the view's column.
+    An average is the exact sum divided by the count, rounded once, half away from zero, to the
+    scale of the view's column.
+
+    Returns:
+        Values by column of the view's `schema`.
     """
     cursor = connection.execute(QUERY)
     names = [column[0] for column in cursor.description]
@@ -57,11 +62,11 @@ def expected(connection: Any, schema: Any) -> dict[str, list[Any]]:
 
 
 def rounded_quotient(total: Decimal, count: int, scale: int) -> Decimal:
-    """The exact quotient, rounded once, half away from zero."""
+    """Return the exact quotient, rounded once, half away from zero."""
     with localcontext() as context:
         context.prec = MAX_DIGITS
         unit = Decimal(1).scaleb(-scale)
-        # Twice the quotient in units is compared with odd numbers, so that rounding happens only once.
+        # Integer division of the doubled quotient rounds only once.
         twice = abs(total) * 2 * Decimal(10) ** scale
         units = (twice + count) // (2 * count)
         return (units * unit).copy_sign(total)
@@ -70,7 +75,10 @@ def rounded_quotient(total: Decimal, count: int, scale: int) -> Decimal:
 def compare(
     found: Mapping[str, Sequence[Any]], wanted: Mapping[str, Sequence[Any]]
 ) -> list[ColumnCheck]:
-    """Compare every column of the view, value by value; a missing or additional row differs too."""
+    """Compare every column of the view, value by value.
+
+    A missing or surplus row is a difference.
+    """
     return [
         ColumnCheck(
             name,
@@ -93,7 +101,7 @@ def _padded(found: Sequence[Any], wanted: Sequence[Any]) -> list[tuple[Any, Any]
 
 
 def changes_add_up(changes: Any, rows: Sequence[tuple[Any, ...]]) -> bool:
-    """Whether the changes of all versions, added up by weight, are exactly the rows of the view."""
+    """Return whether the changes of all versions consolidate to exactly the rows of the view."""
     weights: dict[tuple[Any, ...], int] = {}
     for *row, _version, weight in zip(*(c.to_pylist() for c in changes.columns), strict=True):
         weights[tuple(row)] = weights.get(tuple(row), 0) + weight

@@ -1,4 +1,4 @@
-"""The stream of the demo: TPC-H lineitem as change files, and the rows that survive all changes."""
+"""Write the stream of the demo: TPC-H lineitem as change files, and the table of surviving rows."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from typing import Any
 from substrait_agg.errors import UsageError
 
 SECONDS_BETWEEN_FILES = 60
-"""Spark orders files by modification time; files written in the same moment would have no order."""
+"""Distance of modification times.
+
+Spark orders files by them, and files of the same time have no order.
+"""
 
 CORRECTION = """l_quantity = l_quantity + 1, l_extendedprice = l_extendedprice + 0.01,
     l_discount = 0.10 - l_discount, l_returnflag = CASE l_returnflag WHEN 'R' THEN 'A' ELSE 'R' END"""
-"""What a correction does to a row: some rows move to another group."""
+"""The update of a correction. It moves some rows to another group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +28,10 @@ class Stream:
     """A folder of change files.
 
     Attributes:
-        folder: the files, oldest first in order of name.
-        inserts: how many of the files hold inserts only; deletes and corrections follow.
-        steps: what each file does, for people.
-        rows: rows of all files.
+        folder: the folder; the order of file names is the order of time.
+        inserts: number of files with inserts only; deletes and corrections follow.
+        steps: a description of each file.
+        rows: number of rows of all files.
     """
 
     folder: Path
@@ -38,7 +41,9 @@ class Stream:
 
 
 def generate(target: Path, scale: float) -> Path:
-    """Generate TPC-H lineitem at a scale factor with tpchgen-cli; returns its Parquet file.
+    """Generate TPC-H lineitem at a scale factor with tpchgen-cli.
+
+    Return the path of its Parquet file.
 
     Raises:
         UsageError: ``TOOL_MISSING``, ``TOOL_FAILED``.
@@ -57,10 +62,10 @@ def generate(target: Path, scale: float) -> Path:
 
 
 def write_stream(connection: Any, lineitem: Path, folder: Path, files: int) -> Stream:
-    """Write the stream as the changes of a table that DuckDB holds and changes.
+    """Write the stream as the changes of a DuckDB table.
 
-    After that, the table ``lineitem`` of the connection holds the surviving rows: what DuckDB's own INSERT, DELETE
-    and UPDATE left of it, which is independent of how change files are read.
+    Afterwards the table ``lineitem`` of the connection contains the surviving rows. They result
+    from DuckDB's own INSERT, DELETE and UPDATE, independently of how change files are read.
     """
     folder.mkdir()
     connection.execute(f"CREATE VIEW generated AS FROM '{lineitem}'")
@@ -80,11 +85,14 @@ def write_stream(connection: Any, lineitem: Path, folder: Path, files: int) -> S
 
 
 def _changes(inserts: int, files: int) -> Iterator[tuple[str, str]]:
-    """What each file does, and the SQL that leaves its rows in the table ``changes`` and applies them."""
+    """Yield the description and the SQL of each file.
+
+    The SQL fills the table ``changes`` and applies it.
+    """
     for part in range(inserts):
         yield "inserts", _insert(f"hash(l_orderkey) % {inserts} = {part}")
     for step in range(files - inserts):
-        # Orders of another remainder each time, so that every step finds rows.
+        # Each step takes another remainder, so that it finds rows.
         chosen = f"(hash(l_orderkey) // 1000) % 20 = {step}"
         if step % 2:
             yield "corrections", _update(chosen)

@@ -1,4 +1,4 @@
-"""Reports as text for people: each problem in a line, the part of the plan around it, and what to do."""
+"""Format reports for people: one line per problem, the part of the plan around it, and the help."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ from substrait_agg.report.report import Report
 from substrait_agg_cli.terminal import Color, problem_line
 
 FULL = 2
-"""Warnings with the same code and the same help that are listed in full; of further ones, only their line. Errors are always in full."""
+"""Number of warnings with the same code and help that are listed in full.
+
+Further ones get one line each. Errors are always listed in full.
+"""
 
 _MAX_WIDTH = 100
 _LEVEL_COLORS = {"error": "red", "warning": "yellow", "info": "cyan"}
 
 
 def colored(wanted: Color) -> bool:
-    """Whether stderr gets colours: where it is a terminal, unless NO_COLOR is set or the option says otherwise."""
+    """Return whether stderr is coloured. By default terminals are, unless NO_COLOR is set."""
     if wanted != "auto":
         return wanted == "always"
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
@@ -42,9 +45,9 @@ class Findings:
     Attributes:
         color: whether to use colours.
         excerpts: whether to show the part of the plan around each problem.
-        several: whether there are several plans, so that paths begin with the name of theirs.
+        several: whether there are several plans, so that paths begin with the name of their plan.
         verbose: whether to list every problem.
-        threshold: problems of this level or worse are listed in any case.
+        threshold: problems of this level or worse are always listed.
         width: characters of a line on the terminal.
     """
 
@@ -60,7 +63,10 @@ class Findings:
     _summarized: int = 0
 
     def show(self, report: Report) -> None:
-        """Write the problems of one report: in a line each, or the milder ones in a line for all."""
+        """Write the problems of one report.
+
+        Minor ones are summarized in one line per producer with known habits and one for all others.
+        """
         listed = [p for p in report.problems if self._is_listed(p)]
         headlines = [(problem, self._in_full(problem)) for problem in listed]
         located = LocatedProblems(report, (problem for problem, full in headlines if full))
@@ -78,13 +84,16 @@ class Findings:
         self._summarized += len(others)
 
     def _is_listed(self, problem: Problem) -> bool:
-        """Whether a problem has lines of its own: a remark or the known habit of a producer has none."""
+        """Return whether a problem gets its own lines.
+
+        Remarks and known habits of producers do not.
+        """
         if self.verbose or LEVELS.index(problem.level) <= LEVELS.index(self.threshold):
             return True
         return problem.level == "warning" and not problem.producer
 
     def _in_full(self, problem: Problem) -> bool:
-        """Count a milder problem; whether a problem is an error, or one of the first of its kind."""
+        """Count a problem. Return whether it is an error or one of the first of its kind."""
         if problem.level == "error":
             return True
         kind = (problem.code, problem.help)
@@ -92,7 +101,7 @@ class Findings:
         return self._listed[kind] <= FULL
 
     def finish(self) -> None:
-        """Write how often there was what was not listed in full each time, and how to have it listed."""
+        """Write the counts of problems that were not listed in full, and how to list them."""
         note = self._style("note:", bold=True)
         for (code, help), count in self._listed.items():
             if count > FULL:
@@ -134,7 +143,7 @@ class Findings:
 
 
 def verdict(report: Report) -> str:
-    """A line about a plan: whether it can be run, and how many problems it has."""
+    """Return a line about a plan: whether it is valid, and the number of problems per level."""
     found = counts(report.problems)
     found += [f"{text} not shown" for text in counts(report.hidden)]
     word = "valid" if report.ok else "refused"
@@ -142,7 +151,7 @@ def verdict(report: Report) -> str:
 
 
 def summary(reports: Sequence[Report], unread: int) -> str:
-    """A line about many plans."""
+    """Return a summary line about many plans."""
     good = sum(report.ok for report in reports)
     parts = [f"{len(reports) + unread} plans", f"{good} valid", f"{len(reports) - good} refused"]
     parts += [f"{unread} not read"] if unread else []
@@ -151,7 +160,10 @@ def summary(reports: Sequence[Report], unread: int) -> str:
 
 
 def counts(problems: Iterable[Problem]) -> list[str]:
-    """How many problems there are of each level, from the worst: ``2 errors``, ``1 warning``, ``3 info``."""
+    """Return the number of problems of each level, worst first.
+
+    Examples: ``2 errors``, ``1 warning``, ``3 info``.
+    """
     found = Counter(problem.level for problem in problems)
     return [
         f"{found[level]} {level}{'s' if found[level] > 1 and level != 'info' else ''}"

@@ -1,4 +1,4 @@
-"""The command about functions: what is known, and what becomes of each part of a measure. It starts no JVM."""
+"""Implement the command functions, which lists functions and their support. It starts no JVM."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ def functions(name: str | None, format: str, kind: Kind) -> None:
 
 
 def _check(name: str | None, format: str, kind: Kind) -> None:
-    """Refuse combinations that mean nothing.
+    """Refuse combinations of options without a meaning.
 
     Raises:
-        UsageError: OPTION_CONFLICT says which.
+        UsageError: OPTION_CONFLICT.
     """
     whole = format in OF_ALL and (name is not None or kind != "all")
     if whole or (name is not None and (format == "markdown" or kind != "all")):
@@ -151,5 +151,5 @@ def _dialect() -> str:
 
 
 def _width() -> int:
-    """Columns of the terminal (or of COLUMNS); 100 where the output goes elsewhere."""
+    """Return the columns of the terminal (or COLUMNS); 100 if the output goes elsewhere."""
     return max(40, shutil.get_terminal_size((100, 24)).columns)

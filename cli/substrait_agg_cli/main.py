@@ -1,4 +1,4 @@
-"""The entry point of `substrait-agg`."""
+"""Define the entry point of `substrait-agg`."""
 
 from __future__ import annotations
 

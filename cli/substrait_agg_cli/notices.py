@@ -1,4 +1,4 @@
-"""Warnings of a run on stderr, in the form of errors."""
+"""Show the warnings of a run on stderr, in the form of errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from substrait_agg_cli.terminal import show
 
 
 class _Shown(logging.Handler):
-    """Shows notices at once, or keeps them until the terminal is free."""
+    """Shows notices immediately, or stores them until the terminal is free."""
 
     def __init__(self, meter: Meter, *, later: bool) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class _Shown(logging.Handler):
         self._kept: list[Notice] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Show or keep what a record says."""
+        """Show or store the notice of a record."""
         told = record.msg
         if not isinstance(told, Notice):
             told = Notice(record.levelname, record.getMessage())
@@ -35,14 +35,18 @@ class _Shown(logging.Handler):
         show("warning", told.code, told.path, told.message, told.help)
 
     def show_kept(self) -> None:
-        """Show what was kept."""
+        """Show the stored notices."""
         while self._kept:
             self._show(self._kept.pop(0))
 
 
 @contextmanager
 def notices_shown(meter: Meter, *, later: bool) -> Iterator[None]:
-    """Show the notices of a block on stderr; with `later`, at its end: something is drawn on the terminal until then."""
+    """Show the notices of a block on stderr.
+
+    With `later`, show them at the end of the block, because an output draws on the terminal until
+    then.
+    """
     handler = _Shown(meter, later=later)
     before = LOGGER.propagate
     LOGGER.addHandler(handler)

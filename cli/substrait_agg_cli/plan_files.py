@@ -1,4 +1,4 @@
-"""Which plans a command line names: files, folders with plans in them, stdin."""
+"""Find the plans of a command line: files, plans in folders, stdin."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from substrait_agg.errors import UsageError
 from substrait_agg_cli.terminal import STDIO
 
 SUFFIXES = frozenset((".bin", ".binpb", ".json", ".pb", ".plan", ".protobin", ".substrait"))
-"""What plans in folders are called; a file that is named itself may be called anything."""
+"""Suffixes of plans in folders. A file that is named explicitly may have any suffix."""
 
-# A plan has relations, and JSON that is none has nothing of what only plans have.
+# A key that every plan in JSON contains and other JSON documents do not.
 _PLAN_KEY = re.compile(rb'"(?:relations|extensions|extension_?[uU]r[in]s)"\s*:')
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def read_plan(name: str) -> substrait_agg.Plan:
-    """The plan in a file or on stdin, not decoded yet.
+    """Read the plan in a file or on stdin, without decoding it.
 
     Raises:
-        UsageError: the file is not there or cannot be read.
+        UsageError: the file does not exist or cannot be read.
     """
     from substrait_agg.plan.messages.source import MAX_PLAN_BYTES
 
@@ -32,7 +32,7 @@ def read_plan(name: str) -> substrait_agg.Plan:
         if sys.stdin is None:
             help = "pipe a plan into it, or give the path of a plan file"
             raise UsageError("FILE_NOT_READABLE", "stdin is closed", help=help, path=name)
-        # One byte more than is read, so that an input without an end is refused and not waited for.
+        # Read one byte more than allowed, so that an endless input is refused.
         return substrait_agg.Plan(STDIO, sys.stdin.buffer.read(MAX_PLAN_BYTES + 1))
     if not name:
         raise UsageError("FILE_NOT_FOUND", "the path is empty", help="give the path of a plan file")
@@ -40,7 +40,10 @@ def read_plan(name: str) -> substrait_agg.Plan:
 
 
 def each_plan(names: tuple[str, ...]) -> Iterator[substrait_agg.Plan | UsageError]:
-    """Every plan once, folders in the order of their paths; what cannot be read is an error in its place."""
+    """Yield every plan once, folders in the order of their paths.
+
+    Yield an error for an unreadable file.
+    """
     seen: set[str] = set()
     for name in names:
         for found in _plans_in(name) if is_folder(name) else (_read(name),):
@@ -52,10 +55,10 @@ def each_plan(names: tuple[str, ...]) -> Iterator[substrait_agg.Plan | UsageErro
 
 
 def is_folder(name: str) -> bool:
-    """Whether plans are looked for in what is named so."""
+    """Return whether `name` is a folder."""
     try:
         return bool(name) and Path(name).is_dir()
-    except (OSError, ValueError):  # no path, or one too long: reading it says what is wrong
+    except (OSError, ValueError):  # not a path, or too long: reading it reports the error
         return False
 
 
@@ -79,7 +82,7 @@ def _plans_in(folder: str) -> Iterator[substrait_agg.Plan | UsageError]:
 
 
 def _files(folder: str) -> list[str]:
-    """Files with the suffix of a plan, in subfolders too; not those that are hidden."""
+    """Return the files with the suffix of a plan, also in subfolders, except hidden ones."""
     found = []
     for parent, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -93,7 +96,10 @@ def _files(folder: str) -> list[str]:
 
 
 def _other_json(plan: substrait_agg.Plan) -> bool:
-    """Whether a file in a folder is JSON of another kind, such as a configuration; an empty one is none of any kind."""
+    """Return whether a file is JSON of another kind, such as a configuration.
+
+    An empty file is not.
+    """
     if not plan.name.lower().endswith(".json") or plan.content.startswith(_UTF16):
         return False
     if not plan.content.strip():

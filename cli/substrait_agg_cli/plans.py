@@ -1,4 +1,4 @@
-"""The command explain, and what it shares with other commands about plans. It starts no JVM."""
+"""Implement the command explain, and options that commands about plans share. It starts no JVM."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from substrait_agg_cli.reading import to_option
 from substrait_agg_cli.terminal import STDIO, debug_option, show_warnings
 
 NARROWEST = 40
-"""Columns for which text is folded at least."""
+"""Minimum width in columns to which text is folded."""
 
 EXPLAIN_FORMAT_OF_SUFFIX = {".json": "json", ".mmd": "mermaid", ".html": "html"}
 
@@ -64,7 +64,7 @@ def explain(plan: str, mode: Mode, format: str | None, early_retraction: str, to
 
 
 def _on_screen(text: str) -> str:
-    """The text with its lines folded at the width of the terminal, if it goes to one."""
+    """Fold the lines of the text at the width of the terminal, if stdout is one."""
     if not sys.stdout.isatty():
         return text
     from substrait_agg.explanation.text import folded

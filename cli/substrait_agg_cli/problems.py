@@ -1,4 +1,4 @@
-"""The command about codes: what each problem and error means, with a plan that raises it. It starts no JVM."""
+"""Implement the command problems, which explains codes and shows examples. It starts no JVM."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def problems(codes: tuple[str, ...], format: str, level: Level | None, area: str
 def _chosen(
     codes: Sequence[str], level: Level | None, area: str | None
 ) -> tuple[list[ProblemKind], list[ErrorCode]]:
-    """The rows of both tables that are asked for.
+    """Return the requested rows of both tables.
 
     Raises:
         UsageError: CODE_UNKNOWN.
@@ -105,10 +105,10 @@ def _chosen(
 
 
 def _known(given: str) -> str:
-    """The code, in whatever case it is written.
+    """Return the code in upper case.
 
     Raises:
-        UsageError: CODE_UNKNOWN, with codes that are similar.
+        UsageError: CODE_UNKNOWN, with similar codes.
     """
     from difflib import get_close_matches
 
@@ -141,5 +141,5 @@ def _pages(kinds: Sequence[ProblemKind], errors: Sequence[ErrorCode]) -> str:
 
 
 def _width() -> int:
-    """Columns of the terminal (or of COLUMNS); 100 where the output goes elsewhere."""
+    """Return the columns of the terminal (or COLUMNS); 100 if the output goes elsewhere."""
     return max(40, shutil.get_terminal_size((100, 24)).columns)

@@ -1,4 +1,4 @@
-"""Progress of a run on stderr: one line that is rewritten on a terminal, plain lines elsewhere."""
+"""Show the progress of a run on stderr: one updated line on a terminal, else plain lines."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ CLEAR_LINE = "\r\x1b[K"
 
 
 class Meter:
-    """Shows `Run.progress` after every batch; may be called from another thread.
+    """Shows `Run.progress` after every batch. Other threads may call it.
 
     Args:
-        stream: where to.
-        live: rewrite one line in place.
-        loading: seconds that the program took before the run was called.
+        stream: the stream to write to.
+        live: whether to update one line in place.
+        loading: seconds from the start of the program to the start of the run.
     """
 
     def __init__(self, stream: TextIO, *, live: bool, loading: float = 0.0) -> None:
@@ -33,7 +33,7 @@ class Meter:
         """Show the state of the run."""
         with self._lock:
             text = progress_line(progress)
-            if self._live:  # a line that wraps could not be rewritten
+            if self._live:  # a line that wraps cannot be updated in place
                 text = text[: max(1, shutil.get_terminal_size().columns - 1)]
             self._stream.write(f"{CLEAR_LINE}{text}" if self._live else f"{text}\n")
             self._stream.flush()
@@ -46,7 +46,7 @@ class Meter:
                 self._open = False
 
     def end(self) -> None:
-        """End the line that is rewritten, so that what follows starts on its own."""
+        """End the line that is updated, so that other output starts on its own line."""
         with self._lock:
             if self._open:
                 self._stream.write("\n")

@@ -1,4 +1,4 @@
-"""The commands that read a checkpoint: view and changes. Neither starts a JVM."""
+"""Implement the commands view and changes, which read a checkpoint. Neither starts a JVM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command run: maintain a plan over its sources with Spark."""
+"""Implement the command run: maintain a plan over its sources with Spark."""
 
 from __future__ import annotations
 
@@ -196,26 +196,29 @@ def run(
         )
         if (
             checked.bound is None
-        ):  # its sources had the column types, so only now the whole plan is checked
+        ):  # the sources have the column types, so the plan is fully checked only now
             show_warnings(loaded.check_to_run(mode).problems, plan)
         wait(started, meter)
 
 
 def draws(output: Any) -> bool:
-    """Whether an output draws on the terminal, where it shows the progress itself."""
+    """Return whether an output draws on the terminal. It then shows the progress itself."""
     from substrait_agg.changes.outputs.outputs import can_draw
 
     return output.kind in LIVE_OUTPUTS and output.location is None and can_draw(sys.stdout)
 
 
 def leave(status: int) -> NoReturn:
-    """End the process though a thread is stuck in an output, which may well be stdout: flushing it would wait for ever."""
+    """End the process although a thread blocks in an output.
+
+    That output may be stdout, and flushing it could block forever.
+    """
     sys.stderr.flush()
     os._exit(status)
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: what service managers send instead of Ctrl-C."""
+    """SIGTERM, which service managers send instead of Ctrl-C."""
 
 
 def _terminated(*_: Any) -> NoReturn:
@@ -223,8 +226,8 @@ def _terminated(*_: Any) -> NoReturn:
 
 
 def wait(started: Any, meter: Meter) -> None:
-    """Wait for a run to end; Ctrl-C and SIGTERM stop it, and what is committed by then stays."""
-    # Spark's own handler, set when a session is made, would let the batch in flight fail first.
+    """Wait for a run to end. Ctrl-C and SIGTERM stop it; committed versions remain."""
+    # Spark's own handler, set when a session is created, would make the current batch fail first.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     before = signal.signal(signal.SIGTERM, _terminated)
     try:
@@ -246,10 +249,10 @@ def wait(started: Any, meter: Meter) -> None:
 
 
 def pairs(texts: Iterable[str], option: str, form: str) -> dict[str, str]:
-    """The values of a repeated option ``NAME=VALUE`` by name.
+    """Return the values of a repeated option ``NAME=VALUE`` by name.
 
     Raises:
-        UsageError: a text of another form, or a name given twice.
+        UsageError: a text has another form, or a name is repeated.
     """
     found: dict[str, str] = {}
     for text in texts:

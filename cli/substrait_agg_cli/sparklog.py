@@ -1,4 +1,4 @@
-"""What Spark prints: kept apart from what the command prints, and kept at all only when it helps to explain a failure."""
+"""Redirect the output of Spark to a file, and keep the file only if it explains a failure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from substrait_agg.redaction import cleaned
 EXPLAINED_BY_SPARK = frozenset(
     "BATCH_FAILED RUN_NOT_STARTED SPARK_LOST SPARK_NOT_STARTED SOURCE_UNREADABLE".split()
 )
-"""Errors whose reason Spark's log tells in more detail."""
+"""Errors that Spark's log explains in more detail."""
 
 
 @contextmanager
 def spark_log(*, debug: bool) -> Iterator[IO[bytes] | None]:
-    """The file that Spark prints to, without a name and so never left behind; None with `debug`: stderr.
+    """Provide the file that Spark writes to; None with `debug`, which means stderr.
 
-    A failure that Spark's log explains gets a note with the name of a copy.
+    The file has no name, so it never remains. If Spark's log explains a failure, the error gets a
+    note with the name of a copy.
     """
     if debug:
         yield None
@@ -39,7 +40,7 @@ def spark_log(*, debug: bool) -> Iterator[IO[bytes] | None]:
 
 
 def _keep(log: IO[bytes], error: Exception) -> None:
-    # The JVM writes through the same file description: its position is the end of what it has written.
+    # The JVM writes through the same file description. Its position is the end of the log.
     log.seek(0)
     with tempfile.NamedTemporaryFile(prefix="substrait-agg-", suffix=".log", delete=False) as copy:
         copy.writelines(cleaned(line.decode(errors="replace")).encode() for line in log)

@@ -1,4 +1,4 @@
-"""The commands about the state in a checkpoint: look at it, check it, go back, set what is kept. None starts a JVM."""
+"""Implement the commands that inspect, check, roll back and clean up state. None starts a JVM."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def _show_tables(found: dict[str, Any], *, one: bool) -> None:
 
 
 def _upright(table: Any) -> None:
-    """One line per column: a group has too many of them for one line."""
+    """Print one line per column, because a group has too many columns for one line."""
     from substrait_agg.changes.formats.encode import cell_texts
 
     columns = [column.to_pylist() for column in cell_texts(table)]

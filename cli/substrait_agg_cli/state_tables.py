@@ -1,4 +1,4 @@
-"""What the state commands tell, as text for people."""
+"""Format the results of the state commands as text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def size(count: int) -> str:
-    """Bytes for people."""
+    """Format a number of bytes."""
     value, unit = float(count), 0
     while value >= 1024 and unit < len(_UNITS) - 1:
         value, unit = value / 1024, unit + 1
@@ -23,7 +23,7 @@ def size(count: int) -> str:
 
 
 def instant(micros: int | None) -> str:
-    """An event time for people."""
+    """Format an event time in microseconds."""
     if micros is None:
         return "-"
     try:
@@ -33,7 +33,7 @@ def instant(micros: int | None) -> str:
 
 
 def aligned(heads: Sequence[str], rows: Iterable[Sequence[Any]], numbers: int = 0) -> Iterator[str]:
-    """Lines of a table; the last `numbers` columns are set to the right."""
+    """Yield the lines of a table. The last `numbers` columns are aligned to the right."""
     texts = [[printable(str(cell)) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(heads, *texts, strict=True)]
     first = len(heads) - numbers
@@ -51,7 +51,7 @@ def aligned(heads: Sequence[str], rows: Iterable[Sequence[Any]], numbers: int = 
 
 
 def listed(found: Listing) -> Iterator[str]:
-    """The lines of ``state ls``."""
+    """Yield the lines of ``state ls``."""
     use = "in use" if found.in_use else "not in use"
     per = "one per core" if found.partitions is None else found.partitions
     yield f"{printable(found.checkpoint)} ({use}; plan {printable(found.plan[:12])}; partitions of the next runs: {per})"

@@ -1,4 +1,4 @@
-"""What every command shares: how errors are shown, and which exit status they give."""
+"""Define what all commands share: error output and exit status."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from substrait_agg.problems import Problem
 
 SUCCESS, FAILURE, WRONG_CALL = 0, 1, 2
 INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143
-"""As a shell reports a command that SIGINT, SIGPIPE or SIGTERM ended."""
+"""The exit status that a shell reports for a command ended by SIGINT, SIGPIPE or SIGTERM."""
 
 WRONG_CALL_CODES = frozenset(
     "NOT_A_CHECKPOINT PLAN_DIFFERS EVOLVE_REFUSED CHANGES_OF_TWO_PLANS VERSION_UNKNOWN VERSION_EXPIRED".split()
 )
-"""Refusals of a checkpoint that are about what was asked for, not about what is in it."""
+"""Refusals of a checkpoint that are due to the call, not to the content of the checkpoint."""
 
 STDIO = "-"
 
@@ -43,7 +43,10 @@ def _error_line(level: str, code: str, path: str, message: str) -> str:
 
 
 def problem_line(problem: Problem, plan: str = "") -> str:
-    """A problem as ``level[CODE] at PATH: message``; with `plan` its path begins with that name."""
+    """Format a problem as ``level[CODE] at PATH: message``.
+
+    With `plan`, the path begins with that name.
+    """
     path = ":".join(part for part in (plan, problem.path) if part)
     return _error_line(problem.level, problem.code, path, problem.message)
 
@@ -55,7 +58,7 @@ def show_problems(problems: Iterable[Problem]) -> None:
 
 
 def show_warnings(problems: Iterable[Problem], plan: str) -> None:
-    """Write the warning of a plan to stderr; where there are several, how many of each code."""
+    """Write the warning of a plan to stderr. Summarize several warnings."""
     from substrait_agg.report.deviations import summarize
 
     warnings = [p for p in problems if p.level == "warning"]
@@ -67,7 +70,7 @@ def show_warnings(problems: Iterable[Problem], plan: str) -> None:
 
 
 def show_error(error: SubstraitAggError) -> int:
-    """Write an error to stderr, a refused plan with all its problems; returns the exit status."""
+    """Write an error to stderr, a refused plan with all its problems. Return the exit status."""
     if isinstance(error, PlanRefused):
         show_problems(error.problems)
     else:
@@ -77,13 +80,14 @@ def show_error(error: SubstraitAggError) -> int:
 
 
 class _Guarded(click.Command):
-    """Every exception becomes an error line and an exit status.
+    """A command that turns every exception into an error line and an exit status.
 
-    0 success; 1 the plan has errors, or the run failed; 2 the call itself is wrong; 130 interrupted.
+    0 success; 1 the plan has errors, or the run failed; 2 the call itself is wrong; 130
+    interrupted.
     """
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **more: Any) -> NoReturn:
-        """Run the command line `args` (those of the process if None) and exit."""
+        """Run the command line `args` (None: that of the process) and exit."""
         arguments = list(sys.argv[1:] if args is None else args)
         debug = "--debug" in arguments
         more["standalone_mode"] = False
@@ -102,11 +106,14 @@ class _Guarded(click.Command):
         sys.exit(status if isinstance(status, int) else SUCCESS)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; a closed stdout is its end, with a status of its own (click's is that of a failure)."""
+        """Run the command.
+
+        A closed stdout ends it with its own exit status, not click's status of a failure.
+        """
         try:
             return super().invoke(ctx)
         except click.UsageError as error:
-            # An option without its value does not say which command it is one of.
+            # An error about an option without a value does not say which command it belongs to.
             if error.ctx is None and ctx.invoked_subcommand and isinstance(self, click.Group):
                 error.ctx = click.Context(
                     self.commands[ctx.invoked_subcommand], ctx, ctx.invoked_subcommand
@@ -149,13 +156,13 @@ def _status_of(error: Exception) -> int:
 
 
 def flush_stdout() -> None:
-    """Write out what stdout holds back, where the process has one."""
+    """Flush stdout, if the process has one."""
     if sys.stdout is not None:
         sys.stdout.flush()
 
 
 def _leave_stdout() -> None:
-    # Python would complain once more when it flushes stdout at exit.
+    # Python would report another error when it flushes stdout at exit.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -173,22 +180,24 @@ def _interrupted() -> int:
 
 
 def debug_option(command: Any) -> Any:
-    """The option ``--debug``; `debug_wanted` tells whether it was given, to whichever command."""
+    """Add the option ``--debug``. `debug_wanted` returns whether any command received it."""
     return click.option(
         "--debug", is_flag=True, expose_value=False, help="Show tracebacks, and what Spark prints."
     )(command)
 
 
 def debug_wanted() -> bool:
-    """Whether ``--debug`` was given."""
+    """Return whether ``--debug`` was given."""
     return bool(click.get_current_context().find_root().obj)
 
 
 def existing_folder(path: str) -> Path | str:
-    """The folder at `path`; a URL as it is, because asking the store is for whoever opens it.
+    """Return the folder at `path`.
+
+    A URL is returned unchanged, because opening it checks the store.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is no such folder.
     """
     folder = Path(path)
     if "://" in path and not folder.exists():

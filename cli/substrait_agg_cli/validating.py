@@ -1,4 +1,4 @@
-"""The command validate: everything that is wrong in plans, in every form. It starts no JVM."""
+"""Implement the command validate, which reports all problems of plans. It starts no JVM."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "sarif", "html")
 FORMAT_OF_SUFFIX = {".json": "json", ".sarif": "sarif", ".html": "html"}
 MANY = 3
-"""Plans from which on a summary tells how many there were of each sort."""
+"""Number of plans from which on a summary is written."""
 
 _EPILOG = """\b
 Examples:
@@ -50,7 +50,7 @@ Examples:
 
 @dataclass(slots=True)
 class _Run:
-    """One call of validate: what it has found so far."""
+    """The results of one call of validate."""
 
     threshold: Level
     reports: list[Report] = field(default_factory=list)
@@ -59,7 +59,8 @@ class _Run:
 
     @property
     def status(self) -> int:
-        """The exit status: that of a wrong call where a file could not be read, else by the worst problem."""
+        """The exit status: that of a wrong call for an unreadable file, else of the worst problem.
+        """
         if self.unread:
             return WRONG_CALL
         failed = any(fails(report, self.threshold) for report in self.reports)
@@ -154,16 +155,16 @@ def validate(
     _check_all(run, plans, mode, selection, findings, aloud=targets.get(STDIO) == "text")
     _refuse_plans_as_targets(run, targets)
     for name, form in targets.items():
-        if (name, form) != (STDIO, "text"):  # verdicts on stdout have been told one by one
+        if (name, form) != (STDIO, "text"):  # verdicts on stdout are already written
             _write(_DOCUMENTS[form](run), name)
     click.get_current_context().exit(run.status)
 
 
 def _targets(to: Sequence[str], format: str | None) -> dict[str, str]:
-    """Where reports go, and the form of each.
+    """Return the targets of reports and their formats.
 
     Raises:
-        UsageError: one form is asked for in several files.
+        UsageError: one format is requested for several files.
     """
     if format and len(to) > 1:
         help = "leave out --format; each file has the form of its suffix"
@@ -172,7 +173,7 @@ def _targets(to: Sequence[str], format: str | None) -> dict[str, str]:
 
 
 def _refuse_plans_as_targets(run: _Run, targets: Iterable[str]) -> None:
-    """Keep plans from being replaced by reports about them.
+    """Keep reports from overwriting the plans that they describe.
 
     Raises:
         UsageError: a target is one of the plans.
@@ -193,7 +194,11 @@ def _check_all(
     *,
     aloud: bool,
 ) -> None:
-    """Check plan after plan; with `findings` each is told at once, its verdict on stdout if `aloud`."""
+    """Check the plans one by one.
+
+    With `findings` the problems of each are shown immediately, and with `aloud` its verdict on
+    stdout.
+    """
     from substrait_agg_cli.findings import summary, verdict
 
     for plan in each_plan(plans):
