@@ -1,4 +1,5 @@
 """The graph of a plan.
 
-Nodes, the linear steps between them, what each node keeps. Read `graph` first.
+It consists of nodes, the linear steps between them, and the state of each node. Read `graph` first,
+then `nodes`.
 """

@@ -1,7 +1,8 @@
-"""Trees of which nothing but their ends is kept: where rows only come, the least and greatest value tell all that `min` and `max` ask.
+"""Reduce trees to their extremes for append-only input.
 
-An entry leaves such a tree never, so no search for the one behind it is ever needed. A group's row remembers the ends, as it does
-of every tree, and a number that is above zero once a value has come.
+Without deletions, the least and greatest value answer all that `min` and `max` read. An entry never
+leaves such a tree, so no search for its successor is needed. The group's row stores the extremes,
+as it does for every tree, and a number that is above zero once the group has a value.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ from substrait_agg.plan.types import INTEGER_BITS
 _ORDERED_BY_SPARK = frozenset({
     *INTEGER_BITS, "bool", "date", "decimal", "fp32", "fp64", "precision_timestamp", "precision_timestamp_tz",
 })  # fmt: skip
-"""Kinds of values of fixed size: for others Spark would sort the rows of a batch."""
+"""Kinds of values of fixed size. For other kinds Spark would sort the rows of a batch."""
 
 
 def extremes_only(shared: StateLayout) -> StateLayout:
-    """What an aggregate keeps whose input has no deletions: trees whose ends are all that is read are their ends."""
+    """Return the state layout of an aggregate without deletions in its input.
+
+    A tree of which only extremes are read keeps only these.
+    """
     alone = {i for i, tree in enumerate(shared.trees) if _is_read_at_ends(i, tree, shared)}
     if not alone:
         return shared
@@ -55,7 +59,10 @@ def _is_read_at_ends(ordinal: int, tree: ValueTree, shared: StateLayout) -> bool
 
 
 def _is_partial(tree: ValueTree, shared: StateLayout) -> bool:
-    """Whether Spark orders the values as the tree does, and keeps the least and greatest of a group where it adds up."""
+    """Return whether Spark can find the extremes of a group while it sums.
+
+    It can if it orders the values as the tree does.
+    """
     if len(tree.components) > 1 or not tree.skipped or tree.components[0].descending:
         return False
     value, _ = shared.arguments[tree.components[0].argument]
@@ -65,7 +72,10 @@ def _is_partial(tree: ValueTree, shared: StateLayout) -> bool:
 def _kept(
     accumulators: tuple[Accumulator, ...], alone: set[int]
 ) -> Iterator[tuple[int, Accumulator]]:
-    """The accumulators with their ordinals so far; one number is left of the two of a tree."""
+    """Yield the accumulators with their old ordinals.
+
+    A tree with only extremes keeps one of its two counters.
+    """
     for ordinal, accumulator in enumerate(accumulators):
         if accumulator.tree not in alone:
             yield ordinal, accumulator

@@ -1,4 +1,4 @@
-"""What a dataflow is made of besides its operators: origins and linear steps of rows, and the parts of state."""
+"""The parts of a dataflow besides its operators: origins of rows, linear steps and state."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from substrait_agg.plan.types import Type
 
 @dataclass(frozen=True, slots=True)
 class UpsertSource:
-    """How rows of a table are read that are upserts.
+    """How to read the rows of a table with upserts.
 
     Attributes:
         keys: ordinals of the columns of the primary key.
-        order: ordinals of the columns by which the rows of a key are ordered; empty: by arrival.
-        paths: fields of the envelope of change events, which are read as further columns behind those of the table.
-        partial: ordinals of the columns that an event may leave out because they did not change; behind all others a boolean
-            column is read for each.
+        order: ordinals of the columns that order the rows of a key; empty for the order of arrival.
+        paths: fields of the envelope of change events, read as further columns after those of the
+            table.
+        partial: ordinals of the columns that an event may omit because they did not change; a
+            boolean column per such column is read after all others.
     """
 
     keys: tuple[int, ...]
@@ -27,13 +28,18 @@ class UpsertSource:
     partial: tuple[int, ...] = ()
 
     def behind(self, before: int, now: int) -> UpsertSource:
-        """The same of a table of which more columns are read: `now` of them, and not `before`."""
+        """Return the upsert source after a change of the number of columns read.
+
+        Args:
+            before: number of columns of the table that were read.
+            now: number of columns that are read now.
+        """
         order = tuple(o + now - before if o >= before else o for o in self.order)
         return replace(self, order=order)
 
     @property
     def extra(self) -> int:
-        """How many columns are read behind those of the table."""
+        """Return the number of columns that are read after those of the table."""
         return len(self.paths) + len(self.partial)
 
 
@@ -41,7 +47,7 @@ class UpsertSource:
 class TableOrigin:
     """Changes of a source table; only the columns `names` are read.
 
-    With `keyed`, rows of weight 1 set the row of their key, and rows of weight -1 take it away.
+    With `keyed`, a row of weight 1 replaces the row of its key, and a row of weight -1 deletes it.
     """
 
     table: tuple[str, ...]
@@ -52,7 +58,7 @@ class TableOrigin:
 
 @dataclass(frozen=True, slots=True)
 class RowsOrigin:
-    """Rows written in the plan: inserted once, in the first version."""
+    """Rows written in the plan. The first version inserts them once."""
 
     types: tuple[Type, ...]
     rows: tuple[tuple[Expr, ...], ...]
@@ -60,7 +66,7 @@ class RowsOrigin:
 
 @dataclass(frozen=True, slots=True)
 class OperatorOrigin:
-    """Changes of operator `operator` in the same batch."""
+    """Changes of the operator with id `operator` in the same batch."""
 
     operator: int
     types: tuple[Type, ...]
@@ -71,14 +77,14 @@ Origin = TableOrigin | RowsOrigin | OperatorOrigin
 
 @dataclass(frozen=True, slots=True)
 class FilterStep:
-    """Keep the rows for which `condition` is true."""
+    """A step that keeps the rows for which `condition` is true."""
 
     condition: Expr
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectStep:
-    """Replace the columns by `expressions`."""
+    """A step that replaces the columns by `expressions`."""
 
     expressions: tuple[Expr, ...]
 
@@ -88,7 +94,10 @@ Step = FilterStep | ProjectStep
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A linear path: rows of `origin`, then `steps` in order, into port `port` of an operator. Weights pass through unchanged."""
+    """A linear path from `origin` through `steps`, in order, into port `port` of an operator.
+
+    Weights pass through unchanged.
+    """
 
     origin: Origin
     steps: tuple[Step, ...]
@@ -96,18 +105,26 @@ class Branch:
 
 
 Forget = OneOf["", "retract", "keep"]
-"""What becomes of the row shown of a group that is forgotten because it was idle; empty: no group is forgotten."""
+"""What happens to the rows in the view of groups that are evicted because they are idle; empty: no
+group is evicted."""
 
 ALL_ROWS = -1
-"""Instead of the ordinal of an argument or of an accumulator: all rows, and the total weight of the group."""
+"""Stands for all rows in place of an argument, and for the total weight of the group in place of an
+accumulator."""
 
 COMPUTED = 1 << 16
-"""Argument ordinals from here up are columns that a measure of the embedding program computes from others."""
+"""First ordinal of the argument columns that a user-defined measure computes from others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A column that a user-defined measure computes: total `column` of `implementation` over the arguments `arguments`."""
+    """A column that a user-defined measure computes.
+
+    Attributes:
+        implementation: the measure.
+        arguments: ordinals of the arguments that it reads.
+        column: the total of the measure that the column is for.
+    """
 
     implementation: str
     arguments: tuple[int, ...]
@@ -115,17 +132,18 @@ class Computed:
 
 
 ARRIVAL_BATCH, ARRIVAL_POSITION = 1 << 17, (1 << 17) + 1
-"""Argument ordinals of the batch in which a value arrived, and of its place there."""
+"""Argument ordinals of the batch in which a value arrived, and of its position in the batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Follows:
-    """A tree of arrivals: which value of tree `tree` arrived when.
+    """A tree of arrivals, which maps values of tree `tree` to the time of their arrival.
 
     Attributes:
         tree: the tree of the values.
-        latest: the newest row that brought a value counts, else the one with which it came to be there.
-        by_value: ordered by value, to look an arrival up; else by arrival.
+        latest: whether the newest row with a value counts; otherwise the row that first inserted
+            it.
+        by_value: whether it is ordered by value, for lookups of arrivals; otherwise by arrival.
     """
 
     tree: int
@@ -135,7 +153,7 @@ class Follows:
 
 @dataclass(frozen=True, slots=True)
 class TreeComponent:
-    """One column of the key of an ordered tree: prepared argument `argument`, and how it is ordered."""
+    """A column of the key of an ordered tree: prepared argument `argument` and its sort order."""
 
     argument: int
     descending: bool = False
@@ -147,13 +165,17 @@ class ValueTree:
     """An ordered multiset per group, shared by the measures that need the same one.
 
     Attributes:
-        components: columns by which its entries are ordered and told apart.
-        skipped: ordinals of the components whose nulls keep a row out.
-        present: argument that is null in rows which stay out (a filter where nulls are kept), `ALL_ROWS` for none.
-        elements: its one component is a list, and the entries are the elements of the lists.
-        follows: set where it holds arrivals of the values of another tree instead of values of rows.
-        ends_alone: nothing is kept of it but its ends, with the group, as no entry ever leaves it (`flow.graph.extremes`).
-        partial: Spark can find the ends of a batch, as part of its partial sums.
+        components: columns that order and identify its entries.
+        skipped: ordinals of the components whose nulls exclude a row.
+        present: argument that is null in excluded rows (a filter where nulls are kept), `ALL_ROWS`
+            for none.
+        elements: whether its one component is a list, and the entries are the elements of the
+            lists.
+        follows: set if it contains arrivals of the values of another tree instead of values of
+            rows.
+        ends_alone: whether only its extremes are kept, with the group, because no entry ever leaves
+            it (`flow.graph.extremes`).
+        partial: whether Spark can find the extremes of a batch as part of its partial sums.
     """
 
     components: tuple[TreeComponent, ...]
@@ -170,13 +192,14 @@ Side = OneOf["", "first", "last"]
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What a measure is computed from.
+    """The state that a measure is computed from.
 
     Attributes:
-        accumulators: ordinals in the order its kind needs; `ALL_ROWS` is the total weight of the group.
+        accumulators: ordinals in the order that its kind needs; `ALL_ROWS` is the total weight of
+            the group.
         tree: ordinal of its tree, or -1.
         values: components of the tree that are the measure's arguments.
-        side: ``first`` or ``last`` where it is the least or greatest live entry of the tree.
+        side: ``first`` or ``last`` if it is the least or greatest live entry of the tree.
     """
 
     accumulators: tuple[int, ...] = ()

@@ -1,7 +1,8 @@
-"""What identifies an operator and each of its measures, whatever else the plan computes.
+"""Compute what identifies an operator and its measures, independently of the rest of the plan.
 
-A measure is the same in two plans if it computes the same over the same rows, grouped by the same keys. So expressions are taken
-down to the columns of tables, by name: which other columns a plan reads, and in which order, does not matter.
+A measure is the same in two plans if it computes the same over the same rows, grouped by the same
+keys. So expressions are resolved to the named columns of tables. The set and order of the other
+columns that a plan reads do not matter.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from substrait_agg.flow.graph.nodes import Flow, Node
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Of an operator.
+    """The identity of an operator, as digests.
 
     Attributes:
         rows: which rows it takes, and how it groups them.
-        measures: per measure, on top of that, what it computes.
-        columns: per output column, what is in it.
-        arguments: per (value, filter) pair that its state reads, what these compute; empty where there is none.
+        measures: per measure, `rows` and the computation.
+        columns: per output column, its content.
+        arguments: per (value, filter) pair that its state reads, what both compute; empty text
+            where one is absent.
     """
 
     rows: str
@@ -35,14 +37,14 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class _Input:
-    """A branch: what its rows are, and what stands for its columns."""
+    """The identity of a branch: of its rows, and of each of its columns."""
 
     rows: Any
     columns: tuple[Any, ...]
 
 
 def identities(flow: Flow) -> tuple[Identity, ...]:
-    """The identity of every operator, by its id."""
+    """Return the identity of every operator, by its id."""
     made: list[Identity] = []
     for node in flow.operators:
         made.append(_identity(node, [_input(branch, made) for branch in node.branches]))
@@ -75,7 +77,7 @@ def _identity(node: Node, inputs: Sequence[_Input]) -> Identity:
 
 
 def _expression(expression: Expr | None, inputs: Sequence[_Input]) -> str:
-    """What an expression over the input columns computes, and in which type."""
+    """Return the digest of an expression over the input columns, with its type."""
     if expression is None:
         return ""
     return digest([canonical(expression.type), [canonical(expression, i.columns) for i in inputs]])
@@ -88,13 +90,14 @@ def _input(branch: Branch, below: Sequence[Identity]) -> _Input:
         if isinstance(step, FilterStep):
             filters.append(digest(canonical(step.condition, columns)))
         else:
-            # What is only passed on stays what it is: which columns a step drops depends on what else is read.
+            # A column that is passed on keeps its identity: which columns a step drops depends on
+            # what else is read.
             columns = tuple(canonical(e, columns) for e in step.expressions)
     return _Input([start, filters], columns)
 
 
 def _origin(branch: Branch, below: Sequence[Identity]) -> tuple[tuple[Any, ...], Any]:
-    """What stands for the columns of an origin, and for its rows."""
+    """Return the identities of the columns of an origin, and that of its rows."""
     origin = branch.origin
     if isinstance(origin, OperatorOrigin):
         return below[origin.operator].columns, below[origin.operator].rows
@@ -102,7 +105,7 @@ def _origin(branch: Branch, below: Sequence[Identity]) -> tuple[tuple[Any, ...],
         typed = zip(origin.names, origin.types, strict=True)
         columns = [[*origin.table, name, canonical(type_)] for name, type_ in typed]
         if origin.keyed is not None:
-            # Behind them stand fields of the envelope, and which values an event left out.
+            # The fields of the envelope follow, then the flags of omitted values.
             columns += [[*origin.table, "", i] for i in range(origin.keyed.extra)]
         return tuple(columns), list(origin.table)
     rows = digest(canonical(origin.rows))

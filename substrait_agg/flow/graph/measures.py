@@ -1,4 +1,4 @@
-"""How each kind of measure is computed: from which accumulators, from which tree."""
+"""Decompose each kind of measure into accumulators and trees."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ def share(
     guarded: bool = False,
     keys: tuple[Expr, ...] = (),
 ) -> StateLayout:
-    """The state from which all measures can be computed, nothing of it twice.
+    """Return the state from which all measures can be computed, without duplicates.
 
     Args:
         measures: over one input.
-        weight: what is known of the weights of that input.
-        guarded: with a last tree over all arguments, which tells retractions that come before their insertion.
-        keys: what that tree holds besides: in a grouping set that leaves keys out, rows still differ in them.
+        weight: what is known about the weights of that input.
+        guarded: whether to add a last tree over all arguments, which detects early retractions.
+        keys: further columns of that tree: in a grouping set that leaves keys out, rows still
+            differ in them.
     """
     sharing = StateLayoutBuilder(weight)
     reads = tuple(_DECOMPOSE[KINDS[measure.kind].input](measure, sharing) for measure in measures)
@@ -58,12 +59,12 @@ def _and(conditions: Sequence[Expr]) -> Expr | None:
 
 
 def _given(condition: Expr | None, *more: Expr) -> Expr | None:
-    """The filter and further conditions."""
+    """Return the conjunction of the filter and further conditions."""
     return _and([*([] if condition is None else [condition]), *more])
 
 
 def _rows_counted(measure: BoundMeasure, sharing: StateLayoutBuilder) -> int:
-    """The accumulator that counts the rows in which no argument is null."""
+    """Return the accumulator that counts the rows in which no argument is null."""
     if len(measure.arguments) > 1:
         present = [_present(a) for a in measure.arguments if a.type.nullable]
         return sharing.count(None, _given(measure.filter, *present))
@@ -95,7 +96,7 @@ def _boolean(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
 
 
 def _paired(value: Expr, other: Expr) -> Expr:
-    """The value where the other one is not null either."""
+    """Return the value where the other value is not null, else null."""
     if not other.type.nullable:
         return value
     type_ = value.type.as_nullable()
@@ -103,7 +104,7 @@ def _paired(value: Expr, other: Expr) -> Expr:
 
 
 def _moments(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
-    """Count, sums, and sums of products: of x alone, or of x and y as (n, x, y, xy, xx, yy)."""
+    """Read count, sums and sums of products: of x alone, or of x and y as (n, x, y, xy, xx, yy)."""
     tree = sharing.values(measure, measure.arguments) if measure.distinct else -1
     values = measure.arguments
     if len(values) == 2 and tree < 0:
@@ -125,13 +126,13 @@ def _extreme(side: Side) -> Decompose:
 
 
 def _ordered(measure: BoundMeasure, sharing: StateLayoutBuilder) -> tuple[int, tuple[int, ...]]:
-    """The tree of a measure in its order, and which components are its arguments."""
+    """Return the tree of a measure in its order, and the components that are its arguments."""
     keys = [(s.expression, s.descending, s.nulls_first) for s in measure.order]
     places = []
     for value in measure.arguments:
         written = [repr(k) for k, _, _ in keys]
         if repr(value) not in written:
-            # Where no sort says otherwise, a null comes before all values, as in nested values.
+            # By default a null comes before all values, as in nested values.
             keys.append((value, False, measure.keep_nulls))
             written.append(repr(value))
         places.append(written.index(repr(value)))
@@ -145,7 +146,7 @@ def _scan(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
 
 
 def _rank(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
-    """With the number of values, so that ranks can be looked up without reading the whole group."""
+    """Add the number of values, so that ranks are found without reading the whole group."""
     counted = None if measure.keep_nulls else measure.argument
     tree, places = _ordered(measure, sharing)
     return Read((sharing.count(counted, measure.filter),), tree, places)

@@ -1,4 +1,4 @@
-"""The operators of a dataflow as nodes: what each needs, keeps and gives, and the flow that they make up."""
+"""The operators of a dataflow as nodes, with their inputs, state and output, and the whole flow."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _MayBePartial(Protocol):
 def row_wise(
     trees: Sequence[_MayBePartial], computed: Sequence[object], accumulators: Sequence[Accumulator]
 ) -> bool:
-    """Whether the state of an operator is not made of partial sums, and of ends of values, alone."""
+    """Return whether the state of an operator needs more than partial sums and extremes."""
     products = any(a.kind == "product" for a in accumulators)
     return products or bool(computed) or not all(tree.partial for tree in trees)
 
@@ -50,7 +50,8 @@ def _windows_of(key: Expr) -> int:
 
 
 Argument = tuple[Expr | None, Expr | None]
-"""What is computed of a row: a value, and a filter without which it is null. Without a value it is true."""
+"""What is computed per row: a value, and a filter without which it is null. Without a value it is
+true."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,9 @@ class Port:
 
     Attributes:
         branches: linear paths whose rows come in, all with the same columns.
-        keys: expressions over these columns by which rows are exchanged; none for one group of all rows.
-        arguments: what the operator reads of a row besides.
+        keys: expressions over these columns that determine the exchange; none for one group of all
+            rows.
+        arguments: further expressions that the operator reads per row.
     """
 
     branches: tuple[Branch, ...]
@@ -70,18 +72,22 @@ class Port:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A stateful operator. What only some operators have is empty here, so that nobody asks which kind one is.
+    """A stateful operator.
+
+    Properties that only some operators have are empty here, so that no code asks for the kind.
 
     Attributes:
-        id: position in `Flow.operators`; operators come after those they read.
+        id: position in `Flow.operators`; operators come after those that they read.
         inputs: its ports.
-        types: output columns.
-        weight: what is known of the weights of its input.
-        path: place in the plan.
-        early: what becomes of a retraction that comes before its insertion.
-        events: the keys that tell event time (`flow.passes.event_time`).
-        forget: what becomes of the rows shown of idle groups; empty where none are forgotten.
-        timed: rows carry their event time, by which groups are idle; else they are by processing time.
+        types: types of the output columns.
+        weight: what is known about the weights of its input.
+        path: path in the plan.
+        early: what happens to early retractions.
+        events: the keys that follow event time (`flow.passes.event_time`).
+        forget: what happens to the rows in the view of idle groups that are evicted; empty if none
+            are evicted.
+        timed: whether rows carry event time, which tells idle groups; otherwise processing time
+            does.
     """
 
     id: int
@@ -98,37 +104,40 @@ class Node:
 
     @property
     def branches(self) -> tuple[Branch, ...]:
-        """The branches of all ports."""
+        """Return the branches of all ports."""
         return tuple(branch for port in self.inputs for branch in port.branches)
 
     @property
     def keys(self) -> tuple[Expr, ...]:
-        """The grouping expressions over the columns of the first port."""
+        """Return the grouping expressions over the columns of the first port."""
         return self.inputs[0].keys
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
-        """The arguments of all ports, behind one another."""
+        """Return the arguments of all ports, one after another."""
         return tuple(argument for port in self.inputs for argument in port.arguments)
 
     @property
     def sets(self) -> tuple[tuple[int, ...], ...]:
-        """Ordinals of the keys of each grouping set; empty for the one set of all keys."""
+        """Return the key ordinals of each grouping set; empty if all keys are the only set."""
         return ()
 
     @property
     def row_wise(self) -> bool:
-        """Whether its input comes row by row: trees with entries, products and computed columns are not made of sums."""
+        """Return whether its input comes row by row.
+
+        Trees with entries, products and computed columns are not sums.
+        """
         return row_wise(self.trees, self.computed, self.accumulators)
 
     @property
     def windows_per_row(self) -> int:
-        """In how many windows a row can be; 1 where no key is a hopping window."""
+        """Return the maximum number of windows of a row; 1 if no key is a hopping window."""
         return max((_windows_of(key) for key in self.keys), default=1)
 
     @property
     def rows_per_row(self) -> int:
-        """How many rows an input row can become: one per grouping set and window in it."""
+        """Return the maximum number of rows from an input row: one per grouping set and window."""
         hops = {i for i, key in enumerate(self.keys) if _windows_of(key) > 1}
         sets = self.sets or (tuple(range(len(self.keys))),)
         return sum(1 if hops.isdisjoint(keys) else self.windows_per_row for keys in sets)
@@ -137,55 +146,58 @@ class Node:
 
     @property
     def measures(self) -> tuple[BoundMeasure, ...]:
-        """What is computed per group, in order."""
+        """Return the measures that are computed per group, in order."""
         return ()
 
     @property
     def trees(self) -> tuple[ValueTree, ...]:
-        """The ordered trees."""
+        """Return the ordered trees."""
         return ()
 
     @property
     def accumulators(self) -> tuple[Accumulator, ...]:
-        """Numbers kept per group, after its total weight: shared by measures that need the same number."""
+        """Return the numbers per group besides its total weight, each shared by its measures."""
         return ()
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """Per measure, what it is computed from."""
+        """Return, per measure, the state that it is computed from."""
         return ()
 
     @property
     def computed(self) -> tuple[Computed, ...]:
-        """Argument columns from `COMPUTED` on."""
+        """Return the argument columns from `COMPUTED` on."""
         return ()
 
     @property
     def guard(self) -> int:
-        """The tree of whole input rows that tells early retractions; -1 where there is none."""
+        """Return the tree of whole input rows that detects early retractions; -1 without one."""
         return -1
 
     @property
     def key_types(self) -> tuple[Type, ...]:
-        """Types of the key columns of its state: the grouping expressions, then the set index if there is one."""
+        """Return the types of the key columns of its state.
+
+        These are the grouping expressions, then the grouping set index if there is one.
+        """
         index = self.types[-1:] if self.sets else ()
         return (*self.types[: len(self.keys)], *index)
 
     @property
     def stored_types(self) -> tuple[Type, ...]:
-        """Types of the output columns that are stored with a group."""
+        """Return the types of the output columns that are stored with a group."""
         return self.types
 
     @property
     def can_forget(self) -> bool:
-        """Whether idle groups can be forgotten."""
+        """Return whether idle groups can be evicted."""
         return bool(self.key_types) and not self.events
 
     # --- output --------------------------------------------------------------------------------
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of its output columns in state and change files, in the order of `types`."""
+        """Return the names of its output columns in state and change files, in order."""
         keys = [f"k{i}" for i in range(len(self.keys))]
         index = [f"k{len(keys)}"] if self.sets else []
         values = [f"v{i}" for i in range(len(self.types) - len(keys) - len(index))]
@@ -193,59 +205,65 @@ class Node:
 
     @property
     def passed_on(self) -> tuple[Expr, ...]:
-        """What stands behind the keys in its output without being computed of a group."""
+        """Return the output expressions after the keys that are not computed per group."""
         return ()
 
     @property
     def output_weight(self) -> WeightKind:
-        """What is known of the weights of its changes."""
+        """Return what is known about the weights of its changes."""
         return "sign"
 
     @property
     def is_source(self) -> bool:
-        """Whether its changes stand for the rows of a table."""
+        """Return whether its changes represent the rows of a table."""
         return False
 
     @property
     def shows_rows_below(self) -> bool:
-        """Whether it only keeps rows of operators below, so that their groups are what a view over it shows."""
+        """Return whether it only keeps rows of operators below.
+
+        Then a view over it shows the groups of those operators.
+        """
         return False
 
     # --- event time ----------------------------------------------------------------------------
 
     @property
     def time(self) -> int | None:
-        """The output column that is the event time of a table; None where none is."""
+        """Return the output column that is the event time of a table; None if there is none."""
         return None
 
     def with_time(self, column: int | None) -> Node:
-        """Return the node with this output column as the event time of its table; itself where it has no table."""
+        """Return the node with this output column as event time; unchanged without a table."""
         return self
 
     @property
     def timed_by(self) -> tuple[Expr, ...]:
-        """Expressions over the input of which some may tell event time: those that make `event_key`s."""
+        """Return expressions over the input that can make event keys (`event_key`)."""
         return self.keys
 
     def event_key(self, ordinal: int, grids: tuple[TimeStep, ...], *, end: bool) -> EventKey | None:
-        """Return the event key of expression `ordinal` of `timed_by`, which tells event time; None if it makes none."""
+        """Return the event key of expression `ordinal` of `timed_by`; None if it makes none."""
         everywhere = all(ordinal in keys for keys in self.sets)
         return EventKey(ordinal, grids, end) if everywhere else None
 
     def event_column(self, event: EventKey) -> tuple[int, EventKey]:
-        """Return the output column that tells event time by an event key, and how."""
+        """Return the output column that follows event time by an event key, and how."""
         if event.key is None:
             raise ValueError(event)
         return event.key, event
 
-    # --- what it is ----------------------------------------------------------------------------
+    # --- description ---------------------------------------------------------------------------
 
     def describe(self) -> Description:
-        """Return what it is in words: for explanations, plan documents and the tools that show state."""
+        """Describe the node in words for explanations, plan documents and tools that show state."""
         return Description("aggregate" if self.measures else "distinct rows", "groups")
 
     def identity(self) -> tuple[object, ...]:
-        """Return what its groups depend on besides rows and keys: whether rows are kept, sets, session, upserts."""
+        """Return what its groups depend on besides rows and keys.
+
+        The parts are: whether rows are kept, grouping sets, session, upserts.
+        """
         return (False, self.sets, None, None)
 
 
@@ -257,10 +275,10 @@ class Description:
     """A node in words.
 
     Attributes:
-        kind: what it is.
-        keeps: what its state is made of: ``groups``, ``rows``, ``sessions`` or ``upserts``.
-        tree_use: what its tree is for, where that is not to compute measures.
-        emits: how its changes are made, where that is not by retracting and inserting groups.
+        kind: the kind of operator.
+        keeps: the elements of its state: ``groups``, ``rows``, ``sessions`` or ``upserts``.
+        tree_use: the use of its tree, if it is not for measures.
+        emits: how it makes its changes, if not by retracting and inserting rows of groups.
     """
 
     kind: NodeKind
@@ -274,8 +292,8 @@ class Aggregate(Node):
     """Groups with measures.
 
     Attributes:
-        measures: see `Node`, as all others.
-        guard: the tree of whole input rows, behind all others; -1 where early retractions are carried.
+        measures: see `Node`, as for all others.
+        guard: the tree of whole input rows, after all others; -1 if early retractions are carried.
     """
 
     measures: tuple[BoundMeasure, ...] = ()
@@ -289,7 +307,10 @@ class Aggregate(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distinct(Node):
-    """The rows of a view, each once, with their weights: its keys are the whole row, and tell early retractions."""
+    """The multiset of the rows of a view, with weights.
+
+    The key is the whole row, so it needs no further tree to detect early retractions.
+    """
 
     @property
     def output_weight(self) -> WeightKind:
@@ -316,10 +337,11 @@ class Distinct(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sessionize(Node):
-    """The operator ahead of an aggregate that groups by sessions: gives rows of one group, less than `gap` apart, one session.
+    """The operator below an aggregate that groups by sessions.
 
-    Its keys are the other grouping expressions. Its first argument is the time; the others are passed on with each row, behind
-    the keys and the session.
+    It puts rows of one group that are less than `gap` apart into one session. Its keys are the
+    other grouping expressions. Its first argument is the time. It passes the other arguments on
+    with each row, after the keys and the session.
 
     Attributes:
         gap: microseconds without a row that end a session.
@@ -331,7 +353,7 @@ class Sessionize(Node):
 
     @property
     def trees(self) -> tuple[ValueTree, ...]:
-        """The rows of a group, by time."""
+        """Return the tree of the rows of a group, by time."""
         components = tuple(TreeComponent(i) for i in range(len(self.arguments)))
         return (ValueTree(components, (), ALL_ROWS),)
 
@@ -342,7 +364,7 @@ class Sessionize(Node):
 
     @property
     def guard(self) -> int:
-        """Its one tree has all that is read of a row."""
+        """Return its one tree, which contains all columns that are read of a row."""
         return -1 if self.early == "carry" else 0
 
     @property
@@ -367,15 +389,18 @@ class Sessionize(Node):
 
     @property
     def timed_by(self) -> tuple[Expr, ...]:
-        """The time."""
+        """Return the time expression."""
         return tuple(value for value, _ in self.arguments[:1] if value is not None)
 
     def event_key(self, ordinal: int, grids: tuple[TimeStep, ...], *, end: bool) -> EventKey | None:
-        """See `Node`: the time itself is no key."""
+        """See `Node`: the time is not a key."""
         return None if end else EventKey(None, grids)
 
     def event_column(self, event: EventKey) -> tuple[int, EventKey]:
-        """See `Node`: a session ends at the latest where it does now, and any row that comes may be in one."""
+        """See `Node`.
+
+        A session ends at the latest at its current end, and any new row may be in it.
+        """
         column = len(self.keys)
         return column, EventKey(column, (*event.grids, TimeStep(1, 0, 1)), end=True)
 
@@ -395,12 +420,14 @@ class Sessionize(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upsert(Node):
-    """Keeps the newest row of each key, and turns upserts into changes.
+    """The operator that keeps the newest row of each key and turns upserts into changes.
 
     Attributes:
-        values: how many arguments are columns of the row; those behind them order the rows of a key.
-        partial: which of the values a row may leave out because they did not change; as many arguments, the last, say so.
-        labels: how an error message names them.
+        values: number of arguments that are columns of the row; the arguments after them order the
+            rows of a key.
+        partial: which of the values a row may omit because they did not change; as many boolean
+            arguments, the last ones, tell which.
+        labels: names of the partial values in error messages.
         time: see `Node`.
     """
 
@@ -435,7 +462,7 @@ class Upsert(Node):
 
     @property
     def timed_by(self) -> tuple[Expr, ...]:
-        """None: the row of a key may change for ever."""
+        """Return no expression: the row of a key may change at any time."""
         return ()
 
     def describe(self) -> Description:
@@ -452,11 +479,11 @@ class Flow:
     """The whole dataflow.
 
     Attributes:
-        operators: stateful operators in the order in which they run.
+        operators: stateful operators in execution order.
         output: ordinals of the last operator's columns that make up the view, in order.
         names: column names of the view.
         types: column types of the view.
-        sorts: order in which the view is shown.
+        sorts: sort order of the view.
         fingerprint: identity of the plan.
     """
 
@@ -469,16 +496,20 @@ class Flow:
 
 
 def hides_keys(flow: Flow) -> bool:
-    """Whether the view leaves out a key of its last operator, so that rows of different groups can be equal."""
+    """Return whether the view omits a key of its last operator.
+
+    Then rows of different groups can be equal.
+    """
     last = flow.operators[-1]
     keys = {o for o, name in enumerate(last.columns) if name.startswith("k")}
     return not keys <= set(flow.output)
 
 
 def shown_operators(flow: Flow) -> frozenset[int]:
-    """Ids of the operators whose groups the view shows: the last, or those below it where its groups are whole rows.
+    """Return the ids of the operators whose groups the view shows.
 
-    Those that turn upserts into changes are never among them.
+    This is the last operator, or those below it if its groups are whole rows. Operators that turn
+    upserts into changes are never among them.
     """
     last = flow.operators[-1]
     origins = (b.origin for b in last.branches if isinstance(b.origin, OperatorOrigin))

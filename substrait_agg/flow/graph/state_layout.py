@@ -1,4 +1,7 @@
-"""What an aggregate keeps per group: prepared arguments, trees and accumulators, each once, however many measures read it."""
+"""Collect the state per group of an aggregate: prepared arguments, trees and accumulators.
+
+Each is stored once, however many measures read it.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,10 @@ DECIMAL_BITS = 128
 
 @dataclass(frozen=True, slots=True)
 class StateLayout:
-    """Arguments, trees and accumulators of an aggregate, and per measure what it reads, as in `Aggregate`."""
+    """The arguments, trees and accumulators of an aggregate, and per measure what it reads.
+
+    The attributes are those of `Aggregate`.
+    """
 
     arguments: tuple[Argument, ...]
     trees: tuple[ValueTree, ...]
@@ -46,7 +52,7 @@ class StateLayout:
 
 @dataclass(slots=True)
 class StateLayoutBuilder:
-    """Arguments, trees and accumulators collected so far."""
+    """The arguments, trees and accumulators collected so far."""
 
     weight: WeightKind
     arguments: list[Argument] = field(default_factory=list)
@@ -56,15 +62,16 @@ class StateLayoutBuilder:
     _places: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def argument(self, value: Expr | None, condition: Expr | None) -> int:
-        """Ordinal of the argument; rows without value and filter are all rows."""
+        """Return the ordinal of an argument; `ALL_ROWS` without value and filter."""
         if value is None and condition is None:
             return ALL_ROWS
         return self._place("arguments", (value, condition))
 
     def count(self, value: Expr | None, condition: Expr | None) -> int:
-        """Ordinal of the accumulator that counts the rows where the filter holds and the value is not null.
+        """Return the accumulator that counts rows whose filter is true and whose value is not null.
 
-        All rows need none: the group's total weight counts them, and `ALL_ROWS` stands for it.
+        All rows need no accumulator: `ALL_ROWS` stands for the group's total weight, which counts
+        them.
         """
         counted = value if value is not None and value.type.nullable else None
         argument = self.argument(counted, condition)
@@ -73,42 +80,42 @@ class StateLayoutBuilder:
         return self.accumulator(Accumulator("count", argument, 0, COUNT_DIGITS))
 
     def total(self, value: Expr, condition: Expr | None, tree: int = -1) -> int:
-        """Ordinal of the accumulator that adds up the values of the rows, or of the live entries of a tree."""
+        """Return the accumulator that sums the values of rows, or of the live entries of a tree."""
         argument = self.argument(value, condition)
         weight: WeightKind = self.weight if tree < 0 else "sign"
         return self.accumulator(_adder(value.type, argument, weight, tree))
 
     def product(self, left: Expr, right: Expr, condition: Expr | None, tree: int = -1) -> int:
-        """Ordinal of the accumulator that adds up the products of two float values."""
+        """Return the accumulator that sums the products of two float values."""
         x, y = self.argument(left, condition), self.argument(right, condition)
         return self.accumulator(Accumulator("product", x, 0, 0, other=y, tree=tree))
 
     def contributed(
         self, implementation: str, column: str, arguments: tuple[int, ...], tree: int
     ) -> int:
-        """Ordinal of the accumulator that adds up a column which a user-defined measure computes."""
+        """Return the accumulator that sums a column computed by a user-defined measure."""
         ordinal = COMPUTED + self._place("computed", Computed(implementation, arguments, column))
         digits = digits_for(DECIMAL_BITS, self.weight if tree < 0 else "sign")
         return self.accumulator(Accumulator("decimal", ordinal, DECIMAL_BITS, digits, tree=tree))
 
     def live(self, tree: int) -> int:
-        """Ordinal of the accumulator that counts the live entries of a tree."""
+        """Return the accumulator that counts the live entries of a tree."""
         return self.accumulator(tree_counters(tree)[0])
 
     def accumulator(self, accumulator: Accumulator) -> int:
-        """Ordinal of an accumulator."""
+        """Return the ordinal of an accumulator."""
         return self._place("accumulators", accumulator)
 
     def values(
         self, measure: BoundMeasure, arguments: Sequence[Expr], *, keep_nulls: bool = False
     ) -> int:
-        """Ordinal of the shared tree over the values of a measure, in their own order."""
+        """Return the shared tree over the values of a measure, in their own order."""
         components = [(a, False, keep_nulls) for a in arguments]
         skipped = () if keep_nulls else tuple(range(len(components)))
         return self.tree(measure, components, skipped)
 
     def arrivals(self, measure: BoundMeasure, *, latest: bool) -> int:
-        """Ordinal of the tree of the values of a measure in the order in which they came."""
+        """Return the tree of the values of a measure in the order of arrival."""
         if self.weight == "one":
             return self._rows_by_arrival(measure)
         base = self.values(measure, measure.arguments, keep_nulls=measure.keep_nulls)
@@ -121,7 +128,11 @@ class StateLayoutBuilder:
         return self._place_tree(ValueTree((*_WHEN, value), last, ALL_ROWS, follows=follows))
 
     def _rows_by_arrival(self, measure: BoundMeasure) -> int:
-        """As `arrivals`, where none goes again: the first and last rows that bring a value are those that brought it first and last."""
+        """Return the tree of `arrivals` for append-only input.
+
+        No row goes away, so the first and last rows with a value are those that brought it first
+        and last.
+        """
         keep = measure.keep_nulls
         present = self.argument(None, measure.filter) if keep else ALL_ROWS
         value = self.argument(measure.arguments[0], None if keep else measure.filter)
@@ -129,7 +140,7 @@ class StateLayoutBuilder:
         return self._place_tree(ValueTree(components, () if keep else (2,), present))
 
     def whole_rows(self, keys: Sequence[Expr]) -> None:
-        """Add the tree of all that is read of the input rows, `keys` included."""
+        """Add the tree of all columns that are read of the input rows, `keys` included."""
         for key in keys:
             self.argument(key, None)
         if not self.arguments:
@@ -146,7 +157,7 @@ class StateLayoutBuilder:
         *,
         elements: bool = False,
     ) -> int:
-        """Ordinal of the tree with these components: (value, descending, nulls first)."""
+        """Return the tree with these components: (value, descending, nulls first)."""
         present = ALL_ROWS if skipped else self.argument(None, measure.filter)
         keys = []
         for i, (value, descending, nulls_first) in enumerate(components):
@@ -163,9 +174,9 @@ class StateLayoutBuilder:
         return tree
 
     def _place(self, kind: str, item: object) -> int:
-        """Ordinal of an item among those collected in the attribute `kind`; a new one is appended."""
-        # Written forms are compared: 0.0 equals -0.0, and NaN equals nothing, but what they compute is told by how
-        # they are written.
+        """Return the ordinal of an item in the list attribute `kind`; append a new item."""
+        # Compare the written forms: 0.0 equals -0.0 and NaN equals nothing, but equal written forms
+        # compute the same.
         items: list[object] = getattr(self, kind)
         place = self._places.setdefault((kind, repr(item)), len(items))
         if place == len(items):

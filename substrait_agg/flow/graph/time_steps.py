@@ -1,4 +1,4 @@
-"""Event time on its way through expressions: which of them never fall while the event time of rows rises."""
+"""Event time through expressions that never decrease while event time increases."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TimeStep:
-    """A step function of time: the last point of a grid at or before an instant, moved.
+    """A step function of time: the last point of a grid at or before an instant, shifted.
 
     Attributes:
-        size: distance of the points, microseconds, at least 1.
-        origin: one of them, microseconds since 1970.
-        shift: by how much the point is moved, microseconds.
+        size: distance of the points, in microseconds, at least 1.
+        origin: one of the points, in microseconds since 1970.
+        shift: shift of the point, in microseconds.
     """
 
     size: int
@@ -21,12 +21,12 @@ class TimeStep:
     shift: int = 0
 
     def __call__(self, instant: int) -> int:
-        """The value at an instant."""
+        """Return the value at an instant."""
         return instant - (instant - self.origin) % self.size + self.shift
 
 
 def compose(grids: Sequence[TimeStep], instant: int) -> int:
-    """An instant after several step functions, one after the other."""
+    """Apply several step functions to an instant, one after the other."""
     for grid in grids:
         instant = grid(instant)
     return instant
@@ -34,14 +34,16 @@ def compose(grids: Sequence[TimeStep], instant: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class EventKey:
-    """A grouping key that tells event time.
+    """A grouping key that is a step function of event time.
 
-    All rows whose event time is at or after an instant have keys at or after that instant taken `through` the grids.
+    All rows with an event time at or after an instant have keys at or after the composition of the
+    grids at that instant (`compose`).
 
     Attributes:
-        key: ordinal of the key; None for the time by which an operator tells sessions, which is no key.
-        grids: how the key comes from the event time.
-        end: the key is a window, a struct of start and end, whose end counts.
+        key: ordinal of the key; None for the time by which an operator forms sessions, which is not
+            a key.
+        grids: the step functions from the event time to the key.
+        end: whether the key is a window, a struct of start and end, whose end counts.
     """
 
     key: int | None
@@ -49,5 +51,5 @@ class EventKey:
     end: bool = False
 
     def limit(self, watermark: int) -> int:
-        """The bound below which a key gets no more rows once the watermark is at an instant."""
+        """Return the bound below which keys get no more rows once the watermark is reached."""
         return compose(self.grids, watermark)

@@ -1,4 +1,4 @@
-"""Linear paths: steps between an origin and the operator above, with only the columns that are read."""
+"""Build linear paths from an origin to the operator above, with only the columns that are read."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ Exprs = tuple[Expr, ...]
 
 @dataclass(frozen=True, slots=True)
 class RawBranch:
-    """A branch as the plan writes it: every column of the origin, every step."""
+    """A branch as the plan writes it, with every column of the origin and every step."""
 
     origin: Origin
     steps: tuple[Step, ...]
 
     def then(self, step: Step) -> RawBranch:
-        """The branch with one more step."""
+        """Return the branch with one more step."""
         return replace(self, steps=(*self.steps, step))
 
 
 def needed(expressions: Sequence[Expr]) -> tuple[int, ...]:
-    """Ordinals of the columns that the expressions read, ascending."""
+    """Return the ordinals of the columns that the expressions read, ascending."""
     return tuple(sorted({c.ordinal for e in expressions for c in columns_in(e)}))
 
 
 def places_of(ordinals: tuple[int, ...]) -> dict[int, int]:
-    """Old ordinal -> position among `ordinals`."""
+    """Map each ordinal to its position among `ordinals`."""
     return {ordinal: place for place, ordinal in enumerate(ordinals)}
 
 
 def pruned(raw: RawBranch, wanted: Exprs) -> Branch:
-    """The branch whose rows are exactly the expressions `wanted` over the rows of `raw`.
+    """Return the branch whose rows are the expressions `wanted` over the rows of `raw`.
 
-    Columns that nothing reads are dropped from every step and from the origin. Consecutive projects become
-    one where that computes no expression twice.
+    Unread columns are dropped from every step and from the origin. Consecutive projects are merged
+    if the result computes no expression twice.
     """
     if not raw.steps:
         return _from_origin(raw.origin, wanted)
@@ -75,7 +75,7 @@ def _through_project(below: RawBranch, expressions: Exprs, wanted: Exprs) -> Bra
 def _from_origin(origin: Origin, wanted: Exprs) -> Branch:
     ordinals = needed(wanted)
     if isinstance(origin, OperatorOrigin):
-        # An operator hands over whole rows.
+        # An operator passes whole rows.
         return _then_project(Branch(origin, ()), wanted, tuple(range(len(origin.types))))
     types = tuple(origin.types[o] for o in ordinals)
     kept: Origin
@@ -88,7 +88,7 @@ def _from_origin(origin: Origin, wanted: Exprs) -> Branch:
 
 
 def _then_project(branch: Branch, wanted: Exprs, ordinals: tuple[int, ...]) -> Branch:
-    """The branch, whose columns are those `ordinals`, followed by the projection unless that changes nothing."""
+    """Append a projection to a branch with the columns `ordinals`, unless it changes nothing."""
     places = places_of(ordinals)
     moved = tuple(renumber(e, places) for e in wanted)
     as_is = len(moved) == len(ordinals) and all(

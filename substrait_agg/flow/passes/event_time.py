@@ -1,9 +1,10 @@
-"""Which grouping keys tell event time: followed from the columns that have a watermark up to the keys of every operator.
+"""Find the grouping keys that follow event time, from the watermark columns to each operator.
 
-A key counts where it is a function of the event time that never falls while the event time rises: the column itself, a
-window over it, its date, itself with other digits, a constant interval added to it. Once the watermark has passed, groups with lesser keys
-get no more rows. With several grouping sets, all of them have to have the key; where several inputs feed an operator, all of them
-have to tell it in the same way (rows that are written in the plan come before any watermark and do not count).
+A key qualifies if it is a function of event time that never decreases while event time increases:
+the column itself, a window over it, its date, the column with another precision, or the column plus
+a constant interval. Once the watermark has passed, groups with lesser keys get no more rows. With
+several grouping sets, all of them must contain the key. With several inputs, all of them must
+derive the key in the same way. Rows written in the plan come before any watermark and do not count.
 """
 
 from __future__ import annotations
@@ -30,35 +31,38 @@ _POINTS = ("precision_timestamp", "precision_timestamp_tz")
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """A column that is a time: how it comes from the event time."""
+    """A column that is a time, with the step functions from the event time to it."""
 
     grids: tuple[TimeStep, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A column that is a window: how its start (None: not known) and end come from the event time."""
+    """A column that is a window, with the step functions from the event time to its start and end.
+
+    `start` is None if it is unknown.
+    """
 
     start: tuple[TimeStep, ...] | None
     end: tuple[TimeStep, ...]
 
 
 Told = Time | Span | None
-"""What a column tells of event time."""
+"""How a column follows event time; None if it does not."""
 
 _Rule = Callable[[Call, Sequence[Told]], Told]
 
 
 @dataclass(frozen=True, slots=True)
 class EventColumns:
-    """The columns with a watermark by table, and the tables that are read once, before any watermark."""
+    """The watermark column of each table, and the tables that are read before any watermark."""
 
     columns: Mapping[Table, str]
     fixed: Collection[Table] = ()
 
 
 def with_event_keys(flow: Flow, events: EventColumns) -> Flow:
-    """The flow with the event keys of all operators."""
+    """Return the flow with the event keys of all operators."""
     done: list[Node] = []
     for node in flow.operators:
         timed = node.with_time(_time_of(node, events)) if node.is_source else node
@@ -81,7 +85,7 @@ def _event_keys(node: Node, done: Sequence[Node], events: EventColumns) -> tuple
 
 
 def _time_of(node: Node, events: EventColumns) -> int | None:
-    """Which output column of an operator that takes upserts is the event time of its table."""
+    """Return the output column of an upsert operator that is the event time of its table."""
     origin = node.branches[0].origin
     if not isinstance(origin, TableOrigin) or origin.table not in events.columns:
         return None
@@ -121,7 +125,7 @@ def _origin_columns(branch: Branch, done: Sequence[Node], events: EventColumns) 
 
 
 def told(expression: Expr, columns: Sequence[Told]) -> Told:
-    """What an expression over columns tells of event time."""
+    """Return how an expression over columns follows event time."""
     match expression:
         case Column(ordinal=ordinal):
             return columns[ordinal]
@@ -150,7 +154,7 @@ def _converted(time: Told, kind: str, params: Sequence[int]) -> Told:
 
 
 def _then(place: int, make: Callable[[Call, list[int]], TimeStep | None]) -> _Rule:
-    """The rule of a function of the time at `place` and of constants that gives a time."""
+    """Return the rule of a function that maps the time at `place` and constants to a time."""
 
     def rule(call: Call, columns: Sequence[Told]) -> Told:
         time = told(call.arguments[place], columns)
@@ -162,7 +166,7 @@ def _then(place: int, make: Callable[[Call, list[int]], TimeStep | None]) -> _Ru
 
 
 def _window(start: Callable[[list[int]], TimeStep], end: Callable[[list[int]], TimeStep]) -> _Rule:
-    """The rule of a function of a time and of durations that gives a window."""
+    """Return the rule of a function that maps a time and durations to a window."""
 
     def rule(call: Call, columns: Sequence[Told]) -> Told:
         time, durations = told(call.arguments[0], columns), _durations(call, 0)
@@ -174,7 +178,10 @@ def _window(start: Callable[[list[int]], TimeStep], end: Callable[[list[int]], T
 
 
 def _durations(call: Call, time: int) -> list[int] | None:
-    """The arguments but the time as microseconds (words as 0); None where one is no constant duration."""
+    """Return the arguments except the time in microseconds, with words as 0.
+
+    None if one is not a constant duration.
+    """
     found: list[int] = []
     for place, argument in enumerate(call.arguments):
         if place == time:
@@ -202,7 +209,7 @@ def _truncated(call: Call, _durations: list[int]) -> TimeStep | None:
 
 
 _MONDAY = 4 * DAY
-"""The first Monday after 1970-01-01."""
+"""The first Monday after 1970-01-01, in microseconds."""
 
 _UNITS: dict[str, tuple[int, int]] = {
     "microsecond": (1, 0),
@@ -213,7 +220,7 @@ _UNITS: dict[str, tuple[int, int]] = {
     "day": (DAY, 0),
     "week": (7 * DAY, _MONDAY),
 }
-"""Units that are grids: their size and origin. Months and years have no one size."""
+"""Size and origin of units that are grids, in microseconds. Months and years have no fixed size."""
 
 _CALLS: dict[str, _Rule] = {
     "tumble": _window(
@@ -221,7 +228,7 @@ _CALLS: dict[str, _Rule] = {
     ),
     "tumble_start": _then(0, lambda _, d: TimeStep(d[0], _offset(d, 1))),
     "tumble_end": _then(0, lambda _, d: TimeStep(d[0], _offset(d, 1), d[0])),
-    # Of all windows of a row the first one to end is what counts.
+    # The window of a row that ends first counts.
     "hop": _window(
         lambda d: TimeStep(d[1], _offset(d, 2) + d[0], d[1] - d[0]),
         lambda d: TimeStep(d[1], _offset(d, 2) + d[0], d[1]),
@@ -230,4 +237,4 @@ _CALLS: dict[str, _Rule] = {
     "add": _then(0, lambda _, d: TimeStep(1, 0, d[0])),
     "subtract": _then(0, lambda _, d: TimeStep(1, 0, -d[0])),
 }
-"""Functions of a time and of constants that never fall while the time rises: what their values tell."""
+"""Rules for functions of a time and of constants that never decrease while the time increases."""

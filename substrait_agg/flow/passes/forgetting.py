@@ -1,4 +1,4 @@
-"""Which operators forget groups that were idle for long."""
+"""Select the operators that evict idle groups."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from substrait_agg.flow.graph.nodes import Flow, Node
 
 
 def with_forgetting(flow: Flow, forget: Forget, *, timed: bool) -> Flow:
-    """Return the flow whose operators forget idle groups, those that can.
+    """Return the flow in which all operators that can evict idle groups do so.
 
     Args:
         flow: with its event keys.
-        forget: what becomes of the rows shown of such groups; empty where none are forgotten.
-        timed: rows carry their event time; else groups are idle by processing time.
+        forget: what happens to the rows of such groups in the view; empty if none are evicted.
+        timed: whether rows carry their event time; otherwise groups are idle by processing time.
     """
     if not forget:
         return flow
@@ -28,7 +28,10 @@ def with_forgetting(flow: Flow, forget: Forget, *, timed: bool) -> Flow:
 
 
 def _forgets(node: Node, sources: Collection[int]) -> bool:
-    """Whether groups of an operator are forgotten: the operators above it follow by its changes."""
+    """Return whether an operator evicts groups.
+
+    Operators above it follow through its changes.
+    """
     fed = any(
         isinstance(b.origin, OperatorOrigin) and b.origin.operator not in sources
         for b in node.branches

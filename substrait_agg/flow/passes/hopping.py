@@ -1,4 +1,4 @@
-"""Hopping windows as grouping expressions: what of a row decides which windows it is in."""
+"""Reduce hopping windows in grouping expressions to values of the row alone."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from substrait_agg.functions.windows import duration_value
 
 
 def row_keys(keys: Sequence[Expr]) -> tuple[Expr, ...]:
-    """Values of a row alone that are equal for two rows exactly when they have the same keys.
+    """Return values of a row that are equal for two rows exactly if they have the same keys.
 
-    The windows of a row begin with the first that has not ended and end with the last that has begun, which are told by two
-    starts of tumbling windows.
+    The windows of a row range from the first that has not ended to the last that has begun. The
+    starts of two tumbling windows determine this range.
     """
     return tuple(part for key in keys for part in _parts(key))
 

@@ -1,4 +1,7 @@
-"""From a bound plan to its dataflow: all passes, in order. Runs and explanations are made by the same ones, each once."""
+"""Turn a bound plan into its dataflow with a fixed sequence of passes.
+
+Runs and explanations use the same passes.
+"""
 
 from __future__ import annotations
 
@@ -19,22 +22,22 @@ Pass = Callable[[Flow, FlowRequest], Flow]
 
 
 def add_upserts(flow: Flow, request: FlowRequest) -> Flow:
-    """Put an operator ahead of all others for every table whose source brings upserts."""
+    """Put an operator before all others for every table whose source contains upserts."""
     return with_upserts(flow, request.upserts, request.plan.root)
 
 
 def add_event_keys(flow: Flow, request: FlowRequest) -> Flow:
-    """Tell which keys of operators follow event time."""
+    """Set the keys of operators that follow event time."""
     return with_event_keys(flow, request.events)
 
 
 def add_forgetting(flow: Flow, request: FlowRequest) -> Flow:
-    """Tell which operators forget idle groups."""
+    """Set the operators that evict idle groups."""
     return with_forgetting(flow, request.forget, timed=bool(request.events.columns))
 
 
 PASSES: tuple[Pass, ...] = (lower_relations, add_upserts, add_event_keys, add_forgetting)
-"""What makes a flow, in order: each takes the flow of the one before it."""
+"""The passes that build a flow, in order. Each takes the flow of the previous one."""
 
 _EMPTY = Flow((), (), (), (), (), "")
 
@@ -47,10 +50,13 @@ def lower(
     events: EventColumns | None = None,
     forget: Forget = "",
 ) -> Flow:
-    """Return the dataflow that keeps the view of a plan up to date; arguments as the attributes of `FlowRequest`.
+    """Return the dataflow that maintains the view of a plan.
+
+    The arguments are the attributes of `FlowRequest`.
 
     Raises:
-        InputRefused: what a source declares of its upserts does not fit the plan (`flow.passes.upserts`).
+        InputRefused: the upsert declaration of a source does not fit the plan
+            (`flow.passes.upserts`).
     """
     request = FlowRequest(
         plan, weights or {}, early, upserts or {}, events or EventColumns({}), forget

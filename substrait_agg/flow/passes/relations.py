@@ -1,4 +1,4 @@
-"""Lowering a bound plan to the dataflow: linear relations become branches, aggregates become operators."""
+"""Lower a bound plan: linear relations become branches, aggregates become operators."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ from substrait_agg.flow.passes.upserts import Upserts
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
 
 WIDTH: tuple[WeightKind, ...] = ("one", "sign", "any")
-"""Weight kinds, narrowest first."""
+"""Weight kinds, from narrow to wide."""
 
 
 @dataclass(slots=True)
 class _Lowering:
-    """Operators built so far, in the order in which they run."""
+    """The operators built so far, in execution order."""
 
     weights: Weights
     early: EarlyRetraction
@@ -55,7 +55,10 @@ class _Lowering:
     placed: dict[int, Node] = field(default_factory=dict)
 
     def raw_branches(self, relation: BoundRelation) -> tuple[RawBranch, ...]:
-        """The linear paths into a relation; filters and projects over a union go into each of its branches."""
+        """Return the linear paths into a relation.
+
+        Filters and projects over a union go into each of its branches.
+        """
         match relation:
             case BoundRead(table=table, names=names, types=types):
                 return (RawBranch(TableOrigin(table, names, types), ()),)
@@ -72,13 +75,13 @@ class _Lowering:
                 return (RawBranch(OperatorOrigin(node.id, node.types), ()),)
 
     def once(self, relation: BoundAggregate) -> Node:
-        """The operator of an aggregate, which several branches may read."""
+        """Return the operator of an aggregate, which several branches may read."""
         if id(relation) not in self.placed:
             self.placed[id(relation)] = self.aggregate(relation)
         return self.placed[id(relation)]
 
     def aggregate(self, relation: BoundAggregate) -> Node:
-        """Add the operator of an aggregate, after those it reads."""
+        """Add the operator of an aggregate, after those that it reads."""
         if any(is_session(key) for key in relation.keys):
             told = session_node(relation, lambda: len(self.operators), self.inputs, self.given)
             self.operators.append(told)
@@ -131,32 +134,35 @@ class _Lowering:
         return node
 
     def inputs(self, relation: BoundRelation, ordinals: tuple[int, ...]) -> tuple[Branch, ...]:
-        """The branches of a relation, each giving exactly its columns `ordinals`."""
+        """Return the branches of a relation, each with exactly its columns `ordinals`."""
         every = columns(relation.types)
         wanted: Exprs = tuple(every[o] for o in ordinals)
         return tuple(pruned(raw, wanted) for raw in self.raw_branches(relation))
 
     def policy(self, inputs: tuple[Branch, ...]) -> EarlyRetraction:
-        """What becomes of early retractions: an operator's changes are never early, and inserts are no retractions."""
+        """Return what happens to early retractions in the branches.
+
+        Changes of an operator never contain early retractions, and inserts are not retractions.
+        """
         given = tuple(b for b in inputs if not self.from_operator(b.origin))
         return "carry" if self.weight_of(given) == "one" else self.early
 
     def given(self, inputs: tuple[Branch, ...]) -> tuple[WeightKind, EarlyRetraction]:
-        """What is known of the weights of the branches, and what becomes of early retractions in them."""
+        """Return what is known about the weights of branches, and the early-retraction policy."""
         return self.weight_of(inputs), self.policy(inputs)
 
     def from_operator(self, origin: Origin) -> bool:
-        """Whether rows come from an operator, as those of upsert sources do in the end."""
+        """Return whether rows come from an operator; those of upsert sources do after lowering."""
         if isinstance(origin, TableOrigin):
             return origin.table in self.upserts
         return isinstance(origin, OperatorOrigin)
 
     def weight_of(self, inputs: tuple[Branch, ...]) -> WeightKind:
-        """The widest weight kind of the branches."""
+        """Return the widest weight kind of the branches."""
         return max((self.weight_from(b.origin) for b in inputs), key=WIDTH.index, default="one")
 
     def weight_from(self, origin: Origin) -> WeightKind:
-        """What is known of the weights that an origin gives."""
+        """Return what is known about the weights of an origin."""
         match origin:
             case TableOrigin(table=table):
                 return "sign" if table in self.upserts else self.weights.get(table, "one")
@@ -167,11 +173,12 @@ class _Lowering:
 
 
 def lower_relations(_flow: Flow, request: FlowRequest) -> Flow:
-    """Make the dataflow of a plan alone, as if its tables brought changes and no time were known.
+    """Build the dataflow of the plan alone, without upserts and event time.
 
     Returns:
-        Operators in running order. The view is a selection of the last operator's columns; where rows are
-        computed above the last aggregate, the last operator is one that keeps those rows (`Distinct`).
+        Operators in execution order. The view is a selection of the last operator's columns. If the
+        plan computes rows above the last aggregate, the last operator keeps those rows
+        (`Distinct`).
     """
     return deep_call(_lower, request)
 

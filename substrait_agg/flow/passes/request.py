@@ -1,4 +1,4 @@
-"""What the passes that make a dataflow are told besides the plan."""
+"""The input of the passes that build a dataflow."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ Weights = Mapping[tuple[str, ...], WeightKind]
 
 @dataclass(frozen=True, slots=True)
 class FlowRequest:
-    """A plan, and what is known of its inputs and wanted of its groups.
+    """A plan, the properties of its inputs, and the treatment of its groups.
 
     Attributes:
         plan: the bound plan.
-        weights: what is known of the weights of each table's changes; tables left out have weight 1 only.
-        early: what becomes of a retraction that comes before its insertion.
-        upserts: the tables whose sources bring upserts.
+        weights: what is known about the weights of each table's changes; tables left out have
+            weight 1 only.
+        early: what happens to early retractions.
+        upserts: the tables whose sources contain upserts.
         events: the columns with a watermark.
-        forget: what becomes of the rows shown of idle groups; empty where groups are remembered for ever.
+        forget: what happens to the rows in the view of idle groups; empty if groups are never
+            evicted.
     """
 
     plan: BoundPlan

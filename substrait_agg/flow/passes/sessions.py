@@ -1,4 +1,4 @@
-"""An aggregate that groups by a session as two operators: one that tells the sessions, and the aggregate over its rows."""
+"""Split an aggregate over sessions into two operators: one forms sessions, one aggregates."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from substrait_agg.flow.passes.branches import needed, places_of
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
 
 Inputs = Callable[[BoundRelation, tuple[int, ...]], tuple[Branch, ...]]
-"""The branches of a relation that give some of its columns."""
+"""Returns the branches of a relation with some of its columns."""
 
 Given = Callable[[tuple[Branch, ...]], tuple[WeightKind, EarlyRetraction]]
-"""What is known of the weights of branches, and what becomes of early retractions in them."""
+"""Returns what is known about the weights of branches, and the early-retraction policy."""
 
 
 def is_session(key: Expr) -> bool:
-    """Whether a grouping expression is a session."""
+    """Return whether a grouping expression is a session."""
     return isinstance(key, Call) and key.function == "session"
 
 
 def moved_measure(measure: BoundMeasure, places: Mapping[int, int]) -> BoundMeasure:
-    """The measure over a row whose column `o` now stands at ``places[o]``."""
+    """Return the measure over a row whose column `o` has moved to ``places[o]``."""
     condition = measure.filter
     order = (replace(s, expression=renumber(s.expression, places)) for s in measure.order)
     return replace(
@@ -37,7 +37,10 @@ def moved_measure(measure: BoundMeasure, places: Mapping[int, int]) -> BoundMeas
 
 
 def _parts(relation: BoundAggregate) -> tuple[int, Call, tuple[Expr, ...], tuple[Column, ...]]:
-    """The ordinal of the session among the keys, the session, the other keys, the columns that measures read."""
+    """Return the session's ordinal among the keys, the session, the other keys and the columns read.
+
+    The columns are those that measures read.
+    """
     at = next(i for i, key in enumerate(relation.keys) if is_session(key))
     call = relation.keys[at]
     if not isinstance(call, Call):
@@ -51,13 +54,13 @@ def _parts(relation: BoundAggregate) -> tuple[int, Call, tuple[Expr, ...], tuple
 def session_node(
     relation: BoundAggregate, number: Callable[[], int], inputs_of: Inputs, given: Given
 ) -> Sessionize:
-    """The operator that tells the sessions of an aggregate.
+    """Return the operator that forms the sessions of an aggregate.
 
     Args:
         relation: one of its keys is a session.
-        number: gives the operator's id, once the operators that it reads have theirs.
-        inputs_of: gives the branches of its input.
-        given: what is known of them.
+        number: returns the operator's id, once the operators that it reads have theirs.
+        inputs_of: returns the branches of its input.
+        given: returns what is known about them.
     """
     _, call, others, columns = _parts(relation)
     time = call.arguments[0]
@@ -79,17 +82,20 @@ def session_node(
 
 
 def renumbered(call: Call, places: Mapping[int, int]) -> Call:
-    """The call over a row whose column `o` now stands at ``places[o]``."""
+    """Return the call over a row whose column `o` has moved to ``places[o]``."""
     return replace(call, arguments=tuple(renumber(a, places) for a in call.arguments))
 
 
 def over(node: Node) -> tuple[Branch, ...]:
-    """The changes of an operator as they are."""
+    """Return a branch with the unchanged changes of an operator."""
     return (Branch(OperatorOrigin(node.id, node.types), ()),)
 
 
 def over_sessions(relation: BoundAggregate, node: Node) -> BoundAggregate:
-    """The aggregate over the columns of the operator that tells its sessions: other keys, session, what measures read."""
+    """Return the aggregate over the output of its session operator.
+
+    Its input columns are the other keys, the session, and the columns that measures read.
+    """
     at, call, others, columns = _parts(relation)
     keys: list[Expr] = [Column(k.type, i) for i, k in enumerate(others)]
     keys.insert(at, Column(call.type, len(others)))

@@ -1,7 +1,8 @@
-"""Upsert sources: an operator ahead of the plan's own that turns the newest row per key into changes.
+"""Add upsert operators, which turn the newest row per key into changes.
 
-The flow of the plan is made first, as if its tables brought changes. Then every table whose source declares a key gets one
-operator, which keeps all the columns that the plan reads of it, and what read the table reads that operator.
+The flow of the plan is built first, as if its tables contained changes. Then every table whose
+source declares a key gets one operator. It keeps all columns of the table that the plan reads, and
+the readers of the table read this operator.
 """
 
 from __future__ import annotations
@@ -46,26 +47,28 @@ ENVELOPE_FIELDS: dict[str, Type] = {
     "transaction.total_order": _NUMBER,
     "transaction.data_collection_order": _NUMBER,
 }
-"""Fields of a Debezium envelope by which the events of a row can be ordered, and how their values compare.
+"""Fields of a Debezium envelope that can order the events of a row, with the types by which they
+compare.
 
-Source: https://debezium.io/documentation/reference/stable/connectors/, the `source` block of each connector.
-"""
+Source: https://debezium.io/documentation/reference/stable/connectors/, the `source` block of each
+connector."""
 
 
 LARGE = ("string", "varchar", "fixedchar", "binary", "fixedbinary")
-"""Kinds of values that an event may leave out because they did not change."""
+"""Kinds of values that an event may omit because they did not change."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpsertDeclaration:
-    """What a source declares whose rows are upserts.
+    """The declaration of a source with upserts.
 
     Attributes:
         keys: columns of the primary key.
-        order: what orders the rows of one key, most important first; empty: the order in which they arrive.
-        envelope: `order` names fields of the envelope of change events instead of columns.
-        partial: rows may leave large values out that did not change.
-        kept: columns that are kept of a row whether or not the plan reads them.
+        order: columns that order the rows of one key, most important first; empty for the order of
+            arrival.
+        envelope: whether `order` names fields of the envelope of change events instead of columns.
+        partial: whether rows may omit large values that did not change.
+        kept: columns that are kept whether or not the plan reads them.
     """
 
     keys: tuple[str, ...]
@@ -83,7 +86,7 @@ Upserts = Mapping[Table, UpsertDeclaration]
 
 
 def upserts_of(flow: Flow) -> tuple[str, ...]:
-    """What each upsert operator of a flow was declared with, as text to compare: table, key and order."""
+    """Return the declaration of each upsert operator of a flow as text: table, key and order."""
     return tuple(
         _declared(branch.origin, branch.origin.keyed)
         for node in flow.operators
@@ -101,12 +104,12 @@ def _declared(origin: TableOrigin, keyed: UpsertSource) -> str:
 
 
 def with_upserts(flow: Flow, upserts: Upserts, root: BoundRelation) -> Flow:
-    """The flow with an operator for every table of `upserts`, ahead of all others.
+    """Return the flow with an operator for every table of `upserts`, before all others.
 
     Args:
-        flow: of the plan alone.
-        upserts: by table.
-        root: the plan, of which the reads of tables declare all columns.
+        flow: the flow of the plan alone.
+        upserts: declarations by table.
+        root: the plan; its reads of tables declare all columns.
 
     Raises:
         InputRefused: KEY_COLUMN_UNKNOWN, COLUMN_AMBIGUOUS, TABLE_READS_DIFFER.
@@ -133,7 +136,7 @@ def _branches(flow: Flow) -> Iterator[Branch]:
 def _origin(
     flow: Flow, table: Table, upsert: UpsertDeclaration, reads: Sequence[BoundRead]
 ) -> TableOrigin:
-    """The one read of a table: its key, its order, and all columns that the plan reads of it."""
+    """Return the one read of a table: its key, its order, and all columns that the plan reads."""
     types = _types(table, reads)
     keys = _found(upsert.keys, "key", types, table)
     order = () if upsert.envelope else _found(upsert.order, "order", types, table)
@@ -152,7 +155,7 @@ def _origin(
 
 
 def _types(table: Table, reads: Sequence[BoundRead]) -> dict[str, Type]:
-    """The columns of a table as the plan declares them."""
+    """Return the columns of a table as the plan declares them."""
     types: dict[str, Type] = {}
     for read in reads:
         for name, type_ in zip(read.names, read.types, strict=True) if read.table == table else ():
@@ -169,7 +172,11 @@ def _types(table: Table, reads: Sequence[BoundRead]) -> dict[str, Type]:
 def _found(
     wanted: Sequence[str], word: str, types: Mapping[str, Type], table: Table
 ) -> tuple[str, ...]:
-    """The names of the plan's columns that are meant: exactly, else the only one that differs by case alone."""
+    """Return the plan's columns with these names.
+
+    A name that no column matches exactly may match a single column that differs only by letter
+    case.
+    """
     return tuple(dict.fromkeys(_column(name, word, types, table) for name in wanted))
 
 
@@ -215,11 +222,11 @@ def _operator(id_: int, origin: TableOrigin) -> Upsert:
     )
 
 
-# --- what reads it ------------------------------------------------------------------------------
+# --- readers of a table -------------------------------------------------------------------------
 
 
 def _behind(node: Node, made: Mapping[Table, Node]) -> Node:
-    """A node of the plan, with its place after the new operators."""
+    """Return a node of the plan with its id after the new operators."""
     ports = (
         replace(port, branches=tuple(_rewired(branch, made) for branch in port.branches))
         for port in node.inputs
@@ -244,7 +251,7 @@ def _rewired(branch: Branch, made: Mapping[Table, Node]) -> Branch:
 
 
 def output_names(node: Node) -> list[str]:
-    """The table's columns in the order in which its operator gives them: those of the key first."""
+    """Return the table's columns in the output order of its operator: those of the key first."""
     origin = node.branches[0].origin
     if not isinstance(origin, TableOrigin) or origin.keyed is None:
         raise TypeError(origin)

@@ -314,7 +314,7 @@ class Batches:
         return replace(progress, watermark=END_OF_INPUT) if self._ended else progress
 
     def due(self) -> int | None:
-        """Return the instant at which groups become due or time has to advance; None if there is none.
+        """Return the instant at which groups become due or time has to advance; None without one.
 
         The instant is in microseconds since 1970.
         """
