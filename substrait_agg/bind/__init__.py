@@ -1,6 +1,8 @@
 """Bind a decoded plan to the function tables.
 
-The result is a bound plan, or all problems of the plan at once.
+A `DecodedPlan` comes in. A `BoundPlan`, or all problems of the plan at once, goes out. Read `bound`
+first (the result), then `plan`, `aggregates` and `expressions`. `profiles` and `readings` handle
+the differences between producers.
 """
 
 from __future__ import annotations

@@ -202,7 +202,7 @@ def names_width(type_: Type) -> int:
 
 
 def unknown() -> Expr:
-    """Return an expression for one whose problem has been reported."""
+    """Return a placeholder for an expression whose problem has been reported."""
     return Constant(UNKNOWN, None)
 
 

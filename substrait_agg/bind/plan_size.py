@@ -38,7 +38,10 @@ CHARACTERS = 64
 
 
 class PlanLimitExceeded(Exception):
-    """A plan exceeds a limit. `code` and `params` describe the problem to report."""
+    """The error of a plan that exceeds a limit.
+
+    `code` and `params` describe the problem to report.
+    """
 
     def __init__(self, code: str, path: str, **params: object) -> None:
         super().__init__(code)
@@ -63,7 +66,7 @@ def check_width(columns: int, path: str) -> None:
 
 
 class PlanSizeLimiter:
-    """Counts the columns and expression parts of a plan with every union branch expanded.
+    """A counter of the columns and expression parts of a plan, with every union branch expanded.
 
     A relation is counted when it is bound, after its inputs. A shared relation counts once per
     reader.

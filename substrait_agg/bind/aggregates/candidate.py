@@ -26,7 +26,7 @@ class MeasureCandidate:
         measure: the measure as the plan writes it.
         row: its entry in the catalogue, or an entry made from the user's declaration; None if the
             function or its extension is unknown.
-        alias: the alias that the function's name is.
+        alias: the name by which the plan calls the function, and what that name decides.
         user: the user's declaration of the function, if there is one.
         arguments: bound arguments, including unknown ones.
         comparable: whether everything that determines the arguments is known.

@@ -185,8 +185,8 @@ def _bitmask(ids: tuple[int, ...], type_: Type, index: Column | None) -> Expr:
 def addressed_wider(root: model.Relation) -> frozenset[int]:
     """Return identities of the aggregates whose readers address one column too many.
 
-    Only aggregates with one grouping set are considered. DataFusion writes ``GROUPING SETS ((a,
-    b))`` as a plain grouping, but refers to the columns of its own layout.
+    Only aggregates with one grouping set are considered. DataFusion writes a plain grouping for
+    ``GROUPING SETS ((a, b))``, but refers to the columns of its own layout.
     """
     wider: set[int] = set()
     waiting: list[Any] = [root]

@@ -507,9 +507,11 @@ def report_faults(
 def _furthest(
     forms: list[Params], arguments: tuple[Argument, ...], fits: Callable[[str, Argument], bool]
 ) -> tuple[int | None, Params]:
-    """Return the first misfit of the overload that takes the most arguments before it.
+    """Find the first argument that does not fit, in the overload where it comes last.
 
-    The position is None if all arguments fit.
+    Returns:
+        The position of the argument and the parameters of the overload. The position is None if all
+        arguments of an overload fit.
     """
     found: list[tuple[int, Params]] = []
     for params in forms:
