@@ -1,4 +1,7 @@
-"""Define the table of problems of plans: code, level per mode, message, help and reason."""
+"""Define the table of problems of plans: code, level per mode, message, help and reason.
+
+`kind` defines a row. The other modules list the rows, one module per area.
+"""
 
 from __future__ import annotations
 

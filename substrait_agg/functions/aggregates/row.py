@@ -141,7 +141,7 @@ class AggregateFunction:
         always_distinct: whether equal values always count once.
         order_on_argument: whether the sort key must be the aggregated argument.
         ordered_form, unordered_form: name of the row to use instead if the measure has sorts, or
-        has none.
+            has none.
         order_else: the order used for a measure without sorts whose result depends on an order, a
             sentence; empty if it does not depend on one.
         reason: why it cannot be maintained.
