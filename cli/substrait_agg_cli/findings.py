@@ -40,7 +40,7 @@ def colored(wanted: Color) -> bool:
 
 @dataclass(slots=True)
 class Findings:
-    """Writes the problems of reports to stderr.
+    """A writer of the problems of reports to stderr.
 
     Attributes:
         color: whether to use colours.

@@ -12,7 +12,7 @@ from substrait_agg_cli.terminal import show
 
 
 class _Shown(logging.Handler):
-    """Shows notices immediately, or stores them until the terminal is free."""
+    """A handler that shows notices immediately, or stores them until the terminal is free."""
 
     def __init__(self, meter: Meter, *, later: bool) -> None:
         super().__init__()

@@ -13,7 +13,7 @@ CLEAR_LINE = "\r\x1b[K"
 
 
 class Meter:
-    """Shows `Run.progress` after every batch. Other threads may call it.
+    """A display that shows `Run.progress` after every batch. Other threads may call it.
 
     Args:
         stream: the stream to write to.

@@ -59,7 +59,9 @@ class _Run:
 
     @property
     def status(self) -> int:
-        """The exit status: that of a wrong call for an unreadable file, else of the worst problem.
+        """The exit status.
+
+        It is that of a wrong call if a file cannot be read, else that of the worst problem.
         """
         if self.unread:
             return WRONG_CALL
