@@ -1,8 +1,9 @@
-"""The order in which values came: which batch, and where in it.
+"""The order in which values arrived: the version of the batch, and the position in it.
 
-Equal values of a group are one thing, so a value has one arrival: for `first` the row with which it came to be there, for `last`
-the newest row that brought it. Two trees keep it, one to look it up by value and one that is ordered by arrival. Deleting one of
-several equal rows changes neither; deleting the last of them takes the value's arrival away.
+Equal values of a group are one entry, so a value has one arrival. For `first` it is the row that
+made the value appear; for `last` it is the newest row with the value. Two trees store arrivals: one
+to look them up by value, one ordered by arrival. Deleting one of several equal rows changes neither
+tree. Deleting the last of them deletes the arrival of the value.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ _NEVER = np.iinfo(np.int64).min
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Arrivals that go and come: rows of both trees.
+    """Changes of arrivals, as rows of both trees.
 
     Attributes:
-        groups: per row its group.
+        groups: the group of each row.
         values: the value that arrived.
-        batch: int64, the version of its batch.
-        position: int64, where in the batch.
-        weights: -1 for arrivals that go, 1 for those that come.
+        batch: int64, the version of the batch.
+        position: int64, the position in the batch.
+        weights: -1 for deleted arrivals, 1 for new ones.
     """
 
     groups: Indices
@@ -44,7 +45,7 @@ class Arrivals:
     weights: Int64s
 
     def columns(self, spec: TreeSpec) -> list[pa.Array]:
-        """The columns in the order of a tree's components."""
+        """Return the columns in the order of a tree's components."""
         batch, position = pa.array(self.batch), pa.array(self.position)
         by_value = spec.follows is not None and spec.follows.by_value
         return [self.values, batch, position] if by_value else [batch, position, self.values]
@@ -58,7 +59,7 @@ def arrivals_delta(
     chains: CollisionIds,
     open_tree: OpenTree,
 ) -> Delta:
-    """Fold arrivals that go and come into one of the trees that keep them."""
+    """Apply changes of arrivals to one of the trees that store them."""
     entries = consolidate(
         spec.layout, hashes[moved.groups], chains[moved.groups], moved.columns(spec), moved.weights
     )
@@ -75,17 +76,17 @@ def moved_arrivals(
     version: int,
     open_tree: OpenTree,
 ) -> Arrivals:
-    """Which arrivals go and come with the changes of the tree of values.
+    """Return the changes of arrivals that follow from the changes of the tree of values.
 
     Args:
         base_spec: the tree of values.
-        base: what the slice changes in it.
+        base: the changes of that tree.
         by_value: the tree of arrivals by value.
-        ordinal: of that tree.
-        slice_: rows with their ``__at``.
+        ordinal: ordinal of the tree of arrivals.
+        slice_: rows with ``__at``.
         of_row: the group of each row.
-        version: of the batch.
-        open_tree: gives a tree.
+        version: the version of the batch.
+        open_tree: opens a tree.
     """
     latest = by_value.follows is not None and by_value.follows.latest
     was, is_ = base.old > 0, base.new > 0
@@ -107,7 +108,7 @@ def moved_arrivals(
 def _known(
     base: Delta, rows: Indices, by_value: TreeSpec, ordinal: int, open_tree: OpenTree
 ) -> tuple[Int64s, Int64s]:
-    """The arrival of values that have one: its batch and its position."""
+    """Return the stored arrivals of values that have one: batch and position."""
     if not len(rows):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     never = pa.array(np.full(len(rows), _NEVER, np.int64))
@@ -121,7 +122,7 @@ def _known(
 def positions(
     spec: TreeSpec, delta: Delta, slice_: pa.Table, of_row: Indices, *, latest: bool
 ) -> Int64s:
-    """Per changed entry of a tree the position of the first (last) row of the slice that inserts it."""
+    """Return per changed entry the position of the first (last) row that inserts it."""
     weight = slice_.column(WEIGHT).combine_chunks()
     rows = contributing(spec, slice_)
     rows = rows[weight.take(pa.array(rows)).to_numpy() > 0]
@@ -141,7 +142,7 @@ def positions(
 
 
 def _matched(base: Delta, groups: Indices, keys: Keys) -> Indices:
-    """The changed entry with the group and key of each row, -1 where it has none."""
+    """Return the changed entry with the group and key of each row, -1 if there is none."""
     count = len(base.entries)
     owners = np.concatenate([base.groups, groups])
     order, first = sort_order([owners], Keys.concat([base.entries.keys, keys]))

@@ -1,4 +1,4 @@
-"""What an operator puts out: the rows of groups that are not shown any more as they were, and those that are shown now."""
+"""The changelog of an operator: retractions of outdated rows and insertions of current rows."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def row_changes(
     shown: Int64s,
     values: Sequence[pa.Array],
 ) -> pa.Table:
-    """Output columns and ``__weight``, retractions first.
+    """Return the changes of a slice: output columns and ``__weight``, retractions first.
 
     Args:
         spec: the operator.
         groups: the groups of a slice.
-        old: as they were shown.
-        shown: with what weight each is shown now.
-        values: its measures now.
+        old: the groups as shown before.
+        shown: the weight with which each group is shown now; 0 if it is not shown.
+        values: its current measures.
     """
     same = (old.shown > 0) & (shown > 0)
     for before, after in zip(old.values, values, strict=True):

@@ -1,10 +1,12 @@
-"""Retractions that come before their insertion: where they are not carried, a tree of whole rows tells them.
+"""Early retractions: retractions that come before their insertion.
 
-An entry of that tree with a weight below zero is a row that was retracted more often than inserted. ``refuse`` fails the batch.
-``quarantine`` lets through only what changes the weights above zero: the rest waits in the tree, and when the insertion comes,
-the two cancel there.
+If they are not carried, a tree of whole rows, the guard, detects them. An entry of that tree with a
+weight below zero is a row with more retractions than insertions. ``refuse`` fails the batch.
+``quarantine`` applies only changes of weights above zero; the rest stays in the tree, where a later
+insertion cancels it.
 
-The groups of a multiset are its rows, so it needs no tree: a group with a weight below zero is such a row.
+The groups of a multiset are its rows, so it needs no guard: a group with a weight below zero is
+such a row.
 """
 
 from __future__ import annotations
@@ -35,11 +37,11 @@ class Admitted:
 
     Attributes:
         rows: delta rows as described in `operator.numeric.delta`.
-        of_row: the group of each.
-        groups: the same, the other way round.
-        delta: what the slice changes in the tree of whole rows, where there is one.
-        kept_aside: how many rows more than before wait for their insertion.
-        early: how many rows had to be kept aside.
+        of_row: the group of each row.
+        groups: the rows of each group.
+        delta: the changes of the guard, if there is one.
+        kept_aside: change of the number of rows that wait for their insertion.
+        early: number of rows newly set aside.
     """
 
     rows: pa.Table
@@ -57,7 +59,7 @@ def hold_early_retractions(
     chains: CollisionIds,
     open_tree: OpenTree,
 ) -> Admitted:
-    """Which rows of a slice count, by the operator's policy for early retractions.
+    """Select the rows of a slice that count, by the operator's policy for early retractions.
 
     Raises:
         RunFailed: EARLY_RETRACTION under ``refuse``.
@@ -78,7 +80,8 @@ def hold_early_retractions(
         zip((f"x{a}" for a in guard.arguments), take(delta.entries.payload, moved), strict=True)
     )
     if spec.by_arrival:
-        # Equal rows of one batch are one row from here on, which stood where the first and the last of them did.
+        # From here on, equal rows of one batch are one row with the positions of the first and the
+        # last of them.
         for name, latest in ((POSITION, False), (LAST_POSITION, True)):
             at = positions(guard, delta, slice_, groups.of_row, latest=latest)
             columns[name] = pa.array(at[moved])
@@ -94,15 +97,16 @@ def _below(weights: Int64s) -> int:
 
 
 def _set_aside(old: Int64s, new: Int64s) -> int:
-    """How many rows went below zero; those that came back from there are not set against them."""
+    """Return how many rows fell below zero; rows that return from below zero are not subtracted."""
     return int(np.maximum(np.minimum(old, 0) - np.minimum(new, 0), 0).sum())
 
 
 def early_retractions(spec: OperatorSpec, old: GroupState, new: GroupState) -> int:
-    """Retractions that came before their insertion, told by the weights of groups before and after a slice.
+    """Return the number of early retractions, from the weights of groups before and after a slice.
 
-    Where they are carried, the groups whose total weight fell below zero; in the quarantine of a multiset, the rows that
-    are kept there. Other operators tell them by their rows (`admit`).
+    If they are carried, these are the groups whose total weight fell below zero. In the quarantine
+    of a multiset, these are the rows newly quarantined. Other operators detect them by rows
+    (`hold_early_retractions`).
     """
     if spec.weight == "one":
         return 0
@@ -114,11 +118,11 @@ def early_retractions(spec: OperatorSpec, old: GroupState, new: GroupState) -> i
 def report_early_retractions(
     spec: OperatorSpec, keys: Sequence[pa.Array], old: Int64s, new: Int64s
 ) -> int:
-    """How many rows more than before wait in a multiset.
+    """Return the change of the number of rows that wait in a multiset.
 
     Args:
         spec: the operator.
-        keys: the rows that a slice touched.
+        keys: the rows of a slice.
         old: their weights before it.
         new: their weights after it.
 
@@ -137,7 +141,13 @@ def _early(changes: Int64s, new: Int64s) -> Indices:
 
 
 def _refuse(early: Indices, key: Sequence[pa.Array], rows: Sequence[pa.Array]) -> None:
-    """Fail if there are early retractions `early` among `rows`; `key` is the group of the first."""
+    """Fail if there are early retractions.
+
+    Args:
+        early: ordinals of the early retractions in `rows`.
+        key: the group of the first one.
+        rows: the rows.
+    """
     if not len(early):
         return
     values = ", ".join(str(column[0].as_py()) for column in take(rows, early[:1]))

@@ -1,7 +1,9 @@
-"""Groups that leave the group tree: closed when no more rows can come for them, forgotten when they were idle for long.
+"""Eviction: groups that leave the group tree.
 
-What the view shows of a closed group, or of a forgotten one that is kept, moves to a tree of its own that nothing but the
-view reads (and, of kept ones, the group itself when it comes back); everything else that was stored of it is freed.
+A group is closed when it is complete, and evicted as idle when it had no rows for the time to live.
+The closed tree stores the row that the view shows of closed groups, and of idle groups whose row is
+kept. Only the view reads it, and a kept group that returns. All other state of an evicted group is
+deleted.
 """
 
 from __future__ import annotations
@@ -34,11 +36,11 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """Which groups of a slice leave the group tree.
+    """The groups of a slice that leave the group tree.
 
     Attributes:
-        closed: those of which the view keeps the row last emitted.
-        forgotten: those whose row is retracted.
+        closed: mask of the groups whose last emitted row stays in the view.
+        forgotten: mask of the groups whose row is retracted.
     """
 
     closed: Mask
@@ -46,12 +48,12 @@ class Leaving:
 
     @property
     def any(self) -> Mask:
-        """All of them."""
+        """Return a mask of all groups that leave."""
         return self.closed | self.forgotten
 
 
 def closed_schema(spec: OperatorSpec) -> pa.Schema:
-    """Columns of the tree of closed groups: ``hash``, ``dead``, keys, ``shown`` and the measures."""
+    """Return the columns of the closed tree: ``hash``, ``dead``, keys, ``shown``, measures."""
     output = list(spec.output)
     keys, values = output[: len(spec.keys)], output[len(spec.keys) :]
     hash_, dead = pa.field("hash", pa.uint64()), pa.field("dead", pa.bool_())
@@ -61,17 +63,20 @@ def closed_schema(spec: OperatorSpec) -> pa.Schema:
 def newest_times(
     slice_: pa.Table, groups: BatchGroups, old: StoredGroups, instant: int
 ) -> Int64s | None:
-    """Per group the newest event time of its rows, those of this slice included; None where nothing is forgotten.
+    """Return the newest event time of each group, including this slice.
 
     Args:
-        slice_: delta rows, with ``__time`` where their source tells event time.
+        slice_: delta rows, with ``__time`` if a source has event time.
         groups: their groups.
         old: the groups as stored.
-        instant: the event time of rows where no source tells any.
+        instant: the event time of rows if no source has event time.
+
+    Returns:
+        Microseconds since 1970; None if idle groups are not evicted.
     """
     if old.time is None:
         return None
-    # Rows that only name a group add no weight.
+    # Rows without weight only name a group and have no event time.
     rows = as_mask(pc.is_valid(slice_.column(WEIGHT if WEIGHT in slice_.column_names else "w_0")))
     times = np.full(len(rows), instant, np.int64)
     if TIME in slice_.column_names:
@@ -83,7 +88,7 @@ def newest_times(
 def evicted_groups(
     spec: OperatorSpec, groups: BatchGroups, held: Waiting, time: Int64s | None, emission: Emission
 ) -> tuple[Waiting, Leaving]:
-    """Which groups leave, and what is emitted because of that."""
+    """Return the groups to evict, and the pending status that emits groups because of eviction."""
     none = np.zeros(groups.count, np.bool_)
     if not emission.lets_go:
         return held, Leaving(none, none)
@@ -100,14 +105,14 @@ def evicted_groups(
 
 
 def _always(spec: OperatorSpec, groups: BatchGroups) -> Mask:
-    """Groups that are shown whatever there is of them."""
+    """Return a mask of the groups that are always shown."""
     if not spec.always:
         return np.zeros(groups.count, np.bool_)
     return np.isin(groups.keys[-1].to_numpy(zero_copy_only=False), spec.always)
 
 
 def clear_state(state: GroupState, gone: Mask) -> GroupState:
-    """The state with nothing left of some groups."""
+    """Return the state with the accumulators of some groups set to zero."""
     if not gone.any():
         return state
     floats = {
@@ -124,7 +129,10 @@ def clear_state(state: GroupState, gone: Mask) -> GroupState:
 def evict_entries(
     delta: Delta, groups: BatchGroups, chains: CollisionIds, gone: Mask
 ) -> Entries | None:
-    """What takes all entries of some groups out of a tree, those of this slice included; None where there are none."""
+    """Return entries that cancel all entries of some groups, including this slice.
+
+    None without any.
+    """
     if not gone.any():
         return None
     found = delta.tree.entries(groups.hashes[gone], chains[gone])
@@ -139,7 +147,7 @@ def closed_rows(
     shown: Int64s,
     values: Sequence[pa.Array],
 ) -> pa.Table:
-    """Rows to add to the tree of closed groups: those that come to it, and, as dead, those that are back."""
+    """Return the rows to add to the closed tree; groups that returned are dead."""
     come = out.closed & (shown > 0)
     rows = np.flatnonzero(come | back)
     columns = [
@@ -155,7 +163,12 @@ def closed_rows(
 def restore_evicted(
     spec: OperatorSpec, groups: BatchGroups, old: StoredGroups, keyed: Callable[[str], Tree]
 ) -> tuple[StoredGroups, Mask]:
-    """The groups as stored, with what the view still shows of those that were forgotten, and which those are."""
+    """Restore the shown rows of evicted groups that return.
+
+    Returns:
+        The groups as stored, with the row that the view still shows of returning groups, and a mask
+        of the returning groups.
+    """
     back = np.zeros(groups.count, np.bool_)
     wanted = np.flatnonzero(old.shown == 0)
     if spec.forget != "keep" or not len(wanted):
@@ -180,7 +193,7 @@ def restore_evicted(
 def to_look_at(
     spec: OperatorSpec, tree: Tree, emission: Emission, low: int = 0, high: int = HASH_MAX
 ) -> Iterator[pa.Table]:
-    """Hash and keys of the groups of a range of hashes that may leave the group tree."""
+    """Yield hash and keys of the groups in a hash range that may leave the group tree."""
     if not emission.lets_go:
         return
     timed = bool(spec.forget) and emission.idle is not None
@@ -196,5 +209,5 @@ def to_look_at(
 
 
 def most_leaving(runs: Sequence[RunFile], emission: Emission, low: int, high: int) -> float:
-    """About how many groups `to_look_at` gives at most; `runs` are those of the group tree."""
+    """Estimate the maximal number of groups of `to_look_at`, from the runs of the group tree."""
     return sum(rows_in(run, low, high) for run in runs) if emission.lets_go else 0

@@ -1,4 +1,7 @@
-"""The ends of the values that rows bring, where nothing else is kept of them (`flow.graph.extremes`)."""
+"""The extremes of the rows of a slice, for trees with only extremes kept.
+
+`flow.graph.extremes` selects these trees.
+"""
 
 from __future__ import annotations
 
@@ -19,19 +22,25 @@ from substrait_agg.state.keys.keys import Keys, compare, encode
 from substrait_agg.state.keys.rows import Hashes, Indices, take, whole
 
 _ARRIVAL = {ARRIVAL_BATCH: "", ARRIVAL_POSITION: POSITION}
-"""Columns of what tells when a row came; the batch is the same for all rows of a slice."""
+"""Columns of the components of an arrival; the batch is the same for all rows of a slice."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """The values that rows bring to a tree, those of one group behind each other: as columns, as keys, and the group of each."""
+    """The values that rows bring to a tree, ordered by group.
+
+    Attributes:
+        columns: the values.
+        keys: the values as keys.
+        groups: the group of each value.
+    """
 
     columns: list[pa.Array]
     keys: Keys
     groups: Indices
 
     def at(self, rows: Indices) -> _Values:
-        """Some of them."""
+        """Return some of the values."""
         return _Values(take(self.columns, rows), self.keys.take(rows), self.groups[rows])
 
 
@@ -46,17 +55,18 @@ def ends_delta(
     *,
     version: int,
 ) -> Delta:
-    """The least and greatest values of a slice, as entries that nothing was there of before.
+    """Return the least and greatest values of a slice, as new entries.
 
     Args:
-        ordinal: which tree.
+        ordinal: ordinal of the tree.
         spec: the operator.
-        slice_: rows with ``x*``, or with ``lo*`` and ``hi*``, and ``__weight`` (null: the row adds nothing), all of them insertions.
+        slice_: rows with ``x*``, or with ``lo*`` and ``hi*``, and ``__weight`` (null: the row adds
+            nothing), all of them insertions.
         groups: the group of each row.
         hashes: per group.
-        chains: per group.
-        open_tree: gives the tree.
-        version: of the batch.
+        chains: collision id per group.
+        open_tree: opens the tree.
+        version: the version of the batch.
     """
     tree = spec.trees[ordinal]
     read: dict[tuple[str, ...], _Values] = {}
@@ -76,7 +86,7 @@ def ends_delta(
 
 
 def _names(tree: TreeSpec, side: str, slice_: pa.Table) -> tuple[str, ...]:
-    """The columns in which an end is looked for."""
+    """Return the columns that contain the candidates for an extreme."""
     partial = f"{END[side]}{tree.arguments[0]}"
     if tree.partial and partial in slice_.column_names:
         return (partial,)
@@ -100,14 +110,15 @@ def _values(
 
 
 def extreme_rows(keys: Keys, groups: Indices, *, last: bool) -> Indices:
-    """Per group that has rows, the first of those with its least (greatest) key.
+    """Return, per group with rows, the first row with its least (greatest) key.
 
-    Word by word, the rows are left that have the extreme of their group; texts are compared where more than one is left.
+    Word by word, only the rows with the extreme of their group remain. The rest of the keys is
+    compared only if several rows of a group remain.
 
     Args:
         keys: per row.
         groups: per row, ascending.
-        last: the greatest instead of the least.
+        last: the greatest key instead of the least.
     """
     left = np.arange(len(groups))
     reduce = np.maximum if last else np.minimum
@@ -125,7 +136,7 @@ def extreme_rows(keys: Keys, groups: Indices, *, last: bool) -> Indices:
 
 
 def _by_rest(rest: pa.Array, groups: Indices, left: Indices, *, last: bool) -> Indices:
-    """The rows, of those that are left, whose rest is the extreme of their group: the first of each group."""
+    """Return the first remaining row of each group with the extreme rest of the key."""
     _, lengths = _runs(groups[left])
     tied = np.repeat(lengths > 1, lengths)
     rows = left[tied]
@@ -138,13 +149,13 @@ def _by_rest(rest: pa.Array, groups: Indices, left: Indices, *, last: bool) -> I
 
 
 def _runs(groups: Indices) -> tuple[Indices, Indices]:
-    """Where each group begins, and how many rows it has."""
+    """Return the start of each group, and its number of rows."""
     starts = np.flatnonzero(np.diff(groups, prepend=-1))
     return starts, np.diff(starts, append=len(groups))
 
 
 def _each_once(least: _Values, greatest: _Values) -> _Values:
-    """Both ends of every group in order of group and key: one where the least is the greatest."""
+    """Return both extremes of every group, ordered by group and key, without duplicates."""
     count = len(least.groups)
     differ = compare(least.keys, greatest.keys) != 0
     places = np.stack([np.arange(count), np.arange(count) + count], axis=1).ravel()

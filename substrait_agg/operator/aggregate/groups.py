@@ -1,4 +1,4 @@
-"""The groups that a slice touches: gathered from its rows, found in the group tree, told apart where hashes collide."""
+"""The groups of a slice: collected from its rows, with ids that resolve hash collisions."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _CHAIN_BITS = 32
 
 @dataclass(frozen=True, slots=True)
 class RowGroups:
-    """Which rows belong to which of `count` groups.
+    """The assignment of rows to `count` groups.
 
     Attributes:
-        order: the rows, those of one group behind each other.
-        starts: where in that order each group that has rows begins.
-        at: ordinals of those groups, ascending; None where all groups have rows.
+        order: the rows, ordered by group.
+        starts: position in that order where each group with rows begins.
+        at: ordinals of these groups, ascending; None if all groups have rows.
         count: number of groups.
     """
 
@@ -45,7 +45,7 @@ class RowGroups:
 
     @staticmethod
     def of(of_row: Indices, count: int) -> RowGroups:
-        """From the group of each row."""
+        """Return the assignment, given the group of each row."""
         order = np.argsort(of_row, kind="stable")
         groups = of_row[order]
         starts = np.flatnonzero(np.diff(groups, prepend=-1))
@@ -53,11 +53,11 @@ class RowGroups:
 
     @property
     def longest(self) -> int:
-        """How many rows a group has at most."""
+        """Return the maximal number of rows of a group."""
         return int(np.diff(self.starts, append=len(self.order)).max(initial=0))
 
     def sums(self, values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Per group, the sum of its rows' values."""
+        """Sum values per group."""
         ordered = values.take(self.order)
         if len(self.starts) < len(self.order):
             ordered = np.add.reduceat(ordered, self.starts)
@@ -68,7 +68,7 @@ class RowGroups:
         return result
 
     def sum_rows(self, digits: exact.Digits) -> exact.Digits:
-        """Per group, the sum of its rows' uncarried digits."""
+        """Sum uncarried digits per group."""
         if self.at is None:
             return consolidate(digits, self.starts, self.order)
         result = np.zeros((len(digits), self.count), np.int64)
@@ -77,7 +77,7 @@ class RowGroups:
         return result
 
     def add_up_floats(self, value: FloatDigits) -> FloatDigits:
-        """Per group, the sum of its rows' float digits."""
+        """Sum float digits per group."""
         registers = None if value.registers is None else self.sum_rows(value.registers)
         return FloatDigits(value.base, self.sum_rows(value.digits), registers)
 
@@ -90,7 +90,7 @@ class BatchGroups:
         hashes: one per group, ascending.
         keys: key columns.
         of_row: the group of each row of the slice.
-        rows: the same, the other way round.
+        rows: the rows of each group.
     """
 
     hashes: Hashes
@@ -100,11 +100,11 @@ class BatchGroups:
 
     @property
     def count(self) -> int:
-        """Number of groups."""
+        """Return the number of groups."""
         return len(self.hashes)
 
     def reordered(self, order: Indices) -> tuple[BatchGroups, Indices]:
-        """The groups in another order, and the new place of each."""
+        """Return the groups in another order, and the new ordinal of each group."""
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         of_row = place[self.of_row]
@@ -113,7 +113,7 @@ class BatchGroups:
 
 
 def collect_groups(spec: InputSpec, slice_: pa.Table) -> BatchGroups:
-    """The groups of the rows of a slice."""
+    """Return the groups of the rows of a slice."""
     hashes = slice_.column("hash").to_numpy()
     keys = [slice_.column(f"k{i}").combine_chunks() for i in range(len(spec.keys))]
     order, first = group_rows(hashes, keys)
@@ -141,7 +141,7 @@ class Sums:
 
 
 def add_rows(spec: OperatorSpec, rows: pa.Table, groups: RowGroups) -> Sums:
-    """Add up delta rows per group, for the accumulators that rows feed."""
+    """Sum delta rows per group, for the accumulators that read rows rather than trees."""
     fixed: dict[int, exact.Digits] = {}
     floats: dict[int, FloatDigits] = {}
     for i, accumulator in enumerate(spec.accumulators):
@@ -160,9 +160,11 @@ def add_rows(spec: OperatorSpec, rows: pa.Table, groups: RowGroups) -> Sums:
 
 
 def _summed(rows: pa.Table, prefix: str, groups: RowGroups, *, bins: str = "") -> pa.Table | None:
-    """One row per group with the sums of its coefficients, so that fewer numbers are made digits of.
+    """Sum coefficients per group, so that fewer numbers are converted to digits.
 
-    None where a sum might not fit 63 bits, where values stand in different bins, or where decimals come as such.
+    Returns:
+        One row per group. None if a sum might not fit 63 bits, if values are in different bins, or
+        if decimals are not split into coefficients.
     """
     names = [name for name in rows.column_names if name.startswith(f"{prefix}_")]
     if prefix in rows.column_names or (bins and int64_column(rows, bins).any()):
@@ -180,13 +182,14 @@ def _summed(rows: pa.Table, prefix: str, groups: RowGroups, *, bins: str = "") -
 
 
 def assign_chains(groups: BatchGroups, found: Found, tree: Tree) -> CollisionIds:
-    """Per group the number that tells it apart from other groups of its hash; groups found keep theirs.
+    """Return the collision id of each group: a number that separates it from groups with its hash.
 
-    Hashes are shared by keys that differ only in where their nulls stand, since Spark's hash of a key skips its nulls:
-    (1, null) and (null, 1). Other keys share one about once in 2^63 pairs.
+    Stored groups keep their id. Keys that differ only in which parts are null share a hash, since
+    Spark's hash of a key skips nulls: (1, null) and (null, 1). Other keys share a hash about once
+    in 2^63 pairs.
 
     Raises:
-        OverflowError: more groups share a hash than there are numbers.
+        OverflowError: more groups share a hash than there are ids.
     """
     chains = np.zeros(groups.count, np.uint16)
     known = np.zeros(groups.count, np.bool_)
@@ -200,7 +203,7 @@ def assign_chains(groups: BatchGroups, found: Found, tree: Tree) -> CollisionIds
     doubtful &= ~known
     new = np.flatnonzero(doubtful)
     if len(new):
-        # Groups that were found are in the tree, and so are their numbers.
+        # The tree contains the groups that were found, and so their ids.
         stored = tree.rows_of(np.unique(groups.hashes[new]), ("hash", "chain"))
         chains[new] = _free_chains(
             groups.hashes[new], stored.column("hash").to_numpy(), stored.column("chain").to_numpy()
@@ -209,21 +212,22 @@ def assign_chains(groups: BatchGroups, found: Found, tree: Tree) -> CollisionIds
 
 
 def _free_chains(hashes: Hashes, taken_by: Hashes, taken: CollisionIds) -> CollisionIds:
-    """Different numbers for groups of one hash, the least ones that are not taken.
+    """Return different ids for groups of one hash, the least ones that are not taken.
 
     Args:
-        hashes: of the groups that get a number, ascending.
-        taken_by: hashes of the groups that have one, all of them among `hashes`.
-        taken: their numbers.
+        hashes: hashes of the groups without an id, ascending.
+        taken_by: hashes of the groups with an id, all of them among `hashes`.
+        taken: their ids.
     """
     labels, starts = np.unique(hashes, return_index=True)
     label = np.repeat(np.arange(len(labels)), np.diff(starts, append=len(hashes)))
     turn = np.arange(len(hashes)) - starts[label]
-    # A hash and a number in one: numbers, turns and gaps are below the width of a number and a bit.
+    # Combine a hash ordinal and an id in one number. Ids, counts of new groups and gaps are below
+    # 2^17.
     used = np.unique(np.searchsorted(labels, taken_by) << _CHAIN_BITS | taken.astype(np.int64))
     owner = used >> _CHAIN_BITS
     begin = np.searchsorted(owner, np.arange(len(labels)), "left")
-    gaps = used - (np.arange(len(used)) - begin[owner])  # how many numbers below each one are free
+    gaps = used - (np.arange(len(used)) - begin[owner])  # number of free ids below each taken one
     below = np.searchsorted(gaps, (label << _CHAIN_BITS) + turn, "right") - begin[label]
     chains = turn + below
     if int(chains.max()) > MAX_CHAIN:
@@ -232,7 +236,7 @@ def _free_chains(hashes: Hashes, taken_by: Hashes, taken: CollisionIds) -> Colli
 
 
 def ordered_by_chain(groups: BatchGroups, chains: CollisionIds) -> Indices | None:
-    """The order of the groups by hash and chain, None where they are in it already."""
+    """Return the order of the groups by hash and collision id, None if they are in order."""
     same = groups.hashes[1:] == groups.hashes[:-1]
     if not (same & (chains[1:] < chains[:-1])).any():
         return None
@@ -240,7 +244,10 @@ def ordered_by_chain(groups: BatchGroups, chains: CollisionIds) -> Indices | Non
 
 
 def places(groups: Hashes, chains: CollisionIds, hashes: Hashes, wanted: CollisionIds) -> Indices:
-    """For each (hash, wanted chain) the ordinal of its group; groups are in order of hash and chain."""
+    """Return the group ordinal for each hash and collision id.
+
+    The groups are in order of hash and collision id.
+    """
     at = np.searchsorted(groups, hashes, "left")
     wrong = np.flatnonzero(chains[at] != wanted)
     while len(wrong):

@@ -1,4 +1,4 @@
-"""The operators that keep groups: aggregates, and the rows of a view with their weights."""
+"""The operators that keep groups: aggregates, and rows of a view with their weights."""
 
 from __future__ import annotations
 
@@ -42,17 +42,23 @@ from substrait_agg.state.tree import KeyedLayout
 
 @dataclass(frozen=True, slots=True)
 class GroupOperator(StatefulOperator):
-    """Groups with accumulators and ordered trees; of a multiset, rows with their weights."""
+    """The operator for groups with accumulators and ordered trees.
+
+    For a multiset the groups are rows with their weights.
+    """
 
     spec: OperatorSpec
 
     @property
     def groups(self) -> OperatorSpec | None:
-        """See `StatefulOperator`."""
+        """Return the spec: all groups can be rewritten."""
         return self.spec
 
     def state_schema(self, *, final: bool = True) -> Mapping[str, KeyedLayout | TreeLayout]:
-        """See `StatefulOperator`: nobody but the view, and groups that come back, reads closed groups."""
+        """Return the layouts of the group, pending, ordered and closed trees.
+
+        Only the view and returning groups read closed groups.
+        """
         spec, keys = self.spec, len(self.spec.keys)
         schema: dict[str, KeyedLayout | TreeLayout] = {
             GROUP: KeyedLayout(spec.layout.schema, keys),
@@ -66,11 +72,11 @@ class GroupOperator(StatefulOperator):
     def receive(
         self, batch: pa.RecordBatch, *, raw: bool, emission: Emission
     ) -> tuple[pa.RecordBatch, int]:
-        """See `StatefulOperator`."""
+        """Convert rows of the exchange to delta rows."""
         spec = self.spec
         if raw:
             counted: pa.Array = pa.array(np.ones(batch.num_rows, np.int64))
-            # With a guard only the rows that count are split, once it is known which.
+            # With a guard, rows are split later, once it is known which of them count.
             rows = batch if spec.guard >= 0 else split_rows(batch, spec)
         else:
             name = ROWS if spec.weight != "one" else "w_0"
@@ -81,19 +87,19 @@ class GroupOperator(StatefulOperator):
             if decimal_overflow(rows, spec):
                 raise SumOverflow
         rows = with_key_types(rows, spec)
-        if not emission.all:  # the input rows that each stands for decide what is emitted
+        if not emission.all:  # the emission rules count input rows
             rows = rows.append_column(ROWS, counted.cast(pa.int64()))
         return rows, pc.sum(counted).as_py() or 0
 
     def apply(self, ports: Sequence[pa.Table], state: State, emission: Emission) -> OperatorResult:
-        """See `StatefulOperator`."""
+        """Apply a slice; see `operator.aggregate.step.step`."""
         (rows,) = ports
         return step(self.spec, rows, state, emission)
 
     def expected(
         self, runs: Mapping[str, Runs], emission: Emission, low: int = 0, high: int = HASH_MAX
     ) -> Work:
-        """See `StatefulOperator`."""
+        """Estimate the number of pending groups to emit and of groups to scan for eviction."""
         return Work(
             most_due(runs.get(PENDING, ()), emission, low, high),
             most_leaving(runs.get(GROUP, ()), emission, low, high),
@@ -107,9 +113,10 @@ class GroupOperator(StatefulOperator):
         high: int = HASH_MAX,
         seeds: Seeds = (),
     ) -> tuple[list[pa.Table], Mapping[str, int]]:
-        """See `StatefulOperator`: groups that wait, those that may leave, and those that are always shown."""
+        """Return delta rows for pending groups, candidates for eviction, and initial groups."""
         parts = list(due(state.keyed(PENDING), emission, low, high))
-        # Where all are emitted, a step does not ask which groups waited.
+        # If all groups are emitted, a step does not look up which groups waited, so count them
+        # here.
         waited = sum(rows.num_rows for rows in parts) if emission.all else 0
         parts += to_look_at(self.spec, state.keyed(GROUP), emission, low, high)
         inside = [(hash_, index) for hash_, index in seeds if low <= hash_ <= high]
@@ -118,19 +125,19 @@ class GroupOperator(StatefulOperator):
         return [rows for rows in parts if rows.num_rows], {"waiting": -waited}
 
     def completed(self, parts: Sequence[pa.Table], emission: Emission) -> pa.Table:
-        """See `StatefulOperator`; columns that are missing add nothing."""
+        """Concatenate the rows; missing columns add nothing."""
         table = pa.concat_tables(parts, promote_options="default")
         if not emission.all and ROWS not in table.column_names:
             table = table.append_column(ROWS, pa.nulls(table.num_rows, pa.int64()))
         return _with_columns(table, self.spec)
 
     def cleared(self, emission: Emission) -> frozenset[str]:
-        """See `StatefulOperator`: nothing waits where all is emitted."""
+        """Return the pending tree if all groups are emitted: none waits then."""
         return frozenset({PENDING}) if emission.all else frozenset()
 
 
 def with_key_types(batch: pa.RecordBatch, spec: InputSpec) -> pa.RecordBatch:
-    """Return rows whose keys have the types of the state."""
+    """Cast the keys of rows to the types of the state."""
     for i, wanted in enumerate(spec.keys):
         ordinal = batch.schema.get_field_index(f"k{i}")
         column = batch.column(ordinal)
@@ -140,7 +147,7 @@ def with_key_types(batch: pa.RecordBatch, spec: InputSpec) -> pa.RecordBatch:
 
 
 def _seed_rows(seeds: Seeds, spec: OperatorSpec) -> pa.Table:
-    """The rows of groups that are always shown: keys are null but for the set index."""
+    """Return rows of the initial groups: keys are null except for the index of the grouping set."""
     columns = {"hash": pa.array([h for h, _ in seeds], pa.uint64())}
     for i, type_ in enumerate(spec.keys):
         columns[f"k{i}"] = pa.nulls(len(seeds), type_)
@@ -150,7 +157,7 @@ def _seed_rows(seeds: Seeds, spec: OperatorSpec) -> pa.Table:
 
 
 def _with_columns(table: pa.Table, spec: OperatorSpec) -> pa.Table:
-    """The table with every column that a step reads; those missing add nothing."""
+    """Return the table with every column that a step reads; missing columns add nothing."""
     wanted = ["w_0"]
     for i, accumulator in enumerate(spec.accumulators):
         if accumulator.tree >= 0:

@@ -1,4 +1,4 @@
-"""The pending tree: groups that wait to be emitted, and how long they have waited."""
+"""The pending tree: groups that wait to be emitted, and since when."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The groups of a slice as the emission sees them.
+    """The pending status of the groups of a slice.
 
     Attributes:
-        known: which of them waited before.
-        rows: how many rows each has had since it was last emitted, those of this slice included.
-        since: when the last of them came.
-        fired: which are emitted now.
-        touched: which have rows in this slice or waited; the others are looked at only to be let go.
+        known: mask of the groups that waited before.
+        rows: number of rows of each group since it was last emitted, including this slice.
+        since: instant of the last of these rows.
+        fired: mask of the groups to emit now.
+        touched: mask of the groups with rows in this slice or that waited; the others are only
+            candidates for eviction.
     """
 
     known: Mask
@@ -39,23 +40,23 @@ class Waiting:
     touched: Mask
 
     def also(self, fired: Mask) -> Waiting:
-        """With more groups that are emitted."""
+        """Return a copy that emits further groups."""
         return replace(self, fired=self.fired | fired)
 
     @property
     def emitted(self) -> int:
-        """How many groups are emitted."""
+        """Return the number of groups to emit."""
         return int(np.count_nonzero(self.fired))
 
     @property
     def more(self) -> int:
-        """How many groups wait that did not before, less those that do not wait any more."""
+        """Return the change of the number of waiting groups."""
         waits = int(np.count_nonzero(self.touched & ~self.fired))
         return waits - int(np.count_nonzero(self.known))
 
 
 def pending_schema(keys: Sequence[pa.DataType]) -> pa.Schema:
-    """Columns of the pending tree: ``hash``, ``dead``, keys, ``rows`` and ``since``."""
+    """Return the columns of the pending tree: ``hash``, ``dead``, keys, ``rows`` and ``since``."""
     return pa.schema(
         [
             pa.field("hash", pa.uint64()),
@@ -70,12 +71,12 @@ def pending_schema(keys: Sequence[pa.DataType]) -> pa.Schema:
 def waiting(
     slice_: pa.Table, groups: BatchGroups, keyed: Callable[[str], Tree], emission: Emission
 ) -> Waiting:
-    """What the groups of a slice wait with, and whether they are emitted.
+    """Return the pending status of the groups of a slice.
 
     Args:
         slice_: delta rows, with ``__rows`` unless all groups are emitted.
         groups: their groups.
-        keyed: gives the trees before this batch by name.
+        keyed: opens a tree before this batch by name.
         emission: the rules.
     """
     known = np.zeros(groups.count, np.bool_)
@@ -101,7 +102,7 @@ def _rows_of(slice_: pa.Table, groups: BatchGroups) -> Int64s:
 
 
 def pending_rows(groups: BatchGroups, held: Waiting) -> pa.Table:
-    """Rows to add to the pending tree: who waits now, and, as dead, who waits no longer."""
+    """Return the rows to add to the pending tree; groups that no longer wait are dead."""
     kept = np.flatnonzero((held.touched & ~held.fired) | held.known)
     columns = [
         pa.array(groups.hashes),
@@ -117,10 +118,10 @@ def pending_rows(groups: BatchGroups, held: Waiting) -> pa.Table:
 def due(
     pending: Tree, emission: Emission, low: int = 0, high: int = HASH_MAX
 ) -> Iterator[pa.Table]:
-    """Hash and keys of the waiting groups of a range of hashes that are emitted whether or not a row touches them."""
+    """Yield hash and keys of the groups in a hash range that are emitted without new rows."""
     if not emission.takes_waiting:
         return
-    # A count is completed by a row of the group, and by nothing else.
+    # Only a new row of a group can complete a count.
     rules = replace(emission, rows=0)
     for part in pending.scan(low, high):
         keys = [c.combine_chunks() for c in part.columns[KEYS_FROM:-2]]
@@ -130,11 +131,11 @@ def due(
 
 
 def most_due(runs: Sequence[RunFile], emission: Emission, low: int, high: int) -> float:
-    """About how many groups `due` gives at most; `runs` are those of the pending tree."""
+    """Estimate the maximal number of groups of `due`, from the runs of the pending tree."""
     return sum(rows_in(run, low, high) for run in runs) if emission.takes_waiting else 0
 
 
 def oldest(pending: Tree) -> int | None:
-    """When the last row came of the group that waits longest without one; None where none waits."""
+    """Return the earliest ``since`` of all waiting groups; None if no group waits."""
     columns = (part.column("since").to_numpy() for part in pending.scan())
     return min((int(since.min()) for since in columns if len(since)), default=None)

@@ -1,7 +1,7 @@
-"""Measures by rank over large groups: only the values near the ranks that matter are looked up.
+"""Measures by rank over large groups, computed from the values near the relevant ranks.
 
-A group's values are replaced by a few of them with weights such that each rank that matters, and the number of values, stay what they
-were. What is computed from those is what the whole group gives.
+The values of a group are replaced by a few of them. Their weights preserve the number of values and
+the value at each relevant rank, so the measure has the same value as for the whole group.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from substrait_agg.state.segments import Segments
 Int64s = npt.NDArray[np.int64]
 
 LARGE = 1024
-"""Entries from which on a group is not read whole."""
-_AROUND = np.arange(-2, 3)  # roundings of a rank, and the neighbours it is interpolated with
-_MOST_TOTAL = 1 << 50  # ranks are placed in floating point, which must be right to the unit
+"""The number of entries from which on a group is not read completely."""
+_AROUND = np.arange(-2, 3)  # roundings of a rank, and its neighbours for interpolation
+_MOST_TOTAL = 1 << 50  # ranks are computed in floating point, which must be exact to the unit
 _MOST_QUANTILES = 256
 
 
@@ -38,7 +38,7 @@ def _fractions(measure: MeasureSpec) -> list[Fraction]:
 
 
 def _by_fraction(measure: MeasureSpec, totals: Int64s) -> Int64s:
-    """Ranks around each fraction of the group, one row per rank, and the last one: nulls stand there."""
+    """Return ranks around each fraction, one row per rank, and the last rank, where nulls are."""
     near = [
         np.floor(totals * float(f)).astype(np.int64) + offset
         for f in _fractions(measure)
@@ -61,7 +61,7 @@ _RANKS: Mapping[MeasureKind, Callable[[MeasureSpec, Int64s], Int64s]] = {
 
 
 def by_rank(measure: MeasureSpec) -> bool:
-    """Whether the measure depends on a few ranks of its values only."""
+    """Return whether the measure depends on only a few ranks of its values."""
     if measure.distinct or measure.kind not in _RANKS or not measure.accumulators:
         return False
     given = measure.constants[0] if measure.constants else 1
@@ -71,21 +71,21 @@ def by_rank(measure: MeasureSpec) -> bool:
 
 
 def large_groups(totals: Int64s, live: Int64s, entries: Int64s) -> npt.NDArray[np.bool_]:
-    """Groups worth it: many entries, none of them with a weight below zero."""
+    """Return a mask of the groups with many entries, none of them of negative weight."""
     return np.asarray((live >= LARGE) & (live == entries) & (totals < _MOST_TOTAL))
 
 
 def few_values(
     tree: OrderedTree, hashes: Hashes, chains: CollisionIds, totals: Int64s, measure: MeasureSpec
 ) -> Segments:
-    """The values of the groups at the ranks that the measure depends on, standing for all of them.
+    """Return the values at the relevant ranks, with weights that represent all values.
 
     Args:
-        tree: of the measure.
+        tree: the tree of the measure.
         hashes: of the groups.
-        chains: of the groups.
-        totals: how many values each group has, above 0.
-        measure: one for which `by_rank` holds.
+        chains: collision ids of the groups.
+        totals: number of values of each group, above 0.
+        measure: a measure for which `by_rank` is True.
     """
     ranks = np.sort(np.clip(_RANKS[measure.kind](measure, totals), 0, totals - 1), axis=0).T
     new = np.ones(ranks.shape, np.bool_)

@@ -1,6 +1,6 @@
-"""One step of the incremental aggregate: a slice of partial sums against the group tree gives new rows and changes.
+"""One step of the incremental aggregate: apply a slice of partial sums to the group tree.
 
-Pure: Arrow in, Arrow out; no Spark, no clock, no files of its own.
+A step is a pure function of Arrow tables. It uses no Spark, no clock and no files of its own.
 """
 
 from __future__ import annotations
@@ -69,18 +69,21 @@ Int64s = npt.NDArray[np.int64]
 def step(
     spec: OperatorSpec, slice_: pa.Table, state: State, emission: Emission = ALL
 ) -> OperatorResult:
-    """Fold a slice into the groups it touches and say how the rows of those that are emitted changed.
+    """Apply a slice to its groups and return the new tree rows and the changes of emitted groups.
 
     Args:
         spec: the operator.
-        slice_: delta rows, as described in `operator.numeric.delta`; several rows of one key are added up. Where there are ordered
-            trees, one row per input row, with ``x*`` and ``__weight``; with a guard, ``x*`` and ``__weight`` alone. With
-            ``__rows``, the input rows that each stands for, unless all groups are emitted.
+        slice_: delta rows, as described in `operator.numeric.delta`; several rows of one key are
+            summed. With ordered trees, one row per input row, with ``x*`` and ``__weight``. With a
+            guard, ``x*`` and ``__weight`` alone. Unless all groups are emitted, also ``__rows``,
+            the number of input rows that each row sums up.
         state: the operator's state before this batch.
-        emission: which groups are emitted now; the others wait in the pending tree.
+        emission: the rules that select the groups to emit; the other groups wait in the pending
+            tree.
 
     Raises:
-        RunFailed: RESULT_OVERFLOW, WEIGHT_OVERFLOW, TOTAL_OVERFLOW, EARLY_RETRACTION or USER_MEASURE_FAILED.
+        RunFailed: RESULT_OVERFLOW, WEIGHT_OVERFLOW, TOTAL_OVERFLOW, EARLY_RETRACTION or
+            USER_MEASURE_FAILED.
     """
     folded = apply_batch(spec, slice_.combine_chunks(), state, emission)
     groups, old, out = folded.groups, folded.old, folded.evicted
@@ -106,7 +109,10 @@ def step(
 def _group_rows(
     spec: OperatorSpec, folded: AppliedBatch, shown: Int64s, values: Sequence[pa.Array]
 ) -> pa.Table:
-    """The rows of the group tree; nothing is stored of a group that came and went."""
+    """Return the rows of the group tree.
+
+    A group that appears and disappears within the batch has no row.
+    """
     gone = folded.evicted.any
     kept = np.where(gone, 0, shown)
     now = clear_state(folded.now, gone)
@@ -118,7 +124,7 @@ def _group_rows(
 
 
 def _tree_rows(spec: OperatorSpec, folded: AppliedBatch) -> tuple[tuple[pa.Table, ...], int]:
-    """The rows of the ordered trees, and how many rows of groups that leave waited for their insertion."""
+    """Return the rows of the ordered trees, and the number of evicted quarantined rows."""
     tables, aside = [], 0
     gone = folded.evicted.any
     for i, (delta, tree) in enumerate(zip(folded.deltas, spec.trees, strict=True)):
@@ -142,17 +148,18 @@ class AppliedBatch:
 
     Attributes:
         groups: the groups.
-        chains: what tells groups of one hash apart.
-        old: what was stored of them.
-        now: their accumulators.
-        deltas: what changed in every tree.
-        ends: where the ends of trees are now.
-        held: who waits, and who is emitted.
-        out: who leaves the group tree.
-        back: who comes back, having been forgotten while the view kept its row.
-        time: newest event times, where groups are forgotten.
-        stale: groups whose trees changed since they were last emitted.
-        kept_aside: rows more than before in quarantine.
+        chains: their collision ids.
+        old: the groups as stored before the slice.
+        now: their accumulators after the slice.
+        deltas: the changes of every tree.
+        ends: the extremes of trees after the slice.
+        pending: which groups wait, and which are emitted.
+        evicted: which groups leave the group tree.
+        returning: mask of groups with new rows that were evicted while the view kept their row.
+        time: newest event times; None if idle groups are not evicted.
+        stale: mask of groups whose trees changed since they were last emitted.
+        kept_aside: change of the number of quarantined rows.
+        early: number of early retractions.
     """
 
     groups: BatchGroups
@@ -170,7 +177,7 @@ class AppliedBatch:
     early: int
 
     def to_show(self, spec: OperatorSpec, shown: Mask, state: State) -> MeasuredGroups:
-        """What the measures of the groups that are shown are computed from."""
+        """Return the inputs of the measures of the groups that are shown."""
         return MeasuredGroups(
             spec=spec,
             hashes=self.groups.hashes,
@@ -190,7 +197,10 @@ class AppliedBatch:
 def _to_emit(
     spec: OperatorSpec, folded: AppliedBatch, state: State
 ) -> tuple[Int64s, list[pa.Array]]:
-    """Weights and measures of the groups as they are shown after this batch; who waits stays as last emitted."""
+    """Return the weights and measures of the groups as shown after this batch.
+
+    Groups that are not emitted keep the values last emitted.
+    """
     old, fired = folded.old, folded.pending.fired
     if not fired.any():
         return old.shown, old.values
@@ -207,7 +217,7 @@ def _to_emit(
 def apply_batch(
     spec: OperatorSpec, slice_: pa.Table, state: State, emission: Emission
 ) -> AppliedBatch:
-    """Add a slice to the groups it touches; arguments and errors as those of `step`."""
+    """Apply a slice to its groups; arguments and errors are those of `step`."""
     groups = collect_groups(spec, slice_)
     tree = state.keyed(GROUP)
     found = tree.lookup(groups.hashes, groups.keys)
@@ -216,7 +226,7 @@ def apply_batch(
     held = waiting(slice_, groups, state.keyed, emission)
     time = newest_times(slice_, groups, old, emission.instant)
     held, out = evicted_groups(spec, groups, held, time, emission)
-    # Of what was kept of a group that comes back, nothing holds for its new rows.
+    # The values that the view kept of a returning group do not hold for its new rows.
     stale = _waited(slice_, groups, held) | back if spec.trees else back
     rows_in = hold_early_retractions(spec, slice_, groups, chains, state.open_tree)
     deltas = _tree_deltas(spec, rows_in, groups, chains, state)
@@ -235,7 +245,10 @@ def apply_batch(
 def _tree_deltas(
     spec: OperatorSpec, rows_in: Admitted, groups: BatchGroups, chains: CollisionIds, state: State
 ) -> list[Delta]:
-    """What the rows change in every tree; a tree of arrivals comes behind the tree it follows."""
+    """Return the changes of every tree.
+
+    A tree of arrivals comes after the tree that it follows.
+    """
     deltas: list[Delta] = []
     moved: dict[tuple[int, bool], Arrivals] = {}
     place = (groups.hashes, chains, state.open_tree)
@@ -261,7 +274,10 @@ def _tree_deltas(
 def _told_apart(
     spec: OperatorSpec, groups: BatchGroups, found: Found, tree: Tree
 ) -> tuple[BatchGroups, Found, CollisionIds]:
-    """The groups in order of hash and chain, and their chains; without ordered trees nothing needs them."""
+    """Assign collision ids and order the groups by hash and collision id.
+
+    Only ordered trees need this; without them all ids are 0.
+    """
     if not spec.trees:
         return groups, found, np.zeros(groups.count, np.uint16)
     chains = assign_chains(groups, found, tree)
@@ -287,7 +303,7 @@ def _sum(delta: exact.Digits, old: exact.Digits) -> exact.Digits:
 
 
 def added(spec: OperatorSpec, sums: Sums, old: GroupState) -> GroupState:
-    """Groups with `sums` added to their accumulators.
+    """Return the state of groups with `sums` added to their accumulators.
 
     Raises:
         RunFailed: TOTAL_OVERFLOW.
@@ -336,7 +352,10 @@ def _shown(spec: OperatorSpec, groups: BatchGroups, state: GroupState) -> Int64s
 
 
 def _waited(slice_: pa.Table, groups: BatchGroups, held: Waiting) -> Mask:
-    """Groups that waited before, or have a row that adds nothing, as groups have which are emitted without being touched."""
+    """Return a mask of the groups that waited before or have a row that adds nothing.
+
+    `GroupOperator.wake` creates rows that add nothing for groups to be emitted without input rows.
+    """
     waited = held.known.copy()
     waited[groups.of_row[as_mask(pc.is_null(slice_.column(WEIGHT).combine_chunks()))]] = True
     return waited

@@ -1,4 +1,4 @@
-"""Groups as rows of the group tree: read back, and written."""
+"""Conversion of groups from and to rows of the group tree."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from substrait_agg.state.tree import Found
 
 Int64s = npt.NDArray[np.int64]
 NEVER = -(1 << 63)
-"""The time of a group that has had no row."""
+"""The event time of a group without rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredGroups:
-    """Groups as they are stored.
+    """Groups as stored.
 
     Attributes:
-        known: which of them the tree has a row of.
+        known: mask of the groups with a row in the tree.
         state: their accumulators.
         shown: the weights with which they were last emitted.
         values: the measures as last emitted.
-        ends: per remembered end of a tree its payload columns.
-        time: the newest event time of their rows; None where groups are not forgotten.
+        ends: per stored extreme, its payload columns.
+        time: the newest event time of their rows; None if idle groups are not evicted.
     """
 
     known: Mask
@@ -50,7 +50,7 @@ class StoredGroups:
 
 
 def restore(spec: OperatorSpec, count: int, found: Found) -> StoredGroups:
-    """What the group tree holds of `count` groups, from what a lookup found."""
+    """Return `count` groups as stored in the group tree, from the result of a lookup."""
     layout = spec.layout
     at = found.positions
     fixed = np.zeros((layout.digits, count), np.int64)
@@ -107,7 +107,10 @@ def stored_rows(
     ends: Sequence[Extreme],
     time: Int64s | None = None,
 ) -> pa.Table:
-    """The rows of the group tree for groups as they are now; a group of which nothing is left is dead."""
+    """Return the rows of the group tree for the current groups.
+
+    A group without any state is dead.
+    """
     dead = (state.fixed == 0).all(axis=0) & (shown == 0)
     floats: list[pa.Array] = []
     for ordinal in sorted(state.floats):
@@ -122,7 +125,8 @@ def stored_rows(
     columns = [
         pa.array(groups.hashes), pa.array(dead), *groups.keys, fixed, *floats, pa.array(shown), *values,
         *([pa.array(chains)] if spec.trees else []), *(p for end in ends for p in end.payload),
-        # A group of which nothing is left is not remembered, whether or not a merge has dropped its row.
+        # Reset the time of dead groups, so that it does not depend on whether a merge dropped the
+        # row.
         *([] if time is None else [pa.array(np.where(dead, NEVER, time))]),
     ]  # fmt: skip
     return pa.Table.from_arrays(columns, schema=spec.layout.schema)

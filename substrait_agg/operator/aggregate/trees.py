@@ -1,4 +1,4 @@
-"""What a slice does to an ordered tree, and what follows for the group: live entries, sums of distinct values, ends."""
+"""Changes of ordered trees by a slice, and the resulting counts, distinct sums and extremes."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from substrait_agg.state.weights import add_weights
 
 Int64s = npt.NDArray[np.int64]
 OpenTree = Callable[[int, Entries | None], OrderedTree]
-"""Opens the tree of an ordinal with the entries of the slice on top."""
+"""Opens the ordered tree with this ordinal, with further entries on top of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What a slice changes in a tree.
+    """The changes of a tree by a slice.
 
     Attributes:
-        entries: changed entries with what is added to their weights.
-        groups: per entry its group.
-        old: weights before.
-        new: weights after.
+        entries: changed entries with the change of their weights.
+        groups: the group of each entry.
+        old: weights before the slice.
+        new: weights after the slice.
         tree: the tree with the changes.
     """
 
@@ -49,7 +49,7 @@ class Delta:
 
     @property
     def appeared(self) -> Int64s:
-        """1 where an entry came to life, -1 where it died."""
+        """Return 1 for entries that became live, -1 for entries that ceased to be live, else 0."""
         return (self.new > 0).astype(np.int64) - (self.old > 0)
 
 
@@ -62,16 +62,16 @@ def tree_delta(
     chains: CollisionIds,
     open_tree: OpenTree,
 ) -> Delta:
-    """Fold the rows of a slice into a tree.
+    """Apply the rows of a slice to a tree.
 
     Args:
-        ordinal: which tree.
+        ordinal: ordinal of the tree.
         spec: the tree.
         slice_: rows with ``x*`` and ``__weight`` (null: the row adds nothing).
         of_row: the group of each row.
         hashes: per group.
-        chains: per group.
-        open_tree: gives the tree.
+        chains: collision id per group.
+        open_tree: opens the tree.
 
     Raises:
         RunFailed: WEIGHT_OVERFLOW.
@@ -90,7 +90,7 @@ def tree_delta(
 def delta_of(
     ordinal: int, entries: Entries, hashes: Hashes, chains: CollisionIds, open_tree: OpenTree
 ) -> Delta:
-    """What entries change in a tree.
+    """Return the changes of a tree by entries.
 
     Raises:
         RunFailed: WEIGHT_OVERFLOW.
@@ -102,12 +102,18 @@ def delta_of(
 
 
 def typed(spec: TreeSpec, columns: Sequence[pa.Array]) -> list[pa.Array]:
-    """Columns of values in the types that a tree has them in."""
+    """Cast columns of values to the types of a tree's components."""
     return [c.cast(k.type) for c, k in zip(columns, spec.layout.components, strict=True)]
 
 
 def contributing(spec: TreeSpec, slice_: pa.Table, names: Sequence[str] | None = None) -> Indices:
-    """The rows of a slice that a tree takes in; `names` are the columns of its components where they are not the arguments."""
+    """Return the rows of a slice that contribute to a tree.
+
+    Args:
+        spec: the tree.
+        slice_: the rows.
+        names: columns of the tree's components, if they are not its arguments.
+    """
     weight = whole(slice_, WEIGHT)
     keep = pc.fill_null(pc.not_equal(weight, 0), False)
     columns = names or [f"x{a}" for a in spec.arguments]
@@ -118,7 +124,11 @@ def contributing(spec: TreeSpec, slice_: pa.Table, names: Sequence[str] | None =
 
 
 def counted(accumulator: Accumulator, delta: Delta, groups: int) -> exact.Digits:
-    """What a slice adds to the number of live entries, or of entries at all, of each group, or to that of ends it has met."""
+    """Return the change of an accumulator that counts the entries of a tree.
+
+    It counts the live entries or all entries of each group. With only extremes kept, it counts the
+    extremes seen so far.
+    """
     changed = delta.appeared
     if accumulator.kind == "entries":
         changed = (delta.new != 0).astype(np.int64) - (delta.old != 0)
@@ -130,7 +140,7 @@ def counted(accumulator: Accumulator, delta: Delta, groups: int) -> exact.Digits
 def distinct_sums(
     spec: OperatorSpec, ordinal: int, delta: Delta, groups: int
 ) -> exact.Digits | FloatDigits:
-    """What the entries that came to life or died add to a sum over the live entries."""
+    """Return the change of a sum over live entries, by entries that became or ceased to be live."""
     accumulator = spec.accumulators[ordinal]
     tree, appeared = spec.trees[accumulator.tree], delta.appeared
     moved = np.flatnonzero(appeared)
@@ -148,7 +158,12 @@ def distinct_sums(
 
 @dataclass(frozen=True, slots=True)
 class Extreme:
-    """The least or greatest live entry of each group: payload columns, null where `there` is False."""
+    """The least or greatest live entry of each group.
+
+    Attributes:
+        there: mask of the groups with a live entry.
+        payload: columns of the entry; null if there is none.
+    """
 
     there: Mask
     payload: tuple[pa.Array, ...]
@@ -164,16 +179,17 @@ def moved_end(
     *,
     last: bool,
 ) -> Extreme:
-    """Where an end of the tree is after a slice.
+    """Return an extreme of each group after a slice.
 
-    Only a group whose end died, and that got no entry beyond it, is searched, and from there on.
+    A group is searched only if its extreme is no longer live and no new entry is beyond it. The
+    search starts at the previous extreme.
 
     Args:
-        layout: of the tree.
-        delta: what the slice changed.
+        layout: layout of the tree.
+        delta: the changes of the slice.
         hashes: per group.
-        chains: per group.
-        before: the end before the slice.
+        chains: collision id per group.
+        before: the extreme before the slice.
         live: groups with live entries after it.
         last: the greatest entry instead of the least.
     """
@@ -201,7 +217,7 @@ def moved_end(
 
 
 def _newcomers(delta: Delta, groups: int, *, last: bool) -> tuple[Indices, Mask]:
-    """Per group its least (greatest) changed entry that is live, and which groups have one."""
+    """Return per group the least (greatest) live changed entry, and a mask of such groups."""
     live = np.flatnonzero(delta.new > 0)
     of = delta.groups[live]
     chosen = np.zeros(groups, np.int64)
@@ -215,7 +231,7 @@ def _newcomers(delta: Delta, groups: int, *, last: bool) -> tuple[Indices, Mask]
 
 
 def _died(layout: TreeLayout, delta: Delta, before: Extreme) -> Mask:
-    """Groups whose end is no longer live."""
+    """Return a mask of the groups whose extreme is no longer live."""
     dead = np.flatnonzero((delta.old > 0) & (delta.new <= 0))
     of = delta.groups[dead]
     dead, of = dead[before.there[of]], of[before.there[of]]
@@ -231,7 +247,7 @@ def _died(layout: TreeLayout, delta: Delta, before: Extreme) -> Mask:
 def _picked(
     columns: Sequence[pa.Array], rows: Indices, at: Indices, count: int
 ) -> tuple[pa.Array, ...]:
-    """Columns of `count` rows with the rows `rows` of `columns` at the places `at`, null elsewhere."""
+    """Return `count` rows per column: the rows `rows` of `columns` at `at`, null elsewhere."""
     index = np.zeros(count, np.int64)
     missing = np.ones(count, np.bool_)
     index[at], missing[at] = rows, False
@@ -240,7 +256,7 @@ def _picked(
 
 
 def overlaid(column: pa.Array, at: Indices, values: pa.Array) -> pa.Array:
-    """The column with `values` at the places `at`."""
+    """Return the column with `values` at the positions `at`."""
     if not len(at):
         return column
     index = np.arange(len(column))
@@ -255,7 +271,7 @@ def _overlaid(
 
 
 def add_entries(spec: OperatorSpec, deltas: Sequence[Delta], groups: int, sums: Sums) -> Sums:
-    """`sums` with what the slice adds to the accumulators that trees feed."""
+    """Return `sums` with the changes of the accumulators that read trees."""
     fixed, floats = dict(sums.fixed), dict(sums.floats)
     for i, accumulator in enumerate(spec.accumulators):
         if accumulator.tree < 0:

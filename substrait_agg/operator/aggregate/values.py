@@ -1,4 +1,4 @@
-"""The values of all measures of the groups that a slice touched."""
+"""The values of all measures of the groups of a slice."""
 
 from __future__ import annotations
 
@@ -26,24 +26,25 @@ from substrait_agg.state.keys.rows import Hashes, Indices, Mask
 from substrait_agg.state.segments import Segments
 
 Int64s = npt.NDArray[np.int64]
-READ_ENTRIES = 1 << 20  # of groups that are read whole, at once
+READ_ENTRIES = 1 << 20  # maximal number of entries in memory while groups are read completely
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredGroups:
-    """Everything known of the groups of a slice after it.
+    """The groups of a slice after it, as inputs of the measures.
 
     Attributes:
         spec: the operator.
-        hashes, chains, keys: which groups.
+        hashes, chains, keys: the groups.
         state: their accumulators.
-        shown: which are shown now.
-        known: which were shown before, with the values `before`.
+        shown: mask of the groups shown now.
+        known: mask of the groups shown before, with the values `before`.
         before: the measures as last emitted.
-        stale: groups whose values as last emitted say nothing of their trees (they waited to be emitted).
-        deltas: per tree what the slice changed.
-        ends: per remembered end of a tree where it is now.
-        surrogates: gives that many keys which were never given before.
+        stale: mask of the groups whose last emitted values do not match their trees before the
+            slice, because they waited to be emitted.
+        deltas: per tree, the changes of the slice.
+        ends: per stored extreme, its value after the slice.
+        surrogates: returns this many surrogate keys that were never used before.
     """
 
     spec: OperatorSpec
@@ -61,16 +62,17 @@ class MeasuredGroups:
 
 
 def measure_values(groups: MeasuredGroups) -> list[pa.Array]:
-    """The measures' values, null for groups that are not shown.
+    """Return the values of all measures, null for groups that are not shown.
 
     Raises:
-        RunFailed: RESULT_OVERFLOW when a value does not fit the measure's type and its overflow option is ERROR.
+        RunFailed: RESULT_OVERFLOW if a value does not fit the measure's type and its overflow
+            option is ERROR.
     """
     return [measure_value(groups, ordinal) for ordinal in range(len(groups.spec.measures))]
 
 
 def measure_value(groups: MeasuredGroups, ordinal: int) -> pa.Array:
-    """The values of one measure; as `measure_values`."""
+    """Return the values of one measure; see `measure_values`."""
     measure = groups.spec.measures[ordinal]
     evaluate = _EVALUATE[KINDS[measure.kind].evaluation]
     return _masked(evaluate(groups, measure, ordinal), groups.shown)
@@ -118,7 +120,7 @@ def _user(groups: MeasuredGroups, measure: MeasureSpec, ordinal: int) -> pa.Arra
 
 
 def _scan(groups: MeasuredGroups, measure: MeasureSpec, ordinal: int) -> pa.Array:
-    """Only groups whose tree changed are read; the others keep their values."""
+    """Read only the groups whose tree changed; the others keep their values."""
     delta = groups.deltas[measure.tree]
     changed = groups.stale | ~groups.known
     changed[delta.groups] = True
@@ -135,7 +137,10 @@ def _scan(groups: MeasuredGroups, measure: MeasureSpec, ordinal: int) -> pa.Arra
 
 
 def _read_whole(groups: MeasuredGroups, measure: MeasureSpec, rows: Indices) -> pa.Array:
-    """The values of some groups from all their entries, some groups after the other so that few entries are held at once."""
+    """Compute the values of some groups from all their entries.
+
+    The groups are processed in parts, to limit the number of entries in memory.
+    """
     tree = groups.deltas[measure.tree].tree
     most = tree.rows_at_once(READ_ENTRIES)
     _, entries = _entries(groups, measure)
@@ -155,13 +160,13 @@ def _computed(segments: Segments, measure: MeasureSpec) -> pa.Array:
 
 
 def _sizes(groups: MeasuredGroups, measure: MeasureSpec) -> tuple[Int64s, Int64s, Int64s]:
-    """Per group how many values the measure has, and the live entries and all entries of its tree."""
+    """Return per group the number of values of the measure, of live entries and of all entries."""
     live, entries = _entries(groups, measure)
     return count_of(groups.spec, groups.state, measure.count), live, entries
 
 
 def _entries(groups: MeasuredGroups, measure: MeasureSpec) -> tuple[Int64s, Int64s]:
-    """Per group the live entries and all entries of the measure's tree."""
+    """Return per group the number of live entries and of all entries in the measure's tree."""
     spec, state = groups.spec, groups.state
     live, entries = (
         count_of(spec, state, spec.accumulators.index(counter))
@@ -171,7 +176,10 @@ def _entries(groups: MeasuredGroups, measure: MeasureSpec) -> tuple[Int64s, Int6
 
 
 def _surrogate(groups: MeasuredGroups, _measure: MeasureSpec, ordinal: int) -> pa.Array:
-    """A group keeps its key as long as it is shown; one that comes back gets a new one."""
+    """Return surrogate keys.
+
+    A group keeps its key while it is shown. A group that reappears gets a new key.
+    """
     fresh = np.flatnonzero(groups.shown & ~groups.known)
     before = groups.before[ordinal]
     return overlaid(before, fresh, pa.array(groups.surrogates(len(fresh))).cast(before.type))
