@@ -1,6 +1,7 @@
 """The explanation of a flow.
 
-`build` makes a tree (`tree`) from the flow; `text` and `mermaid` write it.
+A flow comes in; text, JSON or a Mermaid flowchart goes out. `build` makes a tree (`tree`) from the
+flow; `text` and `mermaid` write it. Read `tree` first, then `build`.
 """
 
 from __future__ import annotations

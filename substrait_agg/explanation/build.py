@@ -1,4 +1,4 @@
-"""Building the tree of the explanation from the dataflow."""
+"""Build the tree of the explanation from the dataflow."""
 
 from __future__ import annotations
 
@@ -50,12 +50,15 @@ WEIGHTS = {"one": "inserts only", "sign": "weights 1 and -1", "any": "any weight
 
 
 def build(flow: Flow) -> ExplainedPlan:
-    """The explanation of a dataflow; recurses as deep as its expressions are nested."""
+    """Return the explanation of a dataflow.
+
+    The function recurses as deep as expressions are nested.
+    """
     names = names_of(flow)
     operators: list[Operator] = []
     last = shown_operators(flow)
     for node in flow.operators:
-        # Those that tell sessions give as many rows as they get, not one per group.
+        # A session operator outputs as many rows as it receives, not one per group.
         below = [
             replace(o.groups, bound=None) if o.kind == "sessions" else o.groups for o in operators
         ]

@@ -1,4 +1,4 @@
-"""The dataflow explained: what each operator keeps, what feeds it, what runs per batch."""
+"""Explain a dataflow: the state of each operator, its inputs, and the steps of a batch."""
 
 from __future__ import annotations
 
@@ -17,25 +17,27 @@ from substrait_agg.flow.passes.lower import lower
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
 
 RETRACTING: WeightKind = "sign"
-"""What is taken for the weights of tables where retractions are asked about: a plan does not say what its sources bring."""
+"""Assumed weights of tables if the policy is about retractions: a plan does not state the weights
+of its sources."""
 
 INSERTS_ONLY = "tables bring inserts only (a plan does not say)"
 RETRACTIONS_TOO = "tables bring inserts and retractions (a plan does not say)"
-"""What is taken for granted of the tables."""
+"""Assumptions about the tables."""
 
 
 def explain_flow(flow: Flow) -> ExplainedPlan:
-    """The explanation of a lowered plan, from which every form of it is made."""
+    """Return the explanation of a lowered plan, from which all formats are written."""
     return deep_call(build, flow)
 
 
 def explain_plan(plan: BoundPlan, early: EarlyRetraction = "carry") -> ExplainedPlan:
-    """The explanation of a plan before its sources are known.
+    """Return the explanation of a plan whose sources are unknown.
 
     Args:
         plan: the bound plan.
-        early: what becomes of a retraction that comes before its insertion. With ``carry``, tables are taken to bring
-            inserts only; with the others retractions too, for without them there would be nothing to guard.
+        early: what happens to early retractions. With ``carry``, tables are assumed to contain only
+            inserts. With the other policies they are assumed to contain retractions too, because
+            otherwise there is nothing to guard.
     """
     tables = dict.fromkeys(read.table for read in table_reads(plan.root))
     guarded = early != "carry"
@@ -45,7 +47,7 @@ def explain_plan(plan: BoundPlan, early: EarlyRetraction = "carry") -> Explained
 
 
 def explain_text(flow: Flow) -> str:
-    """A readable tree of the view, the incremental operators and the linear steps that feed them.
+    """Write a readable tree of the view, the incremental operators and the linear steps.
 
     Args:
         flow: a lowered plan.
@@ -54,7 +56,7 @@ def explain_text(flow: Flow) -> str:
 
 
 def row_names(flow: Flow, node: Node) -> tuple[str, ...]:
-    """What to call the keys of an operator, the index of its grouping set, and its arguments; each name once."""
+    """Return unique names of an operator's keys, its grouping set index and its arguments."""
     return deep_call(_row_names, flow, node)
 
 

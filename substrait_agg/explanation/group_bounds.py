@@ -1,4 +1,4 @@
-"""How many groups an operator can have, where the plan alone tells."""
+"""Bound the number of groups of an operator as far as the plan alone allows."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.plan.types import INTEGER_BITS
 
 SMALL_BITS = 16
-"""Integers up to this size have few enough values for their number to mean something."""
+"""Integer size in bits up to which the number of values gives a useful bound."""
 
 NAMED, NAMED_LENGTH = 4, 40
-"""Keys that a reason names, and letters of each; more would make it longer than it is worth."""
+"""Number of keys that a reason names, and characters of each."""
 
 
 def groups_of(node: Node, inputs: Names, below: Sequence[GroupCount]) -> GroupCount:
-    """How many groups can be there at one time.
+    """Return how many groups can exist at one time.
 
     Args:
         node: the operator.
         inputs: names of its input columns.
-        below: the answers for the operators before it.
+        below: the results for the operators before it.
     """
     if not node.key_types:
         return GroupCount(1, 1, "one group for all rows")
@@ -45,7 +45,7 @@ def groups_of(node: Node, inputs: Names, below: Sequence[GroupCount]) -> GroupCo
 
 def _least(values: int | None, rows: int | None) -> int | None:
     known = [n for n in (values, rows) if n is not None]
-    # The group of an empty set is there without any row.
+    # The group of an empty set exists without any row.
     return 1 if values == 1 else min(known, default=None)
 
 
@@ -70,7 +70,7 @@ def _values(node: Node, ordinals: Sequence[int]) -> int | None:
 
 
 def values_of(expression: Expr) -> int | None:
-    """How many values an expression can have, null included; None where that is unknown or many."""
+    """Return the number of values of an expression, null included; None if unknown or large."""
     if isinstance(expression, Constant):
         return 1
     type_ = expression.type

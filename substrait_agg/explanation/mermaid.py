@@ -1,8 +1,8 @@
-"""The explanation as a Mermaid flowchart: from the sources through Spark to the operators, their state, and the view.
+"""Write the explanation as a Mermaid flowchart: sources, Spark steps, operators, state and view.
 
-Every line has one of a few forms, labels are quoted, and in a label only letters, digits and a little punctuation stand for
-themselves; all else is written as an entity, so that no name in a plan can mean anything to Mermaid. Node ids are made of
-numbers, never of names.
+Every line has one of a few forms. Labels are quoted, and only letters, digits and some punctuation
+appear literally in them. All other characters are written as entities, so that no name of a plan is
+Mermaid syntax. Node ids consist of numbers, never of names.
 """
 
 from __future__ import annotations
@@ -34,23 +34,24 @@ from substrait_agg.explanation.tree import (
 )
 
 HEAD = '%%{init: {"flowchart": {"wrappingWidth": 480}}}%%'
-"""Without it Mermaid wraps the wrapped lines once more."""
+"""Without this setting Mermaid wraps the wrapped lines again."""
 
 WIDTH = 56
-"""Letters per line of a label."""
+"""Characters per line of a label."""
 
 MOST_LETTERS = 45_000
-"""Mermaid draws no text of more than 50000 letters unless it is told to."""
+"""Limit of the flowchart in characters. Mermaid's default ``maxTextSize`` is 50000."""
 
 LABEL_LENGTHS = (MOST_LETTERS, 1200, 400, 120, 60)
-"""Longest label; the first with which the whole stays below `MOST_LETTERS`, or the last."""
+"""Maximum label lengths. The first that keeps the flowchart below `MOST_LETTERS` is used, or the
+last."""
 
 PLAIN = frozenset(" .,()=+/-_?!")
-"""What stands for itself in a label, besides letters and digits. A colon does not: a line with ``style`` and a colon before an
-entity would lose its last semicolon."""
+"""Characters besides letters and digits that appear literally in a label. A colon is not among
+them: a line with ``style`` and a colon before an entity loses its last semicolon."""
 
 MARKDOWN = re.compile(r"^([-+=])|^\d+([.)])|(?<![^\W_])(_)|(_)(?![^\W_])")
-"""Punctuation of `PLAIN` that Markdown gives a meaning where it stands."""
+"""Characters of `PLAIN` that are Markdown syntax at their position."""
 
 STYLES = (
     "classDef source fill:#eef1f5,stroke:#566072,color:#1a202c",
@@ -65,7 +66,7 @@ SHAPES = {"box": ('["', '"]'), "store": ('[("', '")]'), "hexagon": ('{{"', '"}}'
 
 @dataclass(frozen=True, slots=True)
 class _Drawing:
-    """Writes lines; labels are cut at `longest` letters."""
+    """Writes lines with labels of at most `longest` characters."""
 
     longest: int
 
@@ -74,7 +75,7 @@ class _Drawing:
         return f"  {name}{left}{self.label(lines)}{right}:::{kind}"
 
     def label(self, lines: Iterable[str]) -> str:
-        """Some lines as one label, wrapped and escaped."""
+        """Return lines as one label, wrapped and escaped."""
         text = "\n".join(lines)
         if len(text) > self.longest:
             text = text[: self.longest].rstrip() + "..."
@@ -87,11 +88,11 @@ class _Drawing:
 
 
 def plan_mermaid(plan: ExplainedPlan) -> str:
-    """The explanation as a Mermaid flowchart that ends with a line break.
+    """Write the explanation as a Mermaid flowchart that ends with a line break.
 
-    Labels are cut where the whole would become too long for Mermaid's own limit. Some hundred operators or trees pass it
-    nevertheless, and its limit of 500 edges: such a flowchart needs ``maxTextSize`` and ``maxEdges`` in the configuration of
-    the page.
+    Labels are cut if the flowchart exceeds Mermaid's size limit. With some hundred operators or
+    trees it still exceeds this limit and that of 500 edges. Such a flowchart needs ``maxTextSize``
+    and ``maxEdges`` in the configuration of the page.
     """
     drawn = ""
     for longest in LABEL_LENGTHS:
@@ -102,9 +103,9 @@ def plan_mermaid(plan: ExplainedPlan) -> str:
 
 
 def escaped(text: str) -> str:
-    """A line inside a quoted label.
+    """Escape a line inside a quoted label.
 
-    Mermaid reads labels as Markdown: a mark of emphasis or of a list is an entity too.
+    Mermaid reads labels as Markdown, so marks of emphasis or of a list become entities too.
     """
     marks = {match.start(match.lastindex or 0) for match in MARKDOWN.finditer(text)}
     return "".join(
@@ -163,7 +164,10 @@ def _origin(branch: Input) -> tuple[str, ...]:
 
 
 def _on_spark(operator: Operator) -> Iterator[str]:
-    """What Spark does with the rows of all inputs: scan, filter and project have nodes of their own."""
+    """Yield the Spark steps on the rows of all inputs.
+
+    Scan, filter and project have nodes of their own.
+    """
     yield operator.weights
     for step in operator.steps:
         if step.place == "spark" and step.name != "scan":

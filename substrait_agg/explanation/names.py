@@ -1,4 +1,4 @@
-"""What to call columns: by the expression that makes them, or by their place where that is long."""
+"""Name columns by the expression that computes them, or by their place if that is long."""
 
 from __future__ import annotations
 
@@ -21,49 +21,57 @@ from substrait_agg.flow.graph.nodes import Flow, Node
 Names = tuple[str, ...]
 
 NAME_LIMIT = 100
-"""Longest text that names a column. Without a limit names of names would double in length at every step."""
+"""Maximum length of a column name. Without a limit, names made of names double in length at every
+step."""
 
 PLACE = "\udfff"
-"""Marks a name that means something within one branch only, until `shown` takes the mark away. No text in UTF-8 holds it."""
+"""Marks a name that is valid within one branch only. `shown` removes the mark. UTF-8 text cannot
+contain it."""
 
 EMPTY = '""'
-"""How an empty name is written."""
+"""The written form of an empty name."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeNames:
-    """Names around an operator: of its input columns, and of its output columns."""
+    """Names of the input columns and of the output columns of an operator."""
 
     inputs: Names
     output: Names
 
 
 def clean(text: str) -> str:
-    """The text on one line, with what cannot be printed (also what turns the reading direction) escaped."""
+    """Return the text on one line, with unprintable characters escaped.
+
+    These include characters that change the reading direction.
+    """
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def shown(text: str) -> str:
-    """A text for people: clean, and without the marks of names that stand for a place."""
+    """Return a text for display: clean, and without the marks of place names."""
     return clean(text.replace(PLACE, ""))
 
 
 def written(expression: Expr, names: Sequence[str]) -> str:
-    """An expression over columns with these names; a name that is an expression itself stands in parentheses in it."""
+    """Write an expression over columns with these names.
+
+    A name that is itself a compound expression is put in parentheses.
+    """
     if isinstance(expression, Column) and expression.ordinal < len(names):
         return names[expression.ordinal]
     return show(expression, _Operands(names))
 
 
 def say(expression: Expr, names: Sequence[str]) -> str:
-    """An expression for people."""
+    """Write an expression for display."""
     return shown(written(expression, names))
 
 
 class _Operands(Sequence[str]):
-    """Names as they stand inside an expression."""
+    """Names as they appear inside an expression."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
@@ -77,7 +85,7 @@ class _Operands(Sequence[str]):
 
 
 def _compound(name: str) -> bool:
-    """Whether a name has a space outside of parentheses."""
+    """Return whether a name has a space outside of parentheses."""
     depth = 0
     for letter in name:
         depth += (letter == "(") - (letter == ")")
@@ -87,7 +95,7 @@ def _compound(name: str) -> bool:
 
 
 def names_of(flow: Flow) -> tuple[NodeNames, ...]:
-    """The names around each operator."""
+    """Return the names around each operator."""
     made: list[NodeNames] = []
     for node in flow.operators:
         outputs = [n.output for n in made]
@@ -102,14 +110,14 @@ def names_of(flow: Flow) -> tuple[NodeNames, ...]:
 
 
 def input_names(node: Node, outputs: Sequence[Names]) -> Names:
-    """Names of an operator's input columns; where branches call one differently, its number."""
+    """Return the names of an operator's input columns; the ordinal where branches disagree."""
     found = [branch_names(branch, outputs)[-1] for branch in node.branches]
     columns = zip(*found, strict=True)
     return tuple(c[0] if len(set(c)) == 1 else f"{PLACE}#{i}" for i, c in enumerate(columns))
 
 
 def branch_names(branch: Branch, outputs: Sequence[Names]) -> tuple[Names, ...]:
-    """Names of the columns of a branch: of its origin, then after each step."""
+    """Return the names of a branch's columns: at its origin, then after each step."""
     made = [origin_names(branch.origin, outputs)]
     for place, step in enumerate(branch.steps):
         made.append(_after(step, made[-1], place))
@@ -117,7 +125,7 @@ def branch_names(branch: Branch, outputs: Sequence[Names]) -> tuple[Names, ...]:
 
 
 def origin_names(origin: Origin, outputs: Sequence[Names]) -> Names:
-    """Names of the columns that an origin gives."""
+    """Return the names of the columns of an origin."""
     if isinstance(origin, OperatorOrigin):
         return outputs[origin.operator]
     if isinstance(origin, TableOrigin):
@@ -126,7 +134,7 @@ def origin_names(origin: Origin, outputs: Sequence[Names]) -> Names:
 
 
 def column_name(name: str) -> str:
-    """The name of a column as the plan gives it, made visible."""
+    """Return a column name of the plan, with invisible characters escaped."""
     return clean(name) or EMPTY
 
 
@@ -149,14 +157,17 @@ def _named(expression: Expr, names: Names, place: str) -> str:
 
 
 def short(text: str, place: str) -> str:
-    """The text as a name, or `place` where it is long, or speaks of a place that means nothing at `place`."""
+    """Return the text as a name, or `place` if the text cannot serve as one.
+
+    It cannot if it is too long, or if it contains a place name that is not valid at `place`.
+    """
     if len(text) > NAME_LIMIT or (PLACE in text and PLACE not in place):
         return place
     return PLACE.join(map(clean, text.split(PLACE)))
 
 
 def call_text(measure: BoundMeasure, names: Sequence[str]) -> str:
-    """A measure as it would be written in SQL."""
+    """Write a measure as in SQL."""
     arguments = [written(a, names) for a in measure.arguments]
     if not arguments and measure.kind == "count":
         arguments = ["*"]
@@ -169,7 +180,7 @@ def call_text(measure: BoundMeasure, names: Sequence[str]) -> str:
 
 
 def _function(measure: BoundMeasure) -> str:
-    """The name of what is maintained; of a measure of the embedding program, its own."""
+    """Return the kind of a measure; the name of a user-defined one."""
     return measure.implementation.rpartition(":")[2] or measure.kind
 
 

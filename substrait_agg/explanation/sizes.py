@@ -1,7 +1,7 @@
-"""What rows of state take: worked out from types alone, as the runs of an operator lay them out.
+"""Compute the size of state rows from types alone, as the runs of an operator store them.
 
-Sizes are those of the columns in Arrow form, in which runs are stored without compression. A value of varying size
-counts with the offset that finds it. Null bitmaps are not counted.
+Sizes are those of columns in Arrow format, in which runs are stored without compression. A value of
+variable size counts with its offset. Null bitmaps are not counted.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ BITS: dict[str, int] = {
     "fp32": 32, "fp64": 64, "date": 32, "interval_year": 32, "decimal": 128, "precision_time": 64,
     "precision_timestamp": 64, "precision_timestamp_tz": 64, "interval_day": 64,
 }  # fmt: skip
-"""Bits of a value of each kind that has a fixed size."""
+"""Bits per value of each kind with a fixed size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Bytes of a row, and the names of its parts that take more, depending on the values."""
+    """Bytes of a row, and the names of its parts that take more, depending on their values."""
 
     bytes: int
     varies: tuple[str, ...]
 
 
 def group_size(node: Node, names: Sequence[str]) -> Size:
-    """What the row of a group takes in a run of the group tree.
+    """Return the size of a group's row in a run of the group tree.
 
     Args:
         node: the operator.
-        names: of its output columns.
+        names: names of its output columns.
     """
     fixed = sum(a.digits for a in node.accumulators if not a.floating) + COUNT_DIGITS
     bits = HASH_BITS + DEAD_BITS + SHOWN_BITS + fixed * DIGIT_BITS
@@ -58,12 +58,14 @@ def group_size(node: Node, names: Sequence[str]) -> Size:
 
 
 def entry_size(node: Node, ordinal: int, names: Sequence[str]) -> Size:
-    """What an entry of a tree takes in a run: its group, its key in order-preserving form, its values, its weight; nothing if none is kept.
+    """Return the size of a tree entry in a run; 0 if the tree has no entries.
+
+    An entry consists of its group, its key in order-preserving form, its values and its weight.
 
     Args:
         node: the operator.
-        ordinal: of the tree.
-        names: of the components of the tree.
+        ordinal: ordinal of the tree.
+        names: names of the components of the tree.
     """
     tree = node.trees[ordinal]
     if tree.ends_alone:
@@ -76,7 +78,10 @@ def entry_size(node: Node, ordinal: int, names: Sequence[str]) -> Size:
 
 
 def _words(node: Node, ordinal: int) -> int:
-    """Words of a key of fixed size: the bytes of its values, and a flag for each that may be null."""
+    """Return the 8-byte words of a key of fixed size.
+
+    A key has the bytes of its values, and a flag for each value that may be null.
+    """
     tree = node.trees[ordinal]
     size = 0
     for i, (type_, component) in enumerate(
@@ -97,12 +102,12 @@ def _flagged(node: Node, ordinal: int, place: int, component: TreeComponent) -> 
 
 
 def _ends(node: Node) -> tuple[tuple[int, str], ...]:
-    """Which ends of which trees are remembered, each once."""
+    """Return the extremes that are stored with a group as (tree, side), each once."""
     return tuple(dict.fromkeys((r.tree, r.side) for r in node.reads if r.side))
 
 
 def component_types(node: Node, tree: ValueTree) -> tuple[Type, ...]:
-    """Types of the components of a tree."""
+    """Return the types of the components of a tree."""
     return tuple(_component_type(node, tree, c) for c in tree.components)
 
 
@@ -115,21 +120,21 @@ def _component_type(node: Node, tree: ValueTree, component: TreeComponent) -> Ty
 
 
 def type_bits(type_: Type) -> int:
-    """Bits of a value of this type, or of what finds a value of varying size."""
+    """Return the bits of a value of this type, or of the offset of a value of variable size."""
     if type_.kind == "struct":
         return sum(map(type_bits, type_.children))
     return BITS.get(type_.kind, OFFSET_BITS)
 
 
 def is_fixed(type_: Type) -> bool:
-    """Whether all values of the type take the same space."""
+    """Return whether all values of the type have the same size."""
     if type_.kind == "struct":
         return all(map(is_fixed, type_.children))
     return type_.kind in BITS
 
 
 def _key_bytes(type_: Type) -> int:
-    """Bytes of a value of fixed size in a key; each field of a struct has a flag."""
+    """Return the bytes of a value of fixed size in a key; each field of a struct has a flag."""
     if type_.kind == "struct":
         return sum(1 + _key_bytes(child) for child in type_.children)
     return max(1, BITS[type_.kind] // 8)

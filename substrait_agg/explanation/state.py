@@ -1,4 +1,4 @@
-"""What an operator keeps, and what each measure is read from, in words."""
+"""Describe the state of an operator, and the state that each measure reads, in words."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ ROLES: dict[str, tuple[str, ...]] = {
     "covar": ("count", "sum x", "sum y", "sum of products"),
     "corr": ("count", "sum x", "sum y", "sum of products", "sum xx", "sum yy"),
 }
-"""What the accumulators of a measure are to it; for others a count, then totals."""
+"""Roles of the accumulators of each kind of measure. Other kinds read a count, then totals."""
 
 
 def readings(node: Node, ordinal: int) -> Iterator[MeasureInput]:
-    """What a measure is computed from."""
+    """Yield the state that a measure is computed from."""
     read, measure = node.reads[ordinal], node.measures[ordinal]
     count = len(read.accumulators)
     roles = ROLES.get(measure.kind, ("count", *["total"] * max(0, count - 1)))[:count]
@@ -49,7 +49,7 @@ def readings(node: Node, ordinal: int) -> Iterator[MeasureInput]:
 
 
 def state_of(node: Node, inputs: Names, output: Names) -> StateDescription:
-    """What an operator keeps.
+    """Describe the state of an operator.
 
     Args:
         node: the operator.
@@ -98,7 +98,7 @@ def _number(accumulator: accumulators.Accumulator, node: Node, names: Names) -> 
 
 
 def argument_text(ordinal: int, node: Node, names: Names) -> str:
-    """A prepared argument."""
+    """Return a prepared argument as text."""
     if ordinal in ARRIVAL:
         return ARRIVAL[ordinal]
     if ordinal >= COMPUTED:
@@ -160,6 +160,6 @@ def _use(ordinal: int, node: Node, readers: tuple[int, ...]) -> str:
 
 
 def measures_text(readers: tuple[int, ...]) -> str:
-    """Which measures read something."""
+    """Name the measures that read something."""
     listed = ", ".join(map(str, readers))
     return f"{'shared by measures' if len(readers) > 1 else 'of measure'} {listed}"

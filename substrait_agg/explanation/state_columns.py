@@ -1,4 +1,4 @@
-"""What the columns of each operator's state are called, and what the numbers in it count or add up."""
+"""Name the columns of each operator's state, and describe its numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ from substrait_agg.functions.aggregates.accumulators import Accumulator
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """An accumulator: in words, as which kind, in how many fixed digits, decimal places of its unit, and of which tree."""
+    """An accumulator.
+
+    Attributes:
+        what: the number in words.
+        kind: kind of the accumulator.
+        digits: number of fixed digits; 0 for floats.
+        scale: decimal places of its unit.
+        tree: ordinal of its tree, or -1.
+    """
 
     what: str
     kind: str
@@ -24,14 +32,14 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class StateColumns:
-    """What an operator keeps.
+    """The columns of an operator's state.
 
     Attributes:
-        kind: what the operator is.
+        kind: kind of operator.
         keys: names of its key columns.
         values: names of its other output columns.
         numbers: its accumulators.
-        trees: per ordered tree what it is, and the names of its components.
+        trees: per ordered tree its description and the names of its components.
     """
 
     kind: str
@@ -42,7 +50,10 @@ class StateColumns:
 
 
 def kept_by(flow: Flow) -> tuple[StateColumns, ...]:
-    """What every operator of a flow keeps; recurses as deep as its expressions are nested."""
+    """Return the state columns of every operator of a flow.
+
+    The function recurses as deep as expressions are nested.
+    """
     return deep_call(_kept_by, flow)
 
 
@@ -57,7 +68,7 @@ def _kept(node: Node, inputs: Names, output: Names) -> StateColumns:
     state = state_of(node, inputs, output)
     columns = [shown(name) for name in output]
     keys, values = columns[: len(node.keys)], columns[len(node.keys) :]
-    if node.sets:  # the index of the set is the last output column, and the last key of the state
+    if node.sets:  # the set index is the last output column, and the last state key
         keys, values = [*keys, values[-1]], values[:-1]
     return StateColumns(
         kind=node.describe().kind,
@@ -78,7 +89,7 @@ def _kept(node: Node, inputs: Names, output: Names) -> StateColumns:
 
 
 def _scale(node: Node, accumulator: Accumulator) -> int:
-    """Decimal places of the unit of a decimal total."""
+    """Return the decimal places of the unit of a decimal total."""
     if accumulator.kind != "decimal" or not 0 <= accumulator.argument < len(node.arguments):
         return 0
     value, _ = node.arguments[accumulator.argument]

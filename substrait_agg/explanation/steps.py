@@ -1,4 +1,7 @@
-"""What runs in every batch, and where: on Spark before an operator, in its tasks, and after the last one."""
+"""List the steps of every batch and where they run.
+
+They run on Spark before an operator, in its tasks, and after the last operator.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,10 @@ SUMMED: tuple[Template, ...] = (
     ("partial", "spark", "aggregate the batch {by}"),
     ("exchange", "spark", "{exchanged} to the partition of {target}"),
 )
-"""Steps on Spark where the state is made of sums."""
+"""Spark steps if the state consists of sums."""
 
 ROW_WISE: tuple[Template, ...] = (("exchange", "spark", "rows to the partition of {target}"),)
-"""Steps on Spark elsewhere."""
+"""Spark steps otherwise."""
 
 TASKS: tuple[Template, ...] = (
     ("restore", "operator", "read what the touched groups hold"),
@@ -25,14 +28,14 @@ TASKS: tuple[Template, ...] = (
     ("emit", "operator", "{emit}"),
     ("save", "operator", "write {saved}; merge some older runs"),
 )
-"""Steps in the tasks of an operator; one without text is left out."""
+"""Steps in the tasks of an operator. A step without text is left out."""
 
 EARLY: dict[str, str] = {
     "carry": "",
     "refuse": "fail the batch where a row is retracted more often than inserted",
     "quarantine": "keep aside rows that are retracted more often than inserted",
 }
-"""What is done to retractions that come before their insertion; nothing where they count at once."""
+"""What happens to early retractions; empty if they count at once."""
 
 REPLACE = "retract the row last emitted, insert the new one, where they differ"
 BY_POLICY = f"for the groups that the emission policy lets through, by default all: {REPLACE}"
@@ -41,13 +44,14 @@ BY_POLICY = f"for the groups that the emission policy lets through, by default a
 def steps_of(
     node: Node, keys: tuple[Key, ...], inputs: tuple[Input, ...], *, by_policy: bool
 ) -> tuple[RunStep, ...]:
-    """Every step from the changes of the inputs to the changes of the operator.
+    """Return every step from the changes of the inputs to the changes of the operator.
 
     Args:
         node: the operator.
         keys: its keys.
-        inputs: what it reads.
-        by_policy: whether the emission policy says which of its groups are emitted: those that the view shows.
+        inputs: its inputs.
+        by_policy: whether the emission policy selects the groups that it emits, as for the groups
+            that the view shows.
     """
     words = _words(node, keys, by_policy=by_policy)
     steps = (
@@ -82,9 +86,10 @@ def _multiplied(node: Node) -> str:
 
 
 def _words(node: Node, keys: tuple[Key, ...], *, by_policy: bool) -> Mapping[str, str]:
-    """What stands in the templates of an operator."""
+    """Return the words for the templates of an operator."""
     named = ", ".join([*(key.name for key in keys), *(["grouping set"] if node.sets else [])])
-    # One group always sums first, and so do weights that are cut in pieces.
+    # A global aggregate always sums first, and so does one with arbitrary weights, which are split
+    # into limbs.
     sums = not named or node.weight == "any"
     entries = not all(tree.ends_alone for tree in node.trees)
     return {
@@ -106,7 +111,7 @@ def _emitted(node: Node, *, by_policy: bool) -> str:
 
 
 def after(view: View) -> Iterator[RunStep]:
-    """What follows the last operator: in every batch, and when the view is read."""
+    """Yield the steps after the last operator: in every batch, and on reading the view."""
     yield RunStep("commit", "driver", "publish all runs and changes as one version")
     yield RunStep("deliver", "driver", "outputs, from committed versions only")
     if view.order:

@@ -1,4 +1,4 @@
-"""The explanation as JSON: the tree as it is, its attributes as keys."""
+"""Write the explanation as text, or as JSON with the tree's attributes as keys."""
 
 from __future__ import annotations
 
@@ -27,16 +27,19 @@ from substrait_agg.functions.aggregates.accumulators import TREE_COUNTERS
 
 
 def plan_json(plan: ExplainedPlan) -> str:
-    """The explanation as a JSON document that ends with a line break; docs/formats.md describes its keys."""
+    """Write the explanation as a JSON document that ends with a line break.
+
+    docs/formats.md describes its keys.
+    """
     return json.dumps(asdict(plan), indent=2, ensure_ascii=False) + "\n"
 
 
 HANGING = 4
-"""Columns by which the rest of a folded line stands further right than its beginning."""
+"""Columns by which the continuation of a folded line is indented."""
 
 
 def plan_text(plan: ExplainedPlan) -> str:
-    """The explanation as text that ends with a line break."""
+    """Write the explanation as text that ends with a line break."""
     lines = list(_view(plan.view, plan.plan))
     if plan.assumed:
         lines.append(f"  assumed: {plan.assumed}")
@@ -47,7 +50,10 @@ def plan_text(plan: ExplainedPlan) -> str:
 
 
 def folded(text: str, width: int) -> str:
-    """The text with lines of at most `width` columns, where words allow; what is folded hangs below its beginning."""
+    """Fold the text at word boundaries to lines of at most `width` columns.
+
+    Continuation lines are indented. A longer word keeps its line.
+    """
     return "".join(f"{part}\n" for line in text.splitlines() for part in _folded(line, width))
 
 
@@ -86,22 +92,22 @@ def _operator(operator: Operator) -> Iterator[str]:
 
 
 def keys_text(operator: Operator) -> str:
-    """The keys of an operator, or that there are none."""
+    """Return the keys of an operator, or the text for no keys."""
     return ", ".join(map(key_text, operator.keys)) or no_keys(operator)
 
 
 def key_text(key: Key) -> str:
-    """A key, and what its column is called."""
+    """Return a key and the name of its column."""
     return named(key.expression, key.name)
 
 
 def no_keys(operator: Operator) -> str:
-    """What is said in the place of keys where there are none."""
+    """Return the text for an operator without keys."""
     return f"none (one {'group per grouping set' if operator.sets else 'global group'})"
 
 
 def named(text: str, name: str) -> str:
-    """An expression, and what it is called where that is something else."""
+    """Return an expression, with its name if that differs."""
     return text if text == name else f"{text} AS {name}"
 
 
@@ -113,14 +119,14 @@ def _measure(measure: MeasureDescription) -> Iterator[str]:
 
 
 def measure_text(measure: MeasureDescription) -> str:
-    """A measure, its type, its class of state and its options."""
+    """Return a measure with its type, its class of state and its options."""
     options = "".join(f", {o.name.lower()} {o.value}" for o in measure.options)
     call = named(measure.call, measure.name)
     return f"{call} -> {measure.type}, {measure.state}{options}"
 
 
 def readings_text(measure: MeasureDescription) -> str:
-    """What a measure is computed from."""
+    """Return the state that a measure is computed from."""
     return ", ".join(f"{r.source} ({r.role})" for r in measure.reads) or "the group itself"
 
 
@@ -135,12 +141,15 @@ def _state(state: StateDescription, groups: GroupCount) -> Iterator[str]:
 
 
 def accumulators(state: StateDescription) -> list[Accumulator]:
-    """The accumulators that tell something: those that trees have are listed only where a measure reads them."""
+    """Return the accumulators to list.
+
+    Counters of trees are listed only if a measure reads them.
+    """
     return [a for a in state.accumulators if a.measures or a.kind not in TREE_COUNTERS]
 
 
 def kept_text(state: StateDescription) -> str:
-    """What every group keeps, its accumulators aside."""
+    """Return what every group stores besides its accumulators."""
     entries = not all(tree.ends_alone for tree in state.trees)
     counts = "how many entries, how many of them live, and " if entries else ""
     trees = f"; of each tree {counts}the ends that measures read" if state.trees else ""
@@ -148,7 +157,7 @@ def kept_text(state: StateDescription) -> str:
 
 
 def groups_text(groups: GroupCount) -> str:
-    """How many groups there can be."""
+    """Return how many groups there can be."""
     if groups.bound is None:
         return f"unknown, {groups.reason}"
     at_most = "" if groups.bound == groups.least else "at most "
@@ -156,31 +165,31 @@ def groups_text(groups: GroupCount) -> str:
 
 
 def size_text(size: int, varies: Iterable[str]) -> str:
-    """Bytes, and what takes more."""
+    """Return a number of bytes, and the parts that take more."""
     listed = ", ".join(varies)
     return f"{size} bytes + what is in {listed}" if listed else f"{size} bytes"
 
 
 def entry_text(tree: TreeDescription) -> str:
-    """What an entry of a tree takes."""
+    """Return the size of an entry of a tree."""
     if tree.ends_alone:
         return "no entries: rows are never taken back, so its ends are all that is kept"
     return f"per entry {size_text(tree.entry_bytes, tree.varies)}"
 
 
 def accumulator_text(accumulator: Accumulator) -> str:
-    """An accumulator, its size, and who reads it."""
+    """Return an accumulator, its size and the measures that read it."""
     readers = measures_text(accumulator.measures)
     return f"{accumulator.name} {accumulator.what}, {bytes_text(accumulator)}, {readers}"
 
 
 def bytes_text(accumulator: Accumulator) -> str:
-    """How large an accumulator is."""
+    """Return the size of an accumulator."""
     return "as its values need" if accumulator.bytes is None else f"{accumulator.bytes} bytes"
 
 
 def tree_text(tree: TreeDescription) -> str:
-    """A tree and who reads it."""
+    """Return a tree and its use."""
     return f"{tree.what}, {tree.use}"
 
 
@@ -195,7 +204,7 @@ def _input(branch: Input) -> Iterator[str]:
 
 
 def origin_text(branch: Input) -> str:
-    """Where the rows of an input come from, with the columns that are read unless an operator gives them."""
+    """Return the origin of an input, with its columns unless an operator provides them."""
     columns = columns_text(branch.columns) or "no columns, rows only"
     if branch.kind == "table":
         return f"changes of table {branch.table} ({columns})"
@@ -205,7 +214,7 @@ def origin_text(branch: Input) -> str:
 
 
 def step_text(step: Step) -> str:
-    """A step, with the types of the columns that it makes."""
+    """Return a step, with the types of its output columns."""
     if step.kind == "filter":
         return f"filter {step.expressions[0]}"
     made = zip(step.expressions, step.columns, strict=True)
@@ -213,5 +222,5 @@ def step_text(step: Step) -> str:
 
 
 def columns_text(columns: Iterable[Column]) -> str:
-    """Columns with their types."""
+    """Return columns with their types."""
     return ", ".join(f"{c.name} {c.type}" for c in columns)

@@ -1,7 +1,8 @@
-"""What `explain` says about a plan, as data: every form of the explanation is made from this tree alone.
+"""The explanation of a plan as data: every output format is written from this tree alone.
 
-All texts are on one line and free of control characters. Column names are those of the tables, or the text of the
-expression that makes the column; where that is long, a short name made of the place of the column.
+All texts are on one line and free of control characters. Column names are those of the tables, or
+the text of the expression that computes the column. A long expression is replaced by a short name
+made of the column's place.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from substrait_agg.flow.graph.nodes import NodeKind
 
 InputKind = OneOf["table", "rows", "operator"]
 Place = OneOf["spark", "operator", "driver", "reader"]
-"""Where a step runs: as Spark expressions; in the Python task of a hash range; on the driver; in whatever reads the view."""
+"""Where a step runs: as Spark expressions, in the Python task of a hash range, on the driver, or in
+the reader of the view."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its name, its Substrait type as text (``?`` marks nullable ones), and whether null occurs."""
+    """A column: its name, its Substrait type as text (``?`` marks nullable ones), nullability."""
 
     name: str
     type: str
@@ -27,7 +29,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A grouping expression; `name` is what its column is called in the steps above."""
+    """A grouping expression; `name` is the name of its column in later steps."""
 
     name: str
     expression: str
@@ -37,7 +39,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class GroupingSet:
-    """A grouping set: the names of its keys. The group of the empty set is always shown."""
+    """A grouping set with the names of its keys. The group of the empty set is always shown."""
 
     index: int
     keys: tuple[str, ...]
@@ -46,7 +48,10 @@ class GroupingSet:
 
 @dataclass(frozen=True, slots=True)
 class MeasureInput:
-    """What a measure is computed from: an accumulator (``a0``), ``total weight`` or a tree (``tree 0``), and as what."""
+    """State that a measure reads, and its role.
+
+    `source` is an accumulator (``a0``), ``total weight`` or a tree (``tree 0``).
+    """
 
     source: str
     role: str
@@ -54,7 +59,7 @@ class MeasureInput:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option of a function and the value that holds."""
+    """An option of a function and its value."""
 
     name: str
     value: str
@@ -65,17 +70,17 @@ class MeasureDescription:
     """A measure.
 
     Attributes:
-        ordinal: among the measures of its operator.
-        name: what its column is called in the steps above.
+        ordinal: ordinal among the measures of its operator.
+        name: name of its column in later steps.
         call: function, arguments, DISTINCT, ORDER BY and constants.
         function: its name as the plan writes it.
-        type: of its column.
+        type: type of its column.
         nullable: whether its column has nulls.
         state: class of state (``additive``, ``shared tree``, ``own tree``, ``none``).
-        reads: what it is computed from; nothing where the group itself tells.
-        options: every option of the function, with the value that holds.
+        reads: the state that it is computed from; empty if the group itself determines it.
+        options: every option of the function, with its value.
         filter: condition of the rows that count, None for all.
-        path: place in the plan.
+        path: path in the plan.
     """
 
     ordinal: int
@@ -93,15 +98,15 @@ class MeasureDescription:
 
 @dataclass(frozen=True, slots=True)
 class Accumulator:
-    """A number kept per group.
+    """A number per group.
 
     Attributes:
         name: ``a0``, ``a1``, ...
         kind: as in `functions.aggregates.accumulators.Accumulator`.
         what: the number in words.
-        digits: of 32 bits; None where it keeps as many as the values need.
-        bytes: they take; None likewise.
-        measures: ordinals of the measures that read it; none for the counters that every tree has.
+        digits: number of 32-bit digits; None if it depends on the values.
+        bytes: its size; None likewise.
+        measures: ordinals of the measures that read it; empty for the counters that every tree has.
     """
 
     name: str
@@ -117,13 +122,14 @@ class TreeDescription:
     """An ordered tree of values per group.
 
     Attributes:
-        ordinal: among the trees of its operator.
-        what: what it is ordered by, or holds.
-        use: which measures read it, or what it is for.
+        ordinal: ordinal among the trees of its operator.
+        what: its order, or its content.
+        use: the measures that read it, or its purpose.
         measures: ordinals of the measures that read it.
-        entry_bytes: what an entry takes in a run, its varying parts aside; 0 where no entries are kept.
+        entry_bytes: size of an entry in a run without its variable parts; 0 if no entries are kept.
         varies: names of the parts whose size depends on the values.
-        ends_alone: no entries are kept, but the ends of the tree, with the group, as rows are never taken back.
+        ends_alone: whether only its extremes are kept, with the group, because rows are never
+            retracted.
     """
 
     ordinal: int
@@ -137,14 +143,14 @@ class TreeDescription:
 
 @dataclass(frozen=True, slots=True)
 class StateDescription:
-    """What an operator keeps.
+    """The state of an operator.
 
     Attributes:
-        group_bytes: what the row of a group takes in a run, its varying parts aside: hash, keys, total weight,
-            accumulators, the row last emitted, and the remembered ends of trees.
+        group_bytes: size of the row of a group in a run without its variable parts: hash, keys,
+            total weight, accumulators, the row last emitted, and the stored extremes of trees.
         varies: names of the parts whose size depends on the values.
-        accumulators: of every group.
-        trees: of the operator.
+        accumulators: accumulators per group.
+        trees: trees of the operator.
     """
 
     group_bytes: int
@@ -155,7 +161,10 @@ class StateDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupCount:
-    """How many groups there can be at one time: always `least`, at most `bound` (None: unknown), and why."""
+    """The number of groups that can exist at one time, and the reason.
+
+    It is at least `least` and at most `bound` (None: unknown).
+    """
 
     least: int
     bound: int | None
@@ -164,12 +173,12 @@ class GroupCount:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A filter or projection on the way to an operator, as Spark runs it on the changes of a batch.
+    """A filter or projection before an operator, which Spark runs on the changes of a batch.
 
     Attributes:
         kind: ``filter`` or ``project``.
-        expressions: the condition, or what the columns are made of.
-        columns: after the step.
+        expressions: the condition, or the expressions of the columns.
+        columns: columns after the step.
     """
 
     kind: OneOf["filter", "project"]
@@ -182,12 +191,12 @@ class Input:
     """A linear path into an operator.
 
     Attributes:
-        kind: where its rows come from.
+        kind: kind of its origin.
         table: name of the table, empty for others.
-        operator: whose changes they are, None for others.
-        rows: how many are written in the plan, None for others.
-        columns: that are read.
-        steps: in order.
+        operator: id of the operator below, None for others.
+        rows: number of rows written in the plan, None for others.
+        columns: columns that are read.
+        steps: linear steps, in order.
     """
 
     kind: InputKind
@@ -212,20 +221,20 @@ class Operator:
     """A stateful operator.
 
     Attributes:
-        id: operators are numbered in the order in which they run.
-        kind: what it is.
-        path: place in the plan.
-        keys: none for one global group.
-        sets: none where all keys are one set.
-        measures: in order.
-        state: what it keeps.
+        id: number in execution order.
+        kind: kind of operator.
+        path: path in the plan.
+        keys: empty for one global group.
+        sets: grouping sets; empty if all keys are one set.
+        measures: measures in order.
+        state: its state.
         output: its columns: keys, measures, and with several sets the index of the set.
-        inputs: what it reads; several for a union.
-        weights: what is known of the weights of its input.
-        early_retraction: what becomes of a retraction that comes before its insertion.
-        row_multiple: rows per input row at most: one per grouping set and hopping window.
-        groups: how many there can be.
-        steps: of every batch, from the rows of the inputs to changes.
+        inputs: its inputs; several for a union.
+        weights: what is known about the weights of its input.
+        early_retraction: what happens to early retractions.
+        row_multiple: maximum rows per input row: one per grouping set and hopping window.
+        groups: number of groups that can exist.
+        steps: steps of every batch, from input rows to changes.
     """
 
     id: int
@@ -246,7 +255,7 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class ViewOrder:
-    """A key of the order in which the view is read."""
+    """A sort key of the view."""
 
     column: int
     name: str
@@ -256,7 +265,14 @@ class ViewOrder:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The result: whose columns it shows, which of them, and in which order."""
+    """The result of the plan.
+
+    Attributes:
+        operator: the operator whose columns it shows.
+        columns: its columns.
+        sources: per column, the output column of the operator.
+        order: its sort keys.
+    """
 
     operator: int
     columns: tuple[Column, ...]
@@ -271,9 +287,9 @@ class ExplainedPlan:
     Attributes:
         plan: fingerprint of the plan.
         view: the result.
-        operators: in the order in which they run.
-        after: steps of every batch after the last operator, and of reading the view.
-        assumed: what was taken for granted of the tables, because no plan says it; empty where nothing was.
+        operators: operators in execution order.
+        after: steps after the last operator: of every batch, and of reading the view.
+        assumed: assumptions about the tables that the plan does not state; empty without any.
     """
 
     plan: str
