@@ -37,7 +37,7 @@ def moved_measure(measure: BoundMeasure, places: Mapping[int, int]) -> BoundMeas
 
 
 def _parts(relation: BoundAggregate) -> tuple[int, Call, tuple[Expr, ...], tuple[Column, ...]]:
-    """Return the session's ordinal among the keys, the session, the other keys and the columns read.
+    """Return the session's ordinal among the keys, the session, the other keys and columns.
 
     The columns are those that measures read.
     """

@@ -27,7 +27,7 @@ from substrait_agg.plan.types import BOOL
 from substrait_agg.spark.inputs.event_state import EventOptions
 
 
-def plan_document(flow: Flow, events: EventOptions = EventOptions()) -> PlanDocument:  # noqa: B008 - it is frozen
+def plan_document(flow: Flow, events: EventOptions = EventOptions()) -> PlanDocument:  # noqa: B008 - frozen
     """Return the plan document of a flow.
 
     Args:

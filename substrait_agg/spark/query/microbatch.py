@@ -82,7 +82,7 @@ class Batches:
         partitions: int,
         committed: Callable[[Progress], None],
         policy: EmitPolicy = EVERY_BATCH,
-        events: EventOptions = EventOptions(),  # noqa: B008 - it is frozen
+        events: EventOptions = EventOptions(),  # noqa: B008 - frozen
         clock: Callable[[], int] = lambda: time.time_ns() // 1000,
         retention: Retention = DEFAULT,
     ) -> None:

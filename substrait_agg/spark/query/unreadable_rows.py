@@ -60,7 +60,7 @@ def explained(
             continue
         try:
             found = _found(spark, as_spec(source), origin, error.path)
-        except Exception:  # noqa: BLE001, S112 - whatever goes wrong here must not hide the first error
+        except Exception:  # noqa: BLE001, S112 - the first error is more important
             continue
         if found is not None:
             return found
