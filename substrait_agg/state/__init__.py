@@ -1,4 +1,5 @@
-"""Ordered columnar trees.
+"""State storage: trees of immutable sorted Arrow runs.
 
-Runs of sorted rows, lookups, range scans, merges. Read `run` first, then `tree` and `ordered`.
+The package implements runs of sorted rows, lookups, range scans and merges. Read `run` first, then
+`tree` and `ordered`.
 """

@@ -1,9 +1,15 @@
-"""Entries of ordered trees: (group, key) with a weight, as columns and as the rows of a run.
+"""Entries of ordered trees: (group, key) with a weight, as columns and as rows of a run.
 
-A run of an ordered tree has the columns ``hash`` (uint64) and ``chain`` (uint16), which name the group, the key as ``w0``, ``w1``, ...
-and ``rest``, the values ``p0``, ``p1``, ... that the key was made of, ``weight`` (int64), and ``cum`` (int64): the sum of
-the weights of the table's rows so far. Only differences of ``cum`` within one group mean something, so it may start anywhere
-and wrap around. All entries of a group that go to one run therefore have to come from one table.
+A run of an ordered tree has these columns:
+
+- ``hash`` (uint64) and ``chain`` (uint16), the hash and the collision id of the group;
+- ``w0``, ``w1``, ... (uint64) and ``rest`` (binary), the encoded key;
+- ``p0``, ``p1``, ..., the values that the key encodes;
+- ``weight`` (int64);
+- ``cum`` (int64), the sum of the weights of the table's rows up to and including this one.
+
+Only differences of ``cum`` within one group are meaningful, so it may start at any value and wrap
+around. Therefore all entries of a group in one run must come from one table.
 """
 
 from __future__ import annotations
@@ -26,12 +32,12 @@ Chains = npt.NDArray[np.uint16]
 
 @dataclass(frozen=True, slots=True)
 class TreeLayout:
-    """The columns of an ordered tree, all worked out from the components of its key.
+    """The columns of an ordered tree, derived from the components of its key.
 
     Attributes:
         components: columns of the key, most significant first.
-        form: of the key.
-        schema: of its runs.
+        form: form of the key.
+        schema: schema of the runs.
     """
 
     components: tuple[Component, ...]
@@ -50,7 +56,10 @@ class TreeLayout:
 
     @staticmethod
     def of_run(schema: pa.Schema) -> TreeLayout:
-        """The layout of a run that is there, for reading and merging; it does not say how keys are made of values."""
+        """Return the layout of an existing run, for reading and merging.
+
+        It does not define how to encode values as keys.
+        """
         values = [f for f in schema if f.name.startswith("p")]
         layout = TreeLayout(tuple(Component(f.type, nullable=True) for f in values))
         words = sum(f.name.startswith("w") and f.name != "weight" for f in schema)
@@ -59,20 +68,20 @@ class TreeLayout:
         return layout
 
     def empty_columns(self) -> list[pa.Array]:
-        """Value columns without rows."""
+        """Return the value columns without rows."""
         return [pa.array([], c.type) for c in self.components]
 
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Entries in order of (hash, chain, key), each once.
+    """Distinct entries ordered by (hash, chain, key).
 
     Attributes:
-        hashes: of the groups.
-        chains: which group of that hash.
-        keys: what orders the entries of a group.
-        payload: the values that the keys were made of.
-        weights: how much each entry's weight changes, not 0.
+        hashes: hashes of the groups.
+        chains: collision ids of the groups.
+        keys: the keys, which order the entries of a group.
+        payload: the values that the keys encode.
+        weights: change of each entry's weight, not 0.
     """
 
     hashes: Hashes
@@ -85,7 +94,7 @@ class Entries:
         return len(self.hashes)
 
     def between(self, low: int, high: int) -> Entries:
-        """The entries of groups with a hash from `low` to `high` (inclusive)."""
+        """Return the entries of groups with a hash from `low` to `high` (inclusive)."""
         start = int(np.searchsorted(self.hashes, np.uint64(low), "left"))
         stop = int(np.searchsorted(self.hashes, np.uint64(high), "right"))
         return Entries(
@@ -97,7 +106,7 @@ class Entries:
         )
 
     def to_table(self, layout: TreeLayout) -> pa.Table:
-        """The entries as rows of a run."""
+        """Return the entries as rows of a run."""
         rest = [] if self.keys.rest is None else [self.keys.rest]
         columns = [self.hashes, self.chains, *self.keys.words, *rest, *self.payload, self.weights]
         columns.append(np.cumsum(self.weights))
@@ -105,7 +114,7 @@ class Entries:
 
     @staticmethod
     def from_table(table: pa.Table | pa.RecordBatch, layout: TreeLayout) -> Entries:
-        """The entries that rows of a run hold, without copying where they are in one piece."""
+        """Return the entries in rows of a run, without copying contiguous columns."""
 
         def column(name: str) -> pa.Array:
             values = table.column(name)
@@ -129,18 +138,19 @@ def consolidate(
     weights: Weights,
     places: npt.NDArray[np.int64] | None = None,
 ) -> Entries:
-    """Entries from rows in any order: equal ones added up, those that cancel dropped.
+    """Consolidate rows in any order: add up the weights of equal rows, drop rows of weight 0.
 
-    Values that are equal in the order of their type are one entry, written in one way (`canonical`), so that what is
-    shown does not depend on which row came first.
+    Values that compare equal are one entry in one representation (`canonical`), so that the shown
+    value does not depend on the order of rows.
 
     Args:
-        layout: of the tree.
+        layout: layout of the tree.
         hashes: group hash of each row.
-        chains: which group of that hash.
+        chains: collision id of each row's group.
         columns: the values, one column per component.
         weights: of the rows.
-        places: numbers of the groups in order of hash and chain, where there are such: small ones are sorted faster.
+        places: ordinals of the groups in order of hash and collision id, if known. Sorting by small
+            numbers is faster.
 
     Raises:
         RunFailed: WEIGHT_OVERFLOW.
@@ -152,7 +162,7 @@ def consolidate(
 
 
 def consolidate_sorted(parts: Sequence[Entries]) -> Entries:
-    """The entries of several runs (at least one), newest first, added up; those that cancel are dropped.
+    """Consolidate the entries of several runs (at least one), given newest first.
 
     Raises:
         RunFailed: WEIGHT_OVERFLOW.

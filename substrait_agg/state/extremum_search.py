@@ -1,7 +1,8 @@
-"""The least or greatest live entry of many groups: windows that start small and double, all groups at once.
+"""Search for the least or greatest live entry of many groups at once, by growing row ranges.
 
-An entry's weight is known once every run has been read up to it. A window that was cut short therefore sets a limit for its
-group, its last key: entries beyond the least such limit wait for the next round.
+The row ranges start small and double in each round. The weight of an entry is known once every run
+has been read up to it. A truncated range therefore limits its group at the last key read. Entries
+beyond the least limit of a group are decided in the next round.
 """
 
 from __future__ import annotations
@@ -13,18 +14,19 @@ import numpy as np
 from substrait_agg.state.keys.rows import Indices, Mask
 from substrait_agg.state.row_ranges import Gathered, RowRange, gather_rows
 
-FIRST_ROWS = 4  # of a group and run in the first round
+FIRST_ROWS = 4  # per group and run in the first round
 
 
 def find_first(windows: Sequence[RowRange], *, last: bool) -> tuple[Indices, Indices, int]:
-    """Where the least (with `last`: greatest) entry with a weight above 0 of each group is.
+    """Return the place of the least (greatest) entry of each group with a weight above 0.
 
     Args:
-        windows: of each run (at least one), newest first, the rows of each group that count.
-        last: walk from the end.
+        windows: per run (at least one), newest first, the candidate rows of each group.
+        last: search for the greatest entry, from the end.
 
     Returns:
-        The ordinal of a run that has the entry (-1 where there is none), its place there, and how many rows were read.
+        The ordinal of a run with the entry (-1 if there is none), its place in the run, and the
+        number of rows read.
 
     Raises:
         RunFailed: WEIGHT_OVERFLOW.
@@ -66,7 +68,7 @@ def _limits(
     *,
     last: bool,
 ) -> tuple[Indices, Mask]:
-    """Per group the entry up to which all weights are known, and whether any window was cut short."""
+    """Return per group the entry up to which weights are known, and a mask of truncated groups."""
     count = len(rest[0].low)
     limits = np.full(count, -1 if last else np.iinfo(np.int64).max, np.int64)
     cut = np.zeros(count, np.bool_)
@@ -82,7 +84,7 @@ def _limits(
 
 
 def _first_alive(gathered: Gathered, limits: Indices, *, last: bool) -> tuple[Indices, Indices]:
-    """Groups in which an entry was found, and that entry."""
+    """Return the groups in which an entry was found, and that entry."""
     ordinals = np.arange(len(gathered.owners))
     limit = limits[gathered.owners]
     known = ordinals >= limit if last else ordinals <= limit
@@ -100,7 +102,7 @@ def _first_alive(gathered: Gathered, limits: Indices, *, last: bool) -> tuple[In
 def _behind(
     window: RowRange, part: RowRange, entries: Indices, limits: Indices, *, last: bool
 ) -> RowRange:
-    """What is left of a window when the rows up to the limits are done."""
+    """Return the remainder of a row range after the rows up to the limits."""
     owners = np.repeat(np.arange(len(limits)), part.lengths)
     done = entries >= limits[owners] if last else entries <= limits[owners]
     count = np.bincount(owners[done], minlength=len(limits))

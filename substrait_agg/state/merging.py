@@ -1,10 +1,11 @@
-"""Which runs of a tree are merged next: size-tiered, a bounded number of rows per batch.
+"""Size-tiered selection of the runs to merge, with a bounded number of rows per batch.
 
-Runs of one size class pile up until there are `MERGE_WIDTH` of them, of small ones `SMALL_WIDTH`; then they and all newer
-ones become one run of a higher class. So a row is rewritten about once per class, and a lookup passes a few runs per class. A merge of
-more rows than the budget of a batch is done piece by piece, in order of hash: a run stays live for the hashes that are
-not merged yet, and the pieces that are done stand for one run of the higher class. The snapshot's run ranges hold
-all there is to know about a merge that is under way.
+When a size class has `MERGE_WIDTH` runs (`SMALL_WIDTH` for small runs), these and all newer runs
+are merged into one run of a higher class. So a row is rewritten about once per class, and a lookup
+reads a few runs per class. A merge of more rows than the budget of a batch is done in pieces,
+ordered by hash. A run stays live for the hashes not merged yet, and the finished pieces together
+count as one run of the higher class. The run ranges in the snapshot are the complete state of a
+merge in progress.
 """
 
 from __future__ import annotations
@@ -19,18 +20,25 @@ SMALL_TIERS = (
     256,
     2_048,
     16_384,
-)  # rows up to which a run is small: the classes of runs that batches of a few rows write
-SMALL_WIDTH = 8  # small runs of one size class before they are merged: a lookup passes them quickly
-MERGE_WIDTH = 4  # larger runs of one size class before they are merged
-LEAST_BUDGET = 1 << 20  # rows merged per batch at least
+)  # maximal rows of the classes of small runs, which batches of a few rows write
+SMALL_WIDTH = 8  # small runs of one class that trigger a merge; small runs are quick to look up
+MERGE_WIDTH = 4  # larger runs of one class that trigger a merge
+LEAST_BUDGET = 1 << 20  # minimal number of rows merged per batch
 BUDGET_FACTOR = (
-    8  # rows merged per row written: more than the number of classes, so that merges keep up
+    8  # rows merged per row written; above the number of classes, so that merges keep up
 )
 
 
 @dataclass(frozen=True, slots=True)
 class MergeSpan:
-    """A merge to do now: of `files` (newest first) for the hashes from `low` to `high`; `bottom` if no older run is left."""
+    """A merge to do now.
+
+    Attributes:
+        low: least hash of the range to merge.
+        high: greatest hash of the range.
+        files: the runs to merge, newest first.
+        bottom: whether no older run remains.
+    """
 
     low: int
     high: int
@@ -39,20 +47,20 @@ class MergeSpan:
 
 
 def budget_for(rows: int) -> int:
-    """Rows that a batch that writes `rows` rows may merge."""
+    """Return how many rows a batch that writes `rows` rows may merge."""
     return max(LEAST_BUDGET, BUDGET_FACTOR * rows)
 
 
 def spans_to_merge(
     files: Sequence[RunFile], low: int, high: int, budget: int
 ) -> tuple[MergeSpan, ...]:
-    """What to merge in a hash range with about `budget` rows.
+    """Select the merges in a hash range for a budget of about `budget` rows.
 
     Args:
         files: live runs, newest first for every hash.
         low: least hash of the range.
         high: greatest hash of the range.
-        budget: rows to merge at most, as far as they can be estimated.
+        budget: estimated maximal number of rows to merge.
     """
     size = high - low + 1
     chosen: list[MergeSpan] = []
@@ -69,7 +77,7 @@ def spans_to_merge(
 
 
 def _wanted(files: Sequence[RunFile], low: int, high: int, size: int) -> Iterator[MergeSpan]:
-    """All merges that are due, as wide as the same runs are merged."""
+    """Yield all merges that are due, each as wide as the merged runs are the same."""
     last: MergeSpan | None = None
     for start, stop in _intervals(files, low, high):
         there = [f for f in files if f.low <= start and f.high >= stop]
@@ -91,7 +99,8 @@ def _wanted(files: Sequence[RunFile], low: int, high: int, size: int) -> Iterato
 
 
 def _widened(span: MergeSpan, above: MergeSpan) -> MergeSpan:
-    # A run may be live in neighbouring pieces, one per partition of an earlier batch: the merge reads all of them.
+    # A run can be live in adjacent pieces, one per partition of an earlier batch; merge all of
+    # them.
     files = (replace(f, high=g.high) for f, g in zip(span.files, above.files, strict=True))
     return replace(span, high=above.high, files=tuple(files))
 
@@ -101,21 +110,27 @@ def _names(span: MergeSpan) -> tuple[str, ...]:
 
 
 def _intervals(files: Sequence[RunFile], low: int, high: int) -> Iterator[tuple[int, int]]:
-    """The range cut wherever a run begins or ends."""
+    """Yield the range, split wherever a run begins or ends."""
     starts = {low, *(f.low for f in files), *(f.high + 1 for f in files)}
     cuts = sorted(s for s in starts if low <= s <= high)
     yield from zip(cuts, [*(c - 1 for c in cuts[1:]), high], strict=True)
 
 
 def rows_in(file: RunFile, low: int, high: int, *, whole: bool = False) -> float:
-    """Estimated rows of a run between two hashes; with `whole`, of a run as dense as this one over all of them."""
+    """Estimate the rows of a run between two hashes.
+
+    With `whole`, assume that the run covers the whole range with its density.
+    """
     if not whole:
         low, high = max(low, file.low), min(high, file.high)
     return file.rows * (high - low + 1) / file.span
 
 
 def runs_to_merge(rows: Sequence[float]) -> int:
-    """How many of the newest runs are merged, by their sizes: as many of one class as it is wide bring in all newer ones."""
+    """Return how many of the newest runs to merge, given their sizes.
+
+    A class with enough runs is merged together with all newer runs.
+    """
     tiers = [_tier(count) for count in rows]
     chosen = 0
     for tier in range(max(tiers, default=-1) + 1):
@@ -139,7 +154,10 @@ def _tier(rows: float) -> int:
 def after_merges(
     files: Sequence[RunFile], merged: Sequence[tuple[MergeSpan, RunFile | None]]
 ) -> tuple[RunFile, ...]:
-    """The live runs after merges: each span's result instead of its runs there, which stay live elsewhere."""
+    """Return the live runs after merges.
+
+    The result of each merge replaces its runs in the merged range. Elsewhere these runs stay live.
+    """
     front = [
         replace(run, low=s.low, high=s.high, span=s.high - s.low + 1) for s, run in merged if run
     ]

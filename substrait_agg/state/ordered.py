@@ -1,8 +1,9 @@
-"""An ordered tree: per group a multiset of values in order, kept as the changes of weights in a few runs.
+"""An ordered tree: per group an ordered multiset of values, stored as weight changes in a few runs.
 
-The weight of an entry is the sum of its weights in all runs, so a run only says what changed, and nothing marks an entry as
-gone: merging adds up, and what is 0 vanishes. Rows are found by bisection, extremes by windows that start small and
-double, ranks by bisection over keys and the running sums of weights: no question but `live` and `scan` reads a group from end to end.
+The weight of an entry is the sum of its weights in all runs. So a run only contains changes, and
+there are no deletion markers: merging adds up weights and drops entries of weight 0. Rows are found
+by bisection, extremes by growing row ranges, and ranks by bisection over keys and running sums of
+weights. Only `entries`, `live` and `scan` read whole groups.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ GROUPS_AT_ONCE = 1 << 16
 
 
 class OrderedTree:
-    """Read view of an ordered tree as one snapshot names it, and of what a batch adds to it.
+    """Read view of an ordered tree of a snapshot, and of a batch's additions to it.
 
-    Groups are given by hash and chain, sorted by (hash, chain), each once.
+    Groups are given by hash and collision id, ordered by both, without duplicates.
 
     Args:
-        storage: where the runs are.
+        storage: the storage of the runs.
         files: its runs, newest first.
         layout: its columns.
-        extra: entries that are newer than all runs.
+        extra: entries newer than all runs.
 
     Attributes:
-        rows_read: rows that were taken out of runs to answer questions so far (bisection steps not counted).
+        rows_read: number of rows read from runs so far, without bisection steps.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class OrderedTree:
         self.rows_read = 0
 
     def weights(self, entries: Entries) -> Weights:
-        """The weight of each entry's group and key in this tree; 0 where it is not there.
+        """Return the weight of each entry's group and key in this tree, 0 if it is missing.
 
         Raises:
             RunFailed: WEIGHT_OVERFLOW.
@@ -92,17 +93,17 @@ class OrderedTree:
         *,
         last: bool = False,
     ) -> tuple[Mask, tuple[pa.Array, ...]]:
-        """The least entry of each group with a weight above 0.
+        """Return the least entry of each group with a weight above 0.
 
         Args:
             hashes: of the groups.
-            chains: of the groups.
-            after: a key per group; only entries behind it count.
-            where_after: for which groups `after` holds; all, when it is None.
-            last: the greatest entry instead, and only those before `after` count.
+            chains: collision ids of the groups.
+            after: a key per group; only entries after it count.
+            where_after: mask of the groups to which `after` applies; None means all.
+            last: return the greatest entry instead; only entries before `after` count.
 
         Returns:
-            Whether each group has such an entry, and its values, null where it has not.
+            A mask of the groups with such an entry, and its values, null if there is none.
 
         Raises:
             RunFailed: WEIGHT_OVERFLOW.
@@ -121,11 +122,11 @@ class OrderedTree:
         return source >= 0, self._values(source, places)
 
     def rows_at_once(self, rows: int) -> int:
-        """How many rows to ask for at once: `rows`, or fewer where they are long."""
+        """Return how many rows to request at once: `rows`, or fewer if they are long."""
         return rows_at_once(self._readers, rows)
 
     def entries(self, hashes: Hashes, chains: Chains) -> Entries:
-        """All entries of some groups, those with a weight below 0 included.
+        """Return all entries of some groups, including those with a weight below 0.
 
         Raises:
             RunFailed: WEIGHT_OVERFLOW.
@@ -155,7 +156,7 @@ class OrderedTree:
         return Entries.from_table(self._layout.schema.empty_table(), self._layout)
 
     def live(self, hashes: Hashes, chains: Chains) -> Segments:
-        """All entries of each group with a weight above 0, in key order.
+        """Return all entries of each group with a weight above 0, in key order.
 
         Raises:
             RunFailed: WEIGHT_OVERFLOW.
@@ -172,24 +173,25 @@ class OrderedTree:
 
     @property
     def key_form(self) -> KeyForm:
-        """What its keys consist of."""
+        """Return the form of the keys."""
         return self._layout.form
 
     def between(
         self, hashes: Hashes, chains: Chains, groups: Indices, low: Keys, high: Keys
     ) -> Gathered | None:
-        """Entries of ranges of keys, those that cancel included, in key order; None where the tree holds nothing.
+        """Return the entries in ranges of keys, including entries of weight 0, in key order.
 
         Args:
             hashes: of the groups.
-            chains: of the groups.
+            chains: collision ids of the groups.
             groups: per range, the ordinal of its group.
             low: per range, the least key.
-            high: per range, the least key that is beyond it.
+            high: per range, the upper bound of the keys, exclusive.
 
         Returns:
-            The entries; `owners` are ordinals of ranges. Those of the tree's own `extra` entries have the source 0 where
-            there are any, and their place among them.
+            The entries; `owners` are ordinals of ranges. Entries of the tree's `extra`, if there
+            are any, have the source 0 and their ordinal in `extra` as place. None if the tree is
+            empty.
 
         Raises:
             RunFailed: WEIGHT_OVERFLOW.
@@ -209,16 +211,16 @@ class OrderedTree:
     def at_ranks(
         self, hashes: Hashes, chains: Chains, groups: Indices, ranks: Indices
     ) -> tuple[Mask, tuple[pa.Array, ...]]:
-        """Entries by rank: each entry as often as its weight says, counted from 0 in key order.
+        """Return entries by rank, counting each entry by its weight, from 0 in key order.
 
         Args:
             hashes: of the groups.
-            chains: of the groups; none of them may have an entry with a weight below 0.
-            groups: per question, the ordinal of the group it is about.
-            ranks: per question, the rank.
+            chains: collision ids of the groups; no group may have an entry with a weight below 0.
+            groups: per query, the ordinal of its group.
+            ranks: per query, the rank.
 
         Returns:
-            Whether each group has that many, and the values, null where it has not.
+            A mask of the queries whose group has that rank, and the values, null where it has not.
         """
         source = np.full(len(ranks), -1, np.int64)
         places = np.zeros(len(ranks), np.int64)
@@ -231,11 +233,11 @@ class OrderedTree:
         return source >= 0, self._values(source, places)
 
     def _windows(self, hashes: Hashes, chains: Chains) -> list[RowRange]:
-        """Where the groups are in each run."""
+        """Return the row ranges of the groups in each run."""
         return [RowRange(run, *run.groups(hashes, chains)) for run in self._runs]
 
     def _values(self, source: Indices, places: Indices) -> tuple[pa.Array, ...]:
-        """The values at places of runs; null where there is no run."""
+        """Return the values at places of runs, null where the run is -1."""
         found = np.flatnonzero(source >= 0)
         if not len(found):
             return tuple(pa.nulls(len(source), c.type) for c in self._layout.components)
@@ -248,7 +250,7 @@ class OrderedTree:
         return tuple(column.take(chosen) for column in columns)
 
     def merge(self, writer: RunWriter, low: int = 0, high: int = HASH_MAX) -> None:
-        """Write the sum of all runs for the groups with a hash from `low` to `high`.
+        """Write the consolidated runs for the groups with a hash from `low` to `high`.
 
         Raises:
             RunFailed: WEIGHT_OVERFLOW.
@@ -257,9 +259,9 @@ class OrderedTree:
             writer.write(rows)
 
     def scan(self, low: int = 0, high: int = HASH_MAX) -> Iterator[pa.Table]:
-        """All entries with a weight other than 0 as rows of a run, in order, in pieces of about `SCAN_ROWS` rows.
+        """Yield all entries of nonzero weight as rows of a run, in order.
 
-        A group is in one piece.
+        Each table has about `SCAN_ROWS` rows and contains whole groups.
 
         Raises:
             RunFailed: WEIGHT_OVERFLOW.
@@ -285,7 +287,7 @@ class OrderedTree:
 
 
 def _limited(window: RowRange, after: Keys, where: Mask | None, *, last: bool) -> RowRange:
-    """What is left of ranges behind (with `last`: before) a key."""
+    """Return the part of row ranges after (with `last`: before) a key."""
     some = np.flatnonzero(window.lengths if where is None else window.lengths.astype(bool) & where)
     low, high = window.low[some], window.high[some]
     bounds = window.run.bounds(low, high, after.take(some), right=not last)

@@ -1,6 +1,7 @@
-"""One run of an ordered tree as a row of places 0, 1, ...: where groups and keys are in it, and what is at some places.
+"""One run of an ordered tree, addressed by places 0, 1, ...
 
-All is done for many places at once, page by page; only the pages that are touched are read.
+The module finds the places of groups and keys, and reads rows by place. All operations process many
+places at once, page by page, and read only the pages concerned.
 """
 
 from __future__ import annotations
@@ -31,49 +32,49 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class PagePlaces:
-    """Some places of a run, sorted out by page.
+    """Some places of a run, by page.
 
     Attributes:
-        parts: pages, and the rows wanted of each.
-        back: what puts rows that were gathered page by page in the order they were asked for; None when they are in it.
+        parts: pages, and the requested rows of each.
+        back: permutation from page order to the requested order; None if both are the same.
     """
 
     parts: tuple[tuple[Page, Indices], ...]
     back: Indices | None
 
     def numbers(self, column: Callable[[Page], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        """The places of a column of numbers."""
+        """Return the requested rows of a column of numbers."""
         found = [column(page)[rows] for page, rows in self.parts]
         whole = found[0] if len(found) == 1 else np.concatenate(found)
         return whole if self.back is None else whole[self.back]
 
     def values(self, column: Callable[[Page], pa.Array]) -> pa.Array:
-        """The places of an Arrow column."""
+        """Return the requested rows of an Arrow column."""
         found = [column(page).take(pa.array(rows)) for page, rows in self.parts]
         whole = found[0] if len(found) == 1 else pa.concat_arrays(found)
         return whole if self.back is None else whole.take(pa.array(self.back))
 
     def keys(self) -> Keys:
-        """The keys at the places."""
+        """Return the keys of the requested rows."""
         found = Keys.concat([page.entries.keys.take(rows) for page, rows in self.parts])
         return found if self.back is None else found.take(self.back)
 
     def weights(self) -> Weights:
-        """The weights at the places."""
+        """Return the weights of the requested rows."""
         return self.numbers(lambda page: page.entries.weights)
 
     def cum(self) -> Weights:
-        """The running sums of weights at the places, each with its own."""
+        """Return the running sums of weights, each including its own row."""
         return self.numbers(lambda page: page.cum)
 
     def payload(self) -> tuple[pa.Array, ...]:
-        """The values at the places."""
+        """Return the values of the requested rows."""
         count = len(self.parts[0][0].entries.payload)
         return tuple(self.values(lambda page, i=i: page.entries.payload[i]) for i in range(count))  # type: ignore[misc]
 
 
 class OrderedRun:
-    """A run of an ordered tree, read where it is needed.
+    """A run of an ordered tree, read on demand.
 
     Args:
         pages: at least one, none of them empty.
@@ -87,12 +88,13 @@ class OrderedRun:
         self._first = np.array([page.entries.hashes[0] for page in pages], np.uint64)
         self._last = np.array([page.entries.hashes[-1] for page in pages], np.uint64)
         self._starts = np.cumsum([0, *(len(page.entries) for page in pages)])
-        # Once worked out, the same run with other hashes live has them too.
+        # A list, so that views with other live hashes (`between`) share the keys once they are
+        # computed.
         self._fences: list[Keys] = []
 
     @staticmethod
     def of_reader(reader: RunReader, layout: TreeLayout) -> OrderedRun:
-        """The run in a file; its pages are prepared once per process."""
+        """Return the run in a file; its pages are prepared once per process."""
         found = reader.derived.get(OrderedRun)
         if not isinstance(found, OrderedRun):
             pages = [
@@ -104,18 +106,18 @@ class OrderedRun:
 
     @staticmethod
     def of_entries(entries: Entries) -> OrderedRun:
-        """A run in memory, of at least one entry."""
+        """Return a run in memory, of at least one entry."""
         return OrderedRun([Page(entries, np.cumsum(entries.weights))])
 
     def between(self, low: int, high: int) -> OrderedRun:
-        """The same run with other hashes live."""
+        """Return the same run with other live hashes."""
         run = object.__new__(OrderedRun)
         run.__dict__ |= self.__dict__
         run._low, run._high = np.uint64(low), np.uint64(high)
         return run
 
     def at(self, places: Indices) -> PagePlaces:
-        """Rows by place."""
+        """Return rows by place."""
         pages = np.searchsorted(self._starts, places, "right") - 1
         order, parts = self._by_page(pages)
         found = [(self._pages[p], places[which] - self._starts[p]) for p, which in parts]
@@ -129,7 +131,7 @@ class OrderedRun:
 
     @staticmethod
     def _by_page(pages: Indices) -> tuple[Indices | None, list[tuple[int, Indices]]]:
-        """Which elements belong to each page, and the order this puts them in (None when they are in it)."""
+        """Return the elements of each page, and the resulting order (None if unchanged)."""
         order = None
         if (pages[1:] < pages[:-1]).any():
             order = np.argsort(pages, kind="stable")
@@ -139,9 +141,10 @@ class OrderedRun:
         return order, [(int(pages[a]), which[a:b]) for a, b in pairwise(cuts)]
 
     def groups(self, hashes: Hashes, chains: Chains) -> tuple[Indices, Indices]:
-        """From which place to which (exclusive) the entries of each group are; an empty range where there are none.
+        """Return the first place and the end (exclusive) of each group.
 
-        A group that is asked for several times in a row is looked up once.
+        The range of a missing group is empty. A group that is requested several times in succession
+        is looked up once.
         """
         starts = _beginnings(hashes, chains)
         if len(starts) == len(hashes):
@@ -161,7 +164,7 @@ class OrderedRun:
         return low, high
 
     def _hash_bounds(self, hashes: Hashes, *, right: bool) -> Indices:
-        """How many rows have a hash below (with `right`: not above) each."""
+        """Return how many rows have a hash below (with `right`: not above) each hash."""
         if right:
             pages = np.searchsorted(self._first, hashes, "right") - 1
         else:
@@ -190,13 +193,13 @@ class OrderedRun:
         return self.at(places).numbers(lambda page: page.entries.chains)
 
     def bounds(self, low: Indices, high: Indices, keys: Keys, *, right: bool) -> Indices:
-        """For each key the first place of a range whose key is not below (with `right`: is above) it.
+        """Return for each key the first place of its range whose key is not below it.
 
         Args:
-            low: where the ranges begin; each lies within one group.
-            high: where they end (exclusive).
+            low: starts of the ranges; each lies within one group.
+            high: ends of the ranges (exclusive).
             keys: one per range.
-            right: whether an equal key is passed, too.
+            right: return the first place whose key is above instead.
         """
         result = low.copy()
         there = np.flatnonzero(low < high)
@@ -217,7 +220,7 @@ class OrderedRun:
     def _pages_of(
         self, low: Indices, high: Indices, keys: Keys, rows: Indices, *, right: bool
     ) -> Indices:
-        """The page in which each bound is: the last one that does not begin behind it."""
+        """Return the page of each bound: the last page that does not begin after it."""
         first = np.searchsorted(self._starts, low, "right") - 1
         last = np.searchsorted(self._starts, high - 1, "right") - 1
         if (first == last).all():
@@ -233,7 +236,7 @@ class OrderedRun:
         )
 
     def _page_keys(self) -> Keys:
-        """The first key of each page."""
+        """Return the first key of each page."""
         if not self._fences:
             begin = np.zeros(1, np.int64)
             self._fences.append(Keys.concat([p.entries.keys.take(begin) for p in self._pages]))
@@ -245,7 +248,7 @@ def _bounds_in_page(
 ) -> Indices:
     whole = len(stored.words) == 1 and stored.rest is None
     if (low == low[0]).all() and (high == high[0]).all():
-        # One range: the first word is searched at once.
+        # With a single range, search the first word for all keys at once.
         start, word = int(low[0]), stored.words[0][low[0] : high[0]]
         if whole:
             return start + np.searchsorted(word, keys.words[0], "right" if right else "left")
@@ -255,12 +258,13 @@ def _bounds_in_page(
 
 
 def bisect(low: Indices, high: Indices, passed: Callable[[Indices, Indices], Mask]) -> Indices:
-    """In each range from `low` to `high` (exclusive) the first place that is not passed.
+    """Return the first place not passed in each range from `low` to `high` (exclusive).
 
     Args:
-        low: where ranges begin.
-        high: where they end, and what is returned where all places are passed.
-        passed: says of places, and the ranges they are in, which are to be passed; monotone within a range.
+        low: starts of the ranges.
+        high: ends of the ranges, returned if all places are passed.
+        passed: returns a mask of the places to pass, given places and the ordinals of their ranges;
+            monotone within a range.
     """
     low, high = low.copy(), high.copy()
     active = np.flatnonzero(low < high)
@@ -280,7 +284,10 @@ def bisect(low: Indices, high: Indices, passed: Callable[[Indices, Indices], Mas
 def pieces(
     readers: Sequence[RunReader], low: int, high: int, rows: int
 ) -> Iterator[tuple[int, int]]:
-    """Ranges of hashes, from `low` to `high`, that hold about `rows` rows of all runs together, one group at least."""
+    """Yield ranges of hashes from `low` to `high` with about `rows` rows of all runs together.
+
+    A range contains whole groups, and at least one group.
+    """
     total = sum(reader.file.rows for reader in readers)
     biggest = max(readers, key=lambda reader: reader.file.rows, default=None)
     if biggest is None:
@@ -292,7 +299,7 @@ def pieces(
 
 
 def _beginnings(hashes: Hashes, chains: Chains) -> Indices:
-    """Where another group begins than the one before."""
+    """Return where a group differs from the one before."""
     new = np.ones(len(hashes), np.bool_)
     new[1:] = (hashes[1:] != hashes[:-1]) | (chains[1:] != chains[:-1])
     return np.flatnonzero(new)

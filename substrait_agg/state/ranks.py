@@ -1,8 +1,8 @@
-"""Entries by rank: bisection over keys, with the running sums of weights that runs keep.
+"""Search for entries by rank: bisection over keys, with the running sums of weights in the runs.
 
-How many rows of a group are not above a key is the sum over the runs of a difference of two running sums. Each round
-asks this of several keys taken from the run with most candidates, and keeps what is between two of them; a few candidates are looked at
-one by one.
+The number of rows of a group up to a key is the sum over the runs of a difference of two running
+sums. Each round computes it for several pivot keys from the run with most candidates, and keeps the
+candidates between two pivots. When few candidates are left, they are read one by one.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from substrait_agg.state.row_ranges import RowRange, gather_rows
 from substrait_agg.state.weights import Weights
 
 PIVOTS = 15
-FEW_ROWS = 128  # candidates of a question, all runs together, that are looked at one by one
-FEW_ROWS_PER_RUN = 2 * (PIVOTS + 1)  # so that a round always leaves fewer candidates
+FEW_ROWS = 128  # maximal number of candidates of a query, over all runs, to read one by one
+FEW_ROWS_PER_RUN = 2 * (PIVOTS + 1)  # a round must reduce the number of candidates
 
-Table = npt.NDArray[np.int64]  # a row per run, a column per question
+Table = npt.NDArray[np.int64]  # a row per run, a column per query
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """Places that may be the answers.
+    """The candidate places of some queries.
 
     Attributes:
         runs: the runs.
-        start: where the group begins in each run.
-        base: the running sum before that.
-        low: where candidates begin.
-        high: where they end (exclusive).
-        ranks: what is asked.
+        start: start of the group in each run.
+        base: running sum of weights before the start.
+        low: starts of the candidates.
+        high: ends of the candidates (exclusive).
+        ranks: the requested ranks.
     """
 
     runs: tuple[OrderedRun, ...]
@@ -47,7 +47,7 @@ class _Candidates:
     ranks: Indices
 
     def take(self, which: npt.NDArray[np.int64]) -> _Candidates:
-        """Some of the questions."""
+        """Return the candidates of some queries."""
         return _Candidates(
             self.runs,
             self.start[:, which],
@@ -58,7 +58,7 @@ class _Candidates:
         )
 
     def counts(self, places: Table) -> Weights:
-        """How many rows are before these places, given for each run."""
+        """Count the rows of the group, by weight, before these places of all runs."""
         total = np.zeros(places.shape[1], np.int64)
         for i, run in enumerate(self.runs):
             total += _sums(run, self.start[i], places[i], self.base[i])
@@ -66,7 +66,7 @@ class _Candidates:
 
 
 def _sums(run: OrderedRun, start: Indices, places: Indices, base: Weights) -> Weights:
-    """The sum of the weights from the beginning of a group to each place (exclusive)."""
+    """Return the sum of the weights from the start of a group to each place (exclusive)."""
     result = np.zeros(len(places), np.int64)
     some = np.flatnonzero(places > start)
     result[some] = run.at(places[some] - 1).cum() - base[some]
@@ -74,14 +74,15 @@ def _sums(run: OrderedRun, start: Indices, places: Indices, base: Weights) -> We
 
 
 def find_ranks(windows: Sequence[RowRange], ranks: Indices) -> tuple[Indices, Indices, int]:
-    """Where the entry of each rank is.
+    """Return the place of the entry of each rank.
 
     Args:
-        windows: of each run (at least one), newest first, the rows of the group of each question.
-        ranks: of each question, from 0.
+        windows: per run (at least one), newest first, the rows of the group of each query.
+        ranks: of each query, from 0.
 
     Returns:
-        The ordinal of a run that has the entry (-1 where there are not so many), its place there, and how many rows were read.
+        The ordinal of a run with the entry (-1 if the group has fewer), its place in the run, and
+        the number of rows read.
     """
     source, places = np.full(len(ranks), -1, np.int64), np.zeros(len(ranks), np.int64)
     left = _begin(windows, ranks)
@@ -113,11 +114,11 @@ def _begin(windows: Sequence[RowRange], ranks: Indices) -> _Candidates:
 
 
 def _look(left: _Candidates) -> tuple[Indices, Indices, int]:
-    """The answers among few candidates."""
+    """Read a few candidates and return the answers."""
     gathered = gather_rows(
         [RowRange(r, left.low[i], left.high[i]) for i, r in enumerate(left.runs)],
     )
-    # Over all questions the running sum may wrap around; what it grew by within one is right all the same.
+    # The running sum over all queries may wrap around; differences within a query remain correct.
     running = np.cumsum(gathered.weights)
     starts = np.searchsorted(gathered.owners, np.arange(len(left.ranks)), "left")
     before = running[starts] - gathered.weights[starts]
@@ -131,7 +132,7 @@ def _look(left: _Candidates) -> tuple[Indices, Indices, int]:
 
 
 def _narrowed(left: _Candidates) -> _Candidates:
-    """The candidates between two neighbouring pivots."""
+    """Return the candidates between two adjacent pivots."""
     count = len(left.ranks)
     each = np.repeat(np.arange(count), PIVOTS)
     wide = left.take(each)
@@ -150,7 +151,7 @@ def _narrowed(left: _Candidates) -> _Candidates:
 
 
 def _pivots(left: _Candidates) -> Keys:
-    """Per question keys at even distances among the candidates of the run that has most of them."""
+    """Return evenly spaced keys per query from the run with most candidates."""
     lengths = left.high - left.low
     widest = lengths.argmax(axis=0)
     at = np.arange(len(widest))

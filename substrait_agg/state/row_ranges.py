@@ -1,4 +1,4 @@
-"""Rows of several runs put together: the entries of some ranges in key order, with their weights added up."""
+"""Merged rows of several runs: the entries of row ranges in key order, with total weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from substrait_agg.state.weights import Weights, sum_runs_of_rows
 
 @dataclass(frozen=True, slots=True)
 class RowRange:
-    """A range of places per owner (a group, or whatever is asked about one) in one run."""
+    """One range of places per owner in one run; an owner is a group or a query."""
 
     run: OrderedRun
     low: Indices
@@ -26,27 +26,27 @@ class RowRange:
 
     @property
     def lengths(self) -> Indices:
-        """Places per owner."""
+        """Return the number of places per owner."""
         return self.high - self.low
 
     def take(self, owners: npt.NDArray[Any]) -> RowRange:
-        """The ranges of some owners (a mask or ordinals)."""
+        """Return the ranges of some owners, given as mask or ordinals."""
         return RowRange(self.run, self.low[owners], self.high[owners])
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """The entries of windows, in order of (owner, key).
+    """The entries of row ranges, ordered by owner and key.
 
     Attributes:
-        runs: where the rows come from.
-        owners: whose window each entry is from.
-        weights: its weight in all runs, 0 included.
-        source: the run of the newest row of the entry.
-        places: the place of that row in it.
-        order: of the rows, window after window, in which the entries are.
-        first: for each row in that order, whether it is the first of its entry.
-        sizes: rows of each window.
+        runs: the runs of the rows.
+        owners: the owner of each entry.
+        weights: its weight in all runs, possibly 0.
+        source: the run of the entry's newest row.
+        places: the place of that row in the run.
+        order: the order of the rows, numbered row range by row range, by entry.
+        first: mask, in that order, of the rows that begin an entry.
+        sizes: number of rows of each row range.
     """
 
     runs: tuple[OrderedRun, ...]
@@ -60,22 +60,22 @@ class Gathered:
 
     @property
     def rows(self) -> int:
-        """Rows that were gathered."""
+        """Return the number of rows read."""
         return len(self.order)
 
     def row_entries(self) -> list[Indices]:
-        """Per window, the entry of each of its rows, in order of owner and place."""
+        """Return per row range the entry of each of its rows, by owner and place."""
         entries = np.empty(len(self.order), np.int64)
         entries[self.order] = np.cumsum(self.first) - 1
         return np.split(entries, np.cumsum(self.sizes)[:-1])
 
     def payload(self, entries: Indices) -> tuple[pa.Array, ...]:
-        """The values of some entries."""
+        """Return the values of some entries."""
         return payload_at(self.runs, self.source[entries], self.places[entries])
 
 
 def gather_rows(windows: Sequence[RowRange]) -> Gathered:
-    """The entries of all windows (at least one), newest run first."""
+    """Return the entries of all row ranges (at least one), newest run first."""
     owners, places, keys, weights = [], [], [], []
     for window in windows:
         lengths = window.lengths
@@ -107,7 +107,7 @@ def gather_rows(windows: Sequence[RowRange]) -> Gathered:
 
 def _order(owner: Indices, keys: Sequence[Keys]) -> tuple[Indices, Mask]:
     filled = [part for part in keys if len(part)]
-    if len(filled) <= 1:  # a single run is in order and has each entry once
+    if len(filled) <= 1:  # a single run is ordered and has no duplicate entries
         return np.arange(len(owner)), np.ones(len(owner), np.bool_)
     return sort_order([owner], Keys.concat(filled))
 
@@ -115,11 +115,11 @@ def _order(owner: Indices, keys: Sequence[Keys]) -> tuple[Indices, Mask]:
 def payload_at(
     runs: Sequence[OrderedRun], source: Indices, places: Indices
 ) -> tuple[pa.Array, ...]:
-    """The values at places of runs.
+    """Return the values at places of runs.
 
     Args:
         runs: at least one.
-        source: which of the runs each place is in.
+        source: the run of each place.
         places: the places.
     """
     parts: list[tuple[pa.Array, ...]] = []

@@ -1,8 +1,8 @@
-"""A run: an immutable Arrow IPC file of rows sorted by hash, cut in pages (its record batches).
+"""Run files: immutable Arrow IPC files of rows sorted by hash, split into pages (record batches).
 
-The fences of a page are the first and the last hash in it; they are read off through the memory map when a run is
-opened, which touches two places per page and nothing else. A run of few rows is compressed, as such runs are written and merged
-again and again: it is read as a whole, and held in memory while it is open.
+The bounds of a page are its first and last hash. Opening a run reads them through the memory map,
+which touches only two places per page. A small run is compressed, because small runs are written
+and merged often. It is read completely, and stays in memory while it is open.
 """
 
 from __future__ import annotations
@@ -22,27 +22,28 @@ from substrait_agg.state.storage import Storage, store_failed
 
 FORMAT = 1
 PAGE_ROWS = 131_072
-PAGE_BYTES = 1 << 26  # of rows that are long; a column of text holds 2 GiB
-PIECE_BYTES = 1 << 28  # of rows that are read at once
-COMPRESSED_ROWS = 1 << 16  # of a run that is written compressed and read as a whole
-COMPRESSED_BYTES = 1 << 24  # of such a run before it is compressed
-_UNFOLDED = 2 * COMPRESSED_BYTES  # with what Arrow puts between columns
-_ZSTD = bytes.fromhex("28b52ffd")  # begins every file of that compression (RFC 8878)
+PAGE_BYTES = 1 << 26  # for long rows; a column of text holds at most 2 GiB
+PIECE_BYTES = 1 << 28  # maximal size of rows read at once
+COMPRESSED_ROWS = 1 << 16  # maximal rows of a compressed run, which is read completely
+COMPRESSED_BYTES = 1 << 24  # maximal size of such a run before compression
+_UNFOLDED = 2 * COMPRESSED_BYTES  # with the padding that Arrow adds between columns
+_ZSTD = bytes.fromhex("28b52ffd")  # magic number of zstd files (RFC 8878)
 HASH_MAX = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
-    """A run as a snapshot names it.
+    """A run as named in a snapshot.
 
     Attributes:
         name: file name in the storage.
         rows: rows in the file.
         bytes: size of the file.
         crc: CRC-32 of the file.
-        low: least hash whose rows are live in this tree through this entry.
+        low: least hash whose rows are live in this tree through this run.
         high: greatest such hash (inclusive).
-        span: how many hashes the run was written for: what `rows` are spread over.
+        span: number of hashes over which `rows` are spread: the width of the range that the run was
+            written for.
     """
 
     name: str
@@ -55,11 +56,11 @@ class RunFile:
 
 
 class RunWriter:
-    """Writes a run; tables come in order of their `hash` column and are cut into pages of `page_rows` rows.
+    """Writer of a run from tables ordered by their `hash` column.
 
-    Where rows are long, a page has fewer, so that it takes about `PAGE_BYTES`. A run of up to `COMPRESSED_ROWS` rows is compressed.
-
-    Nothing is created before the first row; `close` returns None for a run without rows.
+    A page has `page_rows` rows, or fewer long rows, so that it takes about `PAGE_BYTES`. A run of
+    up to `COMPRESSED_ROWS` rows is compressed. No file is created before the first row; `close`
+    returns None for a run without rows.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class RunWriter:
         self._writer: pa.RecordBatchFileWriter | None = None
 
     def write(self, table: pa.Table) -> None:
-        """Append rows (columns as in the run's schema)."""
+        """Append rows with the columns of the run's schema."""
         if not table.num_rows:
             return
         self._waiting.append(table)
@@ -98,13 +99,13 @@ class RunWriter:
         if self._writer is None:
             sink = self._open.enter_context(self._storage.create(self._name))
             self._writer = pa.ipc.new_file(sink, self._schema)
-        # Several, should the rows of the page be so uneven that one column does not hold them.
+        # There are several batches if one column cannot hold all rows of the page.
         for batch in page.combine_chunks().to_batches():
             self._writer.write_batch(batch)
         self._rows += page.num_rows
 
     def close(self) -> RunFile | None:
-        """Finish the file and take its checksum."""
+        """Finish the file and compute its checksum; None without rows."""
         if self._is_small():
             self._write_compressed()
         elif self._waiting_rows:
@@ -134,10 +135,11 @@ class RunWriter:
 
 
 def open_pages(source: pa.NativeFile) -> tuple[pa.RecordBatchFileReader, int]:
-    """The pages of a file, and how many bytes of them are in memory because it is compressed.
+    """Return the pages of a file, and the bytes they take in memory if the file is compressed.
 
     Raises:
-        pa.ArrowException: it is no file of pages, or it unfolds to more than any that is written here.
+        pa.ArrowException: the file has no pages, or it is larger when decompressed than any run
+            written here.
     """
     packed = source.read(len(_ZSTD)) == _ZSTD
     source.seek(0)
@@ -151,11 +153,11 @@ def open_pages(source: pa.NativeFile) -> tuple[pa.RecordBatchFileReader, int]:
 
 
 class RunReader:
-    """An opened run: its pages memory mapped, its fences at hand.
+    """An open run: memory-mapped pages and their bounds.
 
     Attributes:
-        held: bytes of its pages that are in memory, because the file is compressed.
-        derived: what readers of some kind of run work out once and keep with it, by the name of the kind.
+        held: bytes of the pages in memory if the file is compressed, else 0.
+        derived: cached objects that readers derive from the run, by reader type.
     """
 
     def __init__(self, storage: Storage, file: RunFile) -> None:
@@ -178,13 +180,13 @@ class RunReader:
         self.last = np.array([h[-1] for h in self.hashes], np.uint64)
 
     def pages_between(self, low: int, high: int) -> Iterator[int]:
-        """Ordinals of the pages that hold hashes from `low` to `high` (inclusive)."""
+        """Return the ordinals of the pages with hashes from `low` to `high` (inclusive)."""
         start = int(np.searchsorted(self.last, np.uint64(low), "left"))
         stop = int(np.searchsorted(self.first, np.uint64(high), "right"))
         return iter(range(start, stop))
 
     def rows_between(self, low: int, high: int) -> pa.Table:
-        """The rows with hashes from `low` to `high` (inclusive), without copying."""
+        """Return the rows with hashes from `low` to `high` (inclusive), without copying."""
         parts = []
         for p in self.pages_between(low, high):
             hashes = self.hashes[p]
@@ -201,16 +203,16 @@ def _has_fences(page: pa.RecordBatch) -> bool:
 
 
 def rows_at_once(readers: Sequence[RunReader], rows: int) -> int:
-    """How many rows to take out of runs at once: `rows`, or fewer where they take more than `PIECE_BYTES`."""
+    """Return how many rows to read at once: `rows`, or fewer if they exceed `PIECE_BYTES`."""
     total = sum(reader.file.rows for reader in readers)
     size = sum(max(reader.file.bytes, reader.held) for reader in readers)
-    if size <= PIECE_BYTES:  # all of it; and of tiny files the rows are the least part
+    if size <= PIECE_BYTES:  # everything fits; file sizes say little about rows if files are tiny
         return rows
     return max(1, min(rows, PIECE_BYTES * total // size))
 
 
 _CACHE_RUNS = 256
-_CACHE_BYTES = 1 << 28  # of compressed runs in memory
+_CACHE_BYTES = 1 << 28  # compressed runs in memory
 _KNOWN_RUNS = 1 << 14
 _Known = tuple[int, tuple[int, ...]]
 _opened: OrderedDict[tuple[str, str], tuple[RunReader, _Known]] = OrderedDict()
@@ -218,12 +220,13 @@ _verified: OrderedDict[tuple[str, str], _Known] = OrderedDict()
 
 
 def open_run(storage: Storage, file: RunFile) -> RunReader:
-    """The run, opened once per process and checked against its checksum before its first use.
+    """Open a run once per process, and verify its checksum before its first use.
 
-    It is checked again once the file system tells that the file was touched since: a process may live for years.
+    The run is verified again if the file system reports that the file was modified, because a
+    process may live for years.
 
     Raises:
-        StateRefused: STATE_DAMAGED when the file is missing or is not what was written.
+        StateRefused: STATE_DAMAGED if the file is missing or differs from what was written.
     """
     key = (storage.root, file.name)
     known = (file.crc, _stamp(storage, file))
@@ -243,7 +246,7 @@ def open_run(storage: Storage, file: RunFile) -> RunReader:
 
 
 def _remember(storage: Storage, name: str, crc: int) -> None:
-    """Note that a file is what it should be; the runs that were used last are known."""
+    """Record that a file is verified; keep the most recently used records."""
     key = (storage.root, name)
     _verified[key] = (crc, storage.stamp(name))
     _verified.move_to_end(key)
@@ -275,7 +278,7 @@ def _verify(storage: Storage, file: RunFile) -> None:
         return
     if not storage.forget(file.name):
         raise _damaged(file, "its size or checksum is not what the snapshot names")
-    # It was a copy that is wrong; what it was made of may be right.
+    # The local copy is damaged; verify a fresh copy of the original.
     _verify(storage, file)
 
 

@@ -1,4 +1,4 @@
-"""Entries of several groups one behind the other."""
+"""Live entries of several groups, concatenated."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """Live entries of some groups, in key order within each.
+    """Live entries of some groups, in key order within each group.
 
     Attributes:
-        offsets: one more than there are groups; entries offsets[i]:offsets[i + 1] belong to group i.
-        columns: the values of the entries, as they were inserted.
-        weights: how often each entry is there, above 0.
+        offsets: one more than there are groups; entries offsets[i]:offsets[i + 1] belong to group
+            i.
+        columns: the values of the entries, as inserted.
+        weights: the weight of each entry, above 0.
     """
 
     offsets: npt.NDArray[np.int64]
@@ -28,5 +29,5 @@ class Segments:
 
     @property
     def owners(self) -> npt.NDArray[np.int64]:
-        """The group of each entry."""
+        """Return the group of each entry."""
         return np.repeat(np.arange(len(self)), np.diff(self.offsets))

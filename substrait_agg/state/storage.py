@@ -1,4 +1,7 @@
-"""What the state needs of a file system; `commit.documents.files` implements it and nothing else opens a path."""
+"""The storage interface of the state.
+
+`commit.documents.files` implements it. The state opens no path itself.
+"""
 
 from __future__ import annotations
 
@@ -16,29 +19,42 @@ class Storage(Protocol):
 
     @property
     def root(self) -> str:
-        """The folder, as a key for caches."""
+        """Return the folder, as a key for caches."""
 
     def create(self, name: str) -> AbstractContextManager[pa.NativeFile]:
-        """A new file to write; durable when the context ends without an exception."""
+        """Create a file for writing; it is durable when the context ends without an exception."""
 
     def map(self, name: str) -> pa.NativeFile:
-        """The file's bytes, memory mapped where the file system can."""
+        """Open a file for reading, memory mapped if the file system can."""
 
     def checksum(self, name: str) -> tuple[int, int]:
-        """Size in bytes and CRC-32 of a file."""
+        """Return the size in bytes and the CRC-32 of a file."""
 
     def is_whole(self, name: str, size: int, crc: int) -> bool:
-        """Whether a file has this size in bytes and this CRC-32; one of another size is not read."""
+        """Return whether a file has this size in bytes and this CRC-32.
+
+        A file of another size is not read.
+        """
 
     def stamp(self, name: str) -> tuple[int, ...]:
-        """What changes when a file is written to, cut or replaced, as far as the file system tells."""
+        """Return values that change when a file is modified, truncated or replaced.
+
+        They are only as precise as the file system.
+        """
 
     def forget(self, name: str) -> bool:
-        """Delete the copy of a file that lies elsewhere, so that it is fetched again; whether there was one."""
+        """Delete the local copy of a remote file, so that it is downloaded again.
+
+        Returns:
+            Whether there was a copy.
+        """
 
 
 def store_failed(name: str, error: Exception) -> StateRefused | None:
-    """What to say where a file could not be read because its store failed: it need not be damaged; None of other errors."""
+    """Return the error to report if a file could not be read because its store failed.
+
+    The file is not necessarily damaged. None for other errors.
+    """
     if not isinstance(error, StoreFailed):
         return None
     return StateRefused(

@@ -1,7 +1,7 @@
-"""A tree: a few runs, newest first. Lookups by key, merges of adjacent runs, scans of what is live.
+"""A tree of rows by key: a few runs, newest first, with lookups, merges and scans.
 
-Every run has the columns ``hash`` (uint64), ``dead`` (bool: the key is gone), the key columns ``k0``, ``k1``, ..., and
-whatever the operator keeps. The newest row of a key is the one that counts.
+Every run has the columns ``hash`` (uint64), ``dead`` (bool: the key is deleted), the key columns
+``k0``, ``k1``, ..., and the columns of the operator. The newest row of a key is its current row.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from substrait_agg.state.run import (
 )
 from substrait_agg.state.storage import Storage
 
-KEYS_FROM = 2  # columns before the first key column
+KEYS_FROM = 2  # number of columns before the first key column
 SCAN_ROWS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Result of a lookup.
+    """The result of a lookup.
 
     Attributes:
         positions: the probes that were found, in any order.
-        rows: their rows, dead rows included.
-        met: probes whose hash was met under another key.
+        rows: their rows, including dead rows.
+        met: probes whose hash occurs with another key.
     """
 
     positions: Indices
@@ -52,17 +52,17 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class KeyedLayout:
-    """The columns of a run of a tree of rows by key, and how many of them are the key."""
+    """The columns of a run of a tree of rows by key, and the number of key columns."""
 
     schema: pa.Schema
     keys: int
 
 
 class Tree:
-    """Read view of a tree as one snapshot names it.
+    """Read view of a tree of a snapshot.
 
     Args:
-        storage: where the runs are.
+        storage: the storage of the runs.
         files: its runs, newest first.
         schema: columns of a run.
         keys: number of key columns.
@@ -77,11 +77,11 @@ class Tree:
         self._runs = [open_run(storage, file) for file in files]
 
     def lookup(self, hashes: Hashes, keys: Sequence[pa.Array]) -> Found:
-        """The newest row of each key that is in the tree.
+        """Return the newest row of each key that is in the tree.
 
         Args:
             hashes: ascending.
-            keys: key columns of the same length; every key occurs once.
+            keys: key columns of the same length, without duplicate keys.
         """
         missing = np.arange(len(hashes))
         positions: list[Indices] = []
@@ -102,15 +102,15 @@ class Tree:
         return Found(np.concatenate([none, *positions]), table, np.concatenate([none, *met]))
 
     def rows_at_once(self, rows: int) -> int:
-        """How many rows to look up at once: `rows`, or fewer where they are long."""
+        """Return how many rows to look up at once: `rows`, or fewer if they are long."""
         return rows_at_once(self._runs, rows)
 
     def rows_of(self, hashes: Hashes, columns: Sequence[str]) -> pa.Table:
-        """The rows of some hashes in all runs, those of keys that are gone and rows that have a newer one included.
+        """Return the rows with some hashes in all runs, including dead and outdated rows.
 
         Args:
-            hashes: ascending, each once.
-            columns: names of the columns wanted.
+            hashes: ascending, without duplicates.
+            columns: names of the columns to return.
         """
         schema = pa.schema([self._schema.field(name) for name in columns])
         parts = [part for run in self._runs for part in _rows_of(run, hashes, columns)]
@@ -159,7 +159,10 @@ class Tree:
         return hit[same], at[same], hit[~same]
 
     def merge(self, writer: RunWriter, *, bottom: bool, low: int = 0, high: int = HASH_MAX) -> None:
-        """Write the newest row of every key with a hash from `low` to `high`; with `bottom`, without dead keys."""
+        """Write the newest row of every key with a hash from `low` to `high`.
+
+        With `bottom`, leave out dead keys.
+        """
         for rows in self.scan(low, high, dead=not bottom):
             writer.write(rows)
 
@@ -171,13 +174,13 @@ class Tree:
         dead: bool = False,
         columns: Sequence[str] | None = None,
     ) -> Iterator[pa.Table]:
-        """The newest row of every key in order of hash, in slices of about `SCAN_ROWS` rows.
+        """Yield the newest row of every key, ordered by hash, in tables of about `SCAN_ROWS` rows.
 
         Args:
             low: least hash.
             high: greatest hash.
-            dead: with the keys that are gone.
-            columns: names of the columns wanted behind the keys; all when None.
+            dead: whether to include dead keys.
+            columns: names of the columns to return after the keys; None means all.
         """
         schema = self._schema
         if columns is not None:
@@ -226,19 +229,23 @@ def _lookup_chains(
     keys: Sequence[pa.Array],
     probes: Indices,
 ) -> tuple[Indices, Indices]:
-    """Probes whose hash is shared by other keys: which of them are in the page, and where."""
+    """Look up probes whose hash also occurs with other keys.
+
+    Returns:
+        The probes found in the page, and their places.
+    """
     chain = np.flatnonzero(np.isin(stored, wanted))
     there = take(columns, chain)
     here = take(keys, probes)
     both = [pa.concat_arrays([a, b]) for a, b in zip(there, here, strict=True)]
     order, first = group_rows(np.concatenate([stored[chain], wanted]), both)
-    second = np.flatnonzero(~first)  # a probe right behind the stored row of the same key
+    second = np.flatnonzero(~first)  # a probe directly after the stored row of the same key
     found = order[second] - len(chain)
     return found, chain[order[second - 1]]
 
 
 def newest(rows: pa.Table, keys: int) -> pa.Table:
-    """The first row of each key, in order of hash; `rows` come newest first."""
+    """Return the first row of each key, ordered by hash; `rows` are given newest first."""
     if not rows.num_rows:
         return rows
     whole = rows.combine_chunks()
@@ -252,7 +259,7 @@ def _flat(columns: Sequence[pa.ChunkedArray | pa.Array]) -> list[pa.Array]:
 
 
 def tree_of(storage: Storage, runs: Sequence[RunFile]) -> Tree:
-    """Open a tree that has runs; these say themselves what their columns are."""
+    """Open a tree with at least one run, whose schema defines the columns."""
     schema = open_run(storage, runs[0]).schema
     return Tree(storage, runs, schema, len(key_columns(schema)))
 
@@ -263,5 +270,5 @@ def key_columns(schema: pa.Schema) -> list[str]:
 
 
 def dead_rows(rows: pa.Table) -> Mask:
-    """Which rows say that their key is gone."""
+    """Return a mask of the rows whose key is deleted."""
     return as_mask(rows.column(1))

@@ -1,4 +1,4 @@
-"""Sums of weights that notice when they leave 64 bits."""
+"""Sums of weights with detection of 64-bit overflow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOW = np.int64(0xFFFFFFFF)
 
 
 def sum_runs_of_rows(weights: Weights, starts: npt.NDArray[np.int64]) -> Weights:
-    """The sum of the rows from each start to the next.
+    """Return the sum of the rows from each start to the next.
 
     Raises:
         RunFailed: WEIGHT_OVERFLOW.
@@ -30,7 +30,7 @@ def sum_runs_of_rows(weights: Weights, starts: npt.NDArray[np.int64]) -> Weights
 
 
 def add_weights(parts: Sequence[Weights]) -> Weights:
-    """The element-wise sum of columns (at least one).
+    """Return the element-wise sum of columns (at least one).
 
     Raises:
         RunFailed: WEIGHT_OVERFLOW.

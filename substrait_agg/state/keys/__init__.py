@@ -1,1 +1,1 @@
-"""Keys whose bytes sort like their values."""
+"""Order-preserving encodings of keys: bytes that sort like the values."""

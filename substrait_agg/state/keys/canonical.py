@@ -1,4 +1,4 @@
-"""One way to write equal values, so that what a tree shows does not depend on which of several equal rows came first."""
+"""Canonical representation of equal values, so that results do not depend on the order of rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from substrait_agg.state.keys.variable_keys import elements_of, map_entries
 
 
 def canonical(column: pa.Array) -> pa.Array:
-    """The column with 0.0 for -0.0, one NaN, and the entries of maps in order of their keys, inside of values too."""
+    """Return the column with a canonical representation of equal values.
+
+    -0.0 becomes 0.0, all NaN become one NaN, and the entries of maps are ordered by key, also
+    inside nested values.
+    """
     if not _varies(column.type):
         return column
     if pa.types.is_floating(column.type):
@@ -25,7 +29,7 @@ def canonical(column: pa.Array) -> pa.Array:
 
 
 def _varies(type_: pa.DataType) -> bool:
-    """Whether equal values of the type can be written in several ways."""
+    """Return whether equal values of the type can have several representations."""
     if pa.types.is_floating(type_) or pa.types.is_map(type_):
         return True
     return any(_varies(type_.field(i).type) for i in range(type_.num_fields))

@@ -1,4 +1,4 @@
-"""Keys of fixed width: values as unsigned integers of 1 to 8 bytes (parts) whose order is that of the values."""
+"""Keys of fixed width: values as unsigned integers of 1 to 8 bytes (parts) with the same order."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Words = npt.NDArray[np.uint64]
-Part = tuple[Words, int]  # values, and how many of their low bytes count
+Part = tuple[Words, int]  # values, and their size in bytes
 
 
 def width(type: pa.DataType) -> int | None:
-    """Bytes that a value takes in a key; None where they depend on the value.
+    """Return the number of bytes of a value in a key, None if it depends on the value.
 
     Raises:
         TypeError: values of the type have no order here.
@@ -52,7 +52,7 @@ def _is_variable(type: pa.DataType) -> bool:
 def fixed_parts(
     array: pa.Array, *, nullable: bool, descending: bool = False, nulls_first: bool = True
 ) -> list[Part]:
-    """The parts of a column whose type has a `width`, the null flag first.
+    """Return the parts of a column whose type has a `width`, the null flag first.
 
     Raises:
         ValueError: a null in a column that is not nullable.
@@ -69,7 +69,7 @@ def fixed_parts(
 
 
 def null_flags(array: pa.Array, *, nulls_first: bool) -> Words:
-    """1 for a value; for a null 0 where nulls come first, else 2."""
+    """Return 1 for values; for nulls 0 if nulls come first, else 2."""
     valid = _valid(array)
     if valid is None:
         return np.ones(len(array), np.uint64)
@@ -77,7 +77,7 @@ def null_flags(array: pa.Array, *, nulls_first: bool) -> Words:
 
 
 def pack(parts: Sequence[Part], length: int) -> tuple[Words, ...]:
-    """Parts one behind the other, in words of 8 bytes, the first byte the most significant; zeros at the end."""
+    """Concatenate parts in words of 8 bytes, most significant byte first, padded with zeros."""
     if len(parts) == 1 and parts[0][1] == 8:
         return (parts[0][0],)
     words = [np.zeros(length, np.uint64)]
@@ -119,7 +119,7 @@ def _value_parts(array: pa.Array) -> list[Part]:
 
 
 def _raw(array: pa.Array, dtype: np.dtype[Any], per_row: int = 1) -> npt.NDArray[Any]:
-    """The values' buffer, without a copy; what stands in the place of nulls is arbitrary."""
+    """Return the values' buffer without a copy; values of nulls are arbitrary."""
     if not len(array):
         return np.zeros(0, dtype)
     start = array.offset * per_row * dtype.itemsize
@@ -140,15 +140,15 @@ def _signed(array: pa.Array) -> list[Part]:
 def _floating(array: pa.Array) -> list[Part]:
     size = array.type.bit_width // 8
     bits = canonical_floats(_raw(array, np.dtype(f"f{size}"))).view(f"i{size}")
-    # All bits of negative numbers are turned over, of the others the sign alone.
+    # Invert all bits of negative numbers, and only the sign of other numbers.
     turned = bits ^ ((bits >> (8 * size - 1)) | np.iinfo(bits.dtype).min)
     return [(turned.view(f"u{size}").astype(np.uint64), size)]
 
 
 def canonical_floats(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Floats with one zero and one NaN."""
+    """Return floats with one zero and one NaN."""
     zero = values.dtype.type(0)
-    # NaN is put in afterwards: what an addition leaves of a NaN's bits is up to the processor.
+    # Set NaN afterwards: the bits of NaN after an addition depend on the processor.
     return np.asarray(np.where(np.isnan(values), values.dtype.type("nan"), values + zero))
 
 

@@ -1,22 +1,24 @@
-"""Order-preserving keys: columns of any type as unsigned words and bytes that compare like the values.
+"""Order-preserving keys: columns of any type as unsigned words and bytes with the same order.
 
 The total order of each type, ascending:
 
-==================================  ==================================================================================
+==================================  ================================================================
 integers, dates, times, durations   by number
-decimals                            by number; one column has one scale
-floats                              by number; -0.0 equals 0.0; NaN equals NaN and is greater than infinity
+decimals                            by number; all values of a column have one scale
+floats                              by number; -0.0 equals 0.0; NaN equals NaN, above infinity
 booleans                            false, true
-strings                             by their UTF-8 bytes, which is the order of code points
-binary, fixed size binary           by unsigned bytes; a beginning comes before what goes on
+strings                             by UTF-8 bytes, which is the order of code points
+binary, fixed size binary           by unsigned bytes; a prefix comes first
 calendar intervals                  by months, then days, then nanoseconds
 structs                             field by field; a null field comes before all values
-lists                               element by element; a null element comes before all values; a beginning comes first
-maps                                as the list of their entries in order of key: the order of entries does not matter
-==================================  ==================================================================================
+lists                               element by element; a null element comes before all values; a
+                                    prefix comes first
+maps                                as the list of their entries ordered by key; the order of the
+                                    entries does not matter
+==================================  ================================================================
 
-`Component.descending` turns all this over, inside values as well. It does not touch nulls of the column itself: they stand where
-`Component.nulls_first` says, before or after all values.
+`Component.descending` inverts this order, also inside values. It does not affect nulls of the
+column itself: `Component.nulls_first` places them before or after all values.
 """
 
 from __future__ import annotations
@@ -46,9 +48,10 @@ class Component:
 
     Attributes:
         type: Arrow type of the column.
-        nullable: whether nulls occur; a flag byte is kept only then.
-        descending: greatest first.
-        nulls_first: nulls before all values, else after them, whatever the direction.
+        nullable: whether nulls occur; only then the key has a flag byte.
+        descending: greatest values first.
+        nulls_first: whether nulls come before all values rather than after them, whatever the
+            direction.
     """
 
     type: pa.DataType
@@ -59,7 +62,7 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class KeyForm:
-    """What keys of some components consist of: how many words, and whether there is a rest."""
+    """The form of keys of some components: the number of words, and whether there is a rest."""
 
     words: int
     rest: bool
@@ -70,8 +73,9 @@ class Keys:
     """Some keys, as columns.
 
     Attributes:
-        words: at least one; compared first, in order, as unsigned numbers.
-        rest: pa.binary() without nulls, compared last, bytewise; None where the words hold the whole key.
+        words: at least one column; compared first, in order, as unsigned numbers.
+        rest: pa.binary() without nulls, compared last, bytewise; None if the words contain the
+            whole key.
     """
 
     words: tuple[Words, ...]
@@ -81,18 +85,18 @@ class Keys:
         return len(self.words[0])
 
     def take(self, indices: npt.NDArray[Any]) -> Keys:
-        """The keys at `indices`."""
+        """Return the keys at `indices`."""
         rest = None if self.rest is None else self.rest.take(pa.array(indices))
         return Keys(tuple(word[indices] for word in self.words), rest)
 
     def slice(self, start: int, stop: int) -> Keys:
-        """The keys from `start` to `stop` (exclusive), without copying."""
+        """Return the keys from `start` to `stop` (exclusive), without copying."""
         rest = None if self.rest is None else self.rest.slice(start, stop - start)
         return Keys(tuple(word[start:stop] for word in self.words), rest)
 
     @staticmethod
     def concat(parts: Sequence[Keys]) -> Keys:
-        """The keys of all parts (at least one, all of one form)."""
+        """Concatenate keys (at least one part, all of one form)."""
         if len(parts) == 1:
             return parts[0]
         words = tuple(np.concatenate(word) for word in zip(*(p.words for p in parts), strict=True))
@@ -101,7 +105,7 @@ class Keys:
 
 
 def key_form(components: Sequence[Component]) -> KeyForm:
-    """The form of keys of these components.
+    """Return the form of keys of these components.
 
     Raises:
         TypeError: values of a component's type have no order.
@@ -114,10 +118,10 @@ def key_form(components: Sequence[Component]) -> KeyForm:
 
 
 def encode(columns: Sequence[pa.Array], components: Sequence[Component]) -> Keys:
-    """The keys of rows.
+    """Encode rows as keys.
 
     Args:
-        columns: one per component, of its type and all of one length; slices are fine.
+        columns: one per component, of its type and all of one length; slices are allowed.
         components: at least one.
 
     Raises:
@@ -147,12 +151,15 @@ def encode(columns: Sequence[pa.Array], components: Sequence[Component]) -> Keys
 
 
 def prefix_keys(column: pa.Array, *, nullable: bool, form: KeyForm) -> Keys:
-    """Keys that come before all keys whose first component is not below a value, and behind all others.
+    """Return keys that separate keys by the value of their first component.
+
+    A returned key comes before all keys whose first component is not below the value, and after all
+    others.
 
     Args:
         column: the values, of a type with a fixed width and without nulls.
-        nullable: whether the first component of the keys is; its nulls come last.
-        form: of the keys that they are compared with.
+        nullable: whether the first component of the keys is nullable; its nulls come last.
+        form: form of the keys to compare with.
     """
     parts = _parts(column, Component(column.type, nullable=nullable))
     if form.rest:
@@ -173,7 +180,8 @@ def _parts(column: pa.Array, component: Component) -> list[Part]:
 
 
 def _bytes(column: pa.Array, component: Component, *, last: bool) -> pa.Array:
-    # Nothing follows the last one, so a string needs no end there; turned over, it would need one to come last.
+    # The last string needs no end marker because nothing follows it. An inverted string needs one,
+    # to come after the strings it is a prefix of.
     return variable_bytes(
         column,
         nullable=component.nullable,
@@ -191,7 +199,10 @@ def before(
     *,
     or_equal: bool = False,
 ) -> Mask:
-    """Where a key of `left` comes before (with `or_equal`: not after) the key of `right` that it is paired with."""
+    """Return a mask of the pairs in which the key of `left` comes before the key of `right`.
+
+    With `or_equal`, the mask includes pairs of equal keys.
+    """
     a, b = left.words[0][left_at], right.words[0][right_at]
     whole = len(left.words) == 1 and left.rest is None
     if whole:
@@ -215,7 +226,7 @@ def before(
 
 
 def compare(left: Keys, right: Keys) -> npt.NDArray[np.int8]:
-    """-1, 0 or 1 per pair: whether the left key comes before, is equal to, or comes after the right one."""
+    """Compare keys pairwise: -1 if the left key comes first, 0 if both are equal, else 1."""
     at = np.arange(len(left))
     after = before(right, at, left, at).astype(np.int8)
     return np.asarray(after - before(left, at, right, at).astype(np.int8))
@@ -225,7 +236,7 @@ _WORD_BITS = 64
 
 
 def sort_order(leading: Sequence[npt.NDArray[Any]], keys: Keys) -> tuple[Indices, Mask]:
-    """The stable order of rows by numbers, then by key.
+    """Return the stable order of rows by numbers, then by key.
 
     Args:
         leading: columns of numbers that are compared first.
@@ -257,14 +268,17 @@ def _by_numbers(columns: Sequence[npt.NDArray[Any]], rows: int) -> tuple[Indices
 
 
 def _packed(columns: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.uint64] | None:
-    """Columns of numbers as one that sorts as they do, in its upper bits; None where it would take more than 64."""
+    """Pack columns of numbers in one column with the same order.
+
+    The numbers are in the upper bits. None if they need more than 64 bits.
+    """
     ranges = [(int(column.min()), int(column.max())) for column in columns]
     bits = [(high - low).bit_length() for low, high in ranges]
     if sum(bits) > _WORD_BITS:
         return None
     packed = np.zeros(len(columns[0]), np.uint64)
     for column, (low, _), taken in zip(columns, ranges, bits, strict=True):
-        # Modulo 2^64, in which what is below zero is as far from the least as it should be.
+        # Subtract modulo 2^64, which is correct for negative numbers, too.
         above = column.astype(np.uint64) - np.uint64(low % (1 << _WORD_BITS))
         packed = above if taken == _WORD_BITS else packed << np.uint64(taken) | above
     return packed << np.uint64(_WORD_BITS - sum(bits))
@@ -275,7 +289,7 @@ def _constant(column: npt.NDArray[Any]) -> bool:
 
 
 def _order_ties(order: Indices, first: Mask, rest: pa.Array) -> None:
-    """Put rows that are equal so far in order of their rest, in place."""
+    """Sort rows with equal numbers by the rest of their keys, in place."""
     tied = ~first
     tied[:-1] |= ~first[1:]
     at = np.flatnonzero(tied)

@@ -1,4 +1,4 @@
-"""Rows as columns: equality of keys, and rows gathered by hash and true key."""
+"""Rows as columns: equality of keys, and grouping of rows by hash and key."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ Mask = npt.NDArray[np.bool_]
 
 
 def whole(table: pa.Table, name: str) -> pa.Array:
-    """A column in one piece."""
+    """Return a column in one piece."""
     return table.column(name).combine_chunks()
 
 
 def as_mask(values: pa.Array) -> Mask:
-    """A boolean Arrow array without nulls as a numpy array."""
+    """Return a boolean Arrow array without nulls as a numpy array."""
     return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def equal(left: pa.Array, right: pa.Array) -> Mask:
-    """Element-wise equality in which null equals null and NaN equals NaN (bit patterns decide for floats).
+    """Compare element-wise; null equals null and NaN equals NaN (floats compare by bit pattern).
 
-    Structs, lists and maps are equal when all they hold is; in them -0.0 equals 0.0, and the order of a map's entries
-    does not matter.
+    Structs, lists and maps are equal if all their parts are. Inside them -0.0 equals 0.0, and the
+    order of a map's entries does not matter.
     """
     if pa.types.is_nested(left.type):
         left, right = nested_bytes(left), nested_bytes(right)
@@ -46,7 +46,10 @@ def equal(left: pa.Array, right: pa.Array) -> Mask:
 
 
 def rows_equal(left: Sequence[pa.Array], right: Sequence[pa.Array], length: int) -> Mask:
-    """Where all columns of both sides are equal; all rows are where there are no columns."""
+    """Return a mask of the rows that are equal in all columns.
+
+    All of them if there are no columns.
+    """
     result = np.ones(length, np.bool_)
     for a, b in zip(left, right, strict=True):
         result &= equal(a, b)
@@ -54,7 +57,7 @@ def rows_equal(left: Sequence[pa.Array], right: Sequence[pa.Array], length: int)
 
 
 def take(columns: Sequence[pa.Array], indices: npt.NDArray[Any]) -> list[pa.Array]:
-    """The rows `indices` of all columns."""
+    """Return the rows `indices` of all columns."""
     chosen = pa.array(indices)
     return [column.take(chosen) for column in columns]
 
@@ -67,8 +70,8 @@ def group_rows(hashes: Hashes, keys: Sequence[pa.Array]) -> tuple[Indices, Mask]
         keys: key columns.
 
     Returns:
-        The order, and for each row in that order whether it is the first of its key. Different keys with
-        one hash stay apart: true keys decide, the hash only sorts.
+        The order, and for each row in that order whether it is the first of its key. Different keys
+        with one hash are separate groups: the keys decide, the hash only sorts.
     """
     order = stable_order(hashes)
     ordered = hashes[order]
@@ -86,10 +89,11 @@ def group_rows(hashes: Hashes, keys: Sequence[pa.Array]) -> tuple[Indices, Mask]
 
 
 def stable_order(numbers: npt.NDArray[np.uint64]) -> Indices:
-    """The stable order of numbers that differ in their upper bits, such as hashes.
+    """Return the stable order of numbers that differ in their upper bits, such as hashes.
 
-    Plain sorting is several times faster than finding an order, so what is sorted are the upper bits of each number with its
-    place in the lower ones. That numbers differ in the lower bits alone is so rare that it may cost a second sort.
+    Sorting values is several times faster than computing an order. Therefore the function sorts the
+    upper bits of each number with its place in the lower bits. If numbers differ only in the lower
+    bits, which is rare, a second sort follows.
     """
     count = np.uint64(len(numbers))
     places = (
@@ -105,7 +109,7 @@ def stable_order(numbers: npt.NDArray[np.uint64]) -> Indices:
 
 
 def _by_hash_and_key(hashes: Hashes, keys: Sequence[pa.Array], rows: Indices) -> Indices:
-    # Only rows whose hash is shared by different keys come here.
+    # The caller passes only rows whose hash is shared by different keys.
     columns = {f"k{i}": column for i, column in enumerate(take(_bits(keys), rows))}
     table = pa.table({"hash": hashes[rows], **columns, "position": np.arange(len(rows))})
     by = [(name, "ascending") for name in table.column_names]
@@ -113,12 +117,12 @@ def _by_hash_and_key(hashes: Hashes, keys: Sequence[pa.Array], rows: Indices) ->
 
 
 def _bits(keys: Sequence[pa.Array]) -> list[pa.Array]:
-    """Keys in types that sort, so that sorting brings equal ones together: bit patterns, and bytes of nested values."""
+    """Return keys in types that Arrow sorts: bit patterns of floats, bytes of nested values."""
     return [sortable(key) for key in keys]
 
 
 def sortable(key: pa.Array) -> pa.Array:
-    """A column in a type that Arrow sorts, so that equal values of the column come together."""
+    """Convert a column to a type that Arrow sorts, such that equal values become adjacent."""
     sizes = {pa.float64(): pa.int64(), pa.float32(): pa.int32()}
     if key.type in sizes:
         return key.view(sizes[key.type])
@@ -128,5 +132,5 @@ def sortable(key: pa.Array) -> pa.Array:
 
 
 def nested_bytes(key: pa.Array) -> pa.Array:
-    """Nested values as bytes that are equal where the values are, and sort as they do; null comes first."""
+    """Encode nested values as bytes with the same equality and order; null comes first."""
     return variable_bytes(key, nullable=True, descending=False, nulls_first=True, raw=False)

@@ -1,6 +1,7 @@
-"""Keys of variable width: values as bytes whose order is that of the values.
+"""Keys of variable width: values as bytes with the same order.
 
-Everything but a `raw` value ends itself: no encoding is the beginning of another, so encodings can follow each other.
+Every encoding except that of a `raw` value ends with a terminator: no encoding is a prefix of
+another, so encodings can be concatenated.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import pyarrow.compute as pc
 
 from substrait_agg.state.keys.fixed_keys import Part, Words, fixed_parts, null_flags, pack, width
 
-# A zero byte in a string becomes 00 FF, its end is 00 00: a string comes before all those that it begins.
+# A zero byte in a string becomes 00 FF, and its end is 00 00: a string comes before all strings
+# that it is a prefix of.
 _ZERO, _ESCAPED, _END = b"\x00", b"\x00\xff", b"\x00\x00"
 _ELEMENT, _LAST = b"\x01", b"\x00"
 
@@ -20,7 +22,7 @@ _ELEMENT, _LAST = b"\x01", b"\x00"
 def variable_bytes(
     array: pa.Array, *, nullable: bool, descending: bool, nulls_first: bool, raw: bool
 ) -> pa.Array:
-    """A column as pa.binary() without nulls: the null flag, then the value.
+    """Encode a column as pa.binary() without nulls: the null flag, then the value.
 
     Raises:
         ValueError: a null in a column that is not nullable.
@@ -38,7 +40,7 @@ def variable_bytes(
 
 
 def joined(*parts: pa.Array | bytes) -> pa.Array:
-    """Binary columns (or constants) one behind the other, row by row."""
+    """Concatenate binary columns or constants, row by row."""
     if len(parts) == 1:
         return parts[0]
     scalars = [pa.scalar(p, pa.binary()) if isinstance(p, bytes) else p for p in parts]
@@ -46,7 +48,7 @@ def joined(*parts: pa.Array | bytes) -> pa.Array:
 
 
 def parts_as_bytes(parts: list[Part], length: int) -> pa.Array:
-    """Parts of fixed width as pa.binary()."""
+    """Return parts of fixed width as pa.binary()."""
     size = sum(s for _, s in parts)
     packed = np.stack(pack(parts, length), axis=1).astype(">u8").view(np.uint8)
     data = np.ascontiguousarray(packed[:, :size])
@@ -54,10 +56,10 @@ def parts_as_bytes(parts: list[Part], length: int) -> pa.Array:
 
 
 def first_words(values: pa.Array) -> Words:
-    """The first 8 bytes of each value, the first the most significant, zeros behind the end."""
+    """Return the first 8 bytes of each value as a word, big-endian, padded with zeros."""
     offsets, data = _buffers(values)
     padded = np.concatenate([data, np.zeros(8, np.uint8)])
-    # Every place in the data seen as the beginning of a word.
+    # View every place in the data as the start of a word.
     places = np.lib.stride_tricks.as_strided(
         padded[:8].view(">u8"), shape=(len(padded) - 7,), strides=(1,)
     )
@@ -73,7 +75,7 @@ _MIX = (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53)
 
 
 def byte_hashes(values: pa.Array) -> npt.NDArray[np.uint64]:
-    """Hash binary values to 64 bits: a polynomial in their bytes, mixed as MurmurHash3 finishes.
+    """Hash binary values to 64 bits: a polynomial in their bytes, finalized as in MurmurHash3.
 
     Args:
         values: pa.binary() without nulls; none is empty.
@@ -82,7 +84,7 @@ def byte_hashes(values: pa.Array) -> npt.NDArray[np.uint64]:
     hashes = np.empty(len(values), np.uint64)
     start = 0
     while start < len(values):
-        # At least one value at a time, so one of any length is hashed.
+        # Hash at least one value at a time, so that a value of any length is hashed.
         end = max(start + 1, int(np.searchsorted(offsets, offsets[start] + _HASHED_BYTES)) - 1)
         bounds = offsets[start : end + 1]
         hashes[start:end] = _polynomials(data[bounds[0] : bounds[-1]], bounds - bounds[0])
@@ -120,7 +122,7 @@ def _value(array: pa.Array, *, raw: bool = False) -> pa.Array:
 
 
 def _nested(array: pa.Array) -> pa.Array:
-    """A value inside another: ascending, a null before all values."""
+    """Encode a value inside another: ascending, null before all values."""
     return variable_bytes(array, nullable=True, descending=False, nulls_first=True, raw=False)
 
 
@@ -131,7 +133,11 @@ def _escaped(strings: pa.Array) -> pa.Array:
 
 
 def elements_of(array: pa.Array, values: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64]]:
-    """The values of all lists one behind the other, and where those of each list begin; a null has none."""
+    """Concatenate the elements of all lists.
+
+    Returns:
+        The elements, and the offsets of each list; a null list has no elements.
+    """
     offsets = array.offsets.to_numpy().astype(np.int64)
     lengths = np.diff(offsets)
     if array.null_count:
@@ -144,13 +150,17 @@ def elements_of(array: pa.Array, values: pa.Array) -> tuple[pa.Array, npt.NDArra
 
 
 def _sequence(elements: pa.Array, bounds: npt.NDArray[np.int64]) -> pa.Array:
-    """Encoded elements put together per list: their bytes already follow each other."""
+    """Concatenate encoded elements per list; their bytes are already adjacent."""
     offsets, data = _buffers(elements)
     return joined(_binary(offsets[bounds], data), _LAST)
 
 
 def map_entries(array: pa.Array) -> tuple[pa.Array, pa.Array, npt.NDArray[np.int64], pa.Array]:
-    """Keys and items of all maps one behind the other, where those of each map begin, and their order by key."""
+    """Concatenate the entries of all maps.
+
+    Returns:
+        Keys, items, the offsets of each map, and the order of the entries by map and key.
+    """
     keys, bounds = elements_of(array, array.keys)
     items, _ = elements_of(array, array.items)
     return keys, items, bounds, _entry_order(_entries(keys, items), bounds)
@@ -179,7 +189,7 @@ def _inverted(values: pa.Array) -> pa.Array:
 
 
 def _buffers(values: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """Offsets from 0 and the data they point into, of a pa.binary() column."""
+    """Return offsets from 0 on, and the data they point into, of a pa.binary() column."""
     _, starts, data = values.buffers()
     if not len(values) or starts is None:
         return np.zeros(len(values) + 1, np.int64), np.zeros(0, np.uint8)
