@@ -1,8 +1,9 @@
-"""Watermarks: how far event time has come, worked out batch by batch from the event times of the rows of every source.
+"""Watermarks, derived batch by batch from the event times of the rows of every source.
 
-The two rules are those of OctoSQL: the greatest event time less an allowance (max-diff), and a percentile of the latest event
-times. A watermark moves once per batch, when all rows of the batch are known, and never back. That of a run is the least of its
-sources. All instants are microseconds since 1970, UTC.
+The two rules are those of OctoSQL: the greatest event time minus an allowance (max-diff), and a
+percentile of the latest event times. A watermark moves once per batch, when all rows of the batch
+are known, and never decreases. The watermark of a run is the least watermark of its sources. All
+instants are microseconds since 1970, UTC.
 """
 
 from __future__ import annotations
@@ -14,26 +15,29 @@ from substrait_agg.durations import microseconds
 from substrait_agg.errors import RunFailed, UsageError
 
 MOST_EVENTS = 10_000
-"""Greatest number of event times that a percentile is taken of; they are kept in every snapshot."""
+"""The maximal number of event times for a percentile; every snapshot stores them."""
 
 MOST_PARTITIONS = 10_000
-"""Greatest number of partitions of a source; how far each is stands in every snapshot."""
+"""The maximal number of partitions of a source; every snapshot stores the event time of each."""
 
 FORMS = "max-diff:5s or percentile:P:EVENTS:FREQUENCY"
 
 
 @dataclass(frozen=True, slots=True)
 class WatermarkRule:
-    """How the watermark of a source follows from its event times.
+    """The rule that derives the watermark of a source from its event times.
 
     Attributes:
-        offset: of max-diff: so far behind the greatest event time, microseconds.
-        percent: of percentile: so many percent of the latest event times may be above the watermark; None for max-diff.
-        events: of percentile: how many of the latest event times count.
-        frequency: of percentile: how many rows have to come before it is worked out for the first time.
-        idle: after so many microseconds of processing time without a row the source holds the watermark no longer; None: it
-            always does.
-        by: a column whose values tell partitions apart, each with a watermark of its own; empty for none.
+        offset: for max-diff: distance from the greatest event time to the watermark, microseconds.
+        percent: for percentile: at most this percentage of the latest event times is above the
+            watermark; None for max-diff.
+        events: for percentile: number of latest event times to consider.
+        frequency: for percentile: number of rows before the watermark is computed for the first
+            time.
+        idle: after this many microseconds of processing time without a row, the source is idle and
+            no longer limits the run's watermark; None if it is never idle.
+        by: column whose values define the partitions of the source, each with its own watermark;
+            empty for none.
     """
 
     offset: int = 0
@@ -46,7 +50,13 @@ class WatermarkRule:
 
 @dataclass(frozen=True, slots=True)
 class PartitionTime:
-    """How far one partition of a source is: its greatest event time, and when its last row came."""
+    """The event time of one partition of a source.
+
+    Attributes:
+        name: the partition.
+        greatest: its greatest event time.
+        heard: the instant of the batch with its last row.
+    """
 
     name: str
     greatest: int
@@ -55,14 +65,15 @@ class PartitionTime:
 
 @dataclass(frozen=True, slots=True)
 class SourceTime:
-    """How far a source is.
+    """The event time of a source.
 
     Attributes:
-        watermark: its own; None before the first.
-        heard: the instant of the batch that brought its last row; of a source without rows, that of the first batch.
-        rows: rows with an event time so far.
-        latest: the latest event times, oldest first, where the rule needs them.
-        partitions: per partition, where the rule tells them apart.
+        watermark: its watermark; None before the first.
+        heard: the instant of the batch with its last row; of the first batch if the source has no
+            rows.
+        rows: number of rows with an event time so far.
+        latest: the latest event times, oldest first, if the rule needs them.
+        partitions: the event time per partition, if the rule has partitions.
     """
 
     watermark: int | None = None
@@ -74,13 +85,13 @@ class SourceTime:
 
 @dataclass(frozen=True, slots=True)
 class EventTimeStats:
-    """The event times of one source in one batch.
+    """The event times observed in one batch of one source.
 
     Attributes:
-        rows: rows that have one.
-        greatest: the greatest; None without rows.
-        latest: the last ones in order of arrival, as many as the rule needs.
-        partitions: the greatest per partition, where the rule tells them apart.
+        rows: number of rows with an event time.
+        greatest: the greatest event time; None without rows.
+        latest: the last event times in order of arrival, as many as the rule needs.
+        partitions: the greatest event time per partition, if the rule has partitions.
     """
 
     rows: int = 0
@@ -92,12 +103,12 @@ class EventTimeStats:
 def moved(
     rule: WatermarkRule, before: SourceTime | None, heard: EventTimeStats, now: int
 ) -> SourceTime:
-    """How far a source is after a batch.
+    """Return the event time of a source after a batch.
 
     Args:
-        rule: of the source.
-        before: how far it was; None at the first batch.
-        heard: its rows in the batch.
+        rule: the rule of the source.
+        before: the event time before the batch; None at the first batch.
+        heard: the event times observed in the batch.
         now: the instant of the batch.
 
     Raises:
@@ -117,7 +128,11 @@ def moved(
 
 
 def _not_after(at: SourceTime, now: int) -> SourceTime:
-    """Where the clock was set back, a source has been heard now: else it would fall idle only when the clock is there again."""
+    """Limit the instants of last rows to `now`.
+
+    They are in the future if the clock was set back. Without the limit, the source would not become
+    idle until the clock has caught up.
+    """
     if at.heard <= now and all(p.heard <= now for p in at.partitions):
         return at
     partitions = tuple(replace(p, heard=min(p.heard, now)) for p in at.partitions)
@@ -125,7 +140,7 @@ def _not_after(at: SourceTime, now: int) -> SourceTime:
 
 
 def _percentile(latest: Sequence[int], percent: int) -> int:
-    """The least event time above which at most so many percent of them are."""
+    """Return the least event time with at most `percent` percent of all event times above it."""
     return sorted(latest)[len(latest) - 1 - len(latest) * percent // 100]
 
 
@@ -156,12 +171,14 @@ def watermark_of(
     before: int | None,
     now: int,
 ) -> int | None:
-    """The watermark of a run: the least of its sources that are not idle, and never before the one that it had.
+    """Return the watermark of a run: the least watermark of its sources that are not idle.
+
+    It never decreases.
 
     Args:
-        rules: of the sources.
-        sources: how far each is.
-        before: the watermark that the run had.
+        rules: the rules of the sources.
+        sources: the event time of each source.
+        before: the previous watermark of the run.
         now: the instant of the batch.
     """
     known: list[int | None] = []
@@ -182,9 +199,9 @@ def _held(rule: WatermarkRule, heard: int, now: int) -> bool:
 
 
 def idle_at(rules: Sequence[WatermarkRule], sources: Sequence[SourceTime], now: int) -> int | None:
-    """The next instant at which a source falls idle that is not; None where none will.
+    """Return the next instant at which an active source becomes idle; None if none will.
 
-    Where the clock was set back it is `now`, at which that is noted (`moved`).
+    If the clock was set back, the instant is `now`, and `moved` corrects the stored instants.
     """
     due = [
         now if heard > now else heard + rule.idle
@@ -200,7 +217,10 @@ def idle_at(rules: Sequence[WatermarkRule], sources: Sequence[SourceTime], now: 
 
 
 def parse_rule(text: str) -> WatermarkRule:
-    """Read ``max-diff:5s`` or ``percentile:P:EVENTS:FREQUENCY``, and behind it ``,idle:1m`` and ``,by:COLUMN``.
+    """Parse a watermark rule.
+
+    The form is ``max-diff:5s`` or ``percentile:P:EVENTS:FREQUENCY``, followed by the optional parts
+    ``,idle:1m`` and ``,by:COLUMN``.
 
     Raises:
         UsageError: OPTION_INVALID.
@@ -250,29 +270,32 @@ def _invalid(message: str) -> UsageError:
 
 @dataclass(frozen=True, slots=True)
 class Ttl:
-    """For how long groups without rows are remembered.
+    """The time to live of groups without rows.
 
     Attributes:
-        after: microseconds of event time, of processing time where no source has a watermark.
-        keep: the view keeps the row last shown of a group that is forgotten; else it is retracted.
+        after: microseconds of event time, or of processing time if no source has a watermark.
+        keep: whether the view keeps the last row of an evicted group; otherwise it is retracted.
     """
 
     after: int
     keep: bool = False
 
     def idle(self, instant: int) -> int:
-        """The newest event time of groups that are forgotten at an instant; it moves in steps of an eighth of `after`."""
+        """Return the newest event time of groups to evict at an instant.
+
+        It moves in steps of one eighth of `after`.
+        """
         step = max(self.after // 8, 1)
         return instant - instant % step - self.after
 
     def next(self, instant: int) -> int:
-        """The next instant at which groups can be forgotten."""
+        """Return the next instant at which groups can be evicted."""
         step = max(self.after // 8, 1)
         return instant - instant % step + step
 
 
 def parse_ttl(text: str) -> Ttl:
-    """Read ``1h``, ``1h:retract`` or ``1h:keep``.
+    """Parse ``1h``, ``1h:retract`` or ``1h:keep``.
 
     Raises:
         UsageError: OPTION_INVALID.
