@@ -360,7 +360,8 @@ def run(
         until: ``done`` stops after the data that is available now; an interval such as ``5s`` runs
             a batch per interval.
         partitions: of the state, a power of two; each run may use another number. None: the
-            recorded setting of the checkpoint, else one per core.
+            recorded setting of the checkpoint, else the number of cores, rounded up to a power of
+            two.
         mode: ``lenient`` or ``strict``, as in `validate`.
         outputs: KIND[=LOCATION] texts, `SparkSink` or other `substrait_agg.changes.Sink` objects.
             Each gets committed versions in a thread of its own: a slow or failing output delays

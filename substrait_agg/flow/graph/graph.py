@@ -141,8 +141,8 @@ class Follows:
 
     Attributes:
         tree: the tree of the values.
-        latest: whether the newest row with a value counts; otherwise the row that first inserted
-            it.
+        latest: whether the newest row with a value counts; otherwise the row that made
+            it present.
         by_value: whether it is ordered by value, for lookups of arrivals; otherwise by arrival.
     """
 

@@ -86,7 +86,8 @@ class Node:
         events: the keys that follow event time (`flow.passes.event_time`).
         forget: what happens to the rows in the view of idle groups that are evicted; empty if none
             are evicted.
-        timed: whether rows carry event time, which tells idle groups; otherwise processing time
+        timed: whether rows carry event time, which determines
+            idle groups; otherwise processing time
             does.
     """
 

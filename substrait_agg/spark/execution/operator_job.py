@@ -250,8 +250,8 @@ def _collect(
 ) -> list[TaskResult]:
     """Run tasks in Python workers over the batch.
 
-    Spark cuts Arrow batches by rows alone first. If a batch then exceeds memory, it cuts them by
-    size too.
+    If rows are unlikely to be long, Spark cuts Arrow batches by number of rows alone. If such a
+    batch exceeds memory, the tasks run again, and Spark cuts by size too.
     """
     delta = _delta(job, frame, len(tasks), care, recipes)
     rows = rows_per_arrow_batch(job.node, care)
