@@ -1,5 +1,6 @@
 """Types and columns of Spark.
 
-Substrait types as Spark types, source columns as plan columns, casts, literals, decimals, grouping
-keys. `cached_transform` builds the columns of a batch once per stream.
+The modules convert Substrait types to Spark types and source columns to plan columns. They build
+casts, literals, decimal arithmetic and grouping keys. `cached_transform` builds the columns of a
+batch once per stream.
 """

@@ -1,8 +1,8 @@
-"""Rows that cannot be read or that break a rule of the plan: what is wrong with them, and what is kept where they are set aside.
+"""Detect bad rows, which are unreadable or violate the plan, and record them for the quarantine.
 
-A `Fault` is a condition and the text of its error, ``[CODE] message``. With ``bad-rows=fail`` the first fault of a row fails the
-batch. With ``bad-rows=quarantine`` the source gives the row with a record in the column `BAD` instead, and the batch
-leaves it out (`BadRows`).
+A `Fault` is a condition and the text of its error, ``[CODE] message``. With ``bad-rows=fail``, the
+first fault of a row fails the batch. With ``bad-rows=quarantine``, the source writes a record to
+the column `BAD` of the row, and `BadRows` removes the row from the batch.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ BAD = "__bad"
 """The record of a bad row, null for a good one: a struct of `RECORD`."""
 
 CORRUPT, FILE, POSITION = "__corrupt", "__file", "__position"
-"""Columns that readers add where bad rows are set aside: text that could not be parsed, the file, and the place in it."""
+"""Columns that readers add for the quarantine: text that cannot be parsed, file, position in it."""
 
 RECORD = ("file", "position", "row", "message")
 _COUNT = "bad"
 _CODE = r"^\[([A-Z_]+)\] "
 
 Fault = tuple[Column, Column]
-"""When a row is bad, and the text of the error."""
+"""The condition under which a row is bad, and the text of the error."""
 
 
 def error_text(code: str, text: str) -> Column:
-    """The text of an error with its code, as `reasons.batch_failed` recognises it."""
+    """Return the text of an error with its code, in the form that `batch_failed` recognises."""
     return F.lit(f"[{code}] {text}")
 
 
 def _first(faults: Sequence[Fault]) -> Column:
-    """The text of the first fault of a row; null where it has none."""
+    """Return the text of the first fault of a row; null if the row has no fault."""
     text = F.lit(None).cast("string")
     for broken, told in reversed(faults):
         text = F.when(broken, told).otherwise(text)
@@ -44,19 +44,19 @@ def _first(faults: Sequence[Fault]) -> Column:
 
 
 def raise_on(faults: Sequence[Fault]) -> Column:
-    """True, or the error of the first fault.
+    """Return a column that is true for good rows and raises the first fault of bad rows.
 
-    Use it as a filter: Spark drops unused columns together with what is computed in them, but never a filter.
+    Use it as a filter. Spark removes unused columns with their computations, but never a filter.
     """
     broken = reduce(lambda a, b: a | b, (F.coalesce(f, F.lit(False)) for f, _ in faults))
     return F.when(~broken, F.lit(True)).otherwise(F.raise_error(_first(faults)).cast("boolean"))
 
 
 def record(faults: Sequence[Fault], row: Column) -> Column:
-    """The value of `BAD`.
+    """Return the value of `BAD`.
 
     Args:
-        faults: of the rows of a frame with the columns `FILE` and `POSITION`.
+        faults: the faults of rows. The frame has the columns `FILE` and `POSITION`.
         row: the row as text.
     """
     message = _first(faults)
@@ -66,16 +66,19 @@ def record(faults: Sequence[Fault], row: Column) -> Column:
 
 
 def is_good() -> Column:
-    """Whether a row has no record in `BAD`.
+    """Return whether a row has no record in `BAD`.
 
-    The test is on the text of the row, which holds every column. With a test that needs fewer columns, Spark would let its
-    reader parse only those, and take a row for good whose fault is in another one.
+    The test reads the text of the row, which depends on every column. If it depended on fewer
+    columns, Spark would parse only those and miss faults in the others.
     """
     return F.coalesce(F.length(F.col(BAD)["row"]), F.lit(-1)) < 0
 
 
 def row_as_json(columns: Sequence[tuple[str, Column, st.DataType]]) -> Column:
-    """Columns as a JSON object, nulls included: name, value and type of each."""
+    """Return columns as a JSON object that includes nulls.
+
+    `columns` contains name, value and type of each column.
+    """
     parts = (
         (value.cast("string") if isinstance(type_, st.TimeType) else value).alias(name)
         for name, value, type_ in columns
@@ -84,15 +87,15 @@ def row_as_json(columns: Sequence[tuple[str, Column, st.DataType]]) -> Column:
 
 
 class BadRows:
-    """The bad rows of a table in one batch, split from the good ones.
+    """The bad rows of a table in one batch, separated from the good rows.
 
     Args:
-        table: name of the table.
-        frame: its rows, with the column `BAD`.
+        table: the name of the table.
+        frame: the rows of the table, with the column `BAD`.
 
     Attributes:
-        table: as given.
-        good: the other rows, without `BAD`.
+        table: the name of the table.
+        good: the good rows, without the column `BAD`.
     """
 
     def __init__(self, table: str, frame: DataFrame) -> None:
@@ -103,15 +106,18 @@ class BadRows:
         self.good = seen.where(is_good()).drop(BAD)
 
     def count(self) -> int:
-        """The number of bad rows, once the batch has been computed."""
+        """Return the number of bad rows, after the batch has been computed."""
         try:
             return int(self._observed.get[_COUNT])
         except SPARK_ERRORS:
-            # Where Spark sees that a filter lets no row through it does not read them, and notes nothing.
+            # Spark records no observation if it finds that a filter drops all rows.
             return self.rows().count()
 
     def rows(self) -> DataFrame:
-        """The records of the bad rows."""
+        """Return the records of the bad rows.
+
+        Columns: ``source``, ``file``, ``position``, ``code``, ``reason``, ``row``; all are strings.
+        """
         bad = F.col(BAD)
         return self._frame.where(~is_good()).select(
             F.lit(self.table).alias("source"),

@@ -1,7 +1,8 @@
-"""Steps over DataFrames that are made once for a stream: of the columns of a batch only the plan is new.
+"""Cache the columns of DataFrame transformations for all batches of a stream.
 
-A step as PySpark takes it makes every part of its columns in the JVM, by a call for each; a batch of a few rows takes less time
-than those calls. So the columns are kept there, and a batch takes one call per step.
+PySpark builds every part of a column by a separate call to the JVM. For a batch of a few rows,
+these calls take longer than the batch. The cache keeps the columns in the JVM, so that a batch
+needs one call per step.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
 Step = Callable[[Any], Any]
-"""From a DataFrame of the JVM to the next."""
+"""A function from one DataFrame of the JVM to the next."""
 
 
 class CachedTransform:
-    """A DataFrame, and the steps by which it was made of another; its methods are those of `DataFrame`."""
+    """A DataFrame with the steps that derive it from another, and some of its methods."""
 
     def __init__(self, frame: DataFrame, steps: tuple[Step, ...] = ()) -> None:
         self._frame: Any = frame
@@ -25,49 +26,49 @@ class CachedTransform:
 
     @property
     def schema(self) -> StructType:
-        """As of `DataFrame`."""
+        """Return ``DataFrame.schema``."""
         schema: StructType = self._frame.schema
         return schema
 
     @property
     def columns(self) -> list[str]:
-        """As of `DataFrame`."""
+        """Return ``DataFrame.columns``."""
         return list(self._frame.columns)
 
-    def withColumns(self, columns: Mapping[str, Column]) -> CachedTransform:  # noqa: N802 - as of `DataFrame`
-        """As of `DataFrame`; nothing without columns."""
+    def withColumns(self, columns: Mapping[str, Column]) -> CachedTransform:  # noqa: N802 - the name in `DataFrame`
+        """Apply ``DataFrame.withColumns``; return itself if `columns` is empty."""
         if not columns:
             return self
         names, made = self._frame._jseq(list(columns)), self._frame._jcols(*columns.values())
         return self._then(lambda frame: frame.withColumns(names, made))
 
     def select(self, *columns: Column) -> CachedTransform:
-        """As of `DataFrame`."""
+        """Apply ``DataFrame.select``."""
         made = self._frame._jcols(*columns)
         return self._then(lambda frame: frame.select(made))
 
     def grouped(self, keys: tuple[str, ...], first: Column, *others: Column) -> CachedTransform:
-        """``groupBy`` and ``agg``."""
+        """Apply ``DataFrame.groupBy`` and then ``agg``."""
         by, sums = self._frame._jcols(*keys), self._frame._jcols(*others)
         one = first._jc
         return self._then(lambda frame: frame.groupBy(by).agg(one, sums))
 
-    def repartitionById(self, partitions: int, place: Column) -> CachedTransform:  # noqa: N802 - as of `DataFrame`
-        """As of `DataFrame`."""
+    def repartitionById(self, partitions: int, place: Column) -> CachedTransform:  # noqa: N802 - the name in `DataFrame`
+        """Apply ``DataFrame.repartitionById``."""
         made = place._jc
         return self._then(lambda frame: frame.repartitionById(partitions, made))
 
     def coalesce(self, partitions: int) -> CachedTransform:
-        """As of `DataFrame`."""
+        """Apply ``DataFrame.coalesce``."""
         return self._then(lambda frame: frame.coalesce(partitions))
 
     def repartition(self, partitions: int) -> CachedTransform:
-        """As of `DataFrame`."""
+        """Apply ``DataFrame.repartition``."""
         return self._then(lambda frame: frame.repartition(partitions))
 
     @property
     def made(self) -> tuple[DataFrame, tuple[Step, ...]]:
-        """The DataFrame, and the steps."""
+        """Return the DataFrame and its steps."""
         return self._frame, self._steps
 
     def _then(self, step: Step) -> CachedTransform:
@@ -80,7 +81,7 @@ def _wrapped(made: Any, frame: DataFrame) -> DataFrame:
 
 
 class Recipes:
-    """The steps of recipes, by what they are for and the columns that they are over."""
+    """A cache of the steps of transforms, by their purpose and the schema of their input."""
 
     def __init__(self) -> None:
         self._steps: dict[Hashable, tuple[Step, ...]] = {}
@@ -91,7 +92,13 @@ class Recipes:
         made_for: Hashable,
         make: Callable[[CachedTransform], CachedTransform],
     ) -> DataFrame:
-        """A DataFrame with the steps of `make` over it; `made_for` says what besides its columns they depend on."""
+        """Apply the steps of `make` to a DataFrame, from the cache if they are there.
+
+        Args:
+            frame: the DataFrame.
+            made_for: everything that the steps depend on besides the schema of `frame`.
+            make: builds the steps if the cache does not contain them.
+        """
         key = (made_for, str(frame._jdf.schema().json()))
         if key not in self._steps:
             whole, self._steps[key] = make(CachedTransform(frame)).made

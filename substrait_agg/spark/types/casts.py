@@ -1,4 +1,4 @@
-"""Conversions between types: ANSI casts that fail, or give null, but never a wrong value."""
+"""Convert columns between types by ANSI casts, which fail or give null but never a wrong value."""
 
 from __future__ import annotations
 
@@ -22,17 +22,20 @@ TIMESTAMPS = ("precision_timestamp", "precision_timestamp_tz")
 
 
 def convert(column: Column, source: Type, target: Type, *, null_on_failure: bool) -> Column:
-    """`column` of type `source` as `target`.
+    """Convert a column from type `source` to type `target`.
 
-    Floats and decimals are cut to integers and rounded half away from zero to decimals; text loses blanks around numbers;
-    text longer than a char or varchar is cut to its length (a char is not padded); fractions of a second are
-    cut to the digits of the target; zoneless timestamps and instants are each other's in UTC.
+    - Floats and decimals are truncated to integers, and rounded half away from zero to decimals.
+    - Blanks around a number in a text are ignored.
+    - Text that is longer than a char or varchar is truncated to its length. A char is not padded.
+    - Fractions of a second are truncated to the digits of the target.
+    - Zoneless timestamps and instants convert to each other in UTC.
 
     Args:
-        column: what is converted.
-        source: its type.
-        target: the type wanted.
-        null_on_failure: whether a value that does not convert is null instead of failing the batch.
+        column: the column.
+        source: the type of the column.
+        target: the type of the result.
+        null_on_failure: whether a value that does not convert becomes null instead of failing the
+            batch.
     """
     plain = to_spark(all_nullable(target))
     value = _before(column, source, target, null_on_failure=null_on_failure)
@@ -47,7 +50,7 @@ def _before(column: Column, source: Type, target: Type, *, null_on_failure: bool
     if "uuid" in (source.kind, target.kind):
         return _uuid(column, source, target, null_on_failure=null_on_failure)
     if source.kind in FLOATS and target.kind == "decimal":
-        # Spark takes NaN and infinities to null even where a cast must fail.
+        # Spark converts NaN and infinities to null, also in casts that must fail.
         bad = F.isnan(column) | (F.abs(column) == F.lit("Infinity").cast("double"))
         text = F.concat(F.lit("[CAST_INVALID] "), column.cast("string"), F.lit(f" is no {target}"))
         error = F.lit(None) if null_on_failure else F.raise_error(text)
@@ -57,7 +60,7 @@ def _before(column: Column, source: Type, target: Type, *, null_on_failure: bool
 
 def _unsigned(column: Column, source: Type, target: Type, *, null_on_failure: bool) -> Column:
     if source.kind in TEXTS:
-        # The fraction is kept so far, because a text with one is no integer.
+        # A text with a fraction is not an integer, so the fraction is parsed and then tested.
         number = column.try_cast(_TEXT) if null_on_failure else column.cast(_TEXT)
         whole = number % 1 == 0
         text = F.concat(F.lit("[CAST_INVALID] "), column, F.lit(f" is no {target}"))
@@ -76,7 +79,7 @@ def _unsigned(column: Column, source: Type, target: Type, *, null_on_failure: bo
 
 
 def _uuid(column: Column, source: Type, target: Type, *, null_on_failure: bool) -> Column:
-    """A UUID as text in its usual form, or from text or bytes."""
+    """Convert a UUID to hyphenated text, or convert text or bytes to a UUID."""
     if target.kind in TEXTS:
         digits = F.lower(F.hex(column))
         return F.regexp_replace(digits, _UUID_DIGITS, "$1-$2-$3-$4-$5")

@@ -1,11 +1,13 @@
-"""Decimal arithmetic that is exact and rounds once, half away from zero, to the type that is declared.
+"""Exact decimal arithmetic that rounds once, half away from zero, to the declared type.
 
-Spark gives each operator a result type of at most 38 digits by rules of its own, and rounds or fails in it. Where that
-type holds the exact result (nearly always) its operators are used. Where it might not, digits are worked on as arrays of
-integers by higher-order functions: slow, but without any limit in between.
+Spark gives each operator a result type of at most 38 digits, in which it rounds or fails. If that
+type can represent the exact result, which is nearly always so, Spark's operators compute it.
+Otherwise higher-order functions compute on arrays of integers. This is slow, but intermediate
+results have no limit.
 
-Spark's own minus sign and `abs` are not used on decimals: they round to 34 digits without a word. Nor are decimals
-compared with values of another type: Spark first brings both to one type, which may drop digits.
+Spark's unary minus and `abs` silently round decimals to 34 digits, so this module does not use
+them. It also does not compare decimals with values of another type, because Spark converts both to
+a common type, which may drop digits.
 """
 
 from __future__ import annotations
@@ -33,63 +35,63 @@ def _cast(column: Column, params: Params) -> Column:
 
 
 def _unit(scale: int) -> Column:
-    """10^-scale."""
+    """Return 10^-scale."""
     text = "1" if scale == 0 else "0." + "0" * (scale - 1) + "1"
     return _cast(F.lit(text), (max(scale, 1), scale))
 
 
 def _div(left: Column, right: Column) -> Column:
-    """The quotient cut to a bigint."""
+    """Return the quotient truncated to a bigint."""
     return F.call_function("div", left, right)
 
 
 def let(value: Column, body: Callable[[Column], Column]) -> Column:
-    """`body` of `value`, which is computed once."""
+    """Return `body` applied to `value`; Spark computes `value` once."""
     return F.get(F.transform(F.array(value), body), F.lit(0))
 
 
 def zero(params: Params) -> Column:
-    """Zero in a type."""
+    """Return zero in a decimal type."""
     return _cast(F.lit("0"), params)
 
 
 def is_negative(column: Column, params: Params) -> Column:
-    """Whether a decimal of the type is below zero."""
+    """Return whether a decimal of the type is below zero."""
     return column < zero(params)
 
 
 def negative(column: Column, params: Params) -> Column:
-    """-column, exactly."""
+    """Return -column, exactly."""
     return _cast(zero(params) - column, params)
 
 
 def absolute(column: Column, params: Params) -> Column:
-    """The absolute value, exactly."""
+    """Return the absolute value, exactly."""
     return F.when(is_negative(column, params), negative(column, params)).otherwise(column)
 
 
 def scaled(column: Column, scale: int) -> Column:
-    """A decimal(38,0) times 10^-scale, exactly."""
+    """Return a decimal(38,0) times 10^-scale, exactly."""
     return _cast(column * _unit(scale), (MAX, scale))
 
 
-# --- numbers as text of digits -----------------------------------------------------------------
+# --- numbers as strings of digits ---------------------------------------------------------------
 
 
 def _digits(column: Column, scale: int, length: int) -> Column:
-    """The absolute unscaled value times 10^scale as `length` digits."""
+    """Return the absolute unscaled value times 10^scale as a string of `length` digits."""
     text = F.translate(column.cast("string"), "-.", "")
     return F.lpad(F.concat(text, F.lit("0" * scale)), length, "0")
 
 
 def _limb(text: Column, index: int, count: int) -> Column:
-    """Limb `index` (0 is the lowest) of a text of `count` limbs."""
+    """Return limb `index` (0 is the lowest) of a string of `count` limbs."""
     start = (count - 1 - index) * BASE_DIGITS + 1
     return F.substr(text, F.lit(start), F.lit(BASE_DIGITS)).cast("bigint")
 
 
 def _carried(coefficients: list[Column]) -> Column:
-    """The digits of a sum of coefficients times powers of `BASE`, lowest first; the sum is not negative."""
+    """Return the digits of the sum of `coefficients[i] * BASE^i`, which must not be negative."""
     base = F.lit(BASE).cast("bigint")
     start = F.struct(F.lit(0).cast("bigint").alias("carry"), F.lit("").alias("text"))
 
@@ -110,7 +112,10 @@ def _carried(coefficients: list[Column]) -> Column:
 
 
 def _rounded(text: Column, scale: int, minus: Column, target: Params) -> Column:
-    """The number of digits `text` at `scale`, rounded to `target`; fails if it does not fit."""
+    """Return the number with digits `text` and `scale`, rounded to `target`.
+
+    `minus` is true for negative numbers. A number that does not fit `target` fails the batch.
+    """
     dropped = scale - target[1]
     if dropped <= 0:
         kept, up = F.concat(text, F.lit("0" * -dropped)), F.lit(False)
@@ -122,16 +127,16 @@ def _rounded(text: Column, scale: int, minus: Column, target: Params) -> Column:
     point = F.length(kept) - F.lit(target[1])
     plain = F.concat(F.substr(kept, F.lit(1), point), F.lit("."), F.substr(kept, point + F.lit(1)))
     value = _cast(plain, wide)
-    # Only where it is wanted: at 38 digits, adding nothing could already overflow the sum's type.
+    # Add only where needed: with 38 digits, even adding zero can overflow the type of the sum.
     value = F.when(up, _cast(value + _unit(target[1]), wide)).otherwise(value)
     return _cast(F.when(minus, negative(value, wide)).otherwise(value), target)
 
 
-# --- the operators ---------------------------------------------------------------------------------
+# --- the operators ------------------------------------------------------------------------------
 
 
 def add(left: Column, right: Column, p: Params, q: Params, target: Params) -> Column:
-    """Left + right, exactly, rounded once to `target`; fails if it does not fit."""
+    """Return left + right, exact and rounded once to `target`; fail if the result does not fit."""
     if _sum_is_exact(p, q, target):
         return _cast(left + right, target)
     scale = max(p[1], q[1])
@@ -156,26 +161,30 @@ def add(left: Column, right: Column, p: Params, q: Params, target: Params) -> Co
 
 
 def subtract(left: Column, right: Column, p: Params, q: Params, target: Params) -> Column:
-    """Left - right, exactly, rounded once to `target`; fails if it does not fit."""
+    """Return left - right, exact and rounded once to `target`; fail if the result does not fit."""
     if _sum_is_exact(p, q, target):
         return _cast(left - right, target)
     return add(left, negative(right, q), p, q, target)
 
 
 def _sum_is_exact(p: Params, q: Params, target: Params) -> bool:
-    """Whether both terms fit Spark's type of the sum, and the sum does wherever it fits `target`."""
+    """Return whether Spark's sum is exact.
+
+    It is exact if both terms fit Spark's type of the sum, and every sum that fits `target` fits
+    that type too.
+    """
     scale, whole = max(p[1], q[1]), max(p[0] - p[1], q[0] - q[1])
     return whole + scale <= MAX and (target[1] >= scale or whole + 1 + scale <= MAX)
 
 
 def _rounded_once(text: Column, scale: int, minus: Column, target: Params) -> Column:
-    """`_rounded` of a text that is computed once."""
+    """Return `_rounded` of a text, which Spark computes once."""
     pair = F.struct(text.alias("text"), minus.alias("minus"))
     return let(pair, lambda v: _rounded(v["text"], scale, v["minus"], target))
 
 
 def multiply(left: Column, right: Column, p: Params, q: Params, target: Params) -> Column:
-    """Left * right, exactly, rounded once to `target`; fails if it does not fit."""
+    """Return left * right, exact and rounded once to `target`; fail if the result does not fit."""
     scale = p[1] + q[1]
     if scale <= MAX and (target[1] >= scale or p[0] + q[0] <= MAX):
         return _cast(left * right, target)
@@ -204,7 +213,7 @@ def multiply(left: Column, right: Column, p: Params, q: Params, target: Params) 
 
 
 def quotient_type(p: Params, q: Params) -> Params:
-    """Spark's type of a quotient (with ``allowPrecisionLoss`` off)."""
+    """Return Spark's type of a quotient (with ``allowPrecisionLoss`` off)."""
     whole = min(MAX, p[0] - p[1] + q[1])
     fraction = min(MAX, max(6, p[1] + q[0] + 1))
     excess = whole + fraction - MAX
@@ -215,16 +224,20 @@ def quotient_type(p: Params, q: Params) -> Params:
 
 
 def divide(left: Column, right: Column, p: Params, q: Params, target: Params) -> Column:
-    """Left / right, rounded once to `target`; fails on a zero `right`, and if the result does not fit."""
+    """Return left / right, rounded once to `target`.
+
+    Fail if `right` is zero, or if the result does not fit.
+    """
     exact = _long_quotient(left, right, p, q, target)
     wanted = min(p[0] - p[1] + q[1], target[0] - target[1])
     for digits in range(q[0], MAX + 1):
         precision, fraction = quotient_type(p, (digits, q[1]))
-        # The test for a tie needs room for the one digit before the point of 10^-0.
+        # The test for a tie takes the remainder by 10^-scale. At scale 0 this is 1, which needs a
+        # digit before the point.
         room = precision > fraction or target[1] > 0
         if fraction > target[1] and precision - fraction >= wanted and room:
             rough = left / _cast(right, (digits, q[1]))
-            # Spark has rounded already, which can only matter where that gave exactly a tie.
+            # Spark has already rounded once, which is only wrong if the rounded quotient is a tie.
             if fraction >= _decisive_scale(p, q, target):
                 return _cast(rough, target)
             size = (target[1] + 1, target[1] + 1)
@@ -236,7 +249,7 @@ def divide(left: Column, right: Column, p: Params, q: Params, target: Params) ->
 
 
 def _decisive_scale(p: Params, q: Params, target: Params) -> int:
-    """Digits after the point at which a quotient that is not a tie cannot look like one any more."""
+    """Return the scale from which a rounded quotient is a tie only if the exact quotient is one."""
     return target[1] + q[0] + max(0, p[1] - q[1])
 
 
@@ -250,7 +263,11 @@ def _long_quotient(left: Column, right: Column, p: Params, q: Params, target: Pa
 
 
 def _long_division(digits: Column, divisor: Column) -> Column:
-    """School division of two texts of digits: a struct of `rest` and `text`, the digits of the quotient."""
+    """Divide two strings of digits by long division.
+
+    Returns:
+        A struct of `rest`, the remainder, and `text`, the digits of the quotient.
+    """
     whole = "decimal(38,0)"
     unscaled = divisor.cast(whole)
     error = F.raise_error(F.lit("[DECIMAL_TOO_WIDE] a divisor has more than 37 digits"))
@@ -275,7 +292,7 @@ def _long_division(digits: Column, divisor: Column) -> Column:
 
 
 def modulus(left: Column, right: Column, p: Params, q: Params, target: Params) -> Column:
-    """What is left of left after whole multiples of right, with the sign of left, rounded once to `target`."""
+    """Return the remainder of left / right with the sign of left, rounded once to `target`."""
     scale, whole = max(p[1], q[1]), max(p[0] - p[1], q[0] - q[1])
     if whole + scale <= MAX:
         return _cast(left % right, target)
@@ -289,5 +306,5 @@ def modulus(left: Column, right: Column, p: Params, q: Params, target: Params) -
 
 
 def params(type_: Type) -> Params:
-    """Precision and scale of a decimal type."""
+    """Return precision and scale of a decimal type."""
     return type_.params[0], type_.params[1]

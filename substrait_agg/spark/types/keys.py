@@ -1,4 +1,4 @@
-"""One form for all equal values, in types that Spark groups, hashes and compares: keys on their way to the state."""
+"""Normalise grouping keys: equal values get equal bits, in types that Spark hashes and compares."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Rewrite = Callable[[Column, st.DataType], Column]
 
 
 def keyed(frame: CachedTransform, keys: Sequence[str], *, floats: bool) -> CachedTransform:
-    """The frame with its key columns in one form per value, maps as arrays of their entries.
+    """Return the frame with normalised key columns; maps become arrays of their entries.
 
-    Spark groups by maps too, but then its column of keys has another name, and it does not hash them.
+    Spark can group by maps, but it then renames the key column, and it cannot hash maps.
 
     Args:
-        frame: has the columns `keys`.
-        keys: names.
-        floats: whether keys that are floats are seen to as well; a grouping does that itself.
+        frame: a frame with the columns `keys`.
+        keys: the names of the key columns.
+        floats: whether to normalise float keys as well. Spark's grouping does so itself.
     """
     changed = {
         field.name: hashable(normalised(F.col(field.name), field.dataType), field.dataType)
@@ -32,11 +32,11 @@ def keyed(frame: CachedTransform, keys: Sequence[str], *, floats: bool) -> Cache
 
 
 def restored_keys(frame: CachedTransform, types: Mapping[str, st.DataType]) -> CachedTransform:
-    """The frame with the columns that `keyed` made in their own types again.
+    """Return the frame with the columns of `keyed` converted back to their original types.
 
     Args:
-        frame: has the columns that `types` names.
-        types: of the columns before `keyed`.
+        frame: a frame with the columns in `types`.
+        types: column name -> its type before `keyed`.
     """
     changed = {n: restored(F.col(n), t) for n, t in types.items() if _has_map(t)}
     return frame.withColumns(changed)
@@ -47,14 +47,14 @@ def _is_float(field: st.StructField) -> bool:
 
 
 def normalised(column: Column, type_: st.DataType) -> Column:
-    """The values in the one form that stands for all equal ones, on every level of nesting.
+    """Return values in a form that is the same for all equal values, on every level of nesting.
 
-    -0.0 becomes 0.0, every NaN the same bits, and the entries of maps come in order of their keys. A map in which two
-    keys become one fails the batch.
+    -0.0 becomes 0.0, every NaN gets the same bits, and map entries are ordered by key. A map in
+    which two keys become equal fails the batch. The result has the type `type_`.
 
     Args:
-        column: of the Spark type `type_`.
-        type_: unchanged by this.
+        column: a column of the Spark type `type_`.
+        type_: the type.
     """
     if not _has_forms(type_):
         return column
@@ -71,7 +71,7 @@ def normalised(column: Column, type_: st.DataType) -> Column:
 
 
 def hashable(column: Column, type_: st.DataType) -> Column:
-    """`normalised` values in a type that Spark can hash and compare: maps as arrays of their entries."""
+    """Return `normalised` values in a type that Spark can hash; maps become arrays of entries."""
     if not _has_map(type_):
         return column
     if isinstance(type_, st.ArrayType):
@@ -83,7 +83,7 @@ def hashable(column: Column, type_: st.DataType) -> Column:
 
 
 def restored(column: Column, type_: st.DataType) -> Column:
-    """What `hashable` made of values of `type_`, as `type_` again."""
+    """Return a result of `hashable` converted back to `type_`."""
     if not _has_map(type_):
         return column
     if isinstance(type_, st.ArrayType):
@@ -113,7 +113,7 @@ def _by_key(left: Column, right: Column) -> Column:
 
 
 def _has_forms(type_: st.DataType) -> bool:
-    """Whether equal values of the type can differ in form."""
+    """Return whether equal values of the type can have different representations."""
     return isinstance(type_, (st.FloatType, st.DoubleType, st.MapType)) or any(
         map(_has_forms, _inner(type_))
     )

@@ -1,4 +1,4 @@
-"""Constants as Spark columns: every value exact, none passing through local time or binary floating point."""
+"""Build constants as Spark columns, exactly: without local time and binary floating point."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ _EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"
 
 
 def decimal_text(unscaled: int, scale: int) -> str:
-    """An unscaled integer and its scale as plain digits."""
+    """Return the decimal text of an unscaled integer and its scale."""
     sign, digits = ("-" if unscaled < 0 else ""), str(abs(unscaled)).rjust(scale + 1, "0")
     return f"{sign}{digits[:-scale]}.{digits[-scale:]}" if scale else f"{sign}{digits}"
 
 
 def micros(ticks: int, digits: int) -> int:
-    """Ticks of 10^-digits seconds as microseconds."""
+    """Convert ticks of 10^-digits seconds to microseconds."""
     factor: int = 10 ** (MAX_FRACTION_DIGITS - digits)
     return ticks * factor
 
 
 def bigint(value: int) -> Column:
-    """An int64 constant."""
+    """Return an int64 constant."""
     return F.lit(value).cast("bigint")
 
 
 def zoneless(column: Column) -> Column:
-    """Microseconds since 1970 as a timestamp without a zone."""
+    """Convert microseconds since 1970 to a timestamp without a zone."""
     return F.timestamp_add("MICROSECOND", column, F.expr(_EPOCH))
 
 
 def since_epoch(column: Column) -> Column:
-    """A timestamp without a zone as microseconds since 1970."""
+    """Convert a timestamp without a zone to microseconds since 1970."""
     return F.timestamp_diff("MICROSECOND", F.expr(_EPOCH), column)
 
 
@@ -126,9 +126,9 @@ _LITERALS: dict[str, Callable[[Any, Type], Column]] = {
 
 
 def literal(value: Any, type_: Type) -> Column:
-    """The constant `value` (as in `plan.model.Literal`) of `type_`.
+    """Return the constant `value` (see `plan.model.Literal`) of type `type_`.
 
-    A compound interval, which no column can have, becomes a struct of months, days and micros.
+    A compound interval becomes a struct of months, days and micros; columns cannot have that type.
 
     Raises:
         UsageError: ``TYPE_NOT_SUPPORTED``.
@@ -154,7 +154,11 @@ def _compound(value: tuple[int, int, int] | None, type_: Type) -> Column:
 def _to_micros(
     value: tuple[int, int, int] | None, digits: int, type_: Type
 ) -> tuple[tuple[int, int, int] | None, int]:
-    """Ticks finer than a microsecond, where they are whole microseconds."""
+    """Convert an interval with ticks finer than a microsecond to microseconds.
+
+    Raises:
+        UsageError: ``TYPE_NOT_SUPPORTED``: the ticks are not a whole number of microseconds.
+    """
     if value is None:
         return None, MAX_FRACTION_DIGITS
     whole, rest = divmod(value[2], 10 ** (digits - MAX_FRACTION_DIGITS))

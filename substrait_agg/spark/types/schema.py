@@ -1,8 +1,11 @@
-"""Substrait types as Spark types.
+"""Convert Substrait types to Spark types.
 
 | Substrait | Spark | why |
 |---|---|---|
-| ``u8`` ``u16`` ``u32`` ``u64`` | smallint, int, bigint, decimal(20,0) | Spark has no unsigned types; the same as its Parquet reader |
+| ``u8`` | smallint | Spark has no unsigned types; its Parquet reader does the same |
+| ``u16`` | int | as above |
+| ``u32`` | bigint | as above |
+| ``u64`` | decimal(20,0) | as above |
 | ``fixedchar`` ``varchar`` | string | lengths are checked by casts, not by columns |
 | ``fixedbinary`` ``uuid`` | binary | bytes keep their order |
 | ``interval_year`` | int (months) | PySpark's Arrow exchange has no year-month interval |
@@ -86,10 +89,11 @@ _BUILT: dict[str, Callable[[Type], st.DataType]] = {
 
 
 def to_spark(type_: Type) -> st.DataType:
-    """The Spark type of a column of type `type_`; see the table of this module.
+    """Return the Spark type of a column of type `type_`; see the table of this module.
 
     Raises:
-        UsageError: ``TYPE_NOT_SUPPORTED``, also for more than 6 digits of a second: Spark keeps microseconds.
+        UsageError: ``TYPE_NOT_SUPPORTED``, also for more than 6 fraction digits of a second,
+            because Spark stores microseconds.
     """
     if type_.kind in _SIMPLE:
         return _SIMPLE[type_.kind]
@@ -101,12 +105,12 @@ def to_spark(type_: Type) -> st.DataType:
 
 
 def in_text(type_: Type) -> Type:
-    """The type in which files of text (CSV, JSON) hold values of a type: a UUID is written in hexadecimal."""
+    """Return the type of a column in text files (CSV, JSON): a string for a UUID, else `type_`."""
     if type_.kind == "uuid":
         return Type("string", type_.nullable)
     return replace(type_, children=tuple(in_text(child) for child in type_.children))
 
 
 def column_name(ordinal: int) -> str:
-    """Name of column `ordinal` in every DataFrame made here."""
+    """Return the name of column `ordinal` in DataFrames of the plan's columns."""
     return f"c{ordinal}"

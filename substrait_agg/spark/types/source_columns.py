@@ -1,4 +1,4 @@
-"""Source columns as plan columns: found by name, checked against the plan's types, converted without loss."""
+"""Find source columns by name, check them against the plan's types, and convert them losslessly."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ _OTHERS: dict[str, tuple[type[st.DataType], ...]] = {
     "fixedbinary": (st.BinaryType,),
     "uuid": (st.BinaryType, *_STRINGS),
     "date": (st.DateType,),
-    # Instants and zoneless timestamps are read as each other in UTC.
+    # Instants and zoneless timestamps convert to each other in UTC.
     "precision_timestamp": (st.TimestampNTZType, st.TimestampType, st.DateType),
     "precision_timestamp_tz": (st.TimestampType, st.TimestampNTZType),
     "precision_time": (st.TimeType,),
-    # Whole numbers are months, as they are written in outputs.
+    # Integers are months, as in outputs.
     "interval_year": (st.YearMonthIntervalType, st.ByteType, st.ShortType, st.IntegerType),
     "interval_day": (st.DayTimeIntervalType,),
 }
 
 
 def integer_range(kind: str) -> tuple[int, int]:
-    """Least and greatest value of an integer kind."""
+    """Return the least and greatest value of an integer kind."""
     bits = INTEGER_BITS[kind]
     return (0, 2**bits - 1) if kind.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
@@ -91,7 +91,10 @@ def _nested_fits(actual: st.DataType, type_: Type) -> bool:
 
 
 def fits(actual: st.DataType, type_: Type) -> bool:
-    """Whether every value of the Spark type `actual` is a value of `type_` (unsigned ranges are checked per value)."""
+    """Return whether every value of the Spark type `actual` is a value of `type_`.
+
+    Ranges of unsigned types are checked per value instead.
+    """
     if type_.kind in INTEGER_BITS:
         return _integer_fits(actual, type_.kind)
     if type_.kind == "decimal":
@@ -103,10 +106,11 @@ def fits(actual: st.DataType, type_: Type) -> bool:
 
 
 def reader_type(actual: st.DataType, type_: Type) -> st.DataType:
-    """The type to ask a Parquet reader for, given what one file has.
+    """Return the type to request from a Parquet reader, given the type in one file.
 
-    Integers are read as bigint: asked for a narrower one, Spark's reader cuts wider files' values off silently.
-    Numbers are read as the plan's type, so that later files may be narrower or wider than the first.
+    Integers are read as bigint, because Spark's reader silently truncates values that are wider
+    than the requested type. Decimals and floats are read as the plan's type, so that later files
+    may have narrower or wider types than the first.
     """
     if type_.kind in INTEGER_BITS and type_.kind != "u64":
         return st.LongType()
@@ -118,10 +122,12 @@ def reader_type(actual: st.DataType, type_: Type) -> st.DataType:
 
 
 def find_column(name: str, actual: Sequence[str], table: str) -> int:
-    """Ordinal of the column `name` among `actual`: exactly, else the only one that differs by case alone.
+    """Return the ordinal of the column `name` in `actual`.
+
+    The column matches exactly, or else is the only one that differs from `name` in case alone.
 
     Raises:
-        InputRefused: ``COLUMN_MISSING``, or ``COLUMN_AMBIGUOUS`` where several match.
+        InputRefused: ``COLUMN_MISSING``; ``COLUMN_AMBIGUOUS`` if several columns match.
     """
     exact = [i for i, a in enumerate(actual) if a == name]
     found = exact or [i for i, a in enumerate(actual) if a.lower() == name.lower()]
@@ -142,7 +148,7 @@ def find_column(name: str, actual: Sequence[str], table: str) -> int:
 
 
 def check_type(name: str, actual: st.DataType, type_: Type, table: str) -> None:
-    """Check that the source's type of a column fits the plan's.
+    """Check that the type of a column in the source fits its type in the plan.
 
     Raises:
         InputRefused: ``COLUMN_TYPE_MISMATCH``.
@@ -156,14 +162,14 @@ def check_type(name: str, actual: st.DataType, type_: Type, table: str) -> None:
 
 
 def _outside(column: Column, type_: Type) -> Column:
-    """Whether an integer is outside of `type_`; false for null."""
+    """Return whether an integer is outside of the range of `type_`; false for null."""
     low, high = integer_range(type_.kind)
     bound = st.DecimalType(20, 0) if type_.kind == "u64" else st.LongType()
     return ~_or_true(column.between(F.lit(str(low)).cast(bound), F.lit(str(high)).cast(bound)))
 
 
 def in_range(column: Column, type_: Type, what: str) -> Column:
-    """The integer `column` as `type_`; a value outside of it fails the batch with ``VALUE_OUT_OF_RANGE``."""
+    """Convert an integer to `type_`; a value out of range fails with ``VALUE_OUT_OF_RANGE``."""
     error = F.raise_error(misfit_text(what, _words_outside(type_))).cast(to_spark(type_))
     return F.when(~_outside(column, type_), column.cast(to_spark(type_))).otherwise(error)
 
@@ -177,10 +183,10 @@ def _or_true(test: Column) -> Column:
 
 
 def misfit(column: Column, actual: st.DataType, type_: Type) -> tuple[Column, str] | None:
-    """Whether a value of the type `actual`, which `fits`, is none of `type_`, and in words what it is then.
+    """Return a test for values of type `actual`, which `fits`, that are not values of `type_`.
 
     Returns:
-        None where every value is one.
+        The test, and what to call such a value in a message; None if there is no such value.
     """
     if type_.kind in INTEGER_BITS:
         if not type_.kind.startswith("u") and actual == to_spark(type_):
@@ -228,7 +234,7 @@ def _any_misfit(elements: Column, actual: st.DataType, type_: Type) -> tuple[Col
 
 
 def misfit_text(what: str, words: str) -> Column:
-    """The error of a value that is a `misfit`."""
+    """Return the error text for a value that is a `misfit`."""
     return error_text("VALUE_OUT_OF_RANGE", f"{what} has a value {words}")
 
 
@@ -244,9 +250,10 @@ def _unless_misfit(
 
 
 def converted(column: Column, actual: st.DataType, type_: Type, what: str) -> Column:
-    """A column of the type `actual`, which `fits`, as the plan's `type_`; does not depend on session settings.
+    """Convert a column from type `actual`, which `fits`, to the plan's `type_`.
 
-    A value that is a `misfit` fails the batch with ``VALUE_OUT_OF_RANGE``.
+    The result does not depend on session settings. A value that is a `misfit` fails the batch with
+    ``VALUE_OUT_OF_RANGE``.
     """
     if type_.kind in INTEGER_BITS:
         signed_same = not type_.kind.startswith("u") and actual == to_spark(type_)
@@ -266,13 +273,13 @@ def converted(column: Column, actual: st.DataType, type_: Type, what: str) -> Co
 
 
 def _uuid(column: Column, actual: st.DataType) -> Column:
-    """The bytes of a UUID; of text that is no hexadecimal null."""
+    """Return the bytes of a UUID; null for text that is not hexadecimal."""
     text = isinstance(actual, _STRINGS)
     return F.unhex(F.replace(column, F.lit("-"), F.lit(""))) if text else column
 
 
 def _nested_converted(column: Column, actual: st.DataType, type_: Type, what: str) -> Column:
-    """The parts of a nested value converted one by one; the cast that follows settles names and nullability."""
+    """Convert the parts of a nested value; the caller's cast then sets names and nullability."""
     if not any(map(_checked, type_.children)):
         return column
     if isinstance(actual, st.ArrayType):
@@ -289,7 +296,7 @@ def _nested_converted(column: Column, actual: st.DataType, type_: Type, what: st
 
 
 def _checked(type_: Type) -> bool:
-    """Whether a plain cast would not do for values of the type."""
+    """Return whether values of the type need more than a plain cast."""
     kinds = ("uuid", "precision_time", "precision_timestamp", "precision_timestamp_tz")
     return type_.kind in kinds or type_.kind in INTEGER_BITS or any(map(_checked, type_.children))
 
@@ -299,7 +306,10 @@ def _fields(type_: st.DataType) -> list[st.StructField]:
 
 
 def all_nullable(type_: Type) -> Type:
-    """The type with nulls allowed on every level: Spark casts nothing nullable to a type that is not."""
+    """Return the type with nulls allowed on every level.
+
+    Spark does not cast a nullable value to a non-nullable type.
+    """
     return replace(type_, nullable=True, children=tuple(all_nullable(c) for c in type_.children))
 
 
@@ -307,19 +317,19 @@ _EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"
 
 
 def _utc_wall_clock(column: Column) -> Column:
-    """An instant as the zoneless time in UTC, whatever the session's zone is."""
+    """Convert an instant to the zoneless time in UTC, for any session time zone."""
     return F.timestamp_add("MICROSECOND", F.unix_micros(column), F.expr(_EPOCH))
 
 
 def _utc_instant(column: Column) -> Column:
-    """A zoneless time, taken to be UTC, as an instant, whatever the session's zone is."""
+    """Convert a zoneless time in UTC to an instant, for any session time zone."""
     return F.timestamp_micros(F.timestamp_diff("MICROSECOND", F.expr(_EPOCH), column))
 
 
 def required_paths(column: Column, type_: Type, name: str) -> list[tuple[str, Column]]:
-    """The places below a column that may not be null: (name, whether it is null there).
+    """Return the required values in a column: (name, whether it is null).
 
-    Struct fields are followed; elements of lists and maps are not.
+    The search follows struct fields, but not elements of lists and maps.
     """
     places = [] if type_.nullable else [(name, column.isNull())]
     if type_.kind == "struct":
