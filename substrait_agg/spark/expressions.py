@@ -1,6 +1,6 @@
-"""Bound expressions as Spark Columns; no Python runs for a row.
+"""Convert bound expressions to Spark columns. No Python code runs per row.
 
-The columns are to be used in a session prepared with `session.SESSION_CONF`.
+Use the columns in a session prepared with `spark.session.session.SESSION_CONF`.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ Columns = Sequence[SparkColumn]
 
 
 def to_column(expr: Expr, columns: Columns) -> SparkColumn:
-    """The expression over the input row `columns`, in the Spark type of its type.
+    """Return an expression over the input row `columns`, in the Spark type of its own type.
 
     Args:
         expr: a bound expression.
-        columns: the columns that its ordinals count.
+        columns: the columns that the ordinals in `expr` refer to.
 
     Raises:
         UsageError: ``TYPE_NOT_SUPPORTED``, ``FUNCTION_NOT_SUPPORTED``, ``ARGUMENT_NOT_CONSTANT``.
@@ -63,7 +63,12 @@ def _nested(expr: Nested, columns: Columns) -> SparkColumn:
 
 @dataclass(frozen=True, slots=True)
 class _InLambda(Sequence[SparkColumn]):
-    """The columns of a row, and the parameters of the lambdas around an expression, the innermost last."""
+    """The columns of a row, with the parameters of the lambdas that enclose an expression.
+
+    Attributes:
+        columns: the columns of the row.
+        parameters: the parameters of each enclosing lambda, the innermost last.
+    """
 
     columns: Columns
     parameters: tuple[tuple[SparkColumn, ...], ...]
@@ -81,7 +86,10 @@ def _parameter(expr: Parameter, columns: Columns) -> SparkColumn:
 
 
 def _function_of(expr: Lambda, columns: Columns) -> Callable[[SparkColumn], SparkColumn]:
-    """The lambda as Spark's functions of lists take it, which call it once for a parameter."""
+    """Return the lambda as a Python function from a parameter column to a result column.
+
+    Spark's list functions call it once, to build the expression.
+    """
     around = columns.parameters if isinstance(columns, _InLambda) else ()
 
     def body(element: SparkColumn) -> SparkColumn:
@@ -145,7 +153,7 @@ def _nested_value(expr: NestedValue, columns: Columns) -> SparkColumn:
 
 
 def comparable(expr: Expr, columns: Columns) -> SparkColumn:
-    """The expression in a form that Spark compares: it has no comparison of maps."""
+    """Return an expression in a form that Spark can compare. Spark cannot compare maps."""
     column = to_column(expr, columns)
     if not _holds_map(expr.type):
         return column
@@ -163,7 +171,7 @@ COMPARISONS = frozenset(
         "is_not_distinct_from", "index_in",
     }
 )  # fmt: skip
-"""Functions that compare their arguments, and do nothing else with them."""
+"""Functions that only compare their arguments."""
 
 
 _BUILD: dict[type, Callable[[Any, Columns], SparkColumn]] = {

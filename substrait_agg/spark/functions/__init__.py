@@ -1,4 +1,4 @@
 """Scalar functions as Spark columns.
 
-`table` maps each function to its builder; the other files hold the builders by family.
+`table` maps each function to its builder. The other modules contain the builders of a family each.
 """

@@ -1,4 +1,7 @@
-"""Operations on the bits of integers, and of whole decimals as two's complement of 128 bits."""
+"""Build bitwise functions and arithmetic of unsigned integers.
+
+Bitwise functions treat decimals as two's complement numbers of 128 bits.
+"""
 
 from __future__ import annotations
 
@@ -22,21 +25,21 @@ def _number(value: int) -> Column:
 
 
 def _signed(half: Column) -> Column:
-    """64 bits without sign as the bigint of the same bits."""
+    """Convert an unsigned 64-bit number to the bigint of the same bits."""
     wrapped = F.when(half >= _number(2**63), half - _number(2**64)).otherwise(half)
     return wrapped.cast("bigint")
 
 
 def _unsigned(bits: Column) -> Column:
-    """A bigint's bits as a number without sign."""
+    """Convert a bigint to the unsigned number of the same bits."""
     wide = bits.cast(_HALF)
     return F.when(bits < 0, wide + _number(2**64)).otherwise(wide).cast(_HALF)
 
 
 def _halves(x: Column) -> Column:
-    """Upper and lower 64 bits of a decimal(38,0) as bigints: a struct of `high` and `low`."""
+    """Return upper and lower 64 bits of a decimal(38,0): a struct of bigints `high` and `low`."""
     minus = decimals.is_negative(x, (38, 0))
-    # Of a negative number the complement is split: it never leaves the range of the type on the way.
+    # For a negative number, split the complement, which stays within the range of the type.
     size = F.when(minus, F.lit("-1").cast(_WHOLE) - x).otherwise(x).cast(_WHOLE)
 
     def split(v: Column) -> Column:
@@ -58,7 +61,7 @@ def _halves(x: Column) -> Column:
 
 
 def _joined(high: Column, low: Column) -> Column:
-    """The decimal(38,0) of two halves; fails where it has more digits."""
+    """Return the decimal(38,0) of two halves; fail if it has more digits."""
 
     def join(v: Column) -> Column:
         minus = v["high"] < 0
@@ -107,7 +110,7 @@ def _operands(a: Arguments) -> tuple[Column, Column]:
 
 
 def _bounded(exact: Column, a: Arguments) -> Column:
-    """An exact result as the overflow option says."""
+    """Return an exact result bounded to its type by the option OVERFLOW."""
     low, high = integer_range(a.call.type.kind)
     overflow = a.option("OVERFLOW", "ERROR")
     if overflow == "ERROR":
@@ -116,7 +119,7 @@ def _bounded(exact: Column, a: Arguments) -> Column:
         bounded = F.least(F.greatest(exact, _unsigned_number(low)), _unsigned_number(high))
     else:
         bounded = F.pmod(exact, _unsigned_number(high + 1))
-    # Spark's least and greatest pass over nulls.
+    # Spark's least and greatest skip nulls.
     return F.when(exact.isNotNull(), bounded)
 
 
@@ -132,7 +135,7 @@ def _subtract(a: Arguments) -> Column:
 
 def _multiply(a: Arguments) -> Column:
     x, y = _operands(a)
-    # A product of more than 38 digits is beyond every range, as is the greatest number of 38 digits.
+    # A product of more than 38 digits is out of every range, like the greatest number of 38 digits.
     product = F.coalesce(F.try_multiply(x, y).cast(_UNSIGNED_WHOLE), _unsigned_number(10**38 - 1))
     return _bounded(F.when(x.isNotNull() & y.isNotNull(), product), a)
 
@@ -141,7 +144,7 @@ def _divide(a: Arguments) -> Column:
     x, y = _operands(a)
     if a.option("ON_DIVISION_BY_ZERO") == "NULL":
         y = F.when(y != _unsigned_number(0), y)
-    # The dividend without its rest, so that the quotient is whole.
+    # Subtracting the remainder first makes the quotient a whole number.
     return ((x - x % y) / y).cast(_OPERAND)
 
 

@@ -1,6 +1,6 @@
-"""Comparison, logic and choice, in SQL's three-valued logic.
+"""Build comparisons, logic and conditional functions in SQL's three-valued logic.
 
-Floats are compared as Spark does: NaN equals NaN and is greater than every number; -0.0 equals 0.0.
+Floats compare as in Spark: NaN equals NaN and is greater than every number; -0.0 equals 0.0.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ def _fold(operator: str) -> Builder:
 
 
 def _truth(wanted: bool | None, negated: bool) -> Builder:
-    """Whether a boolean is, or is not, true, false or unknown (None); never null."""
+    """Return a test whether a boolean is true, false or unknown (None); the result is never null.
+
+    `negated` inverts the test.
+    """
 
     def build(a: Arguments) -> Column:
         found = a[0].isNull() if wanted is None else F.coalesce(a[0] == F.lit(wanted), F.lit(False))
@@ -56,7 +59,7 @@ def _is_infinite(a: Arguments) -> Column:
 
 
 def _is_finite(a: Arguments) -> Column:
-    # NaN is greater than infinity here.
+    # In Spark, NaN is greater than infinity.
     return F.abs(double(a[0])) < constant_double("Infinity")
 
 

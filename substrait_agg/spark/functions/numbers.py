@@ -1,7 +1,7 @@
-"""Arithmetic and rounding.
+"""Build arithmetic and rounding functions.
 
-Integers: an overflow fails the batch, wraps (SILENT) or stays at the end of the range (SATURATE). Floats follow IEEE 754,
-division by zero included. Decimals are exact, see `decimals.py`.
+An integer overflow fails the batch, wraps (SILENT) or gives the limit of the range (SATURATE).
+Floats follow IEEE 754, including division by zero. Decimals are exact, see `spark.types.decimals`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from substrait_agg.spark.types.source_columns import integer_range
 _WHOLE = "decimal(38,0)"
 _INT64 = "decimal(20,0)"
 _ALL_WHOLE_FROM = float(2**52)
-"""From here on every fp64 is a whole number."""
+"""From this magnitude on, every fp64 is a whole number."""
 
 
 def _is_integer(a: Arguments) -> bool:
@@ -46,7 +46,7 @@ def _number(value: int) -> Column:
 
 
 def _bounded(exact: Column, kind: str, overflow: str) -> Column:
-    """An exact decimal(38,0) as an integer `kind` by an overflow option other than ERROR."""
+    """Saturate or wrap an exact decimal(38,0) to the range of `kind`; not for OVERFLOW=ERROR."""
     low, high = integer_range(kind)
     if overflow == "SATURATE":
         return F.least(F.greatest(exact, _number(low)), _number(high))
@@ -60,7 +60,7 @@ def _integer(a: Arguments, operate: Callable[..., Column]) -> Column:
         return operate(*a.columns)
     exact = operate(*(c.cast(_INT64) for c in a.columns)).cast(_WHOLE)
     bounded = _bounded(exact, a.call.type.kind, overflow)
-    # Spark's least and greatest pass over nulls.
+    # Spark's least and greatest skip nulls.
     return F.when(exact.isNotNull(), bounded)
 
 
@@ -97,7 +97,7 @@ def _signed(operate: Callable[[Column], Column], exact: Callable[..., Column]) -
 
 
 def _not_zero(a: Arguments, *options: str) -> Column:
-    """The divisor; null instead of zero where one of the options asks for null."""
+    """Return the divisor, with null instead of zero if the value of an option is NULL."""
     if any(a.option(o) == "NULL" for o in options):
         zero = decimals.zero(decimals.params(a.type(1))) if _is_decimal(a) else F.lit(0)
         return F.when(a[1] != zero, a[1])
@@ -105,7 +105,7 @@ def _not_zero(a: Arguments, *options: str) -> Column:
 
 
 def _quotient(x: Column, y: Column) -> Column:
-    """The quotient cut to a whole number, of decimals(20,0); Spark's own operator has no room for 2^63."""
+    """Return the truncated quotient of decimal(20,0) values; Spark's `div` cannot return 2^63."""
     return F.when(y == _number(-1), _number(0) - x).otherwise(F.call_function("div", x, y))
 
 
@@ -117,11 +117,11 @@ def _divide(a: Arguments) -> Column:
         return _integer(a, lambda x, _y: _quotient(x, by.cast(_INT64)))
     if _is_decimal(a):
         return _decimal("divide", a, _not_zero(a, "ON_DIVISION_BY_ZERO"))
-    # Spark's own division of floats fails on zero, or gives null.
+    # Spark's division of floats by zero fails or gives null, instead of following IEEE 754.
     quotient = F.try_divide(double(a[0]), double(a[1]))
     if a.option("ON_DIVISION_BY_ZERO") == "NULL":
         return quotient
-    # The sign of a zero is seen in its reciprocal only.
+    # The reciprocal of the zero is an infinity with the sign of the zero.
     return F.when(a[1] == 0, double(a[0]) * F.pow(double(a[1]), F.lit(-1.0))).otherwise(quotient)
 
 
@@ -139,7 +139,7 @@ def _modulus(a: Arguments) -> Column:
 
 
 def _factorial(a: Arguments) -> Column:
-    """n!; fails for a negative n, and where the type of the result does not hold it."""
+    """Return n!; fail for a negative n, and if the result does not fit its type."""
     most = 33 if _is_decimal(a) else 20
     error = failure("DOMAIN_ERROR", "a factorial is taken of a negative number").cast(_WHOLE)
     large = failure("OVERFLOW", f"the factorial of a number above {most}").cast(_WHOLE)
@@ -150,7 +150,10 @@ def _factorial(a: Arguments) -> Column:
 
 
 def _shift(name: str, *, unsigned: bool = False) -> Builder:
-    """A shift within the bits of the first argument; the count is taken modulo their number, as Java does."""
+    """Return a builder of shifts within the bits of the first argument's type.
+
+    The count is taken modulo the number of bits, as in Java.
+    """
 
     def build(a: Arguments) -> Column:
         bits = INTEGER_BITS[a.type(0).kind]
@@ -176,7 +179,7 @@ def _whole(function: Callable[[Column], Column]) -> Builder:
         if _is_decimal(a):
             return function(a[0])
         x = double(a[0])
-        # Spark's result is a bigint; greater floats are whole already, and so it is with NaN and infinities.
+        # Spark's result is a bigint. Greater floats are whole numbers, infinite or NaN already.
         return F.when(F.abs(x) < _ALL_WHOLE_FROM, double(function(x))).otherwise(x)
 
     return build

@@ -1,4 +1,4 @@
-"""What builders of scalar functions are given, and the small pieces they share."""
+"""Define the arguments of function builders, and helpers that builders share."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class Arguments:
         return len(self.columns)
 
     def type(self, ordinal: int) -> Type:
-        """Type of an argument."""
+        """Return the type of an argument."""
         return self.call.arguments[ordinal].type
 
     def option(self, name: str, default: str = "") -> str:
-        """The value that holds for an option."""
+        """Return the value of an option of the call."""
         return dict(self.call.options).get(name, default)
 
     def constant(self, ordinal: int) -> object:
-        """Value of an argument that must be a constant.
+        """Return the value of an argument that must be a constant.
 
         Raises:
             UsageError: ``ARGUMENT_NOT_CONSTANT``.
@@ -51,31 +51,31 @@ class Arguments:
 
 
 Builder = Callable[[Arguments], Column]
-"""Gives the column of a call; the caller converts it to the call's type."""
+"""Returns the column of a call. The caller converts the column to the type of the call."""
 
 
 def plain(function: Callable[..., Column]) -> Builder:
-    """A builder that hands all arguments to a Spark function."""
+    """Return a builder that passes all arguments to a Spark function."""
     return lambda a: function(*a.columns)
 
 
 def double(column: Column) -> Column:
-    """The column as fp64."""
+    """Convert a column to fp64."""
     return column.cast("double")
 
 
 def constant_double(text: str) -> Column:
-    """An fp64 constant, also ``NaN``, ``Infinity``."""
+    """Return an fp64 constant; `text` may be ``NaN`` or ``Infinity``."""
     return F.lit(text).cast("double")
 
 
 def failure(code: str, text: str) -> Column:
-    """An expression that fails the batch with a code and a text."""
+    """Return an expression that fails the batch with a code and a text."""
     return F.raise_error(F.lit(f"[{code}] {text}"))
 
 
 def any_null(columns: tuple[Column, ...]) -> Column:
-    """Whether any of the columns is null."""
+    """Return whether any of the columns is null."""
     found = columns[0].isNull()
     for column in columns[1:]:
         found = found | column.isNull()

@@ -1,6 +1,7 @@
-"""Functions of real numbers, computed in fp64: roots, powers, logarithms, angles and hyperbolic functions.
+"""Build functions of real numbers: roots, powers, logarithms, trigonometric, hyperbolic functions.
 
-Outside of a function's domain the result is NaN, as in IEEE 754, unless an option asks for null or an error.
+They compute in fp64. Outside of the domain of a function the result is NaN, as in IEEE 754, unless
+an option requests null or an error.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from substrait_agg.spark.functions.parts import Arguments, Builder, constant_dou
 from substrait_agg.spark.types import decimals
 
 _HUGE = 1e150
-"""Beyond this the square of a number may be infinite."""
+"""Above this bound the square of a number may be infinite."""
 _LN2 = 0.6931471805599453
 _MOST_FACTORS = 64
-"""2^64 and more factors other than -1, 0 and 1 give a number that no i64 holds."""
+"""With 64 or more factors, every product overflows an i64 unless the base is -1, 0 or 1."""
 
 
 def _outside(a: Arguments, bad: Column, otherwise: Column, what: str) -> Column:
-    """`otherwise`, except where `bad`: there what ON_DOMAIN_ERROR says."""
+    """Return `otherwise`, and where `bad` is true the result that ON_DOMAIN_ERROR requests."""
     option = a.option("ON_DOMAIN_ERROR", "NAN")
     if option == "ERROR":
         answer = failure("DOMAIN_ERROR", what).cast("double")
@@ -33,12 +34,15 @@ def _outside(a: Arguments, bad: Column, otherwise: Column, what: str) -> Column:
 def _partial(
     name: str, function: Callable[[Column], Column], bad: Callable[[Column], Column]
 ) -> Builder:
-    """A function that is not defined everywhere; `bad` says where not (of a number that is not NaN)."""
+    """Return a builder of a function that is undefined where `bad` is true.
+
+    `bad` is not applied to NaN.
+    """
 
     def build(a: Arguments) -> Column:
         x = double(a[0])
         what = f"{name} is taken of a number outside its domain"
-        # NaN is greater than every number here.
+        # In Spark, NaN is greater than every number.
         return _outside(a, bad(x) & ~F.isnan(x), function(x), what)
 
     return build
@@ -70,7 +74,7 @@ def _power(a: Arguments) -> Column:
 
 
 def _integer_power(base: Column, exponent: Column) -> Column:
-    """The exact product; fails where no i64 holds it, and where a negative exponent gives a fraction."""
+    """Return the exact power; fail on an overflow of i64, and if the result is a fraction."""
     unit = F.abs(base.cast("decimal(20,0)")) == F.lit(1).cast("decimal(20,0)")
     error = failure("DOMAIN_ERROR", "an integer is raised to a negative power").cast("bigint")
     count = F.when((exponent < 0) & ~unit, error).when(
@@ -83,7 +87,10 @@ def _integer_power(base: Column, exponent: Column) -> Column:
 
 
 def _logarithm(name: str, function: Callable[[Column], Column], zero: float = 0.0) -> Builder:
-    """Spark gives null at and below `zero`, where IEEE gives minus infinity and NaN."""
+    """Return a builder of a logarithm whose argument must be greater than `zero`.
+
+    At and below `zero`, Spark gives null, and IEEE 754 gives minus infinity and NaN.
+    """
 
     def build(a: Arguments) -> Column:
         x = double(a[0])
@@ -96,13 +103,16 @@ def _logarithm(name: str, function: Callable[[Column], Column], zero: float = 0.
 
 
 def _logb(a: Arguments) -> Column:
-    """The logarithm of the first argument to the base of the second; exact where it is a whole number."""
+    """Return the logarithm of the first argument to the base of the second.
+
+    A whole result is exact.
+    """
     x, base = double(a[0]), double(a[1])
     quotient = F.ln(x) / F.ln(base)
     whole = F.rint(quotient)
     exact = F.when(F.pow(base, whole) == x, whole).otherwise(quotient)
     infinity = constant_double("Infinity")
-    # A base of infinity: the quotient of two infinities says nothing.
+    # The test by a power only applies to finite quotients, not to those of infinite arguments.
     found = F.when(F.abs(quotient) < infinity, exact).otherwise(quotient)
     outside = (x < 0) | (base <= 0) | (base == 1.0)
     at_zero = _at_zero(a, "logb")
@@ -114,7 +124,7 @@ def _logb(a: Arguments) -> Column:
 
 
 def _at_zero(a: Arguments, name: str, zero: float = 0.0) -> Column:
-    """What ON_LOG_ZERO says."""
+    """Return the result at zero that the option ON_LOG_ZERO requests."""
     return {
         "NAN": constant_double("NaN"),
         "MINUS_INFINITY": constant_double("-Infinity"),
@@ -123,7 +133,7 @@ def _at_zero(a: Arguments, name: str, zero: float = 0.0) -> Column:
 
 
 def _asinh(x: Column) -> Column:
-    """Without the cancellation near zero and the overflow of squares that the textbook formula has."""
+    """Return asinh without the cancellation near zero and the overflow of the textbook formula."""
     size = F.abs(x)
     square = size * size
     near = F.log1p(size + square / (F.sqrt(square + 1.0) + 1.0))

@@ -1,4 +1,7 @@
-"""Regular expressions of the specification (those of ICU) as Java's, which Spark runs."""
+"""Build functions of regular expressions.
+
+The Substrait specification uses the syntax of ICU; Spark runs that of Java.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +21,18 @@ _FLAGS = {
 }
 
 _AT_CHARACTER = r"(?![\x{DC00}-\x{DFFF}])"
-"""Java finds empty matches between the two halves of a character beyond the basic plane, ICU does not."""
+"""Prevents empty matches inside a surrogate pair, which Java finds and ICU does not."""
 
 
 def pattern(a: Arguments, ordinal: int = 1) -> Column:
-    r"""The pattern in an argument with the call's options; ``\w``, ``\d``, ``\b`` and ``\s`` are those of Unicode, as in ICU.
+    r"""Return the pattern of an argument with the options of the call.
 
-    A constant has been checked when the plan was; another pattern that ICU and Java read differently fails the batch.
+    ``\w``, ``\d``, ``\b`` and ``\s`` follow Unicode, as in ICU. Constant patterns are checked with
+    the plan. Any other pattern that ICU and Java interpret differently fails the batch.
     """
     chosen = "".join(f for (name, value), f in _FLAGS.items() if a.option(name) == value)
     if a.option("CASE_SENSITIVITY") == "CASE_INSENSITIVE_ASCII":
-        # With U alone the case of all letters would be ignored.
+        # The flag U alone would ignore the case of all letters.
         chosen += "-u"
     text = a[ordinal]
     if not isinstance(a.call.arguments[ordinal], Constant):
@@ -39,28 +43,28 @@ def pattern(a: Arguments, ordinal: int = 1) -> Column:
 
 
 def quoted(column: Column) -> Column:
-    """A pattern that matches the text itself."""
+    """Return a pattern that matches exactly the text."""
     return F.regexp_replace(column, r"([^\p{L}\p{N}\s])", r"\\$1")
 
 
 def any_case(column: Column, *, ascii_only: bool = False) -> Column:
-    """A pattern that matches the text in upper and lower case."""
+    """Return a pattern that matches the text in any case."""
     return F.concat(F.lit("(?i:" if ascii_only else "(?iu:"), quoted(column), F.lit(")"))
 
 
 def literal_replacement(column: Column) -> Column:
-    """A replacement of Java that stands for the text itself."""
+    """Return a Java replacement that inserts exactly the text."""
     return F.regexp_replace(column, r"([\\$])", r"\\$1")
 
 
 _MARKS = ("\uffff", "\ufffe", *map(chr, range(0xFDD0, 0xFDF0)))
-"""Code points that Unicode has for a program's own use, and that no text should contain."""
+"""Noncharacters of Unicode, which are for internal use and should not occur in texts."""
 
 _LONGEST = 2**31 - 1
 
 
 def _position(column: Column) -> Column:
-    """A position as an int; one before the first character fails."""
+    """Convert a position to an int; fail if it is before the first character."""
     wide = column.cast("bigint")
     error = failure("DOMAIN_ERROR", "a position in a text is less than 1").cast("int")
     last = F.lit(_LONGEST)
@@ -68,7 +72,7 @@ def _position(column: Column) -> Column:
 
 
 def _rest(a: Arguments, ordinal: int) -> Column:
-    """The text from the position on that an argument says; the whole text where there is none."""
+    """Return the text from the position in an argument on; the whole text without the argument."""
     return F.substr(a[0], _position(a[ordinal])) if len(a) > ordinal else a[0]
 
 
@@ -77,7 +81,7 @@ def _all_matches(a: Arguments, group: Column) -> Column:
 
 
 def _match_substring(a: Arguments) -> Column:
-    # Empty where nothing matches: the declared type has no null for it.
+    # The declared type is not nullable, so the result is empty if nothing matches.
     if len(a) == 2:
         return F.call_function("regexp_extract", a[0], pattern(a), F.lit(0))
     found = F.coalesce(F.get(_all_matches(a, a[4].cast("int")), _nth(a[3])), F.lit(""))
@@ -86,7 +90,7 @@ def _match_substring(a: Arguments) -> Column:
 
 
 def _nth(occurrence: Column) -> Column:
-    """An occurrence from 1 as an index from 0."""
+    """Convert an occurrence, counted from 1, to an index from 0."""
     wide = F.least(occurrence.cast("bigint"), F.lit(_LONGEST).cast("bigint"))
     return (F.greatest(wide, F.lit(0)) - 1).cast("int")
 
@@ -96,10 +100,15 @@ def _count(a: Arguments) -> Column:
 
 
 def _segments(text: Column, wanted: Column, inside: Column) -> Column:
-    """The text between matches and, between them, each match put through `inside`, a replacement of Java.
+    """Return an array that alternates between the text outside of matches and each replaced match.
 
-    Spark tells no places of matches. So a mark that neither the text nor the replacement has is put around each, and
-    the text is cut there.
+    Spark does not return the positions of matches. The function therefore surrounds each match with
+    a mark that occurs neither in the text nor in the replacement, and splits the text at the marks.
+
+    Args:
+        text: the text.
+        wanted: the pattern.
+        inside: the Java replacement of each match.
     """
     marks = F.array(*map(F.lit, _MARKS))
     free = F.filter(marks, lambda m: ~F.contains(text, m) & ~F.contains(inside, m))
@@ -117,7 +126,7 @@ def _strpos(a: Arguments) -> Column:
     segments = _segments(text, pattern(a), F.lit("$0"))
 
     def place(s: Column) -> Column:
-        # Text, match, text, match, ..., text: the matches are the second, the fourth ...
+        # The segments alternate: text, match, text, match, ..., text.
         before = F.slice(s, F.lit(1), nth.cast("int") * 2 + 1)
         length = F.aggregate(before, F.lit(0), lambda n, part: n + F.char_length(part))
         found = (nth >= 0) & (nth.cast("bigint") < F.call_function("div", F.size(s), F.lit(2)))
@@ -128,7 +137,7 @@ def _strpos(a: Arguments) -> Column:
 
 
 def _replacement(a: Arguments) -> Column:
-    """The replacement as Java writes it; a group follows a backslash here, and a dollar sign there."""
+    r"""Convert a replacement to the syntax of Java, with ``$1`` instead of ``\1`` for a group."""
     text = a[2]
     if not isinstance(a.call.arguments[2], Constant):
         what = "a replacement has a dollar sign or a backslash that stands for nothing"

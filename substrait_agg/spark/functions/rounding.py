@@ -1,7 +1,7 @@
-"""``round`` to a number of digits that may differ from row to row, in all ten ways of rounding.
+"""Build ``round`` in all ten rounding modes, to a number of digits that may differ per row.
 
-A number is taken as a whole number of decimal digits: of a float the shortest digits that stand for it, as Spark itself
-rounds floats.
+Rounding operates on decimal digits. For a float, these are the shortest digits that represent it,
+as in Spark's own rounding of floats.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from substrait_agg.spark.types import decimals
 
 _WHOLE = "decimal(38,0)"
 _MOST_DIGITS = 400
-"""No number has more digits before or behind its point."""
+"""An upper bound for the digits of a number before or after its point."""
 _POWERS = 38
-"""Powers of ten that a decimal of 38 digits holds."""
+"""The number of powers of ten that fit a decimal of 38 digits."""
 
 _NEAREST = frozenset({"TIE_AWAY_FROM_ZERO", "TIE_TO_EVEN"})
-"""Ways of rounding that Spark has itself, for a constant number of digits."""
+"""Rounding modes that Spark supports for a constant number of digits."""
 
 
 def _number(text: str) -> Column:
@@ -30,12 +30,12 @@ def _number(text: str) -> Column:
 
 
 def _upwards(mode: str, minus: Column, even: Column) -> tuple[Column, Column, Column]:
-    """Whether the multiple above is taken where the number is nearer to the one below, between both, nearer to it.
+    """Return whether to round up in three cases: nearer to the multiple below, tie, nearer above.
 
     Args:
         mode: the value of the option ROUNDING.
         minus: whether the number is negative.
-        even: whether the multiple below is an even one.
+        even: whether the multiple below is even.
     """
     true, false = F.lit(True), F.lit(False)
     directed: Mapping[str, Column] = {
@@ -58,7 +58,7 @@ def _upwards(mode: str, minus: Column, even: Column) -> tuple[Column, Column, Co
 
 
 def _multiple(mode: str) -> Callable[[Column], Column]:
-    """Rounds `number` to a multiple of 10^`drop`, which a decimal holds."""
+    """Return a function that rounds `number` to a multiple of 10^`drop`, which fits a decimal."""
 
     def build(v: Column) -> Column:
         number = v["number"]
@@ -76,7 +76,10 @@ def _multiple(mode: str) -> Callable[[Column], Column]:
 
 
 def _beyond(mode: str) -> Callable[[Column], Column]:
-    """Rounds `number` to a multiple of 10^`drop`, which no decimal holds: to zero, or it fails."""
+    """Return a function that rounds `number` to a multiple of 10^`drop`, which fits no decimal.
+
+    The result is zero. The batch fails if the result would be another multiple.
+    """
 
     def build(v: Column) -> Column:
         number, zero = v["number"], _number("0")
@@ -95,7 +98,7 @@ def _beyond(mode: str) -> Callable[[Column], Column]:
 
 
 def _rounded(number: Column, drop: Column, mode: str) -> Column:
-    """A decimal(38,0), rounded to a multiple of 10^`drop`."""
+    """Round a decimal(38,0) to a multiple of 10^`drop`."""
 
     def body(v: Column) -> Column:
         held = F.when(v["drop"] < _POWERS, _multiple(mode)(v)).otherwise(_beyond(mode)(v))
@@ -106,7 +109,7 @@ def _rounded(number: Column, drop: Column, mode: str) -> Column:
 
 
 def _float(x: Column, digits: Column, mode: str, kind: str) -> Column:
-    """A float by the digits that it is written with."""
+    """Round a float by its shortest decimal digits."""
     type_ = {"fp32": "float", "fp64": "double"}[kind]
     written = F.split(x.cast("string"), "E")
     mantissa, exponent = F.get(written, F.lit(0)), F.coalesce(F.get(written, F.lit(1)), F.lit("0"))
@@ -132,7 +135,7 @@ def _float(x: Column, digits: Column, mode: str, kind: str) -> Column:
 
 
 def _constant_digits(a: Arguments, mode: str) -> int | None:
-    """The number of digits where Spark's own function rounds to it, else None."""
+    """Return the constant number of digits if Spark's own function can round to it, else None."""
     fast = mode in _NEAREST and a.type(0).kind != "fp32"
     digits = 0 if len(a) == 1 else getattr(a.call.arguments[1], "value", None)
     if not fast or digits is None:
@@ -141,14 +144,14 @@ def _constant_digits(a: Arguments, mode: str) -> int | None:
 
 
 def rounded(a: Arguments) -> Column:
-    """The first argument, rounded to the number of digits behind the point that the second one says."""
+    """Return the first argument rounded to a number of fraction digits, the second argument."""
     mode, kind = a.option("ROUNDING", "TIE_AWAY_FROM_ZERO"), a.type(0).kind
     constant = _constant_digits(a, mode)
     if constant is not None:
         return (F.bround if mode == "TIE_TO_EVEN" else F.round)(a[0], constant)
     most = F.lit(_MOST_DIGITS)
     wide = a[1].cast("bigint") if len(a) > 1 else F.lit(0)
-    # Spark's least and greatest pass over nulls.
+    # Spark's least and greatest skip nulls.
     digits = F.when(wide.isNotNull(), F.least(F.greatest(wide, -most), most)).cast("int")
     if kind in INTEGER_BITS:
         return _rounded(a[0], -digits, mode)

@@ -1,4 +1,4 @@
-"""THE table of how scalar functions run on Spark: canonical name -> builder of a Column."""
+"""The table of scalar functions on Spark: canonical name -> builder of a column."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _UNSIGNED_KINDS = frozenset({"u8", "u16", "u32", "u64"})
 
 
 def _by_first_type(name: str) -> Builder:
-    """Numbers, unsigned integers, points in time and intervals share a name; the arguments tell which it is."""
+    """Return a builder that selects the builder of a name by the types of the arguments.
+
+    Unsigned integers, intervals and other numbers share names such as `add`.
+    """
 
     def build(a: Arguments) -> Column:
         kind = a.type(0).kind
@@ -42,7 +45,7 @@ HIGHER_ORDER: dict[str, Callable[[Column, Callable[[Column], Column]], Column]] 
     "any_match": F.exists,
     "all_match": F.forall,
 }
-"""Functions of a list and a function of its elements; Spark's follow three-valued logic."""
+"""Functions of a list and a lambda over its elements. Spark's follow three-valued logic."""
 
 BUILDERS: dict[str, Builder] = {
     **LOGIC,
@@ -57,4 +60,7 @@ BUILDERS: dict[str, Builder] = {
     **BITS,
     **{name: _by_first_type(name) for name in UNSIGNED},
 }
-"""With `HIGHER_ORDER`, one row for each row of `functions.scalars.catalogue.SCALARS`."""
+"""Function -> its builder.
+
+Each row of `functions.scalars.catalogue.SCALARS` has one entry here or in `HIGHER_ORDER`.
+"""

@@ -1,4 +1,4 @@
-"""Functions of lists, and those that make a list of a text."""
+"""Build functions of text and of lists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from substrait_agg.spark.functions.regex import any_case, literal_replacement, q
 
 
 def _sort(a: Arguments) -> Column:
-    """Elements in Spark's order of values: NaN is the greatest float, text goes by its bytes in UTF-8."""
+    """Sort elements in Spark's order: NaN is the greatest float, text is ordered by UTF-8 bytes."""
     direction = a.option("DIRECTION", "ASC_NULLS_LAST")
     if direction == "ASC_NULLS_FIRST":
         return F.sort_array(a[0], asc=True)
@@ -24,14 +24,17 @@ def _sort(a: Arguments) -> Column:
 
 
 def _string_split(a: Arguments) -> Column:
-    """Parts between separators; without a separator (null or empty) the whole text is the only part."""
+    """Split a text at a separator; if the separator is null or empty, the text is the only part."""
     parts = F.split(a[0], quoted(a[1]), -1)
     whole = F.array(a[0])
     return F.when(a[0].isNotNull(), F.when(F.length(a[1]) > 0, parts).otherwise(whole))
 
 
 def _index_in(a: Arguments) -> Column:
-    """The place of the first equal element, from 0; null where there is none. NaN equals NaN, -0.0 equals 0.0."""
+    """Return the index of the first equal element, from 0; null if there is none.
+
+    NaN equals NaN, unless the option NAN_EQUALITY is NAN_IS_NOT_NAN; -0.0 equals 0.0.
+    """
     place = F.array_position(a[1], a[0])
     found = F.when(place > 0, place - 1)
     floats = a.type(0).kind in ("fp32", "fp64")
@@ -50,11 +53,12 @@ LISTS: dict[str, Builder] = {
 
 _LONGEST = 2**31 - 1
 NO_ESCAPE = "\uffff"
-"""Unicode's own word for "not a character": `like` has no escape character unless one is given."""
+"""A noncharacter of Unicode. It is the escape character of `like` if none is given, because Spark's
+default is a backslash."""
 
 
 def _count(column: Column) -> Column:
-    """An integer of any width as an int, cut to what lengths can be."""
+    """Convert an integer of any width to an int, limited to the range of lengths."""
     wide = column.cast("bigint")
     cut = F.least(F.greatest(wide, F.lit(-_LONGEST)), F.lit(_LONGEST))
     return F.when(wide.isNotNull(), cut).cast("int")
@@ -66,21 +70,24 @@ def _substring(a: Arguments) -> Column:
     if a.option("NEGATIVE_START", "LEFT_OF_BEGINNING") == "WRAP_FROM_END":
         return F.substr(a[0], _count(start), _count(length))
     first = F.greatest(start, F.lit(1))
-    # Characters left of the beginning use up the length; without a length there is nothing to use up.
+    # Positions before the first character count towards the length, if there is a length.
     kept = _left_over(start, length) if len(a) > 2 else length
     found = F.substr(a[0], _count(first), _count(kept))
     return F.when(start.isNotNull() & length.isNotNull(), found)
 
 
 def _left_over(start: Column, length: Column) -> Column:
-    """The length from the first character on; no sum of 64-bit numbers is taken that could overflow."""
+    """Return the part of a length that begins at the first character, without overflows."""
     asked = F.greatest(length, F.lit(0))
     used = F.greatest(asked + F.least(start, F.lit(0)), F.lit(1)) - F.lit(1)
     return F.when(start >= 1, asked).otherwise(used)
 
 
 def _part(a: Arguments, *, left: bool) -> Column:
-    """The first or last characters; a negative count leaves off that many at the other end, as in PostgreSQL."""
+    """Return the first or last characters.
+
+    A negative count removes that many characters at the other end, as in PostgreSQL.
+    """
     count = _count(a[1])
     if left:
         rest = F.left(a[0], F.greatest(F.char_length(a[0]) + count, F.lit(0)))
@@ -97,7 +104,7 @@ def _ascii_only(a: Arguments) -> bool:
 
 
 def ascii_lower(column: Column) -> Column:
-    """The text with the letters A to Z, and no others, in lower case."""
+    """Return the text with only the letters A to Z converted to lower case."""
     return F.translate(column, _LARGE, _SMALL)
 
 
@@ -114,19 +121,22 @@ def _first_upper(a: Arguments, column: Column) -> Column:
 
 
 def _initcap(a: Arguments) -> Column:
-    """Words are runs of letters and digits, where Spark's own function sees them between blanks only."""
-    # Pieces end with a separator: "it's a" has "it'", "s " and "a".
+    """Capitalise words, which are runs of letters and digits.
+
+    Spark's own function separates words at blanks only.
+    """
+    # Each piece ends with a separator: "it's a" gives "it'", "s " and "a".
     pieces = F.split(_lower(a, a[0]), r"(?<=[^\p{L}\p{M}\p{N}])")
     return F.array_join(F.transform(pieces, lambda p: _first_upper(a, p)), "")
 
 
 def _capitalize(a: Arguments) -> Column:
-    """The first character in upper case, the others as they are."""
+    """Convert the first character to upper case; the others stay."""
     return _first_upper(a, a[0])
 
 
 def _swapcase(a: Arguments) -> Column:
-    """Every letter by itself; those that are neither upper nor lower case stay."""
+    """Swap the case of each letter; characters without case stay."""
     if _ascii_only(a):
         return F.translate(a[0], _SMALL + _LARGE, _LARGE + _SMALL)
     characters = F.regexp_extract_all(a[0], F.lit("(?s)(.)"), F.lit(1))
@@ -139,7 +149,10 @@ def _swapcase(a: Arguments) -> Column:
 
 
 def _count_substring(a: Arguments) -> Column:
-    """Occurrences that do not overlap, from the left; an empty text occurs before and after each character."""
+    """Count occurrences that do not overlap, from the left.
+
+    An empty text occurs before and after each character.
+    """
     text, part = _comparable(a)
     rest = F.replace(text, part, F.lit(""))
     taken = F.octet_length(text) - F.octet_length(rest)
@@ -148,10 +161,10 @@ def _count_substring(a: Arguments) -> Column:
 
 
 def _replace_slice(a: Arguments) -> Column:
-    """Null where the slice starts outside the text or its length is negative."""
+    """Replace a slice of a text; null if the slice starts outside or has a negative length."""
     start, length = a[1].cast("bigint"), a[2].cast("bigint")
     inside = (start >= 1) & (start <= F.char_length(a[0])) & (length >= 0)
-    # A slice beyond the end ends at the end; no sum is taken that could overflow.
+    # The limit prevents an overflow of the sum. A slice beyond the end stops at the end.
     after = start + F.least(length, F.lit(_LONGEST).cast("bigint"))
     head = F.left(a[0], _count(start - 1))
     return F.when(inside, F.concat(head, a[3], F.substr(a[0], _count(after))))
@@ -159,7 +172,7 @@ def _replace_slice(a: Arguments) -> Column:
 
 def _center(a: Arguments) -> Column:
     missing = F.greatest(_count(a[1]) - F.char_length(a[0]), F.lit(0))
-    # Spark's greatest passes over nulls.
+    # Spark's greatest skips nulls.
     missing = F.when(a[0].isNotNull() & a[1].isNotNull(), missing)
     smaller = F.call_function("div", missing, F.lit(2)).cast("int")
     left = smaller if a.option("PADDING", "RIGHT") == "RIGHT" else missing - smaller
@@ -175,7 +188,7 @@ def _like(a: Arguments) -> Column:
     escape = str(a.constant(2))
     wanted = _escaped_fully(a[1], escape)
     if a.option("CASE_SENSITIVITY") == "CASE_INSENSITIVE_ASCII":
-        # The escape character may be a letter, which stands for itself once it is no escape character.
+        # The escape character may be a letter, so another one replaces it before the case changes.
         pairs = F.regexp_replace(wanted, f"(?s)\\x{{{ord(escape):x}}}(.)", NO_ESCAPE + "$1")
         plain = F.call_function("replace", pairs, F.lit(NO_ESCAPE + escape), F.lit(escape))
         return match(ascii_lower(a[0]), ascii_lower(plain), F.lit(NO_ESCAPE))
@@ -183,9 +196,10 @@ def _like(a: Arguments) -> Column:
 
 
 def _escaped_fully(pattern: Column, escape: str) -> Column:
-    """The pattern with the escape character before wildcards and itself only, as Spark demands.
+    """Return the pattern with the escape character only before wildcards and itself.
 
-    Elsewhere it stands for the character after it, and at the end for itself.
+    Spark requires this form. Before any other character the escape character is dropped. At the end
+    of the pattern it is doubled, so that it matches itself.
     """
     mark = f"\\x{{{ord(escape):x}}}"
     doubled = "$1" + f"\\{escape}" * 2
@@ -194,7 +208,7 @@ def _escaped_fully(pattern: Column, escape: str) -> Column:
 
 
 def _comparable(a: Arguments) -> tuple[Column, Column]:
-    """The first two arguments in the case that the option asks for."""
+    """Return the first two arguments, in lower case if the option ignores case."""
     change = {"CASE_INSENSITIVE": F.lower, "CASE_INSENSITIVE_ASCII": ascii_lower}.get(
         a.option("CASE_SENSITIVITY")
     )
@@ -209,7 +223,7 @@ def _strpos(a: Arguments) -> Column:
     if a.option("CASE_SENSITIVITY") != "CASE_INSENSITIVE":
         text, part = _comparable(a)
         return F.call_function("position", part, text)
-    # In lower case a text may have more characters: the ones before the match are counted as they are.
+    # Lower case can change the number of characters, so count the original ones before the match.
     wanted = any_case(a[1])
     before = F.call_function(
         "regexp_extract", a[0], F.concat(F.lit("(?s)^(.*?)"), wanted), F.lit(1)
@@ -224,7 +238,7 @@ def _replace(a: Arguments) -> Column:
         return F.call_function("replace", *a.columns)
     wanted = any_case(a[1], ascii_only=a.option("CASE_SENSITIVITY") == "CASE_INSENSITIVE_ASCII")
     replaced = F.regexp_replace(a[0], wanted, literal_replacement(a[2]))
-    # Without a text to look for, nothing is replaced.
+    # An empty search text replaces nothing.
     return F.when(F.octet_length(a[1]) == 0, F.when(a[2].isNotNull(), a[0])).otherwise(replaced)
 
 

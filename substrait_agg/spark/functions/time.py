@@ -1,4 +1,7 @@
-"""Dates, times and intervals. Instants are seen in the zone that a call names, else in UTC."""
+"""Build functions of dates, times and intervals.
+
+An instant is interpreted in the time zone that the call names, or else in UTC.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +20,23 @@ UTC = "UTC"
 
 
 def local_time(column: Column, zone: Column) -> Column:
-    """An instant as the zoneless time in a zone."""
+    """Convert an instant to the zoneless time in a zone."""
     return F.convert_timezone(F.lit(UTC), zone, column.cast("timestamp_ntz"))
 
 
 def instant(column: Column, zone: Column) -> Column:
-    """A zoneless time in a zone as an instant."""
+    """Convert a zoneless time in a zone to an instant."""
     return F.convert_timezone(zone, F.lit(UTC), column).cast("timestamp")
 
 
 def offset_seconds(column: Column, zone: Column) -> Column:
-    """How far the clocks of a zone are ahead of UTC at an instant."""
+    """Return by how many seconds a zone is ahead of UTC at an instant."""
     ahead = since_epoch(local_time(column, zone)) - F.unix_micros(column)
     return F.call_function("div", ahead, F.lit(1_000_000))
 
 
 def _sub_second(column: Column) -> Column:
-    """Microseconds since the last full minute."""
+    """Return the microseconds since the last full minute."""
     return (F.date_part(F.lit("SECOND"), column) * F.lit(1_000_000)).cast("bigint")
 
 
@@ -49,7 +52,12 @@ def _of_sub_second(modulo: int, unit: int) -> Part:
 
 
 def _week_day(first: str, offset: int) -> Part:
-    """The day of the week of a date that decides which year the week belongs to."""
+    """Return the day of a date's week that decides which year the week belongs to.
+
+    Args:
+        first: the first day of a week, ``SUNDAY`` or ``MONDAY``.
+        offset: days from the first day to the deciding day.
+    """
 
     def build(x: Column) -> Column:
         day = x.cast("date")
@@ -60,12 +68,15 @@ def _week_day(first: str, offset: int) -> Part:
 
 
 def _week(deciding: Part) -> Part:
-    """Weeks from that of the first such day in the year; days before it are in the last week of the year before."""
+    """Return the number of a week, counted from the week with the first deciding day in the year.
+
+    Earlier days are in the last week of the previous year.
+    """
     return lambda x: F.call_function("div", F.dayofyear(deciding(x)) + 6, F.lit(7))
 
 
 _US_DAY = _week_day("SUNDAY", 3)
-"""A week with four days in January has its Wednesday there."""
+"""The deciding day of US weeks. A week with four days in January has its Wednesday in January."""
 
 COMPONENTS: dict[str, Part] = {
     "YEAR": _part("YEAR"),
@@ -86,12 +97,12 @@ COMPONENTS: dict[str, Part] = {
     "SECOND": _of_sub_second(60_000_000, 1_000_000),
     "MILLISECOND": _of_sub_second(1_000_000, 1_000),
     "MICROSECOND": _of_sub_second(1_000, 1),
-    # Nothing finer than a microsecond is kept.
+    # Spark stores microseconds.
     "NANOSECOND": lambda x: F.when(x.isNotNull(), F.lit(0)),
     "PICOSECOND": lambda x: F.when(x.isNotNull(), F.lit(0)),
     "SUBSECOND": _of_sub_second(1_000_000, 1),
 }
-"""Components of `extract`; those that count from 1 do so here."""
+"""Component of `extract` -> its builder. Components that can count from 0 or 1 count from 1."""
 
 COUNTED = frozenset(
     (
@@ -112,17 +123,17 @@ PARTS: dict[str, Part] = {
     "hour": COMPONENTS["HOUR"],
     "minute": COMPONENTS["MINUTE"],
     "second": COMPONENTS["SECOND"],
-    # As in PostgreSQL and DataFusion: since the last full minute.
+    # PostgreSQL and DataFusion count these from the last full minute.
     "millisecond": _of_sub_second(60_000_000, 1_000),
     "microsecond": _of_sub_second(60_000_000, 1),
 }
-"""Words of `date_part`."""
+"""Word of `date_part` -> its builder."""
 
 _SUB_DAY = frozenset("HOUR MINUTE SECOND MILLISECOND MICROSECOND SUBSECOND".split())
 
 
 def _whole_day(part: str, column: Column, type_: Type) -> Column:
-    """A date as a timestamp where a part of its (empty) time is wanted."""
+    """Convert a date to a timestamp if the part is one of the time of day, which is midnight."""
     wants_time = part.upper() in _SUB_DAY and type_.kind == "date"
     return column.cast("timestamp_ntz") if wants_time else column
 
@@ -151,14 +162,18 @@ def _unix_time(point: Column, type_: Type) -> Column:
 
 
 def _extract_boolean(a: Arguments) -> Column:
-    """Whether the year is a leap year, which is the one word that is taken."""
+    """Return whether the year is a leap year; this is the only component of the function."""
     zoned = a.type(0).kind == "precision_timestamp_tz"
     year = F.year(local_time(a[0], a[1]) if zoned else a[0])
     return (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
 
 
 def _assume_timezone(a: Arguments) -> Column:
-    """A time that a zone skips is the one as much later; of one that occurs twice the first is taken."""
+    """Convert a zoneless time to an instant.
+
+    A time in a gap of the zone moves forward by the length of the gap. For a time that occurs
+    twice, the result is the first instant.
+    """
     return instant(a[0].cast("timestamp_ntz"), a[1])
 
 
@@ -176,7 +191,7 @@ def _date_trunc(a: Arguments) -> Column:
     return F.date_trunc(word, point)
 
 
-# --- points in time plus or minus intervals --------------------------------------------------------
+# --- points in time plus or minus intervals ------------------------------------------------------
 
 
 def _plus_months(point: Column, months: Column, a: Arguments) -> Column:
@@ -221,7 +236,7 @@ def _move(sign: int) -> Builder:
 MOVES: dict[str, Builder] = {
     "add": _move(1),
     "subtract": _move(-1),
-    # An integer and an interval; a product that no interval holds fails.
+    # Integer times interval; a product out of the range of intervals fails.
     "multiply": lambda a: a[1] * a[0],
 }
 

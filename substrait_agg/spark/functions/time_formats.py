@@ -1,4 +1,7 @@
-"""``strftime`` and ``strptime``: the pieces of a constant format as columns. Names of months and days are English."""
+"""Build ``strftime`` and ``strptime`` functions from the pieces of a constant format.
+
+Names of months and days are English.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,10 @@ def _of_century(name: str) -> Callable[[Column], Column]:
 
 
 def _week(first: int) -> Callable[[Column], Column]:
-    """Weeks since the first such day of the week (0 is Sunday); 00 before it."""
+    """Return the number of weeks since the first weekday `first` (0 is Sunday) of the year.
+
+    Days before it have the number 00.
+    """
 
     def build(x: Column) -> Column:
         passed = F.pmod(F.dayofweek(x) - 1 - first, F.lit(7))
@@ -66,7 +72,7 @@ def _initials(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _written() -> Mapping[str, Callable[[Column], Column]]:
-    """Conversion -> what it writes of a date or time of a zone."""
+    """Return conversion character -> the text that it writes for a zoneless time."""
     return {
         "Y": lambda x: COMPONENTS["YEAR"](x).cast("string"),
         "G": lambda x: COMPONENTS["ISO_YEAR"](x).cast("string"),
@@ -98,7 +104,7 @@ def _written() -> Mapping[str, Callable[[Column], Column]]:
 
 
 def _offset(seconds: Column) -> Column:
-    """As ``+hhmm``; what is less than a minute is left out."""
+    """Return an offset as ``+hhmm``, truncated to minutes."""
     size = F.abs(seconds)
     hours, minutes = (
         F.call_function("div", size, F.lit(_SECONDS_OF_HOUR)),
@@ -126,12 +132,12 @@ def _strftime(a: Arguments) -> Column:
             parts.append(written[piece.conversion](point))
         else:
             parts.append(F.lit(piece.text))
-    # A format without conversions is null all the same where the time is.
+    # If the time is null, the result is null even for a format without conversions.
     return F.when(point.isNotNull(), F.concat(F.lit(""), *parts))
 
 
 class _Fields:
-    """The fields that a format reads in a text, each null where the text is."""
+    """The fields that a format reads from a text; each is null if the text is null."""
 
     def __init__(self, text: Column, found: tuple[Piece, ...]) -> None:
         self.wanted, self.groups = pattern(found)
@@ -140,19 +146,19 @@ class _Fields:
         self.text = F.when(~F.rlike(text, F.lit(self.wanted)), error).otherwise(text)
 
     def written(self, conversion: str) -> Column | None:
-        """The text of a conversion, None where the format has none."""
+        """Return the text of a conversion, or None if the format does not contain it."""
         if conversion not in self.groups:
             return None
         group = F.lit(self.groups[conversion])
         return F.call_function("regexp_extract", self.text, F.lit(self.wanted), group)
 
     def number(self, conversion: str) -> Column | None:
-        """The number of a conversion."""
+        """Return the number of a conversion, or None if the format does not contain it."""
         written = self.written(conversion)
         return None if written is None else written.cast("int")
 
     def month(self) -> Column | None:
-        """The month by its number or name."""
+        """Return the month, from its number or name; None if the format contains neither."""
         name = self.written("b")
         if name is None:
             return self.number("m")
@@ -160,7 +166,7 @@ class _Fields:
         return F.array_position(initials, F.lower(F.left(name, F.lit(3)))).cast("int")
 
     def year(self) -> Column:
-        """The year; two digits are of 1969 to 2068, as POSIX has it."""
+        """Return the year. Two digits mean 1969 to 2068, as in POSIX."""
         short = self.number("y")
         if short is not None:
             return F.when(short >= 69, short + 1900).otherwise(short + 2000)
@@ -168,7 +174,7 @@ class _Fields:
         return F.lit(None).cast("int") if year is None else year
 
     def date(self) -> Column:
-        """The date; one that does not exist fails."""
+        """Return the date; fail if it does not exist."""
         month, day, year = self.month(), self.number("d"), self.year()
         if month is not None and day is not None:
             return F.make_date(year, month, day)
@@ -180,7 +186,7 @@ class _Fields:
         return F.when(outside, error).otherwise(made)
 
     def hour(self) -> Column:
-        """The hour of the day."""
+        """Return the hour of the day."""
         twelve, half = self.number("I"), self.written("p")
         if twelve is None:
             hour = self.number("H")
@@ -190,7 +196,7 @@ class _Fields:
         return hour if half is None else F.when(F.upper(half) == "PM", hour + 12).otherwise(hour)
 
     def time(self) -> tuple[Column, Column, Column]:
-        """Hour, minute and second; those that the format does not read are 0."""
+        """Return hour, minute and second; those that the format does not contain are 0."""
         minute, second = self.number("M"), self.number("S")
         zero = F.lit(0)
         return (
@@ -200,7 +206,7 @@ class _Fields:
         )
 
     def ahead(self) -> Column | None:
-        """Seconds that the offset is ahead of UTC, None where the format reads none."""
+        """Return the seconds of the offset ahead of UTC, or None if the format has no offset."""
         written = self.written("z")
         if written is None:
             return None
@@ -246,4 +252,4 @@ FORMATS: dict[str, Builder] = {
     "strptime_time": _strptime_time,
     "strptime_timestamp": _strptime_timestamp,
 }
-"""Functions with a format."""
+"""Function with a format -> its builder."""

@@ -1,4 +1,7 @@
-"""``round_temporal`` and ``round_calendar``: the nearest multiples of a unit, counted from an origin."""
+"""Build ``round_temporal`` and ``round_calendar``.
+
+Both round a time to a multiple of a unit that is counted from an origin.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +26,13 @@ _WIDE = "decimal(38,0)"
 
 
 def _multiple(column: Column) -> Column:
-    """How many units lie between two points; fails where that is not positive."""
+    """Return the number of units in a multiple as a bigint; fail if it is not positive."""
     error = failure("DOMAIN_ERROR", "a time is rounded to a multiple that is not positive")
     return F.when(column < 1, error.cast("bigint")).otherwise(column.cast("bigint"))
 
 
 def _chosen(x: Column, below: Column, above: Column, rounding: str) -> Column:
-    """The lower or the upper of the two multiples around `x`; they are equal where it is one itself."""
+    """Return the lower or upper of the two multiples around `x`, which are equal if `x` is one."""
     if rounding == "FLOOR":
         return below
     if rounding == "CEIL":
@@ -39,7 +42,7 @@ def _chosen(x: Column, below: Column, above: Column, rounding: str) -> Column:
 
 
 def _by_length(x: Column, origin: Column, step: Column, rounding: str) -> Column:
-    """Rounds microseconds; exact in numbers of 38 digits, so that nothing overflows on the way."""
+    """Round microseconds. Decimals of 38 digits prevent overflows in intermediate results."""
 
     def body(v: Column) -> Column:
         rest = F.pmod((v["x"] - v["origin"]).cast(_WIDE), v["step"])
@@ -55,7 +58,10 @@ def _by_length(x: Column, origin: Column, step: Column, rounding: str) -> Column
 
 
 def _by_months(x: Column, origin: Column, months: Column, rounding: str) -> Column:
-    """Rounds times without a zone by months; a multiple that its month has no day for is the month's last day."""
+    """Round zoneless times by months.
+
+    A multiple on a day that its month does not have is the last day of the month.
+    """
 
     def at(v: Column, count: Column) -> Column:
         return v["origin"] + F.make_ym_interval(F.lit(0), (count * v["months"]).cast("int"))
@@ -65,7 +71,7 @@ def _by_months(x: Column, origin: Column, months: Column, rounding: str) -> Colu
             (F.year(v["x"]) - F.year(v["origin"])) * 12 + F.month(v["x"]) - F.month(v["origin"])
         )
         whole = F.call_function("div", passed - F.pmod(passed, v["months"]), v["months"])
-        # The day and the time of day may be before those of the origin.
+        # If day and time are before those of the origin, the last month is not complete.
         count = F.when(at(v, whole) > v["x"], whole - 1).otherwise(whole)
         below = at(v, count)
         above = F.when(below == v["x"], below).otherwise(at(v, count + 1))
@@ -77,7 +83,10 @@ def _by_months(x: Column, origin: Column, months: Column, rounding: str) -> Colu
 
 
 def _rounded(a: Arguments, origin: Column, multiple: Column, words: tuple[str, str]) -> Column:
-    """The first argument, rounded from an origin of its type."""
+    """Return the first argument rounded to multiples from an origin of the same type.
+
+    `words` contains the rounding mode and the unit.
+    """
     rounding, unit = words
     x, count = a[0], _multiple(multiple)
     if a.type(0).kind == "precision_time":
@@ -102,7 +111,7 @@ _WEEKS = {"MONDAY_WEEK": 0, "ISO_WEEK": 0, "SUNDAY_WEEK": 1, "US_WEEK": 1}
 
 
 def _origin(x: Column, word: str) -> Column:
-    """The beginning of the unit of an origin in which a time without a zone lies."""
+    """Return the start of the calendar unit `word` that contains a zoneless time."""
     if word not in _WEEKS:
         return F.date_trunc(word, x)
     ahead = F.make_dt_interval(F.lit(_WEEKS[word]))

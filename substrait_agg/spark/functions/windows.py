@@ -1,4 +1,7 @@
-"""Windows over time on Spark: arithmetic on microseconds since 1970 in UTC, whatever the zone of the session."""
+"""Build window functions over time.
+
+They compute with microseconds since 1970 in UTC, so the session time zone has no effect.
+"""
 
 from __future__ import annotations
 
@@ -16,30 +19,30 @@ from substrait_agg.spark.functions.parts import Arguments, Builder
 from substrait_agg.spark.types.literals import bigint, since_epoch, zoneless
 
 Edges = Callable[[Column, int], Column]
-"""The result for a window by its start and its size, in microseconds."""
+"""Returns a result from the start and the size of a window, in microseconds."""
 
 
 def time_micros(time: Column, type_: Type) -> Column:
-    """Microseconds since 1970 of a point in time."""
+    """Convert a point in time to microseconds since 1970."""
     zoned = type_.kind == "precision_timestamp_tz"
     return F.unix_micros(time) if zoned else since_epoch(time)
 
 
 def time_of(micros: Column, type_: Type) -> Column:
-    """The point in time of a type at so many microseconds since 1970."""
+    """Convert microseconds since 1970 to a point in time of a type."""
     zoned = type_.kind == "precision_timestamp_tz"
     return F.timestamp_micros(micros) if zoned else zoneless(micros)
 
 
 def window(start: Column, size: int, type_: Type) -> Column:
-    """The window [start, start + size) as a struct of two points in time of a type."""
+    """Return the window [start, start + size) as a struct of two points in time of a type."""
     end = start + bigint(size)
     return F.struct(time_of(start, type_).alias("f0"), time_of(end, type_).alias("f1"))
 
 
 def last_start(micros: Column, slide: int, offset: int) -> Column:
-    """The greatest offset + k * slide that is not after a time, all in microseconds."""
-    # Both remainders are small, so that no time near the ends of 64 bits overflows on the way.
+    """Return the greatest offset + k * slide that is not after a time, all in microseconds."""
+    # Both remainders are small, so times near the limits of 64 bits do not overflow.
     shifted = F.pmod(micros, bigint(slide)) - bigint(offset % slide)
     return micros - F.pmod(shifted, bigint(slide))
 
@@ -60,7 +63,10 @@ def _end(start: Column, size: int, type_: Type) -> Column:
 
 
 def hopping(call: Call, arguments: Sequence[Column]) -> Column:
-    """All windows of a `hop` that a row falls in, as an array; the one window null where the time is null."""
+    """Return all windows of a `hop` that contain a row, as an array.
+
+    If the time is null, the array contains one null.
+    """
     time, type_ = arguments[0], call.arguments[0].type
     size, slide, offset = (*call_durations(call.arguments), 0)[:3]
     count = windows_per_row(size, slide)
@@ -70,7 +76,7 @@ def hopping(call: Call, arguments: Sequence[Column]) -> Column:
         F.sequence(bigint(0), bigint(count - 1)), lambda i: first - i * bigint(slide)
     )
     if size % slide:
-        # The earliest of them may have ended before the row.
+        # The earliest window may end before the row.
         starts = F.filter(starts, lambda start: start + bigint(size) > micros)
     windows = F.transform(starts, lambda start: window(start, size, type_))
     none = F.array(F.when(F.lit(False), window(bigint(0), size, type_)))
@@ -92,4 +98,4 @@ WINDOWS: dict[str, Builder] = {
     "hop": _grouping_only,
     "session": _grouping_only,
 }
-"""Builders of the window functions; an operator whose grouping expressions have `hop` or `session` sees to them itself."""
+"""Window function -> its builder. Operators compute `hop` and `session` as grouping expressions."""
