@@ -1,4 +1,1 @@
-"""Spark sessions.
-
-Start one, set what plans rely on, tell what its errors mean.
-"""
+"""Spark sessions: start one, apply the settings that plans rely on, and explain Spark's errors."""

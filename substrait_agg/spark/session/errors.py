@@ -1,4 +1,4 @@
-"""What a failure inside Spark means, in one line: the useful part of its exceptions, and our own codes in them."""
+"""Convert exceptions of Spark to errors with one line of reason and a code."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from substrait_agg.errors import RunFailed
 from substrait_agg.redaction import cleaned
 
 GONE_ERRORS = (Py4JError, ConnectionRefusedError, ConnectionResetError)
-"""Among them what a call into a JVM raises that is gone."""
+"""Exceptions of calls into the JVM. They include those raised if the JVM has ended."""
 SPARK_ERRORS = (PySparkException, *GONE_ERRORS)
-"""What PySpark raises when Spark fails: exceptions that it knows, plain Java ones that it does not, and those of a JVM that is gone."""
+"""Exceptions that PySpark raises if Spark fails: its own, plain Java ones, and `GONE_ERRORS`."""
 
 _NO_PACKAGE = re.compile(
     r"No module named '(substrait_agg(?:_\w+)?|google|pyarrow|numpy|fsspec|s3fs|pyspark)(?:\.[\w.]+)?'"
@@ -28,7 +28,7 @@ _OTHER_VERSION = re.compile(
     r"\[PYTHON_VERSION_MISMATCH\] .*?worker has different version: ([\d.]+) .*?driver: ([\d.]+)",
     re.DOTALL,
 )
-"""What a worker says that runs another Python than the driver."""
+"""The message of a worker that runs another Python version than the driver."""
 _SET_PYTHON = f"set PYSPARK_PYTHON={sys.executable} in the environment before Spark is started, or a Python with the same packages"
 _MAX_CAUSES = 30
 _NOTHING_COMMITTED = "nothing of the batch was committed"
@@ -46,7 +46,7 @@ _HELP: dict[str, str] = {
     "VALUE_OUT_OF_RANGE": "correct the value, or declare a wider type in the plan",
     "CAST_INVALID": "correct the value, or let the cast of the plan return null on failure",
 }
-"""Codes that our own Spark expressions fail with: what to do."""
+"""Error code of our own Spark expressions -> what the user can do."""
 
 _OWN = re.compile(
     r"\[USER_RAISED_EXCEPTION\] \[([A-Z][A-Z_]+)\] (.+?)(?: SQLSTATE: \w+)?\s*(?:\n|$)"
@@ -71,18 +71,21 @@ _WRAPPERS: tuple[tuple[str, str], ...] = (
     ("a worker", r"An exception was thrown from the Python worker[:.]\s*"),
     ("stages side by side", r"Multiple failures in stage materialization\.\s*"),
 )
-"""What wraps a cause on its way to the driver, and how its message begins; the cause follows in it, or behind it."""
+"""Wrappers of a cause: name, and pattern of the message's beginning.
+
+The cause follows in the same message, or in the next one.
+"""
 _UNWRAPPED = re.compile("|".join(f"(?:{begins})" for _, begins in _WRAPPERS))
 _REFUSALS = (EPERM, EACCES, ENOSPC, EROFS, EDQUOT)
 _REFUSED = re.compile(
     rf"^(?:OSError|PermissionError): \[Errno (?:{'|'.join(map(str, _REFUSALS))})\]"
 )
-"""What a Python worker says where the system does not let it write: Java says it otherwise."""
+"""The message of a Python worker that may not write. Java's messages differ."""
 _NOTES_REFUSED = re.compile(
     r"/spark/\S+(?: \(|: )(?:Read-only file system|Permission denied|Operation not permitted)"
     r"|No space left on device|Disk quota exceeded"
 )
-"""What Java, and the ``chmod`` that it starts, say where Spark may not write down how far its query is."""
+"""Messages of Java, and of the ``chmod`` that it starts, if Spark cannot write its offsets."""
 _OF_A_TASK = "Job aborted due to stage failure"
 _READ_FAILED = re.compile(
     r"\[FAILED_READ_FILE[\w.]*\] Encountered error while reading file (\S+)\.(?:\s+(.*)|$)"
@@ -92,11 +95,11 @@ _ADVICE = re.compile(
     r" Use [`']try_\w+[`'] [^.]*\.| If necessary set \"[\w.]+\" to \"false\" to bypass this error[^.]*\."
     r"|\s*SQLSTATE: \w+"
 )
-"""Spark's advice is about SQL that the user did not write."""
+"""Spark's advice, which is left out because it concerns SQL that the user did not write."""
 
 
 def spark_gone() -> bool:
-    """Whether the JVM that this process works with does not answer any more; its exceptions do not tell."""
+    """Return whether the JVM of this process no longer answers. Exceptions alone do not show it."""
     gateway = SparkContext._gateway
     try:
         return gateway is None or gateway.jvm.java.lang.System.nanoTime() is None
@@ -105,7 +108,7 @@ def spark_gone() -> bool:
 
 
 def spark_lost() -> RunFailed:
-    """The error for a JVM that has ended in the middle of a run."""
+    """Return the error for a JVM that ended during a run."""
     return RunFailed(
         "SPARK_LOST",
         "Spark's process has ended: it was killed, or it crashed",
@@ -114,7 +117,10 @@ def spark_lost() -> RunFailed:
 
 
 def batch_failed(error: Exception) -> RunFailed:
-    """The error for a batch that Spark could not compute: with the code that our own expressions raised, if they did."""
+    """Return the error for a batch that Spark could not compute.
+
+    If one of our own expressions failed, the error has the code that the expression raised.
+    """
     if isinstance(error, GONE_ERRORS) and spark_gone():
         return spark_lost()
     text = "\n".join(texts_of(error))
@@ -146,7 +152,7 @@ def batch_failed(error: Exception) -> RunFailed:
 
 
 def _workers_failed(text: str) -> RunFailed | None:
-    """The error for workers whose Python is not that of the driver, or lacks a package; None where that is not why."""
+    """Return the error for workers with another Python version or without a package, or None."""
     version, package = _OTHER_VERSION.search(text), _NO_PACKAGE.search(text)
     if version is not None:
         what = f"run Python {version[1]}, and this process runs {version[2]}"
@@ -161,7 +167,7 @@ def _workers_failed(text: str) -> RunFailed | None:
 
 
 def row_unreadable(message: str, file: str) -> RunFailed:
-    """The error for a row of a text file that cannot be parsed."""
+    """Return the error for a row of a text file that cannot be parsed."""
     help = (
         f"{_NOTHING_COMMITTED}; correct the row, declare another type in the plan, or set such rows aside with"
         " bad-rows=quarantine in the source, and run again"
@@ -170,15 +176,15 @@ def row_unreadable(message: str, file: str) -> RunFailed:
 
 
 def python_differs(message: str) -> RunFailed:
-    """The error for workers that run another Python than the driver."""
+    """Return the error for workers that run another Python version than the driver."""
     return RunFailed("WORKER_PYTHON_DIFFERS", message, help=_SET_PYTHON)
 
 
 def texts_of(error: BaseException) -> list[str]:
-    """The message of an error and those of its causes, the outermost first.
+    """Return the messages of an error and of its causes, the outermost first.
 
-    PySpark keeps the causes of a Java exception beside its message: a future that was waited for, for one, says nothing of
-    why it failed.
+    PySpark keeps the causes of a Java exception outside of its message. The message of a failed
+    future, for example, does not contain the reason.
     """
     texts: list[str] = []
     seen: set[int] = set()
@@ -193,7 +199,7 @@ def texts_of(error: BaseException) -> list[str]:
 
 
 def _java_texts(error: Py4JJavaError) -> Iterator[str]:
-    """The messages of a Java exception that PySpark has no class for, and of its causes; none where the JVM is gone."""
+    """Yield the messages of a Java exception and of its causes; none if the JVM has ended."""
     with suppress(*GONE_ERRORS):
         cause, depth = error.java_exception, 0
         while cause is not None and depth < _MAX_CAUSES:
@@ -202,7 +208,10 @@ def _java_texts(error: Py4JJavaError) -> Iterator[str]:
 
 
 def reason_of(error: BaseException) -> str:
-    """The reason in an exception of Spark, on one line, without stack traces, wrappers, secrets and advice about SQL."""
+    """Return the reason of a Spark exception on one line.
+
+    Stack traces, wrappers, secrets and advice about SQL are left out.
+    """
     reasons = list(dict.fromkeys(r for text in texts_of(error) for r in _reasons_in(text)))
     if not reasons:
         return _one_line(str(error)) or type(error).__name__
@@ -216,7 +225,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def _reasons_in(text: str) -> Iterator[str]:
-    """What a message and the causes behind it say, each on one line."""
+    """Yield the reasons in a message and in its causes, each on one line."""
     text = cleaned(text)
     if "Traceback (most recent call last)" in text:
         text = _after_traceback(text)
@@ -227,14 +236,14 @@ def _reasons_in(text: str) -> Iterator[str]:
 
 
 def _after_traceback(text: str) -> str:
-    """What follows the indented lines of the last Python traceback: the exception itself."""
+    """Return the text after the indented lines of the last Python traceback: the exception."""
     lines = text[text.rindex("Traceback (most recent call last)") :].split("\n")[1:]
     rest = [i for i, line in enumerate(lines) if line.strip() and not line.startswith((" ", "\t"))]
     return "\n".join(lines[rest[0] :]) if rest else text
 
 
 def _one_line(text: str) -> str:
-    """The first line of a message, without the wrappers that it begins with."""
+    """Return the first line of a message without the wrappers at its beginning."""
     before, text = "", text.strip()
     while text != before:
         before = text

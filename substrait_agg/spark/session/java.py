@@ -1,4 +1,4 @@
-"""The Java that Spark starts: whether it is there, new enough, and complete."""
+"""Check that the Java that Spark starts exists, is new enough and is complete."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ MODULES = (
     "jdk.security.auth",
     "jdk.unsupported",
 )
-"""Modules that classes of Spark and Hadoop refer to which every start loads; Spark itself names ``jdk.incubator.vector`` when it starts Java."""
+"""Java modules that Spark needs to start.
+
+Classes of Spark and Hadoop that every start loads refer to them. Spark itself passes
+``jdk.incubator.vector`` to Java.
+"""
 
 _VERSION = re.compile(r"(?:1\.)?(\d+)")
 _ENTRY = re.compile(r'^(\w+)="([^"]*)"$', re.MULTILINE)
@@ -36,9 +40,9 @@ class Java:
     """An installation of Java.
 
     Attributes:
-        home: its folder.
-        version: its feature release, such as 17.
-        modules: what it consists of; None where it does not say.
+        home: the folder of the installation.
+        version: the feature release, such as 17.
+        modules: the names of its modules; None if unknown.
     """
 
     home: Path
@@ -47,9 +51,9 @@ class Java:
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> Java | None:
-    """The Java that Spark would start, None where there is none that works.
+    """Return the Java that Spark would start, or None if no Java works.
 
-    The file ``release`` of an installation tells without starting a JVM.
+    The file ``release`` of an installation contains its version, so usually no JVM has to start.
     """
     home = environment.get("JAVA_HOME")
     binary = str(Path(home) / "bin" / "java") if home else shutil.which("java")
@@ -102,13 +106,13 @@ def require_java() -> None:
 
 
 def incomplete(missing: tuple[str, ...], where: str = "") -> UsageError:
-    """The error for a Java without modules that Spark needs, such as one that jlink made."""
+    """Return the error for a Java that lacks modules, such as one built by jlink."""
     several = len(missing) > 1
     message = f"the Java{where} lacks {'modules' if several else 'a module'} that Spark needs: {', '.join(missing)}"
     return UsageError("JAVA_INCOMPLETE", message, help=f"install a whole one: {INSTALL}")
 
 
 def missing_module(printed: str) -> str | None:
-    """The module that a JVM did not find when it started, from what it has printed."""
+    """Return the module that a JVM did not find at its start, from its output; None if none."""
     found = _NO_MODULE.search(printed)
     return found[1] if found else None

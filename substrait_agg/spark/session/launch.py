@@ -1,4 +1,4 @@
-"""Starting a Spark of our own, with what its JVM and its Python workers print kept apart from what we print."""
+"""Start Spark, and separate the output of its JVM and its Python workers from our own output."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _ERROR_LINE = re.compile(
 
 
 def start_spark(conf: Mapping[str, str], log: IO[bytes] | None = None) -> SparkSession:
-    """Start a Spark.
+    """Start Spark.
 
     Args:
-        conf: its configuration, the master included.
-        log: file that takes what the JVM and the workers print, from the first byte on; None: stdout and stderr.
+        conf: the configuration of Spark, including the master.
+        log: file for the whole output of the JVM and the workers; None for stdout and stderr.
 
     Raises:
         RunFailed: ``SPARK_NOT_STARTED``.
@@ -40,7 +40,7 @@ def start_spark(conf: Mapping[str, str], log: IO[bytes] | None = None) -> SparkS
         if log is not None:
             _quiet(context)
         session = SparkSession(context)
-        # Settings of SQL are read, and refused, when they are first asked for.
+        # Spark validates SQL settings when it reads the first of them.
         session.conf.get("spark.app.name")
     except SPARK_ERRORS as error:
         printed = _printed(log)
@@ -57,17 +57,17 @@ def start_spark(conf: Mapping[str, str], log: IO[bytes] | None = None) -> SparkS
 
 
 def _quiet(context: Any) -> None:
-    """Leave telling of failures to the errors that a run raises."""
-    # It logs the traceback of every exception that a batch raises.
+    """Suppress the error output of py4j. The errors that a run raises report the failures."""
+    # py4j logs the traceback of every exception that a batch raises.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    # Where the JVM is killed, py4j and the server of accumulators print tracebacks of their own.
+    # If the JVM is killed, py4j and the accumulator server print tracebacks.
     logging.getLogger().addFilter(lambda record: record.msg != "Exception while sending command.")
     if context._accumulatorServer is not None:
         context._accumulatorServer.handle_error = lambda *_: None
 
 
 def _printed(log: IO[bytes] | None) -> str:
-    """What a JVM that did not come up has printed."""
+    """Return the output of a JVM that failed to start."""
     if log is None or SparkContext._gateway is not None:
         return ""
     log.seek(0)
@@ -75,7 +75,7 @@ def _printed(log: IO[bytes] | None) -> str:
 
 
 def _gateway(settings: SparkConf, log: IO[bytes] | None) -> Any:
-    # A JVM that is there already, of a Spark that was stopped, keeps its streams.
+    # A JVM that a stopped Spark left running keeps its output streams.
     if log is None or SparkContext._gateway is not None:
         return None
     return launch_gateway(settings, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]

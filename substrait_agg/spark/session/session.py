@@ -1,4 +1,4 @@
-"""Spark sessions with the settings that the plans run here rely on."""
+"""Create Spark sessions with the settings that plans rely on."""
 
 from __future__ import annotations
 
@@ -18,58 +18,59 @@ from substrait_agg.spark.session.launch import start_spark
 SESSION_CONF: dict[str, str] = {
     # Overflow, bad casts and division by zero are errors, never nulls.
     "spark.sql.ansi.enabled": "true",
-    # Decimal operators keep the full scale of the exact result (`decimals.py` relies on it).
+    # Decimal operators keep the full scale of the exact result; `spark.types.decimals` needs it.
     "spark.sql.decimalOperations.allowPrecisionLoss": "false",
     "spark.sql.session.timeZone": "UTC",
-    # The exchange has as many partitions as asked for, in every batch.
+    # The exchange has the requested number of partitions in every batch.
     "spark.sql.adaptive.enabled": "false",
-    # Files written with another case still deliver their columns instead of nulls.
+    # Columns whose names differ in case between files are read instead of becoming null.
     "spark.sql.caseSensitive": "false",
-    # The row-at-a-time Parquet reader rounds decimals of another scale without a word.
+    # The row-at-a-time Parquet reader silently rounds decimals of another scale.
     "spark.sql.parquet.enableVectorizedReader": "true",
     "spark.sql.parquet.enableNestedColumnVectorizedReader": "true",
     "spark.sql.parquet.mergeSchema": "false",
-    # A damaged file fails the batch, and so does one lost after it was listed (`planned.py` sees to those lost before).
+    # A damaged file fails the batch, and so does a file deleted after it was listed. The module
+    # `spark.offsets.planned_files` checks for files deleted before.
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.timeType.enabled": "true",
     "spark.sql.streaming.schemaInference": "false",
-    # Spark's logs are in a folder of this machine. The usual way of writing one there starts some six programs
-    # (readlink, chmod) for every file, three files a batch.
+    # Spark's logs are in a local folder. The default manager starts about six processes (readlink,
+    # chmod) for every file, and a batch writes three files.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
 }
-"""SQL settings, by session: they hold in the sessions made here and leave others as they are."""
+"""SQL settings of the sessions that this module creates. Other sessions keep their settings."""
 
 OWN_SETTINGS = "spark.substraitAgg."
-"""What settings of this program begin with."""
+"""The prefix of our own settings."""
 DRIVER_BYTES_SETTING = f"{OWN_SETTINGS}driverBytes"
-"""Up to which size the driver computes a batch (`small`)."""
+"""The setting for the size in bytes up to which the driver computes a batch."""
 
 _NEW_CONTEXT_CONF: dict[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
 }
-"""Further settings of a Spark that is started here."""
+"""Additional settings of a Spark that this module starts."""
 
 WORKER_PYTHON = "spark.pyspark.python"
-"""The Python of the executors where it is not at the path of this one; Spark itself reads it in its own launcher only."""
+"""The setting for the Python of the executors. Only Spark's own launcher applies it by itself."""
 
 
 def isolated(spark: SparkSession, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """A session of its own on the same Spark, with `SESSION_CONF`; the settings of `spark` stay as they are.
+    """Return a new session on the same Spark with `SESSION_CONF`; `spark` keeps its settings.
 
-    Catalogue tables are shared; temporary views of `spark` are not visible (global temporary views are).
-    A DataFrame keeps the session it was made in: expressions over it must be put into a session prepared with
-    `prepare`, such as the one that a streaming query hands to ``foreachBatch``.
+    Catalogue tables and global temporary views are shared; temporary views of `spark` are not
+    visible. A DataFrame keeps the session that created it. Expressions over it need a session
+    prepared with `prepare`, such as the one that a streaming query passes to ``foreachBatch``.
     """
     return prepare(spark.newSession(), conf)
 
 
 def prepare(spark: SparkSession, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """Put `SESSION_CONF`, and `conf` over it, into a session that is ours alone; returns the session.
+    """Apply `SESSION_CONF` and then `conf` to a session that nobody else uses, and return it.
 
     Raises:
         UsageError: ``SETTING_REFUSED``.
@@ -90,15 +91,15 @@ def prepare(spark: SparkSession, conf: Mapping[str, str] | None = None) -> Spark
 
 
 def is_of_session(spark: SparkSession, key: str) -> bool:
-    """Whether a setting can be put into a session: Spark's own are told by Spark, which does not know ours."""
+    """Return whether a session can have a setting. Spark knows its own settings, but not ours."""
     return key.startswith(OWN_SETTINGS) or spark.conf.isModifiable(key)
 
 
 def own_setting(key: str, value: str) -> int:
-    """The number that a setting of this program has.
+    """Return the value of one of our own settings as a number.
 
     Raises:
-        UsageError: SETTING_REFUSED where there is no such setting, or it is no number.
+        UsageError: SETTING_REFUSED: the setting does not exist, or its value is not a number.
     """
     if key != DRIVER_BYTES_SETTING:
         message, help = (
@@ -119,13 +120,13 @@ def get_session(
     spark: SparkSession | None = None,
     log: IO[bytes] | None = None,
 ) -> SparkSession:
-    """A session prepared with `SESSION_CONF`: of `spark`, of the Spark that is running, or of a new one.
+    """Return a session with `SESSION_CONF` on `spark`, on the running Spark, or on a new Spark.
 
     Args:
-        master: master URL for a new Spark, ``local[*]`` when None.
-        conf: further Spark settings; those of the SQL session also reach a Spark that is running already.
-        spark: the caller's session, which is left as it is (see `isolated`).
-        log: file for what a new Spark prints, see `launch.start_spark`.
+        master: master URL for a new Spark; None means ``local[*]``.
+        conf: additional Spark settings. A running Spark takes only those of SQL sessions.
+        spark: the caller's session, which keeps its settings (see `isolated`).
+        log: file for the output of a new Spark, see `start_spark`.
 
     Raises:
         UsageError: ``JAVA_MISSING``, ``JAVA_TOO_OLD``, ``JAVA_INCOMPLETE``.
@@ -135,13 +136,14 @@ def get_session(
     if running is not None:
         return isolated(running, conf)
     require_java()
-    # Workers run this very interpreter, or one that was shipped to them: the code that they are sent was made for it.
+    # Workers must run this interpreter or a shipped copy of it: the code sent to them depends on
+    # the version.
     os.environ["PYSPARK_PYTHON"] = (conf or {}).get(WORKER_PYTHON, sys.executable)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     own = {"spark.master": master or "local[*]", "spark.app.name": "substrait-agg"}
     session = start_spark({**own, **_NEW_CONTEXT_CONF, **SESSION_CONF, **(conf or {})}, log)
     session.sparkContext.setLogLevel("ERROR")
-    # PySpark logs every failed query as a page of JSON besides raising it.
+    # PySpark logs every failed query as a page of JSON in addition to the exception.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     return session

@@ -1,4 +1,4 @@
-"""SQL settings of a session for the time of a run."""
+"""Set SQL settings of a session for the duration of a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 class SqlSettings:
-    """SQL settings of a session for the time of a run; those of a caller's session come back afterwards."""
+    """The SQL settings of a session during a run. `restore` brings back the caller's settings."""
 
     def __init__(self, session: SparkSession, conf: Mapping[str, str] | None) -> None:
         self._session = session
@@ -28,12 +28,12 @@ class SqlSettings:
             raise
 
     def put(self, name: str, value: str) -> None:
-        """Set one."""
+        """Set one setting."""
         self._session.conf.set(name, value)
 
     def restore(self) -> None:
-        """Put back what the session had before."""
-        # A Spark that is gone has no settings any more.
+        """Restore the settings that the session had before the run."""
+        # A Spark that has ended has no settings to restore.
         with suppress(*SPARK_ERRORS):
             self._restore()
 
