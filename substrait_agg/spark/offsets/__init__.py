@@ -1,4 +1,1 @@
-"""Spark's own logs.
-
-What a query has planned and read, as far as versions depend on it.
-"""
+"""Spark's own logs: which input a query has planned and read, as far as versions depend on it."""

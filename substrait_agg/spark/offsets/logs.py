@@ -1,9 +1,12 @@
-"""Spark's own logs in a checkpoint, as far as its versions depend on them.
+"""Record and check the logs of Spark that the versions of a checkpoint depend on.
 
-The query has the id of the checkpoint, so logs of another query are told at once. What tells which input has been read are the offsets
-of the last batch, and of file sources the log of the files they have seen, from its last compacted entry on: Spark reads files
-again that are not in it. Every version notes the checksums of these files, and a run checks them before it goes on. Spark checks
-its files against checksums beside them, but not where those are gone, nor whether an entry is missing.
+The query has the id of the checkpoint, so logs of another query are recognised by their id. Two
+kinds of files define which input has been read: the offsets of the last batch, and for file sources
+the log of seen files from its last compacted entry on. Spark reads files again that are not in that
+log.
+
+Every version records the checksums of these log files, and a run checks them before it continues.
+Spark also writes checksum files, but it accepts a missing checksum file and a missing log entry.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from substrait_agg.spark.offsets.planned_files import offsets_of
 
 
 def recorded_logs(folder: Path, batch: int) -> tuple[LogFile, ...]:
-    """The files that tell what has been read up to a micro-batch which Spark has planned.
+    """Return the log files that define which input has been read up to a planned micro-batch.
 
     Args:
         folder: Spark's own folder in the checkpoint.
@@ -37,7 +40,10 @@ def recorded_logs(folder: Path, batch: int) -> tuple[LogFile, ...]:
 
 
 def _entries(log: Path, end: int) -> Iterator[str]:
-    """The entries of a file source's log that Spark reads for what was seen up to `end`, newest first."""
+    """Yield the entries of a file source's log that Spark reads for the files up to `end`.
+
+    The newest entry comes first.
+    """
     there = set(filesystem().names(log))
     for number in range(end, -1, -1):
         name = str(number)
@@ -49,7 +55,7 @@ def _entries(log: Path, end: int) -> Iterator[str]:
 
 
 def check_logs(store: Checkpoint) -> None:
-    """Refuse logs that are not those with which the newest version was made.
+    """Refuse logs that differ from those recorded in the newest version.
 
     Raises:
         StateRefused: OFFSETS_LOST, STATE_DAMAGED.
@@ -81,12 +87,12 @@ def _lost(store: Checkpoint, why: str) -> StateRefused:
 
 
 def name_query(folder: Path, identity: str) -> None:
-    """Give the streaming query that keeps its logs in a folder the id of the checkpoint, unless it has one."""
+    """Give the streaming query with logs in a folder the id of the checkpoint if it has no id."""
     files = FolderFiles(folder)
     if not files.exists(METADATA):
         files.publish(METADATA, json.dumps({"id": identity}).encode())
 
 
 def carried(last: Snapshot | None) -> tuple[LogFile, ...]:
-    """What a version without a micro-batch of its own notes: the same as the one before."""
+    """Return the log files of a version without a micro-batch: those of the previous version."""
     return () if last is None else last.logs

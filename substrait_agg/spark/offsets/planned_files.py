@@ -1,7 +1,8 @@
-"""The files that Spark planned for a batch, checked before it is computed.
+"""Check the files that Spark planned for a batch before the batch is computed.
 
-Spark notes the files of a batch in its checkpoint, then lists them anew when it computes the batch, and leaves out without
-a word those that have gone since. A batch that is computed only in a later run would so lose rows in silence.
+Spark records the files of a batch in its checkpoint, lists them again when it computes the batch,
+and silently skips files that have been deleted since. If a later run computes the batch, its rows
+would be lost without an error.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ from substrait_agg.files.filesystem import filesystem
 from substrait_agg.spark.sources.files import exists
 
 _UNFINISHED = re.compile(r"\..+\.tmp(?:\.crc)?")
-"""Names under which Spark writes a note until it is whole."""
+"""Names of log files that Spark has not finished writing."""
 
 
 def check_planned_files(spark: SparkSession, folder: Path, batch: int) -> None:
-    """Check that every file planned for a micro-batch is there.
+    """Check that every file planned for a micro-batch exists.
 
     Args:
-        spark: session by which paths are reached.
-        folder: Spark's own folder.
+        spark: the session that accesses the paths.
+        folder: Spark's own folder in the checkpoint.
         batch: id of the micro-batch.
 
     Raises:
-        InputRefused: SOURCE_FILE_GONE names the first that is not.
+        InputRefused: SOURCE_FILE_GONE: a file is missing; the error names the first.
     """
     for path in planned_files(folder, batch):
         if not exists(spark, path):
@@ -51,7 +52,7 @@ def check_planned_files(spark: SparkSession, folder: Path, batch: int) -> None:
 
 
 def planned_files(folder: Path, batch: int) -> Iterator[str]:
-    """Paths of the files that Spark's logs hold for a micro-batch, as URIs; of file sources only."""
+    """Yield the URIs of the files in Spark's logs for a micro-batch. Only file sources have any."""
     ends, starts = offsets_of(folder, batch), offsets_of(folder, batch - 1)
     for source, end in enumerate(ends):
         start = starts[source] if source < len(starts) else -1
@@ -59,7 +60,10 @@ def planned_files(folder: Path, batch: int) -> Iterator[str]:
 
 
 def offsets_of(folder: Path, batch: int) -> list[int]:
-    """Per source its offset in Spark's file log after a batch, -1 where it has none; a note that is damaged is Spark's to refuse."""
+    """Return the offset of each source in Spark's file log after a batch; -1 if it has none.
+
+    The result is empty if the log file of the batch is damaged. Spark itself refuses such a file.
+    """
     try:
         noted = read_offsets(folder, batch)
     except ValueError:
@@ -77,7 +81,10 @@ def _files_between(log: Path, start: int, end: int) -> Iterator[str]:
 
 
 def planned_at(folder: Path, batch: int) -> int | None:
-    """When Spark planned a micro-batch, in microseconds since 1970: the same however often it is computed."""
+    """Return when Spark planned a micro-batch, in microseconds since 1970, or None if unknown.
+
+    The instant stays the same if the batch is computed again.
+    """
     try:
         noted = read_offsets(folder, batch)
     except (OSError, ValueError):
@@ -86,12 +93,15 @@ def planned_at(folder: Path, batch: int) -> int | None:
 
 
 def forget_unplanned(folder: Path) -> None:
-    """Take back files that Spark noted as seen without planning a batch of them.
+    """Remove log entries of files that Spark has seen but not planned for a batch.
 
-    A kill between the two notes leaves them so, and Spark would put them in one batch with the files that come next: the batches
-    of a killed run would not be those of a run that was never killed. Only the newest entry of a source's log can be such a
-    note; a compacted one is left alone, because it holds the older entries too. Notes that it was killed over go as well: with one
-    of those Spark refuses to begin its first batch.
+    A kill between the write of the file log and the write of the offsets leaves such entries. Spark
+    would put their files into one batch with the next files. The batches would then differ from
+    those of a run that was not killed. Only the newest entry of a source's log can be unplanned. A
+    compacted entry stays, because it also contains the older entries.
+
+    The function also removes unfinished log files. Spark refuses to start its first batch if it
+    finds one.
     """
     _forget_unfinished(folder)
     ends = offsets_of(folder, max(batches(folder / "offsets"), default=-1))

@@ -1,7 +1,8 @@
-"""The folder that Spark's streaming query keeps its logs in.
+"""Provide the local folder for the logs of Spark's streaming query.
 
-It is the one in the checkpoint, where that is a folder. Spark needs no connector for the store of a checkpoint that lies in one: each
-run has a folder of its own on its machine, made of what the newest version names, and saves what a version names before its commit.
+A local checkpoint contains this folder. For a checkpoint in an object store, each run creates a
+local folder from the log files of the newest version, and uploads the log files of a version before
+its commit. Spark therefore needs no connector for the store.
 """
 
 from __future__ import annotations
@@ -25,30 +26,33 @@ from substrait_agg.spark.offsets.logs import name_query, recorded_logs
 from substrait_agg.spark.offsets.planned_files import forget_unplanned
 
 DONE = 'v1\n{"nextBatchWatermarkMs":0}'
-"""What Spark notes of a batch that is done, of a query without state and watermark of its own."""
+"""The commit log entry of Spark for a finished batch of a query without state and watermark."""
 
 
 class QueryCheckpoint(Protocol):
-    """Where Spark keeps its logs while a run goes on.
+    """The folder of Spark's logs during a run.
 
     Attributes:
-        folder: the folder.
-        told: the same as Spark is told.
+        folder: the path of the folder.
+        told: the path or URI that is passed to Spark.
     """
 
     folder: Path
     told: str
 
     def prepare(self, last: Snapshot | None) -> None:
-        """Make the folder ready for a query that goes on behind the newest version."""
+        """Prepare the folder for a query that continues from the newest version."""
 
     def noted(self, batch: int) -> tuple[LogFile, ...]:
-        """The files that tell what has been read up to a micro-batch which Spark has planned; they last from now on."""
+        """Return the log files that define the input read up to a planned micro-batch.
+
+        The files are durable when the method returns.
+        """
 
 
 @contextmanager
 def open_query_checkpoint(store: Checkpoint) -> Iterator[QueryCheckpoint]:
-    """The folder for a run of a checkpoint."""
+    """Open the folder of Spark's logs for a run of a checkpoint."""
     if not isinstance(store.folder, Remote):
         yield _InCheckpoint(store, Path(store.spark_folder))
         return
@@ -62,24 +66,24 @@ class _InCheckpoint:
         self._store = store
 
     def prepare(self, last: Snapshot | None) -> None:
-        """See `Work.prepare`."""
+        """See `QueryCheckpoint.prepare`."""
         name_query(self.folder, self._store.identity)
-        with self._store.fence.held():  # what a newer run has just noted is not left over
+        with self._store.fence.held():  # the entries of a newer run must stay
             forget_unplanned(self.folder)
 
     def noted(self, batch: int) -> tuple[LogFile, ...]:
-        """See `Work.noted`."""
+        """See `QueryCheckpoint.noted`."""
         return recorded_logs(self.folder, batch)
 
 
 class _Restored:
     def __init__(self, store: Checkpoint, folder: Path) -> None:
-        self.folder, self.told = folder, f"file://{folder}"  # whatever Spark's default is
+        self.folder, self.told = folder, f"file://{folder}"  # Spark's default scheme may differ
         self._store = store
         self._saved: set[LogFile] = set()
 
     def prepare(self, last: Snapshot | None) -> None:
-        """See `Work.prepare`."""
+        """See `QueryCheckpoint.prepare`."""
         name_query(self.folder, self._store.identity)
         if last is None or last.query is None:
             return
@@ -93,7 +97,7 @@ class _Restored:
             file.write(content)
 
     def noted(self, batch: int) -> tuple[LogFile, ...]:
-        """See `Work.noted`."""
+        """See `QueryCheckpoint.noted`."""
         logs = recorded_logs(self.folder, batch)
         logs += tuple(self._noted(name) for name in _besides(self.folder, batch))
         with writing(self._store.folder, "what Spark has noted"):
@@ -108,10 +112,10 @@ class _Restored:
 
 
 def _besides(folder: Path, batch: int) -> Iterator[str]:
-    """Files that Spark needs to go on behind a batch, besides those that tell what has been read."""
+    """Yield the log files, besides those of `recorded_logs`, that Spark needs after a batch."""
     if batch > 0:
         yield f"offsets/{batch - 1}"
     for source, log in source_logs(folder):
         entries = [p for p in children(log) if p.name.isdigit() or p.suffix]
-        if not any(map(lists_files, entries)):  # where a source began, or what else it notes once
+        if not any(map(lists_files, entries)):  # start offsets and other entries written once
             yield from (f"sources/{source}/{p.name}" for p in entries if p.name[0] != ".")
