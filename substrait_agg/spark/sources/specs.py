@@ -26,8 +26,8 @@ from substrait_agg.spark.sources.format_options import (
 )
 
 ChangeKind = OneOf["none", "weight", "op", "debezium"]
-"""What tells inserts from deletes: nothing (every row is an insert), a weight column, an operation
-column, or the envelope of a change event."""
+"""How rows distinguish inserts from deletes: not at all (every row is an insert), by a weight
+column, by an operation column, or by the envelope of a change event."""
 
 BadRowPolicy = OneOf["fail", "quarantine"]
 """What happens to a row that is unreadable or violates the plan: it fails the batch, or goes to the
@@ -72,7 +72,7 @@ class SourceSpec:
         format: Spark's name of the format, or ``table`` or ``changes`` for a catalogue table.
         location: path, folder, glob, table name or topic; may be empty if the format needs none.
         options: further keys for the format, as written.
-        change: what tells inserts from deletes.
+        change: how rows distinguish inserts from deletes.
         change_column: column of the weight or of the operation; empty if there is none.
         batch_files: the maximum number of files per micro-batch; None for no limit.
         times: encoding of timestamps and times of day in change events: ``ms``, ``us``, ``ns``,
