@@ -99,8 +99,7 @@ def _wanted(files: Sequence[RunFile], low: int, high: int, size: int) -> Iterato
 
 
 def _widened(span: MergeSpan, above: MergeSpan) -> MergeSpan:
-    # A run can be live in adjacent pieces, one per partition of an earlier batch; merge all of
-    # them.
+    # A run can be live in adjacent pieces, one per partition of an earlier batch: merge all.
     files = (replace(f, high=g.high) for f, g in zip(span.files, above.files, strict=True))
     return replace(span, high=above.high, files=tuple(files))
 

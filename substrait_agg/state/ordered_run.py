@@ -88,8 +88,7 @@ class OrderedRun:
         self._first = np.array([page.entries.hashes[0] for page in pages], np.uint64)
         self._last = np.array([page.entries.hashes[-1] for page in pages], np.uint64)
         self._starts = np.cumsum([0, *(len(page.entries) for page in pages)])
-        # A list, so that views with other live hashes (`between`) share the keys once they are
-        # computed.
+        # A list, so that views with other live hashes (`between`) share the computed keys.
         self._fences: list[Keys] = []
 
     @staticmethod

@@ -80,8 +80,7 @@ def hold_early_retractions(
         zip((f"x{a}" for a in guard.arguments), take(delta.entries.payload, moved), strict=True)
     )
     if spec.by_arrival:
-        # From here on, equal rows of one batch are one row with the positions of the first and the
-        # last of them.
+        # Equal rows of one batch are one row from here on: store the first and last position.
         for name, latest in ((POSITION, False), (LAST_POSITION, True)):
             at = positions(guard, delta, slice_, groups.of_row, latest=latest)
             columns[name] = pa.array(at[moved])

@@ -222,8 +222,7 @@ def _free_chains(hashes: Hashes, taken_by: Hashes, taken: CollisionIds) -> Colli
     labels, starts = np.unique(hashes, return_index=True)
     label = np.repeat(np.arange(len(labels)), np.diff(starts, append=len(hashes)))
     turn = np.arange(len(hashes)) - starts[label]
-    # Combine a hash ordinal and an id in one number. Ids, counts of new groups and gaps are below
-    # 2^17.
+    # Combine a hash ordinal and an id in one number: ids, turns and gaps are below 2^17.
     used = np.unique(np.searchsorted(labels, taken_by) << _CHAIN_BITS | taken.astype(np.int64))
     owner = used >> _CHAIN_BITS
     begin = np.searchsorted(owner, np.arange(len(labels)), "left")

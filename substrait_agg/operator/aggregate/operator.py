@@ -115,8 +115,7 @@ class GroupOperator(StatefulOperator):
     ) -> tuple[list[pa.Table], Mapping[str, int]]:
         """Return delta rows for pending groups, candidates for eviction, and initial groups."""
         parts = list(due(state.keyed(PENDING), emission, low, high))
-        # If all groups are emitted, a step does not look up which groups waited, so count them
-        # here.
+        # If all groups are emitted, a step does not look up the pending tree: count here.
         waited = sum(rows.num_rows for rows in parts) if emission.all else 0
         parts += to_look_at(self.spec, state.keyed(GROUP), emission, low, high)
         inside = [(hash_, index) for hash_, index in seeds if low <= hash_ <= high]

@@ -155,7 +155,7 @@ class AppliedBatch:
         ends: the extremes of trees after the slice.
         pending: which groups wait, and which are emitted.
         evicted: which groups leave the group tree.
-        returning: mask of groups with new rows that were evicted while the view kept their row.
+        returning: mask of evicted groups that return with new rows; the view kept their old row.
         time: newest event times; None if idle groups are not evicted.
         stale: mask of groups whose trees changed since they were last emitted.
         kept_aside: change of the number of quarantined rows.

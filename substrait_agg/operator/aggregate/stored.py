@@ -125,8 +125,7 @@ def stored_rows(
     columns = [
         pa.array(groups.hashes), pa.array(dead), *groups.keys, fixed, *floats, pa.array(shown), *values,
         *([pa.array(chains)] if spec.trees else []), *(p for end in ends for p in end.payload),
-        # Reset the time of dead groups, so that it does not depend on whether a merge dropped the
-        # row.
+        # Reset the time of dead groups: it must not depend on whether a merge dropped the row.
         *([] if time is None else [pa.array(np.where(dead, NEVER, time))]),
     ]  # fmt: skip
     return pa.Table.from_arrays(columns, schema=spec.layout.schema)

@@ -48,8 +48,7 @@ class EmitPolicy:
             now: microseconds since 1970.
         """
         emission = self.at(now)
-        # Require one row: this pass also examines groups without new rows, which must not be
-        # emitted.
+        # Require one row: this pass must not emit groups without new rows.
         return Emission(all=False, rows=1, now=now) if self.batch else emission
 
     @property

@@ -103,8 +103,7 @@ class Contributors:
         return np.asarray(np.diff(self._before()[self.offsets]))
 
     def _before(self) -> Int64s:
-        # The sum over all groups may wrap beyond 63 bits; differences within a group remain
-        # correct.
+        # The sum over all groups may wrap; differences within a group remain correct.
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.weights)])
 
     def at(self, groups: Indices, ranks: Int64s) -> Indices:

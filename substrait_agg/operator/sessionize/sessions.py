@@ -65,8 +65,7 @@ def sessions(owners: Indices, times: Int64s, weights: Int64s, gap: int) -> Bound
     begin = np.flatnonzero(begins)
     session = np.cumsum(begins) - 1
     last = np.append(begin[1:], len(live_time)) - 1
-    # For each time, find the last live time not after it and check that its session reaches that
-    # far.
+    # Find the last live time up to each time, and check that its session reaches that far.
     before = np.cumsum(live) - 1
     inside = before >= 0
     near = before[inside]
@@ -194,8 +193,7 @@ def _grown(tree: TimeTree, spans: Spans, reach: int, gap: int) -> tuple[Spans, M
     chain = np.cumsum(breaks) - 1
     first = np.flatnonzero(breaks)
     last = np.append(first[1:], len(times)) - 1
-    # The times of a span are less than a gap apart, so any one of them identifies its series of
-    # times.
+    # The times of a span are less than a gap apart, so any one of them identifies its series.
     at = np.flatnonzero(times == spans.low[owners])
     begin, end = spans.low.copy(), spans.high.copy()
     begin[owners[at]] = times[first[chain[at]]]

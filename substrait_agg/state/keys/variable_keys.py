@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 
 from substrait_agg.state.keys.fixed_keys import Part, Words, fixed_parts, null_flags, pack, width
 
-# A zero byte in a string becomes 00 FF, and its end is 00 00: a string comes before all strings
-# that it is a prefix of.
+# A zero byte in a string becomes 00 FF, its end is 00 00: a prefix comes before longer strings.
 _ZERO, _ESCAPED, _END = b"\x00", b"\x00\xff", b"\x00\x00"
 _ELEMENT, _LAST = b"\x01", b"\x00"
 
