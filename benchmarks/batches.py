@@ -33,7 +33,7 @@ from substrait_agg.commit.log.retention import Retention
 from substrait_agg.commit.log.sweep import sweep
 from substrait_agg.commit.runtime.task import run_task
 from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
-from substrait_agg.flow.graph.measures import share
+from substrait_agg.flow.graph.measures import state_layout
 from substrait_agg.flow.graph.nodes import Aggregate, Port
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.operator.registry import operator_of
@@ -105,7 +105,7 @@ class Stream:
         retention: Retention,
         stay: int = 200,
     ) -> None:
-        shared = share(MEASURES, "sign")
+        shared = state_layout(MEASURES, "sign")
         node = Aggregate(
             id=0, inputs=(Port((), (KEY,), shared.arguments),), measures=MEASURES, trees=shared.trees,
             accumulators=shared.accumulators, reads=shared.reads, types=(I64, I64, TOTAL, I64), weight="sign",

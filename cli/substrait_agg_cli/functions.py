@@ -112,7 +112,7 @@ def _document(value: object) -> str:
 
 def _details(name: str) -> str:
     from substrait_agg.bind.plan.dialect_support import support_of
-    from substrait_agg.functions.listing.catalogue_help import declarations, details, lookup
+    from substrait_agg.functions.listing.catalogue_help import declarations, function_help, lookup
 
     found = lookup(name)
     supports = (support_of(s, aggregate=isinstance(found, tuple)) for s in declarations(found))
@@ -121,7 +121,7 @@ def _details(name: str) -> str:
         for s in supports
         if not s.supported
     }
-    return details(found, refusals, _width())
+    return function_help(found, refusals, _width())
 
 
 def _tables(format: str, kind: Kind) -> str:

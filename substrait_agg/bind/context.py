@@ -133,7 +133,7 @@ class BindContext:
             raise PlanLimitExceeded("TOO_MANY_PROBLEMS", path, limit=MAX_PROBLEMS)
         self.problems.add(code, path, note, self.profile.producer if note else "", **params)
 
-    def told(self, path: str) -> bool:
+    def reported_at(self, path: str) -> bool:
         """Return whether a problem is reported at exactly this path.
 
         The value there is then meaningless.

@@ -75,7 +75,7 @@ class LocationInvalid(ValueError):
     """
 
 
-def located(place: str | Path | Remote) -> Location:
+def location_of(place: str | Path | Remote) -> Location:
     """Return the location of a path or URL.
 
     ``SCHEME://BUCKET/PREFIX`` is in an object store; ``file://PATH`` and any other text is a path.

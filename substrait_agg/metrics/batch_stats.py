@@ -44,7 +44,7 @@ A snapshot stores the absolute numbers.
 """
 
 
-class Tally:
+class BatchStats:
     """The counters of one batch per operator, and the time that each part of the batch took."""
 
     def __init__(self) -> None:

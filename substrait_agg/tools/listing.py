@@ -13,7 +13,7 @@ from substrait_agg.commit.documents.snapshot import Snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint, PlanDocument
 from substrait_agg.commit.log.locking import is_in_use
 from substrait_agg.state.run import RunFile
-from substrait_agg.tools.checks.trees import TreeRuns, all_trees, described, shape_of
+from substrait_agg.tools.checks.trees import TreeRuns, all_trees, describe_tree, shape_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ def _tree(tree: TreeRuns, document: PlanDocument) -> TreeLine:
         operator=tree.operator,
         kind="operator" if shape is None else shape.kind,
         tree=tree.name,
-        what=described(shape, tree.name),
+        what=describe_tree(shape, tree.name),
         files=len(files),
         rows=sum(run.rows for run in files.values()),
         bytes=sum(run.bytes for run in files.values()),

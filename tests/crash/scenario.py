@@ -32,7 +32,7 @@ from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
 from substrait_agg.commit.view.view import View
 from substrait_agg.errors import RunFailed, SubstraitAggError
 from substrait_agg.files.filesystem import FileSystem
-from substrait_agg.files.locations import Location, Remote, located
+from substrait_agg.files.locations import Location, Remote, location_of
 from substrait_agg.flow.graph.graph import Branch, ProjectStep
 from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.operator.common.names import WEIGHT
@@ -209,7 +209,7 @@ class World:
     @property
     def checkpoint(self) -> Location:
         """The folder of the checkpoint."""
-        return (located(self.bucket) if self.bucket else self.folder) / "checkpoint"
+        return (location_of(self.bucket) if self.bucket else self.folder) / "checkpoint"
 
 
 def run(world: World, until: int = BATCHES, name: str = "a", pause: Any = None) -> None:

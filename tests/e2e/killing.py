@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from substrait_agg.files.filesystem import filesystem
-from substrait_agg.files.locations import located
+from substrait_agg.files.locations import location_of
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "substrait_agg_cli.main"]
@@ -88,7 +88,7 @@ class Command:
 
 def newest(checkpoint: Path | str) -> int:
     """The newest version in a checkpoint, -1 for none."""
-    names = filesystem().names(located(checkpoint) / "snapshots")
+    names = filesystem().names(location_of(checkpoint) / "snapshots")
     return max((int(n.removesuffix(".json")) for n in names if n.endswith(".json")), default=-1)
 
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from substrait_agg.commit.documents.plan_document import Described, PlanDocument
 from substrait_agg.commit.documents.snapshot import ChangeFile, Snapshot
-from substrait_agg.commit.documents.state_schema import TableSchema, kept_operators
+from substrait_agg.commit.documents.state_schema import InputSchema, kept_operators
 from substrait_agg.commit.evolution.planner import Evolution, evolution
 from substrait_agg.commit.evolution.task import MovePlan, migrate, state_after
 from substrait_agg.commit.hash_ranges import partition_range
@@ -34,7 +34,7 @@ def document(node: Node) -> PlanDocument:
     return PlanDocument(
         "0" * 64, (node.weight,), (), "", (), len(node.key_types), 1,
         early=(node.early,), forget=node.forget, described=(Described((), (), told, prints),), kept=kept,
-        readings=(TableSchema("t", ()),),
+        readings=(InputSchema("t", ()),),
     )  # fmt: skip
 
 

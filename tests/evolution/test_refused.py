@@ -9,7 +9,7 @@ import pytest
 
 from substrait_agg.bind.bound import BoundMeasure
 from substrait_agg.commit.documents.snapshot import OperatorState, Snapshot
-from substrait_agg.commit.documents.state_schema import TableSchema
+from substrait_agg.commit.documents.state_schema import InputSchema
 from substrait_agg.commit.evolution.compatibility import check_evolved
 from substrait_agg.commit.evolution.planner import evolution
 from substrait_agg.errors import StateRefused
@@ -200,10 +200,10 @@ def test_other_rows_other_groups_and_other_options_are_named(tmp_path: Path) -> 
 def test_tables_read_in_another_order_are_refused(tmp_path: Path) -> None:
     """Spark knows its sources by their place."""
     here = document(world(tmp_path, LEAST).node)
-    other = replace(here, readings=(TableSchema("a", ()), TableSchema("t", ())))
+    other = replace(here, readings=(InputSchema("a", ()), InputSchema("t", ())))
     last = Snapshot(1, "", None, -1, (OperatorState(),), ())
     assert "a, t" in evolution(here, other, last)[1][0]
-    again = replace(here, readings=(*here.readings, TableSchema("t", ("x",))))
+    again = replace(here, readings=(*here.readings, InputSchema("t", ("x",))))
     assert evolution(here, again, last)[0] is not None, "one source, whatever is read of it"
     assert evolution(here, here, None)[1] == ("the checkpoint has no version yet",)
 

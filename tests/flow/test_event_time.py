@@ -14,7 +14,13 @@ import substrait_agg as sa
 from substrait_agg.bind.bound import Call, Column, Constant, Conversion, Expr, Nested
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.flow.graph.time_steps import EventKey, TimeStep, compose
-from substrait_agg.flow.passes.event_time import EventColumns, Span, Time, told, with_event_keys
+from substrait_agg.flow.passes.event_time import (
+    EventColumns,
+    Span,
+    Time,
+    time_of_expression,
+    with_event_keys,
+)
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.flow.passes.upserts import UpsertDeclaration
 from substrait_agg.plan.types import DATE, STRING, Type
@@ -52,7 +58,7 @@ def test_the_bound_of_a_window_is_the_first_end_that_may_still_come(
     watermark: int, size: int, slide: int, offset: int
 ) -> None:
     call = Call(SPAN, "hop", (AT, duration(size), duration(slide), duration(offset)))
-    window = told(call, [Time()])
+    window = time_of_expression(call, [Time()])
     assert isinstance(window, Span)
     assert window.start is not None
     for edge, grids in enumerate((window.start, window.end)):
@@ -71,7 +77,7 @@ def test_the_bound_of_a_tumbling_window_is_that_of_the_window_of_the_watermark(
     expression: Expr = Call(STAMP, f"tumble_{form}", arguments)
     if form == "tumble":
         expression = Nested(STAMP, Call(SPAN, "tumble", arguments), 0)
-    found = told(expression, [Time()])
+    found = time_of_expression(expression, [Time()])
     ((start, end),) = windows(watermark, size, size, offset)
     assert isinstance(found, Time)
     assert compose(found.grids, watermark) == (end if form == "end" else start)
@@ -106,7 +112,7 @@ def as_date(expression: Expr) -> Expr:
 def test_functions_that_never_fall_while_time_rises(
     expression: Expr, watermark: str, bound: str
 ) -> None:
-    found = told(expression, [Time()])
+    found = time_of_expression(expression, [Time()])
     assert isinstance(found, Time)
     assert compose(found.grids, micros(watermark)) == micros(bound)
 
@@ -133,7 +139,7 @@ def micros(text: str) -> int:
 )
 def test_what_may_fall_or_is_not_known_tells_nothing(expression: Expr) -> None:
     """Such a group might get a row after all, so it is never complete."""
-    assert told(expression, [Time(), None]) is None
+    assert time_of_expression(expression, [Time(), None]) is None
 
 
 # --- through the plan ----------------------------------------------------------------------------

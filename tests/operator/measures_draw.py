@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from substrait_agg.bind.bound import BoundMeasure, Call, Column, Expr, MeasureSort
-from substrait_agg.flow.graph.measures import share
+from substrait_agg.flow.graph.measures import state_layout
 from substrait_agg.flow.graph.nodes import Aggregate, Port
 from substrait_agg.functions.aggregates.accumulators import WeightKind
 from substrait_agg.functions.aggregates.kinds import MeasureKind
@@ -310,7 +310,7 @@ def node_of(
     sets: tuple[tuple[int, ...], ...] = (),
 ) -> Aggregate:
     """The operator of an aggregate over the columns `COLUMNS`."""
-    shared = share(measures, weight)
+    shared = state_layout(measures, weight)
     index = (I32.as_nullable(False),) if sets else ()
     return Aggregate(
         id=0,

@@ -15,7 +15,7 @@ from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.log.checkpoint import Guarded
 from substrait_agg.commit.view.quarantine import waiting_rows
 from substrait_agg.errors import RunFailed
-from substrait_agg.flow.graph.measures import share
+from substrait_agg.flow.graph.measures import state_layout
 from substrait_agg.flow.graph.nodes import Aggregate, Distinct, Port
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
 from substrait_agg.operator.common.names import WEIGHT
@@ -34,7 +34,7 @@ def guarded(node: Aggregate, early: EarlyRetraction) -> Aggregate:
     """The operator under a policy."""
     weight: WeightKind = "any" if early == "quarantine" else node.weight
     keys = node.keys if node.sets else ()
-    shared = share(node.measures, weight, guarded=True, keys=keys)
+    shared = state_layout(node.measures, weight, guarded=True, keys=keys)
     return replace(
         node,
         inputs=(Port((), node.keys, shared.arguments),),

@@ -97,7 +97,7 @@ def integer_of(digits: exact.Digits) -> int:
 def total(value: FloatDigits) -> FloatDigits:
     """All rows added up and carried, through the stored form."""
     one = RowGroups.of(np.zeros(value.digits.shape[1], np.int64), 1)
-    summed = one.add_up_floats(value)
+    summed = one.sum_floats(value)
     return unpack_floats(*pack_floats(add_floats(FloatDigits(0, exact.zeros(1, 1)), summed)))
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from substrait_agg.bind.bound import BoundMeasure
 from substrait_agg.errors import RunFailed
-from substrait_agg.flow.graph.measures import share
+from substrait_agg.flow.graph.measures import state_layout
 from substrait_agg.functions.aggregates import user
 from substrait_agg.plan.types import FP64, Type
 from tests.operator.measures_draw import COLUMNS, NAMES, column, node_of
@@ -110,7 +110,7 @@ def rows(*pairs: tuple[float | None, int]) -> list[Row]:
 
 
 def world(folder: Path, *measures: BoundMeasure) -> World:
-    computed = share(measures, "any").computed
+    computed = state_layout(measures, "any").computed
     return World(replace(node_of(("k0",), measures, "any"), computed=computed), folder)
 
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from substrait_agg.files.filesystem import filesystem
-from substrait_agg.files.locations import Remote, located
+from substrait_agg.files.locations import Remote, location_of
 from substrait_agg.plan.arrow import field
 from substrait_agg.plan.types import Type
 from tests.stores.emulator import Emulator
@@ -72,7 +72,7 @@ def test_columns_of_every_type_come_as_spark_reads_them(
     table = pa.Table.from_arrays([*columns, pa.array([1, -1])], schema=schema)
     local, remote = (
         tmp_path / "changes.parquet",
-        located(s3.bucket("all-types")) / "changes.parquet",
+        location_of(s3.bucket("all-types")) / "changes.parquet",
     )
     pq.write_table(table, local, compression="none", use_dictionary=False, write_statistics=False)
     assert isinstance(remote, Remote)
@@ -96,7 +96,7 @@ def test_times_and_intervals_come_as_the_plan_has_them(
     table = pa.Table.from_arrays(
         [*values, pa.array([1])], schema=pa.schema([*fields, pa.field("__weight", pa.int64())])
     )
-    remote = located(s3.bucket("more-types")) / "changes.parquet"
+    remote = location_of(s3.bucket("more-types")) / "changes.parquet"
     assert isinstance(remote, Remote)
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink)

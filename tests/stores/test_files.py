@@ -13,7 +13,7 @@ import pytest
 from substrait_agg.commit.documents.files import FolderFiles, OutcomeUnknown
 from substrait_agg.files import download_cache
 from substrait_agg.files.filesystem import FileSystem, filesystem, using
-from substrait_agg.files.locations import Remote, located
+from substrait_agg.files.locations import Remote, location_of
 from tests.stores.emulator import Emulator
 
 BOTH = ("s3", "memory")
@@ -290,12 +290,12 @@ def test_a_lock_holds_on_this_machine(files: FolderFiles) -> None:
 
 def test_paths_are_joined_and_taken_apart_as_others() -> None:
     """What a checkpoint does with a folder, it does with a URL."""
-    place = located("s3://bucket//deep/down/")
+    place = location_of("s3://bucket//deep/down/")
     assert isinstance(place, Remote)
     assert str(place / "outputs" / "x.json") == "s3://bucket/deep/down/outputs/x.json"
     record = place / "x.json"
     assert (record.name, record.stem, record.parent) == ("x.json", "x", place)
     assert str(record.with_suffix(".7.json")) == "s3://bucket/deep/down/x.7.json"
-    assert located("file:///tmp/a%20b") == Path("/tmp/a b")
-    assert located("plain/path") == Path("plain/path")
-    assert filesystem().exists(located("plain/path")) is False
+    assert location_of("file:///tmp/a%20b") == Path("/tmp/a b")
+    assert location_of("plain/path") == Path("plain/path")
+    assert filesystem().exists(location_of("plain/path")) is False

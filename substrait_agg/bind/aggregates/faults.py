@@ -10,7 +10,7 @@ from substrait_agg.bind.aggregates.arguments import expressions_of, fits, within
 from substrait_agg.bind.aggregates.candidate import MeasureCandidate
 from substrait_agg.bind.bound import Argument
 from substrait_agg.bind.context import BindContext, is_keyable
-from substrait_agg.bind.expressions.calls import described
+from substrait_agg.bind.expressions.calls import describe_argument
 from substrait_agg.bind.places import argument_place
 from substrait_agg.functions.aggregates.row import AggregateFunction, Parameter
 from substrait_agg.plan.model import EnumArgument
@@ -54,7 +54,7 @@ def report_type(draft: MeasureCandidate, position: int, takes: str, context: Bin
     sort_key = f"{measure.path}.sorts[0].expr"
     context.report(
         "FUNCTION_ARGUMENTS", sort_key if position < 0 else argument_place(measure, position),
-        function=draft.name, types=", ".join(map(described, draft.arguments)), takes=takes,
+        function=draft.name, types=", ".join(map(describe_argument, draft.arguments)), takes=takes,
     )  # fmt: skip
 
 

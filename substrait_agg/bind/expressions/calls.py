@@ -152,7 +152,7 @@ def _resolve(
     arguments = read
     found = _choose(row, arguments) or _choose(row, _promoted(arguments))
     if found is None:
-        texts = (", ".join(map(described, arguments)), _takes(row))
+        texts = (", ".join(map(describe_argument, arguments)), _takes(row))
         report_faults(row, call, arguments, _fits, texts, context)
         return unknown()
     overload, values = found
@@ -319,7 +319,7 @@ def _report_promotion(
     given = [a.type for a in arguments if not isinstance(a, EnumArgument | TypeArgument)]
     changed = [v.type for g, v in zip(given, values, strict=False) if not g.same_kind(v.type)]
     if changed:
-        types = ", ".join(map(described, arguments))
+        types = ", ".join(map(describe_argument, arguments))
         context.report("ARGUMENTS_PROMOTED", path, function=function, types=types, type=changed[0])
 
 
@@ -423,7 +423,7 @@ def _typed_as_column(call: Call, declared: Type, context: BindContext) -> bool:
     )
 
 
-def described(argument: Argument) -> str:
+def describe_argument(argument: Argument) -> str:
     """Describe an argument for a message: by its type, or a word as the plan writes it."""
     if isinstance(argument, EnumArgument):
         return argument.value

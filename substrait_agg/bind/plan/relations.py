@@ -179,7 +179,7 @@ def _read(node: model.Read, context: BindContext) -> Ordered:
     node = replace(node, types=_kept_types(node, context))
     if node.files:
         context.report("FILES_NOT_ALLOWED", node.path, files=", ".join(node.table) or "none named")
-    if not node.types and context.told(node.path):
+    if not node.types and context.reported_at(node.path):
         return Ordered(Opaque(node.path))  # the read has no schema
     if node.rows is None and not node.files and not all(node.table or ("",)):
         context.report("TABLE_NAME_MISSING", f"{node.path}.named_table.names")

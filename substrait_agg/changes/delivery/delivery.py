@@ -14,7 +14,7 @@ from substrait_agg.changes.outputs.sinks import Callback, Place, Sink
 from substrait_agg.changes.outputs.spark_target import SparkTarget
 from substrait_agg.changes.records import Record
 from substrait_agg.commit.log.fence import NO_FENCE, Fence
-from substrait_agg.files.locations import Location, located
+from substrait_agg.files.locations import Location, location_of
 from substrait_agg.metrics.progress import SinkProgress
 
 
@@ -52,7 +52,7 @@ class Delivery:
         writer: Callable[[SparkTarget, Place], Sink] | None = None,
         fence: Fence = NO_FENCE,
     ) -> None:
-        self.place = Place(located(checkpoint), stdout or sys.stdout, frame, writer, fence)
+        self.place = Place(location_of(checkpoint), stdout or sys.stdout, frame, writer, fence)
         with ExitStack() as opened:
             sinks: list[tuple[str, Sink]] = []
             for output in outputs:

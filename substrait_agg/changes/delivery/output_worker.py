@@ -17,7 +17,7 @@ from substrait_agg.changes.delivery.delivery import Delivery
 from substrait_agg.changes.delivery.output_cursor import OutputCursor, Readable
 from substrait_agg.changes.delivery.shared_view import SharedView
 from substrait_agg.errors import RunFailed, UsageError
-from substrait_agg.files.locations import Location, located
+from substrait_agg.files.locations import Location, location_of
 from substrait_agg.metrics.progress import SinkProgress
 from substrait_agg.notices import notice
 
@@ -304,7 +304,7 @@ def check_free(checkpoint: str | Location) -> None:
     Raises:
         UsageError: OUTPUT_BUSY.
     """
-    folder = located(checkpoint).absolute()
+    folder = location_of(checkpoint).absolute()
     threads = [thread for thread in _LEFT.pop(folder, []) if thread.is_alive()]
     if not threads:
         return

@@ -95,7 +95,7 @@ def table_lines(view: Table) -> Iterator[str]:
     Numbers are right-aligned, null is ``NULL``, and control characters are escaped.
     """
     columns = cell_texts(view)
-    names = [visible(name) for name in view.column_names]
+    names = [escape_controls(name) for name in view.column_names]
     widths = [_width(name, column) for name, column in zip(names, columns, strict=True)]
     right = [is_number(kind) for kind in view.schema.types]
     heads = [n.rjust(w) if r else n.ljust(w) for n, w, r in zip(names, widths, right, strict=True)]
@@ -116,7 +116,7 @@ def table_lines(view: Table) -> Iterator[str]:
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
-def visible(text: str) -> str:
+def escape_controls(text: str) -> str:
     r"""Return a text with its control characters escaped.
 
     >>> visible("a\tb")
@@ -130,7 +130,7 @@ def _cells(values: Any) -> Any:
     special = pc.match_substring_regex(texts, CONTROL.pattern)
     if not pc.any(special).as_py():
         return texts
-    escaped = [visible(text) for text in texts.filter(special).to_pylist()]
+    escaped = [escape_controls(text) for text in texts.filter(special).to_pylist()]
     return pc.replace_with_mask(texts, special, pa.array(escaped, pa.string()))
 
 

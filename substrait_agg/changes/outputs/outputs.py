@@ -31,7 +31,7 @@ from substrait_agg.changes.outputs.spark_sink import SparkSink
 from substrait_agg.changes.outputs.spark_target import SparkTarget, parse_target
 from substrait_agg.changes.records import Record
 from substrait_agg.errors import UsageError
-from substrait_agg.files.locations import Location, located
+from substrait_agg.files.locations import Location, location_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +229,7 @@ def check_outputs(
             OUTPUT_NOT_A_FOLDER.
         StateRefused: OUTPUT_DAMAGED, OUTPUT_RECORD_DAMAGED.
     """
-    place = Place(located(checkpoint), sys.stdout)
+    place = Place(location_of(checkpoint), sys.stdout)
     users: dict[Path, str] = {}
     if metrics is not None and not _is_device(Path(metrics)):
         users[Path(metrics).resolve()] = "metrics"

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table as Grid
 from rich.text import Text
 
-from substrait_agg.changes.formats.encode import cell_texts, csv_lines, is_number, visible
+from substrait_agg.changes.formats.encode import cell_texts, csv_lines, escape_controls, is_number
 from substrait_agg.changes.outputs.sinks import Sink
 from substrait_agg.metrics.summary import status_line
 
@@ -112,7 +112,7 @@ def _table_frame(view: Table, cells: int, lines: int) -> tuple[RenderableType, s
     rows = view.slice(0, max(0, lines - 1)).select(range(min(view.num_columns, cells // GAP + 1)))
     most = cells * MOST_PER_CELL
     columns = [pc.utf8_slice_codeunits(t, 0, most).to_pylist() for t in cell_texts(rows)]
-    names = [visible(name)[:most] for name in rows.column_names]
+    names = [escape_controls(name)[:most] for name in rows.column_names]
     natural = [
         min(cells, max(map(cell_len, (name, *texts))))
         for name, texts in zip(names, columns, strict=True)
@@ -135,7 +135,7 @@ def _table_frame(view: Table, cells: int, lines: int) -> tuple[RenderableType, s
 def _csv_frame(view: Table, cells: int, lines: int) -> tuple[RenderableType, str]:
     rows = view.slice(0, max(0, lines - 1))
     shown = "".join(csv_lines(rows)).split("\n")[:lines]
-    cut = (visible(line[: cells * MOST_PER_CELL]) for line in shown)
+    cut = (escape_controls(line[: cells * MOST_PER_CELL]) for line in shown)
     text = Text("\n".join(cut).removesuffix("\n"), no_wrap=True, overflow="ellipsis")
     return text, left_out(view, rows.num_rows, view.num_columns)
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from substrait_agg.commit.documents.envelope import damaged
 from substrait_agg.files.atomic_files import PRIVATE, new_private
 from substrait_agg.files.filesystem import filesystem
-from substrait_agg.files.locations import Location, Remote, located
+from substrait_agg.files.locations import Location, Remote, location_of
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 _CHUNK = 1 << 24
@@ -53,7 +53,7 @@ class FolderFiles:
     """
 
     def __init__(self, folder: str | Location) -> None:
-        self._folder = located(folder)
+        self._folder = location_of(folder)
 
     @property
     def root(self) -> str:

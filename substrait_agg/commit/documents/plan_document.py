@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from substrait_agg.commit.documents.envelope import damaged, seal, unreadable, unseal
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.json_codec import built, encoded
-from substrait_agg.commit.documents.state_schema import OperatorColumns, OperatorSchema, TableSchema
+from substrait_agg.commit.documents.state_schema import InputSchema, OperatorColumns, OperatorSchema
 
 PLAN = "plan.json"
 PLAN_FORMAT = 6
@@ -120,7 +120,7 @@ class PlanDocument:
     shapes: tuple[OperatorColumns, ...] = ()
     described: tuple[Described, ...] = ()
     kept: tuple[OperatorSchema, ...] = ()
-    readings: tuple[TableSchema, ...] = ()
+    readings: tuple[InputSchema, ...] = ()
 
 
 def new_identity() -> str:

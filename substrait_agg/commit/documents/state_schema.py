@@ -178,14 +178,14 @@ class OperatorSchema:
 
 
 @dataclass(frozen=True, slots=True)
-class TableSchema:
+class InputSchema:
     """A table that a plan reads, and the columns that it reads of it."""
 
     table: str
     columns: tuple[str, ...]
 
 
-def readings(flow: Flow) -> tuple[TableSchema, ...]:
+def readings(flow: Flow) -> tuple[InputSchema, ...]:
     """Return the tables in the order in which a streaming query has them as sources.
 
     Equal reads of a table share one source.
@@ -196,7 +196,7 @@ def readings(flow: Flow) -> tuple[TableSchema, ...]:
         for branch in node.branches
         if isinstance(branch.origin, TableOrigin)
     )
-    return tuple(TableSchema(".".join(o.table), o.names) for o in dict.fromkeys(origins))
+    return tuple(InputSchema(".".join(o.table), o.names) for o in dict.fromkeys(origins))
 
 
 def kept_operators(flow: Flow) -> tuple[OperatorSchema, ...]:

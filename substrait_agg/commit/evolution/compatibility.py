@@ -78,7 +78,7 @@ def check_evolved(
     if found is None:
         raise StateRefused(
             "EVOLVE_REFUSED",
-            f"the checkpoint cannot go on with this plan: {told(reasons)}",
+            f"the checkpoint cannot go on with this plan: {differences_line(reasons)}",
             help="leave out what cannot be computed from what is kept, or begin a new --checkpoint, which reads all input again",
             path=folder,
         )
@@ -90,7 +90,7 @@ def _findings(
 ) -> Iterator[tuple[str, str, str]]:
     """Yield code, message and advice of each difference, the most informative first."""
     if there.plan != wanted.plan:
-        said = told(differences(there, wanted))
+        said = differences_line(differences(there, wanted))
         names = f"{there.plan[:12]}, not {wanted.plan[:12]}"
         yield (
             "PLAN_DIFFERS",
@@ -177,7 +177,7 @@ def _columns(there: PlanDocument, wanted: PlanDocument) -> list[str]:
     return [f"the columns were {', '.join(before)} and are {', '.join(now)}"]
 
 
-def told(found: Sequence[str]) -> str:
+def differences_line(found: Sequence[str]) -> str:
     """Return differences on one line, at most `SHOWN` of them."""
     more = [f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
     return "; ".join([*found[:SHOWN], *more])

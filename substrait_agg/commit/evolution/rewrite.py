@@ -24,7 +24,7 @@ from substrait_agg.operator.aggregate.groups import (
     CollisionIds,
     RowGroups,
     Sums,
-    places,
+    group_ordinals,
 )
 from substrait_agg.operator.aggregate.step import added
 from substrait_agg.operator.aggregate.stored import stored_rows
@@ -222,7 +222,7 @@ class GroupRewriter:
         table = pa.table(split_accumulator(ordinal, accumulator, columns, given.weights, "any"))
         groups = RowGroups.of(given.groups, self._count)
         if accumulator.floating:
-            return groups.add_up_floats(float_digits(table, ordinal, accumulator, LIMB_BITS))
+            return groups.sum_floats(float_digits(table, ordinal, accumulator, LIMB_BITS))
         return groups.sum_rows(fixed_digits(table, ordinal, accumulator, LIMB_BITS))
 
     # --- trees -----------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ class GroupRewriter:
         found = Entries.from_table(layout.schema.empty_table(), layout)
         if all_:
             found = tree.entries(self._hashes, self._chains)
-        at = places(self._hashes, self._chains, found.hashes, found.chains)
+        at = group_ordinals(self._hashes, self._chains, found.hashes, found.chains)
         return Delta(found, at, np.zeros(len(found), np.int64), found.weights, tree)
 
     def _given(self, source: RowSource | None) -> _Given | None:
@@ -270,7 +270,7 @@ class GroupRewriter:
         entries = self._entries[source.tree]
         if entries is None or not len(entries):
             return None
-        groups = places(self._hashes, self._chains, entries.hashes, entries.chains)
+        groups = group_ordinals(self._hashes, self._chains, entries.hashes, entries.chains)
         always = pa.array(np.ones(len(entries), np.bool_))
         columns = {a: always if c == ALWAYS else entries.payload[c] for a, c in source.columns}
         weights = np.maximum(entries.weights, 0) if source.capped else entries.weights

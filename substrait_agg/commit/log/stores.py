@@ -9,7 +9,7 @@ from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.errors import StateRefused, UsageError
 from substrait_agg.files import object_store
 from substrait_agg.files.filesystem import filesystem
-from substrait_agg.files.locations import Location, LocationInvalid, Remote, located
+from substrait_agg.files.locations import Location, LocationInvalid, Remote, location_of
 from substrait_agg.files.object_store import StoreUnusable
 
 PROBE = "probe-"
@@ -29,7 +29,7 @@ def checkpoint_location(place: str | Location) -> Location:
             wrong.
     """
     try:
-        found = located(place)
+        found = location_of(place)
         if isinstance(found, Remote):
             object_store.check(found)
     except LocationInvalid as error:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from substrait_agg.commit.documents.snapshot import OperatorState
 from substrait_agg.commit.log.checkpoint import Guarded
-from substrait_agg.operator.aggregate.groups import places
+from substrait_agg.operator.aggregate.groups import group_ordinals
 from substrait_agg.operator.common.names import GROUP, WEIGHT, entries_tree
 from substrait_agg.operator.measures.finalize import GroupState
 from substrait_agg.operator.numeric.delta import unpack_fixed
@@ -100,7 +100,9 @@ def _keys_of(
     groups = pa.concat_tables(parts)
     order = np.lexsort((groups.column("chain").to_numpy(), groups.column("hash").to_numpy()))
     groups = groups.take(pa.array(order)).combine_chunks()
-    at = places(groups.column("hash").to_numpy(), groups.column("chain").to_numpy(), hashes, chains)
+    at = group_ordinals(
+        groups.column("hash").to_numpy(), groups.column("chain").to_numpy(), hashes, chains
+    )
     return take(_keys(guarded, groups), at)
 
 

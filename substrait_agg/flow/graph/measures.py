@@ -18,7 +18,7 @@ from substrait_agg.plan.types import BOOL
 Decompose = Callable[[BoundMeasure, StateLayoutBuilder], Read]
 
 
-def share(
+def state_layout(
     measures: tuple[BoundMeasure, ...],
     weight: WeightKind,
     *,

@@ -104,8 +104,8 @@ def _told_by(branch: Branch, node: Node, done: Sequence[Node], events: EventColu
     columns = _origin_columns(branch, done, events)
     for step in branch.steps:
         if isinstance(step, ProjectStep):
-            columns = [told(e, columns) for e in step.expressions]
-    return [told(expression, columns) for expression in node.timed_by]
+            columns = [time_of_expression(e, columns) for e in step.expressions]
+    return [time_of_expression(expression, columns) for expression in node.timed_by]
 
 
 def _origin_columns(branch: Branch, done: Sequence[Node], events: EventColumns) -> list[Told]:
@@ -124,19 +124,19 @@ def _origin_columns(branch: Branch, done: Sequence[Node], events: EventColumns) 
     return columns
 
 
-def told(expression: Expr, columns: Sequence[Told]) -> Told:
+def time_of_expression(expression: Expr, columns: Sequence[Told]) -> Told:
     """Return how an expression over columns follows event time."""
     match expression:
         case Column(ordinal=ordinal):
             return columns[ordinal]
         case Nested(input=inner, step=step):
-            window = told(inner, columns)
+            window = time_of_expression(inner, columns)
             if not isinstance(window, Span):
                 return None
             grids = window.end if step == 1 else window.start
             return None if grids is None else Time(grids)
         case Conversion(input=inner, type=type_):
-            return _converted(told(inner, columns), type_.kind, type_.params)
+            return _converted(time_of_expression(inner, columns), type_.kind, type_.params)
         case Call(function=name) if name in _CALLS:
             return _CALLS[name](expression, columns)
     return None
@@ -157,7 +157,7 @@ def _then(place: int, make: Callable[[Call, list[int]], TimeStep | None]) -> _Ru
     """Return the rule of a function that maps the time at `place` and constants to a time."""
 
     def rule(call: Call, columns: Sequence[Told]) -> Told:
-        time = told(call.arguments[place], columns)
+        time = time_of_expression(call.arguments[place], columns)
         durations = _durations(call, place)
         grid = None if durations is None else make(call, durations)
         return Time((*time.grids, grid)) if isinstance(time, Time) and grid else None
@@ -169,7 +169,7 @@ def _window(start: Callable[[list[int]], TimeStep], end: Callable[[list[int]], T
     """Return the rule of a function that maps a time and durations to a window."""
 
     def rule(call: Call, columns: Sequence[Told]) -> Told:
-        time, durations = told(call.arguments[0], columns), _durations(call, 0)
+        time, durations = time_of_expression(call.arguments[0], columns), _durations(call, 0)
         if not isinstance(time, Time) or durations is None:
             return None
         return Span((*time.grids, start(durations)), (*time.grids, end(durations)))

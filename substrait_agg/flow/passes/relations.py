@@ -25,7 +25,7 @@ from substrait_agg.flow.graph.graph import (
     RowsOrigin,
     TableOrigin,
 )
-from substrait_agg.flow.graph.measures import share
+from substrait_agg.flow.graph.measures import state_layout
 from substrait_agg.flow.graph.nodes import Aggregate, Distinct, Flow, Node, Port
 from substrait_agg.flow.passes.branches import Exprs, RawBranch, needed, places_of, pruned
 from substrait_agg.flow.passes.hopping import row_keys
@@ -98,7 +98,7 @@ class _Lowering:
         weight = "any" if early == "quarantine" else weight
         keys = tuple(renumber(k, places) for k in relation.keys)
         several = len(relation.sets) > 1
-        shared = share(
+        shared = state_layout(
             moved, weight, guarded=early != "carry", keys=row_keys(keys) if several else ()
         )
         node = Aggregate(

@@ -68,7 +68,7 @@ def declarations(found: Found) -> tuple[Signature, ...]:
     return standard_aggregates(found[0].name)
 
 
-def details(found: Found, refusals: Mapping[tuple[str, str], str], width: int) -> str:
+def function_help(found: Found, refusals: Mapping[tuple[str, str], str], width: int) -> str:
     """Describe a function and its declarations in the standard.
 
     Args:

@@ -76,7 +76,7 @@ class RowGroups:
             result[:, self.at] = consolidate(digits, self.starts, self.order)
         return result
 
-    def add_up_floats(self, value: FloatDigits) -> FloatDigits:
+    def sum_floats(self, value: FloatDigits) -> FloatDigits:
         """Sum float digits per group."""
         registers = None if value.registers is None else self.sum_rows(value.registers)
         return FloatDigits(value.base, self.sum_rows(value.digits), registers)
@@ -150,7 +150,7 @@ def add_rows(spec: OperatorSpec, rows: pa.Table, groups: RowGroups) -> Sums:
         summed = _summed(rows, f"a{i}", groups, bins=f"b{i}" if accumulator.floating else "")
         if accumulator.floating:
             value = float_digits(summed or rows, i, accumulator, spec.limb_bits)
-            floats[i] = value if summed else groups.add_up_floats(value)
+            floats[i] = value if summed else groups.sum_floats(value)
         else:
             number = fixed_digits(summed or rows, i, accumulator, spec.limb_bits)
             fixed[i] = number if summed else groups.sum_rows(number)
@@ -242,7 +242,9 @@ def ordered_by_chain(groups: BatchGroups, chains: CollisionIds) -> Indices | Non
     return np.lexsort((chains, groups.hashes))
 
 
-def places(groups: Hashes, chains: CollisionIds, hashes: Hashes, wanted: CollisionIds) -> Indices:
+def group_ordinals(
+    groups: Hashes, chains: CollisionIds, hashes: Hashes, wanted: CollisionIds
+) -> Indices:
     """Return the group ordinal for each hash and collision id.
 
     The groups are in order of hash and collision id.

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from substrait_agg.functions.aggregates.accumulators import DIGIT_BITS, TREE_COUNTERS, Accumulator
 from substrait_agg.functions.numbers import exact
-from substrait_agg.operator.aggregate.groups import CollisionIds, RowGroups, Sums, places
+from substrait_agg.operator.aggregate.groups import CollisionIds, RowGroups, Sums, group_ordinals
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.operator.common.spec import OperatorSpec, TreeSpec
 from substrait_agg.operator.measures.row_partials import split_accumulator
@@ -97,7 +97,7 @@ def delta_of(
     """
     old = open_tree(ordinal, None).weights(entries)
     new = add_weights([old, entries.weights])
-    at = places(hashes, chains, entries.hashes, entries.chains)
+    at = group_ordinals(hashes, chains, entries.hashes, entries.chains)
     return Delta(entries, at, old, new, open_tree(ordinal, entries))
 
 
@@ -152,7 +152,7 @@ def distinct_sums(
     table = pa.table(cells)
     rows = RowGroups.of(of, groups)
     if accumulator.floating:
-        return rows.add_up_floats(float_digits(table, ordinal, accumulator, DIGIT_BITS))
+        return rows.sum_floats(float_digits(table, ordinal, accumulator, DIGIT_BITS))
     return rows.sum_rows(fixed_digits(table, ordinal, accumulator, DIGIT_BITS))
 
 

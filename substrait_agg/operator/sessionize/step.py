@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from substrait_agg.operator.aggregate.groups import places
+from substrait_agg.operator.aggregate.groups import group_ordinals
 from substrait_agg.operator.aggregate.operator import GroupOperator
 from substrait_agg.operator.aggregate.step import AppliedBatch, apply_batch
 from substrait_agg.operator.aggregate.stored import stored_rows
@@ -314,5 +314,7 @@ def _keys_of(
     groups = groups.filter(pa.array(~dead_rows(groups))).combine_chunks()
     order = np.lexsort((groups.column("chain").to_numpy(), groups.column("hash").to_numpy()))
     groups = groups.take(pa.array(order))
-    at = places(groups.column("hash").to_numpy(), groups.column("chain").to_numpy(), hashes, chains)
+    at = group_ordinals(
+        groups.column("hash").to_numpy(), groups.column("chain").to_numpy(), hashes, chains
+    )
     return take([groups.column(name).combine_chunks() for name in names], at)

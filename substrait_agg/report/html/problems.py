@@ -98,11 +98,11 @@ class Why:
             return ""
         words = "Why this is a problem"
         if self.inside:
-            return f"<details><summary>{words}</summary><p>{told(kind.why)}</p></details>"
+            return f"<details><summary>{words}</summary><p>{reason_html(kind.why)}</p></details>"
         return f'<p><a href="#why-{escape(code)}">{words}</a></p>' if code in self.told else ""
 
 
-def told(why: str) -> str:
+def reason_html(why: str) -> str:
     """Return the reason of a code as HTML; text in backticks becomes code."""
     return _CODE.sub(r"<code>\1</code>", escape(why))
 
@@ -156,7 +156,9 @@ def _reason(code: str, level: str, number: int) -> str:
         if kind is not None
         else level
     )
-    why = told(kind.why) if kind is not None and kind.why else "No more is known of this code."
+    why = (
+        reason_html(kind.why) if kind is not None and kind.why else "No more is known of this code."
+    )
     return (
         f'<article class="{level}" id="why-{escape(code)}"><h3>{shown_code(code)}</h3>'
         f'<p class="quiet">{badge(level)} {times}; {levels}</p><p>{why}</p></article>'

@@ -11,7 +11,7 @@ from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from substrait_agg.commit.documents.files import FolderFiles
-from substrait_agg.files.locations import Location, Remote, located
+from substrait_agg.files.locations import Location, Remote, location_of
 from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.spark.execution.task_runner import BatchFunction
@@ -55,7 +55,7 @@ def _reader(schema: pa.Schema) -> BatchFunction:
 
 
 def _pieces(path: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    place = located(path)
+    place = location_of(path)
     with pq.ParquetFile(FolderFiles(place.parent).map(place.name)) as file:
         for piece in file.iter_batches(PIECE_ROWS, columns=schema.names):
             yield piece.cast(schema)

@@ -149,7 +149,7 @@ class EventInputs:
                 part.prepared if held is None else union_all([held, part.prepared])
             )
         return BatchRows(
-            frames, times.heard, tuple(parts), tuple(bad.values()), rows if shared else None
+            frames, times.observed, tuple(parts), tuple(bad.values()), rows if shared else None
         )
 
     def _of_branch(self, frame: DataFrame, origin: TableOrigin) -> DataFrame:

@@ -58,7 +58,7 @@ class EventTimes:
     def _time(self, event: EventSource) -> Column:
         return micros(self._column(event, event.column), event.type)
 
-    def heard(self) -> tuple[EventTimeStats, ...]:
+    def observed(self) -> tuple[EventTimeStats, ...]:
         """Return the event times of each source with a watermark, after the rows have been read."""
         found = self._found()
         return tuple(self._heard(event, i, found) for i, event in enumerate(self._events))

@@ -65,7 +65,7 @@ def plan_document(flow: Flow, events: EventOptions = EventOptions()) -> PlanDocu
             )
             for kept in kept_by(flow)
         ),
-        described=described(flow),
+        described=describe_operators(flow),
         kept=kept_operators(flow),
         readings=readings(flow),
     )
@@ -82,7 +82,7 @@ def _guarded(flow: Flow, node: Node) -> Guarded:
     return Guarded(node.id, node.guard, len(node.key_types), _types(schema))
 
 
-def described(flow: Flow) -> tuple[Described, ...]:
+def describe_operators(flow: Flow) -> tuple[Described, ...]:
     """Describe every operator in the words of `explain`."""
     plan = explain_flow(flow)
     pairs = zip(plan.operators, identities(flow), strict=True)

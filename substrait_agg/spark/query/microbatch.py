@@ -25,7 +25,7 @@ from substrait_agg.errors import CommitConflict, StateRefused
 from substrait_agg.flow.graph.graph import OperatorOrigin
 from substrait_agg.flow.graph.nodes import Flow, Node, hides_keys, shown_operators
 from substrait_agg.metrics import Progress
-from substrait_agg.metrics.batch_stats import Tally, at_start, counted
+from substrait_agg.metrics.batch_stats import BatchStats, at_start, counted
 from substrait_agg.metrics.progress import END_OF_INPUT
 from substrait_agg.operator.aggregate.pending import oldest
 from substrait_agg.operator.common.emission import ALL, Emission
@@ -108,7 +108,7 @@ class Batches:
         self._parts: list[BranchRows] = []
         self._whole = True
         self._ended = False
-        self._tally = Tally()
+        self._tally = BatchStats()
         self.logs = carried(self._last)
         self.inputs: tuple[InputPlace, ...] = () if self._last is None else self._last.inputs
         self.progress = at_start(self._last, flow.fingerprint, str(checkpoint.folder))
@@ -188,7 +188,7 @@ class Batches:
         now = self.clock()
         instant = self.event_state.instant(now if times is None else times.instant)
         emission = ALL if self._last is None else self._policy.at(now)
-        self._tally = Tally()
+        self._tally = BatchStats()
         results = self._computed(spark, frames, self._rules(replace(emission, instant=instant)))
         before = self.event_state
         after = before if times is None else before.after(times.heard(), instant)
@@ -227,7 +227,7 @@ class Batches:
         noted = bool(before.sources) and after.sources != before.sources
         if (after.watermark, after.idle) == (before.watermark, before.idle) and not noted:
             return
-        self._tally = Tally()
+        self._tally = BatchStats()
         none = [
             JobResult((), state, care)
             for state, care in zip(last.operators, self._care, strict=True)
@@ -292,7 +292,7 @@ class Batches:
             return
         now = self.clock()
         emission = replace(ALL, now=now) if all else self._policy.at(now)
-        self._tally = Tally()
+        self._tally = BatchStats()
         results = self._computed(spark, {}, self._rules(emission))
         if any(task.counters.get("touched") for result in results for task in result.tasks):
             self._commit(spark, results, last.query, last.batch, Moved(self.event_state))

@@ -118,7 +118,7 @@ def change_rows(events: DataFrame, origin: TableOrigin, spec: SourceSpec) -> Dat
     ]
     further: list[Column | str] = [
         *(name for name in exploded.columns[1:] if name not in _ASIDE),
-        *unchanged(origin, F.col("s.row")),
+        *unchanged_columns(origin, F.col("s.row")),
     ]
     weight = F.coalesce(F.col("s.weight"), F.lit(0).cast("bigint")).alias(WEIGHT)
     return exploded.select(*columns, *further, weight, *aside)
@@ -546,7 +546,7 @@ def unavailable(row: Column, name: str) -> Column:
     return F.coalesce(row.getField(name).cast("string") == UNAVAILABLE, F.lit(False))
 
 
-def unchanged(origin: TableOrigin, row: Column) -> list[Column]:
+def unchanged_columns(origin: TableOrigin, row: Column) -> list[Column]:
     """Return for each column of ``UpsertSource.partial`` whether the event omits it."""
     partial = origin.keyed.partial if origin.keyed else ()
     return [

@@ -17,7 +17,7 @@ from substrait_agg.spark.types.bad_rows import CORRUPT, FILE, POSITION
 from substrait_agg.spark.types.schema import in_text, to_spark
 from substrait_agg.spark.types.source_columns import check_type, find_column, reader_type
 
-Wanted = Mapping[str, Type]
+ColumnTypes = Mapping[str, Type]
 """Columns to read: name in the plan -> type in the plan."""
 
 NO_FILE_TOO_OLD = "100000d"
@@ -28,7 +28,9 @@ LOCATION_OPTION = {"kafka": "subscribe"}
 """Format without a path -> the option that takes the location."""
 
 
-def read_stream(spark: SparkSession, spec: SourceSpec, wanted: Wanted, table: str) -> DataFrame:
+def read_stream(
+    spark: SparkSession, spec: SourceSpec, wanted: ColumnTypes, table: str
+) -> DataFrame:
     """Return the stream of all rows of a source.
 
     The stream has the `wanted` columns and may have others. If bad rows go to the quarantine, the
@@ -58,7 +60,9 @@ def _with_place(rows: DataFrame, spec: SourceSpec) -> DataFrame:
     return rows.select("*", F.expr(file).alias(FILE), F.expr(position).alias(POSITION))
 
 
-def _read_others(spark: SparkSession, spec: SourceSpec, _wanted: Wanted, _table: str) -> DataFrame:
+def _read_others(
+    spark: SparkSession, spec: SourceSpec, _wanted: ColumnTypes, _table: str
+) -> DataFrame:
     reader = spark.readStream.options(**dict(spec.options))
     if spec.format == "table":
         return reader.table(spec.location)
@@ -70,7 +74,9 @@ def _read_others(spark: SparkSession, spec: SourceSpec, _wanted: Wanted, _table:
     return reader.load(spec.location) if spec.location else reader.load()
 
 
-def _read_files(spark: SparkSession, spec: SourceSpec, wanted: Wanted, table: str) -> DataFrame:
+def _read_files(
+    spark: SparkSession, spec: SourceSpec, wanted: ColumnTypes, table: str
+) -> DataFrame:
     place = look_up(spark, spec.location)
     if place is None:
         raise InputRefused(
@@ -88,7 +94,7 @@ def _read_files(spark: SparkSession, spec: SourceSpec, wanted: Wanted, table: st
 
 
 SchemaOf = Callable[
-    [SparkSession, SourceSpec, Place, Wanted, str], tuple[st.StructType, dict[str, str]]
+    [SparkSession, SourceSpec, Place, ColumnTypes, str], tuple[st.StructType, dict[str, str]]
 ]
 """Returns the schema to read files with, and additional options of the reader."""
 
@@ -97,13 +103,13 @@ def _batch_schema(spark: SparkSession, spec: SourceSpec, paths: list[str]) -> st
     return spark.read.format(spec.format).options(**dict(spec.options)).load(paths).schema
 
 
-def _planned(wanted: Wanted) -> st.StructType:
+def _planned(wanted: ColumnTypes) -> st.StructType:
     return st.StructType([st.StructField(n, to_spark(t)) for n, t in wanted.items()])
 
 
 def _chosen(
     actual: st.StructType,
-    wanted: Wanted,
+    wanted: ColumnTypes,
     table: str,
     ask: Callable[[st.DataType, Type], st.DataType],
 ) -> st.StructType:
@@ -116,7 +122,7 @@ def _chosen(
 
 
 def _parquet_schema(
-    spark: SparkSession, spec: SourceSpec, place: Place, wanted: Wanted, table: str
+    spark: SparkSession, spec: SourceSpec, place: Place, wanted: ColumnTypes, table: str
 ) -> tuple[st.StructType, dict[str, str]]:
     if not place.files:
         assumed = [st.StructField(n, reader_type(to_spark(t), t)) for n, t in wanted.items()]
@@ -126,7 +132,7 @@ def _parquet_schema(
 
 
 def _own_schema(
-    spark: SparkSession, spec: SourceSpec, place: Place, wanted: Wanted, table: str
+    spark: SparkSession, spec: SourceSpec, place: Place, wanted: ColumnTypes, table: str
 ) -> tuple[st.StructType, dict[str, str]]:
     """Return the schema of files that contain one; the columns are converted after reading."""
     if not place.files:
@@ -136,7 +142,7 @@ def _own_schema(
 
 
 def _csv_schema(
-    spark: SparkSession, spec: SourceSpec, place: Place, wanted: Wanted, table: str
+    spark: SparkSession, spec: SourceSpec, place: Place, wanted: ColumnTypes, table: str
 ) -> tuple[st.StructType, dict[str, str]]:
     """Return all columns of CSV files: the plan's columns in the plan's types, the others as text.
 
@@ -168,7 +174,9 @@ def _csv_schema(
     return _of_text(spec, fields, {**header, "enforceSchema": "false"})
 
 
-def _names_by_position(spec: SourceSpec, found: list[str], wanted: Wanted, table: str) -> list[str]:
+def _names_by_position(
+    spec: SourceSpec, found: list[str], wanted: ColumnTypes, table: str
+) -> list[str]:
     """Return column names for files without a header: the plan's, then Spark's ``_c<position>``."""
     names = spec.columns or tuple(wanted)
     if len(found) < len(names):
@@ -197,7 +205,7 @@ def _of_text(
 
 
 def _json_schema(
-    spark: SparkSession, spec: SourceSpec, place: Place, wanted: Wanted, table: str
+    spark: SparkSession, spec: SourceSpec, place: Place, wanted: ColumnTypes, table: str
 ) -> tuple[st.StructType, dict[str, str]]:
     """Return the schema of JSON files, with the keys spelled as in the files.
 

@@ -119,7 +119,7 @@ def named(columns: Sequence[str], names: Sequence[str] | None) -> list[str]:
     return list(names)
 
 
-def described(shape: OperatorColumns | None, name: str) -> str:
+def describe_tree(shape: OperatorColumns | None, name: str) -> str:
     """Describe the content of a tree."""
     words = {
         GROUP: "groups",
