@@ -80,9 +80,9 @@ def location_of(place: str | Path | Remote) -> Location:
 
     ``SCHEME://BUCKET/PREFIX`` is in an object store; ``file://PATH`` and any other text is a path.
 
-    >>> located("s3://bucket/prefix/")
+    >>> location_of("s3://bucket/prefix/")
     Remote(scheme='s3', key='bucket/prefix')
-    >>> located("out/checkpoint")
+    >>> location_of("out/checkpoint")
     PosixPath('out/checkpoint')
 
     Raises:

@@ -119,7 +119,7 @@ CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 def escape_controls(text: str) -> str:
     r"""Return a text with its control characters escaped.
 
-    >>> visible("a\tb")
+    >>> escape_controls("a\tb")
     'a\\tb'
     """
     return CONTROL.sub(lambda match: json.dumps(match.group())[1:-1], text)
