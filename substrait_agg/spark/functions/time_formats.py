@@ -72,7 +72,7 @@ def _initials(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _written() -> Mapping[str, Callable[[Column], Column]]:
-    """Return conversion character -> the text that it writes for a zoneless time."""
+    """Return the writers of conversions: character -> text column of a zoneless time."""
     return {
         "Y": lambda x: COMPONENTS["YEAR"](x).cast("string"),
         "G": lambda x: COMPONENTS["ISO_YEAR"](x).cast("string"),
