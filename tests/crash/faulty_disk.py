@@ -72,12 +72,13 @@ NAMES: tuple[tuple[str, str], ...] = (
 """Paths of a scenario by what is there."""
 
 SEAM = {
-    "files/filesystem.py",
-    "faulty_disk.py",
-    "files.py",
-    "files/atomic_files.py",
+    "atomic_files.py",
     "contextlib.py",
+    "faulty_disk.py",
     "fence.py",
+    "files.py",
+    "filesystem.py",
+    "records.py",
 }
 
 

@@ -57,17 +57,17 @@ BATCHES: list[list[tuple[Row, str]]] = [
 
 A = {
     1: {
-        "min_by": 5, "max_by": 5, "tags": ["u", "v", None], "first": 5, "last": 5, "key": "a", "mode": 5,
+        "min_by": 5, "max_by": 5, "tags": [None, "u", "v"], "first": 5, "last": 5, "key": "a", "mode": 5,
         "product": 75, "any": 3, "list": [3, 5, 5], "distinct": 2, "median": 5, "quantile": [3, 5, 5], "disc": 5,
         "sum": 8,
     },
     2: {
-        "min_by": 9, "max_by": 5, "tags": ["v", "w", None], "first": 5, "last": 9, "key": "a", "mode": 3,
+        "min_by": 9, "max_by": 5, "tags": [None, "v", "w"], "first": 5, "last": 9, "key": "a", "mode": 3,
         "product": 135, "any": 3, "list": [3, 5, 9], "distinct": 3, "median": 5, "quantile": [3, 5, 9], "disc": 5,
         "sum": 17,
     },
     3: {
-        "min_by": 9, "max_by": 3, "tags": ["v", "w", None], "first": 3, "last": 9, "key": "a", "mode": 3,
+        "min_by": 9, "max_by": 3, "tags": [None, "v", "w"], "first": 3, "last": 9, "key": "a", "mode": 3,
         "product": 27, "any": 3, "list": [3, 9], "distinct": 2, "median": 6, "quantile": [3, 6, 9], "disc": 3,
         "sum": 12,
     },
