@@ -37,7 +37,7 @@ def write_file(folder: Path, number: int) -> None:
 
 def run(spark: SparkSession, checkpoint: Path, data: Path, plan: Any = PLAN, **more: Any) -> None:
     """Run to the end over the folder, a file per batch; options hold a secret."""
-    spec = f"parquet:{data}?batch-files=1&password={SECRET}"
+    spec = f"parquet:{data}?batch-files=1&fs.s3a.secret.key={SECRET}"
     sa.run(plan, {"t": spec}, checkpoint=checkpoint, spark=spark, outputs=["none"], **more).wait()
 
 
