@@ -107,7 +107,7 @@ def test_rows_too_long_to_be_handed_over_at_once_are_weighed(
     with (
         patch.object(operator_job, "_on_spark", on_spark),
         patch.object(operator_job, "_delta", lambda *_: None),
-        patch.object(operator_job, "at_once", lambda *_: 500),
+        patch.object(operator_job, "rows_per_arrow_batch", lambda *_: 500),
     ):
         if tried[-1] is None:
             assert operator_job._collect(node, nothing, (), nothing, nothing) == []

@@ -34,7 +34,9 @@ def test_the_function_of_a_batch_does_not_import_the_driver(
         sent.append(task_runner._worker(work))
         return []
 
-    monkeypatch.setattr(operator_job, "answers", send)
+    monkeypatch.setattr(operator_job, "run_on_partitions", send)
     operator_job._on_spark(Any, ())  # type: ignore[arg-type]
-    modules = {"substrait_agg.spark.execution.task_runner", "substrait_agg.spark.session.errors"}
+    folder = "substrait_agg.spark"
+    modules = {f"{folder}.execution", f"{folder}.execution.task_runner"}
+    modules |= {f"{folder}.session", f"{folder}.session.errors"}
     assert loaded_by(sent[0], tmp_path) == modules
