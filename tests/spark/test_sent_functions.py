@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from pyspark import cloudpickle
 
 from substrait_agg.spark.execution import operator_job, task_runner
+from substrait_agg.spark.query import warm_up
 
 
 def loaded_by(function: Any, folder: Path) -> set[str]:
@@ -24,8 +26,29 @@ def loaded_by(function: Any, folder: Path) -> set[str]:
     return {name for name in done.stdout.split() if name.startswith("substrait_agg.spark.")}
 
 
-def test_the_function_of_a_batch_does_not_import_the_driver(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+class Numbers:
+    """Stands for a session and its range."""
+
+    defaultParallelism = 2  # noqa: N815 - Spark's name
+
+    @property
+    def sparkContext(self) -> Numbers:  # noqa: N802 - the same
+        return self
+
+    def range(self, *_: int) -> None:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("module", "call"),
+    [
+        (operator_job, lambda: operator_job._on_spark(Any, ())),  # type: ignore[arg-type]
+        (warm_up, lambda: warm_up._workers(Numbers(), 2)),  # type: ignore[arg-type]
+    ],
+    ids=["a batch", "the warm-up"],
+)
+def test_a_function_that_is_sent_does_not_import_the_driver(
+    module: Any, call: Callable[[], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It carries its code along; what it refers to is imported."""
     sent: list[Any] = []
@@ -34,8 +57,8 @@ def test_the_function_of_a_batch_does_not_import_the_driver(
         sent.append(task_runner._worker(work))
         return []
 
-    monkeypatch.setattr(operator_job, "run_on_partitions", send)
-    operator_job._on_spark(Any, ())  # type: ignore[arg-type]
+    monkeypatch.setattr(module, "run_on_partitions", send)
+    call()
     folder = "substrait_agg.spark"
     modules = {f"{folder}.execution", f"{folder}.execution.task_runner"}
     modules |= {f"{folder}.session", f"{folder}.session.errors"}

@@ -53,6 +53,7 @@ from substrait_agg.spark.query.document import plan_document
 from substrait_agg.spark.query.evolve import evolutions, evolve_to
 from substrait_agg.spark.query.handle import Run, RunSettings
 from substrait_agg.spark.query.sinks import SparkWriter, check_writers, frame_of, open_writer
+from substrait_agg.spark.query.warm_up import first_bytes, warm_driver, warm_workers
 from substrait_agg.spark.session.errors import (
     SPARK_ERRORS,
     reason_of,
@@ -116,6 +117,7 @@ def run(
     given = next((s for s in ready.sources.values() if isinstance(s, DataFrame)), None)
     session = given.sparkSession if given else get_session(master, conf, spark, spark_log)
     timer.end("spark")
+    warm_driver(session)
     settings = SqlSettings(session, conf)
     with ExitStack() as undone:
         undone.callback(settings.restore)
@@ -135,6 +137,7 @@ def run(
             ready.store.claim()
             count = partitions or ready.store.settings().partitions or _cores(session)
             settings.put(PARTITIONS, str(count))
+            warm_workers(session, count, first_bytes(ready.sources.values()))
             since = _version(ready.store)
             if ready.evolves:
                 evolve_to(

@@ -97,6 +97,26 @@ def _listed_here(root: str) -> Iterator[tuple[str, int]]:
                 yield f"file:{_readable(path)}", status.st_mtime_ns // 1_000_000
 
 
+def local_sizes(location: str) -> list[int] | None:
+    """Return the sizes of the data files at a local path, oldest first.
+
+    Returns:
+        None for a glob, a URL, or a path that cannot be read.
+    """
+    place = Path(location)
+    try:
+        found = [place.stat()] if place.is_file() else _statuses(place)
+    except (OSError, ValueError, InputRefused):
+        return None
+    return [status.st_size for status in sorted(found, key=lambda s: s.st_mtime_ns)]
+
+
+def _statuses(folder: Path) -> list[os.stat_result]:
+    if not folder.is_dir():
+        raise FileNotFoundError(folder)
+    return [Path(uri.removeprefix("file:")).stat() for uri, _ in _listed_here(str(folder))]
+
+
 def _unless_gone(error: OSError) -> None:
     """Raise for an unreadable file; ignore files deleted during the listing and broken links."""
     if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
