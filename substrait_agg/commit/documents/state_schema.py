@@ -7,8 +7,7 @@ the same rows store the same content under the same fingerprint.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from substrait_agg.bind.bound import Constant, Expr
 from substrait_agg.bind.plan.fingerprint import digest
@@ -352,7 +351,3 @@ class OperatorColumns:
     values: tuple[str, ...]
     numbers: tuple[NumberColumns, ...] = ()
     trees: tuple[TreeShape, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the description as JSON values."""
-        return asdict(self)
