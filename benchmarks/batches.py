@@ -172,7 +172,7 @@ class Stream:
         plan = TaskPlan(
             checkpoint=str(self.checkpoint.folder), node=0, operator=self._operator, low=low, high=high,
             state=self._state.within(low, high), version=self.version,
-            columns=tuple((n, n) for n in self._operator.spec.output.names), final=True, raw=True,
+            columns=tuple((n, n) for n in self._operator.spec.output.names), final=True, unaggregated=True,
         )  # fmt: skip
         return run_task(plan, [batch.filter(pa.array(mine))])
 

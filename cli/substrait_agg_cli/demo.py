@@ -24,7 +24,7 @@ from substrait_agg import open_view
 from substrait_agg.errors import RunFailed, StateRefused, UsageError
 from substrait_agg.optional_packages import require
 from substrait_agg_cli.demo_check import changes_add_up, compare, expected
-from substrait_agg_cli.demo_data import Stream, generate, write_stream
+from substrait_agg_cli.demo_data import ChangeStream, generate, write_stream
 from substrait_agg_cli.terminal import FAILURE, Program, debug_option
 
 PLAN = Path(__file__).parents[2] / "plans" / "tpch" / "q01.bin"
@@ -81,7 +81,7 @@ def demo(folder: Path, scale: float, files: int) -> bool:
 # --- the run -------------------------------------------------------------------------------------
 
 
-def run_command(checkpoint: Path, stream: Stream) -> list[str]:
+def run_command(checkpoint: Path, stream: ChangeStream) -> list[str]:
     """Return the command line of the run.
 
     It calls the installed script, or the module if the package is not installed.

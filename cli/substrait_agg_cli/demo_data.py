@@ -24,7 +24,7 @@ CORRECTION = """l_quantity = l_quantity + 1, l_extendedprice = l_extendedprice +
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class ChangeStream:
     """A folder of change files.
 
     Attributes:
@@ -61,7 +61,7 @@ def generate(target: Path, scale: float) -> Path:
     return target / "lineitem.parquet"
 
 
-def write_stream(connection: Any, lineitem: Path, folder: Path, files: int) -> Stream:
+def write_stream(connection: Any, lineitem: Path, folder: Path, files: int) -> ChangeStream:
     """Write the stream as the changes of a DuckDB table.
 
     Afterwards the table ``lineitem`` of the connection contains the surviving rows. They result
@@ -81,7 +81,7 @@ def write_stream(connection: Any, lineitem: Path, folder: Path, files: int) -> S
         _set_time(path, ordinal - files)
         steps.append(f"{step} ({count:,} rows)")
         total += count
-    return Stream(folder, inserts, tuple(steps), total)
+    return ChangeStream(folder, inserts, tuple(steps), total)
 
 
 def _changes(inserts: int, files: int) -> Iterator[tuple[str, str]]:

@@ -39,7 +39,7 @@ def colored(wanted: Color) -> bool:
 
 
 @dataclass(slots=True)
-class Findings:
+class ProblemWriter:
     """A writer of the problems of reports to stderr.
 
     Attributes:

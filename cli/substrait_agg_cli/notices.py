@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from substrait_agg.notices import LOGGER, Notice
-from substrait_agg_cli.progress import Meter
+from substrait_agg_cli.progress import ProgressMeter
 from substrait_agg_cli.terminal import show
 
 
 class _Shown(logging.Handler):
     """A handler that shows notices immediately, or stores them until the terminal is free."""
 
-    def __init__(self, meter: Meter, *, later: bool) -> None:
+    def __init__(self, meter: ProgressMeter, *, later: bool) -> None:
         super().__init__()
         self._meter = meter
         self._later = later
@@ -41,7 +41,7 @@ class _Shown(logging.Handler):
 
 
 @contextmanager
-def notices_shown(meter: Meter, *, later: bool) -> Iterator[None]:
+def notices_shown(meter: ProgressMeter, *, later: bool) -> Iterator[None]:
     """Show the notices of a block on stderr.
 
     With `later`, show them at the end of the block, because an output draws on the terminal until

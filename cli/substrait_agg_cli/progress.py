@@ -12,7 +12,7 @@ from substrait_agg.metrics.summary import progress_line, start_line
 CLEAR_LINE = "\r\x1b[K"
 
 
-class Meter:
+class ProgressMeter:
     """A display that shows `Run.progress` after every batch. Other threads may call it.
 
     Args:

@@ -18,7 +18,7 @@ from substrait_agg.problems import Mode
 from substrait_agg_cli.notices import notices_shown
 from substrait_agg_cli.plan_files import read_plan
 from substrait_agg_cli.plans import mode_option
-from substrait_agg_cli.progress import Meter
+from substrait_agg_cli.progress import ProgressMeter
 from substrait_agg_cli.sparklog import spark_log
 from substrait_agg_cli.terminal import (
     INTERRUPTED,
@@ -177,7 +177,7 @@ def run(
     checked = loaded.check(mode)
     if checked.bound is not None:
         show_warnings(checked.problems, plan)
-    meter = Meter(
+    meter = ProgressMeter(
         sys.stderr, live=sys.stderr.isatty(), loading=time.monotonic() - substrait_agg_cli.STARTED
     )
     drawn = any(map(draws, sinks))
@@ -217,15 +217,15 @@ def leave(status: int) -> NoReturn:
     os._exit(status)
 
 
-class Terminated(KeyboardInterrupt):
+class SigtermReceived(KeyboardInterrupt):
     """SIGTERM, which service managers send instead of Ctrl-C."""
 
 
 def _terminated(*_: Any) -> NoReturn:
-    raise Terminated
+    raise SigtermReceived
 
 
-def wait(started: Any, meter: Meter) -> None:
+def wait(started: Any, meter: ProgressMeter) -> None:
     """Wait for a run to end. Ctrl-C and SIGTERM stop it; committed versions remain."""
     # Spark's own handler, set when a session is created, would make the current batch fail first.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -239,7 +239,7 @@ def wait(started: Any, meter: Meter) -> None:
         told = f"version {version} is committed" if version >= 0 else "nothing is committed yet"
         message = f"stopped by the user; {told}"
         show("error", "INTERRUPTED", "", message, "the same command continues from there")
-        status = TERMINATED if isinstance(interrupt, Terminated) else INTERRUPTED
+        status = TERMINATED if isinstance(interrupt, SigtermReceived) else INTERRUPTED
         if started.busy_outputs:
             leave(status)
         click.get_current_context().exit(status)

@@ -32,7 +32,7 @@ from substrait_agg_cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from substrait_agg_cli.findings import Findings
+    from substrait_agg_cli.findings import ProblemWriter
 
 FORMATS = ("text", "json", "sarif", "html")
 FORMAT_OF_SUFFIX = {".json": "json", ".sarif": "sarif", ".html": "html"}
@@ -49,7 +49,7 @@ Examples:
 
 
 @dataclass(slots=True)
-class _Run:
+class _ValidationRun:
     """The results of one call of validate."""
 
     threshold: Level
@@ -148,12 +148,12 @@ def validate(
     targets = _targets(to, format)
     findings = None
     if "text" in targets.values():
-        from substrait_agg_cli.findings import Findings, colored
+        from substrait_agg_cli.findings import ProblemWriter, colored
 
         several = len(plans) > 1 or any(is_folder(name) for name in plans)
         list_all = verbose or bool(select)
-        findings = Findings(colored(color), excerpt, several, list_all, error_on)
-    run = _Run(error_on)
+        findings = ProblemWriter(colored(color), excerpt, several, list_all, error_on)
+    run = _ValidationRun(error_on)
     _check_all(run, plans, mode, selection, findings, aloud=targets.get(STDIO) == "text")
     _refuse_plans_as_targets(run, targets)
     for name, form in targets.items():
@@ -174,7 +174,7 @@ def _targets(to: Sequence[str], format: str | None) -> dict[str, str]:
     return {name: format or FORMAT_OF_SUFFIX.get(Path(name).suffix.lower(), "text") for name in to}
 
 
-def _refuse_plans_as_targets(run: _Run, targets: Iterable[str]) -> None:
+def _refuse_plans_as_targets(run: _ValidationRun, targets: Iterable[str]) -> None:
     """Keep reports from overwriting the plans that they describe.
 
     Raises:
@@ -188,11 +188,11 @@ def _refuse_plans_as_targets(run: _Run, targets: Iterable[str]) -> None:
 
 
 def _check_all(
-    run: _Run,
+    run: _ValidationRun,
     plans: tuple[str, ...],
     mode: Mode,
     selection: Selection,
-    findings: Findings | None,
+    findings: ProblemWriter | None,
     *,
     aloud: bool,
 ) -> None:
@@ -230,19 +230,19 @@ def _write(texts: Sequence[str], to: str) -> None:
     write_text((f"{text}\n" for text in texts), Path(to))
 
 
-def _sarif(run: _Run) -> Sequence[str]:
+def _sarif(run: _ValidationRun) -> Sequence[str]:
     from substrait_agg.report.sarif import reports_sarif
 
     return [reports_sarif(run.reports, run.status, run.unread)]
 
 
-def _html(run: _Run) -> Sequence[str]:
+def _html(run: _ValidationRun) -> Sequence[str]:
     from substrait_agg.report.html.report import reports_html
 
     return [reports_html(run.reports, run.unread)]
 
 
-_DOCUMENTS: dict[str, Callable[[_Run], Sequence[str]]] = {
+_DOCUMENTS: dict[str, Callable[[_ValidationRun], Sequence[str]]] = {
     "text": lambda run: run.verdicts,
     "json": lambda run: [reports_json(run.reports, complete=not run.unread)],
     "sarif": _sarif,

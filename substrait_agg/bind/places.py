@@ -5,7 +5,7 @@ from __future__ import annotations
 from substrait_agg.plan import model
 
 
-def argument_place(measure: model.Measure, position: int) -> str:
+def argument_place(measure: model.MeasureCall, position: int) -> str:
     """Return the path of the value, word or type that is the argument at `position`."""
     argument = measure.arguments[position]
     match argument:
@@ -27,11 +27,11 @@ def expression_place(expression: model.Expression) -> str:
     return expression.path.removesuffix(".literal")
 
 
-def outer_place(measure: model.Measure) -> str:
+def outer_place(measure: model.MeasureCall) -> str:
     """Return the path of the ``Measure`` message, which contains the function and the filter."""
     return measure.path.removesuffix(".measure")
 
 
-def filter_place(measure: model.Measure) -> str:
+def filter_place(measure: model.MeasureCall) -> str:
     """Return the path of the filter of the measure."""
     return f"{outer_place(measure)}.filter"

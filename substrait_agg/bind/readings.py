@@ -93,13 +93,13 @@ def possible_readings(
     return tuple(Reading(*values) for values in product(projects, keys))
 
 
-def direct_project_in(plan: model.DecodedPlan) -> model.Project | None:
+def direct_project_in(plan: model.DecodedPlan) -> model.ProjectRel | None:
     """Return the first project without output mapping, seen from the root, or None."""
-    found = (r for r in relations_of(plan) if isinstance(r, model.Project) and r.emit is None)
+    found = (r for r in relations_of(plan) if isinstance(r, model.ProjectRel) and r.emit is None)
     return next(found, None)
 
 
-def repeats_key(aggregate: model.Aggregate) -> bool:
+def repeats_key(aggregate: model.AggregateRel) -> bool:
     """Return whether an old-form grouping set names an expression twice."""
     return aggregate.inline and any(len(set(refs)) < len(refs) for refs in aggregate.groupings)
 
@@ -119,10 +119,10 @@ def relations_of(plan: model.DecodedPlan) -> Iterator[Any]:
 
 def inputs_of(node: Any) -> tuple[Any, ...]:
     """Return the relations that a decoded relation reads."""
-    if isinstance(node, model.Union | model.Unsupported):
+    if isinstance(node, model.SetRel | model.Unsupported):
         return node.inputs
     return (node.input,) if hasattr(node, "input") else ()
 
 
-def _aggregates(plan: model.DecodedPlan) -> Iterator[model.Aggregate]:
-    return (r for r in relations_of(plan) if isinstance(r, model.Aggregate))
+def _aggregates(plan: model.DecodedPlan) -> Iterator[model.AggregateRel]:
+    return (r for r in relations_of(plan) if isinstance(r, model.AggregateRel))

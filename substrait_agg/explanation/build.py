@@ -20,25 +20,25 @@ from substrait_agg.explanation.names import (
 from substrait_agg.explanation.state import readings, state_of
 from substrait_agg.explanation.steps import after, steps_of
 from substrait_agg.explanation.tree import (
-    Column,
+    ExplainedColumn,
+    ExplainedGroupingSet,
+    ExplainedInput,
+    ExplainedKey,
+    ExplainedMeasure,
+    ExplainedOperator,
+    ExplainedOption,
     ExplainedPlan,
+    ExplainedStep,
+    ExplainedView,
     GroupCount,
-    GroupingSet,
-    Input,
     InputKind,
-    Key,
-    MeasureDescription,
-    Operator,
-    Option,
-    Step,
-    View,
     ViewOrder,
 )
 from substrait_agg.flow.graph.graph import (
     Branch,
     FilterStep,
+    MeasureState,
     OperatorOrigin,
-    Read,
     RowsOrigin,
     TableOrigin,
 )
@@ -55,7 +55,7 @@ def build(flow: Flow) -> ExplainedPlan:
     The function recurses as deep as expressions are nested.
     """
     names = names_of(flow)
-    operators: list[Operator] = []
+    operators: list[ExplainedOperator] = []
     last = shown_operators(flow)
     for node in flow.operators:
         # A session operator outputs as many rows as it receives, not one per group.
@@ -67,7 +67,7 @@ def build(flow: Flow) -> ExplainedPlan:
     return ExplainedPlan(flow.fingerprint, view, tuple(operators), tuple(after(view)))
 
 
-def _view(flow: Flow, output: Names) -> View:
+def _view(flow: Flow, output: Names) -> ExplainedView:
     columns = _columns(tuple(map(column_name, flow.names)), flow.types)
     order = tuple(
         ViewOrder(
@@ -79,27 +79,29 @@ def _view(flow: Flow, output: Names) -> View:
         for key in flow.sorts
     )
     sources = tuple(shown(output[o]) for o in flow.output)
-    return View(flow.operators[-1].id, columns, sources, order)
+    return ExplainedView(flow.operators[-1].id, columns, sources, order)
 
 
 def _operator(
     node: Node, names: Sequence[NodeNames], below: Sequence[GroupCount], *, by_policy: bool
-) -> Operator:
+) -> ExplainedOperator:
     inputs, output = names[node.id].inputs, names[node.id].output
     keys = tuple(
-        Key(shown(name), say(key, inputs), str(key.type), key.type.nullable)
+        ExplainedKey(shown(name), say(key, inputs), str(key.type), key.type.nullable)
         for key, name in zip(node.keys, output, strict=False)
     )
     measured = output[len(keys) :]
     outputs = [n.output for n in names]
     branches = tuple(_input(branch, outputs) for branch in node.branches)
-    return Operator(
+    return ExplainedOperator(
         id=node.id,
         kind=node.describe().kind,
         path=node.path,
         keys=keys,
         sets=tuple(
-            GroupingSet(i, tuple(keys[o].name for o in ordinals), always_shown=not ordinals)
+            ExplainedGroupingSet(
+                i, tuple(keys[o].name for o in ordinals), always_shown=not ordinals
+            )
             for i, ordinals in enumerate(node.sets)
         ),
         measures=tuple(_measure(node, i, inputs, measured[i]) for i in range(len(node.measures))),
@@ -114,9 +116,9 @@ def _operator(
     )
 
 
-def _measure(node: Node, ordinal: int, inputs: Names, name: str) -> MeasureDescription:
+def _measure(node: Node, ordinal: int, inputs: Names, name: str) -> ExplainedMeasure:
     measure = node.measures[ordinal]
-    return MeasureDescription(
+    return ExplainedMeasure(
         ordinal=ordinal,
         name=shown(name),
         call=shown(call_text(measure, inputs)),
@@ -125,13 +127,15 @@ def _measure(node: Node, ordinal: int, inputs: Names, name: str) -> MeasureDescr
         nullable=measure.type.nullable,
         state=_state_class(measure, node.reads[ordinal]),
         reads=tuple(readings(node, ordinal)),
-        options=tuple(Option(shown(name), shown(value)) for name, value in measure.options),
+        options=tuple(
+            ExplainedOption(shown(name), shown(value)) for name, value in measure.options
+        ),
         filter=None if measure.filter is None else say(measure.filter, inputs),
         path=measure.path,
     )
 
 
-def _state_class(measure: BoundMeasure, read: Read) -> str:
+def _state_class(measure: BoundMeasure, read: MeasureState) -> str:
     usual = KINDS[measure.kind].state
     if read.tree < 0:
         return usual
@@ -140,20 +144,22 @@ def _state_class(measure: BoundMeasure, read: Read) -> str:
     return "shared tree" if usual == "additive" else usual
 
 
-def _input(branch: Branch, outputs: Sequence[Names]) -> Input:
+def _input(branch: Branch, outputs: Sequence[Names]) -> ExplainedInput:
     names = branch_names(branch, outputs)
     types = branch.origin.types
     origin = _columns(names[0], types)
     steps = []
     for step, before, made in zip(branch.steps, names, names[1:], strict=False):
         if isinstance(step, FilterStep):
-            steps.append(Step("filter", (say(step.condition, before),), _columns(made, types)))
+            steps.append(
+                ExplainedStep("filter", (say(step.condition, before),), _columns(made, types))
+            )
             continue
         types = tuple(e.type for e in step.expressions)
         said = tuple(say(e, before) for e in step.expressions)
-        steps.append(Step("project", said, _columns(made, types)))
+        steps.append(ExplainedStep("project", said, _columns(made, types)))
     kind, table, operator, rows = _origin(branch)
-    return Input(kind, table, operator, rows, origin, tuple(steps))
+    return ExplainedInput(kind, table, operator, rows, origin, tuple(steps))
 
 
 def _origin(branch: Branch) -> tuple[InputKind, str, int | None, int | None]:
@@ -166,8 +172,8 @@ def _origin(branch: Branch) -> tuple[InputKind, str, int | None, int | None]:
             return "operator", "", operator, None
 
 
-def _columns(names: Names, types: tuple[Type, ...]) -> tuple[Column, ...]:
+def _columns(names: Names, types: tuple[Type, ...]) -> tuple[ExplainedColumn, ...]:
     return tuple(
-        Column(shown(name), shown(str(type_)), type_.nullable)
+        ExplainedColumn(shown(name), shown(str(type_)), type_.nullable)
         for name, type_ in zip(names, types, strict=True)
     )

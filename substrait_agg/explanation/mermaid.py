@@ -27,10 +27,10 @@ from substrait_agg.explanation.text import (
     tree_text,
 )
 from substrait_agg.explanation.tree import (
+    ExplainedInput,
+    ExplainedOperator,
     ExplainedPlan,
-    Input,
-    Operator,
-    StateDescription,
+    ExplainedState,
 )
 
 HEAD = '%%{init: {"flowchart": {"wrappingWidth": 480}}}%%'
@@ -124,7 +124,7 @@ def _lines(plan: ExplainedPlan, drawing: _Drawing) -> Iterator[str]:
     yield f"  op{plan.view.operator}_group --> view"
 
 
-def _operator(operator: Operator, drawing: _Drawing) -> Iterator[str]:
+def _operator(operator: ExplainedOperator, drawing: _Drawing) -> Iterator[str]:
     me = f"op{operator.id}"
     for place, branch in enumerate(operator.inputs):
         yield from _branch(me, place, branch, drawing)
@@ -141,7 +141,7 @@ def _operator(operator: Operator, drawing: _Drawing) -> Iterator[str]:
     yield f"  {me}_exchange --> {me}_group"
 
 
-def _branch(me: str, place: int, branch: Input, drawing: _Drawing) -> Iterator[str]:
+def _branch(me: str, place: int, branch: ExplainedInput, drawing: _Drawing) -> Iterator[str]:
     name = f"{me}_in{place}"
     last = name
     if branch.operator is not None:
@@ -156,14 +156,14 @@ def _branch(me: str, place: int, branch: Input, drawing: _Drawing) -> Iterator[s
     yield f"  {last} {arrow} {me}_exchange"
 
 
-def _origin(branch: Input) -> tuple[str, ...]:
+def _origin(branch: ExplainedInput) -> tuple[str, ...]:
     columns = columns_text(branch.columns) or "no columns, rows only"
     if branch.kind == "table":
         return f"table {branch.table}", columns
     return f"{branch.rows} rows written in the plan", columns
 
 
-def _on_spark(operator: Operator) -> Iterator[str]:
+def _on_spark(operator: ExplainedOperator) -> Iterator[str]:
     """Yield the Spark steps on the rows of all inputs.
 
     Scan, filter and project have nodes of their own.
@@ -174,7 +174,7 @@ def _on_spark(operator: Operator) -> Iterator[str]:
             yield f"{step.name} {step.what}"
 
 
-def _group(operator: Operator) -> Iterator[str]:
+def _group(operator: ExplainedOperator) -> Iterator[str]:
     yield f"keys {keys_text(operator)}"
     for one in operator.sets:
         yield f"grouping set {one.index} {', '.join(one.keys) or 'none'}"
@@ -188,7 +188,7 @@ def _group(operator: Operator) -> Iterator[str]:
     yield from (f"{s.name} {s.what}" for s in operator.steps if s.name in ("guard", "emit"))
 
 
-def _state(state: StateDescription) -> Iterator[str]:
+def _state(state: ExplainedState) -> Iterator[str]:
     yield f"state per group {size_text(state.group_bytes, state.varies)}"
     yield kept_text(state)
     yield from map(accumulator_text, accumulators(state))

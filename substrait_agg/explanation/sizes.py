@@ -68,7 +68,7 @@ def entry_size(node: Node, ordinal: int, names: Sequence[str]) -> Size:
         names: names of the components of the tree.
     """
     tree = node.trees[ordinal]
-    if tree.ends_alone:
+    if tree.extremes_only:
         return Size(0, ())
     types = component_types(node, tree)
     bits = HASH_BITS + CHAIN_BITS + WEIGHT_BITS + RUNNING_SUM_BITS + sum(map(type_bits, types))

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from substrait_agg.explanation.names import Names, shown, written
 from substrait_agg.explanation.sizes import entry_size, group_size
 from substrait_agg.explanation.tree import (
-    Accumulator,
+    ExplainedAccumulator,
+    ExplainedState,
+    ExplainedTree,
     MeasureInput,
-    StateDescription,
-    TreeDescription,
 )
 from substrait_agg.flow.graph.graph import ARRIVAL_BATCH, ARRIVAL_POSITION, COMPUTED, TreeComponent
 from substrait_agg.flow.graph.nodes import Node
@@ -48,7 +48,7 @@ def readings(node: Node, ordinal: int) -> Iterator[MeasureInput]:
         yield MeasureInput(f"tree {read.tree}", "live entries, in order")
 
 
-def state_of(node: Node, inputs: Names, output: Names) -> StateDescription:
+def state_of(node: Node, inputs: Names, output: Names) -> ExplainedState:
     """Describe the state of an operator.
 
     Args:
@@ -57,7 +57,7 @@ def state_of(node: Node, inputs: Names, output: Names) -> StateDescription:
         output: names of its output columns.
     """
     size = group_size(node, [shown(n) for n in output])
-    return StateDescription(
+    return ExplainedState(
         group_bytes=size.bytes,
         varies=size.varies,
         accumulators=tuple(
@@ -69,10 +69,10 @@ def state_of(node: Node, inputs: Names, output: Names) -> StateDescription:
 
 def _accumulator(
     accumulator: accumulators.Accumulator, ordinal: int, node: Node, names: Names
-) -> Accumulator:
+) -> ExplainedAccumulator:
     readers = tuple(m for m, read in enumerate(node.reads) if ordinal in read.accumulators)
     digits = None if accumulator.floating else accumulator.digits
-    return Accumulator(
+    return ExplainedAccumulator(
         name=f"a{ordinal}",
         kind=accumulator.kind,
         what=_number(accumulator, node, names),
@@ -110,19 +110,19 @@ def argument_text(ordinal: int, node: Node, names: Names) -> str:
     return shown(text if condition is None else f"{text} where {written(condition, names)}")
 
 
-def _tree(ordinal: int, node: Node, names: Names) -> TreeDescription:
+def _tree(ordinal: int, node: Node, names: Names) -> ExplainedTree:
     tree = node.trees[ordinal]
     parts = [argument_text(c.argument, node, names) for c in tree.components]
     size = entry_size(node, ordinal, parts)
     readers = tuple(m for m, read in enumerate(node.reads) if read.tree == ordinal)
-    return TreeDescription(
+    return ExplainedTree(
         ordinal=ordinal,
         what=_held(ordinal, node, names),
         use=_use(ordinal, node, readers),
         measures=readers,
         entry_bytes=size.bytes,
         varies=size.varies,
-        ends_alone=tree.ends_alone,
+        ends_alone=tree.extremes_only,
     )
 
 

@@ -12,7 +12,7 @@ from substrait_agg.functions.aggregates.accumulators import Accumulator
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class AccumulatorText:
     """An accumulator.
 
     Attributes:
@@ -45,11 +45,11 @@ class StateColumns:
     kind: str
     keys: tuple[str, ...]
     values: tuple[str, ...]
-    numbers: tuple[Number, ...]
+    numbers: tuple[AccumulatorText, ...]
     trees: tuple[tuple[str, tuple[str, ...]], ...]
 
 
-def kept_by(flow: Flow) -> tuple[StateColumns, ...]:
+def state_columns(flow: Flow) -> tuple[StateColumns, ...]:
     """Return the state columns of every operator of a flow.
 
     The function recurses as deep as expressions are nested.
@@ -75,7 +75,9 @@ def _kept(node: Node, inputs: Names, output: Names) -> StateColumns:
         keys=tuple(keys),
         values=tuple(values),
         numbers=tuple(
-            Number(told.what, a.kind, 0 if a.floating else a.digits, _scale(node, a), a.tree)
+            AccumulatorText(
+                told.what, a.kind, 0 if a.floating else a.digits, _scale(node, a), a.tree
+            )
             for told, a in zip(state.accumulators, node.accumulators, strict=True)
         ),
         trees=tuple(

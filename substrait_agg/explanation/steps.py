@@ -7,7 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from substrait_agg.explanation.tree import Input, Key, Place, RunStep, View
+from substrait_agg.explanation.tree import (
+    ExplainedInput,
+    ExplainedKey,
+    ExplainedView,
+    Place,
+    RunStep,
+)
 from substrait_agg.flow.graph.nodes import Node
 
 Template = tuple[str, Place, str]
@@ -42,7 +48,11 @@ BY_POLICY = f"for the groups that the emission policy lets through, by default a
 
 
 def steps_of(
-    node: Node, keys: tuple[Key, ...], inputs: tuple[Input, ...], *, by_policy: bool
+    node: Node,
+    keys: tuple[ExplainedKey, ...],
+    inputs: tuple[ExplainedInput, ...],
+    *,
+    by_policy: bool,
 ) -> tuple[RunStep, ...]:
     """Return every step from the changes of the inputs to the changes of the operator.
 
@@ -61,7 +71,7 @@ def steps_of(
     return (*_prepared(node, inputs), *(step for step in steps if step.what))
 
 
-def _prepared(node: Node, inputs: tuple[Input, ...]) -> Iterator[RunStep]:
+def _prepared(node: Node, inputs: tuple[ExplainedInput, ...]) -> Iterator[RunStep]:
     done = list(dict.fromkeys(step.kind for branch in inputs for step in branch.steps))
     then = f", then {' and '.join(done)}" if done else ""
     yield RunStep("scan", "spark", f"the changes of this batch{then}, as listed under input")
@@ -85,13 +95,13 @@ def _multiplied(node: Node) -> str:
     return f"{sets}, and in those with the hopping window per {hopping}" if hopping else sets
 
 
-def _words(node: Node, keys: tuple[Key, ...], *, by_policy: bool) -> Mapping[str, str]:
+def _words(node: Node, keys: tuple[ExplainedKey, ...], *, by_policy: bool) -> Mapping[str, str]:
     """Return the words for the templates of an operator."""
     named = ", ".join([*(key.name for key in keys), *(["grouping set"] if node.sets else [])])
     # A global aggregate always sums first, and so does one with arbitrary weights, which are split
     # into limbs.
     sums = not named or node.weight == "any"
-    entries = not all(tree.ends_alone for tree in node.trees)
+    entries = not all(tree.extremes_only for tree in node.trees)
     return {
         "by": (f"by {named}" if named else "to one group")
         + ("" if sums else ", unless its keys hardly repeat"),
@@ -110,7 +120,7 @@ def _emitted(node: Node, *, by_policy: bool) -> str:
     return node.describe().emits or (BY_POLICY if by_policy else REPLACE)
 
 
-def after(view: View) -> Iterator[RunStep]:
+def after(view: ExplainedView) -> Iterator[RunStep]:
     """Yield the steps after the last operator: in every batch, and on reading the view."""
     yield RunStep("commit", "driver", "publish all runs and changes as one version")
     yield RunStep("deliver", "driver", "outputs, from committed versions only")

@@ -9,19 +9,19 @@ from dataclasses import asdict
 
 from substrait_agg.explanation.state import measures_text
 from substrait_agg.explanation.tree import (
-    Accumulator,
-    Column,
+    ExplainedAccumulator,
+    ExplainedColumn,
+    ExplainedInput,
+    ExplainedKey,
+    ExplainedMeasure,
+    ExplainedOperator,
     ExplainedPlan,
+    ExplainedState,
+    ExplainedStep,
+    ExplainedTree,
+    ExplainedView,
     GroupCount,
-    Input,
-    Key,
-    MeasureDescription,
-    Operator,
     RunStep,
-    StateDescription,
-    Step,
-    TreeDescription,
-    View,
 )
 from substrait_agg.functions.aggregates.accumulators import TREE_COUNTERS
 
@@ -65,7 +65,7 @@ def _folded(line: str, width: int) -> list[str]:
     return wrapper.wrap(line) or [""]
 
 
-def _view(view: View, plan: str) -> Iterator[str]:
+def _view(view: ExplainedView, plan: str) -> Iterator[str]:
     yield f"view from operator {view.operator}, plan {plan[:12]}"
     for column, source in zip(view.columns, view.sources, strict=True):
         made = f", from {source}" if source != column.name else ""
@@ -74,7 +74,7 @@ def _view(view: View, plan: str) -> Iterator[str]:
         yield f"  order by {key.name} {key.direction}, nulls {key.nulls}"
 
 
-def _operator(operator: Operator) -> Iterator[str]:
+def _operator(operator: ExplainedOperator) -> Iterator[str]:
     yield f"operator {operator.id}: {operator.kind}  at {operator.path}"
     yield f"  keys: {keys_text(operator)}"
     for one in operator.sets:
@@ -91,17 +91,17 @@ def _operator(operator: Operator) -> Iterator[str]:
         yield from _input(branch)
 
 
-def keys_text(operator: Operator) -> str:
+def keys_text(operator: ExplainedOperator) -> str:
     """Return the keys of an operator, or the text for no keys."""
     return ", ".join(map(key_text, operator.keys)) or no_keys(operator)
 
 
-def key_text(key: Key) -> str:
+def key_text(key: ExplainedKey) -> str:
     """Return a key and the name of its column."""
     return named(key.expression, key.name)
 
 
-def no_keys(operator: Operator) -> str:
+def no_keys(operator: ExplainedOperator) -> str:
     """Return the text for an operator without keys."""
     return f"none (one {'group per grouping set' if operator.sets else 'global group'})"
 
@@ -111,26 +111,26 @@ def named(text: str, name: str) -> str:
     return text if text == name else f"{text} AS {name}"
 
 
-def _measure(measure: MeasureDescription) -> Iterator[str]:
+def _measure(measure: ExplainedMeasure) -> Iterator[str]:
     yield f"  measure {measure.ordinal}: {measure_text(measure)}"
     yield f"    from {readings_text(measure)}"
     if measure.filter is not None:
         yield f"    FILTER runs on Spark, row by row: {measure.filter}"
 
 
-def measure_text(measure: MeasureDescription) -> str:
+def measure_text(measure: ExplainedMeasure) -> str:
     """Return a measure with its type, its class of state and its options."""
     options = "".join(f", {o.name.lower()} {o.value}" for o in measure.options)
     call = named(measure.call, measure.name)
     return f"{call} -> {measure.type}, {measure.state}{options}"
 
 
-def readings_text(measure: MeasureDescription) -> str:
+def readings_text(measure: ExplainedMeasure) -> str:
     """Return the state that a measure is computed from."""
     return ", ".join(f"{r.source} ({r.role})" for r in measure.reads) or "the group itself"
 
 
-def _state(state: StateDescription, groups: GroupCount) -> Iterator[str]:
+def _state(state: ExplainedState, groups: GroupCount) -> Iterator[str]:
     yield f"  groups: {groups_text(groups)}"
     yield f"  state per group: {size_text(state.group_bytes, state.varies)}"
     yield f"    {kept_text(state)}"
@@ -140,7 +140,7 @@ def _state(state: StateDescription, groups: GroupCount) -> Iterator[str]:
         yield f"    {entry_text(tree)}"
 
 
-def accumulators(state: StateDescription) -> list[Accumulator]:
+def accumulators(state: ExplainedState) -> list[ExplainedAccumulator]:
     """Return the accumulators to list.
 
     Counters of trees are listed only if a measure reads them.
@@ -148,7 +148,7 @@ def accumulators(state: StateDescription) -> list[Accumulator]:
     return [a for a in state.accumulators if a.measures or a.kind not in TREE_COUNTERS]
 
 
-def kept_text(state: StateDescription) -> str:
+def kept_text(state: ExplainedState) -> str:
     """Return what every group stores besides its accumulators."""
     entries = not all(tree.ends_alone for tree in state.trees)
     counts = "how many entries, how many of them live, and " if entries else ""
@@ -170,25 +170,25 @@ def size_text(size: int, varies: Iterable[str]) -> str:
     return f"{size} bytes + what is in {listed}" if listed else f"{size} bytes"
 
 
-def entry_text(tree: TreeDescription) -> str:
+def entry_text(tree: ExplainedTree) -> str:
     """Return the size of an entry of a tree."""
     if tree.ends_alone:
         return "no entries: rows are never taken back, so its ends are all that is kept"
     return f"per entry {size_text(tree.entry_bytes, tree.varies)}"
 
 
-def accumulator_text(accumulator: Accumulator) -> str:
+def accumulator_text(accumulator: ExplainedAccumulator) -> str:
     """Return an accumulator, its size and the measures that read it."""
     readers = measures_text(accumulator.measures)
     return f"{accumulator.name} {accumulator.what}, {bytes_text(accumulator)}, {readers}"
 
 
-def bytes_text(accumulator: Accumulator) -> str:
+def bytes_text(accumulator: ExplainedAccumulator) -> str:
     """Return the size of an accumulator."""
     return "as its values need" if accumulator.bytes is None else f"{accumulator.bytes} bytes"
 
 
-def tree_text(tree: TreeDescription) -> str:
+def tree_text(tree: ExplainedTree) -> str:
     """Return a tree and its use."""
     return f"{tree.what}, {tree.use}"
 
@@ -197,13 +197,13 @@ def _run_step(step: RunStep) -> str:
     return f"{step.place:<8} {step.name:<8} {step.what}"
 
 
-def _input(branch: Input) -> Iterator[str]:
+def _input(branch: ExplainedInput) -> Iterator[str]:
     yield f"    - {origin_text(branch)}"
     for step in branch.steps:
         yield f"      {step_text(step)}"
 
 
-def origin_text(branch: Input) -> str:
+def origin_text(branch: ExplainedInput) -> str:
     """Return the origin of an input, with its columns unless an operator provides them."""
     columns = columns_text(branch.columns) or "no columns, rows only"
     if branch.kind == "table":
@@ -213,7 +213,7 @@ def origin_text(branch: Input) -> str:
     return f"changes of operator {branch.operator}"
 
 
-def step_text(step: Step) -> str:
+def step_text(step: ExplainedStep) -> str:
     """Return a step, with the types of its output columns."""
     if step.kind == "filter":
         return f"filter {step.expressions[0]}"
@@ -221,6 +221,6 @@ def step_text(step: Step) -> str:
     return "project " + ", ".join(f"{named(e, c.name)} {c.type}" for e, c in made)
 
 
-def columns_text(columns: Iterable[Column]) -> str:
+def columns_text(columns: Iterable[ExplainedColumn]) -> str:
     """Return columns with their types."""
     return ", ".join(f"{c.name} {c.type}" for c in columns)

@@ -19,7 +19,7 @@ the reader of the view."""
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ExplainedColumn:
     """A column: its name, its Substrait type as text (``?`` marks nullable ones), nullability."""
 
     name: str
@@ -28,7 +28,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class ExplainedKey:
     """A grouping expression; `name` is the name of its column in later steps."""
 
     name: str
@@ -38,7 +38,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupingSet:
+class ExplainedGroupingSet:
     """A grouping set with the names of its keys. The group of the empty set is always shown."""
 
     index: int
@@ -58,7 +58,7 @@ class MeasureInput:
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class ExplainedOption:
     """An option of a function and its value."""
 
     name: str
@@ -66,7 +66,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class MeasureDescription:
+class ExplainedMeasure:
     """A measure.
 
     Attributes:
@@ -91,13 +91,13 @@ class MeasureDescription:
     nullable: bool
     state: str
     reads: tuple[MeasureInput, ...]
-    options: tuple[Option, ...]
+    options: tuple[ExplainedOption, ...]
     filter: str | None
     path: str
 
 
 @dataclass(frozen=True, slots=True)
-class Accumulator:
+class ExplainedAccumulator:
     """A number per group.
 
     Attributes:
@@ -118,7 +118,7 @@ class Accumulator:
 
 
 @dataclass(frozen=True, slots=True)
-class TreeDescription:
+class ExplainedTree:
     """An ordered tree of values per group.
 
     Attributes:
@@ -142,7 +142,7 @@ class TreeDescription:
 
 
 @dataclass(frozen=True, slots=True)
-class StateDescription:
+class ExplainedState:
     """The state of an operator.
 
     Attributes:
@@ -155,8 +155,8 @@ class StateDescription:
 
     group_bytes: int
     varies: tuple[str, ...]
-    accumulators: tuple[Accumulator, ...]
-    trees: tuple[TreeDescription, ...]
+    accumulators: tuple[ExplainedAccumulator, ...]
+    trees: tuple[ExplainedTree, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class GroupCount:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ExplainedStep:
     """A filter or projection before an operator, which Spark runs on the changes of a batch.
 
     Attributes:
@@ -183,11 +183,11 @@ class Step:
 
     kind: OneOf["filter", "project"]
     expressions: tuple[str, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[ExplainedColumn, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class ExplainedInput:
     """A linear path into an operator.
 
     Attributes:
@@ -203,8 +203,8 @@ class Input:
     table: str
     operator: int | None
     rows: int | None
-    columns: tuple[Column, ...]
-    steps: tuple[Step, ...]
+    columns: tuple[ExplainedColumn, ...]
+    steps: tuple[ExplainedStep, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ class RunStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class ExplainedOperator:
     """A stateful operator.
 
     Attributes:
@@ -240,12 +240,12 @@ class Operator:
     id: int
     kind: NodeKind
     path: str
-    keys: tuple[Key, ...]
-    sets: tuple[GroupingSet, ...]
-    measures: tuple[MeasureDescription, ...]
-    state: StateDescription
-    output: tuple[Column, ...]
-    inputs: tuple[Input, ...]
+    keys: tuple[ExplainedKey, ...]
+    sets: tuple[ExplainedGroupingSet, ...]
+    measures: tuple[ExplainedMeasure, ...]
+    state: ExplainedState
+    output: tuple[ExplainedColumn, ...]
+    inputs: tuple[ExplainedInput, ...]
     weights: str
     early_retraction: str
     row_multiple: int
@@ -264,7 +264,7 @@ class ViewOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ExplainedView:
     """The result of the plan.
 
     Attributes:
@@ -275,7 +275,7 @@ class View:
     """
 
     operator: int
-    columns: tuple[Column, ...]
+    columns: tuple[ExplainedColumn, ...]
     sources: tuple[str, ...]
     order: tuple[ViewOrder, ...]
 
@@ -293,7 +293,7 @@ class ExplainedPlan:
     """
 
     plan: str
-    view: View
-    operators: tuple[Operator, ...]
+    view: ExplainedView
+    operators: tuple[ExplainedOperator, ...]
     after: tuple[RunStep, ...]
     assumed: str = ""

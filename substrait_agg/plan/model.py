@@ -45,7 +45,7 @@ The problem has been reported.
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class OptionPreferences:
     """One function option with its preferences, in descending order."""
 
     name: str
@@ -105,7 +105,7 @@ class ScalarCall:
 
     function: FunctionName
     arguments: tuple[Expression | EnumArgument | TypeArgument, ...]
-    options: tuple[Option, ...]
+    options: tuple[OptionPreferences, ...]
     output_type: Type | None
     path: str
 
@@ -149,7 +149,7 @@ class SingularOrList:
 
 
 @dataclass(frozen=True, slots=True)
-class NestedValue:
+class NestedExpression:
     """A list, struct or map whose parts are expressions.
 
     Attributes:
@@ -166,7 +166,7 @@ class NestedValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Lambda:
+class LambdaExpression:
     """A function as an argument: the types of its parameters, and its body."""
 
     parameters: tuple[Type, ...]
@@ -214,8 +214,8 @@ Expression = (
     | IfThen
     | Switch
     | SingularOrList
-    | NestedValue
-    | Lambda
+    | NestedExpression
+    | LambdaExpression
     | ParameterRef
     | Unsupported
 )
@@ -224,7 +224,7 @@ Expression = (
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadRel:
     """A read of a named table, or of rows written in the plan.
 
     Attributes:
@@ -252,7 +252,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class FilterRel:
     """The rows for which `condition` is true."""
 
     input: Relation
@@ -262,7 +262,7 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Project:
+class ProjectRel:
     """The input's columns, then one column per expression."""
 
     input: Relation
@@ -287,7 +287,7 @@ class SortField:
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class MeasureCall:
     """One measure with all its fields; `path` is that of its ``AggregateFunction`` message.
 
     `phase` is unspecified, initial_to_intermediate, intermediate_to_intermediate, initial_to_result
@@ -297,7 +297,7 @@ class Measure:
 
     function: FunctionName
     arguments: tuple[Expression | EnumArgument | TypeArgument, ...]
-    options: tuple[Option, ...]
+    options: tuple[OptionPreferences, ...]
     output_type: Type | None
     phase: str
     invocation: str
@@ -307,7 +307,7 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate:
+class AggregateRel:
     """An aggregate: grouping expressions in declaration order, sets of ordinals into them, measures.
 
     Before Substrait 0.57, grouping expressions were written in each set. Equal ones are merged, in
@@ -318,14 +318,14 @@ class Aggregate:
     input: Relation
     grouping_expressions: tuple[Expression, ...]
     groupings: tuple[tuple[int, ...], ...]
-    measures: tuple[Measure, ...]
+    measures: tuple[MeasureCall, ...]
     emit: tuple[int, ...] | None
     path: str
     inline: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Union:
+class SetRel:
     """All rows of all inputs (set operation UNION ALL)."""
 
     inputs: tuple[Relation, ...]
@@ -334,7 +334,7 @@ class Union:
 
 
 @dataclass(frozen=True, slots=True)
-class Sort:
+class SortRel:
     """The order in which rows are shown."""
 
     input: Relation
@@ -343,7 +343,7 @@ class Sort:
     path: str
 
 
-Relation = Read | Filter | Project | Aggregate | Union | Sort | Unsupported
+Relation = ReadRel | FilterRel | ProjectRel | AggregateRel | SetRel | SortRel | Unsupported
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,11 +23,18 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from substrait_agg.state.keys.canonical import canonical
-from substrait_agg.state.keys.keys import Component, KeyForm, Keys, encode, key_form, sort_order
+from substrait_agg.state.keys.keys import (
+    Component,
+    EncodedKeys,
+    KeyForm,
+    encode,
+    key_form,
+    sort_order,
+)
 from substrait_agg.state.keys.rows import Hashes, take
 from substrait_agg.state.weights import Weights, sum_runs_of_rows
 
-Chains = npt.NDArray[np.uint16]
+CollisionIds = npt.NDArray[np.uint16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +92,8 @@ class Entries:
     """
 
     hashes: Hashes
-    chains: Chains
-    keys: Keys
+    collision_ids: CollisionIds
+    keys: EncodedKeys
     payload: tuple[pa.Array, ...]
     weights: Weights
 
@@ -99,7 +106,7 @@ class Entries:
         stop = int(np.searchsorted(self.hashes, np.uint64(high), "right"))
         return Entries(
             self.hashes[start:stop],
-            self.chains[start:stop],
+            self.collision_ids[start:stop],
             self.keys.slice(start, stop),
             tuple(column.slice(start, stop - start) for column in self.payload),
             self.weights[start:stop],
@@ -108,7 +115,14 @@ class Entries:
     def to_table(self, layout: TreeLayout) -> pa.Table:
         """Return the entries as rows of a run."""
         rest = [] if self.keys.rest is None else [self.keys.rest]
-        columns = [self.hashes, self.chains, *self.keys.words, *rest, *self.payload, self.weights]
+        columns = [
+            self.hashes,
+            self.collision_ids,
+            *self.keys.words,
+            *rest,
+            *self.payload,
+            self.weights,
+        ]
         columns.append(np.cumsum(self.weights))
         return pa.Table.from_arrays([pa.array(c) for c in columns], schema=layout.schema)
 
@@ -124,7 +138,7 @@ class Entries:
         return Entries(
             column("hash").to_numpy(),
             column("chain").to_numpy(),
-            Keys(words, column("rest") if layout.form.rest else None),
+            EncodedKeys(words, column("rest") if layout.form.rest else None),
             tuple(column(f"p{i}") for i in range(len(layout.components))),
             column("weight").to_numpy(),
         )
@@ -133,7 +147,7 @@ class Entries:
 def consolidate(
     layout: TreeLayout,
     hashes: Hashes,
-    chains: Chains,
+    chains: CollisionIds,
     columns: Sequence[pa.Array],
     weights: Weights,
     places: npt.NDArray[np.int64] | None = None,
@@ -172,12 +186,12 @@ def consolidate_sorted(parts: Sequence[Entries]) -> Entries:
     payload = zip(*(p.payload for p in parts), strict=True)
     rows = Entries(
         np.concatenate([p.hashes for p in parts]),
-        np.concatenate([p.chains for p in parts]),
-        Keys.concat([p.keys for p in parts]),
+        np.concatenate([p.collision_ids for p in parts]),
+        EncodedKeys.concat([p.keys for p in parts]),
         tuple(pa.concat_arrays(columns) for columns in payload),
         np.concatenate([p.weights for p in parts]),
     )
-    return _summed(rows, [rows.hashes, rows.chains])
+    return _summed(rows, [rows.hashes, rows.collision_ids])
 
 
 def _summed(rows: Entries, groups: Sequence[npt.NDArray[Any]]) -> Entries:
@@ -188,7 +202,7 @@ def _summed(rows: Entries, groups: Sequence[npt.NDArray[Any]]) -> Entries:
     chosen = order[starts[kept]]
     return Entries(
         rows.hashes[chosen],
-        rows.chains[chosen],
+        rows.collision_ids[chosen],
         rows.keys.take(chosen),
         tuple(take(rows.payload, chosen)),
         weights[kept],

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from substrait_agg.state.entries import Chains, Entries, TreeLayout, consolidate_sorted
+from substrait_agg.state.entries import CollisionIds, Entries, TreeLayout, consolidate_sorted
 from substrait_agg.state.extremum_search import find_first
-from substrait_agg.state.keys.keys import KeyForm, Keys, before
+from substrait_agg.state.keys.keys import EncodedKeys, KeyForm, before
 from substrait_agg.state.keys.rows import Hashes, Indices, Mask
 from substrait_agg.state.ordered_run import OrderedRun, pieces
 from substrait_agg.state.ranks import find_ranks
@@ -71,7 +71,7 @@ class OrderedTree:
 
     def _weights_in(self, run: OrderedRun, entries: Entries) -> Weights:
         result = np.zeros(len(entries), np.int64)
-        low, high = run.groups(entries.hashes, entries.chains)
+        low, high = run.groups(entries.hashes, entries.collision_ids)
         there = np.flatnonzero(low < high)
         if not len(there):
             return result
@@ -87,8 +87,8 @@ class OrderedTree:
     def first_live(
         self,
         hashes: Hashes,
-        chains: Chains,
-        after: Keys | None = None,
+        chains: CollisionIds,
+        after: EncodedKeys | None = None,
         where_after: Mask | None = None,
         *,
         last: bool = False,
@@ -125,7 +125,7 @@ class OrderedTree:
         """Return how many rows to request at once: `rows`, or fewer if they are long."""
         return rows_at_once(self._readers, rows)
 
-    def entries(self, hashes: Hashes, chains: Chains) -> Entries:
+    def entries(self, hashes: Hashes, chains: CollisionIds) -> Entries:
         """Return all entries of some groups, including those with a weight below 0.
 
         Raises:
@@ -155,7 +155,7 @@ class OrderedTree:
     def _none(self) -> Entries:
         return Entries.from_table(self._layout.schema.empty_table(), self._layout)
 
-    def live(self, hashes: Hashes, chains: Chains) -> Segments:
+    def live(self, hashes: Hashes, chains: CollisionIds) -> Segments:
         """Return all entries of each group with a weight above 0, in key order.
 
         Raises:
@@ -177,7 +177,12 @@ class OrderedTree:
         return self._layout.form
 
     def between(
-        self, hashes: Hashes, chains: Chains, groups: Indices, low: Keys, high: Keys
+        self,
+        hashes: Hashes,
+        chains: CollisionIds,
+        groups: Indices,
+        low: EncodedKeys,
+        high: EncodedKeys,
     ) -> Gathered | None:
         """Return the entries in ranges of keys, including entries of weight 0, in key order.
 
@@ -209,7 +214,7 @@ class OrderedTree:
         return found
 
     def at_ranks(
-        self, hashes: Hashes, chains: Chains, groups: Indices, ranks: Indices
+        self, hashes: Hashes, chains: CollisionIds, groups: Indices, ranks: Indices
     ) -> tuple[Mask, tuple[pa.Array, ...]]:
         """Return entries by rank, counting each entry by its weight, from 0 in key order.
 
@@ -232,7 +237,7 @@ class OrderedTree:
             self.rows_read += rows
         return source >= 0, self._values(source, places)
 
-    def _windows(self, hashes: Hashes, chains: Chains) -> list[RowRange]:
+    def _windows(self, hashes: Hashes, chains: CollisionIds) -> list[RowRange]:
         """Return the row ranges of the groups in each run."""
         return [RowRange(run, *run.groups(hashes, chains)) for run in self._runs]
 
@@ -286,7 +291,7 @@ class OrderedTree:
         )
 
 
-def _limited(window: RowRange, after: Keys, where: Mask | None, *, last: bool) -> RowRange:
+def _limited(window: RowRange, after: EncodedKeys, where: Mask | None, *, last: bool) -> RowRange:
     """Return the part of row ranges after (with `last`: before) a key."""
     some = np.flatnonzero(window.lengths if where is None else window.lengths.astype(bool) & where)
     low, high = window.low[some], window.high[some]

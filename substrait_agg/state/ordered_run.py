@@ -15,15 +15,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from substrait_agg.state.entries import Chains, Entries, TreeLayout
-from substrait_agg.state.keys.keys import Keys, before
+from substrait_agg.state.entries import CollisionIds, Entries, TreeLayout
+from substrait_agg.state.keys.keys import EncodedKeys, before
 from substrait_agg.state.keys.rows import Hashes, Indices, Mask
 from substrait_agg.state.run import HASH_MAX, RunReader, rows_at_once
 from substrait_agg.state.weights import Weights
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class RunPage:
     """Adjacent rows of a run: their entries, and the running sum of the weights."""
 
     entries: Entries
@@ -39,24 +39,24 @@ class PagePlaces:
         back: permutation from page order to the requested order; None if both are the same.
     """
 
-    parts: tuple[tuple[Page, Indices], ...]
+    parts: tuple[tuple[RunPage, Indices], ...]
     back: Indices | None
 
-    def numbers(self, column: Callable[[Page], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    def numbers(self, column: Callable[[RunPage], npt.NDArray[Any]]) -> npt.NDArray[Any]:
         """Return the requested rows of a column of numbers."""
         found = [column(page)[rows] for page, rows in self.parts]
         whole = found[0] if len(found) == 1 else np.concatenate(found)
         return whole if self.back is None else whole[self.back]
 
-    def values(self, column: Callable[[Page], pa.Array]) -> pa.Array:
+    def values(self, column: Callable[[RunPage], pa.Array]) -> pa.Array:
         """Return the requested rows of an Arrow column."""
         found = [column(page).take(pa.array(rows)) for page, rows in self.parts]
         whole = found[0] if len(found) == 1 else pa.concat_arrays(found)
         return whole if self.back is None else whole.take(pa.array(self.back))
 
-    def keys(self) -> Keys:
+    def keys(self) -> EncodedKeys:
         """Return the keys of the requested rows."""
-        found = Keys.concat([page.entries.keys.take(rows) for page, rows in self.parts])
+        found = EncodedKeys.concat([page.entries.keys.take(rows) for page, rows in self.parts])
         return found if self.back is None else found.take(self.back)
 
     def weights(self) -> Weights:
@@ -82,14 +82,14 @@ class OrderedRun:
         high: greatest such hash.
     """
 
-    def __init__(self, pages: Sequence[Page], low: int = 0, high: int = HASH_MAX) -> None:
+    def __init__(self, pages: Sequence[RunPage], low: int = 0, high: int = HASH_MAX) -> None:
         self._pages = pages
         self._low, self._high = np.uint64(low), np.uint64(high)
         self._first = np.array([page.entries.hashes[0] for page in pages], np.uint64)
         self._last = np.array([page.entries.hashes[-1] for page in pages], np.uint64)
         self._starts = np.cumsum([0, *(len(page.entries) for page in pages)])
         # A list, so that views with other live hashes (`between`) share the computed keys.
-        self._fences: list[Keys] = []
+        self._fences: list[EncodedKeys] = []
 
     @staticmethod
     def of_reader(reader: RunReader, layout: TreeLayout) -> OrderedRun:
@@ -97,7 +97,7 @@ class OrderedRun:
         found = reader.derived.get(OrderedRun)
         if not isinstance(found, OrderedRun):
             pages = [
-                Page(Entries.from_table(page, layout), page.column("cum").to_numpy())
+                RunPage(Entries.from_table(page, layout), page.column("cum").to_numpy())
                 for page in reader.pages
             ]
             found = reader.derived[OrderedRun] = OrderedRun(pages)
@@ -106,7 +106,7 @@ class OrderedRun:
     @staticmethod
     def of_entries(entries: Entries) -> OrderedRun:
         """Return a run in memory, of at least one entry."""
-        return OrderedRun([Page(entries, np.cumsum(entries.weights))])
+        return OrderedRun([RunPage(entries, np.cumsum(entries.weights))])
 
     def between(self, low: int, high: int) -> OrderedRun:
         """Return the same run with other live hashes."""
@@ -139,7 +139,7 @@ class OrderedRun:
         which = np.arange(len(pages)) if order is None else order
         return order, [(int(pages[a]), which[a:b]) for a, b in pairwise(cuts)]
 
-    def groups(self, hashes: Hashes, chains: Chains) -> tuple[Indices, Indices]:
+    def groups(self, hashes: Hashes, chains: CollisionIds) -> tuple[Indices, Indices]:
         """Return the first place and the end (exclusive) of each group.
 
         The range of a missing group is empty. A group that is requested several times in succession
@@ -152,7 +152,7 @@ class OrderedRun:
         times = np.diff(starts, append=len(hashes))
         return np.repeat(low, times), np.repeat(high, times)
 
-    def _groups(self, hashes: Hashes, chains: Chains) -> tuple[Indices, Indices]:
+    def _groups(self, hashes: Hashes, chains: CollisionIds) -> tuple[Indices, Indices]:
         low = self._hash_bounds(hashes, right=False)
         high = self._hash_bounds(hashes, right=True)
         empty = (hashes < self._low) | (hashes > self._high) | (low >= high)
@@ -178,7 +178,7 @@ class OrderedRun:
         return bounds
 
     def _narrow_to_chains(
-        self, low: Indices, high: Indices, chains: Chains, there: Indices
+        self, low: Indices, high: Indices, chains: CollisionIds, there: Indices
     ) -> None:
         one = (self._chains(low[there]) == chains[there]) & (
             self._chains(high[there] - 1) == chains[there]
@@ -188,10 +188,10 @@ class OrderedRun:
         low[mixed] = bisect(start, stop, lambda at, i: self._chains(at) < wanted[i])
         high[mixed] = bisect(start, stop, lambda at, i: self._chains(at) <= wanted[i])
 
-    def _chains(self, places: Indices) -> Chains:
-        return self.at(places).numbers(lambda page: page.entries.chains)
+    def _chains(self, places: Indices) -> CollisionIds:
+        return self.at(places).numbers(lambda page: page.entries.collision_ids)
 
-    def bounds(self, low: Indices, high: Indices, keys: Keys, *, right: bool) -> Indices:
+    def bounds(self, low: Indices, high: Indices, keys: EncodedKeys, *, right: bool) -> Indices:
         """Return for each key the first place of its range whose key is not below it.
 
         Args:
@@ -217,7 +217,7 @@ class OrderedRun:
         return result
 
     def _pages_of(
-        self, low: Indices, high: Indices, keys: Keys, rows: Indices, *, right: bool
+        self, low: Indices, high: Indices, keys: EncodedKeys, rows: Indices, *, right: bool
     ) -> Indices:
         """Return the page of each bound: the last page that does not begin after it."""
         first = np.searchsorted(self._starts, low, "right") - 1
@@ -234,16 +234,18 @@ class OrderedRun:
             - 1
         )
 
-    def _page_keys(self) -> Keys:
+    def _page_keys(self) -> EncodedKeys:
         """Return the first key of each page."""
         if not self._fences:
             begin = np.zeros(1, np.int64)
-            self._fences.append(Keys.concat([p.entries.keys.take(begin) for p in self._pages]))
+            self._fences.append(
+                EncodedKeys.concat([p.entries.keys.take(begin) for p in self._pages])
+            )
         return self._fences[0]
 
 
 def _bounds_in_page(
-    stored: Keys, low: Indices, high: Indices, keys: Keys, *, right: bool
+    stored: EncodedKeys, low: Indices, high: Indices, keys: EncodedKeys, *, right: bool
 ) -> Indices:
     whole = len(stored.words) == 1 and stored.rest is None
     if (low == low[0]).all() and (high == high[0]).all():
@@ -297,7 +299,7 @@ def pieces(
     yield from zip([low, *cuts], [*(c - 1 for c in cuts), high], strict=True)
 
 
-def _beginnings(hashes: Hashes, chains: Chains) -> Indices:
+def _beginnings(hashes: Hashes, chains: CollisionIds) -> Indices:
     """Return where a group differs from the one before."""
     new = np.ones(len(hashes), np.bool_)
     new[1:] = (hashes[1:] != hashes[:-1]) | (chains[1:] != chains[:-1])

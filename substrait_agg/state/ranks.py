@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from substrait_agg.state.keys.keys import Keys
+from substrait_agg.state.keys.keys import EncodedKeys
 from substrait_agg.state.keys.rows import Indices
 from substrait_agg.state.ordered_run import OrderedRun
 from substrait_agg.state.row_ranges import RowRange, gather_rows
@@ -150,14 +150,14 @@ def _narrowed(left: _Candidates) -> _Candidates:
     return _Candidates(left.runs, left.start, left.base, low, high, left.ranks)
 
 
-def _pivots(left: _Candidates) -> Keys:
+def _pivots(left: _Candidates) -> EncodedKeys:
     """Return evenly spaced keys per query from the run with most candidates."""
     lengths = left.high - left.low
     widest = lengths.argmax(axis=0)
     at = np.arange(len(widest))
     steps = np.arange(1, PIVOTS + 1)
     places = left.low[widest, at][:, None] + lengths[widest, at][:, None] * steps // (PIVOTS + 1)
-    parts: list[Keys] = []
+    parts: list[EncodedKeys] = []
     order: list[Indices] = []
     for i, run in enumerate(left.runs):
         chosen = np.flatnonzero(widest == i)
@@ -166,4 +166,4 @@ def _pivots(left: _Candidates) -> Keys:
             order.append((chosen[:, None] * PIVOTS + np.arange(PIVOTS)).reshape(-1))
     back = np.empty(places.size, np.int64)
     back[np.concatenate(order)] = np.arange(places.size)
-    return Keys.concat(parts).take(back)
+    return EncodedKeys.concat(parts).take(back)

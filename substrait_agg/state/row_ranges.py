@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from substrait_agg.state.keys.keys import Keys, sort_order
+from substrait_agg.state.keys.keys import EncodedKeys, sort_order
 from substrait_agg.state.keys.rows import Indices, Mask
 from substrait_agg.state.ordered_run import OrderedRun
 from substrait_agg.state.weights import Weights, sum_runs_of_rows
@@ -105,11 +105,11 @@ def gather_rows(windows: Sequence[RowRange]) -> Gathered:
     )
 
 
-def _order(owner: Indices, keys: Sequence[Keys]) -> tuple[Indices, Mask]:
+def _order(owner: Indices, keys: Sequence[EncodedKeys]) -> tuple[Indices, Mask]:
     filled = [part for part in keys if len(part)]
     if len(filled) <= 1:  # a single run is ordered and has no duplicate entries
         return np.arange(len(owner)), np.ones(len(owner), np.bool_)
-    return sort_order([owner], Keys.concat(filled))
+    return sort_order([owner], EncodedKeys.concat(filled))
 
 
 def payload_at(

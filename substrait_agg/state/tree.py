@@ -36,7 +36,7 @@ SCAN_ROWS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LookupResult:
     """The result of a lookup.
 
     Attributes:
@@ -58,7 +58,7 @@ class KeyedLayout:
     keys: int
 
 
-class Tree:
+class KeyedTree:
     """Read view of a tree of a snapshot.
 
     Args:
@@ -76,7 +76,7 @@ class Tree:
         self._keys = keys
         self._runs = [open_run(storage, file) for file in files]
 
-    def lookup(self, hashes: Hashes, keys: Sequence[pa.Array]) -> Found:
+    def lookup(self, hashes: Hashes, keys: Sequence[pa.Array]) -> LookupResult:
         """Return the newest row of each key that is in the tree.
 
         Args:
@@ -99,7 +99,7 @@ class Tree:
             missing = missing[~seen]
         none = np.zeros(0, np.int64)
         table = pa.Table.from_batches(rows, self._schema).combine_chunks()
-        return Found(np.concatenate([none, *positions]), table, np.concatenate([none, *met]))
+        return LookupResult(np.concatenate([none, *positions]), table, np.concatenate([none, *met]))
 
     def rows_at_once(self, rows: int) -> int:
         """Return how many rows to look up at once: `rows`, or fewer if they are long."""
@@ -258,10 +258,10 @@ def _flat(columns: Sequence[pa.ChunkedArray | pa.Array]) -> list[pa.Array]:
     return [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in columns]
 
 
-def tree_of(storage: Storage, runs: Sequence[RunFile]) -> Tree:
+def tree_of(storage: Storage, runs: Sequence[RunFile]) -> KeyedTree:
     """Open a tree with at least one run, whose schema defines the columns."""
     schema = open_run(storage, runs[0]).schema
-    return Tree(storage, runs, schema, len(key_columns(schema)))
+    return KeyedTree(storage, runs, schema, len(key_columns(schema)))
 
 
 def key_columns(schema: pa.Schema) -> list[str]:

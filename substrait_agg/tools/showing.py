@@ -16,7 +16,7 @@ from substrait_agg.state.entries import TreeLayout
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.run import open_run
 from substrait_agg.state.storage import Storage
-from substrait_agg.state.tree import Tree, dead_rows, key_columns, tree_of
+from substrait_agg.state.tree import KeyedTree, dead_rows, key_columns, tree_of
 from substrait_agg.tools import numbers
 from substrait_agg.tools.checks.trees import (
     component_columns,
@@ -71,7 +71,7 @@ class Showing:
         names = unique_names([column for column, _ in made])
         return pa.table(dict(zip(names, (values for _, values in made), strict=True)))
 
-    def _tree(self, name: str) -> tuple[Tree, pa.Schema]:
+    def _tree(self, name: str) -> tuple[KeyedTree, pa.Schema]:
         runs = self._state[name]
         return tree_of(self._storage, runs), open_run(self._storage, runs[0]).schema
 
@@ -83,7 +83,7 @@ class Showing:
         parts = _first(tree.scan(), self._limit) if any_key else self._of_key(tree, schema, key)
         return pa.concat_tables([schema.empty_table(), *parts]).combine_chunks()
 
-    def _of_key(self, tree: Tree, schema: pa.Schema, key: Any) -> Iterator[pa.Table]:
+    def _of_key(self, tree: KeyedTree, schema: pa.Schema, key: Any) -> Iterator[pa.Table]:
         columns = key_columns(schema)
         types = [schema.field(name).type for name in columns]
         wanted = wanted_values(key, self._key_names(columns), types)

@@ -16,7 +16,7 @@ from substrait_agg.tools.checks.trees import chosen_operator, chosen_tree, shape
 from substrait_agg.tools.listing import Listing, listing
 from substrait_agg.tools.rollback.rollback import Rollback, rollback
 from substrait_agg.tools.showing import Showing
-from substrait_agg.tools.vacuum import Vacuumed, vacuum
+from substrait_agg.tools.vacuum import VacuumResult, vacuum
 from substrait_agg.tools.verify.verify import verify
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class State:
         changes: bool = False,
         dry_run: bool = False,
         no_run: bool = False,
-    ) -> Vacuumed:
+    ) -> VacuumResult:
         """Delete the state of old versions, and the files of failed attempts.
 
         A version is old if it is neither among the newest `keep` nor younger than `older_than`.

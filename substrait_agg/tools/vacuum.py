@@ -24,7 +24,7 @@ from substrait_agg.tools.rollback.sinks import records
 
 
 @dataclass(frozen=True, slots=True)
-class Vacuumed:
+class VacuumResult:
     """What a vacuum deletes.
 
     Attributes:
@@ -55,7 +55,7 @@ def vacuum(
     changes: bool = False,
     dry_run: bool = False,
     no_run: bool = False,
-) -> Vacuumed:
+) -> VacuumResult:
     """Delete the files that no kept version names.
 
     The new retention record is written first. After a kill, another vacuum deletes the rest.
@@ -80,13 +80,13 @@ def vacuum(
             checkpoint.claim()
         newest = checkpoint.latest()
         if newest is None:
-            return Vacuumed(0, 0, "", {}, {}, dry_run)
+            return VacuumResult(0, 0, "", {}, {}, dry_run)
         kept, held_by = expire(checkpoint, newest, retention), ""
         if changes:
             wanted, held_by = _delivered(checkpoint, kept.state_from)
             kept = replace(kept, changes_from=max(kept.changes_from, wanted))
         doomed = _doomed(checkpoint, kept, newest)
-        told = Vacuumed(
+        told = VacuumResult(
             kept.state_from,
             kept.changes_from,
             held_by,

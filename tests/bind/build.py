@@ -6,19 +6,19 @@ from typing import Any
 
 from substrait_agg.bind import BoundPlan, bind
 from substrait_agg.plan.model import (
-    Aggregate,
+    AggregateRel,
     DecodedPlan,
     Expression,
     FieldRef,
     FunctionName,
     Literal,
-    Measure,
-    Option,
-    Read,
+    MeasureCall,
+    OptionPreferences,
+    ReadRel,
     Relation,
     ScalarCall,
-    Sort,
     SortField,
+    SortRel,
 )
 from substrait_agg.plan.types import BOOL, DATE, FP64, I32, I64, STRING, Type, decimal
 from substrait_agg.problems import Mode, Problem, Problems
@@ -39,7 +39,7 @@ COLUMNS = {
 ORDINALS = {name: ordinal for ordinal, name in enumerate(COLUMNS)}
 
 
-def read(columns: dict[str, Type] | None = None, **changes: Any) -> Read:
+def read(columns: dict[str, Type] | None = None, **changes: Any) -> ReadRel:
     shape = columns or COLUMNS
     values: dict[str, Any] = {
         "table": ("t",),
@@ -52,7 +52,7 @@ def read(columns: dict[str, Type] | None = None, **changes: Any) -> Read:
         "emit": None,
         "path": f"{ROOT}.read",
     }
-    return Read(**{**values, **changes})
+    return ReadRel(**{**values, **changes})
 
 
 def at(ordinal: int) -> FieldRef:
@@ -76,16 +76,16 @@ def call(
     name: str,
     *arguments: Any,
     output: Type | None = BOOL,
-    options: tuple[Option, ...] = (),
+    options: tuple[OptionPreferences, ...] = (),
 ) -> ScalarCall:
     return ScalarCall(name_of(name), arguments, options, output, f"{ROOT}.call")
 
 
-def option(name: str, *preferences: str) -> Option:
-    return Option(name, preferences, f"{MEASURE}.options[0]")
+def option(name: str, *preferences: str) -> OptionPreferences:
+    return OptionPreferences(name, preferences, f"{MEASURE}.options[0]")
 
 
-def measure(name: str, *arguments: Any, output: Type | None = None, **changes: Any) -> Measure:
+def measure(name: str, *arguments: Any, output: Type | None = None, **changes: Any) -> MeasureCall:
     values: dict[str, Any] = {
         "function": name_of(name),
         "arguments": arguments,
@@ -97,23 +97,23 @@ def measure(name: str, *arguments: Any, output: Type | None = None, **changes: A
         "filter": None,
         "path": MEASURE,
     }
-    return Measure(**{**values, **changes})
+    return MeasureCall(**{**values, **changes})
 
 
 def aggregate(
     source: Relation,
     keys: tuple[Expression, ...] = (),
-    measures: tuple[Measure, ...] = (),
+    measures: tuple[MeasureCall, ...] = (),
     groupings: tuple[tuple[int, ...], ...] | None = None,
     emit: tuple[int, ...] | None = None,
-) -> Aggregate:
+) -> AggregateRel:
     sets = groupings if groupings is not None else (tuple(range(len(keys))),)
-    return Aggregate(source, keys, sets, measures, emit, f"{ROOT}.aggregate")
+    return AggregateRel(source, keys, sets, measures, emit, f"{ROOT}.aggregate")
 
 
-def sort(source: Relation, *keys: tuple[Expression, str], path: str = f"{ROOT}.sort") -> Sort:
+def sort(source: Relation, *keys: tuple[Expression, str], path: str = f"{ROOT}.sort") -> SortRel:
     fields = tuple(SortField(e, d, None, f"{path}.sorts[{i}]") for i, (e, d) in enumerate(keys))
-    return Sort(source, fields, None, path)
+    return SortRel(source, fields, None, path)
 
 
 def plan(root: Relation, *names: str, producer: str = "") -> DecodedPlan:

@@ -24,11 +24,11 @@ from substrait_agg.plan.model import (
     Expression,
     FieldRef,
     IfThen,
-    Lambda,
+    LambdaExpression,
     Literal,
-    NestedValue,
+    NestedExpression,
     ParameterRef,
-    Project,
+    ProjectRel,
     SingularOrList,
     Switch,
 )
@@ -64,10 +64,10 @@ DAYS = Type("interval_day", nullable=False, params=(6,))
 STAMP = Type("precision_timestamp", params=(6,))
 
 
-def project(*expressions: Expression, source: Any = None) -> Project:
+def project(*expressions: Expression, source: Any = None) -> ProjectRel:
     width = len(COLUMNS) if source is None else len(source.types)
     emit = tuple(range(width, width + len(expressions)))
-    return Project(source or read(), expressions, emit, f"{ROOT}.project")
+    return ProjectRel(source or read(), expressions, emit, f"{ROOT}.project")
 
 
 def bind_one(expression: Expression, producer: str = "") -> Expr:
@@ -343,7 +343,7 @@ def test_the_escape_of_a_pattern_is_the_producers(
         (call("title", col("name"), output=STRING), "SCALAR_FUNCTION_NOT_SUPPORTED"),
         (call("extract_boolean", EnumArgument("IS_DST", ROOT), col("day"), output=BOOL), "SCALAR_FUNCTION_NOT_SUPPORTED"),
         (call("index_in", col("big"), lit(("a",), Type("list", children=(STRING,))), output=I64), "FUNCTION_ARGUMENTS"),
-        (NestedValue("list", (col("big"), col("name")), True, ROOT), "BRANCH_TYPES_DIFFER"),
+        (NestedExpression("list", (col("big"), col("name")), True, ROOT), "BRANCH_TYPES_DIFFER"),
         (call("gt", col("big"), lit(1, I64), output=Type("list", children=(I64,))), "RESULT_TYPE_NOT_SUPPORTED"),
         (call("add", col("big"), col("big"), output=I64, options=(option("speed", "HIGH"),)), "OPTION_UNKNOWN"),
         (Cast(col("flag"), DATE, "throw", ROOT), "CAST_NOT_SUPPORTED"),
@@ -448,13 +448,13 @@ def test_refused_arguments_say_what_is_taken(
 
 def test_lists_structs_and_maps_of_expressions() -> None:
     """A list has one element type, a map one of keys and one of values; a struct one per field."""
-    found = bind_one(NestedValue("list", (col("must"), lit(1, I8), col("big")), False, ROOT))
+    found = bind_one(NestedExpression("list", (col("must"), lit(1, I8), col("big")), False, ROOT))
     assert (str(found.type), show(found, list(COLUMNS))) == ("list<i64?>", "LIST(must, 1, big)")
-    found = bind_one(NestedValue("struct", (col("must"), col("name")), True, ROOT))
+    found = bind_one(NestedExpression("struct", (col("must"), col("name")), True, ROOT))
     assert str(found.type) == "struct?<i64,string?>"
     text = STRING.as_nullable(False)
     pairs = (lit("a", text), col("must"), lit("b", text), col("big"))
-    found = bind_one(NestedValue("map", pairs, False, ROOT))
+    found = bind_one(NestedExpression("map", pairs, False, ROOT))
     assert str(found.type) == "map<string,i64?>"
     assert show(found, list(COLUMNS)) == "MAP('a', must, 'b', big)"
 
@@ -465,13 +465,15 @@ NUMBERS = lit((1, 2), Type("list", nullable=False, children=(I64,)))
 
 def test_functions_as_arguments() -> None:
     """A lambda sees its own parameters, those of lambdas around it, and the columns of the row."""
-    inner = Lambda((I64,), call("add", ELEMENT, ParameterRef(1, (0,), ROOT), output=I64), ROOT)
+    inner = LambdaExpression(
+        (I64,), call("add", ELEMENT, ParameterRef(1, (0,), ROOT), output=I64), ROOT
+    )
     sums = call("transform", NUMBERS, inner, output=Type("list", children=(I64,)))
-    found = bind_one(call("transform", NUMBERS, Lambda((I64,), sums, ROOT), output=None))
+    found = bind_one(call("transform", NUMBERS, LambdaExpression((I64,), sums, ROOT), output=None))
     assert str(found.type) == "list<list?<i64?>>"
     shown = show(found, list(COLUMNS))
     assert shown == "transform((1, 2), (x -> transform((1, 2), (x -> x + x^))))"
-    above = Lambda((I64,), call("gt", ELEMENT, col("big")), ROOT)
+    above = LambdaExpression((I64,), call("gt", ELEMENT, col("big")), ROOT)
     found = bind_one(call("filter", NUMBERS, above, output=Type("list", children=(I64,))))
     assert show(found, list(COLUMNS)) == "filter((1, 2), (x -> x > big))"
 
@@ -479,13 +481,13 @@ def test_functions_as_arguments() -> None:
 @pytest.mark.parametrize(
     ("expression", "code"),
     [
-        (Lambda((I64,), ELEMENT, ROOT), "EXPRESSION_NOT_SUPPORTED"),
+        (LambdaExpression((I64,), ELEMENT, ROOT), "EXPRESSION_NOT_SUPPORTED"),
         (ELEMENT, "FIELD_OUT_OF_RANGE"),
-        (call("is_null", Lambda((I64,), ELEMENT, ROOT)), "FUNCTION_ARGUMENTS"),
-        (call("filter", NUMBERS, Lambda((I64,), ELEMENT, ROOT)), "FUNCTION_ARGUMENTS"),
-        (call("filter", NUMBERS, Lambda((STRING,), lit(True, BOOL), ROOT)), "FUNCTION_ARGUMENTS"),
-        (call("filter", NUMBERS, Lambda((I64, I64), lit(True, BOOL), ROOT)), "FUNCTION_ARGUMENTS"),
-        (call("filter", NUMBERS, Lambda((I64,), ParameterRef(1, (0,), ROOT), ROOT)), "FIELD_OUT_OF_RANGE"),
+        (call("is_null", LambdaExpression((I64,), ELEMENT, ROOT)), "FUNCTION_ARGUMENTS"),
+        (call("filter", NUMBERS, LambdaExpression((I64,), ELEMENT, ROOT)), "FUNCTION_ARGUMENTS"),
+        (call("filter", NUMBERS, LambdaExpression((STRING,), lit(True, BOOL), ROOT)), "FUNCTION_ARGUMENTS"),
+        (call("filter", NUMBERS, LambdaExpression((I64, I64), lit(True, BOOL), ROOT)), "FUNCTION_ARGUMENTS"),
+        (call("filter", NUMBERS, LambdaExpression((I64,), ParameterRef(1, (0,), ROOT), ROOT)), "FIELD_OUT_OF_RANGE"),
         (call("filter", NUMBERS, col("flag")), "FUNCTION_ARGUMENTS"),
     ],
 )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from substrait_agg.bind.bound import BoundAggregate, BoundMeasure
-from substrait_agg.plan.model import FunctionName, Measure
+from substrait_agg.plan.model import FunctionName, MeasureCall
 from substrait_agg.plan.types import (
     BINARY,
     BOOL,
@@ -42,13 +42,13 @@ from tests.bind.build import (
 U8, U16, U32, U64 = Type("u8"), Type("u16"), Type("u32"), Type("u64")
 
 
-def bind_one(given: Measure, producer: str = "") -> BoundMeasure:
+def bind_one(given: MeasureCall, producer: str = "") -> BoundMeasure:
     root = bound(aggregate(read(), (), (given,)), "m", producer=producer).root
     assert isinstance(root, BoundAggregate)
     return root.measures[0]
 
 
-def errors(given: Measure) -> list[tuple[str, str]]:
+def errors(given: MeasureCall) -> list[tuple[str, str]]:
     return errors_of(aggregate(read(), (), (given,)), "m")
 
 
@@ -183,7 +183,7 @@ def test_counting_null_is_not_counting_rows() -> None:
         (measure("sum", col("x"), options=(option("overflow"),)), "OPTION_NO_PREFERENCE", ".options[0].preference"),
     ],
 )  # fmt: skip
-def test_what_is_not_honoured_is_refused(given: Measure, code: str, suffix: str) -> None:
+def test_what_is_not_honoured_is_refused(given: MeasureCall, code: str, suffix: str) -> None:
     assert errors(given) == [(code, MEASURE + suffix)]
 
 

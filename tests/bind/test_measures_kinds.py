@@ -8,7 +8,7 @@ import pytest
 
 from substrait_agg.bind.bound import BoundAggregate, BoundMeasure, Call, Constant, Conversion
 from substrait_agg.functions.aggregates.catalogue import AGGREGATE_NAMES, AGGREGATES
-from substrait_agg.plan.model import Cast, EnumArgument, Measure, TypeArgument
+from substrait_agg.plan.model import Cast, EnumArgument, MeasureCall, TypeArgument
 from substrait_agg.plan.types import FP32, FP64, I8, I32, I64, STRING, Type, decimal
 from substrait_agg.problems import Mode
 from tests.bind.build import (
@@ -33,13 +33,13 @@ def word(value: str) -> EnumArgument:
     return EnumArgument(value, f"{MEASURE}.arguments[0]")
 
 
-def bind_one(given: Measure, producer: str = "") -> BoundMeasure:
+def bind_one(given: MeasureCall, producer: str = "") -> BoundMeasure:
     root = bound(aggregate(read(), (), (given,)), "m", producer=producer).root
     assert isinstance(root, BoundAggregate)
     return root.measures[0]
 
 
-def errors(given: Measure) -> list[str]:
+def errors(given: MeasureCall) -> list[str]:
     return [code for code, _ in errors_of(aggregate(read(), (), (given,)), "m")]
 
 
@@ -304,7 +304,7 @@ def test_a_separator_counts_for_nullability(value: bool, separator: bool, declar
         (measure("surrogate_key_int64", filter=col("flag")), "MEASURE_FILTER_NOT_SUPPORTED"),
     ],
 )  # fmt: skip
-def test_arguments_that_do_not_fit_are_refused(given: Measure, code: str) -> None:
+def test_arguments_that_do_not_fit_are_refused(given: MeasureCall, code: str) -> None:
     assert errors(given) == [code]
 
 

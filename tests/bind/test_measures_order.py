@@ -8,7 +8,7 @@ import pytest
 
 from substrait_agg.bind.bound import BoundAggregate, BoundMeasure
 from substrait_agg.functions.aggregates.catalogue import AGGREGATES
-from substrait_agg.plan.model import Cast, Measure, SortField
+from substrait_agg.plan.model import Cast, MeasureCall, SortField
 from substrait_agg.plan.types import FP64, I64, STRING, Type
 from tests.bind.build import (
     MEASURE,
@@ -32,17 +32,17 @@ def by(*keys: Any, direction: str = "asc_nulls_last") -> tuple[SortField, ...]:
     return tuple(SortField(k, direction, None, f"{MEASURE}.sorts[{i}]") for i, k in enumerate(keys))
 
 
-def bind_one(given: Measure) -> BoundMeasure:
+def bind_one(given: MeasureCall) -> BoundMeasure:
     root = bound(aggregate(read(), (), (given,)), "m").root
     assert isinstance(root, BoundAggregate)
     return root.measures[0]
 
 
-def errors(given: Measure) -> list[tuple[str, str]]:
+def errors(given: MeasureCall) -> list[tuple[str, str]]:
     return errors_of(aggregate(read(), (), (given,)), "m")
 
 
-def found(given: Measure, code: str) -> str:
+def found(given: MeasureCall, code: str) -> str:
     """The message of the one problem with this code."""
     problems = problems_of(aggregate(read(), (), (given,)), "m")
     (message,) = [p.message for p in problems if p.code == code]
@@ -217,7 +217,7 @@ def test_positions_from_the_end_are_positions_in_the_opposite_order() -> None:
     ],
     ids=lambda given: given.function.name,
 )  # fmt: skip
-def test_distinct_is_obeyed_where_it_changes_something(given: Measure) -> None:
+def test_distinct_is_obeyed_where_it_changes_something(given: MeasureCall) -> None:
     made = bind_one(given)
     assert made.distinct
     assert made.arguments
@@ -248,7 +248,7 @@ def test_distinct_that_changes_nothing_is_left_out(name: str) -> None:
     ],
     ids=lambda given: given.function.name,
 )  # fmt: skip
-def test_distinct_without_a_meaning_is_refused(given: Measure) -> None:
+def test_distinct_without_a_meaning_is_refused(given: MeasureCall) -> None:
     assert errors(given) == [("DISTINCT_NOT_SUPPORTED", f"{MEASURE}.invocation")]
     row = AGGREGATES.get(given.function.name)
     if row is not None and row.distinct.handling == "refused":

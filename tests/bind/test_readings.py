@@ -10,7 +10,7 @@ import pytest
 from substrait_agg.bind import BoundPlan, bind
 from substrait_agg.bind.bound import BoundAggregate, BoundProject, Column
 from substrait_agg.bind.profiles import profile_of
-from substrait_agg.plan.model import Aggregate, Project, Relation, Unsupported
+from substrait_agg.plan.model import AggregateRel, ProjectRel, Relation, Unsupported
 from substrait_agg.plan.types import BOOL, I64, Type
 from substrait_agg.problems import Mode, Problems
 from tests.bind.build import ROOT, aggregate, at, call, col, lit, measure, plan, read, sort
@@ -19,8 +19,8 @@ PROJECT = f"{ROOT}.project"
 TABLE = {"a": I64, "b": I64.as_nullable(False)}
 
 
-def project(source: Relation, *expressions: Any, emit: tuple[int, ...] | None = None) -> Project:
-    return Project(source, expressions, emit, PROJECT)
+def project(source: Relation, *expressions: Any, emit: tuple[int, ...] | None = None) -> ProjectRel:
+    return ProjectRel(source, expressions, emit, PROJECT)
 
 
 def product(left: int, right: int) -> Any:
@@ -155,7 +155,7 @@ def test_what_cannot_be_run_anyway_is_not_unclear() -> None:
 
 def inline(
     keys: tuple[Any, ...], sets: tuple[tuple[int, ...], ...], measures: Any = ()
-) -> Aggregate:
+) -> AggregateRel:
     return replace(aggregate(read(TABLE), keys, measures, sets), inline=True)
 
 
@@ -197,7 +197,7 @@ def test_references_that_are_repeated_stay_one_column() -> None:
 ROLLUP = ((0,), (1,))
 
 
-def several(*keys: Any, sets: Any = ROLLUP, emit: tuple[int, ...] | None = None) -> Aggregate:
+def several(*keys: Any, sets: Any = ROLLUP, emit: tuple[int, ...] | None = None) -> AggregateRel:
     return aggregate(read(), keys, (total(3),), sets, emit)
 
 

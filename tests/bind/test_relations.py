@@ -10,11 +10,11 @@ from substrait_agg.bind.bound import BoundProject, BoundRead, BoundRows, SortKey
 from substrait_agg.plan.model import (
     Expression,
     FieldRef,
-    Filter,
+    FilterRel,
     FunctionName,
-    Project,
+    ProjectRel,
     ScalarCall,
-    Union,
+    SetRel,
 )
 from substrait_agg.plan.types import BOOL, FP64, I8, I64, Type, decimal
 from substrait_agg.problems import MODES, Mode
@@ -48,13 +48,13 @@ def test_masks_and_output_mappings_are_resolved() -> None:
 
 
 def test_a_project_without_mapping_keeps_the_inputs_columns() -> None:
-    given = Project(read(), (col("x"),), None, ROOT)
+    given = ProjectRel(read(), (col("x"),), None, ROOT)
     assert len(bound(given, *COLUMNS, "again").root.types) == len(COLUMNS) + 1
 
 
 @pytest.mark.parametrize(("mode", "level"), [("lenient", "info"), ("strict", "error")])
 def test_a_project_without_expressions_passes_columns_on(mode: Mode, level: str) -> None:
-    given = Project(read(), (), (3, 0), ROOT)
+    given = ProjectRel(read(), (), (3, 0), ROOT)
     found = problems_of(given, "a", "b", mode=mode)
     assert [(p.code, p.level) for p in found] == [("PROJECT_EXPRESSIONS_MISSING", level)]
     assert [str(t) for t in bound(given, "a", "b").root.types] == ["i64?", "string?"]
@@ -98,12 +98,12 @@ def test_a_best_effort_filter_need_not_be_computed(condition: Expression) -> Non
     [
         (read(projection=(99,)), "EMIT_OUT_OF_RANGE"),
         (read(emit=(99,)), "EMIT_OUT_OF_RANGE"),
-        (Project(read(), (), (99,), ROOT), "EMIT_OUT_OF_RANGE"),
-        (Filter(read(), col("big"), None, ROOT), "FILTER_NOT_BOOLEAN"),
+        (ProjectRel(read(), (), (99,), ROOT), "EMIT_OUT_OF_RANGE"),
+        (FilterRel(read(), col("big"), None, ROOT), "FILTER_NOT_BOOLEAN"),
         (read(filter=col("big")), "FILTER_NOT_BOOLEAN"),
         (read(files=True), "FILES_NOT_ALLOWED"),
         (read(names=("a",)), "NAMES_COUNT"),
-        (Union((read(), read({"a": I64})), None, ROOT), "UNION_TYPES_DIFFER"),
+        (SetRel((read(), read({"a": I64})), None, ROOT), "UNION_TYPES_DIFFER"),
         (aggregate(read(), (), (), ()), "AGGREGATE_EMPTY"),
         (aggregate(read(), (), (), ((),)), "AGGREGATE_EMPTY"),
         (aggregate(read(), (col("x"), col("big")), (), ((1,),)), "GROUPING_EXPRESSION_UNUSED"),
@@ -172,12 +172,12 @@ def test_the_order_of_the_root_is_the_order_of_the_view() -> None:
 
 def test_the_order_is_followed_through_projects() -> None:
     ordered = sort(BY_NAME, (at(1), "asc_nulls_first"))
-    root = Project(ordered, (at(1), at(0)), (2, 3), ROOT)
+    root = ProjectRel(ordered, (at(1), at(0)), (2, 3), ROOT)
     assert bound(root, "n", "k").sorts == (SortKey(0, False, True),)
 
 
 def test_an_order_by_a_dropped_column_is_refused() -> None:
-    root = Project(sort(BY_NAME, (at(1), "asc_nulls_first")), (at(0),), (2,), ROOT)
+    root = ProjectRel(sort(BY_NAME, (at(1), "asc_nulls_first")), (at(0),), (2,), ROOT)
     assert errors_of(root, "k") == [("SORT_KEY_NOT_IN_OUTPUT", f"{ROOT}.sort.sorts[0]")]
 
 
@@ -227,7 +227,7 @@ def test_a_bare_relation_gets_names_and_a_warning() -> None:
 
 
 def test_problems_come_in_the_order_of_the_data() -> None:
-    low = Filter(read(), call("gt", col("name"), lit(1, I64)), None, f"{ROOT}.low")
+    low = FilterRel(read(), call("gt", col("name"), lit(1, I64)), None, f"{ROOT}.low")
     root = aggregate(low, (at(99),), (measure("regr_slope", col("x")), measure("sum", col("name"))))
     assert [c for c, _ in errors_of(root, *"abc")] == [
         "FUNCTION_ARGUMENTS", "FIELD_OUT_OF_RANGE", "AGGREGATE_FUNCTION_NOT_SUPPORTED",
@@ -237,7 +237,7 @@ def test_problems_come_in_the_order_of_the_data() -> None:
 
 def test_the_fingerprint_tells_plans_apart_by_what_they_compute() -> None:
     def mark(value: int) -> str:
-        kept = Filter(read(), call("gt", col("big"), lit(value, I64)), None, f"{ROOT}.{value}")
+        kept = FilterRel(read(), call("gt", col("big"), lit(value, I64)), None, f"{ROOT}.{value}")
         return bound(aggregate(kept, (col("name"),), (COUNT,)), "k", "n").fingerprint
 
     assert mark(1) == mark(1)
@@ -249,7 +249,7 @@ def test_the_fingerprint_tells_plans_apart_by_what_they_compute() -> None:
 
 def test_shared_relations_are_bound_once() -> None:
     """Plans share subtrees by reference; each aggregate of them is one operator."""
-    made = bound(Union((BY_NAME, BY_NAME), None, ROOT), "k", "n").root
+    made = bound(SetRel((BY_NAME, BY_NAME), None, ROOT), "k", "n").root
     first, second = made.inputs  # type: ignore[union-attr]
     assert first is second
 
@@ -259,9 +259,9 @@ def test_plans_nested_deeper_than_pythons_recursion_limit_bind() -> None:
     condition = call("equal", col("big"), lit(0, I64))
     for value in range(1500):
         condition = call("or", condition, call("equal", col("big"), lit(value, I64)))
-    source: Filter | Project = Filter(read(), condition, None, ROOT)
+    source: FilterRel | ProjectRel = FilterRel(read(), condition, None, ROOT)
     for _ in range(700):
-        source = Project(source, (), tuple(range(len(COLUMNS))), ROOT)
+        source = ProjectRel(source, (), tuple(range(len(COLUMNS))), ROOT)
     made = bound(aggregate(source, (col("name"),)), "k")
     assert made.root.types[0].kind == "string"
 

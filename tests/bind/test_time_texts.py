@@ -9,7 +9,7 @@ import pytest
 
 from substrait_agg.bind.bound import BoundProject, Call, Conditional, Constant, Expr, InList
 from substrait_agg.bind.show import show
-from substrait_agg.plan.model import Expression, IfThen, Project, SingularOrList, Switch
+from substrait_agg.plan.model import Expression, IfThen, ProjectRel, SingularOrList, Switch
 from substrait_agg.plan.types import BOOL, DATE, I64, STRING, Type
 from substrait_agg.problems import Mode, Problem
 from tests.bind.build import ROOT, at, bound, call, lit, problems_of, read
@@ -34,8 +34,8 @@ def text(value: str | None, type_: Type = STRING) -> Expression:
     return lit(value, type_)
 
 
-def project(expression: Expression) -> Project:
-    return Project(read(COLUMNS), (expression,), (len(COLUMNS),), f"{ROOT}.project")
+def project(expression: Expression) -> ProjectRel:
+    return ProjectRel(read(COLUMNS), (expression,), (len(COLUMNS),), f"{ROOT}.project")
 
 
 def bind_one(expression: Expression) -> Expr:

@@ -14,7 +14,7 @@ from substrait_agg.bind.bound import BoundProject, Constant
 from substrait_agg.bind.expressions.conversions import can_cast, convert
 from substrait_agg.functions.signatures.derive import common_type
 from substrait_agg.plan import decode
-from substrait_agg.plan.model import Project
+from substrait_agg.plan.model import ProjectRel
 from substrait_agg.plan.types import DATE, FP32, FP64, I8, I32, I64, STRING, Type, decimal
 from substrait_agg.problems import Problems
 from tests.bind.build import ROOT, aggregate, at, bound, codes_of, lit, measure, read
@@ -85,7 +85,7 @@ PAIR = Type("struct", children=(NANO, I64))
 )
 def test_literals_of_whole_microseconds(value: Any, type_: Type, kept: Any) -> None:
     """A digit that cannot be kept is refused, never cut off."""
-    given = Project(read(), (lit(value, type_),), (8,), ROOT)
+    given = ProjectRel(read(), (lit(value, type_),), (8,), ROOT)
     names = ("a", "b", "c") if type_.kind == "struct" else ("a",)
     if kept is None:
         assert codes_of(given, *names)["TIME_TOO_FINE"] == "error"

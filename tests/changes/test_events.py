@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from substrait_agg.changes import debezium_lines, spark_cdc_lines
-from substrait_agg.commit.documents.change_metadata import Origin
+from substrait_agg.commit.documents.change_metadata import ChangesOrigin
 
 AT = "2026-01-31T10:00:00.250+00:00"
 MS = 1769853600250
@@ -23,7 +23,7 @@ def changes(rows: list[tuple[Any, ...]], keys: tuple[int, ...] | None, **types: 
     columns = list(zip(*rows, strict=True)) or [()] * (len(types) + 2)
     fields = [*types.items(), ("__version", pa.int64()), ("__weight", pa.int64())]
     arrays = [pa.array(c, t) for c, (_, t) in zip(columns, fields, strict=True)]
-    origin = Origin(keys, "0123456789abcdef", {1: AT, 2: AT})
+    origin = ChangesOrigin(keys, "0123456789abcdef", {1: AT, 2: AT})
     names = [name for name, _ in fields]
     table = pa.table(arrays, names=names)
     return table.replace_schema_metadata(origin.metadata())

@@ -20,7 +20,7 @@ from substrait_agg.metrics.summary import progress_line
 from substrait_agg.notices import LOGGER, notice
 from substrait_agg_cli.main import main
 from substrait_agg_cli.notices import notices_shown
-from substrait_agg_cli.progress import CLEAR_LINE, Meter
+from substrait_agg_cli.progress import CLEAR_LINE, ProgressMeter
 
 PROGRESS = Progress(
     version=4, batches=5, input_rows=12_345, groups_touched=67, rows_per_second=8_901.2, changes=23
@@ -166,7 +166,7 @@ def test_warnings_of_a_run_are_lines_on_stderr(good_plan: Path, engine: Engine) 
 
 
 def test_a_warning_waits_until_the_terminal_is_free(capsys: pytest.CaptureFixture[str]) -> None:
-    with notices_shown(Meter(io.StringIO(), live=False), later=True):
+    with notices_shown(ProgressMeter(io.StringIO(), live=False), later=True):
         notice("OUTPUT_FAILING", "output x failed")
         assert capsys.readouterr().err == ""
     assert capsys.readouterr().err == "warning[OUTPUT_FAILING]: output x failed\n"
@@ -176,7 +176,7 @@ def test_a_line_of_progress_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -
     """One that wraps could not be rewritten in place."""
     monkeypatch.setenv("COLUMNS", "30")
     stream = io.StringIO()
-    Meter(stream, live=True).show(Progress(input_rows=10**12))
+    ProgressMeter(stream, live=True).show(Progress(input_rows=10**12))
     assert len(stream.getvalue().removeprefix("\r\x1b[K")) == 29
 
 
@@ -245,7 +245,7 @@ PHASES = (
 @pytest.mark.parametrize("live", [True, False])
 def test_the_time_to_the_first_batch_is_told_once_by_phase(live: bool) -> None:
     stream = io.StringIO()
-    meter = Meter(stream, live=live, loading=0.25)
+    meter = ProgressMeter(stream, live=live, loading=0.25)
     meter.show(Progress(version=0))
     assert "first batch" not in stream.getvalue()
     for version in (1, 2):
@@ -273,7 +273,7 @@ def test_phases_of_a_start_are_told_when_all_are_over() -> None:
 
 def test_progress_on_a_terminal_rewrites_one_line_and_ends_it() -> None:
     stream = io.StringIO()
-    meter = Meter(stream, live=True)
+    meter = ProgressMeter(stream, live=True)
     meter.show(Progress())
     meter.show(Progress(version=5))
     meter.end()

@@ -16,7 +16,11 @@ import pyarrow as pa
 
 from substrait_agg.changes.records import Record
 from substrait_agg.commit import Checkpoint, open_view
-from substrait_agg.commit.documents.plan_document import Guarded, PlanDocument, ViewColumn
+from substrait_agg.commit.documents.plan_document import (
+    EarlyRetractionSchema,
+    PlanDocument,
+    ViewColumn,
+)
 from substrait_agg.commit.documents.snapshot import SideFile, Snapshot
 from substrait_agg.commit.log.retention import RetentionState
 from substrait_agg.commit.log.settings import CheckpointSettings
@@ -146,7 +150,7 @@ def made(folder: Path, seed: int = 1) -> FullCheckpoint:
             2,
             2,
             ("quarantine", "carry"),
-            (Guarded(0, components.guard, 1, b64(kept)),),
+            (EarlyRetractionSchema(0, components.guard, 1, b64(kept)),),
             ("events.t",),
         )
     )

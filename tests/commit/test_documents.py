@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from substrait_agg.commit.documents.json_codec import KEY, built, encoded
-from substrait_agg.commit.documents.plan_document import Described, PlanDocument, ViewColumn
+from substrait_agg.commit.documents.plan_document import OperatorText, PlanDocument, ViewColumn
 from substrait_agg.commit.documents.state_schema import NumberColumns, OperatorColumns, TreeShape
 from substrait_agg.commit.evolution.compatibility import differences
 from substrait_agg.commit.log.checkpoint import Checkpoint
@@ -20,7 +20,7 @@ from substrait_agg.commit.log.retention import RetentionState
 from substrait_agg.commit.log.settings import CheckpointSettings
 from substrait_agg.errors import StateRefused
 
-OPERATOR = Described(("table t",), ("k",), ("sum(x) -> i64?", "count(*) -> i64"), ("1", "2"))
+OPERATOR = OperatorText(("table t",), ("k",), ("sum(x) -> i64?", "count(*) -> i64"), ("1", "2"))
 DOCUMENT = PlanDocument(
     "f" * 64, ("one",), (ViewColumn("k0", "k"), ViewColumn("v0", "s")), "", (), 1, 1,
     watermarks=("t.at",), forget="keep", upserts=("t by k",), described=(OPERATOR,),

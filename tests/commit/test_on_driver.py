@@ -12,7 +12,7 @@ from substrait_agg.commit.documents.snapshot import OperatorState
 from substrait_agg.errors import RunFailed
 from substrait_agg.operator.common.emission import ALL
 from substrait_agg.operator.registry import operator_of
-from substrait_agg.spark.execution.operator_job import Job, run_job
+from substrait_agg.spark.execution.operator_job import OperatorJob, run_job
 from substrait_agg.spark.execution.strategy import BatchStrategy
 from tests.crash.settings import chained
 
@@ -25,7 +25,7 @@ def test_a_full_disk_under_a_small_batch(monkeypatch: pytest.MonkeyPatch) -> Non
 
     node = chained().flow.operators[0]
     state = OperatorState()
-    job = Job(node, operator_of(node), "nowhere", 2, state, 1, ALL, (), final=False)
+    job = OperatorJob(node, operator_of(node), "nowhere", 2, state, 1, ALL, (), final=False)
     nothing: Any = None
     monkeypatch.setattr("substrait_agg.spark.execution.operator_job.size_of", lambda *_: 0)
     monkeypatch.setattr("substrait_agg.spark.execution.operator_job.is_small", lambda *_: True)

@@ -15,7 +15,7 @@ from substrait_agg.commit.runtime.task import run_task
 from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
 from substrait_agg.operator.common.emission import Emission
 from substrait_agg.operator.common.names import PORT, WEIGHT
-from substrait_agg.operator.common.protocol import OperatorResult, State, StatefulOperator
+from substrait_agg.operator.common.protocol import OperatorResult, StatefulOperator, StateReader
 from substrait_agg.operator.common.spec import UpsertSpec
 from substrait_agg.state.entries import TreeLayout
 from substrait_agg.state.run import HASH_MAX
@@ -40,7 +40,7 @@ class Seen(StatefulOperator):
     def state_schema(self, *, final: bool = True) -> Mapping[str, KeyedLayout | TreeLayout]:
         return {name: KeyedLayout(STORED, 1) for name in NAMES}
 
-    def rows_at_once(self, state: State) -> int:
+    def rows_at_once(self, state: StateReader) -> int:
         return 1000
 
     def receive(
@@ -48,7 +48,9 @@ class Seen(StatefulOperator):
     ) -> tuple[pa.RecordBatch, int]:
         return batch, batch.num_rows
 
-    def apply(self, ports: Sequence[pa.Table], state: State, emission: Emission) -> OperatorResult:
+    def apply(
+        self, ports: Sequence[pa.Table], state: StateReader, emission: Emission
+    ) -> OperatorResult:
         before, now, added = [], [], {}
         for name, rows in zip(NAMES, ports, strict=True):
             keys = sorted(set(rows.column("k0").to_pylist()))
@@ -82,7 +84,7 @@ def batch(folder: Path, version: int, state: OperatorState, *rows: tuple[int, in
     )
     plan = TaskPlan(
         checkpoint=str(folder), node=0, operator=Seen(UpsertSpec((pa.int64(),), ())), low=0, high=HASH_MAX,
-        state=state, version=version, columns=(("k0", "c0"),), final=True, raw=True,
+        state=state, version=version, columns=(("k0", "c0"),), final=True, unaggregated=True,
     )  # fmt: skip
     return run_task(plan, [given])
 

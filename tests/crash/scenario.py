@@ -36,7 +36,7 @@ from substrait_agg.files.locations import Location, Remote, location_of
 from substrait_agg.flow.graph.graph import Branch, ProjectStep
 from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.operator.common.names import WEIGHT
-from substrait_agg.spark.execution.operator_job import Job
+from substrait_agg.spark.execution.operator_job import OperatorJob
 from substrait_agg.spark.execution.strategy import BatchStrategy
 from substrait_agg.spark.offsets.planned_files import forget_unplanned
 from substrait_agg.spark.offsets.query_checkpoint import open_query_checkpoint
@@ -71,7 +71,7 @@ def _hashed(rows: Rows, node: Node) -> pa.Table:
 
 
 def _collected(
-    job: Job, rows: Rows, tasks: Sequence[TaskPlan], _care: BatchStrategy, _recipes: object
+    job: OperatorJob, rows: Rows, tasks: Sequence[TaskPlan], _care: BatchStrategy, _recipes: object
 ) -> list[TaskResult]:
     """As the job on Spark: every task gets the rows of its range; what one fails with is the batch's failure."""
     hashed = _hashed(rows, job.node)
@@ -81,7 +81,7 @@ def _collected(
         inside = (places >= np.uint64(task.low)) & (places <= np.uint64(task.high))
         own = hashed.filter(pa.array(inside)).combine_chunks().to_batches()
         try:
-            results.append(run_task(replace(task, raw=True), own))
+            results.append(run_task(replace(task, unaggregated=True), own))
         except SubstraitAggError:
             raise
         except Exception as error:
@@ -91,7 +91,7 @@ def _collected(
 
 @dataclass
 class _Above:
-    """Stands for `spark.inputs.late_rows.Part`."""
+    """Stands for `spark.inputs.late_rows.BranchRows`."""
 
     prepared: Rows
 
@@ -301,7 +301,7 @@ def _batches(
             if batches.seen(QUERY, batch):
                 continue
             if store.spark.is_remote:
-                batches.logs = work.noted(batch)
+                batches.logs = work.record_logs(batch)
             frames: Any = {0: world.setting.batches[batch]}
             try:
                 batches.run(spark, frames, QUERY, batch, world.setting.times(batch))

@@ -61,7 +61,7 @@ def observed_care() -> Iterator[list[BatchStrategy]]:
 
     def run_job(*arguments: Any) -> Any:
         result = operator_job.run_job(*arguments)
-        seen.append(result.care)
+        seen.append(result.next_strategy)
         return result
 
     with patch.object(microbatch, "run_job", run_job):

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pyarrow.parquet as pq
 
-from substrait_agg.commit.documents.plan_document import Described, PlanDocument
+from substrait_agg.commit.documents.plan_document import OperatorText, PlanDocument
 from substrait_agg.commit.documents.snapshot import ChangeFile, Snapshot
 from substrait_agg.commit.documents.state_schema import InputSchema, kept_operators
 from substrait_agg.commit.evolution.planner import Evolution, evolution
-from substrait_agg.commit.evolution.task import MovePlan, migrate, state_after
+from substrait_agg.commit.evolution.task import MigrationPlan, migrate, state_after
 from substrait_agg.commit.hash_ranges import partition_range
 from substrait_agg.flow.graph.graph import Branch, TableOrigin
 from substrait_agg.flow.graph.nodes import Aggregate, Flow, Node
@@ -33,7 +33,7 @@ def document(node: Node) -> PlanDocument:
     prints = tuple(m.print for m in kept[0].measures)
     return PlanDocument(
         "0" * 64, (node.weight,), (), "", (), len(node.key_types), 1,
-        early=(node.early,), forget=node.forget, described=(Described((), (), told, prints),), kept=kept,
+        early=(node.early,), forget=node.forget, described=(OperatorText((), (), told, prints),), kept=kept,
         readings=(InputSchema("t", ()),),
     )  # fmt: skip
 
@@ -67,7 +67,7 @@ def evolve(
     partitions = 1 if spec.is_global else partitions
     for p in range(partitions):
         low, high = partition_range(p, partitions)
-        plan = MovePlan(
+        plan = MigrationPlan(
             checkpoint=str(world.folder),
             operator=0,
             version=number,

@@ -11,7 +11,7 @@ from substrait_agg.explanation import ExplainedPlan, explain_flow, explain_plan
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction
 from substrait_agg.plan import decode
-from substrait_agg.plan.model import Filter, Project, Relation, SortField, Union
+from substrait_agg.plan.model import FilterRel, ProjectRel, Relation, SetRel, SortField
 from substrait_agg.plan.types import BOOL, FP64, I64, STRING
 from substrait_agg.problems import Problems
 from tests.bind.build import ROOT, aggregate, at, bound, call, lit, measure, read
@@ -84,7 +84,7 @@ def squares(length: int) -> ExplainedPlan:
     root: Relation = read({"a": FP64})
     for _ in range(length):
         squared = call("multiply", at(0), at(0), output=FP64)
-        root = Project(root, (squared,), (1,), f"{ROOT}.project")
+        root = ProjectRel(root, (squared,), (1,), f"{ROOT}.project")
     return of(root, "a")
 
 
@@ -93,9 +93,9 @@ def union(width: int) -> ExplainedPlan:
     inputs: list[Relation] = []
     for i in range(width):
         table = read({"a": I64, "b": STRING}, table=(f"t{i}",))
-        held = Filter(table, call("gt", at(0), lit(i, I64), output=BOOL), None, f"{ROOT}.filter")
+        held = FilterRel(table, call("gt", at(0), lit(i, I64), output=BOOL), None, f"{ROOT}.filter")
         inputs.append(held if i % 2 else aggregate(held, (at(0),), (measure("max", at(1)),)))
-    made = Union(tuple(inputs), None, f"{ROOT}.set")
+    made = SetRel(tuple(inputs), None, f"{ROOT}.set")
     sets = ((0, 1), (0,), ())
     return of(aggregate(made, (at(1), at(0)), (measure("count"),), groupings=sets), *"abcg")
 

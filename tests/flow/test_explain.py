@@ -13,7 +13,7 @@ from substrait_agg.errors import UsageError
 from substrait_agg.explanation.explain import row_names
 from substrait_agg.explanation.text import plan_text
 from substrait_agg.flow.passes.lower import lower
-from substrait_agg.plan.model import Expression, Literal, Project, Read
+from substrait_agg.plan.model import Expression, Literal, ProjectRel, ReadRel
 from substrait_agg.plan.types import BOOL, I8, I64, STRING, Type
 from tests.bind.build import ROOT, aggregate, at, bound, call, lit, measure, read
 from tests.flow.explained import HOSTILE, PLANS, chain, explained, hostile, of, squares, union
@@ -82,7 +82,7 @@ def test_grouping_sets_add_their_groups_up() -> None:
 
 def test_groups_of_rows_written_in_the_plan_are_no_more_than_the_rows() -> None:
     rows: tuple[tuple[Literal, ...], ...] = tuple((lit(i, I64),) for i in range(4))
-    table: Read = read({"a": I64}, rows=rows, table=())
+    table: ReadRel = read({"a": I64}, rows=rows, table=())
     (operator,) = of(aggregate(table, (at(0),), (COUNT,)), "a", "n").operators
     assert (operator.groups.bound, operator.inputs[0].rows) == (4, 4)
     upper = of(aggregate(aggregate(table, (at(0),), (COUNT,)), (at(1),), (COUNT,)), "n", "m")
@@ -98,13 +98,15 @@ def test_names_do_not_grow_from_step_to_step() -> None:
 
 def test_a_name_that_is_an_expression_keeps_its_parts_together() -> None:
     """a - b times a - b is not a - b * a - b."""
-    made = Project(
+    made = ProjectRel(
         read({"a": I64, "b": I64}),
         (call("subtract", at(0), at(1), output=I64),),
         (2,),
         f"{ROOT}.project",
     )
-    squared = Project(made, (call("multiply", at(0), at(0), output=I64),), (1,), f"{ROOT}.project")
+    squared = ProjectRel(
+        made, (call("multiply", at(0), at(0), output=I64),), (1,), f"{ROOT}.project"
+    )
     text = plan_text(of(aggregate(squared, (), (measure("sum", at(0)),)), "s"))
     assert "project a - b i64?\n      project (a - b) * (a - b) i64?" in text
     assert "measure 0: sum((a - b) * (a - b)) -> i64?" in text

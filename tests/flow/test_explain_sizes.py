@@ -13,7 +13,7 @@ from substrait_agg.explanation import explain_flow
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.plan import decode
-from substrait_agg.plan.model import Measure, SortField
+from substrait_agg.plan.model import MeasureCall, SortField
 from substrait_agg.plan.types import BOOL, DATE, FP32, I8, I64, STRING, Type, decimal
 from substrait_agg.problems import Problems
 from tests.bind.build import aggregate, at, bound, col, measure, read
@@ -119,7 +119,7 @@ def test_sizes_for_keys_and_values_of_every_type(name: str, early: str) -> None:
 
 
 def test_sizes_of_accumulators_of_every_kind() -> None:
-    given: list[Measure] = [
+    given: list[MeasureCall] = [
         measure(name, col(value))
         for name in ("sum", "avg", "variance", "min", "bool_and", "product", "first", "last")
         for value in ("flag" if name == "bool_and" else "x", "money")

@@ -13,11 +13,11 @@ import substrait_agg as sa
 from substrait_agg.explanation import ExplainedPlan, explain_flow
 from substrait_agg.explanation.mermaid import plan_mermaid
 from substrait_agg.explanation.text import folded, plan_text
-from substrait_agg.explanation.tree import Operator
+from substrait_agg.explanation.tree import ExplainedOperator
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.functions.aggregates.accumulators import EARLY_RETRACTIONS, WeightKind
-from substrait_agg.plan.model import Filter, Measure, Relation, SortField
+from substrait_agg.plan.model import FilterRel, MeasureCall, Relation, SortField
 from substrait_agg.plan.types import BOOL, I64
 from substrait_agg.report.html.explain import plan_html
 from tests.bind.build import ROOT, aggregate, at, bound, call, col, lit, measure, name_of, read
@@ -72,22 +72,26 @@ def own_measures() -> Iterator[None]:
         sa.unregister_measure(one)
 
 
-def own(name: str, **changes: Any) -> Measure:
+def own(name: str, **changes: Any) -> MeasureCall:
     return replace(measure(name, col("big"), **changes), function=name_of(name, urn=URN))
 
 
-def operator(*measures: Measure, sets: Any = None, keys: Sequence[str] = ("flag",)) -> Operator:
+def operator(
+    *measures: MeasureCall, sets: Any = None, keys: Sequence[str] = ("flag",)
+) -> ExplainedOperator:
     """The one operator of an aggregate over the usual table."""
     return plan(*measures, sets=sets, keys=keys).operators[0]
 
 
-def plan(*measures: Measure, sets: Any = None, keys: Sequence[str] = ("flag",)) -> ExplainedPlan:
+def plan(
+    *measures: MeasureCall, sets: Any = None, keys: Sequence[str] = ("flag",)
+) -> ExplainedPlan:
     root = aggregate(read(), tuple(map(col, keys)), measures, groupings=sets)
     names = [f"c{i}" for i in range(len(keys) + len(measures) + (sets is not None))]
     return of(root, *names)
 
 
-def step(of_operator: Operator, name: str) -> str:
+def step(of_operator: ExplainedOperator, name: str) -> str:
     """What a step does; empty where there is none."""
     return next((s.what for s in of_operator.steps if s.name == name), "")
 
@@ -108,7 +112,7 @@ def step(of_operator: Operator, name: str) -> str:
         (measure("max_by", col("x"), col("big")), "own tree"),
     ],
 )
-def test_the_class_of_state_is_that_of_what_is_read(given: Measure, state: str) -> None:
+def test_the_class_of_state_is_that_of_what_is_read(given: MeasureCall, state: str) -> None:
     """Additive if no tree is read; an ORDER BY that orders nothing changes nothing; also in measures of one's own."""
     (made,) = operator(given).measures
     assert made.state == state
@@ -126,7 +130,7 @@ def flows() -> Iterator[tuple[Flow, ExplainedPlan]]:
         (aggregate(read(), keys, (measure("sum", col("x")),)), "abc"),
         (aggregate(read(), (), (COUNT,)), "a"),
         (aggregate(read(), (), (median,)), "a"),
-        (Filter(counted, many, None, f"{ROOT}.filter"), "ab"),
+        (FilterRel(counted, many, None, f"{ROOT}.filter"), "ab"),
     ]
     for root, names in made:
         for weight, early in product(WEIGHTS, EARLY_RETRACTIONS):

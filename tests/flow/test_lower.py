@@ -14,7 +14,7 @@ from substrait_agg.flow.graph.graph import (
 from substrait_agg.flow.graph.nodes import Aggregate, Distinct, Flow, Node
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.functions.aggregates.accumulators import Accumulator, WeightKind
-from substrait_agg.plan.model import Filter, Measure, Project, Relation, Union
+from substrait_agg.plan.model import FilterRel, MeasureCall, ProjectRel, Relation, SetRel
 from substrait_agg.plan.types import FP64, I64
 from tests.bind.build import (
     COLUMNS,
@@ -60,7 +60,7 @@ def origin_names(branch: Branch) -> tuple[str, ...]:
     return branch.origin.names
 
 
-def sums(*measures: Measure, keys: tuple[str, ...] = ("name",)) -> Flow:
+def sums(*measures: MeasureCall, keys: tuple[str, ...] = ("name",)) -> Flow:
     root = aggregate(read(), tuple(col(k) for k in keys), measures)
     return flow_of(root, *(f"c{i}" for i in range(len(keys) + len(measures))))
 
@@ -69,7 +69,7 @@ def sums(*measures: Measure, keys: tuple[str, ...] = ("name",)) -> Flow:
 
 
 def test_only_columns_that_are_read_leave_the_source() -> None:
-    kept = Filter(read(), call("gt", col("x"), lit(1.0, FP64)), None, ROOT)
+    kept = FilterRel(read(), call("gt", col("x"), lit(1.0, FP64)), None, ROOT)
     node = flow_of(
         aggregate(kept, (col("name"),), (measure("sum", col("big")),)), "k", "s"
     ).operators[0]
@@ -87,19 +87,19 @@ def test_counting_rows_reads_no_column() -> None:
 
 def test_projects_become_one_unless_that_computes_something_twice() -> None:
     twice = call("add", col("big"), col("big"), output=I64)
-    low = Project(read(), (twice, col("name")), (WIDTH, WIDTH + 1), ROOT)
-    once = Project(low, (call("negate", at(0), output=I64), at(1)), (2, 3), ROOT)
+    low = ProjectRel(read(), (twice, col("name")), (WIDTH, WIDTH + 1), ROOT)
+    once = ProjectRel(low, (call("negate", at(0), output=I64), at(1)), (2, 3), ROOT)
     (branch,) = flow_of(once, "a", "b").operators[0].branches
     assert texts(branch) == ["project negate(big + big), name"]
-    both = Project(low, (call("add", at(0), at(0), output=I64),), (2,), ROOT)
+    both = ProjectRel(low, (call("add", at(0), at(0), output=I64),), (2,), ROOT)
     (branch,) = flow_of(both, "a").operators[0].branches
     assert texts(branch) == ["project big + big", "project big + big + big + big"]
 
 
 def test_steps_over_a_union_go_into_every_branch_with_one_layout() -> None:
-    low = Project(read(), (col("big"), col("name")), (WIDTH, WIDTH + 1), ROOT)
-    high = Project(read(), (col("must"), col("name")), (WIDTH, WIDTH + 1), ROOT)
-    united = Filter(Union((low, high), None, ROOT), call("gt", at(0), lit(1, I64)), None, ROOT)
+    low = ProjectRel(read(), (col("big"), col("name")), (WIDTH, WIDTH + 1), ROOT)
+    high = ProjectRel(read(), (col("must"), col("name")), (WIDTH, WIDTH + 1), ROOT)
+    united = FilterRel(SetRel((low, high), None, ROOT), call("gt", at(0), lit(1, I64)), None, ROOT)
     node = flow_of(aggregate(united, (at(1),), (COUNT,)), "k", "n").operators[0]
     assert [origin_names(b) for b in node.branches] == [("name", "big"), ("name", "must")]
     assert [texts(b)[-1] for b in node.branches] == ["project name", "project name"]
@@ -181,7 +181,9 @@ BY_NAME = aggregate(read(), (col("name"),), (COUNT, measure("sum", col("big"))))
 
 
 def test_selecting_columns_of_the_last_aggregate_needs_no_operator() -> None:
-    root = Project(sort(BY_NAME, (at(1), "asc_nulls_last")), (at(2), at(1), at(2)), (3, 4, 5), ROOT)
+    root = ProjectRel(
+        sort(BY_NAME, (at(1), "asc_nulls_last")), (at(2), at(1), at(2)), (3, 4, 5), ROOT
+    )
     flow = flow_of(root, "s", "n", "again")
     assert len(flow.operators) == 1
     assert flow.output == (2, 1, 2)
@@ -190,8 +192,8 @@ def test_selecting_columns_of_the_last_aggregate_needs_no_operator() -> None:
 
 
 def test_rows_computed_above_the_last_aggregate_are_kept() -> None:
-    having = Filter(BY_NAME, call("gt", at(1), lit(1, I64)), None, ROOT)
-    flow = flow_of(Project(having, (at(0),), (3,), ROOT), "k")
+    having = FilterRel(BY_NAME, call("gt", at(1), lit(1, I64)), None, ROOT)
+    flow = flow_of(ProjectRel(having, (at(0),), (3,), ROOT), "k")
     first, last = flow.operators
     assert (type(first), type(last)) == (Aggregate, Distinct)
     assert last.branches[0].origin == OperatorOrigin(0, first.types)
@@ -217,8 +219,8 @@ def test_an_aggregate_may_read_an_aggregate() -> None:
 
 def test_weights_are_those_of_the_widest_branch() -> None:
     other = read({"a": I64}, table=("u",))
-    left = Project(read(), (col("big"),), (WIDTH,), ROOT)
-    root = aggregate(Union((left, other), None, ROOT), (at(0),), (COUNT,))
+    left = ProjectRel(read(), (col("big"),), (WIDTH,), ROOT)
+    root = aggregate(SetRel((left, other), None, ROOT), (at(0),), (COUNT,))
     assert flow_of(root, "k", "n").operators[0].weight == "one"
     assert flow_of(root, "k", "n", weights={("u",): "sign"}).operators[0].weight == "sign"
     assert (
@@ -228,7 +230,7 @@ def test_weights_are_those_of_the_widest_branch() -> None:
 
 
 def test_a_shared_aggregate_is_one_operator() -> None:
-    flow = flow_of(Union((BY_NAME, BY_NAME), None, ROOT), *"abc")
+    flow = flow_of(SetRel((BY_NAME, BY_NAME), None, ROOT), *"abc")
     assert len(flow.operators) == 2
     assert [b.origin for b in flow.operators[1].branches] == [
         OperatorOrigin(0, flow.operators[0].types)

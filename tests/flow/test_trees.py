@@ -7,23 +7,23 @@ import pytest
 from substrait_agg.explanation.explain import explain_text
 from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.flow.passes.lower import lower
-from substrait_agg.plan.model import Literal, Measure, ScalarCall, SortField
+from substrait_agg.plan.model import Literal, MeasureCall, ScalarCall, SortField
 from substrait_agg.plan.types import I64, STRING
 from tests.bind.build import aggregate, bound, call, col, lit, measure, read
 
 SMALL = ("min", "max", "count_distinct", "list_agg")
 
 
-def flow_of(*measures: Measure) -> Flow:
+def flow_of(*measures: MeasureCall) -> Flow:
     root = aggregate(read(), (col("name"),), measures)
     return lower(bound(root, *(f"c{i}" for i in range(1 + len(measures)))))
 
 
-def node_of(*measures: Measure) -> Node:
+def node_of(*measures: MeasureCall) -> Node:
     return flow_of(*measures).operators[0]
 
 
-def distinct(name: str, *arguments: object) -> Measure:
+def distinct(name: str, *arguments: object) -> MeasureCall:
     return measure(name, *arguments, invocation="distinct")
 
 
@@ -52,7 +52,7 @@ def test_measures_over_the_same_values_keep_one_tree() -> None:
     ids=["value", "filter", "nulls", "order"],
 )
 def test_another_value_filter_treatment_of_nulls_or_order_is_another_tree(
-    one: Measure, other: Measure
+    one: MeasureCall, other: MeasureCall
 ) -> None:
     assert len(node_of(one, other).trees) == 2
     assert len(node_of(one, one).trees) == len(node_of(other, other).trees) == 1

@@ -14,7 +14,7 @@ from substrait_agg.flow.passes.lower import lower
 from substrait_agg.flow.passes.upserts import UpsertDeclaration, upserts_of
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction
 from substrait_agg.operator.common.spec import upsert_spec
-from substrait_agg.plan.model import Relation, Union
+from substrait_agg.plan.model import Relation, SetRel
 from substrait_agg.plan.types import FP64, I64, STRING
 from tests.bind.build import ROOT, aggregate, bound, col, measure, read
 
@@ -55,7 +55,7 @@ def test_the_key_and_the_order_are_read_though_the_plan_does_not_use_them() -> N
 def test_a_table_that_is_read_twice_has_one_operator_with_the_columns_of_both() -> None:
     one = aggregate(read(), (), (measure("sum", col("big")),))
     other = aggregate(read(), (), (measure("sum", col("must")),))
-    flow = flow_of(Union((one, other), None, ROOT), "s", upsert=UpsertDeclaration(("NAME",)))
+    flow = flow_of(SetRel((one, other), None, ROOT), "s", upsert=UpsertDeclaration(("NAME",)))
     assert origin_of(flow).names == ("name", "big", "must")
     origins = [branch.origin for node in flow.operators[1:-1] for branch in node.branches]
     assert origins == [OperatorOrigin(0, flow.operators[0].types)] * 2
@@ -113,7 +113,7 @@ def test_upserts_never_retract_early(early: EarlyRetraction) -> None:
 
 def test_other_tables_of_the_plan_are_guarded_as_before() -> None:
     """An operator over an upsert table and one with retractions still tells those that come early."""
-    both = Union((read(), read(table=("u",))), None, ROOT)
+    both = SetRel((read(), read(table=("u",))), None, ROOT)
     plan = bound(aggregate(both, (col("name"),), (COUNT,)), "k", "n")
     flow = lower(plan, {("u",): "sign"}, "quarantine", {TABLE: UpsertDeclaration(("must",))})
     assert [n.early for n in flow.operators] == ["carry", "quarantine"]
@@ -165,7 +165,7 @@ def test_a_table_that_is_declared_in_two_ways_is_refused() -> None:
     one = aggregate(read({"id": I64, "x": I64}), (), (COUNT,))
     other = aggregate(read({"id": I64, "x": FP64, "y": STRING}), (), (COUNT,))
     with pytest.raises(InputRefused) as refused:
-        flow_of(Union((one, other), None, ROOT), "n", upsert=UpsertDeclaration(("id",)))
+        flow_of(SetRel((one, other), None, ROOT), "n", upsert=UpsertDeclaration(("id",)))
     assert refused.value.code == "TABLE_READS_DIFFER"
 
 

@@ -16,7 +16,7 @@ from substrait_agg.functions.aggregates.catalogue import (
     WINDOW_FUNCTIONS,
     find,
 )
-from substrait_agg.functions.aggregates.row import AggregateFunction, Part
+from substrait_agg.functions.aggregates.row import AggregateFunction, FieldHandling
 from substrait_agg.functions.aggregates.types import RESULT_TEXTS, RESULTS
 from substrait_agg.functions.numbers.exact import ROUNDINGS
 from substrait_agg.functions.scalars.catalogue import SCALAR_NAMES
@@ -52,7 +52,7 @@ def rows() -> list[AggregateFunction]:
     return list(AGGREGATES.values())
 
 
-def parts_of(row: AggregateFunction) -> list[Part]:
+def parts_of(row: AggregateFunction) -> list[FieldHandling]:
     words = [part for p in row.parameters for part in p.words.values()]
     values = [part for option in row.options.values() for part in option.values.values()]
     return [row.distinct, row.distinct_rows, row.order_by, row.filter, *words, *values]

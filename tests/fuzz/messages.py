@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from substrait_agg.plan.messages.node import Node
+from substrait_agg.plan.messages.node import MessageNode
 from substrait_agg.plan.messages.schema import MESSAGE, Field, Shape, schema
 from substrait_agg.plan.messages.wire import read_wire
 
@@ -51,7 +51,7 @@ def parsed(content: bytes) -> Message:
     return from_node(read_wire(content, lambda *_, **__: None))
 
 
-def from_node(node: Node) -> Message:
+def from_node(node: MessageNode) -> Message:
     """The tree below a message that was read."""
     made = Message(node.shape)
     for name, held in node.values.items():

@@ -11,7 +11,7 @@ import substrait_agg
 from substrait_agg.api import EXPLAIN_FORMATS
 from substrait_agg.errors import PlanRefused
 from substrait_agg.plan.messages.jsonplan import read_json
-from substrait_agg.plan.messages.node import Node, Unreadable
+from substrait_agg.plan.messages.node import MessageNode, Unreadable
 from substrait_agg.plan.messages.source import json_text
 from substrait_agg.plan.messages.wire import read_wire
 from substrait_agg.problems import KINDS, MODES, Mode, Problem
@@ -45,7 +45,7 @@ def check(content: bytes) -> bool:
     return not any(p.level == "error" for p in found["lenient"])
 
 
-def parsed(content: bytes) -> Node | None:
+def parsed(content: bytes) -> MessageNode | None:
     """The message that the content is, as far as it can be read."""
     try:
         text = json_text(content)
@@ -55,7 +55,7 @@ def parsed(content: bytes) -> Node | None:
         return None
 
 
-def reported(plan: substrait_agg.Plan, mode: Mode, node: Node | None) -> Found:
+def reported(plan: substrait_agg.Plan, mode: Mode, node: MessageNode | None) -> Found:
     """The problems in one mode, which are well formed, and the same when they are asked for again."""
     report = substrait_agg.validate(plan, mode)
     if zlib.crc32(plan.content) % ASKED_AGAIN == 0:
@@ -70,7 +70,7 @@ def reported(plan: substrait_agg.Plan, mode: Mode, node: Node | None) -> Found:
     return report.problems
 
 
-def well_formed(problem: Problem, mode: Mode, node: Node | None) -> None:
+def well_formed(problem: Problem, mode: Mode, node: MessageNode | None) -> None:
     """A code of the table with its level, a filled message, a place that is in the plan."""
     kind = KINDS[problem.code]
     assert problem.level == kind.level(mode), problem
@@ -80,7 +80,7 @@ def well_formed(problem: Problem, mode: Mode, node: Node | None) -> None:
     assert node is None or resolves(node, problem.path), problem
 
 
-def resolves(node: Node, path: str) -> bool:
+def resolves(node: MessageNode, path: str) -> bool:
     """Whether a path leads to a message or value, or to a field that the last message on the way could have."""
     steps = path.split(".") if path else []
     for at, step in enumerate(steps):
@@ -93,7 +93,7 @@ def resolves(node: Node, path: str) -> bool:
             if parts["index"] is None:
                 return at == len(steps) - 1
             held = held[int(parts["index"])] if int(parts["index"]) < len(held) else None
-        if not isinstance(held, Node):
+        if not isinstance(held, MessageNode):
             return at >= len(steps) - 2
         node = held
     return True
@@ -128,7 +128,7 @@ def explained(plan: substrait_agg.Plan, mode: Mode, found: Found) -> None:
         assert form != "json" or errors or json.loads(text)
 
 
-def same_in_json(node: Node, found: Found) -> None:
+def same_in_json(node: MessageNode, found: Found) -> None:
     """The other encoding of the same message has the same problems."""
     if deepest(node) > MOST_JSON_DEPTH:
         return
@@ -136,13 +136,16 @@ def same_in_json(node: Node, found: Found) -> None:
     assert other == found, ("JSON differs", set(other) ^ set(found))
 
 
-def deepest(node: Node) -> int:
+def deepest(node: MessageNode) -> int:
     """Levels of messages."""
     depth, level = 0, [node]
     while level:
         depth += 1
         held = [v for n in level for v in n.values.values()]
         level = [
-            m for v in held for m in (v if isinstance(v, list) else [v]) if isinstance(m, Node)
+            m
+            for v in held
+            for m in (v if isinstance(v, list) else [v])
+            if isinstance(m, MessageNode)
         ]
     return depth

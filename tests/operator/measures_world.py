@@ -44,7 +44,7 @@ from substrait_agg.state import extremum_search, merging, ordered, tree
 from substrait_agg.state.entries import TreeLayout
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.run import RunFile
-from substrait_agg.state.tree import Tree
+from substrait_agg.state.tree import KeyedTree
 from tests.operator.measures_columns import NAMES
 from tests.operator.measures_reference import (
     Row,
@@ -129,13 +129,15 @@ class World:
             low=low,
             high=high,
             state=self.now.state.within(low, high),
-            again=number == self.now.number,
+            watermark_pass=number == self.now.number,
             version=number,
             emission=emission,
             columns=tuple((n, n) for n in self.spec.output.names),
             final=True,
-            raw=True,
-            seeds=tuple(s for s in self._seeds() if low <= s[0] <= high) if number == 1 else (),
+            unaggregated=True,
+            initial_groups=tuple(s for s in self._seeds() if low <= s[0] <= high)
+            if number == 1
+            else (),
         )
         batches = []
         if rows:
@@ -230,17 +232,17 @@ class World:
 
     def _scan(self, runs: Runs, schema: pa.Schema) -> Iterator[pa.Table]:
         files = FolderFiles(self.folder / "state")
-        return Tree(files, runs, schema, len(self.spec.keys)).scan()
+        return KeyedTree(files, runs, schema, len(self.spec.keys)).scan()
 
     def closed(self) -> Iterator[pa.Table]:
         """The rows of closed groups."""
         return self._scan(self.now.state[CLOSED], closed_schema(self.spec))
 
-    def pending(self) -> Tree:
+    def pending(self) -> KeyedTree:
         """The tree of the groups that wait."""
         files = FolderFiles(self.folder / "state")
         keys = self.spec.keys
-        return Tree(files, self.now.state[PENDING], pending_schema(keys), len(keys))
+        return KeyedTree(files, self.now.state[PENDING], pending_schema(keys), len(keys))
 
     def waiting_groups(self) -> dict[Values, tuple[int, int]]:
         """The groups that wait: key -> rows since the last emission, and when the last came."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from substrait_agg.commit.documents.files import FolderFiles
-from substrait_agg.commit.log.checkpoint import Guarded
+from substrait_agg.commit.log.checkpoint import EarlyRetractionSchema
 from substrait_agg.commit.view.quarantine import waiting_rows
 from substrait_agg.errors import RunFailed
 from substrait_agg.flow.graph.measures import state_layout
@@ -127,7 +127,7 @@ class Guard(World):
         components = self.spec.trees[self.spec.guard].layout.components
         types = [*self.spec.keys, *(c.type for c in components)]
         schema = pa.schema([pa.field(f"c{i}", t) for i, t in enumerate(types)])
-        found = Guarded(0, self.spec.guard, len(self.spec.keys), "")
+        found = EarlyRetractionSchema(0, self.spec.guard, len(self.spec.keys), "")
         state = self.now.state
         table = waiting_rows(FolderFiles(self.folder / "state"), found, schema, state)
         rows = zip(*(c.to_pylist() for c in table.columns), strict=True)
@@ -229,7 +229,9 @@ def row(number: Any, text: str, weight: int) -> Row:
 def waiting_of(world: Rows) -> list[tuple[Any, ...]]:
     schema = pa.schema([("k0", pa.int64()), ("k1", pa.string())])
     state = world.now.state
-    found = waiting_rows(FolderFiles(world.folder / "state"), Guarded(0, -1, 2, ""), schema, state)
+    found = waiting_rows(
+        FolderFiles(world.folder / "state"), EarlyRetractionSchema(0, -1, 2, ""), schema, state
+    )
     return sorted(zip(*(c.to_pylist() for c in found.columns), strict=True))
 
 

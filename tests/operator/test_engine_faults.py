@@ -329,7 +329,7 @@ def test_changes_have_the_columns_asked_for_in_their_order(tmp_path: Path) -> No
     made = world(tmp_path, measure("sum", "sure_long", type_=I64), measure("count"))
     plan = TaskPlan(
         str(tmp_path), 0, GroupOperator(made.spec), 0, HASH_MAX, OperatorState(), 1,
-        (("v1", "c0"), ("k0", "c1"), ("v1", "c2")), True, raw=True,
+        (("v1", "c0"), ("k0", "c1"), ("v1", "c2")), True, unaggregated=True,
     )  # fmt: skip
     (file,) = run_task(plan, [made.raw_rows([row(k0=7, sure_long=5)])]).changes
     table = pq.read_table(tmp_path / "changes" / file.name)

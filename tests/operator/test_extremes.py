@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from substrait_agg.operator.aggregate.extremes import extreme_rows
 from substrait_agg.operator.common.names import GROUP
-from substrait_agg.state.keys.keys import Keys
+from substrait_agg.state.keys.keys import EncodedKeys
 from tests.operator.measures_build import FLAG, measure, row, world
 from tests.operator.measures_changes import Stream
 from tests.operator.test_measures_model import small_limits
@@ -31,7 +31,7 @@ def test_the_first_row_with_the_extreme_of_each_group(
     """Against Python, over keys of two words, with and without bytes behind them."""
     rows.sort(key=lambda r: r[0])
     words = tuple(np.array([r[i] for r in rows], np.uint64) for i in (1, 2))
-    keys = Keys(words, pa.array([r[3] for r in rows], pa.binary()) if text else None)
+    keys = EncodedKeys(words, pa.array([r[3] for r in rows], pa.binary()) if text else None)
     groups = np.array([r[0] for r in rows], np.int64)
     wanted = []
     for group in sorted({r[0] for r in rows}):

@@ -25,7 +25,7 @@ from substrait_agg.operator.aggregate.operator import GroupOperator
 from substrait_agg.operator.common.emission import ALL, NONE
 from substrait_agg.operator.common.names import GROUP, PENDING
 from substrait_agg.operator.common.spec import OperatorSpec
-from substrait_agg.state.tree import Tree
+from substrait_agg.state.tree import KeyedTree
 from tests.operator.measures_world import merging_soon
 from tests.operator.reference import Row, expected, partial_sums, raw_rows, spec_for
 from tests.sampling import examples
@@ -76,8 +76,8 @@ class World:
             emission=ALL if emit else NONE,
             columns=tuple((n, n) for n in names),
             final=True,
-            raw=self.raw,
-            seeds=((0, 0),) if self.spec.is_global and self.version == 1 else (),
+            unaggregated=self.raw,
+            initial_groups=((0, 0),) if self.spec.is_global and self.version == 1 else (),
         )
         return run_task(plan, _of_partition(mine, p, partitions) if mine is not None else ())
 
@@ -95,7 +95,7 @@ class World:
     def view(self) -> Counter[tuple[Any, ...]]:
         """The rows shown, from the group tree."""
         files = FolderFiles(self.folder / "state")
-        tree = Tree(files, self.state[GROUP], self.spec.layout.schema, len(self.spec.keys))
+        tree = KeyedTree(files, self.state[GROUP], self.spec.layout.schema, len(self.spec.keys))
         shown: Counter[tuple[Any, ...]] = Counter()
         for part in tree.scan():
             values = _tuples(part.select(self.spec.output.names))

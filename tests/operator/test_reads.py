@@ -57,7 +57,7 @@ def batch(made: World, keys: Any, values: Any, weights: Any) -> tuple[int, int]:
         emission=ALL,
         columns=tuple((n, n) for n in made.spec.output.names),
         final=True,
-        raw=True,
+        unaggregated=True,
     )
     hashes = (np.asarray(keys, np.int64) * 2654435761 & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
     columns = {

@@ -32,7 +32,7 @@ from substrait_agg.operator.sessionize.step import SessionOperator
 from substrait_agg.state import ordered
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.run import RunFile
-from substrait_agg.state.tree import Tree
+from substrait_agg.state.tree import KeyedTree
 from tests.operator.specs import operator_spec
 from tests.sampling import seeds
 from tests.windowed import grouped, interval
@@ -137,7 +137,7 @@ class World:
             emission=emission,
             columns=tuple((name, name) for name in self.node.columns),
             final=False,
-            raw=True,
+            unaggregated=True,
         )
 
     def _raw(self, rows: Sequence[tuple[Row, int]]) -> pa.RecordBatch:
@@ -181,7 +181,7 @@ class World:
     def groups(self) -> int:
         """Groups kept."""
         files = FolderFiles(self.folder / "state")
-        tree = Tree(files, self.state["group"], self.spec.layout.schema, len(self.spec.keys))
+        tree = KeyedTree(files, self.state["group"], self.spec.layout.schema, len(self.spec.keys))
         return sum(part.num_rows for part in tree.scan())
 
 

@@ -27,7 +27,7 @@ from substrait_agg.operator.common.names import GROUP, POSITION, WEIGHT
 from substrait_agg.operator.common.spec import THERE, UpsertSpec
 from substrait_agg.operator.upsert.step import UpsertOperator
 from substrait_agg.state.keys.keys import Component
-from substrait_agg.state.tree import Tree
+from substrait_agg.state.tree import KeyedTree
 from tests.operator.measures_world import merging_soon, small_parts
 from tests.sampling import seeds
 
@@ -102,7 +102,7 @@ class World:
         plan = TaskPlan(
             checkpoint=str(self.folder), node=0, operator=UpsertOperator(self.spec), low=low, high=high,
             state=self.state.within(low, high), version=self.version,
-            columns=tuple((n, n) for n in self.spec.output.names), final=True, raw=True,
+            columns=tuple((n, n) for n in self.spec.output.names), final=True, unaggregated=True,
         )  # fmt: skip
         whole = self._batch(events)
         mine = whole.filter(pa.array(whole.column("__m").to_numpy() % partitions == p))
@@ -149,7 +149,7 @@ class World:
     def stored(self) -> list[tuple[Values, bool]]:
         """What the tree holds of each key: its row, and whether there is one."""
         files = FolderFiles(self.folder / "state")
-        tree = Tree(files, self.state[GROUP], self.spec.stored, len(self.spec.keys))
+        tree = KeyedTree(files, self.state[GROUP], self.spec.stored, len(self.spec.keys))
         found: list[tuple[Values, bool]] = []
         for part in tree.scan():
             rows = tuples(part.select(self.spec.output.names))

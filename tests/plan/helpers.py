@@ -105,14 +105,14 @@ def project(*made: Json) -> Json:
 def decoded_expression(expression: Json, **others: Any) -> tuple[m.Expression, list[Problem]]:
     """What one expression is decoded to, and the problems."""
     plan, found = read(plan_of(project(copy.deepcopy(expression)), **others))
-    assert isinstance(plan.root, m.Project)
+    assert isinstance(plan.root, m.ProjectRel)
     return plan.root.expressions[0], found
 
 
-def decoded_aggregate(source: Any) -> tuple[m.Aggregate, list[Problem]]:
+def decoded_aggregate(source: Any) -> tuple[m.AggregateRel, list[Problem]]:
     """The aggregate that is the root of a plan, and the problems."""
     plan, found = read(source)
-    assert isinstance(plan.root, m.Aggregate)
+    assert isinstance(plan.root, m.AggregateRel)
     return plan.root, found
 
 

@@ -44,7 +44,7 @@ def test_scalar_function() -> None:
             m.FieldRef((0,), f"{inner}.arguments[0].value"),
             m.EnumArgument("YEAR", f"{inner}.arguments[1]"),
         ),
-        (m.Option("overflow", ("ERROR",), f"{inner}.options[0]"),),
+        (m.OptionPreferences("overflow", ("ERROR",), f"{inner}.options[0]"),),
         Type("i32", nullable=False),
         BASE,
     )
@@ -113,7 +113,7 @@ def test_references_without_a_root_are_reported_once(mode: Mode, level: str) -> 
     assert [(p.code, p.level) for p in found] == [("REFERENCE_ROOT_MISSING", level)]
     place = "relations[0].root.input.project.expressions"
     assert found[0].path in (f"{place}[1].selection", f"{place}[2].selection")
-    assert isinstance(plan.root, m.Project)
+    assert isinstance(plan.root, m.ProjectRel)
     assert [e.steps for e in plan.root.expressions if isinstance(e, m.FieldRef)] == [
         (0,),
         (1,),

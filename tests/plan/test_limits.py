@@ -38,7 +38,7 @@ def in_project_json(expression: str) -> str:
 
 
 def depth_of(plan: m.DecodedPlan) -> int:
-    assert isinstance(plan.root, m.Project)
+    assert isinstance(plan.root, m.ProjectRel)
     depth, found = 0, plan.root.expressions[0]
     while isinstance(found, m.ScalarCall):
         depth, found = depth + 1, found.arguments[0]  # type: ignore[assignment]
@@ -58,7 +58,7 @@ def test_long_chains_of_relations_are_read() -> None:
         relation = held(2, held(2, relation))
     plan, _ = read(held(3, held(1, relation)))
     depth, found = 0, plan.root
-    while isinstance(found, m.Filter):
+    while isinstance(found, m.FilterRel):
         depth, found = depth + 1, found.input
     assert depth == 900
 
@@ -88,11 +88,11 @@ def test_types_and_constants_have_a_limit_of_their_own(levels: int, fits: bool) 
         literal = held(30, held(1, literal))
     table = held(1, held(2, held(1, b"c") + held(2, held(1, type_))) + held(7, held(1, b"t")))
     plan, found = read(held(3, held(1, table)))
-    assert isinstance(plan.root, m.Read)
+    assert isinstance(plan.root, m.ReadRel)
     assert str(plan.root.types[0]).count("list") == min(levels, 100)
     assert ("VALUE_INVALID" in {p.code for p in found}) is not fits
     plan, found = read(in_project(held(1, literal)))
-    assert isinstance(plan.root, m.Project)
+    assert isinstance(plan.root, m.ProjectRel)
     assert isinstance(plan.root.expressions[0], m.Literal) is fits
     assert [p.code for p in found].count("VALUE_INVALID") == (not fits)
 

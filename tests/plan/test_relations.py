@@ -89,7 +89,7 @@ def test_no_groupings() -> None:
 # --- measures ------------------------------------------------------------------------------------
 
 
-def measure(**fields: Any) -> tuple[m.Measure, list[Any]]:
+def measure(**fields: Any) -> tuple[m.MeasureCall, list[Any]]:
     """The one measure with fields `fields` of the function."""
     written = {"measure": {"function_reference": 1, **fields}}
     found, problems = decoded_aggregate(plan_of(aggregate(measures=[written]), **SUM))
@@ -110,14 +110,14 @@ def test_a_measure_with_everything() -> None:
     )
     base = f"{ROOT}.aggregate.measures[0].measure"
     name = m.FunctionName("sum", "i32", None, "sum:i32")
-    assert found == m.Measure(
+    assert found == m.MeasureCall(
         function=name,
         arguments=(
             m.FieldRef((0,), f"{base}.arguments[0].value"),
             m.EnumArgument("SAMPLE", f"{base}.arguments[1]"),
             m.TypeArgument(Type("i32", nullable=False), f"{base}.arguments[2]"),
         ),
-        options=(m.Option("overflow", ("ERROR", "SILENT"), f"{base}.options[0]"),),
+        options=(m.OptionPreferences("overflow", ("ERROR", "SILENT"), f"{base}.options[0]"),),
         output_type=Type("bool", nullable=False),
         phase="intermediate_to_result",
         invocation="distinct",
@@ -229,20 +229,20 @@ def test_set_operations_other_than_union_all_are_refused(number: int) -> None:
 # --- reads ---------------------------------------------------------------------------------------
 
 
-def read_of(**fields: Any) -> tuple[m.Read, list[Any]]:
+def read_of(**fields: Any) -> tuple[m.ReadRel, list[Any]]:
     relation = table(I32, BOOL)
     relation["read"].update(fields)
     plan, problems = read(plan_of(relation))
-    assert isinstance(plan.root, m.Read)
+    assert isinstance(plan.root, m.ReadRel)
     return plan.root, problems
 
 
-def without_table(**fields: Any) -> tuple[m.Read, list[Any]]:
+def without_table(**fields: Any) -> tuple[m.ReadRel, list[Any]]:
     relation = table(I32)
     del relation["read"]["named_table"]
     relation["read"].update(fields)
     plan, problems = read(plan_of(relation))
-    assert isinstance(plan.root, m.Read)
+    assert isinstance(plan.root, m.ReadRel)
     return plan.root, problems
 
 
@@ -308,7 +308,7 @@ def test_names_are_depth_first() -> None:
     inner = {"struct": {"types": [I32, I32], "nullability": 1}}
     listed = {"list": {"type": inner, "nullability": 1}}
     found, problems = read(plan_of(table(inner, I32, listed, names=list("abcdefgh")[:7])))
-    assert isinstance(found.root, m.Read)
+    assert isinstance(found.root, m.ReadRel)
     assert (found.root.names, problems) == (("a", "d", "e"), [])
     for names, code in ((["x", "y", "z"], "NAMES_TOP_LEVEL"), (["x"], "NAMES_COUNT")):
         _, problems = read(plan_of(table(inner, I32, listed, names=names)))
@@ -341,14 +341,14 @@ def test_a_bare_relation_has_no_names() -> None:
 
 def test_shared_relations_are_put_in_place() -> None:
     plan, problems = read(entries(table(I32), project(), root=union(reference(0), reference(0))))
-    assert isinstance(plan.root, m.Union)
+    assert isinstance(plan.root, m.SetRel)
     assert [i.path for i in plan.root.inputs] == ["relations[0].rel.read"] * 2
     assert problems == []
 
 
 def test_a_reference_may_come_before_what_it_refers_to() -> None:
     plan, _ = read(entries(union(reference(1)), table(I32), root=reference(0)))
-    assert isinstance(plan.root, m.Union)
+    assert isinstance(plan.root, m.SetRel)
     assert plan.root.inputs[0].path == "relations[1].rel.read"
 
 
@@ -357,7 +357,7 @@ def test_references_to_nothing_and_to_themselves_are_reported() -> None:
     assert [p.code for p in problems] == ["REFERENCE_CYCLE"]
     plan, problems = read(entries(root=union(reference(7), reference(-1))))
     assert [p.code for p in problems] == ["REFERENCE_INVALID"] * 2
-    assert isinstance(plan.root, m.Union)
+    assert isinstance(plan.root, m.SetRel)
     assert all(isinstance(i, m.Unsupported) for i in plan.root.inputs)
 
 
@@ -381,7 +381,7 @@ def test_detached_subtrees_are_put_in_place() -> None:
     }
     plan, problems = read({"version": {"minor_number": 106}, "relations": [entry]})
     assert problems == []
-    assert isinstance(plan.root, m.Project)
+    assert isinstance(plan.root, m.ProjectRel)
     assert isinstance(plan.root.expressions[0], m.Cast)
     assert isinstance(plan.root.expressions[0].input, m.FieldRef)
     assert plan.root.expressions[0].input.path == "relations[0].detached_expressions[0]"
@@ -392,6 +392,6 @@ def test_a_root_may_be_referred_to() -> None:
     plan = entries(root=table(I32))
     plan["relations"].append({"root": {"input": union(reference(0)), "names": ["b"]}})
     decoded, problems = read(plan)
-    assert isinstance(decoded.root, m.Union)
+    assert isinstance(decoded.root, m.SetRel)
     assert (decoded.names, decoded.root.inputs[0].path) == (("b",), "relations[0].root.input.read")
     assert problems == []

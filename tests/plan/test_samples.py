@@ -14,11 +14,11 @@ NAMES = [str(path.relative_to(PLANS)) for path in SAMPLES]
 NOT_READ = {"samples/datafusion/join_agg.bin", "samples/datafusion/tpch_q13.bin"}
 
 
-def aggregates(relation: Any) -> list[m.Aggregate]:
+def aggregates(relation: Any) -> list[m.AggregateRel]:
     """All aggregates on the way down, outermost first."""
     found = []
     while hasattr(relation, "input"):
-        if isinstance(relation, m.Aggregate):
+        if isinstance(relation, m.AggregateRel):
             found.append(relation)
         relation = relation.input
     return found

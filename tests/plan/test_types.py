@@ -40,7 +40,7 @@ def decoded_type(written: Json, **others: Any) -> Type:
     plan, _ = read(
         plan_of(table(written, names=["c", *"abcdefgh"][: 1 + _names(written)]), **others)
     )
-    assert isinstance(plan.root, m.Read)
+    assert isinstance(plan.root, m.ReadRel)
     return plan.root.types[0]
 
 
@@ -110,7 +110,7 @@ def test_impossible_parameters_are_reported(written: Json) -> None:
 
 def test_a_type_without_nullability_is_nullable_and_reported() -> None:
     plan, found = read(plan_of(table({"i32": {}})), "strict")
-    assert isinstance(plan.root, m.Read)
+    assert isinstance(plan.root, m.ReadRel)
     assert plan.root.types == (Type("i32"),)
     assert [(p.code, p.level) for p in found] == [("NULLABILITY_MISSING", "error")]
 
@@ -145,7 +145,7 @@ def test_variations_of_datafusion(written: Json, text: str) -> None:
     """They are not declared, so that what they are read as is said."""
     plan = {**plan_of(table(written)), **DATAFUSION}
     decoded, found = read(plan)
-    assert isinstance(decoded.root, m.Read)
+    assert isinstance(decoded.root, m.ReadRel)
     assert str(decoded.root.types[0]) == text
     assert [(p.code, p.level) for p in found] == [("TYPE_VARIATION_ASSUMED", "info")]
     assert f"read as {text.replace('?', '')}, as DataFusion means it" in found[0].message
@@ -166,7 +166,7 @@ def test_variations_of_others_are_reported(anchor: int, code: str) -> None:
     written = {"i64": {"type_variation_reference": 1, **NULLABLE}}
     variation = {"extension_type_variation": {"type_variation_anchor": anchor, "name": "packed"}}
     decoded, found = read(plan_of(table(written), extensions=[variation]))
-    assert isinstance(decoded.root, m.Read)
+    assert isinstance(decoded.root, m.ReadRel)
     assert (str(decoded.root.types[0]), [p.code for p in found]) == ("i64?", [code])
 
 
@@ -178,7 +178,7 @@ def test_the_struct_of_a_schema_is_required(mode: str, level: str) -> None:
     decoded, found = read(plan_of(source), mode)
     place = "relations[0].root.input.read.base_schema.struct"
     assert [(p.code, p.level, p.path) for p in found] == [("SCHEMA_NULLABLE", level, place)]
-    assert isinstance(decoded.root, m.Read)
+    assert isinstance(decoded.root, m.ReadRel)
     assert str(decoded.root.types[0]) == "i64"
 
 
@@ -266,7 +266,7 @@ def test_not_a_number_equals_itself_after_decoding() -> None:
     assert first == second
     in_binary = held(3, held(1, held(7, held(3, held(1, b"\x59" + b"\x00" * 6 + b"\xf8\x7f")))))
     root = read(in_binary)[0].root
-    assert isinstance(root, m.Project)
+    assert isinstance(root, m.ProjectRel)
     assert isinstance(root.expressions[0], m.Literal)
     assert math.isnan(root.expressions[0].value)
 
@@ -287,7 +287,7 @@ def test_unsigned_literals_of_datafusion(written: Json, type_: str, value: int) 
         **DATAFUSION,
     }
     decoded, _ = read(plan)
-    assert isinstance(decoded.root, m.Project)
+    assert isinstance(decoded.root, m.ProjectRel)
     literal = decoded.root.expressions[0]
     assert isinstance(literal, m.Literal)
     assert (str(literal.type), literal.value) == (type_, value)
@@ -370,6 +370,6 @@ def test_default_values_with_presence_survive_in_binary() -> None:
     """An i32 literal 0 is on the wire; without presence it would be no literal at all."""
     literal = held(1, counted(5, 0))
     root = read(held(3, held(1, held(7, held(3, literal)))))[0].root
-    assert isinstance(root, m.Project)
+    assert isinstance(root, m.ProjectRel)
     path = "relations[0].rel.project.expressions[0].literal"
     assert root.expressions == (m.Literal(Type("i32", nullable=False), 0, path),)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import substrait_agg
 from substrait_agg.errors import UsageError
 from substrait_agg.plan.messages.message import read_message
-from substrait_agg.plan.messages.node import Node, preorder
+from substrait_agg.plan.messages.node import MessageNode, preorder
 from substrait_agg.problem_kinds import KINDS
 from substrait_agg.problems import Problem
 from substrait_agg.report.html.report import MAX_PAGE, reports_html
@@ -54,12 +54,12 @@ def page_of(*reports: Report) -> Element:
     return page
 
 
-def written(root: Node) -> Iterator[str]:
+def written(root: MessageNode) -> Iterator[str]:
     """Paths of all fields of a plan that hold no message with fields of its own."""
     for node in preorder(root):
         for name, held in node.values.items():
-            if not (isinstance(held, list) and isinstance(held[0], Node)):
-                if not isinstance(held, Node) or not held.values:
+            if not (isinstance(held, list) and isinstance(held[0], MessageNode)):
+                if not isinstance(held, MessageNode) or not held.values:
                     yield node.at(name)
             else:
                 yield from (child.path for child in held if not child.values)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from substrait_agg.plan.messages.message import read_message
-from substrait_agg.plan.messages.node import Node, preorder
+from substrait_agg.plan.messages.node import MessageNode, preorder
 from substrait_agg.report.places.places import Region, locate
 
 PLANS = Path(__file__).parents[2] / "plans"
@@ -196,7 +196,7 @@ def test_large_plans_take_seconds_and_many_places_no_longer() -> None:
 
 def test_reading_a_message_again_takes_nothing_from_it() -> None:
     root = read_message(TEXT.encode())
-    assert isinstance(root, Node)
+    assert isinstance(root, MessageNode)
     assert not root.taken
     assert read_message(TEXT) is not None
     assert read_message(b"no plan") is None

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from substrait_agg.spark.types.cached_transform import CachedTransform
+    from substrait_agg.spark.types.cached_transform import RecordedTransform
 
 pytestmark = pytest.mark.spark
 BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
-def doubled(rows: CachedTransform) -> CachedTransform:
+def doubled(rows: RecordedTransform) -> RecordedTransform:
     from pyspark.sql import functions as F
 
     twice = rows.withColumns({"y": F.col("x") * 2}).withColumns({})
@@ -34,11 +34,11 @@ def doubled(rows: CachedTransform) -> CachedTransform:
 
 def test_a_recipe_is_made_once_for_the_same_columns(spark: SparkSession) -> None:
     """Other columns, or another purpose, ask for another recipe."""
-    from substrait_agg.spark.types.cached_transform import Recipes
+    from substrait_agg.spark.types.cached_transform import TransformCache
 
-    recipes, made = Recipes(), []
+    recipes, made = TransformCache(), []
 
-    def make(rows: CachedTransform) -> CachedTransform:
+    def make(rows: RecordedTransform) -> RecordedTransform:
         made.append(rows)
         return doubled(rows)
 
@@ -103,7 +103,7 @@ def test_rows_too_long_to_be_handed_over_at_once_are_weighed(
         return []
 
     nothing: Any = None
-    node: Any = type("Job", (), {"node": None})
+    node: Any = type("OperatorJob", (), {"node": None})
     with (
         patch.object(operator_job, "_on_spark", on_spark),
         patch.object(operator_job, "_delta", lambda *_: None),

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from substrait_agg.changes.outputs.sinks import Place
+from substrait_agg.changes.outputs.sinks import SinkContext
 from substrait_agg.changes.outputs.spark_target import parse_target
-from substrait_agg.commit.documents.change_metadata import Origin
+from substrait_agg.commit.documents.change_metadata import ChangesOrigin
 from substrait_agg.spark.query.sinks import ROW, SparkWriter
 
 
@@ -45,15 +45,15 @@ def written(target: str, tmp_path: Path, rows: int = 3, version: int = 7) -> lis
         return Frame(table, calls)
 
     sink = SparkWriter(parse_target(target))
-    sink.begin(Place(tmp_path, io.StringIO(), frame))
+    sink.begin(SinkContext(tmp_path, io.StringIO(), frame))
     changes = pa.table({"k": range(rows), "__version": [version] * rows, "__weight": [1] * rows})
-    metadata = Origin((0,), "plan", {}).metadata()
+    metadata = ChangesOrigin((0,), "plan", {}).metadata()
     sink.deliver(changes.replace_schema_metadata(metadata), version)
     assert [table.column(ROW).to_pylist() for table in tables] == (
         [list(range(rows))] if rows else []
     )
     again = SparkWriter(parse_target(target))
-    again.begin(Place(tmp_path, io.StringIO(), frame))
+    again.begin(SinkContext(tmp_path, io.StringIO(), frame))
     assert again.position == version
     return calls
 

@@ -15,7 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from substrait_agg.state.keys.keys import Component, Keys, compare, encode, key_form, sort_order
+from substrait_agg.state.keys.keys import (
+    Component,
+    EncodedKeys,
+    compare,
+    encode,
+    key_form,
+    sort_order,
+)
 from tests.sampling import examples
 
 Rank = Callable[[Any], Any]
@@ -214,7 +221,7 @@ def test_keys_of_several_columns_compare_column_by_column(
 
 
 def check_order(
-    keys: Keys, components: list[Component], ranks: list[Rank], rows: list[tuple[Any, ...]]
+    keys: EncodedKeys, components: list[Component], ranks: list[Rank], rows: list[tuple[Any, ...]]
 ) -> None:
     form = key_form(components)
     assert (len(keys.words), keys.rest is not None) == (form.words, form.rest)
@@ -259,7 +266,7 @@ def test_numbers_of_any_range_are_sorted_by_all_their_bits(
             column[-1] = column[0] = 0
             column[count // 2] = 2**bits - 1
         columns.append(column.view(np.int64) if signed else column)
-    order, first = sort_order(columns[:-1], Keys((columns[-1].view(np.uint64),), None))
+    order, first = sort_order(columns[:-1], EncodedKeys((columns[-1].view(np.uint64),), None))
     rows = list(
         zip(*(c.tolist() for c in [*columns[:-1], columns[-1].view(np.uint64)]), strict=True)
     )

@@ -139,7 +139,9 @@ def test_weights_are_sums_over_all_runs(
     with a_tree(layout, batches, page_rows, extra=extra) as (tree, _, _):
         asked = entries(layout, [(g, k, 1) for g, k in wanted])
         found = tree.weights(asked).tolist()
-        rows = zip(asked.hashes.tolist(), asked.chains.tolist(), plain(asked.payload), strict=True)
+        rows = zip(
+            asked.hashes.tolist(), asked.collision_ids.tolist(), plain(asked.payload), strict=True
+        )
         assert found == [model[h, c].get(k, 0) for h, c, k in rows]
 
 
@@ -234,7 +236,9 @@ def test_a_merge_in_pieces_keeps_all_sums(
         after = OrderedTree(files, [*front, *rest], layout)
         assert scanned(after, layout) == nonzero
         asked = entries(layout, [(g, k, 1) for g, k in nonzero])
-        rows = zip(asked.hashes.tolist(), asked.chains.tolist(), plain(asked.payload), strict=True)
+        rows = zip(
+            asked.hashes.tolist(), asked.collision_ids.tolist(), plain(asked.payload), strict=True
+        )
         assert after.weights(asked).tolist() == [nonzero[(h, c), k] for h, c, k in rows]
 
 
@@ -243,7 +247,7 @@ def scanned(tree: OrderedTree, layout: TreeLayout) -> dict[tuple[Group, Key], in
     parts = [Entries.from_table(table, layout) for table in tree.scan()]
     rows: list[tuple[Group, Key, int]] = []
     for part in parts:
-        named = zip(part.hashes.tolist(), part.chains.tolist(), strict=True)
+        named = zip(part.hashes.tolist(), part.collision_ids.tolist(), strict=True)
         rows += zip(named, plain(part.payload), part.weights.tolist(), strict=True)
     order = [(group, rank(key, layout.components)) for group, key, _ in rows]
     assert order == sorted(set(order))
@@ -324,7 +328,7 @@ def test_weights_beyond_64_bits_are_refused(tmp_path: Path, sign: int) -> None:
     tree = OrderedTree(files, [run], layout, over)
     for question in (
         lambda: tree.weights(over),
-        lambda: tree.first_live(over.hashes, over.chains),
+        lambda: tree.first_live(over.hashes, over.collision_ids),
         lambda: list(tree.scan()),
     ):
         with pytest.raises(RunFailed, match="64 bits"):

@@ -13,7 +13,7 @@ from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.errors import StateRefused
 from substrait_agg.state import run as runs
 from substrait_agg.state.run import RunFile, RunWriter, open_run
-from substrait_agg.state.tree import Tree
+from substrait_agg.state.tree import KeyedTree
 
 SCHEMA = pa.schema({"hash": pa.uint64(), "dead": pa.bool_(), "k0": pa.int64(), "text": pa.string()})
 
@@ -64,7 +64,7 @@ def test_merges_read_long_rows_some_at_a_time(tmp_path: Path) -> None:
     files = FolderFiles(tmp_path)
     with patch.object(runs, "PAGE_BYTES", 4_000), patch.object(runs, "PIECE_BYTES", 20_000):
         files_ = [write(files, f"run-{i}", texts([200] * 300)) for i in range(2)]
-        pieces = list(Tree(files, files_, SCHEMA, 1).scan())
+        pieces = list(KeyedTree(files, files_, SCHEMA, 1).scan())
     assert sum(piece.num_rows for piece in pieces) == 300
     assert max(piece.nbytes for piece in pieces) < 40_000
 

@@ -19,7 +19,7 @@ from substrait_agg.errors import StateRefused
 from substrait_agg.state import tree as trees
 from substrait_agg.state.keys.rows import group_rows
 from substrait_agg.state.run import RunFile, RunWriter, open_run
-from substrait_agg.state.tree import Tree, newest
+from substrait_agg.state.tree import KeyedTree, newest
 from tests.sampling import examples
 
 SCHEMA = pa.schema(
@@ -103,7 +103,7 @@ def test_the_newest_row_of_a_key_counts(
             entries = [(_real(key), dead, value) for key, (dead, value) in batch.items()]
             run = write(files, f"run-{b}", table(entries, spread), page_rows)
             runs = [run, *runs] if run is not None else runs
-        tree = Tree(files, runs, SCHEMA, 2)
+        tree = KeyedTree(files, runs, SCHEMA, 2)
         _check_lookup(tree, wanted, spread, model)
         live = {key: value for key, (dead, value) in model.items() if not dead}
         assert _scanned(tree, dead=False) == live
@@ -119,7 +119,7 @@ def _real(key: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _check_lookup(
-    tree: Tree, wanted: list[tuple[Any, ...]], spread: int, model: dict[Any, tuple[bool, int]]
+    tree: KeyedTree, wanted: list[tuple[Any, ...]], spread: int, model: dict[Any, tuple[bool, int]]
 ) -> None:
     probes = table([(key, False, 0) for key in wanted], spread)
     keys = [probes.column(name).combine_chunks() for name in ("k0", "k1")]
@@ -131,7 +131,7 @@ def _check_lookup(
     assert list(at) == list(contents(found.rows).keys())
 
 
-def _scanned(tree: Tree, *, dead: bool) -> dict[tuple[Any, ...], int]:
+def _scanned(tree: KeyedTree, *, dead: bool) -> dict[tuple[Any, ...], int]:
     result: dict[tuple[Any, ...], int] = {}
     for part in tree.scan(dead=dead):
         piece = contents(part)
@@ -148,9 +148,9 @@ def test_a_run_used_for_part_of_its_hashes_hides_the_rest(tmp_path: Path) -> Non
     assert run is not None
     cut = int(rows.column("hash")[10].as_py())
     lower = RunFile(run.name, run.rows, run.bytes, run.crc, low=0, high=cut - 1)
-    assert sum(p.num_rows for p in Tree(files, [lower], SCHEMA, 2).scan()) == 10
+    assert sum(p.num_rows for p in KeyedTree(files, [lower], SCHEMA, 2).scan()) == 10
     keys = [rows.column(name).combine_chunks() for name in ("k0", "k1")]
-    found = Tree(files, [lower], SCHEMA, 2).lookup(rows.column("hash").to_numpy(), keys)
+    found = KeyedTree(files, [lower], SCHEMA, 2).lookup(rows.column("hash").to_numpy(), keys)
     assert sorted(found.positions.tolist()) == list(range(10))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from substrait_agg.bind.bound import Argument, Constant, Conversion, Expr
 from substrait_agg.bind.context import Schema
 from substrait_agg.bind.expressions.conversions import convert
-from substrait_agg.functions.aggregates.row import AggregateFunction, Parameter
+from substrait_agg.functions.aggregates.row import AggregateFunction, FunctionParameter
 from substrait_agg.functions.aggregates.types import ALL_NUMBERS, INTEGERS
 from substrait_agg.functions.signatures.derive import FLOATS, TEXTS
 from substrait_agg.plan.model import EnumArgument, TypeArgument
@@ -47,7 +47,7 @@ class Matched:
     words: tuple[tuple[str, str], ...] = ()
     faults: tuple[ConstantFault, ...] = ()
     nullable_constant: bool = False
-    assumed: tuple[Parameter, ...] = ()
+    assumed: tuple[FunctionParameter, ...] = ()
 
     @property
     def types(self) -> Schema:
@@ -55,7 +55,7 @@ class Matched:
         return tuple(v.type for v in self.values)
 
 
-Pair = tuple[Parameter, Argument | None]
+Pair = tuple[FunctionParameter, Argument | None]
 
 
 def expressions_of(arguments: tuple[Argument, ...]) -> tuple[Expr, ...]:
@@ -111,7 +111,7 @@ def within_group(
 
 
 def _pairs(
-    parameters: tuple[Parameter, ...], arguments: tuple[Argument, ...]
+    parameters: tuple[FunctionParameter, ...], arguments: tuple[Argument, ...]
 ) -> tuple[Pair, ...] | None:
     pairs: list[Pair] = []
     rest = list(arguments)
@@ -127,7 +127,7 @@ def _pairs(
     return None if rest else tuple(pairs)
 
 
-def fits(parameter: Parameter, argument: Argument) -> bool:
+def fits(parameter: FunctionParameter, argument: Argument) -> bool:
     """Return whether an argument is accepted for a parameter. Constants are checked later."""
     if isinstance(argument, EnumArgument):
         words = parameter.words
@@ -139,7 +139,7 @@ def fits(parameter: Parameter, argument: Argument) -> bool:
     return not parameter.kinds or argument.type.kind in parameter.kinds
 
 
-def _as_taken(parameter: Parameter, value: Expr) -> Expr:
+def _as_taken(parameter: FunctionParameter, value: Expr) -> Expr:
     if value.type.kind in parameter.as_float:
         return convert(value, FP64)
     return value
@@ -149,7 +149,7 @@ def _as_taken(parameter: Parameter, value: Expr) -> Expr:
 
 
 def _read_constant(
-    parameter: Parameter,
+    parameter: FunctionParameter,
     argument: Argument | None,
     constants: list[Any],
     faults: list[ConstantFault],

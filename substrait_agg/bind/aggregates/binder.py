@@ -33,7 +33,7 @@ from substrait_agg.functions.signatures.derive import FLOATS
 from substrait_agg.plan import model
 
 
-def bind_aggregate(node: model.Aggregate, source: Bound, context: BindContext) -> Bound:
+def bind_aggregate(node: model.AggregateRel, source: Bound, context: BindContext) -> Bound:
     """Bind an aggregate over its bound input.
 
     Problems are reported, and their columns have unknown type.
@@ -73,14 +73,14 @@ def bind_aggregate(node: model.Aggregate, source: Bound, context: BindContext) -
 
 
 def _layout_unknown(
-    node: model.Aggregate, keys: tuple[Expr, ...], sets: Sets, context: BindContext
+    node: model.AggregateRel, keys: tuple[Expr, ...], sets: Sets, context: BindContext
 ) -> bool:
     """Return whether the columns depend on which keys are equal while some key is unknown."""
     distinct = context.profile.grouping_bitmask and (len(sets) > 1 or id(node) in context.wider)
     return distinct and is_unknown(*keys)
 
 
-def _stand_in(node: model.Measure) -> BoundMeasure:
+def _stand_in(node: model.MeasureCall) -> BoundMeasure:
     """Return a column of unknown type for a measure with a reported problem."""
     return BoundMeasure("count", (), None, UNKNOWN, node.function.name, node.path)
 
@@ -99,7 +99,7 @@ def _aggregate(
 
 
 def _measure(
-    node: model.Measure, schema: Schema | None, grouping: GroupingInfo, context: BindContext
+    node: model.MeasureCall, schema: Schema | None, grouping: GroupingInfo, context: BindContext
 ) -> BoundMeasure | None:
     if node.output_type is not None:
         path = f"{node.path}.output_type"
@@ -116,7 +116,7 @@ def _key(node: model.Expression, schema: Schema | None, context: BindContext) ->
 
 
 def _advise(
-    node: model.Aggregate, keys: tuple[Expr, ...], source: Bound, context: BindContext
+    node: model.AggregateRel, keys: tuple[Expr, ...], source: Bound, context: BindContext
 ) -> None:
     """Report keys whose equality may surprise, each key once."""
     seen: set[Expr] = set()

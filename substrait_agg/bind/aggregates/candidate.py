@@ -36,7 +36,7 @@ class MeasureCandidate:
         grouping: keys and sets of the aggregate.
     """
 
-    measure: model.Measure
+    measure: model.MeasureCall
     row: AggregateFunction | None
     alias: Alias
     user: UserMeasure | None
@@ -89,7 +89,7 @@ class MeasureCandidate:
 
 
 def make_draft(
-    measure: model.Measure,
+    measure: model.MeasureCall,
     schema: Schema | None,
     context: BindContext,
     grouping: GroupingInfo | None,
@@ -108,7 +108,9 @@ def make_draft(
     )  # fmt: skip
 
 
-def _condition(measure: model.Measure, schema: Schema | None, context: BindContext) -> Expr | None:
+def _condition(
+    measure: model.MeasureCall, schema: Schema | None, context: BindContext
+) -> Expr | None:
     if measure.filter is None:
         return None
     bound = bind_expression(measure.filter, schema, context)
@@ -127,7 +129,7 @@ def _comparable(
 
 
 def _resolve(
-    measure: model.Measure, profile: Profile
+    measure: model.MeasureCall, profile: Profile
 ) -> tuple[AggregateFunction | None, Alias, UserMeasure | None]:
     function = measure.function
     alias = Alias(function.name)

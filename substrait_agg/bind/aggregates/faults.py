@@ -12,7 +12,7 @@ from substrait_agg.bind.bound import Argument
 from substrait_agg.bind.context import BindContext, is_keyable
 from substrait_agg.bind.expressions.calls import describe_argument
 from substrait_agg.bind.places import argument_place
-from substrait_agg.functions.aggregates.row import AggregateFunction, Parameter
+from substrait_agg.functions.aggregates.row import AggregateFunction, FunctionParameter
 from substrait_agg.plan.model import EnumArgument
 
 
@@ -28,7 +28,7 @@ class Fault:
 
     kind: OneOf["number", "word", "type"]
     position: int = -1
-    parameter: Parameter | None = None
+    parameter: FunctionParameter | None = None
 
 
 def report_faults(draft: MeasureCandidate, row: AggregateFunction, context: BindContext) -> None:
@@ -67,7 +67,7 @@ def report_kept(draft: MeasureCandidate, row: AggregateFunction, context: BindCo
 
 
 def _report_word(
-    draft: MeasureCandidate, position: int, parameter: Parameter, context: BindContext
+    draft: MeasureCandidate, position: int, parameter: FunctionParameter, context: BindContext
 ) -> None:
     argument = draft.arguments[position]
     word = argument.value if isinstance(argument, EnumArgument) else ""
@@ -122,7 +122,7 @@ def _faults(row: AggregateFunction, arguments: tuple[Argument, ...]) -> Iterator
         yield Fault("type", passed_over[0] if passed_over else rest[0][0])
 
 
-def _fault(parameter: Parameter, argument: Argument, position: int) -> Fault | None:
+def _fault(parameter: FunctionParameter, argument: Argument, position: int) -> Fault | None:
     if fits(parameter, argument):
         return None
     word = isinstance(argument, EnumArgument) and parameter.role == "enum"

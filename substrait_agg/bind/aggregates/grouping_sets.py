@@ -40,7 +40,7 @@ INDEX_TYPE = I32.as_nullable(False)
 """Type of the set index in the specification's layout."""
 
 
-def check_sets(node: model.Aggregate, context: BindContext) -> Sets | None:
+def check_sets(node: model.AggregateRel, context: BindContext) -> Sets | None:
     """Return the grouping sets, each key once per set.
 
     An aggregate without grouping sets has one empty set.
@@ -75,7 +75,7 @@ def check_sets(node: model.Aggregate, context: BindContext) -> Sets | None:
 
 
 def report_repeated(
-    node: model.Aggregate, keys: tuple[Expr, ...], sets: Sets | None, context: BindContext
+    node: model.AggregateRel, keys: tuple[Expr, ...], sets: Sets | None, context: BindContext
 ) -> None:
     """Report grouping expressions and grouping sets that are written twice."""
     first: dict[Expr, int] = {}
@@ -93,7 +93,7 @@ def report_repeated(
             context.report("GROUPING_SET_DUPLICATE", path, ordinal=position, other=other)
 
 
-def with_repeated_keys(node: model.Aggregate, context: BindContext) -> model.Aggregate:
+def with_repeated_keys(node: model.AggregateRel, context: BindContext) -> model.AggregateRel:
     """Give every mention of an expression in an old-form grouping set a key of its own.
 
     Report repetitions.
@@ -204,33 +204,37 @@ def addressed_wider(root: model.Relation) -> frozenset[int]:
     return frozenset(wider)
 
 
-def _aggregate_below(node: Any) -> model.Aggregate | None:
+def _aggregate_below(node: Any) -> model.AggregateRel | None:
     """Return the aggregate with one set directly below, ignoring filters and sorts."""
-    while isinstance(node, model.Filter | model.Sort) and node.emit is None:
+    while isinstance(node, model.FilterRel | model.SortRel) and node.emit is None:
         node = node.input
-    if isinstance(node, model.Aggregate) and len(node.groupings) == 1 and node.emit is None:
+    if isinstance(node, model.AggregateRel) and len(node.groupings) == 1 and node.emit is None:
         return node
     return None
 
 
-def _reaches(node: Any, source: model.Aggregate) -> bool:
+def _reaches(node: Any, source: model.AggregateRel) -> bool:
     """Return whether `node` refers to the column after the last one of `source`."""
     width = len(source.grouping_expressions) + len(source.measures)
     expressions = tuple(_read_by(node))
-    if isinstance(node, model.Project) and node.emit and max(node.emit) == width + len(expressions):
+    if (
+        isinstance(node, model.ProjectRel)
+        and node.emit
+        and max(node.emit) == width + len(expressions)
+    ):
         return True
     return any(ordinal == width for e in expressions for ordinal in columns_read(e))
 
 
 def _read_by(node: Any) -> Iterator[Any]:
     match node:
-        case model.Project(expressions=expressions):
+        case model.ProjectRel(expressions=expressions):
             yield from expressions
-        case model.Filter(condition=condition):
+        case model.FilterRel(condition=condition):
             yield condition
-        case model.Sort(sorts=sorts):
+        case model.SortRel(sorts=sorts):
             yield from (s.expression for s in sorts)
-        case model.Aggregate(grouping_expressions=keys, measures=measures):
+        case model.AggregateRel(grouping_expressions=keys, measures=measures):
             yield from keys
             for measure in measures:
                 yield from (*measure.arguments, *(s.expression for s in measure.sorts))
@@ -254,9 +258,9 @@ def columns_read(expression: Any) -> Iterator[int]:
                 waiting.extend((value, *(e for _, e in cases), otherwise))
             case model.SingularOrList(value=value, options=options):
                 waiting.extend((value, *options))
-            case model.NestedValue(parts=parts):
+            case model.NestedExpression(parts=parts):
                 waiting.extend(parts)
-            case model.Lambda(body=inner):
+            case model.LambdaExpression(body=inner):
                 waiting.append(inner)
 
 
@@ -267,7 +271,7 @@ MOST_ARGUMENTS = 31
 def grouping_values(
     arguments: tuple[Expr, ...],
     info: GroupingInfo | None,
-    measure: model.Measure,
+    measure: model.MeasureCall,
     context: BindContext,
 ) -> tuple[int, ...] | None:
     """Return a bitmask per grouping set for ``grouping()``.

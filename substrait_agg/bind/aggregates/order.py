@@ -43,7 +43,9 @@ class MeasureOrder:
     known: bool
 
 
-def bind_order(measure: model.Measure, schema: Schema | None, context: BindContext) -> MeasureOrder:
+def bind_order(
+    measure: model.MeasureCall, schema: Schema | None, context: BindContext
+) -> MeasureOrder:
     """Bind the sort keys of a measure, and report invalid directions."""
     keys: list[tuple[MeasureSort, str]] = []
     for sort in measure.sorts:
@@ -85,7 +87,7 @@ def check_order(
     row: AggregateFunction,
     order: MeasureOrder,
     matched: Matched | None,
-    measure: model.Measure,
+    measure: model.MeasureCall,
     distinct: bool,
     context: BindContext,
 ) -> bool:

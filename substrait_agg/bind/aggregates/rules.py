@@ -202,7 +202,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def bind_measure(
-    measure: model.Measure,
+    measure: model.MeasureCall,
     schema: Schema | None,
     context: BindContext,
     grouping: GroupingInfo | None = None,

@@ -139,7 +139,7 @@ def _step_name(step: Any) -> str:
 def _call(node: model.ScalarCall, schema: Schema | None, context: BindContext) -> Expr:
     bound = tuple(
         _lambda(argument, schema, context)
-        if isinstance(argument, model.Lambda)
+        if isinstance(argument, model.LambdaExpression)
         else bind_arguments((argument,), schema, context)[0]
         for argument in node.arguments
     )
@@ -297,13 +297,13 @@ def _first_unlike(written: list[tuple[Expr, str]]) -> str:
     return last
 
 
-def _misplaced(node: model.Lambda, _schema: Schema | None, context: BindContext) -> Expr:
+def _misplaced(node: model.LambdaExpression, _schema: Schema | None, context: BindContext) -> Expr:
     """Report a lambda that is not an argument of a scalar function."""
     context.report("EXPRESSION_NOT_SUPPORTED", node.path, kind="lambda outside of a call")
     return unknown()
 
 
-def _lambda(node: model.Lambda, schema: Schema | None, context: BindContext) -> Expr:
+def _lambda(node: model.LambdaExpression, schema: Schema | None, context: BindContext) -> Expr:
     if not all(context.check_column(type_, node.path) for type_ in node.parameters):
         return unknown()
     parameters = tuple(context.kept(type_, node.path) for type_ in node.parameters)
@@ -332,7 +332,9 @@ def _parameter(node: model.ParameterRef, schema: Schema | None, context: BindCon
     return bound
 
 
-def _nested_value(node: model.NestedValue, schema: Schema | None, context: BindContext) -> Expr:
+def _nested_value(
+    node: model.NestedExpression, schema: Schema | None, context: BindContext
+) -> Expr:
     parts = tuple(bind_expression(part, schema, context) for part in node.parts)
     if is_unknown(*parts):
         return unknown()
@@ -388,8 +390,8 @@ _BINDERS: dict[type, Callable[[Any, Schema | None, BindContext], Expr]] = {
     model.IfThen: _if_then,
     model.Switch: _switch,
     model.SingularOrList: _or_list,
-    model.NestedValue: _nested_value,
-    model.Lambda: _misplaced,
+    model.NestedExpression: _nested_value,
+    model.LambdaExpression: _misplaced,
     model.ParameterRef: _parameter,
     model.Unsupported: _unsupported,
 }

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from substrait_agg.bind.context import BindContext
-from substrait_agg.plan.model import Option
+from substrait_agg.plan.model import OptionPreferences
 
 
 def choose_options(
     function: str,
-    options: tuple[Option, ...],
+    options: tuple[OptionPreferences, ...],
     honoured: Mapping[str, tuple[str, ...]],
     context: BindContext,
     path: str,
@@ -48,7 +48,10 @@ def choose_options(
 
 
 def _wanted(
-    function: str, option: Option, honoured: Mapping[str, tuple[str, ...]], context: BindContext
+    function: str,
+    option: OptionPreferences,
+    honoured: Mapping[str, tuple[str, ...]],
+    context: BindContext,
 ) -> str | None:
     """Return the first supported preference in upper case.
 
@@ -79,7 +82,7 @@ def _wanted(
 
 def _assumed(
     function: str,
-    options: tuple[Option, ...],
+    options: tuple[OptionPreferences, ...],
     honoured: Mapping[str, tuple[str, ...]],
     context: BindContext,
     path: str,

@@ -133,7 +133,7 @@ def _few(values: tuple[Expr, ...], call: model.ScalarCall, context: BindContext)
 
 
 def settle_windows(
-    node: model.Aggregate,
+    node: model.AggregateRel,
     source: Bound,
     keys: tuple[Expr, ...],
     measures: Sequence[BoundMeasure | None],
@@ -172,7 +172,7 @@ def settle_windows(
     return source, keys
 
 
-def _check_keys(node: model.Aggregate, keys: tuple[Expr, ...], context: BindContext) -> None:
+def _check_keys(node: model.AggregateRel, keys: tuple[Expr, ...], context: BindContext) -> None:
     """Report several windows, and sessions beside other grouping sets."""
     windows = [ordinal for ordinal, key in enumerate(keys) if is_window(key)]
     written = node.grouping_expressions

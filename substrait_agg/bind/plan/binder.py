@@ -38,7 +38,7 @@ from substrait_agg.bind.readings import (
     relations_of,
 )
 from substrait_agg.bind.rewrite import index_columns, selected_columns
-from substrait_agg.plan.model import DecodedPlan, Read, Relation
+from substrait_agg.plan.model import DecodedPlan, ReadRel, Relation
 from substrait_agg.problems import Problems
 
 DIRECTIONS: dict[str, tuple[bool, bool]] = {
@@ -134,7 +134,7 @@ def _read_as(plan: DecodedPlan, context: BindContext) -> BoundPlan | None:
 
 def untyped_tables(plan: DecodedPlan) -> tuple[UntypedTable, ...]:
     """Return the tables that the plan reads with column names but without column types."""
-    reads = (r for r in relations_of(plan) if isinstance(r, Read))
+    reads = (r for r in relations_of(plan) if isinstance(r, ReadRel))
     named = (r for r in reads if r.table and r.names and not r.types and r.rows is None)
     return tuple(dict.fromkeys((r.table, r.names) for r in named if not r.files))
 

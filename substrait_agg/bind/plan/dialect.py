@@ -39,15 +39,15 @@ _TYPE_NAMES = {"fixedchar": "FIXED_CHAR", "fixedbinary": "FIXED_BINARY"}
 _DIGITS = FRACTIONAL | {"interval_compound"}
 
 RELATIONS: dict[type, Entry] = {
-    model.Read: {"relation": "READ", "read_types": ["NAMED_TABLE", "VIRTUAL_TABLE"]},
-    model.Filter: {"relation": "FILTER"},
-    model.Project: {"relation": "PROJECT"},
-    model.Aggregate: {
+    model.ReadRel: {"relation": "READ", "read_types": ["NAMED_TABLE", "VIRTUAL_TABLE"]},
+    model.FilterRel: {"relation": "FILTER"},
+    model.ProjectRel: {"relation": "PROJECT"},
+    model.AggregateRel: {
         "relation": "AGGREGATE",
         "metadata": {"grouping_sets": "any number, equal ones too"},
     },
-    model.Union: {"relation": "SET", "operations": ["UNION_ALL"]},
-    model.Sort: {
+    model.SetRel: {"relation": "SET", "operations": ["UNION_ALL"]},
+    model.SortRel: {
         "relation": "SORT",
         "metadata": {"place": "at the top of the plan, where it orders the view when it is shown"},
     },
@@ -65,8 +65,8 @@ EXPRESSIONS: dict[type, Entry] = {
     model.IfThen: {"expression": "IF_THEN"},
     model.Switch: {"expression": "SWITCH"},
     model.SingularOrList: {"expression": "SINGULAR_OR_LIST"},
-    model.Lambda: {"expression": "LAMBDA"},
-    model.NestedValue: {"expression": "NESTED", "nested_types": ["STRUCT", "LIST", "MAP"]},
+    model.LambdaExpression: {"expression": "LAMBDA"},
+    model.NestedExpression: {"expression": "NESTED", "nested_types": ["STRUCT", "LIST", "MAP"]},
 }
 """Expression of the decoded tree -> its entry in the dialect."""
 

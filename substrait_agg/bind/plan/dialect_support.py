@@ -21,8 +21,8 @@ from substrait_agg.plan.model import (
     FieldRef,
     FunctionName,
     Literal,
-    Measure,
-    Option,
+    MeasureCall,
+    OptionPreferences,
     ScalarCall,
 )
 from substrait_agg.plan.types import Type
@@ -165,7 +165,7 @@ def _options(
         accepted = [
             value
             for value in values
-            if not _bound(signature, words, (Option(name, (value,), ""),), aggregate)[0]
+            if not _bound(signature, words, (OptionPreferences(name, (value,), ""),), aggregate)[0]
         ]
         if accepted:
             default = defaults.get(name.upper())
@@ -173,7 +173,10 @@ def _options(
 
 
 def _bound(
-    signature: Signature, words: tuple[str, ...], options: tuple[Option, ...], aggregate: bool
+    signature: Signature,
+    words: tuple[str, ...],
+    options: tuple[OptionPreferences, ...],
+    aggregate: bool,
 ) -> tuple[tuple[Problem, ...], dict[str, str]]:
     """Return the errors of the call, and every option with its effective value.
 
@@ -200,7 +203,7 @@ def _bind_call(
     signature: Signature,
     types: Schema,
     words: tuple[str, ...],
-    options: tuple[Option, ...],
+    options: tuple[OptionPreferences, ...],
     context: BindContext,
 ) -> Options:
     arguments: list[Argument] = []
@@ -230,7 +233,7 @@ def _bind_measure(
     signature: Signature,
     types: Schema,
     words: tuple[str, ...],
-    options: tuple[Option, ...],
+    options: tuple[OptionPreferences, ...],
     context: BindContext,
 ) -> Options:
     arguments: list[EnumArgument | Literal | FieldRef] = []
@@ -243,7 +246,7 @@ def _bind_measure(
             arguments.append(Literal(type_, _LITERALS.get(type_.kind, 1), ""))
         else:
             arguments.append(FieldRef((place,), ""))
-    measure = Measure(
+    measure = MeasureCall(
         _name(signature), tuple(arguments), options, type_of(signature.returns),
         "initial_to_result", "all", (), None, "",
     )  # fmt: skip

@@ -29,7 +29,7 @@ def uncounted_index(relations: Iterable[object], *, never_counted: bool) -> froz
     """
     found: set[int] = set()
     for node in relations:
-        if not isinstance(node, model.Project):
+        if not isinstance(node, model.ProjectRel):
             continue
         source = several_sets_below(node.input)
         if source is not None and _not_counted(node, source, never_counted):
@@ -37,16 +37,16 @@ def uncounted_index(relations: Iterable[object], *, never_counted: bool) -> froz
     return frozenset(found)
 
 
-def several_sets_below(node: object) -> model.Aggregate | None:
+def several_sets_below(node: object) -> model.AggregateRel | None:
     """Return the aggregate with several sets directly below, ignoring filters and sorts."""
-    while isinstance(node, model.Filter | model.Sort) and node.emit is None:
+    while isinstance(node, model.FilterRel | model.SortRel) and node.emit is None:
         (node,) = inputs_of(node)
-    if isinstance(node, model.Aggregate) and len(node.groupings) > 1 and node.emit is None:
+    if isinstance(node, model.AggregateRel) and len(node.groupings) > 1 and node.emit is None:
         return node
     return None
 
 
-def _not_counted(project: model.Project, source: model.Aggregate, never: bool) -> bool:
+def _not_counted(project: model.ProjectRel, source: model.AggregateRel, never: bool) -> bool:
     """Return whether the project numbers its expressions from the column of the index.
 
     The evidence is an expression that is computed and not used. With the index counted, a mapping
@@ -67,7 +67,7 @@ def _not_counted(project: model.Project, source: model.Aggregate, never: bool) -
     return emitted >= all_ and computed
 
 
-def keys_by_column(node: model.Aggregate) -> tuple[int, ...] | None:
+def keys_by_column(node: model.AggregateRel) -> tuple[int, ...] | None:
     """Return the ordinals of the keys in the order of their input columns.
 
     Return None if they already have this order. Also return None if a key is not a column, because

@@ -168,7 +168,7 @@ def drop_order(ordered: Ordered, context: BindContext) -> Bound:
 # --- reads -------------------------------------------------------------------------------------
 
 
-def _read(node: model.Read, context: BindContext) -> Ordered:
+def _read(node: model.ReadRel, context: BindContext) -> Ordered:
     if node.table and node.names and not node.types and node.rows is None and not node.files:
         found = context.source_schemas.get((node.table, node.names))
         if found is None:
@@ -191,7 +191,7 @@ def _read(node: model.Read, context: BindContext) -> Ordered:
     return _emit(_masked(ordered, node, context), node.emit, node.path, context)
 
 
-def _check_best_effort(node: model.Read, source: Bound, context: BindContext) -> None:
+def _check_best_effort(node: model.ReadRel, source: Bound, context: BindContext) -> None:
     """Report invalid references in the best effort filter. Other problems in it do not matter."""
     if node.best_effort_filter is None:
         return
@@ -208,7 +208,7 @@ _INVALID_ANYWHERE = frozenset(
 """Problems that matter in an expression that is not computed: invalid references and types."""
 
 
-def _source(node: model.Read, context: BindContext) -> Bound:
+def _source(node: model.ReadRel, context: BindContext) -> Bound:
     """Return the table or the rows, before filter, mask and output mapping."""
     if node.rows is not None:
         return bind_rows(node.rows, node, context)
@@ -221,7 +221,7 @@ def _source(node: model.Read, context: BindContext) -> Bound:
     return BoundRows(node.types, (), node.path)
 
 
-def _masked(ordered: Ordered, node: model.Read, context: BindContext) -> Ordered:
+def _masked(ordered: Ordered, node: model.ReadRel, context: BindContext) -> Ordered:
     """Apply the projection mask of the read."""
     types = _schema(ordered.relation)
     if node.projection is None or types is None:
@@ -231,7 +231,7 @@ def _masked(ordered: Ordered, node: model.Read, context: BindContext) -> Ordered
     return projected(ordered, kept, f"{node.path}.projection")
 
 
-def _kept_types(node: model.Read, context: BindContext) -> Schema:
+def _kept_types(node: model.ReadRel, context: BindContext) -> Schema:
     """Return the column types with at most `MAX_TIME_DIGITS` digits of a second.
 
     Lost digits of columns that are masked out are not reported.
@@ -245,7 +245,7 @@ def _kept_types(node: model.Read, context: BindContext) -> Schema:
 # --- linear relations --------------------------------------------------------------------------
 
 
-def _filter(node: model.Filter, context: BindContext) -> Ordered:
+def _filter(node: model.FilterRel, context: BindContext) -> Ordered:
     source = bind_relation(node.input, context)
     ordered = _filtered(source, node.condition, node.path, context)
     return _emit(ordered, node.emit, node.path, context)
@@ -266,7 +266,7 @@ def _filtered(
     return replace(ordered, relation=BoundFilter(source, bound, source.types, path))
 
 
-def _project(node: model.Project, context: BindContext) -> Ordered:
+def _project(node: model.ProjectRel, context: BindContext) -> Ordered:
     source = bind_relation(node.input, context)
     types = _schema(source.relation)
     if not node.expressions:
@@ -284,7 +284,7 @@ def _project(node: model.Project, context: BindContext) -> Ordered:
     return projected(source, kept, node.path)
 
 
-def _union(node: model.Union, context: BindContext) -> Ordered:
+def _union(node: model.SetRel, context: BindContext) -> Ordered:
     if len(node.inputs) == 1:
         context.report("SET_ONE_INPUT", node.path)
     inputs = tuple(drop_order(bind_relation(i, context), context) for i in node.inputs)
@@ -314,7 +314,7 @@ def _same(left: Type, right: Type) -> bool:
     return left.same_kind(right) or "unknown" in (left.kind, right.kind)
 
 
-def _sort(node: model.Sort, context: BindContext) -> Ordered:
+def _sort(node: model.SortRel, context: BindContext) -> Ordered:
     source = drop_order(bind_relation(node.input, context), context)
     schema = _schema(source)
     if not node.sorts:
@@ -349,7 +349,7 @@ def _order_key(field: model.SortField, bound: Expr) -> OrderKey:
     return OrderKey(field, None, "" if is_unknown(bound) else "SORT_KEY_NOT_A_COLUMN")
 
 
-def _aggregate(node: model.Aggregate, context: BindContext) -> Ordered:
+def _aggregate(node: model.AggregateRel, context: BindContext) -> Ordered:
     source = drop_order(bind_relation(node.input, context), context)
     if context.reading.keys_repeated and repeats_key(node):
         node = with_repeated_keys(node, context)
@@ -357,7 +357,7 @@ def _aggregate(node: model.Aggregate, context: BindContext) -> Ordered:
     return _emit(ordered, node.emit, node.path, context)
 
 
-def _renumbered(node: model.Aggregate, ordered: Ordered, context: BindContext) -> Ordered:
+def _renumbered(node: model.AggregateRel, ordered: Ordered, context: BindContext) -> Ordered:
     """Reorder the columns of the aggregate if the plan numbers them against the specification."""
     types = _schema(ordered.relation)
     if types is None or len(node.groupings) < 2:
@@ -388,11 +388,11 @@ def _unsupported(node: model.Unsupported, context: BindContext) -> Ordered:
 
 
 _BINDERS: dict[type, Callable[[Any, BindContext], Ordered]] = {
-    model.Read: _read,
-    model.Filter: _filter,
-    model.Project: _project,
-    model.Union: _union,
-    model.Sort: _sort,
-    model.Aggregate: _aggregate,
+    model.ReadRel: _read,
+    model.FilterRel: _filter,
+    model.ProjectRel: _project,
+    model.SetRel: _union,
+    model.SortRel: _sort,
+    model.AggregateRel: _aggregate,
     model.Unsupported: _unsupported,
 }

@@ -12,7 +12,7 @@ from substrait_agg.plan.types import Type
 Row = tuple[model.Expression, ...]
 
 
-def bind_rows(rows: tuple[Row, ...], node: model.Read, context: BindContext) -> Bound:
+def bind_rows(rows: tuple[Row, ...], node: model.ReadRel, context: BindContext) -> Bound:
     """Return the rows as constants of the column types.
 
     Args:
@@ -38,7 +38,7 @@ def bind_rows(rows: tuple[Row, ...], node: model.Read, context: BindContext) -> 
     return BoundRows(node.types, tuple(bound), node.path)
 
 
-def _report_width(row: Row, node: model.Read, context: BindContext) -> None:
+def _report_width(row: Row, node: model.ReadRel, context: BindContext) -> None:
     # The row has no path of its own. The path of its first value begins with it.
     path = row[0].path.rpartition(".fields[")[0] if row else ""
     context.report(
@@ -49,7 +49,7 @@ def _report_width(row: Row, node: model.Read, context: BindContext) -> None:
 def _value(
     item: model.Expression,
     ordinal: int,
-    node: model.Read,
+    node: model.ReadRel,
     converted: set[str],
     context: BindContext,
 ) -> Expr:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import Any, TextIO
 
-from substrait_agg.changes.delivery.output_cursor import OutputCursor, Readable
+from substrait_agg.changes.delivery.output_cursor import OutputCursor, ReadableView
 from substrait_agg.changes.outputs.outputs import OutputSpec, open_output
-from substrait_agg.changes.outputs.sinks import Callback, Place, Sink
+from substrait_agg.changes.outputs.sinks import Callback, Sink, SinkContext
 from substrait_agg.changes.outputs.spark_target import SparkTarget
 from substrait_agg.changes.records import Record
 from substrait_agg.commit.log.fence import NO_FENCE, Fence
@@ -49,10 +49,12 @@ class Delivery:
         on_changes: Callable[[Any, int], None] | None = None,
         stdout: TextIO | None = None,
         frame: Callable[[Any], Any] | None = None,
-        writer: Callable[[SparkTarget, Place], Sink] | None = None,
+        writer: Callable[[SparkTarget, SinkContext], Sink] | None = None,
         fence: Fence = NO_FENCE,
     ) -> None:
-        self.place = Place(location_of(checkpoint), stdout or sys.stdout, frame, writer, fence)
+        self.place = SinkContext(
+            location_of(checkpoint), stdout or sys.stdout, frame, writer, fence
+        )
         with ExitStack() as opened:
             sinks: list[tuple[str, Sink]] = []
             for output in outputs:
@@ -66,7 +68,7 @@ class Delivery:
             self.posts = _posts(sinks, since, fence)
             opened.pop_all()
 
-    def deliver(self, view: Readable, *, show: bool = False, progress: Any = None) -> None:
+    def deliver(self, view: ReadableView, *, show: bool = False, progress: Any = None) -> None:
         """Deliver every version of `view` that a sink has not received.
 
         Args:
@@ -78,7 +80,7 @@ class Delivery:
         for post in self.posts:
             post.catch_up(view, show=show, progress=progress)
 
-    def finish(self, view: Readable) -> None:
+    def finish(self, view: ReadableView) -> None:
         """Deliver what is left, then pass the view to every sink."""
         self.deliver(view)
         for post in self.posts:

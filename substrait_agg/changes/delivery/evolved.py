@@ -16,12 +16,12 @@ from substrait_agg.changes.outputs.outputs import OutputSpec, parse_output, reac
 from substrait_agg.changes.outputs.sinks import Sink, Table
 from substrait_agg.changes.outputs.spark_target import SparkTarget
 from substrait_agg.commit.runtime.consolidate import consolidate
-from substrait_agg.commit.view.view import Evolved
+from substrait_agg.commit.view.view import PlanChange
 from substrait_agg.errors import StateRefused
 from substrait_agg.files.locations import Location
 
 
-class Evolving(Protocol):
+class EvolvingView(Protocol):
     """The methods of `substrait_agg.commit.View` that this module reads."""
 
     def changes(self, since: int | None = None, until: int | None = None) -> Any:
@@ -31,7 +31,7 @@ class Evolving(Protocol):
         """Return the rows of the view before a new plan began with `version`, as retractions."""
 
 
-def given(view: Evolving, version: int, *, same_columns: bool) -> list[Table]:
+def given(view: EvolvingView, version: int, *, same_columns: bool) -> list[Table]:
     """Return the tables to deliver for the version with which a new plan began.
 
     The output must have received the previous version.
@@ -49,20 +49,20 @@ def given(view: Evolving, version: int, *, same_columns: bool) -> list[Table]:
     return [consolidate(both.combine_chunks()) if both.num_rows else both]
 
 
-def is_same(sink: Sink, evolved: Evolved) -> bool:
+def is_same(sink: Sink, evolved: PlanChange) -> bool:
     """Return whether the columns that a sink receives are unchanged."""
     late = evolved.same_tables or not sink.takes_late
     return late and (evolved.same_columns or not sink.takes_changes)
 
 
-def first_version(sink: Sink, evolutions: Iterable[Evolved]) -> int | None:
+def first_version(sink: Sink, evolutions: Iterable[PlanChange]) -> int | None:
     """Return the version with which a new sink begins; None for the oldest available version."""
     if sink.changes_columns:
         return None
     return max((e.version for e in evolutions if not is_same(sink, e)), default=None)
 
 
-def refusal(name: str, evolved: Evolved) -> StateRefused:
+def refusal(name: str, evolved: PlanChange) -> StateRefused:
     """Return the error for an output that has received versions with other columns."""
     return StateRefused(
         "OUTPUT_OF_OTHER_PLAN",
@@ -74,7 +74,7 @@ def refusal(name: str, evolved: Evolved) -> StateRefused:
 def check_outputs_go_on(
     outputs: Iterable[str | OutputSpec | Sink],
     checkpoint: Location,
-    evolutions: Sequence[Evolved],
+    evolutions: Sequence[PlanChange],
     writer: Callable[[SparkTarget], Sink],
 ) -> None:
     """Refuse outputs that received versions of another plan and do not support its new columns.

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from substrait_agg.changes.delivery.evolved import first_version, given, is_same, refusal
 from substrait_agg.changes.outputs.sinks import Sink
 from substrait_agg.commit.log.fence import NO_FENCE, Fence
-from substrait_agg.commit.view.view import Evolved
+from substrait_agg.commit.view.view import PlanChange
 from substrait_agg.errors import CommitConflict, StateRefused, UsageError
 from substrait_agg.metrics.progress import SinkProgress
 
@@ -23,7 +23,7 @@ FIRST_RETRY, LONGEST_RETRY = 0.5, 60.0
 """Seconds until a failed sink is tried again; doubled after every further failure."""
 
 
-class Readable(Protocol):
+class ReadableView(Protocol):
     """The methods of `substrait_agg.commit.View` that outputs read."""
 
     @property
@@ -42,7 +42,7 @@ class Readable(Protocol):
     def late(self, since: int | None = None, until: int | None = None) -> Any:
         """Return the late rows of the versions after `since` up to `until`, by table."""
 
-    def evolutions(self) -> list[Evolved]:
+    def evolutions(self) -> list[PlanChange]:
         """Return the versions with which a new plan began, ascending."""
 
     def taken_back(self, version: int) -> Any:
@@ -140,7 +140,7 @@ class OutputCursor:
 
     def catch_up(
         self,
-        view: Readable,
+        view: ReadableView,
         *,
         show: bool = False,
         progress: Any = None,
@@ -175,7 +175,7 @@ class OutputCursor:
         if shown:
             self._show(view, progress)
 
-    def _give(self, view: Readable, version: int, evolved: Evolved | None) -> None:
+    def _give(self, view: ReadableView, version: int, evolved: PlanChange | None) -> None:
         """Deliver a version.
 
         Args:
@@ -202,7 +202,7 @@ class OutputCursor:
             self.sink.deliver_late(view.late(since=since, until=version), version)
 
     def finish(
-        self, view: Readable, progress: Any = None, stopping: Callable[[], bool] = _never
+        self, view: ReadableView, progress: Any = None, stopping: Callable[[], bool] = _never
     ) -> None:
         """Deliver what is left, then pass the view to the sink."""
         self.catch_up(view, progress=progress, stopping=stopping)
@@ -226,7 +226,7 @@ class OutputCursor:
             self._failures += 1
             self.error = self.error or error
 
-    def _show(self, view: Readable, progress: Any) -> None:
+    def _show(self, view: ReadableView, progress: Any) -> None:
         newest = view.version
         versions = [v for v in view.versions() if v > self._shown]
         if not self.sink.each_version or len(versions) > MOST_SHOWN:
@@ -240,7 +240,7 @@ class OutputCursor:
             self._show_version(view, version, newest)
         self._begun = True
 
-    def _show_version(self, view: Readable, version: int, newest: int) -> None:
+    def _show_version(self, view: ReadableView, version: int, newest: int) -> None:
         try:
             table = view.to_arrow(version)
         except StateRefused:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from substrait_agg.changes.delivery.delivery import Delivery
-from substrait_agg.changes.delivery.output_cursor import OutputCursor, Readable
+from substrait_agg.changes.delivery.output_cursor import OutputCursor, ReadableView
 from substrait_agg.changes.delivery.shared_view import SharedView
 from substrait_agg.errors import RunFailed, UsageError
 from substrait_agg.files.locations import Location, location_of
@@ -43,7 +43,7 @@ class OutputWorker:
     def __init__(
         self,
         posts: Sequence[OutputCursor],
-        view: Readable,
+        view: ReadableView,
         *,
         show: bool,
         fatal: Callable[[BaseException], None],
@@ -186,7 +186,7 @@ class OutputWorkers:
     def __init__(
         self,
         delivery: Delivery,
-        open_view: Callable[[], Readable],
+        open_view: Callable[[], ReadableView],
         *,
         show: bool,
     ) -> None:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 from weakref import WeakValueDictionary
 
-from substrait_agg.changes.delivery.output_cursor import Readable
+from substrait_agg.changes.delivery.output_cursor import ReadableView
 
 
 class SharedView:
@@ -18,14 +18,14 @@ class SharedView:
         open_view: returns the view; called at the first use.
     """
 
-    def __init__(self, open_view: Callable[[], Readable]) -> None:
+    def __init__(self, open_view: Callable[[], ReadableView]) -> None:
         self._open_view = open_view
         self._reading = threading.Lock()
         # Weak references: a table stays in memory only while an output uses it.
         self._read: WeakValueDictionary[tuple[int | None, int | None], Any] = WeakValueDictionary()
 
     @cached_property
-    def _view(self) -> Readable:
+    def _view(self) -> ReadableView:
         return self._open_view()
 
     @property

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from substrait_agg.changes.formats.encode import PIECE, lines, row_objects, unique_names
 from substrait_agg.changes.formats.events import NOTHING, Events, by_version, milliseconds, paired
 from substrait_agg.changes.formats.text import join
-from substrait_agg.commit.documents.change_metadata import Origin, origin_of
+from substrait_agg.commit.documents.change_metadata import ChangesOrigin, origin_of
 
 Table = Any
 """A `pyarrow.Table`."""
@@ -44,7 +44,7 @@ def debezium_lines(changes: Table) -> Iterator[str]:
             yield lines(join(rows, middle, pa.array(op), '"', tail))
 
 
-def _source(origin: Origin, version: int, at: int | None) -> str:
+def _source(origin: ChangesOrigin, version: int, at: int | None) -> str:
     source = {
         "connector": "substrait-agg",
         "name": origin.plan[:12],

@@ -23,8 +23,8 @@ from substrait_agg.changes.outputs.sinks import (
     AppendText,
     BatchText,
     LiveText,
-    Place,
     Sink,
+    SinkContext,
     StreamText,
 )
 from substrait_agg.changes.outputs.spark_sink import SparkSink
@@ -54,11 +54,11 @@ class OutputSpec:
         return self.kind if self.location is None else f"{self.kind}={self.location}"
 
 
-def _record(spec: OutputSpec, location: Path, place: Place) -> Record:
+def _record(spec: OutputSpec, location: Path, place: SinkContext) -> Record:
     return Record.of(place.checkpoint, spec.kind, location, place.fence)
 
 
-def _nothing(_spec: OutputSpec, _place: Place) -> None:
+def _nothing(_spec: OutputSpec, _place: SinkContext) -> None:
     """Check nothing."""
 
 
@@ -73,15 +73,15 @@ class OutputKind:
     """
 
     location: OneOf["none", "optional", "required", "target"]
-    open: Callable[[OutputSpec, Place], Sink]
-    check: Callable[[OutputSpec, Place], object] = _nothing
+    open: Callable[[OutputSpec, SinkContext], Sink]
+    check: Callable[[OutputSpec, SinkContext], object] = _nothing
 
 
-def _batch_text(spec: OutputSpec, place: Place) -> Sink:
+def _batch_text(spec: OutputSpec, place: SinkContext) -> Sink:
     return BatchText(VIEW_ENCODERS[spec.kind], spec.location or place.stdout, place.fence.held)
 
 
-def _live_text(spec: OutputSpec, place: Place) -> Sink:
+def _live_text(spec: OutputSpec, place: SinkContext) -> Sink:
     if spec.location is None and can_draw(place.stdout):
         # Importing rich takes longer than most commands take to run.
         from substrait_agg.changes.outputs.screen import FRAMES, Screen
@@ -100,7 +100,7 @@ def can_draw(stream: TextIO) -> bool:
     return able and encoding == "utf8" and stream.isatty()
 
 
-def _stream_text(spec: OutputSpec, place: Place) -> Sink:
+def _stream_text(spec: OutputSpec, place: SinkContext) -> Sink:
     encode = CHANGE_ENCODERS[spec.kind]
     if spec.location is None:
         return StreamText(encode, place.stdout)
@@ -110,7 +110,7 @@ def _stream_text(spec: OutputSpec, place: Place) -> Sink:
     return AppendText(encode, spec.location, _record(spec, spec.location, place))
 
 
-def _check_stream_text(spec: OutputSpec, place: Place) -> None:
+def _check_stream_text(spec: OutputSpec, place: SinkContext) -> None:
     _check_text(spec, place)
     if spec.location is None or _is_device(spec.location):
         return
@@ -121,34 +121,34 @@ def _is_device(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def _check_text(spec: OutputSpec, _place: Place) -> None:
+def _check_text(spec: OutputSpec, _place: SinkContext) -> None:
     if spec.location is not None and spec.location.is_dir():
         message = f"output {spec.kind} needs a file, this is a folder"
         help = "give the path of a file; it is replaced as a whole"
         raise UsageError("OUTPUT_NOT_A_FILE", message, help=help, path=str(spec.location))
 
 
-def _check_versions(sink: type[VersionFiles], spec: OutputSpec, place: Place) -> None:
+def _check_versions(sink: type[VersionFiles], spec: OutputSpec, place: SinkContext) -> None:
     folder = _folder(spec)
     sink.check(folder, _record(spec, folder, place))
 
 
-def _versions(sink: type[VersionFiles], spec: OutputSpec, place: Place) -> Sink:
+def _versions(sink: type[VersionFiles], spec: OutputSpec, place: SinkContext) -> Sink:
     folder = _folder(spec)
     return sink(folder, _record(spec, folder, place))
 
 
-def _view_parquet(spec: OutputSpec, place: Place) -> Sink:
+def _view_parquet(spec: OutputSpec, place: SinkContext) -> Sink:
     return ViewParquet(_folder(spec), place.fence)
 
 
-def _spark(spec: OutputSpec, place: Place) -> Sink:
+def _spark(spec: OutputSpec, place: SinkContext) -> Sink:
     if place.writer is None or spec.target is None:
         raise TypeError("an output of Spark needs a run")
     return place.writer(spec.target, place)
 
 
-def _none(_spec: OutputSpec, _place: Place) -> Sink:
+def _none(_spec: OutputSpec, _place: SinkContext) -> Sink:
     return Sink()
 
 
@@ -229,7 +229,7 @@ def check_outputs(
             OUTPUT_NOT_A_FOLDER.
         StateRefused: OUTPUT_DAMAGED, OUTPUT_RECORD_DAMAGED.
     """
-    place = Place(location_of(checkpoint), sys.stdout)
+    place = SinkContext(location_of(checkpoint), sys.stdout)
     users: dict[Path, str] = {}
     if metrics is not None and not _is_device(Path(metrics)):
         users[Path(metrics).resolve()] = "metrics"
@@ -292,7 +292,7 @@ def _shared(spec: OutputSpec, other: str) -> UsageError:
     return UsageError("OPTION_CONFLICT", message, help=help, path=str(spec.location))
 
 
-def open_output(output: str | OutputSpec | Sink, place: Place) -> tuple[str, Sink]:
+def open_output(output: str | OutputSpec | Sink, place: SinkContext) -> tuple[str, Sink]:
     """Open an output and return its name and its sink, ready for deliveries.
 
     Raises:

@@ -31,7 +31,7 @@ PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SinkContext:
     """What an output needs to begin.
 
     Attributes:
@@ -45,7 +45,7 @@ class Place:
     checkpoint: Location
     stdout: TextIO
     frame: Callable[[Table], Any] | None = None
-    writer: Callable[[SparkTarget, Place], Sink] | None = None
+    writer: Callable[[SparkTarget, SinkContext], Sink] | None = None
     fence: Fence = NO_FENCE
 
 
@@ -86,7 +86,7 @@ class Sink:
     live = False
     each_version = False
 
-    def begin(self, place: Place) -> None:
+    def begin(self, place: SinkContext) -> None:
         """Prepare the sink; called before `position` is read and before the run reads any input.
 
         Raises:

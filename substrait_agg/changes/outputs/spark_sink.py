@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
-from substrait_agg.changes.outputs.sinks import Place, Sink
+from substrait_agg.changes.outputs.sinks import Sink, SinkContext
 from substrait_agg.changes.records import Record
 from substrait_agg.commit.log.fence import NO_FENCE, Fence
 from substrait_agg.files.locations import Location
@@ -49,7 +49,7 @@ class SparkSink(Sink):
         known = self._record_in(checkpoint).read()
         return known[0] if known else None
 
-    def begin(self, place: Place) -> None:
+    def begin(self, place: SinkContext) -> None:
         """Set up the conversion to DataFrames, and read the position of earlier runs."""
         self._record = self._record_in(place.checkpoint, place.fence)
         known = self._record.read()

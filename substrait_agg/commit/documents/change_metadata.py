@@ -18,7 +18,7 @@ Values: ordinals of the key columns, fingerprint of the plan, commit times by ve
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class ChangesOrigin:
     """The origin of a table of changes.
 
     Attributes:
@@ -39,7 +39,7 @@ class Origin:
         return {KEYS: keys.encode(), PLAN: self.plan.encode(), COMMITTED: committed.encode()}
 
 
-def origin_of(changes: pa.Table) -> Origin:
+def origin_of(changes: pa.Table) -> ChangesOrigin:
     """Read the origin of a table of changes from its metadata.
 
     Without metadata, rows have no keys and versions have no commit time.
@@ -47,7 +47,7 @@ def origin_of(changes: pa.Table) -> Origin:
     found = changes.schema.metadata or {}
     keys = json.loads(found.get(KEYS, b"null"))
     committed = json.loads(found.get(COMMITTED, b"{}"))
-    return Origin(
+    return ChangesOrigin(
         None if keys is None else tuple(keys),
         found.get(PLAN, b"").decode(),
         {int(version): at for version, at in committed.items()},

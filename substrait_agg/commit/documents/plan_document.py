@@ -45,7 +45,7 @@ class ViewSort:
 
 
 @dataclass(frozen=True, slots=True)
-class Guarded:
+class EarlyRetractionSchema:
     """Where an operator keeps the rows that wait for their insertion.
 
     Attributes:
@@ -63,7 +63,7 @@ class Guarded:
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class OperatorText:
     """A description of an operator, to show users the differences to another plan.
 
     Attributes:
@@ -113,12 +113,12 @@ class PlanDocument:
     keys: int
     operators: int
     early: tuple[str, ...] = ()
-    guarded: tuple[Guarded, ...] = ()
+    guarded: tuple[EarlyRetractionSchema, ...] = ()
     watermarks: tuple[str, ...] = ()
     forget: str = ""
     upserts: tuple[str, ...] = ()
     shapes: tuple[OperatorColumns, ...] = ()
-    described: tuple[Described, ...] = ()
+    described: tuple[OperatorText, ...] = ()
     kept: tuple[OperatorSchema, ...] = ()
     readings: tuple[InputSchema, ...] = ()
 

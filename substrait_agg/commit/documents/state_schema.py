@@ -265,7 +265,7 @@ def _trees(node: Node, arguments: Sequence[ArgumentSchema]) -> tuple[TreeSchema,
         ]
         present = _told(arguments, tree.present)
         print_ = digest([holds, parts, list(tree.skipped), present, follows])
-        entries = -1 if tree.ends_alone else node.accumulators.index(tree_counters(ordinal)[1])
+        entries = -1 if tree.extremes_only else node.accumulators.index(tree_counters(ordinal)[1])
         made.append(TreeSchema(print_, columns, tree.skipped, tree.present, holds, entries))
     return tuple(made)
 
@@ -275,7 +275,7 @@ def _holds(tree: ValueTree, *, whole: bool) -> str:
         return "arrivals"
     if tree.elements:
         return "elements"
-    if tree.ends_alone:
+    if tree.extremes_only:
         return "ends"
     return "whole rows" if whole else "rows"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
-from substrait_agg.commit.documents.plan_document import Described, PlanDocument
+from substrait_agg.commit.documents.plan_document import OperatorText, PlanDocument
 from substrait_agg.commit.evolution.planner import Evolution
 from substrait_agg.errors import StateRefused
 
@@ -18,7 +18,7 @@ _OWN_FOLDER = "use a checkpoint folder of its own for each plan"
 _OPTIONS = ("KEYS_DIFFER", "WATERMARK_DIFFERS", "TTL_DIFFERS")
 """Codes of differences that come from the options of a run, not from its plan."""
 
-_NOTHING = Described((), (), (), ())
+_NOTHING = OperatorText((), (), (), ())
 
 
 def check_same(there: PlanDocument, wanted: PlanDocument, folder: str) -> None:
@@ -151,7 +151,7 @@ def differences(there: PlanDocument, wanted: PlanDocument) -> list[str]:
     return found
 
 
-def _measures(now: Described, before: Described) -> list[str]:
+def _measures(now: OperatorText, before: OperatorText) -> list[str]:
     """Return the measures of a plan as text.
 
     A measure of the old plan keeps its old text, even if the new plan words it differently.

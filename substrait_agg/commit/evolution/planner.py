@@ -71,7 +71,7 @@ class Evolution:
     fed: frozenset[int]
 
 
-class _Refused(Exception):
+class _Unmigratable(Exception):
     """Raised when the state of an operator cannot be made.
 
     Attributes:
@@ -109,7 +109,7 @@ def evolution(
     for ordinal in range(len(wanted.kept)):
         try:
             made.append(planner.operator(ordinal))
-        except _Refused as refused:
+        except _Unmigratable as refused:
             reasons += refused.reasons
     if reasons:
         return None, tuple(dict.fromkeys(reasons))
@@ -134,10 +134,12 @@ class _Planner:
             self._free.discard(found)
             try:
                 return self._migration(found, ordinal)
-            except _Refused as refused:
+            except _Unmigratable as refused:
                 reasons = refused.reasons
         elif now.reads:
-            raise _Refused(f"{self._named(ordinal)} reads other rows, or groups them otherwise")
+            raise _Unmigratable(
+                f"{self._named(ordinal)} reads other rows, or groups them otherwise"
+            )
         self._check_anew(found, ordinal, reasons)
         return None
 
@@ -165,13 +167,13 @@ class _Planner:
             self._check_shown(state, found, ordinal)
             return made
         if now.kind in ("sessions", "upserts"):
-            raise _Refused(
+            raise _Unmigratable(
                 f"{self._named(ordinal)} keeps {now.kind} with the columns that are read, and these differ"
             )
         self._check_shown(state, found, ordinal)
         reasons = [*self._unmade(made, there, now, ordinal), *self._mixed(made, state, ordinal)]
         if reasons:
-            raise _Refused(*reasons)
+            raise _Unmigratable(*reasons)
         return made
 
     def _check_options(self, there: OperatorSchema, now: OperatorSchema, ordinal: int) -> None:
@@ -181,15 +183,17 @@ class _Planner:
             ("idle groups", "--ttl", there.forget, now.forget),
         ):
             if before != after:
-                raise _Refused(f"{self._named(ordinal)} has other {what}: give {option} as before")
+                raise _Unmigratable(
+                    f"{self._named(ordinal)} has other {what}: give {option} as before"
+                )
 
     def _check_shown(self, state: OperatorState, found: int, ordinal: int) -> None:
         """Check the state that only an operator of the view has."""
         last = found == len(self._there.kept) - 1
         if state[PENDING] and not self._wanted.kept[ordinal].shown:
-            raise _Refused(f"{self._named(ordinal)} is read by another one now: {WAITING}")
+            raise _Unmigratable(f"{self._named(ordinal)} is read by another one now: {WAITING}")
         if ordinal == len(self._wanted.kept) - 1 and not last and self._forgets:
-            raise _Refused(f"{self._named(ordinal)} makes the view now, and {FINISHED}")
+            raise _Unmigratable(f"{self._named(ordinal)} makes the view now, and {FINISHED}")
 
     @property
     def _forgets(self) -> bool:
@@ -245,28 +249,28 @@ class _Planner:
         """Refuse to rebuild state if the result could differ from the stored state."""
         now = self._wanted.kept[ordinal]
         if now.reads:
-            raise _Refused(*reasons)
+            raise _Unmigratable(*reasons)
         if self._forgets:
-            raise _Refused(
+            raise _Unmigratable(
                 *reasons, f"{self._named(ordinal)} would have to be made anew: {FINISHED}"
             )
         if any(self._wanted.kept[b].kind in ("sessions", "upserts") for b in now.below):
-            raise _Refused(
+            raise _Unmigratable(
                 *reasons or (f"{self._named(ordinal)} reads other rows, or groups them otherwise",)
             )
         if any(tree.holds == "arrivals" for tree in now.trees):
-            raise _Refused(
+            raise _Unmigratable(
                 *reasons, f"{self._named(ordinal)} would have to be made anew: {ARRIVALS}"
             )
         if found is None:
             return
         if self._last.operators[found][PENDING]:
-            raise _Refused(
+            raise _Unmigratable(
                 *reasons, f"{self._named(ordinal)} would have to be made anew: {WAITING}"
             )
         surrogates = self._surrogates(found, ordinal)
         if surrogates:
-            raise _Refused(*reasons, f"{surrogates[0]}: its keys would be given anew")
+            raise _Unmigratable(*reasons, f"{surrogates[0]}: its keys would be given anew")
 
     def _surrogates(self, found: int, ordinal: int) -> list[str]:
         there, now = self._there.kept[found], self._wanted.kept[ordinal]

@@ -29,9 +29,9 @@ from substrait_agg.operator.aggregate.groups import (
 from substrait_agg.operator.aggregate.step import added
 from substrait_agg.operator.aggregate.stored import stored_rows
 from substrait_agg.operator.aggregate.trees import (
-    Delta,
-    Extreme,
+    GroupExtremes,
     OpenTree,
+    TreeDelta,
     counted,
     distinct_sums,
     tree_delta,
@@ -60,7 +60,7 @@ Summed = exact.Digits | FloatDigits
 
 
 @dataclass(frozen=True, slots=True)
-class Migrated:
+class RewrittenSlice:
     """The rewritten slice.
 
     Attributes:
@@ -74,7 +74,7 @@ class Migrated:
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class OldState:
     """The state that groups are read from.
 
     Attributes:
@@ -120,7 +120,9 @@ def _offset(digits: Sequence[int], ordinal: int) -> int:
     return COUNT_DIGITS + sum(digits[:ordinal])
 
 
-def migrated(spec: OperatorSpec, migration: Migration, rows: pa.Table, before: Before) -> Migrated:
+def migrated(
+    spec: OperatorSpec, migration: Migration, rows: pa.Table, before: OldState
+) -> RewrittenSlice:
     """Rewrite groups to the state of a new plan.
 
     Args:
@@ -139,7 +141,7 @@ class GroupRewriter:
     """Rewrites the stored groups of one slice to the state of another plan."""
 
     def __init__(
-        self, spec: OperatorSpec, migration: Migration, rows: pa.Table, before: Before
+        self, spec: OperatorSpec, migration: Migration, rows: pa.Table, before: OldState
     ) -> None:
         self._spec, self._migration, self._rows, self._before = spec, migration, rows, before
         self._count: int = rows.num_rows
@@ -149,7 +151,7 @@ class GroupRewriter:
             self._chains = rows.column("chain").to_numpy()
         self._entries: dict[int, Entries | None] = {}
 
-    def migrated(self) -> Migrated:
+    def migrated(self) -> RewrittenSlice:
         """Rewrite the groups, as the function `migrated`."""
         spec, rows = self._spec, self._rows
         now = added(spec, self._sums(), self._kept())
@@ -162,7 +164,7 @@ class GroupRewriter:
             delta.entries.to_table(tree.layout) if at == NEW and not tree.extremes_only else None
             for delta, tree, at in zip(self._deltas, spec.trees, self._migration.trees, strict=True)
         )
-        return Migrated(made.filter(pa.array(~as_mask(made.column("dead")))), tuple(trees))
+        return RewrittenSlice(made.filter(pa.array(~as_mask(made.column("dead")))), tuple(trees))
 
     @cached_property
     def _groups(self) -> BatchGroups:
@@ -228,7 +230,7 @@ class GroupRewriter:
     # --- trees -----------------------------------------------------------------------------------
 
     @cached_property
-    def _deltas(self) -> list[Delta]:
+    def _deltas(self) -> list[TreeDelta]:
         """Return the entries of each tree as additions to an empty tree.
 
         A kept tree has none if no new accumulator needs them.
@@ -239,7 +241,7 @@ class GroupRewriter:
             for i, at in enumerate(self._migration.trees)
         ]
 
-    def _made(self, ordinal: int) -> Delta:
+    def _made(self, ordinal: int) -> TreeDelta:
         spec, given = self._spec.trees[ordinal], self._given(self._migration.tree_rows[ordinal])
         if given is None:
             return self._read(ordinal, all_=False)
@@ -251,15 +253,15 @@ class GroupRewriter:
             return ends_delta(ordinal, self._spec, table, groups, *place, version=_NO_BATCH)
         return tree_delta(ordinal, spec, table, given.groups, *place)
 
-    def _read(self, ordinal: int, *, all_: bool) -> Delta:
+    def _read(self, ordinal: int, *, all_: bool) -> TreeDelta:
         tree, layout = self._before.open_tree(ordinal, None), self._spec.trees[ordinal].layout
         found = Entries.from_table(layout.schema.empty_table(), layout)
         if all_:
             found = tree.entries(self._hashes, self._chains)
-        at = group_ordinals(self._hashes, self._chains, found.hashes, found.chains)
-        return Delta(found, at, np.zeros(len(found), np.int64), found.weights, tree)
+        at = group_ordinals(self._hashes, self._chains, found.hashes, found.collision_ids)
+        return TreeDelta(found, at, np.zeros(len(found), np.int64), found.weights, tree)
 
-    def _given(self, source: RowSource | None) -> _Given | None:
+    def _given(self, source: RowSource | None) -> _SourceRows | None:
         """Return the rows of a source, or None if there are none."""
         if source is None:
             raise TypeError("something new without rows")
@@ -270,13 +272,13 @@ class GroupRewriter:
         entries = self._entries[source.tree]
         if entries is None or not len(entries):
             return None
-        groups = group_ordinals(self._hashes, self._chains, entries.hashes, entries.chains)
+        groups = group_ordinals(self._hashes, self._chains, entries.hashes, entries.collision_ids)
         always = pa.array(np.ones(len(entries), np.bool_))
         columns = {a: always if c == ALWAYS else entries.payload[c] for a, c in source.columns}
         weights = np.maximum(entries.weights, 0) if source.capped else entries.weights
-        return _Given(columns, weights, groups)
+        return _SourceRows(columns, weights, groups)
 
-    def _ends(self, now: GroupState) -> list[Extreme]:
+    def _ends(self, now: GroupState) -> list[GroupExtremes]:
         ends = []
         for (tree, side), at in zip(self._spec.extremes, self._migration.ends, strict=True):
             there = count_of(self._spec, now, self._spec.alive(tree)) > 0
@@ -285,20 +287,20 @@ class GroupRewriter:
             if payload is None:
                 found = self._deltas[tree].tree
                 _, payload = found.first_live(self._hashes, self._chains, last=side == "last")
-            ends.append(Extreme(there, payload))
+            ends.append(GroupExtremes(there, payload))
         return ends
 
     # --- values ----------------------------------------------------------------------------------
 
     def _values(
-        self, now: GroupState, ends: list[Extreme], shown: npt.NDArray[np.bool_]
+        self, now: GroupState, ends: list[GroupExtremes], shown: npt.NDArray[np.bool_]
     ) -> list[pa.Array]:
         keys = len(self._spec.keys)
         types = [f.type for f in self._spec.output][keys : keys + len(self._spec.measures)]
         groups = MeasuredGroups(
             spec=self._spec,
             hashes=self._hashes,
-            chains=self._chains,
+            collision_ids=self._chains,
             keys=self._groups.keys,
             state=now,
             shown=shown,
@@ -323,7 +325,7 @@ Measures that depend on the arrival of rows are never made from kept state.
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class _SourceRows:
     """Rows: argument columns by ordinal, weights, and the group of each row."""
 
     columns: dict[int, pa.Array]

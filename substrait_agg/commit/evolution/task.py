@@ -19,7 +19,7 @@ from substrait_agg.commit.documents.json_codec import built, encoded
 from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState
 from substrait_agg.commit.evolution.planner import NEW, Migration
 from substrait_agg.commit.evolution.rewrite import (
-    Before,
+    OldState,
     closed_as,
     entries_read,
     in_order,
@@ -44,7 +44,7 @@ Columns = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class MovePlan:
+class MigrationPlan:
     """The plan of a migration task.
 
     Attributes:
@@ -86,7 +86,7 @@ class MovePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MigrationResult:
     """The result of a migration task.
 
     Attributes:
@@ -104,30 +104,30 @@ class Moved:
         return json.dumps(encoded(self))
 
     @staticmethod
-    def from_json(text: str) -> Moved:
+    def from_json(text: str) -> MigrationResult:
         """Read the result from `to_json`."""
-        return built(Moved, json.loads(text))
+        return built(MigrationResult, json.loads(text))
 
 
-def migrate(plan: MovePlan) -> Moved:
+def migrate(plan: MigrationPlan) -> MigrationResult:
     """Run a migration task.
 
     Raises:
         RunFailed: RESULT_OVERFLOW, WEIGHT_OVERFLOW, TOTAL_OVERFLOW or USER_MEASURE_FAILED.
         StateRefused: STATE_DAMAGED.
     """
-    return _Moving(plan).run()
+    return _MigrationTask(plan).run()
 
 
-class _Moving:
-    def __init__(self, plan: MovePlan) -> None:
+class _MigrationTask:
+    def __init__(self, plan: MigrationPlan) -> None:
         self._plan = plan
         self._state = FolderFiles(f"{plan.checkpoint}/state")
         self._writers: dict[str, RunWriter] = {}
         keys = Surrogates(plan.version, plan.low, plan.high)
-        self._before = Before(self._kept, self._open_tree, keys)
+        self._before = OldState(self._kept, self._open_tree, keys)
 
-    def run(self) -> Moved:
+    def run(self) -> MigrationResult:
         """Run the task, as `migrate`."""
         plan = self._plan
         with ExitStack() as stack:
@@ -140,7 +140,7 @@ class _Moving:
                     inserted.write(shown_rows(new, 1))
             files = inserted.close(), retracted.close()
         trees = {name: self._closed(writer) for name, writer in self._writers.items()}
-        return Moved(OperatorState.of(trees), *files)
+        return MigrationResult(OperatorState.of(trees), *files)
 
     def _rows(self) -> Iterator[tuple[pa.Table, pa.Table]]:
         """Yield rows of groups, then of closed groups: the old and the new rows of each part."""
@@ -212,7 +212,7 @@ class _Moving:
 
 
 def state_after(
-    before: OperatorState, migration: Migration, done: Sequence[Moved]
+    before: OperatorState, migration: Migration, done: Sequence[MigrationResult]
 ) -> OperatorState:
     """Return the state of an operator after all its tasks."""
     if migration.same:

@@ -20,7 +20,7 @@ from dataclasses import replace
 from substrait_agg.commit.documents.file_names import snapshot_name
 from substrait_agg.commit.documents.plan_document import (
     PLAN,
-    Guarded,
+    EarlyRetractionSchema,
     PlanDocument,
     ViewColumn,
     ViewSort,
@@ -39,7 +39,7 @@ from substrait_agg.commit.log.publishing import (
     sync_new_files,
     writing,
 )
-from substrait_agg.commit.log.reader import Contents
+from substrait_agg.commit.log.reader import CheckpointReader
 from substrait_agg.commit.log.retention import RetentionState, keep
 from substrait_agg.commit.log.settings import SETTINGS, CheckpointSettings
 from substrait_agg.commit.log.stores import probe
@@ -48,7 +48,7 @@ from substrait_agg.errors import CommitConflict
 __all__ = [
     "PLAN",
     "Checkpoint",
-    "Guarded",
+    "EarlyRetractionSchema",
     "PlanDocument",
     "ViewColumn",
     "ViewSort",
@@ -57,10 +57,10 @@ __all__ = [
 SET_TRIES = 5
 
 
-class Checkpoint(Contents):
+class Checkpoint(CheckpointReader):
     """A checkpoint folder with the operations that write to it.
 
-    Arguments and errors are those of `Contents`.
+    Arguments and errors are those of `CheckpointReader`.
     """
 
     def create(self, document: PlanDocument, *, evolve: bool = False) -> None:

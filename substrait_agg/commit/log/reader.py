@@ -35,7 +35,7 @@ MOST_VERSIONS = 10**20
 """Greatest number of versions: file names have 20 digits."""
 
 
-class Contents:
+class CheckpointReader:
     """Read access to a checkpoint folder, in a file system or an object store.
 
     Args:
@@ -190,7 +190,7 @@ class Contents:
         """
         # This order is safe beside a run. A version is committed before Spark records its batch as
         # done, and the retention record is written before old versions are deleted.
-        noted = self._noted()
+        noted = self._last_logged_batch()
         found = self.versions()
         first = self.kept().changes_from
         found = [version for version in found if version >= first]
@@ -207,7 +207,7 @@ class Contents:
                 raise damaged(_shown(missing), reason)
         return found
 
-    def _noted(self) -> int | None:
+    def _last_logged_batch(self) -> int | None:
         """Return the newest batch that Spark has recorded as done. Stores have no such record."""
         if self._root.is_remote:
             return None

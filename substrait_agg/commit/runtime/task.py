@@ -25,13 +25,13 @@ from substrait_agg.commit.runtime.spill import Buckets
 from substrait_agg.commit.runtime.surrogates import Surrogates
 from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
 from substrait_agg.operator.common.names import PORT
-from substrait_agg.operator.common.protocol import OperatorResult, State, SumOverflow
+from substrait_agg.operator.common.protocol import OperatorResult, StateReader, SumOverflow
 from substrait_agg.state.entries import Entries, TreeLayout
 from substrait_agg.state.keys.rows import Hashes
 from substrait_agg.state.merging import MergeSpan, after_merges, budget_for, spans_to_merge
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.run import RunFile, RunWriter
-from substrait_agg.state.tree import Found, KeyedLayout, Tree
+from substrait_agg.state.tree import KeyedLayout, KeyedTree, LookupResult
 
 MURMUR, OTHER = "__m", "__x"
 """Columns of partial sums besides those of `operator.numeric.delta`: two hashes of the keys."""
@@ -61,14 +61,14 @@ def run_task(plan: TaskPlan, batches: Iterable[pa.RecordBatch]) -> TaskResult:
         )
 
 
-class _TimedTree(Tree):
+class _TimedTree(KeyedTree):
     """A keyed tree that measures the time of lookups."""
 
     def __init__(self, counters: TaskCounters, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._counters = counters
 
-    def lookup(self, hashes: Hashes, keys: Sequence[pa.Array]) -> Found:
+    def lookup(self, hashes: Hashes, keys: Sequence[pa.Array]) -> LookupResult:
         """Look up keys as `Tree.lookup`."""
         with self._counters.timed("lookup_us"):
             return super().lookup(hashes, keys)
@@ -84,15 +84,15 @@ class _Task:
         self._received = 0
         self._writers = {name: self._writer(name) for name in self._schema}
         self._keyed = cache(self._open_keyed)
-        surrogates = Surrogates(plan.version, plan.low, plan.high, again=plan.again)
-        self._state = State(self._keyed, self._open_ordered, surrogates, plan.version)
+        surrogates = Surrogates(plan.version, plan.low, plan.high, again=plan.watermark_pass)
+        self._state = StateReader(self._keyed, self._open_ordered, surrogates, plan.version)
 
     def _writer(self, tree: str) -> RunWriter:
         plan = self._plan
         name = run_name(tree, plan.node, plan.version)
         return RunWriter(self._files, name, self._schema[tree].schema, plan.operator.spec.page_rows)
 
-    def _open_keyed(self, name: str) -> Tree:
+    def _open_keyed(self, name: str) -> KeyedTree:
         layout = self._schema[name]
         if not isinstance(layout, KeyedLayout):
             raise TypeError(name)
@@ -203,7 +203,7 @@ class _Task:
             raise _Retry(misplaced=True, overflow=False)
         try:
             rows, count = self._operator.receive(
-                _hashed(batch, hashes), raw=plan.raw, emission=plan.emission
+                _hashed(batch, hashes), raw=plan.unaggregated, emission=plan.emission
             )
         except SumOverflow as error:
             raise _Retry(misplaced=False, overflow=True) from error
@@ -214,7 +214,9 @@ class _Task:
         # Groups that act without input (wake) join the slice as rows that add nothing.
         plan = self._plan
         parts = [table] if table is not None and table.num_rows else []
-        woken, counted = self._operator.wake(self._state, plan.emission, low, high, plan.seeds)
+        woken, counted = self._operator.wake(
+            self._state, plan.emission, low, high, plan.initial_groups
+        )
         self._counters.add(counted)
         if parts or woken:
             yield self._operator.completed([*parts, *woken], plan.emission)
@@ -247,7 +249,7 @@ class _Task:
     def _merge(self, name: str, span: MergeSpan) -> RunFile | None:
         writer, layout = self._writer(name), self._schema[name]
         if isinstance(layout, KeyedLayout):
-            tree = Tree(self._files, span.files, layout.schema, layout.keys)
+            tree = KeyedTree(self._files, span.files, layout.schema, layout.keys)
             tree.merge(writer, bottom=span.bottom, low=span.low, high=span.high)
         else:
             OrderedTree(self._files, span.files, layout).merge(writer, span.low, span.high)

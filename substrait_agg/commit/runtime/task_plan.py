@@ -45,10 +45,10 @@ class TaskPlan:
     version: int
     columns: tuple[tuple[str, str], ...]
     final: bool
-    raw: bool = False
+    unaggregated: bool = False
     emission: Emission = ALL
-    seeds: tuple[tuple[int, int], ...] = ()
-    again: bool = False
+    initial_groups: tuple[tuple[int, int], ...] = ()
+    watermark_pass: bool = False
     earlier: tuple[ChangeFile, ...] = ()
 
 
@@ -98,4 +98,4 @@ def task_of(tasks: tuple[TaskPlan, ...], partition: int) -> TaskPlan:
     """
     if partition < len(tasks):
         return tasks[partition]
-    return replace(tasks[0], low=1, high=0, state=OperatorState(), seeds=())
+    return replace(tasks[0], low=1, high=0, state=OperatorState(), initial_groups=())

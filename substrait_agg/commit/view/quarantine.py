@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from substrait_agg.commit.documents.snapshot import OperatorState
-from substrait_agg.commit.log.checkpoint import Guarded
+from substrait_agg.commit.log.checkpoint import EarlyRetractionSchema
 from substrait_agg.operator.aggregate.groups import group_ordinals
 from substrait_agg.operator.common.names import GROUP, WEIGHT, entries_tree
 from substrait_agg.operator.measures.finalize import GroupState
@@ -26,7 +26,7 @@ OPERATOR = "__operator"
 
 
 def waiting_rows(
-    storage: Storage, guarded: Guarded, schema: pa.Schema, state: OperatorState
+    storage: Storage, guarded: EarlyRetractionSchema, schema: pa.Schema, state: OperatorState
 ) -> pa.Table:
     """Return the rows of an operator that were retracted more often than inserted.
 
@@ -49,12 +49,12 @@ def waiting_rows(
     return pa.concat_tables([typed.empty_table(), *tables])
 
 
-def _keys(guarded: Guarded, rows: pa.Table) -> list[pa.Array]:
+def _keys(guarded: EarlyRetractionSchema, rows: pa.Table) -> list[pa.Array]:
     return [rows.column(f"k{i}").combine_chunks() for i in range(guarded.keys)]
 
 
 def _groups_below_zero(
-    storage: Storage, guarded: Guarded, state: OperatorState
+    storage: Storage, guarded: EarlyRetractionSchema, state: OperatorState
 ) -> Iterator[list[pa.Array]]:
     for rows in tree_of(storage, state[GROUP]).scan():
         if rows.num_rows:
@@ -65,7 +65,7 @@ def _groups_below_zero(
 
 
 def _entries_below_zero(
-    storage: Storage, guarded: Guarded, state: OperatorState
+    storage: Storage, guarded: EarlyRetractionSchema, state: OperatorState
 ) -> Iterator[list[pa.Array]]:
     """Yield the entries below zero of the tree of whole rows, with the keys of their groups.
 
@@ -87,7 +87,7 @@ def _entries_below_zero(
 
 
 def _keys_of(
-    storage: Storage, guarded: Guarded, state: OperatorState, entries: pa.Table
+    storage: Storage, guarded: EarlyRetractionSchema, state: OperatorState, entries: pa.Table
 ) -> list[pa.Array]:
     """Return the key columns of the groups of entries.
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from substrait_agg.commit.documents.change_metadata import Origin
+from substrait_agg.commit.documents.change_metadata import ChangesOrigin
 from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, Snapshot, damaged
 from substrait_agg.commit.log.checkpoint import Checkpoint, PlanDocument, ViewColumn, ViewSort
 from substrait_agg.commit.runtime.change_writer import VERSION
@@ -23,7 +23,7 @@ from substrait_agg.operator.common.names import CLOSED, GROUP, WEIGHT
 from substrait_agg.state.keys.rows import nested_bytes
 from substrait_agg.state.run import RunFile, open_run
 from substrait_agg.state.storage import store_failed
-from substrait_agg.state.tree import Tree
+from substrait_agg.state.tree import KeyedTree
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,7 +41,7 @@ BAD_ROWS = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class Evolved:
+class PlanChange:
     """A version that began with another plan.
 
     Attributes:
@@ -55,10 +55,10 @@ class Evolved:
     same_tables: bool
 
     @staticmethod
-    def of(version: int, before: PlanDocument, now: PlanDocument) -> Evolved:
+    def of(version: int, before: PlanDocument, now: PlanDocument) -> PlanChange:
         """Compare the documents of both plans."""
         tables = (frozenset(document.readings) for document in (before, now))
-        return Evolved(version, before.types == now.types, next(tables) == next(tables))
+        return PlanChange(version, before.types == now.types, next(tables) == next(tables))
 
 
 def open_view(folder: str | Location) -> View:
@@ -148,7 +148,7 @@ class View:
         read = {"hash", "shown", *(f"k{i}" for i in range(document.keys))}
         if not read | {c.source for c in document.columns} <= set(schema.names):
             raise damaged(f"state/{files[0].name}", "it has not the columns of the view")
-        yield from Tree(self._checkpoint.state, files, schema, document.keys).scan()
+        yield from KeyedTree(self._checkpoint.state, files, schema, document.keys).scan()
 
     def _snapshot(self, version: int | None) -> Snapshot | None:
         if version is None:
@@ -210,7 +210,7 @@ class View:
         snapshots = [self._checkpoint.snapshot(version) for version in range(first, last + 1)]
         return self._changes(snapshots, (file for s in snapshots for file in s.changes))
 
-    def evolutions(self) -> list[Evolved]:
+    def evolutions(self) -> list[PlanChange]:
         """Return the existing versions that began with another plan, ascending.
 
         Raises:
@@ -220,7 +220,7 @@ class View:
         while newest is not None and newest.begun and newest.begun in known:
             first = self._checkpoint.snapshot(newest.begun)
             before, now = (self._checkpoint.document_of(p) for p in (first.plan_before, first.plan))
-            found.append(Evolved.of(first.version, before, now))
+            found.append(PlanChange.of(first.version, before, now))
             earlier = first.version - 1
             newest = self._checkpoint.snapshot(earlier) if earlier in known else None
         return found[::-1]
@@ -395,7 +395,7 @@ def _origin(document: PlanDocument, snapshots: list[Snapshot]) -> dict[bytes, by
     keys = [place.get(f"k{i}") for i in range(document.keys)]
     whole = None if None in keys else tuple(k for k in keys if k is not None)
     committed = {s.version: s.created for s in snapshots}
-    return Origin(whole, document.plan, committed).metadata()
+    return ChangesOrigin(whole, document.plan, committed).metadata()
 
 
 def _named(part: pa.Table, schema: pa.Schema, change: ChangeFile) -> pa.Table:

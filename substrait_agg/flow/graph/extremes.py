@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from substrait_agg.flow.graph.graph import Read, ValueTree
+from substrait_agg.flow.graph.graph import MeasureState, ValueTree
 from substrait_agg.flow.graph.state_layout import StateLayout
 from substrait_agg.functions.aggregates.accumulators import (
     MET,
@@ -39,7 +39,7 @@ def extremes_only(shared: StateLayout) -> StateLayout:
     return replace(
         shared,
         trees=tuple(
-            replace(tree, ends_alone=True, partial=_is_partial(tree, shared))
+            replace(tree, extremes_only=True, partial=_is_partial(tree, shared))
             if i in alone
             else tree
             for i, tree in enumerate(shared.trees)
@@ -83,5 +83,5 @@ def _kept(
             yield ordinal, replace(accumulator, kind=MET)
 
 
-def _moved(read: Read, places: dict[int, int]) -> Read:
+def _moved(read: MeasureState, places: dict[int, int]) -> MeasureState:
     return replace(read, accumulators=tuple(places.get(a, a) for a in read.accumulators))

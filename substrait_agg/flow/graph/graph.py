@@ -117,7 +117,7 @@ COMPUTED = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Computed:
+class UserColumn:
     """A column that a user-defined measure computes.
 
     Attributes:
@@ -136,7 +136,7 @@ ARRIVAL_BATCH, ARRIVAL_POSITION = 1 << 17, (1 << 17) + 1
 
 
 @dataclass(frozen=True, slots=True)
-class Follows:
+class ArrivalTree:
     """A tree of arrivals, which maps values of tree `tree` to the time of their arrival.
 
     Attributes:
@@ -182,8 +182,8 @@ class ValueTree:
     skipped: tuple[int, ...]
     present: int
     elements: bool = False
-    follows: Follows | None = None
-    ends_alone: bool = False
+    follows: ArrivalTree | None = None
+    extremes_only: bool = False
     partial: bool = False
 
 
@@ -191,7 +191,7 @@ Side = OneOf["", "first", "last"]
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class MeasureState:
     """The state that a measure is computed from.
 
     Attributes:

@@ -7,7 +7,7 @@ from functools import reduce
 
 from substrait_agg.bind.bound import BoundMeasure, Call, Conditional, Constant, Expr
 from substrait_agg.flow.graph.extremes import extremes_only
-from substrait_agg.flow.graph.graph import Read, Side
+from substrait_agg.flow.graph.graph import MeasureState, Side
 from substrait_agg.flow.graph.state_layout import StateLayout, StateLayoutBuilder
 from substrait_agg.functions.aggregates.accumulators import WeightKind
 from substrait_agg.functions.aggregates.kinds import KINDS, Input, complete
@@ -15,7 +15,7 @@ from substrait_agg.functions.aggregates.registry import implementation_of
 from substrait_agg.functions.aggregates.user import AdditiveMeasure
 from substrait_agg.plan.types import BOOL
 
-Decompose = Callable[[BoundMeasure, StateLayoutBuilder], Read]
+Decompose = Callable[[BoundMeasure, StateLayoutBuilder], MeasureState]
 
 
 def state_layout(
@@ -71,28 +71,28 @@ def _rows_counted(measure: BoundMeasure, sharing: StateLayoutBuilder) -> int:
     return sharing.count(measure.argument, measure.filter)
 
 
-def _count(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
+def _count(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState:
     if measure.distinct:
         tree = sharing.values(measure, measure.arguments)
-        return Read((sharing.live(tree),), tree)
-    return Read((_rows_counted(measure, sharing),))
+        return MeasureState((sharing.live(tree),), tree)
+    return MeasureState((_rows_counted(measure, sharing),))
 
 
-def _sum(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
+def _sum(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState:
     value = measure.arguments[0]
     if measure.distinct:
         tree = sharing.values(measure, measure.arguments)
-        return Read((sharing.total(value, measure.filter, tree), sharing.live(tree)), tree)
+        return MeasureState((sharing.total(value, measure.filter, tree), sharing.live(tree)), tree)
     total = sharing.total(value, measure.filter)
-    return Read((total, sharing.count(value, measure.filter)))
+    return MeasureState((total, sharing.count(value, measure.filter)))
 
 
-def _boolean(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
+def _boolean(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState:
     value = measure.arguments[0]
     negated = Call(value.type, "not", (value,))
     holds = sharing.count(None, _given(measure.filter, value))
     fails = sharing.count(None, _given(measure.filter, negated))
-    return Read((holds, fails))
+    return MeasureState((holds, fails))
 
 
 def _paired(value: Expr, other: Expr) -> Expr:
@@ -103,7 +103,7 @@ def _paired(value: Expr, other: Expr) -> Expr:
     return Conditional(type_, ((_present(other), value),), Constant(type_, None))
 
 
-def _moments(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
+def _moments(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState:
     """Read count, sums and sums of products: of x alone, or of x and y as (n, x, y, xy, xx, yy)."""
     tree = sharing.values(measure, measure.arguments) if measure.distinct else -1
     values = measure.arguments
@@ -115,12 +115,12 @@ def _moments(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
     products = [sharing.product(values[0], values[-1], condition, tree)]
     if measure.kind == "corr":
         products += [sharing.product(v, v, condition, tree) for v in values]
-    return Read((count, *sums, *products), tree)
+    return MeasureState((count, *sums, *products), tree)
 
 
 def _extreme(side: Side) -> Decompose:
-    def decompose(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
-        return Read((), sharing.values(measure, measure.arguments), (0,), side)
+    def decompose(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState:
+        return MeasureState((), sharing.values(measure, measure.arguments), (0,), side)
 
     return decompose
 
@@ -140,19 +140,19 @@ def _ordered(measure: BoundMeasure, sharing: StateLayoutBuilder) -> tuple[int, t
     return sharing.tree(measure, keys, skipped), tuple(places)
 
 
-def _scan(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
+def _scan(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState:
     tree, places = _ordered(measure, sharing)
-    return Read((), tree, places)
+    return MeasureState((), tree, places)
 
 
-def _rank(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
+def _rank(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState:
     """Add the number of values, so that ranks are found without reading the whole group."""
     counted = None if measure.keep_nulls else measure.argument
     tree, places = _ordered(measure, sharing)
-    return Read((sharing.count(counted, measure.filter),), tree, places)
+    return MeasureState((sharing.count(counted, measure.filter),), tree, places)
 
 
-def _user(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
+def _user(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState:
     declared = implementation_of(measure.implementation)
     implementation = declared.implementation
     if not isinstance(implementation, AdditiveMeasure):
@@ -164,43 +164,43 @@ def _user(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
         for column in implementation.columns
     ]
     count = sharing.live(tree) if measure.distinct else _rows_counted(measure, sharing)
-    return Read((count, *totals), tree)
+    return MeasureState((count, *totals), tree)
 
 
 def _end(side: Side) -> Decompose:
-    def decompose(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
+    def decompose(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState:
         tree, places = _ordered(measure, sharing)
-        return Read((), tree, places, side)
+        return MeasureState((), tree, places, side)
 
     return decompose
 
 
 def _by(side: Side) -> Decompose:
-    def decompose(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
+    def decompose(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState:
         value, by = measure.arguments
         skipped = (0, 1) if ("IGNORE_NULLS", "TRUE") in measure.options else (0,)
         tree = sharing.tree(measure, [(by, False, False), (value, False, True)], skipped)
-        return Read((), tree, (1,), side)
+        return MeasureState((), tree, (1,), side)
 
     return decompose
 
 
 def _arrived(side: Side) -> Decompose:
-    def decompose(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
+    def decompose(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState:
         tree = sharing.arrivals(measure, latest=side == "last")
-        return Read((), tree, (2,), side)
+        return MeasureState((), tree, (2,), side)
 
     return decompose
 
 
-def _union(measure: BoundMeasure, sharing: StateLayoutBuilder) -> Read:
+def _union(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState:
     components = [(measure.arguments[0], False, True)]
     tree = sharing.tree(measure, components, (0,), elements=True)
-    return Read((), tree, (0,))
+    return MeasureState((), tree, (0,))
 
 
-def _nothing(_measure: BoundMeasure, _sharing: StateLayoutBuilder) -> Read:
-    return Read()
+def _nothing(_measure: BoundMeasure, _sharing: StateLayoutBuilder) -> MeasureState:
+    return MeasureState()
 
 
 _DECOMPOSE: Mapping[Input, Decompose] = complete(

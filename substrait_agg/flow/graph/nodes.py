@@ -12,11 +12,11 @@ from substrait_agg.bind.rewrite import call_durations
 from substrait_agg.flow.graph.graph import (
     ALL_ROWS,
     Branch,
-    Computed,
     Forget,
+    MeasureState,
     OperatorOrigin,
-    Read,
     TreeComponent,
+    UserColumn,
     ValueTree,
 )
 from substrait_agg.flow.graph.time_steps import EventKey, TimeStep
@@ -161,12 +161,12 @@ class Node:
         return ()
 
     @property
-    def reads(self) -> tuple[Read, ...]:
+    def reads(self) -> tuple[MeasureState, ...]:
         """Return, per measure, the state that it is computed from."""
         return ()
 
     @property
-    def computed(self) -> tuple[Computed, ...]:
+    def computed(self) -> tuple[UserColumn, ...]:
         """Return the argument columns from `COMPUTED` on."""
         return ()
 
@@ -256,9 +256,9 @@ class Node:
 
     # --- description ---------------------------------------------------------------------------
 
-    def describe(self) -> Description:
+    def describe(self) -> NodeDescription:
         """Describe the node in words for explanations, plan documents and tools that show state."""
-        return Description("aggregate" if self.measures else "distinct rows", "groups")
+        return NodeDescription("aggregate" if self.measures else "distinct rows", "groups")
 
     def identity(self) -> tuple[object, ...]:
         """Return what its groups depend on besides rows and keys.
@@ -272,7 +272,7 @@ NodeKind = OneOf["aggregate", "distinct rows", "rows of the view", "sessions", "
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class NodeDescription:
     """A node in words.
 
     Attributes:
@@ -300,9 +300,9 @@ class Aggregate(Node):
     measures: tuple[BoundMeasure, ...] = ()
     trees: tuple[ValueTree, ...] = ()
     accumulators: tuple[Accumulator, ...] = ()
-    reads: tuple[Read, ...] = ()
+    reads: tuple[MeasureState, ...] = ()
     sets: tuple[tuple[int, ...], ...] = ()
-    computed: tuple[Computed, ...] = ()
+    computed: tuple[UserColumn, ...] = ()
     guard: int = -1
 
 
@@ -323,9 +323,9 @@ class Distinct(Node):
         """See `Node`."""
         return True
 
-    def describe(self) -> Description:
+    def describe(self) -> NodeDescription:
         """See `Node`."""
-        return Description(
+        return NodeDescription(
             "rows of the view",
             "rows",
             emits="insert or retract each row as often as its number has changed",
@@ -405,9 +405,9 @@ class Sessionize(Node):
         column = len(self.keys)
         return column, EventKey(column, (*event.grids, TimeStep(1, 0, 1)), end=True)
 
-    def describe(self) -> Description:
+    def describe(self) -> NodeDescription:
         """See `Node`."""
-        return Description(
+        return NodeDescription(
             "sessions",
             "sessions",
             "to tell sessions",
@@ -466,9 +466,9 @@ class Upsert(Node):
         """Return no expression: the row of a key may change at any time."""
         return ()
 
-    def describe(self) -> Description:
+    def describe(self) -> NodeDescription:
         """See `Node`."""
-        return Description("upserts", "upserts")
+        return NodeDescription("upserts", "upserts")
 
     def identity(self) -> tuple[object, ...]:
         """See `Node`."""

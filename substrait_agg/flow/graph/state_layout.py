@@ -14,10 +14,10 @@ from substrait_agg.flow.graph.graph import (
     ARRIVAL_BATCH,
     ARRIVAL_POSITION,
     COMPUTED,
-    Computed,
-    Follows,
-    Read,
+    ArrivalTree,
+    MeasureState,
     TreeComponent,
+    UserColumn,
     ValueTree,
 )
 from substrait_agg.functions.aggregates.accumulators import (
@@ -46,8 +46,8 @@ class StateLayout:
     arguments: tuple[Argument, ...]
     trees: tuple[ValueTree, ...]
     accumulators: tuple[Accumulator, ...]
-    reads: tuple[Read, ...]
-    computed: tuple[Computed, ...]
+    reads: tuple[MeasureState, ...]
+    computed: tuple[UserColumn, ...]
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class StateLayoutBuilder:
     arguments: list[Argument] = field(default_factory=list)
     trees: list[ValueTree] = field(default_factory=list)
     accumulators: list[Accumulator] = field(default_factory=list)
-    computed: list[Computed] = field(default_factory=list)
+    computed: list[UserColumn] = field(default_factory=list)
     _places: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def argument(self, value: Expr | None, condition: Expr | None) -> int:
@@ -94,7 +94,7 @@ class StateLayoutBuilder:
         self, implementation: str, column: str, arguments: tuple[int, ...], tree: int
     ) -> int:
         """Return the accumulator that sums a column computed by a user-defined measure."""
-        ordinal = COMPUTED + self._place("computed", Computed(implementation, arguments, column))
+        ordinal = COMPUTED + self._place("computed", UserColumn(implementation, arguments, column))
         digits = digits_for(DECIMAL_BITS, self.weight if tree < 0 else "sign")
         return self.accumulator(Accumulator("decimal", ordinal, DECIMAL_BITS, digits, tree=tree))
 
@@ -121,9 +121,9 @@ class StateLayoutBuilder:
         base = self.values(measure, measure.arguments, keep_nulls=measure.keep_nulls)
         value = self.trees[base].components[0]
         skipped = self.trees[base].skipped
-        follows = Follows(base, latest, by_value=True)
+        follows = ArrivalTree(base, latest, by_value=True)
         self._place_tree(ValueTree((value, *_WHEN), skipped, ALL_ROWS, follows=follows))
-        follows = Follows(base, latest, by_value=False)
+        follows = ArrivalTree(base, latest, by_value=False)
         last = tuple(2 for _ in skipped)
         return self._place_tree(ValueTree((*_WHEN, value), last, ALL_ROWS, follows=follows))
 

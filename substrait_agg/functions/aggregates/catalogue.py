@@ -14,7 +14,7 @@ from substrait_agg.functions.aggregates.parts import (
     UNSIGNED_EXTENSION,
 )
 from substrait_agg.functions.aggregates.refused import REFUSED
-from substrait_agg.functions.aggregates.row import AggregateFunction, Alias, Handling, Part
+from substrait_agg.functions.aggregates.row import AggregateFunction, Alias, FieldHandling, Handling
 from substrait_agg.functions.aggregates.sums import CONDITIONS, COUNTS, GROUPS, SUMS
 from substrait_agg.functions.aggregates.types import DECIMAL_OUTPUT
 from substrait_agg.functions.aggregates.values import EXTREMES, LISTS, PLACES, RANKS
@@ -26,8 +26,8 @@ __all__ = [
     "STANDARD_URNS",
     "WINDOW_FUNCTIONS",
     "AggregateFunction",
+    "FieldHandling",
     "Handling",
-    "Part",
     "find",
 ]
 

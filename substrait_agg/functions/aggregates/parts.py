@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from substrait_agg.functions.aggregates.row import (
     HONOURED,
     Alias,
+    FieldHandling,
     FunctionOption,
-    Parameter,
-    Part,
+    FunctionParameter,
     no_op,
 )
 from substrait_agg.functions.aggregates.types import ALL_NUMBERS, INTEGERS, ORDERED
@@ -40,8 +40,8 @@ _EXACT = no_op("an exact result is a valid approximation")
 ROUNDINGS = ("TIE_TO_EVEN", "TIE_AWAY_FROM_ZERO", "TRUNCATE", "CEILING", "FLOOR")
 """Rounding directions of results, which are rounded once (`functions.numbers.exact.ROUNDINGS`)."""
 
-_OVERFLOW: Mapping[str, Part] = dict.fromkeys(("ERROR", "SATURATE", "SILENT"), HONOURED)
-_ROUNDING: Mapping[str, Part] = dict.fromkeys(ROUNDINGS, HONOURED)
+_OVERFLOW: Mapping[str, FieldHandling] = dict.fromkeys(("ERROR", "SATURATE", "SILENT"), HONOURED)
+_ROUNDING: Mapping[str, FieldHandling] = dict.fromkeys(ROUNDINGS, HONOURED)
 
 OVERFLOW = {"OVERFLOW": FunctionOption(_OVERFLOW)}
 ROUNDING = {"ROUNDING": FunctionOption(_ROUNDING)}
@@ -51,26 +51,26 @@ PRODUCT = {
 }
 IGNORE_NULLS = {"IGNORE_NULLS": FunctionOption({"FALSE": HONOURED, "TRUE": HONOURED})}
 
-DISTRIBUTIONS: Mapping[str, Part] = {"SAMPLE": HONOURED, "POPULATION": HONOURED}
+DISTRIBUTIONS: Mapping[str, FieldHandling] = {"SAMPLE": HONOURED, "POPULATION": HONOURED}
 SPREAD = {"DISTRIBUTION": FunctionOption(DISTRIBUTIONS), **ROUNDING}
 POPULATION = (("DISTRIBUTION", "POPULATION"),)
 SAMPLE = (("DISTRIBUTION", "SAMPLE"),)
 
 # --- parameters ------------------------------------------------------------------------------
 
-ANYTHING = Parameter("x")
-NUMBER = Parameter("x", kinds=ALL_NUMBERS)
-INTEGER = Parameter("x", kinds=INTEGERS)
-CONDITION = Parameter("x", kinds=("bool",))
-COMPARABLE = Parameter("x", kinds=ORDERED)
-FLOATING = Parameter("x", kinds=ALL_NUMBERS, as_float=(*INTEGERS, "decimal"))
-FLOATING_Y = Parameter("y", kinds=ALL_NUMBERS, as_float=(*INTEGERS, "decimal"))
-FACTOR = Parameter("x", kinds=ALL_NUMBERS, as_float=("decimal",))
-DISTRIBUTION = Parameter("distribution", "enum", optional=True, words=DISTRIBUTIONS)
-PRECISION_WORDS: Mapping[str, Part] = {"EXACT": HONOURED, "APPROXIMATE": _EXACT}
-PRECISION = Parameter("precision", "enum", optional=True, words=PRECISION_WORDS)
-FRACTION = Parameter("fraction", "constant", rule="fraction")
-ACCURACY = Parameter("accuracy", "constant", optional=True, rule="integer")
+ANYTHING = FunctionParameter("x")
+NUMBER = FunctionParameter("x", kinds=ALL_NUMBERS)
+INTEGER = FunctionParameter("x", kinds=INTEGERS)
+CONDITION = FunctionParameter("x", kinds=("bool",))
+COMPARABLE = FunctionParameter("x", kinds=ORDERED)
+FLOATING = FunctionParameter("x", kinds=ALL_NUMBERS, as_float=(*INTEGERS, "decimal"))
+FLOATING_Y = FunctionParameter("y", kinds=ALL_NUMBERS, as_float=(*INTEGERS, "decimal"))
+FACTOR = FunctionParameter("x", kinds=ALL_NUMBERS, as_float=("decimal",))
+DISTRIBUTION = FunctionParameter("distribution", "enum", optional=True, words=DISTRIBUTIONS)
+PRECISION_WORDS: Mapping[str, FieldHandling] = {"EXACT": HONOURED, "APPROXIMATE": _EXACT}
+PRECISION = FunctionParameter("precision", "enum", optional=True, words=PRECISION_WORDS)
+FRACTION = FunctionParameter("fraction", "constant", rule="fraction")
+ACCURACY = FunctionParameter("accuracy", "constant", optional=True, rule="integer")
 
 
 def named(names: str, producers: tuple[str, ...] = ()) -> tuple[Alias, ...]:

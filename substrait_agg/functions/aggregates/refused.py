@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from substrait_agg.functions.aggregates.parts import DATAFUSION, DUCKDB, ISTHMUS
-from substrait_agg.functions.aggregates.row import AggregateFunction, Parameter, refused
+from substrait_agg.functions.aggregates.row import AggregateFunction, FunctionParameter, refused
 
-_ANY = (Parameter("x", optional=True, repeats=True),)
+_ANY = (FunctionParameter("x", optional=True, repeats=True),)
 _REGRESSION = "write it with covar, variance, avg and count in a projection above the aggregate"
 _SKETCH = "its result depends on an approximation that is not defined"
 

@@ -11,7 +11,7 @@ from substrait_agg.functions.aggregates.row import (
     HONOURED,
     AggregateFunction,
     Alias,
-    Parameter,
+    FunctionParameter,
     no_op,
 )
 from substrait_agg.functions.aggregates.types import OWN
@@ -63,7 +63,9 @@ class UserMeasure:
         return AggregateFunction(
             self.names[0],
             "user",
-            tuple(Parameter(f"x{i}", kinds=kinds) for i, kinds in enumerate(self.arguments)),
+            tuple(
+                FunctionParameter(f"x{i}", kinds=kinds) for i, kinds in enumerate(self.arguments)
+            ),
             OWN,
             urns=(plain_urn(self.urn),),
             aliases=tuple(Alias(name) for name in self.names[1:]),

@@ -23,28 +23,28 @@ In order: a text; any integer; an integer or null; an integer other than 0; a nu
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FieldHandling:
     """The handling of a part of a measure and its reason. Only ``honoured`` needs no reason."""
 
     handling: Handling
     reason: str = ""
 
 
-HONOURED = Part("honoured")
+HONOURED = FieldHandling("honoured")
 
 
-def no_op(reason: str) -> Part:
+def no_op(reason: str) -> FieldHandling:
     """Return a part that changes nothing because of `reason`."""
-    return Part("no-op", reason)
+    return FieldHandling("no-op", reason)
 
 
-def refused(reason: str) -> Part:
+def refused(reason: str) -> FieldHandling:
     """Return a part that is refused because of `reason`."""
-    return Part("refused", reason)
+    return FieldHandling("refused", reason)
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class FunctionParameter:
     """A parameter of a function.
 
     Attributes:
@@ -68,7 +68,7 @@ class Parameter:
     as_float: tuple[str, ...] = ()
     rule: ConstantRule = "integer"
     default: str | int | float | None = None
-    words: Mapping[str, Part] = field(default_factory=dict)
+    words: Mapping[str, FieldHandling] = field(default_factory=dict)
 
     def __str__(self) -> str:
         if self.role == "enum":
@@ -91,7 +91,7 @@ class FunctionOption:
     all.
     """
 
-    values: Mapping[str, Part]
+    values: Mapping[str, FieldHandling]
     kinds: tuple[str, ...] = ()
 
     @property
@@ -149,16 +149,16 @@ class AggregateFunction:
 
     name: str
     kind: MeasureKind | None
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[FunctionParameter, ...] = ()
     result: str = "first"
     urns: tuple[str, ...] = ()
     producers: tuple[str, ...] = ()
     aliases: tuple[Alias, ...] = ()
     options: Mapping[str, FunctionOption] = field(default_factory=dict)
-    distinct: Part = HONOURED
-    order_by: Part = HONOURED
-    filter: Part = HONOURED
-    distinct_rows: Part = HONOURED
+    distinct: FieldHandling = HONOURED
+    order_by: FieldHandling = HONOURED
+    filter: FieldHandling = HONOURED
+    distinct_rows: FieldHandling = HONOURED
     nulls: str = "skipped"
     empty: str = "null"
     keep_nulls: bool = False

@@ -32,11 +32,16 @@ from substrait_agg.functions.aggregates.parts import (
     named,
     preset,
 )
-from substrait_agg.functions.aggregates.row import AggregateFunction, Parameter, no_op, refused
+from substrait_agg.functions.aggregates.row import (
+    AggregateFunction,
+    FunctionParameter,
+    no_op,
+    refused,
+)
 from substrait_agg.functions.aggregates.types import DECIMAL_OUTPUT
 
-_COUNTED = Parameter("x", optional=True, repeats=True)
-_VALUES = Parameter("x", repeats=True)
+_COUNTED = FunctionParameter("x", optional=True, repeats=True)
+_VALUES = FunctionParameter("x", repeats=True)
 _DUCKDB_SUMS = named("fsum sumkahan kahan_sum sum_no_overflow", DUCKDB)
 
 COUNTS = (

@@ -38,7 +38,7 @@ class GroupedValues:
         return len(self.offsets) - 1
 
 
-class Measure(ABC):
+class BaseMeasure(ABC):
     """The base class of all measures of an embedding program.
 
     Attributes:
@@ -59,7 +59,7 @@ class Measure(ABC):
         """Return the type of the measure's values for arguments of these types."""
 
 
-class AdditiveMeasure(Measure):
+class AdditiveMeasure(BaseMeasure):
     """A measure whose state is a few totals.
 
     The totals are exact integers. A deletion subtracts exactly what the insertion added.
@@ -97,7 +97,7 @@ class AdditiveMeasure(Measure):
         """
 
 
-class OrderedMeasure(Measure):
+class OrderedMeasure(BaseMeasure):
     """A measure that is computed from the ordered values of a group."""
 
     @abstractmethod

@@ -35,19 +35,19 @@ from substrait_agg.functions.aggregates.row import (
     AggregateFunction,
     Alias,
     FunctionOption,
-    Parameter,
+    FunctionParameter,
     no_op,
     refused,
 )
 from substrait_agg.functions.aggregates.types import ALL_NUMBERS, ORDERED, POINTS
 from substrait_agg.functions.signatures.derive import TEXTS
 
-_BOUNDARIES = Parameter(
+_BOUNDARIES = FunctionParameter(
     "boundaries", "enum", words=dict.fromkeys(("NEITHER", "MINIMUM", "MAXIMUM", "BOTH"), HONOURED)
 )
-_BINS = Parameter("n", "constant", rule="count")
-_SEPARATOR = Parameter("separator", "constant", optional=True, rule="text", default=",")
-_ORDER_VALUE = Parameter("y", kinds=ORDERED)
+_BINS = FunctionParameter("n", "constant", rule="count")
+_SEPARATOR = FunctionParameter("separator", "constant", optional=True, rule="text", default=",")
+_ORDER_VALUE = FunctionParameter("y", kinds=ORDERED)
 _EITHER = no_op("any of the values may be returned; the result is null only where all are")
 _PICKED_ONCE = no_op("a pair of values that occurs twice is picked no differently from one")
 _NULLS_SKIPPED = (("IGNORE_NULLS", "TRUE"),)
@@ -97,7 +97,7 @@ RANKS = (
     ),
     AggregateFunction(
         "quantile", "quantile",
-        (_BOUNDARIES, PRECISION, _BINS, Parameter("distribution", kinds=(*ALL_NUMBERS, *POINTS))),
+        (_BOUNDARIES, PRECISION, _BINS, FunctionParameter("distribution", kinds=(*ALL_NUMBERS, *POINTS))),
         "quantiles", (ARITHMETIC,), options=ROUNDING, order_on_argument=True, order_else=_OWN_ORDER,
         nulls="one null makes the result null", keep_nulls=True,
     ),
@@ -131,11 +131,11 @@ LISTS = (
         empty="an empty list", order_else=_OWN_ORDER,
     ),
     AggregateFunction(
-        "string_agg", "string_agg", (Parameter("input", kinds=TEXTS), _SEPARATOR), "text", (STRING,),
+        "string_agg", "string_agg", (FunctionParameter("input", kinds=TEXTS), _SEPARATOR), "text", (STRING,),
         aliases=(*named("listagg", ISTHMUS), *named("group_concat", DUCKDB)), order_else=_OWN_ORDER,
     ),
     AggregateFunction(
-        "list_union_distinct_agg", "list_union_distinct", (Parameter("x", kinds=("list",)),), "union",
+        "list_union_distinct_agg", "list_union_distinct", (FunctionParameter("x", kinds=("list",)),), "union",
         (LIST,), FLOWTIDE, distinct=SAME_ONCE,
         order_by=refused("the elements come out of many lists; their order is that of their values"),
         nulls="a null list is skipped, a null in a list is kept", empty="an empty list",
@@ -154,7 +154,7 @@ PLACES = (
         order_else=_ARRIVAL,
     ),
     AggregateFunction(
-        "nth_value", "nth_value", (ANYTHING, Parameter("n", "constant", rule="position")), "first",
+        "nth_value", "nth_value", (ANYTHING, FunctionParameter("n", "constant", rule="position")), "first",
         (), DATAFUSION, options=IGNORE_NULLS, nulls="kept", keep_nulls=True, order_else=_OWN_ORDER,
     ),
     AggregateFunction(

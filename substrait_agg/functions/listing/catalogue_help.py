@@ -7,7 +7,12 @@ from difflib import get_close_matches
 
 from substrait_agg.errors import UsageError
 from substrait_agg.functions.aggregates.catalogue import AGGREGATE_NAMES, WINDOW_FUNCTIONS, find
-from substrait_agg.functions.aggregates.row import AggregateFunction, Alias, Parameter, Part
+from substrait_agg.functions.aggregates.row import (
+    AggregateFunction,
+    Alias,
+    FieldHandling,
+    FunctionParameter,
+)
 from substrait_agg.functions.aggregates.types import RESULT_TEXTS
 from substrait_agg.functions.listing.catalogue_json import (
     NULLS,
@@ -116,7 +121,7 @@ def _aggregate(row: AggregateFunction, alias: Alias) -> Pairs:
     yield from _choices(row)
 
 
-def _parameter(parameter: Parameter) -> str:
+def _parameter(parameter: FunctionParameter) -> str:
     kinds = ", ".join(parameter.as_float)
     return f"{parameter} ({kinds} as fp64)" if kinds else str(parameter)
 
@@ -143,11 +148,11 @@ def _choices(row: AggregateFunction) -> Pairs:
         yield f"always {name}", value
 
 
-def _said(part: Part) -> str:
+def _said(part: FieldHandling) -> str:
     return f"{part.handling}: {part.reason}" if part.reason else part.handling
 
 
-def _lines(parts: Iterable[tuple[str, Part]]) -> str:
+def _lines(parts: Iterable[tuple[str, FieldHandling]]) -> str:
     return "\n".join(f"{name} {_said(part)}" for name, part in parts)
 
 

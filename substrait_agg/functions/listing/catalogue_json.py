@@ -10,9 +10,9 @@ from substrait_agg.functions.aggregates.row import (
     HONOURED,
     AggregateFunction,
     Alias,
+    FieldHandling,
     FunctionOption,
-    Parameter,
-    Part,
+    FunctionParameter,
     no_op,
     refused,
 )
@@ -47,7 +47,7 @@ def urn_of(urn: str) -> str:
 _PARTIAL = refused(
     "results that are only part of a group's would have to be merged by another consumer"
 )
-_PHASES: Mapping[str, Part] = {
+_PHASES: Mapping[str, FieldHandling] = {
     "UNSPECIFIED": no_op("the complete aggregate is computed; strict mode refuses it"),
     "INITIAL_TO_RESULT": HONOURED,
     "INITIAL_TO_INTERMEDIATE": _PARTIAL,
@@ -56,12 +56,12 @@ _PHASES: Mapping[str, Part] = {
 }
 
 
-def phases() -> Mapping[str, Part]:
+def phases() -> Mapping[str, FieldHandling]:
     """Return the handling of each phase of a measure. It is the same for all functions."""
     return _PHASES
 
 
-def part(given: Part) -> Entry:
+def part(given: FieldHandling) -> Entry:
     """Return ``{"handling": ...}``, with the reason if there is one."""
     return {"handling": given.handling, **({"reason": given.reason} if given.reason else {})}
 
@@ -132,7 +132,7 @@ def _alias(alias: Alias) -> Entry:
     }
 
 
-def _parameter(parameter: Parameter) -> Entry:
+def _parameter(parameter: FunctionParameter) -> Entry:
     found: Entry = {
         "name": parameter.name,
         "role": parameter.role,

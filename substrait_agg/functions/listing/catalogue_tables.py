@@ -6,7 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from substrait_agg.functions.aggregates.catalogue import AGGREGATES
-from substrait_agg.functions.aggregates.row import AggregateFunction, Alias, FunctionOption, Part
+from substrait_agg.functions.aggregates.row import (
+    AggregateFunction,
+    Alias,
+    FieldHandling,
+    FunctionOption,
+)
 from substrait_agg.functions.aggregates.types import RESULT_TEXTS
 from substrait_agg.functions.listing.catalogue_json import NULLS, SCALAR_RESULTS, phases, takes_rows
 from substrait_agg.functions.scalars.catalogue import (
@@ -50,7 +55,7 @@ class _Notes:
             self.texts.append(text)
         return f"[{self.texts.index(text) + 1}]"
 
-    def cell(self, part: Part) -> str:
+    def cell(self, part: FieldHandling) -> str:
         """Return the handling of a part of a measure, with the number of the reason."""
         return f"{part.handling} {self.number(part.reason)}" if part.reason else part.handling
 
@@ -166,7 +171,7 @@ def _options(kept: list[AggregateFunction]) -> Section:
     return Section("Options", headers, rows, tuple(notes.texts))
 
 
-def _values(values: Mapping[str, Part], notes: _Notes) -> str:
+def _values(values: Mapping[str, FieldHandling], notes: _Notes) -> str:
     return ", ".join(
         code(value) + ("" if part.handling == "honoured" else f" {notes.cell(part)}")
         for value, part in values.items()

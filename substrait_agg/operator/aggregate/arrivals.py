@@ -15,11 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from substrait_agg.operator.aggregate.groups import CollisionIds
-from substrait_agg.operator.aggregate.trees import Delta, OpenTree, contributing, delta_of
+from substrait_agg.operator.aggregate.trees import OpenTree, TreeDelta, contributing, delta_of
 from substrait_agg.operator.common.names import LAST_POSITION, POSITION, WEIGHT
 from substrait_agg.operator.common.spec import TreeSpec
 from substrait_agg.state.entries import consolidate
-from substrait_agg.state.keys.keys import Keys, encode, sort_order
+from substrait_agg.state.keys.keys import EncodedKeys, encode, sort_order
 from substrait_agg.state.keys.rows import Hashes, Indices
 
 Int64s = npt.NDArray[np.int64]
@@ -58,7 +58,7 @@ def arrivals_delta(
     hashes: Hashes,
     chains: CollisionIds,
     open_tree: OpenTree,
-) -> Delta:
+) -> TreeDelta:
     """Apply changes of arrivals to one of the trees that store them."""
     entries = consolidate(
         spec.layout, hashes[moved.groups], chains[moved.groups], moved.columns(spec), moved.weights
@@ -68,7 +68,7 @@ def arrivals_delta(
 
 def moved_arrivals(
     base_spec: TreeSpec,
-    base: Delta,
+    base: TreeDelta,
     by_value: TreeSpec,
     ordinal: int,
     slice_: pa.Table,
@@ -106,7 +106,7 @@ def moved_arrivals(
 
 
 def _known(
-    base: Delta, rows: Indices, by_value: TreeSpec, ordinal: int, open_tree: OpenTree
+    base: TreeDelta, rows: Indices, by_value: TreeSpec, ordinal: int, open_tree: OpenTree
 ) -> tuple[Int64s, Int64s]:
     """Return the stored arrivals of values that have one: batch and position."""
     if not len(rows):
@@ -114,13 +114,13 @@ def _known(
     never = pa.array(np.full(len(rows), _NEVER, np.int64))
     values = base.entries.payload[0].take(pa.array(rows))
     after = encode([values, never, never], by_value.layout.components)
-    hashes, chains = base.entries.hashes[rows], base.entries.chains[rows]
+    hashes, chains = base.entries.hashes[rows], base.entries.collision_ids[rows]
     _, found = open_tree(ordinal, None).first_live(hashes, chains, after)
     return found[1].to_numpy(zero_copy_only=False), found[2].to_numpy(zero_copy_only=False)
 
 
 def positions(
-    spec: TreeSpec, delta: Delta, slice_: pa.Table, of_row: Indices, *, latest: bool
+    spec: TreeSpec, delta: TreeDelta, slice_: pa.Table, of_row: Indices, *, latest: bool
 ) -> Int64s:
     """Return per changed entry the position of the first (last) row that inserts it."""
     weight = slice_.column(WEIGHT).combine_chunks()
@@ -141,11 +141,11 @@ def positions(
     return result
 
 
-def _matched(base: Delta, groups: Indices, keys: Keys) -> Indices:
+def _matched(base: TreeDelta, groups: Indices, keys: EncodedKeys) -> Indices:
     """Return the changed entry with the group and key of each row, -1 if there is none."""
     count = len(base.entries)
     owners = np.concatenate([base.groups, groups])
-    order, first = sort_order([owners], Keys.concat([base.entries.keys, keys]))
+    order, first = sort_order([owners], EncodedKeys.concat([base.entries.keys, keys]))
     label = np.empty(len(order), np.int64)
     label[order] = np.cumsum(first) - 1
     entry_of = np.full(len(order), -1, np.int64)

@@ -21,7 +21,7 @@ import pyarrow as pa
 from substrait_agg.errors import RunFailed
 from substrait_agg.operator.aggregate.arrivals import positions
 from substrait_agg.operator.aggregate.groups import BatchGroups, CollisionIds, RowGroups
-from substrait_agg.operator.aggregate.trees import Delta, OpenTree, tree_delta
+from substrait_agg.operator.aggregate.trees import OpenTree, TreeDelta, tree_delta
 from substrait_agg.operator.common.names import LAST_POSITION, POSITION, WEIGHT
 from substrait_agg.operator.common.spec import OperatorSpec
 from substrait_agg.operator.measures.finalize import GroupState
@@ -32,7 +32,7 @@ Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
+class AcceptedRows:
     """The rows of a slice that count.
 
     Attributes:
@@ -47,7 +47,7 @@ class Admitted:
     rows: pa.Table
     of_row: Indices
     groups: RowGroups
-    delta: Delta | None = None
+    delta: TreeDelta | None = None
     kept_aside: int = 0
     early: int = 0
 
@@ -58,14 +58,14 @@ def hold_early_retractions(
     groups: BatchGroups,
     chains: CollisionIds,
     open_tree: OpenTree,
-) -> Admitted:
+) -> AcceptedRows:
     """Select the rows of a slice that count, by the operator's policy for early retractions.
 
     Raises:
         RunFailed: EARLY_RETRACTION under ``refuse``.
     """
     if spec.guard < 0:
-        return Admitted(slice_, groups.of_row, groups.rows)
+        return AcceptedRows(slice_, groups.of_row, groups.rows)
     guard = spec.trees[spec.guard]
     delta = tree_delta(spec.guard, guard, slice_, groups.of_row, groups.hashes, chains, open_tree)
     weights = delta.entries.weights
@@ -88,7 +88,7 @@ def hold_early_retractions(
     rows = pa.Table.from_batches([split_rows(batch, spec)])
     waiting = _below(delta.new) - _below(delta.old)
     aside = _set_aside(delta.old, delta.new)
-    return Admitted(rows, of_row, RowGroups.of(of_row, groups.count), delta, waiting, aside)
+    return AcceptedRows(rows, of_row, RowGroups.of(of_row, groups.count), delta, waiting, aside)
 
 
 def _below(weights: Int64s) -> int:

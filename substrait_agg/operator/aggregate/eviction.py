@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from substrait_agg.operator.aggregate.groups import BatchGroups, CollisionIds
-from substrait_agg.operator.aggregate.pending import Waiting
+from substrait_agg.operator.aggregate.pending import PendingStatus
 from substrait_agg.operator.aggregate.stored import NEVER, StoredGroups
-from substrait_agg.operator.aggregate.trees import Delta, overlaid
+from substrait_agg.operator.aggregate.trees import TreeDelta, overlaid
 from substrait_agg.operator.common.completeness import complete
 from substrait_agg.operator.common.emission import Emission
 from substrait_agg.operator.common.names import CLOSED, TIME, WEIGHT
@@ -29,13 +29,13 @@ from substrait_agg.state.entries import Entries
 from substrait_agg.state.keys.rows import Mask, as_mask, take
 from substrait_agg.state.merging import rows_in
 from substrait_agg.state.run import HASH_MAX, RunFile
-from substrait_agg.state.tree import KEYS_FROM, Tree, dead_rows
+from substrait_agg.state.tree import KEYS_FROM, KeyedTree, dead_rows
 
 Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class EvictedGroups:
     """The groups of a slice that leave the group tree.
 
     Attributes:
@@ -86,12 +86,16 @@ def newest_times(
 
 
 def evicted_groups(
-    spec: OperatorSpec, groups: BatchGroups, held: Waiting, time: Int64s | None, emission: Emission
-) -> tuple[Waiting, Leaving]:
+    spec: OperatorSpec,
+    groups: BatchGroups,
+    held: PendingStatus,
+    time: Int64s | None,
+    emission: Emission,
+) -> tuple[PendingStatus, EvictedGroups]:
     """Return the groups to evict, and the pending status that emits groups because of eviction."""
     none = np.zeros(groups.count, np.bool_)
-    if not emission.lets_go:
-        return held, Leaving(none, none)
+    if not emission.evicts:
+        return held, EvictedGroups(none, none)
     idle = none
     if time is not None and emission.idle is not None:
         idle = (time <= emission.idle) & ~_always(spec, groups)
@@ -101,7 +105,7 @@ def evicted_groups(
         waits = held.touched & ~held.fired
         closed = complete(groups.keys, emission.limits, groups.count) & ~waits
     kept = idle if spec.forget == "keep" else none
-    return held, Leaving(closed | kept, idle & ~kept)
+    return held, EvictedGroups(closed | kept, idle & ~kept)
 
 
 def _always(spec: OperatorSpec, groups: BatchGroups) -> Mask:
@@ -127,7 +131,7 @@ def clear_state(state: GroupState, gone: Mask) -> GroupState:
 
 
 def evict_entries(
-    delta: Delta, groups: BatchGroups, chains: CollisionIds, gone: Mask
+    delta: TreeDelta, groups: BatchGroups, chains: CollisionIds, gone: Mask
 ) -> Entries | None:
     """Return entries that cancel all entries of some groups, including this slice.
 
@@ -142,7 +146,7 @@ def evict_entries(
 def closed_rows(
     spec: OperatorSpec,
     groups: BatchGroups,
-    out: Leaving,
+    out: EvictedGroups,
     back: Mask,
     shown: Int64s,
     values: Sequence[pa.Array],
@@ -161,7 +165,7 @@ def closed_rows(
 
 
 def restore_evicted(
-    spec: OperatorSpec, groups: BatchGroups, old: StoredGroups, keyed: Callable[[str], Tree]
+    spec: OperatorSpec, groups: BatchGroups, old: StoredGroups, keyed: Callable[[str], KeyedTree]
 ) -> tuple[StoredGroups, Mask]:
     """Restore the shown rows of evicted groups that return.
 
@@ -191,10 +195,10 @@ def restore_evicted(
 
 
 def to_look_at(
-    spec: OperatorSpec, tree: Tree, emission: Emission, low: int = 0, high: int = HASH_MAX
+    spec: OperatorSpec, tree: KeyedTree, emission: Emission, low: int = 0, high: int = HASH_MAX
 ) -> Iterator[pa.Table]:
     """Yield hash and keys of the groups in a hash range that may leave the group tree."""
-    if not emission.lets_go:
+    if not emission.evicts:
         return
     timed = bool(spec.forget) and emission.idle is not None
     for part in tree.scan(low, high, columns=["time"] if timed else []):
@@ -210,4 +214,4 @@ def to_look_at(
 
 def most_leaving(runs: Sequence[RunFile], emission: Emission, low: int, high: int) -> float:
     """Estimate the maximal number of groups of `to_look_at`, from the runs of the group tree."""
-    return sum(rows_in(run, low, high) for run in runs) if emission.lets_go else 0
+    return sum(rows_in(run, low, high) for run in runs) if emission.evicts else 0

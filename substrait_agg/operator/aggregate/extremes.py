@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 
 from substrait_agg.flow.graph.graph import ARRIVAL_BATCH, ARRIVAL_POSITION
 from substrait_agg.operator.aggregate.groups import CollisionIds, RowGroups
-from substrait_agg.operator.aggregate.trees import Delta, OpenTree, contributing, typed
+from substrait_agg.operator.aggregate.trees import OpenTree, TreeDelta, contributing, typed
 from substrait_agg.operator.common.names import END, POSITION
 from substrait_agg.operator.common.spec import OperatorSpec, TreeSpec
 from substrait_agg.state.entries import Entries
 from substrait_agg.state.keys.canonical import canonical
-from substrait_agg.state.keys.keys import Keys, compare, encode
+from substrait_agg.state.keys.keys import EncodedKeys, compare, encode
 from substrait_agg.state.keys.rows import Hashes, Indices, take, whole
 
 _ARRIVAL = {ARRIVAL_BATCH: "", ARRIVAL_POSITION: POSITION}
@@ -36,7 +36,7 @@ class _Values:
     """
 
     columns: list[pa.Array]
-    keys: Keys
+    keys: EncodedKeys
     groups: Indices
 
     def at(self, rows: Indices) -> _Values:
@@ -54,7 +54,7 @@ def ends_delta(
     open_tree: OpenTree,
     *,
     version: int,
-) -> Delta:
+) -> TreeDelta:
     """Return the least and greatest values of a slice, as new entries.
 
     Args:
@@ -82,7 +82,7 @@ def ends_delta(
     at = found.groups
     weights = np.ones(len(at), np.int64)
     entries = Entries(hashes[at], chains[at], found.keys, shown, weights)
-    return Delta(entries, at, np.zeros_like(weights), weights, open_tree(ordinal, entries))
+    return TreeDelta(entries, at, np.zeros_like(weights), weights, open_tree(ordinal, entries))
 
 
 def _names(tree: TreeSpec, side: str, slice_: pa.Table) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ def _values(
     return _Values(columns, keys, np.repeat(which, lengths)[kept])
 
 
-def extreme_rows(keys: Keys, groups: Indices, *, last: bool) -> Indices:
+def extreme_rows(keys: EncodedKeys, groups: Indices, *, last: bool) -> Indices:
     """Return, per group with rows, the first row with its least (greatest) key.
 
     Word by word, only the rows with the extreme of their group remain. The rest of the keys is
@@ -163,7 +163,7 @@ def _each_once(least: _Values, greatest: _Values) -> _Values:
     columns = zip(least.columns, greatest.columns, strict=True)
     both = _Values(
         [pa.concat_arrays(pair) for pair in columns],
-        Keys.concat([least.keys, greatest.keys]),
+        EncodedKeys.concat([least.keys, greatest.keys]),
         np.concatenate([least.groups, greatest.groups]),
     )
     return both.at(places[kept])

@@ -20,7 +20,7 @@ from substrait_agg.operator.numeric.delta import (
     int64_column,
 )
 from substrait_agg.state.keys.rows import Hashes, Indices, group_rows, take
-from substrait_agg.state.tree import Found, Tree
+from substrait_agg.state.tree import KeyedTree, LookupResult
 
 CollisionIds = npt.NDArray[np.uint16]
 MAX_CHAIN = (1 << 16) - 1
@@ -181,7 +181,7 @@ def _summed(rows: pa.Table, prefix: str, groups: RowGroups, *, bins: str = "") -
     return pa.table(columns)
 
 
-def assign_chains(groups: BatchGroups, found: Found, tree: Tree) -> CollisionIds:
+def assign_collision_ids(groups: BatchGroups, found: LookupResult, tree: KeyedTree) -> CollisionIds:
     """Return the collision id of each group: a number that separates it from groups with its hash.
 
     Stored groups keep their id. Keys that differ only in which parts are null share a hash, since
@@ -205,13 +205,13 @@ def assign_chains(groups: BatchGroups, found: Found, tree: Tree) -> CollisionIds
     if len(new):
         # The tree contains the groups that were found, and so their ids.
         stored = tree.rows_of(np.unique(groups.hashes[new]), ("hash", "chain"))
-        chains[new] = _free_chains(
+        chains[new] = _free_collision_ids(
             groups.hashes[new], stored.column("hash").to_numpy(), stored.column("chain").to_numpy()
         )
     return chains
 
 
-def _free_chains(hashes: Hashes, taken_by: Hashes, taken: CollisionIds) -> CollisionIds:
+def _free_collision_ids(hashes: Hashes, taken_by: Hashes, taken: CollisionIds) -> CollisionIds:
     """Return different ids for groups of one hash, the least ones that are not taken.
 
     Args:
@@ -234,7 +234,7 @@ def _free_chains(hashes: Hashes, taken_by: Hashes, taken: CollisionIds) -> Colli
     return chains.astype(np.uint16)
 
 
-def ordered_by_chain(groups: BatchGroups, chains: CollisionIds) -> Indices | None:
+def ordered_by_collision_id(groups: BatchGroups, chains: CollisionIds) -> Indices | None:
     """Return the order of the groups by hash and collision id, None if they are in order."""
     same = groups.hashes[1:] == groups.hashes[:-1]
     if not (same & (chains[1:] < chains[:-1])).any():

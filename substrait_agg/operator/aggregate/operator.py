@@ -24,13 +24,13 @@ from substrait_agg.operator.common.names import (
     entries_tree,
 )
 from substrait_agg.operator.common.protocol import (
+    EstimatedWork,
+    InitialGroups,
     OperatorResult,
     Runs,
-    Seeds,
-    State,
     StatefulOperator,
+    StateReader,
     SumOverflow,
-    Work,
 )
 from substrait_agg.operator.common.spec import InputSpec, OperatorSpec, TreeSpec
 from substrait_agg.operator.measures.row_partials import split_rows
@@ -91,27 +91,29 @@ class GroupOperator(StatefulOperator):
             rows = rows.append_column(ROWS, counted.cast(pa.int64()))
         return rows, pc.sum(counted).as_py() or 0
 
-    def apply(self, ports: Sequence[pa.Table], state: State, emission: Emission) -> OperatorResult:
+    def apply(
+        self, ports: Sequence[pa.Table], state: StateReader, emission: Emission
+    ) -> OperatorResult:
         """Apply a slice; see `operator.aggregate.step.step`."""
         (rows,) = ports
         return step(self.spec, rows, state, emission)
 
     def expected(
         self, runs: Mapping[str, Runs], emission: Emission, low: int = 0, high: int = HASH_MAX
-    ) -> Work:
+    ) -> EstimatedWork:
         """Estimate the number of pending groups to emit and of groups to scan for eviction."""
-        return Work(
+        return EstimatedWork(
             most_due(runs.get(PENDING, ()), emission, low, high),
             most_leaving(runs.get(GROUP, ()), emission, low, high),
         )
 
     def wake(
         self,
-        state: State,
+        state: StateReader,
         emission: Emission,
         low: int = 0,
         high: int = HASH_MAX,
-        seeds: Seeds = (),
+        seeds: InitialGroups = (),
     ) -> tuple[list[pa.Table], Mapping[str, int]]:
         """Return delta rows for pending groups, candidates for eviction, and initial groups."""
         parts = list(due(state.keyed(PENDING), emission, low, high))
@@ -145,7 +147,7 @@ def with_key_types(batch: pa.RecordBatch, spec: InputSpec) -> pa.RecordBatch:
     return batch
 
 
-def _seed_rows(seeds: Seeds, spec: OperatorSpec) -> pa.Table:
+def _seed_rows(seeds: InitialGroups, spec: OperatorSpec) -> pa.Table:
     """Return rows of the initial groups: keys are null except for the index of the grouping set."""
     columns = {"hash": pa.array([h for h, _ in seeds], pa.uint64())}
     for i, type_ in enumerate(spec.keys):

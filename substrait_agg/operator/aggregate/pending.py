@@ -15,13 +15,13 @@ from substrait_agg.operator.common.names import PENDING, ROWS
 from substrait_agg.state.keys.rows import Mask
 from substrait_agg.state.merging import rows_in
 from substrait_agg.state.run import HASH_MAX, RunFile
-from substrait_agg.state.tree import KEYS_FROM, Tree, dead_rows
+from substrait_agg.state.tree import KEYS_FROM, KeyedTree, dead_rows
 
 Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class PendingStatus:
     """The pending status of the groups of a slice.
 
     Attributes:
@@ -39,7 +39,7 @@ class Waiting:
     fired: Mask
     touched: Mask
 
-    def also(self, fired: Mask) -> Waiting:
+    def also(self, fired: Mask) -> PendingStatus:
         """Return a copy that emits further groups."""
         return replace(self, fired=self.fired | fired)
 
@@ -69,8 +69,8 @@ def pending_schema(keys: Sequence[pa.DataType]) -> pa.Schema:
 
 
 def waiting(
-    slice_: pa.Table, groups: BatchGroups, keyed: Callable[[str], Tree], emission: Emission
-) -> Waiting:
+    slice_: pa.Table, groups: BatchGroups, keyed: Callable[[str], KeyedTree], emission: Emission
+) -> PendingStatus:
     """Return the pending status of the groups of a slice.
 
     Args:
@@ -82,7 +82,7 @@ def waiting(
     known = np.zeros(groups.count, np.bool_)
     rows, since = np.zeros((2, groups.count), np.int64)
     if emission.all:
-        return Waiting(known, rows, since, ~known, ~known)
+        return PendingStatus(known, rows, since, ~known, ~known)
     found = keyed(PENDING).lookup(groups.hashes, groups.keys)
     held = ~dead_rows(found.rows)
     at = found.positions[held]
@@ -93,7 +93,9 @@ def waiting(
     rows += came
     since[came > 0] = emission.now
     touched = known | (came > 0)
-    return Waiting(known, rows, since, touched & emission.fires(groups.keys, rows, since), touched)
+    return PendingStatus(
+        known, rows, since, touched & emission.fires(groups.keys, rows, since), touched
+    )
 
 
 def _rows_of(slice_: pa.Table, groups: BatchGroups) -> Int64s:
@@ -101,7 +103,7 @@ def _rows_of(slice_: pa.Table, groups: BatchGroups) -> Int64s:
     return np.bincount(groups.of_row, weights=came, minlength=groups.count).astype(np.int64)
 
 
-def pending_rows(groups: BatchGroups, held: Waiting) -> pa.Table:
+def pending_rows(groups: BatchGroups, held: PendingStatus) -> pa.Table:
     """Return the rows to add to the pending tree; groups that no longer wait are dead."""
     kept = np.flatnonzero((held.touched & ~held.fired) | held.known)
     columns = [
@@ -116,7 +118,7 @@ def pending_rows(groups: BatchGroups, held: Waiting) -> pa.Table:
 
 
 def due(
-    pending: Tree, emission: Emission, low: int = 0, high: int = HASH_MAX
+    pending: KeyedTree, emission: Emission, low: int = 0, high: int = HASH_MAX
 ) -> Iterator[pa.Table]:
     """Yield hash and keys of the groups in a hash range that are emitted without new rows."""
     if not emission.takes_waiting:
@@ -135,7 +137,7 @@ def most_due(runs: Sequence[RunFile], emission: Emission, low: int, high: int) -
     return sum(rows_in(run, low, high) for run in runs) if emission.takes_waiting else 0
 
 
-def oldest(pending: Tree) -> int | None:
+def oldest(pending: KeyedTree) -> int | None:
     """Return the earliest ``since`` of all waiting groups; None if no group waits."""
     columns = (part.column("since").to_numpy() for part in pending.scan())
     return min((int(since.min()) for since in columns if len(since)), default=None)

@@ -19,13 +19,13 @@ from substrait_agg.functions.numbers import exact
 from substrait_agg.operator.aggregate.arrivals import Arrivals, arrivals_delta, moved_arrivals
 from substrait_agg.operator.aggregate.changelog import row_changes
 from substrait_agg.operator.aggregate.early_retractions import (
-    Admitted,
+    AcceptedRows,
     early_retractions,
     hold_early_retractions,
     report_early_retractions,
 )
 from substrait_agg.operator.aggregate.eviction import (
-    Leaving,
+    EvictedGroups,
     clear_state,
     closed_rows,
     evict_entries,
@@ -39,15 +39,15 @@ from substrait_agg.operator.aggregate.groups import (
     CollisionIds,
     Sums,
     add_rows,
-    assign_chains,
+    assign_collision_ids,
     collect_groups,
-    ordered_by_chain,
+    ordered_by_collision_id,
 )
-from substrait_agg.operator.aggregate.pending import Waiting, pending_rows, waiting
+from substrait_agg.operator.aggregate.pending import PendingStatus, pending_rows, waiting
 from substrait_agg.operator.aggregate.stored import StoredGroups, restore, stored_rows
 from substrait_agg.operator.aggregate.trees import (
-    Delta,
-    Extreme,
+    GroupExtremes,
+    TreeDelta,
     add_entries,
     moved_end,
     tree_delta,
@@ -55,19 +55,19 @@ from substrait_agg.operator.aggregate.trees import (
 from substrait_agg.operator.aggregate.values import MeasuredGroups, measure_values
 from substrait_agg.operator.common.emission import ALL, Emission
 from substrait_agg.operator.common.names import CLOSED, GROUP, PENDING, WEIGHT, entries_tree
-from substrait_agg.operator.common.protocol import OperatorResult, State
+from substrait_agg.operator.common.protocol import OperatorResult, StateReader
 from substrait_agg.operator.common.spec import OperatorSpec
 from substrait_agg.operator.measures.finalize import GroupState, count_of
 from substrait_agg.operator.numeric.delta import add_floats
 from substrait_agg.state.entries import consolidate_sorted
 from substrait_agg.state.keys.rows import Mask, as_mask
-from substrait_agg.state.tree import Found, Tree
+from substrait_agg.state.tree import KeyedTree, LookupResult
 
 Int64s = npt.NDArray[np.int64]
 
 
 def step(
-    spec: OperatorSpec, slice_: pa.Table, state: State, emission: Emission = ALL
+    spec: OperatorSpec, slice_: pa.Table, state: StateReader, emission: Emission = ALL
 ) -> OperatorResult:
     """Apply a slice to its groups and return the new tree rows and the changes of emitted groups.
 
@@ -86,7 +86,7 @@ def step(
             USER_MEASURE_FAILED.
     """
     folded = apply_batch(spec, slice_.combine_chunks(), state, emission)
-    groups, old, out = folded.groups, folded.old, folded.evicted
+    groups, old, out = folded.groups, folded.before, folded.evicted
     shown, values = _to_emit(spec, folded, state)
     shown = np.where(out.forgotten, 0, shown)
     trees, freed_aside = _tree_rows(spec, folded)
@@ -115,11 +115,11 @@ def _group_rows(
     """
     gone = folded.evicted.any
     kept = np.where(gone, 0, shown)
-    now = clear_state(folded.now, gone)
+    now = clear_state(folded.after, gone)
     rows = stored_rows(
-        spec, folded.groups, folded.chains, now, kept, values, folded.ends, folded.time
+        spec, folded.groups, folded.collision_ids, now, kept, values, folded.ends, folded.time
     )
-    unknown = as_mask(rows.column("dead")) & ~folded.old.known
+    unknown = as_mask(rows.column("dead")) & ~folded.before.known
     return rows.filter(pa.array(~unknown)) if unknown.any() else rows
 
 
@@ -132,13 +132,13 @@ def _tree_rows(spec: OperatorSpec, folded: AppliedBatch) -> tuple[tuple[pa.Table
             tables.append(tree.layout.schema.empty_table())
             continue
         entries = delta.entries
-        out = evict_entries(delta, folded.groups, folded.chains, gone)
+        out = evict_entries(delta, folded.groups, folded.collision_ids, gone)
         if out is not None:
             entries = consolidate_sorted([entries, out]) if len(entries) else out
             aside += int(out.weights[out.weights > 0].sum()) if i == spec.guard else 0
         tables.append(entries.to_table(tree.layout))
     if spec.multiset and spec.early == "quarantine":
-        aside += int(-np.minimum(folded.now.weight(), 0)[gone].sum())
+        aside += int(-np.minimum(folded.after.weight(), 0)[gone].sum())
     return tuple(tables), aside
 
 
@@ -163,30 +163,30 @@ class AppliedBatch:
     """
 
     groups: BatchGroups
-    chains: CollisionIds
-    old: StoredGroups
-    now: GroupState
-    deltas: list[Delta]
-    ends: list[Extreme]
-    pending: Waiting
-    evicted: Leaving
+    collision_ids: CollisionIds
+    before: StoredGroups
+    after: GroupState
+    deltas: list[TreeDelta]
+    ends: list[GroupExtremes]
+    pending: PendingStatus
+    evicted: EvictedGroups
     returning: Mask
     time: Int64s | None
     stale: Mask
     kept_aside: int
     early: int
 
-    def to_show(self, spec: OperatorSpec, shown: Mask, state: State) -> MeasuredGroups:
+    def to_show(self, spec: OperatorSpec, shown: Mask, state: StateReader) -> MeasuredGroups:
         """Return the inputs of the measures of the groups that are shown."""
         return MeasuredGroups(
             spec=spec,
             hashes=self.groups.hashes,
-            chains=self.chains,
+            collision_ids=self.collision_ids,
             keys=self.groups.keys,
-            state=self.now,
+            state=self.after,
             shown=shown,
-            known=self.old.shown > 0,
-            before=self.old.values,
+            known=self.before.shown > 0,
+            before=self.before.values,
             stale=self.stale,
             deltas=self.deltas,
             ends=self.ends,
@@ -195,16 +195,16 @@ class AppliedBatch:
 
 
 def _to_emit(
-    spec: OperatorSpec, folded: AppliedBatch, state: State
+    spec: OperatorSpec, folded: AppliedBatch, state: StateReader
 ) -> tuple[Int64s, list[pa.Array]]:
     """Return the weights and measures of the groups as shown after this batch.
 
     Groups that are not emitted keep the values last emitted.
     """
-    old, fired = folded.old, folded.pending.fired
+    old, fired = folded.before, folded.pending.fired
     if not fired.any():
         return old.shown, old.values
-    shown = _shown(spec, folded.groups, folded.now)
+    shown = _shown(spec, folded.groups, folded.after)
     values = measure_values(folded.to_show(spec, fired & (shown > 0), state))
     if fired.all():
         return shown, values
@@ -215,7 +215,7 @@ def _to_emit(
 
 
 def apply_batch(
-    spec: OperatorSpec, slice_: pa.Table, state: State, emission: Emission
+    spec: OperatorSpec, slice_: pa.Table, state: StateReader, emission: Emission
 ) -> AppliedBatch:
     """Apply a slice to its groups; arguments and errors are those of `step`."""
     groups = collect_groups(spec, slice_)
@@ -243,13 +243,17 @@ def apply_batch(
 
 
 def _tree_deltas(
-    spec: OperatorSpec, rows_in: Admitted, groups: BatchGroups, chains: CollisionIds, state: State
-) -> list[Delta]:
+    spec: OperatorSpec,
+    rows_in: AcceptedRows,
+    groups: BatchGroups,
+    chains: CollisionIds,
+    state: StateReader,
+) -> list[TreeDelta]:
     """Return the changes of every tree.
 
     A tree of arrivals comes after the tree that it follows.
     """
-    deltas: list[Delta] = []
+    deltas: list[TreeDelta] = []
     moved: dict[tuple[int, bool], Arrivals] = {}
     place = (groups.hashes, chains, state.open_tree)
     for i, tree in enumerate(spec.trees):
@@ -272,16 +276,16 @@ def _tree_deltas(
 
 
 def _told_apart(
-    spec: OperatorSpec, groups: BatchGroups, found: Found, tree: Tree
-) -> tuple[BatchGroups, Found, CollisionIds]:
+    spec: OperatorSpec, groups: BatchGroups, found: LookupResult, tree: KeyedTree
+) -> tuple[BatchGroups, LookupResult, CollisionIds]:
     """Assign collision ids and order the groups by hash and collision id.
 
     Only ordered trees need this; without them all ids are 0.
     """
     if not spec.trees:
         return groups, found, np.zeros(groups.count, np.uint16)
-    chains = assign_chains(groups, found, tree)
-    order = ordered_by_chain(groups, chains)
+    chains = assign_collision_ids(groups, found, tree)
+    order = ordered_by_collision_id(groups, chains)
     if order is None:
         return groups, found, chains
     moved, place = groups.reordered(order)
@@ -321,14 +325,14 @@ def _ends(
     spec: OperatorSpec,
     groups: BatchGroups,
     chains: CollisionIds,
-    deltas: Sequence[Delta],
+    deltas: Sequence[TreeDelta],
     old: StoredGroups,
     now: GroupState,
-) -> list[Extreme]:
+) -> list[GroupExtremes]:
     ends = []
     for (tree, side), payload in zip(spec.extremes, old.ends, strict=True):
         ordinal = spec.alive(tree)
-        before = Extreme(count_of(spec, old.state, ordinal) > 0, payload)
+        before = GroupExtremes(count_of(spec, old.state, ordinal) > 0, payload)
         live = count_of(spec, now, ordinal) > 0
         ends.append(
             moved_end(
@@ -351,7 +355,7 @@ def _shown(spec: OperatorSpec, groups: BatchGroups, state: GroupState) -> Int64s
     return shown.astype(np.int64)
 
 
-def _waited(slice_: pa.Table, groups: BatchGroups, held: Waiting) -> Mask:
+def _waited(slice_: pa.Table, groups: BatchGroups, held: PendingStatus) -> Mask:
     """Return a mask of the groups that waited before or have a row that adds nothing.
 
     `GroupOperator.wake` creates rows that add nothing for groups to be emitted without input rows.

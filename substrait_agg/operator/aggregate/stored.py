@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from substrait_agg.functions.numbers import exact
 from substrait_agg.operator.aggregate.groups import BatchGroups, CollisionIds
-from substrait_agg.operator.aggregate.trees import Extreme
+from substrait_agg.operator.aggregate.trees import GroupExtremes
 from substrait_agg.operator.common.spec import OperatorSpec
 from substrait_agg.operator.measures.finalize import GroupState
 from substrait_agg.operator.numeric.delta import (
@@ -21,7 +21,7 @@ from substrait_agg.operator.numeric.delta import (
     unpack_floats,
 )
 from substrait_agg.state.keys.rows import Indices, Mask, whole
-from substrait_agg.state.tree import Found
+from substrait_agg.state.tree import LookupResult
 
 Int64s = npt.NDArray[np.int64]
 NEVER = -(1 << 63)
@@ -49,7 +49,7 @@ class StoredGroups:
     time: Int64s | None = None
 
 
-def restore(spec: OperatorSpec, count: int, found: Found) -> StoredGroups:
+def restore(spec: OperatorSpec, count: int, found: LookupResult) -> StoredGroups:
     """Return `count` groups as stored in the group tree, from the result of a lookup."""
     layout = spec.layout
     at = found.positions
@@ -104,7 +104,7 @@ def stored_rows(
     state: GroupState,
     shown: Int64s,
     values: Sequence[pa.Array],
-    ends: Sequence[Extreme],
+    ends: Sequence[GroupExtremes],
     time: Int64s | None = None,
 ) -> pa.Table:
     """Return the rows of the group tree for the current groups.

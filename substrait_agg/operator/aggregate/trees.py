@@ -30,7 +30,7 @@ OpenTree = Callable[[int, Entries | None], OrderedTree]
 
 
 @dataclass(frozen=True, slots=True)
-class Delta:
+class TreeDelta:
     """The changes of a tree by a slice.
 
     Attributes:
@@ -61,7 +61,7 @@ def tree_delta(
     hashes: Hashes,
     chains: CollisionIds,
     open_tree: OpenTree,
-) -> Delta:
+) -> TreeDelta:
     """Apply the rows of a slice to a tree.
 
     Args:
@@ -89,7 +89,7 @@ def tree_delta(
 
 def delta_of(
     ordinal: int, entries: Entries, hashes: Hashes, chains: CollisionIds, open_tree: OpenTree
-) -> Delta:
+) -> TreeDelta:
     """Return the changes of a tree by entries.
 
     Raises:
@@ -97,8 +97,8 @@ def delta_of(
     """
     old = open_tree(ordinal, None).weights(entries)
     new = add_weights([old, entries.weights])
-    at = group_ordinals(hashes, chains, entries.hashes, entries.chains)
-    return Delta(entries, at, old, new, open_tree(ordinal, entries))
+    at = group_ordinals(hashes, chains, entries.hashes, entries.collision_ids)
+    return TreeDelta(entries, at, old, new, open_tree(ordinal, entries))
 
 
 def typed(spec: TreeSpec, columns: Sequence[pa.Array]) -> list[pa.Array]:
@@ -123,7 +123,7 @@ def contributing(spec: TreeSpec, slice_: pa.Table, names: Sequence[str] | None =
     return np.flatnonzero(as_mask(keep))
 
 
-def counted(accumulator: Accumulator, delta: Delta, groups: int) -> exact.Digits:
+def counted(accumulator: Accumulator, delta: TreeDelta, groups: int) -> exact.Digits:
     """Return the change of an accumulator that counts the entries of a tree.
 
     It counts the live entries or all entries of each group. With only extremes kept, it counts the
@@ -138,7 +138,7 @@ def counted(accumulator: Accumulator, delta: Delta, groups: int) -> exact.Digits
 
 
 def distinct_sums(
-    spec: OperatorSpec, ordinal: int, delta: Delta, groups: int
+    spec: OperatorSpec, ordinal: int, delta: TreeDelta, groups: int
 ) -> exact.Digits | FloatDigits:
     """Return the change of a sum over live entries, by entries that became or ceased to be live."""
     accumulator = spec.accumulators[ordinal]
@@ -157,7 +157,7 @@ def distinct_sums(
 
 
 @dataclass(frozen=True, slots=True)
-class Extreme:
+class GroupExtremes:
     """The least or greatest live entry of each group.
 
     Attributes:
@@ -171,14 +171,14 @@ class Extreme:
 
 def moved_end(
     layout: TreeLayout,
-    delta: Delta,
+    delta: TreeDelta,
     hashes: Hashes,
     chains: CollisionIds,
-    before: Extreme,
+    before: GroupExtremes,
     live: Mask,
     *,
     last: bool,
-) -> Extreme:
+) -> GroupExtremes:
     """Return an extreme of each group after a slice.
 
     A group is searched only if its extreme is no longer live and no new entry is beyond it. The
@@ -213,10 +213,10 @@ def moved_end(
         after = encode(take(before.payload, search), layout.components)
         _, found = delta.tree.first_live(hashes[search], chains[search], after, last=last)
         payload = _overlaid(payload, search, found)
-    return Extreme(live, payload)
+    return GroupExtremes(live, payload)
 
 
-def _newcomers(delta: Delta, groups: int, *, last: bool) -> tuple[Indices, Mask]:
+def _newcomers(delta: TreeDelta, groups: int, *, last: bool) -> tuple[Indices, Mask]:
     """Return per group the least (greatest) live changed entry, and a mask of such groups."""
     live = np.flatnonzero(delta.new > 0)
     of = delta.groups[live]
@@ -230,7 +230,7 @@ def _newcomers(delta: Delta, groups: int, *, last: bool) -> tuple[Indices, Mask]
     return chosen, came
 
 
-def _died(layout: TreeLayout, delta: Delta, before: Extreme) -> Mask:
+def _died(layout: TreeLayout, delta: TreeDelta, before: GroupExtremes) -> Mask:
     """Return a mask of the groups whose extreme is no longer live."""
     dead = np.flatnonzero((delta.old > 0) & (delta.new <= 0))
     of = delta.groups[dead]
@@ -270,7 +270,7 @@ def _overlaid(
     return tuple(overlaid(c, at, v) for c, v in zip(columns, values, strict=True))
 
 
-def add_entries(spec: OperatorSpec, deltas: Sequence[Delta], groups: int, sums: Sums) -> Sums:
+def add_entries(spec: OperatorSpec, deltas: Sequence[TreeDelta], groups: int, sums: Sums) -> Sums:
     """Return `sums` with the changes of the accumulators that read trees."""
     fixed, floats = dict(sums.fixed), dict(sums.floats)
     for i, accumulator in enumerate(spec.accumulators):

@@ -14,7 +14,7 @@ from substrait_agg.functions.aggregates.accumulators import tree_counters
 from substrait_agg.functions.aggregates.kinds import KINDS, Evaluation, complete
 from substrait_agg.operator.aggregate.groups import CollisionIds
 from substrait_agg.operator.aggregate.ranked import by_rank, few_values, large_groups
-from substrait_agg.operator.aggregate.trees import Delta, Extreme, overlaid
+from substrait_agg.operator.aggregate.trees import GroupExtremes, TreeDelta, overlaid
 from substrait_agg.operator.common.spec import MeasureSpec, OperatorSpec
 from substrait_agg.operator.measures.contributors import concat, converted
 from substrait_agg.operator.measures.finalize import GroupState, count_of, fixed_of, number_value
@@ -49,15 +49,15 @@ class MeasuredGroups:
 
     spec: OperatorSpec
     hashes: Hashes
-    chains: CollisionIds
+    collision_ids: CollisionIds
     keys: Sequence[pa.Array]
     state: GroupState
     shown: Mask
     known: Mask
     before: Sequence[pa.Array]
     stale: Mask
-    deltas: Sequence[Delta]
-    ends: Sequence[Extreme]
+    deltas: Sequence[TreeDelta]
+    ends: Sequence[GroupExtremes]
     surrogates: Callable[[int], Int64s]
 
 
@@ -130,7 +130,7 @@ def _scan(groups: MeasuredGroups, measure: MeasureSpec, ordinal: int) -> pa.Arra
         totals, live, entries = (n[rows] for n in _sizes(groups, measure))
         large = large_groups(totals, live, entries)
         some, rows = rows[large], rows[~large]
-        place = groups.hashes[some], groups.chains[some]
+        place = groups.hashes[some], groups.collision_ids[some]
         segments = few_values(delta.tree, *place, totals[large], measure)
         values = overlaid(values, some, _computed(segments, measure))
     return overlaid(values, rows, _read_whole(groups, measure, rows)) if len(rows) else values
@@ -147,7 +147,7 @@ def _read_whole(groups: MeasuredGroups, measure: MeasureSpec, rows: Indices) -> 
     part = (np.cumsum(np.maximum(entries[rows], 1)) - 1) // most
     cuts = np.flatnonzero(np.diff(part)) + 1
     made = [
-        _computed(tree.live(groups.hashes[some], groups.chains[some]), measure)
+        _computed(tree.live(groups.hashes[some], groups.collision_ids[some]), measure)
         for some in np.split(rows, cuts)
     ]
     return made[0] if len(made) == 1 else concat(made, measure)

@@ -58,7 +58,7 @@ class Emission:
         return self.all or self.before is not None or (self.complete and bool(self.limits))
 
     @property
-    def lets_go(self) -> bool:
+    def evicts(self) -> bool:
         """Return whether the rules can evict groups."""
         return self.idle is not None or (self.close and bool(self.limits))
 
@@ -66,7 +66,7 @@ class Emission:
     def needs_final_pass(self) -> bool:
         """Return whether a pass without rows can emit groups, evict groups or drop sessions."""
         passes = self.complete and bool(self.limits)
-        return self.lets_go or passes or self.watermark is not None
+        return self.evicts or passes or self.watermark is not None
 
     def fires(self, keys: Sequence[pa.Array], rows: Int64s, since: Int64s) -> Mask:
         """Return a mask of the groups to emit.

@@ -22,16 +22,16 @@ from substrait_agg.operator.common.spec import InputSpec, OperatorSpec
 from substrait_agg.state.entries import Entries, TreeLayout
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.run import HASH_MAX, RunFile
-from substrait_agg.state.tree import KeyedLayout, Tree
+from substrait_agg.state.tree import KeyedLayout, KeyedTree
 
 Int64s = npt.NDArray[np.int64]
 Runs = Sequence[RunFile]
-Seeds = Sequence[tuple[int, int]]
+InitialGroups = Sequence[tuple[int, int]]
 """Initial groups, which exist from the first version on: (sort hash, index of the grouping set)."""
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class StateReader:
     """The state of an operator before a batch.
 
     Attributes:
@@ -41,7 +41,7 @@ class State:
         version: the version that the batch makes.
     """
 
-    keyed: Callable[[str], Tree]
+    keyed: Callable[[str], KeyedTree]
     ordered: Callable[[str, Entries | None], OrderedTree]
     surrogates: Callable[[int], Int64s]
     version: int = 0
@@ -67,7 +67,7 @@ class OperatorResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class EstimatedWork:
     """The estimated work of a pass without rows.
 
     Attributes:
@@ -137,7 +137,9 @@ class StatefulOperator(Protocol):
             SumOverflow: a partial sum overflowed.
         """
 
-    def apply(self, ports: Sequence[pa.Table], state: State, emission: Emission) -> OperatorResult:
+    def apply(
+        self, ports: Sequence[pa.Table], state: StateReader, emission: Emission
+    ) -> OperatorResult:
         """Process a slice: all delta rows of some keys in the batch.
 
         Args:
@@ -149,7 +151,7 @@ class StatefulOperator(Protocol):
             RunFailed: a value does not fit its type, or the input is refused.
         """
 
-    def rows_at_once(self, state: State) -> int:
+    def rows_at_once(self, state: StateReader) -> int:
         """Return how many delta rows to process at once.
 
         Each delta row may require the stored row of its group in memory.
@@ -158,17 +160,17 @@ class StatefulOperator(Protocol):
 
     def expected(
         self, runs: Mapping[str, Runs], emission: Emission, low: int = 0, high: int = HASH_MAX
-    ) -> Work:
+    ) -> EstimatedWork:
         """Estimate the work of a hash range in a pass without rows."""
-        return Work()
+        return EstimatedWork()
 
     def wake(
         self,
-        state: State,
+        state: StateReader,
         emission: Emission,
         low: int = 0,
         high: int = HASH_MAX,
-        seeds: Seeds = (),
+        seeds: InitialGroups = (),
     ) -> tuple[list[pa.Table], Mapping[str, int]]:
         """Return delta rows for groups of a hash range that must act without input rows.
 
@@ -191,7 +193,7 @@ class StatefulOperator(Protocol):
         return pa.concat_tables(parts, promote_options="default")
 
     def advance(
-        self, state: State, emission: Emission, low: int = 0, high: int = HASH_MAX
+        self, state: StateReader, emission: Emission, low: int = 0, high: int = HASH_MAX
     ) -> Iterator[OperatorResult]:
         """Delete state that is complete at the watermark of `emission`, in a pass without rows."""
         return iter(())

@@ -14,11 +14,11 @@ from substrait_agg.bind.bound import BoundMeasure, Expr
 from substrait_agg.flow.graph.graph import (
     ARRIVAL_BATCH,
     ARRIVAL_POSITION,
-    Computed,
-    Follows,
+    ArrivalTree,
     Forget,
-    Read,
+    MeasureState,
     Side,
+    UserColumn,
     ValueTree,
 )
 from substrait_agg.flow.graph.nodes import Aggregate, Distinct, Node, Sessionize, Upsert, row_wise
@@ -139,7 +139,7 @@ class TreeSpec:
     skipped: tuple[int, ...]
     present: int
     elements: bool
-    follows: Follows | None = None
+    follows: ArrivalTree | None = None
     extremes_only: bool = False
     partial: bool = False
 
@@ -461,14 +461,14 @@ def upsert_spec(node: Upsert) -> UpsertSpec:
     )
 
 
-def _computed(column: Computed) -> ComputedSpec:
+def _computed(column: UserColumn) -> ComputedSpec:
     implementation = implementation_of(column.implementation).implementation
     if not isinstance(implementation, AdditiveMeasure):
         raise TypeError(column.implementation)
     return ComputedSpec(implementation, column.arguments, column.column)
 
 
-def _measure(measure: BoundMeasure, read: Read) -> MeasureSpec:
+def _measure(measure: BoundMeasure, read: MeasureState) -> MeasureSpec:
     return MeasureSpec(
         kind=measure.kind,
         accumulators=read.accumulators,
@@ -492,7 +492,7 @@ def _implementation(measure: BoundMeasure) -> object:
     )
 
 
-def _scale(measure: BoundMeasure, read: Read) -> int:
+def _scale(measure: BoundMeasure, read: MeasureState) -> int:
     # A count has no unit, whatever its argument.
     if len(read.accumulators) < 2 or measure.arguments[0].type.kind != "decimal":
         return 0
@@ -531,6 +531,6 @@ def _tree(
         tree.present,
         tree.elements,
         tree.follows,
-        tree.ends_alone,
+        tree.extremes_only,
         tree.partial,
     )

@@ -38,7 +38,7 @@ _DIVISOR_DIGITS = 6  # a quotient by two 63-bit numbers keeps more than 64 signi
 
 
 @dataclass(frozen=True, slots=True)
-class _Groups:
+class _CountsAndSums:
     """The counts (at least 1) of n groups, and their exact sums by name."""
 
     measure: MeasureSpec
@@ -83,7 +83,7 @@ def moment_value(measure: MeasureSpec, count: Int64s, sums: Mapping[str, FloatDi
     for _, registers in parts.values():
         for register in registers:
             odd |= register != 0
-    least = 2 if measure.kind != "corr" and _Groups(measure, count, {}).sample else 1
+    least = 2 if measure.kind != "corr" and _CountsAndSums(measure, count, {}).sample else 1
     valid = count >= least
     values = np.zeros(len(count), np.float64)
     # Each chunk trims its digits separately, so that one group with values of very different sizes
@@ -91,7 +91,7 @@ def moment_value(measure: MeasureSpec, count: Int64s, sums: Mapping[str, FloatDi
     for start in range(0, len(count), CHUNK):
         rows = slice(start, start + CHUNK)
         finite = {name: _rows(value, rows) for name, (value, _) in parts.items()}
-        chunk = _Groups(measure, np.where(valid[rows], count[rows], least), finite)
+        chunk = _CountsAndSums(measure, np.where(valid[rows], count[rows], least), finite)
         values[rows], defined = _KINDS[measure.kind](chunk)
         valid[rows] &= defined | odd[rows]
     values[odd] = np.nan
@@ -108,7 +108,7 @@ def _rows(value: FloatDigits, rows: slice) -> FloatDigits:
     return FloatDigits(value.base + int(used[0]), digits[used[0] : used[-1] + 1])
 
 
-def _divided(groups: _Groups, x: str, y: str) -> tuple[Mask, exact.Magnitude, int, Mask]:
+def _divided(groups: _CountsAndSums, x: str, y: str) -> tuple[Mask, exact.Magnitude, int, Mask]:
     """Return the covariance: sign, magnitude, base, and a mask of nonzero remainders."""
     below, mag, base = groups.spread(x, y)
     mag = np.concatenate([np.zeros((_DIVISOR_DIGITS, mag.shape[1]), np.uint64), mag])
@@ -119,7 +119,7 @@ def _divided(groups: _Groups, x: str, y: str) -> tuple[Mask, exact.Magnitude, in
 
 
 def _rounded(
-    groups: _Groups,
+    groups: _CountsAndSums,
     mag: exact.Magnitude,
     below: Mask,
     lost: Mask,
@@ -133,25 +133,25 @@ def _rounded(
     )
 
 
-def _covariance(groups: _Groups) -> tuple[Floats, Mask]:
+def _covariance(groups: _CountsAndSums) -> tuple[Floats, Mask]:
     below, mag, base, lost = _divided(groups, "x", "y")
     return _rounded(groups, mag, below, lost, base), np.ones_like(below)
 
 
-def _variance(groups: _Groups) -> tuple[Floats, Mask]:
+def _variance(groups: _CountsAndSums) -> tuple[Floats, Mask]:
     below, mag, base, lost = _divided(groups, "x", "x")
     values = _rounded(groups, mag, np.zeros_like(below), lost, base)
     return np.where(below, np.nan, values), np.ones_like(below)
 
 
-def _deviation(groups: _Groups) -> tuple[Floats, Mask]:
+def _deviation(groups: _CountsAndSums) -> tuple[Floats, Mask]:
     below, mag, base, lost = _divided(groups, "x", "x")
     root, unit, more = roots.square_root(mag, lost, base)
     values = _rounded(groups, root, np.zeros_like(below), more, 0, unit)
     return np.where(below, np.nan, values), np.ones_like(below)
 
 
-def _correlation(groups: _Groups) -> tuple[Floats, Mask]:
+def _correlation(groups: _CountsAndSums) -> tuple[Floats, Mask]:
     negative, top, top_base = groups.spread("x", "y")
     below_x, left, left_base = groups.spread("x", "x")
     below_y, right, right_base = groups.spread("y", "y")
@@ -174,7 +174,7 @@ def _digits(mag: exact.Magnitude) -> exact.Digits:
     return exact.carry(exact.widen(mag.view(np.int64), len(mag) + 1).copy())
 
 
-_KINDS: Mapping[str, Callable[[_Groups], tuple[Floats, Mask]]] = {
+_KINDS: Mapping[str, Callable[[_CountsAndSums], tuple[Floats, Mask]]] = {
     "variance": _variance,
     "std_dev": _deviation,
     "covar": _covariance,

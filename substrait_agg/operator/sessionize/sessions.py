@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from substrait_agg.state.keys.keys import Keys, prefix_keys
+from substrait_agg.state.keys.keys import EncodedKeys, prefix_keys
 from substrait_agg.state.keys.rows import Hashes, Indices, Mask
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.row_ranges import Gathered
@@ -131,7 +131,7 @@ class TimeTree:
     time: pa.DataType
     nullable: bool
     hashes: Hashes
-    chains: npt.NDArray[np.uint16]
+    collision_ids: npt.NDArray[np.uint16]
 
     def read(self, spans: Spans) -> Gathered | None:
         """Return the entries in the spans, those that cancel included.
@@ -141,9 +141,9 @@ class TimeTree:
         low = self._keys(spans.low)
         # The upper bound is exclusive, so it is the next microsecond.
         high = self._keys(spans.high + 1)
-        return self.tree.between(self.hashes, self.chains, spans.groups, low, high)
+        return self.tree.between(self.hashes, self.collision_ids, spans.groups, low, high)
 
-    def _keys(self, times: Int64s) -> Keys:
+    def _keys(self, times: Int64s) -> EncodedKeys:
         column = pa.array(times).cast(self.time)
         return prefix_keys(column, nullable=self.nullable, form=self.tree.key_form)
 

@@ -22,10 +22,16 @@ from substrait_agg.operator.aggregate.groups import group_ordinals
 from substrait_agg.operator.aggregate.operator import GroupOperator
 from substrait_agg.operator.aggregate.step import AppliedBatch, apply_batch
 from substrait_agg.operator.aggregate.stored import stored_rows
-from substrait_agg.operator.aggregate.trees import Delta
+from substrait_agg.operator.aggregate.trees import TreeDelta
 from substrait_agg.operator.common.emission import ALL, Emission
 from substrait_agg.operator.common.names import GROUP, WEIGHT, entries_tree
-from substrait_agg.operator.common.protocol import OperatorResult, Runs, Seeds, State, Work
+from substrait_agg.operator.common.protocol import (
+    EstimatedWork,
+    InitialGroups,
+    OperatorResult,
+    Runs,
+    StateReader,
+)
 from substrait_agg.operator.common.spec import SessionSpec
 from substrait_agg.operator.measures.row_partials import split_rows
 from substrait_agg.operator.sessionize.sessions import (
@@ -58,32 +64,36 @@ class SessionOperator(GroupOperator):
         schema = GroupOperator.state_schema(self, final=final)
         return {name: schema[name] for name in (GROUP, entries_tree(0))}
 
-    def apply(self, ports: Sequence[pa.Table], state: State, emission: Emission) -> OperatorResult:
+    def apply(
+        self, ports: Sequence[pa.Table], state: StateReader, emission: Emission
+    ) -> OperatorResult:
         """See `StatefulOperator`."""
         (rows,) = ports
         return session_step(self.spec, rows, state, emission)
 
     def expected(
         self, runs: Mapping[str, Runs], emission: Emission, low: int = 0, high: int = HASH_MAX
-    ) -> Work:
+    ) -> EstimatedWork:
         """Estimate the work: search all rows for sessions that have ended."""
         if emission.watermark is None:
-            return Work()
-        return Work(0, sum(rows_in(run, low, high) for run in runs.get(entries_tree(0), ())))
+            return EstimatedWork()
+        return EstimatedWork(
+            0, sum(rows_in(run, low, high) for run in runs.get(entries_tree(0), ()))
+        )
 
     def wake(
         self,
-        state: State,
+        state: StateReader,
         emission: Emission,
         low: int = 0,
         high: int = HASH_MAX,
-        seeds: Seeds = (),
+        seeds: InitialGroups = (),
     ) -> tuple[list[pa.Table], Mapping[str, int]]:
         """Return nothing: no group acts without rows."""
         return [], {}
 
     def advance(
-        self, state: State, emission: Emission, low: int = 0, high: int = HASH_MAX
+        self, state: StateReader, emission: Emission, low: int = 0, high: int = HASH_MAX
     ) -> Iterator[OperatorResult]:
         """Drop the rows of sessions that have ended."""
         if emission.watermark is not None:
@@ -92,7 +102,7 @@ class SessionOperator(GroupOperator):
 
 
 def session_step(
-    spec: SessionSpec, slice_: pa.Table, state: State, emission: Emission = ALL
+    spec: SessionSpec, slice_: pa.Table, state: StateReader, emission: Emission = ALL
 ) -> OperatorResult:
     """Apply a slice to the stored rows and return the changes of rows with their sessions.
 
@@ -109,7 +119,7 @@ def session_step(
     return _result(spec, folded, _changes(spec, folded))
 
 
-def drop_rows(spec: SessionSpec, slice_: pa.Table, state: State) -> OperatorResult:
+def drop_rows(spec: SessionSpec, slice_: pa.Table, state: StateReader) -> OperatorResult:
     """Remove rows of finished sessions (`finished_rows`) from the tree; emit no changes."""
     folded = apply_batch(spec, slice_.combine_chunks(), state, ALL)
     return _result(spec, folded, _table(spec, [], _Moves.none(), []))
@@ -118,8 +128,8 @@ def drop_rows(spec: SessionSpec, slice_: pa.Table, state: State) -> OperatorResu
 def _result(spec: SessionSpec, folded: AppliedBatch, changes: pa.Table) -> OperatorResult:
     groups = folded.groups
     shown = np.zeros(groups.count, np.int64)
-    rows = stored_rows(spec, groups, folded.chains, folded.now, shown, [], [])
-    gone = as_mask(rows.column("dead")) & ~folded.old.known
+    rows = stored_rows(spec, groups, folded.collision_ids, folded.after, shown, [], [])
+    gone = as_mask(rows.column("dead")) & ~folded.before.known
     trees = {
         GROUP: rows.filter(pa.array(~gone)),
         entries_tree(0): folded.deltas[0].entries.to_table(spec.trees[0].layout),
@@ -169,7 +179,9 @@ def _counted(spec: SessionSpec, weights: Int64s) -> Int64s:
     return np.maximum(weights, 0) if spec.early == "quarantine" else weights
 
 
-def _of_timeless(spec: SessionSpec, folded: AppliedBatch, delta: Delta, rows: Indices) -> pa.Table:
+def _of_timeless(
+    spec: SessionSpec, folded: AppliedBatch, delta: TreeDelta, rows: Indices
+) -> pa.Table:
     weights = _counted(spec, delta.new[rows]) - _counted(spec, delta.old[rows])
     keys = take(folded.groups.keys, delta.groups[rows])
     zeros = np.zeros(len(rows), np.int64)
@@ -181,7 +193,7 @@ def _of_sessions(spec: SessionSpec, folded: AppliedBatch, rows: Indices) -> pa.T
     delta, gap = folded.deltas[0], spec.gap
     time = spec.trees[0].layout.components[0]
     tree = TimeTree(
-        delta.tree, time.type, time.nullable, folded.groups.hashes, folded.chains
+        delta.tree, time.type, time.nullable, folded.groups.hashes, folded.collision_ids
     )  # fmt: skip
     times = micros(take(delta.entries.payload[:1], rows)[0])
     spans = whole_sessions(tree, Spans(delta.groups[rows], times, times), gap)
@@ -249,7 +261,7 @@ def _table(
 
 
 def finished_rows(
-    spec: SessionSpec, state: State, watermark: int, low: int = 0, high: int = HASH_MAX
+    spec: SessionSpec, state: StateReader, watermark: int, low: int = 0, high: int = HASH_MAX
 ) -> Iterator[pa.Table]:
     """Return the delta rows that remove all rows of sessions ending at or before the watermark.
 
@@ -280,13 +292,13 @@ def _owners(entries: Entries) -> Indices:
     """Return an ascending number per group of entries."""
     other = np.zeros(len(entries), np.bool_)
     other[1:] = entries.hashes[1:] != entries.hashes[:-1]
-    other[1:] |= entries.chains[1:] != entries.chains[:-1]
+    other[1:] |= entries.collision_ids[1:] != entries.collision_ids[:-1]
     return np.cumsum(other)
 
 
-def _taken_out(spec: SessionSpec, state: State, entries: Entries, rows: Indices) -> pa.Table:
+def _taken_out(spec: SessionSpec, state: StateReader, entries: Entries, rows: Indices) -> pa.Table:
     """Return delta rows that bring the weight of some entries to zero."""
-    hashes, chains = entries.hashes[rows], entries.chains[rows]
+    hashes, chains = entries.hashes[rows], entries.collision_ids[rows]
     columns: dict[str, pa.Array | npt.NDArray[np.uint64]] = {"hash": hashes}
     columns |= {f"k{i}": k for i, k in enumerate(_keys_of(spec, state, hashes, chains))}
     payload = take(entries.payload, rows)
@@ -300,7 +312,7 @@ def _taken_out(spec: SessionSpec, state: State, entries: Entries, rows: Indices)
 
 def _keys_of(
     spec: SessionSpec,
-    state: State,
+    state: StateReader,
     hashes: npt.NDArray[np.uint64],
     chains: npt.NDArray[np.uint16],
 ) -> list[pa.Array]:

@@ -18,13 +18,13 @@ from substrait_agg.operator.aggregate.groups import BatchGroups, collect_groups
 from substrait_agg.operator.aggregate.operator import with_key_types
 from substrait_agg.operator.common.emission import Emission
 from substrait_agg.operator.common.names import GROUP, POSITION, WEIGHT
-from substrait_agg.operator.common.protocol import OperatorResult, State, StatefulOperator
+from substrait_agg.operator.common.protocol import OperatorResult, StatefulOperator, StateReader
 from substrait_agg.operator.common.spec import THERE, UpsertSpec
 from substrait_agg.operator.upsert.partial_updates import with_unchanged
 from substrait_agg.state.entries import TreeLayout
 from substrait_agg.state.keys.keys import before, encode, sort_order
 from substrait_agg.state.keys.rows import Indices, Mask, as_mask, rows_equal, take, whole
-from substrait_agg.state.tree import Found, KeyedLayout
+from substrait_agg.state.tree import KeyedLayout, LookupResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,15 @@ class UpsertOperator(StatefulOperator):
         """Cast the keys to the types of the state; every row is one input row."""
         return with_key_types(batch, self.spec), batch.num_rows
 
-    def apply(self, ports: Sequence[pa.Table], state: State, emission: Emission) -> OperatorResult:
+    def apply(
+        self, ports: Sequence[pa.Table], state: StateReader, emission: Emission
+    ) -> OperatorResult:
         """Apply a slice; see `latest_step`."""
         (rows,) = ports
         return latest_step(self.spec, rows, state)
 
 
-def latest_step(spec: UpsertSpec, slice_: pa.Table, state: State) -> OperatorResult:
+def latest_step(spec: UpsertSpec, slice_: pa.Table, state: StateReader) -> OperatorResult:
     """Replace the stored row of each key of a slice by the newest one.
 
     Args:
@@ -123,7 +125,7 @@ def _where(there: Mask, column: pa.Array) -> pa.Array:
     return column.take(pa.array(np.arange(len(there)), mask=~there))
 
 
-def _stored(spec: UpsertSpec, found: Found, count: int) -> _Rows:
+def _stored(spec: UpsertSpec, found: LookupResult, count: int) -> _Rows:
     """Return the stored rows of `count` keys."""
     at = np.full(count, -1, np.int64)
     at[found.positions] = np.arange(len(found.positions))

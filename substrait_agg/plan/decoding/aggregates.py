@@ -15,8 +15,8 @@ from substrait_agg.plan.decoding.expressions import (
     sort_fields,
     word,
 )
-from substrait_agg.plan.messages.node import Node, structure
-from substrait_agg.plan.model import NO_FUNCTION, Expression, Measure
+from substrait_agg.plan.messages.node import MessageNode, structure
+from substrait_agg.plan.model import NO_FUNCTION, Expression, MeasureCall
 
 _PHASES = {
     0: "unspecified",
@@ -31,7 +31,7 @@ Groupings = tuple[tuple[Expression, ...], tuple[tuple[int, ...], ...], bool]
 """Keys, the ordinals of keys per grouping set, and whether the keys are written inside the sets."""
 
 
-def groupings(node: Node, context: DecodeContext) -> Groupings:
+def groupings(node: MessageNode, context: DecodeContext) -> Groupings:
     """Return the grouping expressions, the grouping sets, and whether the expressions are in the sets.
 
     If expressions are written in both forms, as by DataFusion, the references count.
@@ -62,7 +62,7 @@ def groupings(node: Node, context: DecodeContext) -> Groupings:
 
 
 def _same_keys(
-    written: list[Node], referred: tuple[int, ...], keys: list[int], known: dict[Any, int]
+    written: list[MessageNode], referred: tuple[int, ...], keys: list[int], known: dict[Any, int]
 ) -> bool:
     """Return whether the expressions inside a set are those that it refers to.
 
@@ -81,7 +81,7 @@ def _same_keys(
     )
 
 
-def _gathered(inline: list[list[Node]], context: DecodeContext) -> Groupings:
+def _gathered(inline: list[list[MessageNode]], context: DecodeContext) -> Groupings:
     """Return the expressions written inside the sets, without duplicates, in order of appearance.
 
     This is the rule of the release that introduced references (Substrait 0.57.0).
@@ -101,7 +101,7 @@ def _gathered(inline: list[list[Node]], context: DecodeContext) -> Groupings:
     return tuple(keys), tuple(sets), True
 
 
-def measure(node: Node, context: DecodeContext) -> Measure:
+def measure(node: MessageNode, context: DecodeContext) -> MeasureCall:
     """Return a measure with all its fields.
 
     Its path is that of the ``AggregateFunction`` message.
@@ -110,10 +110,10 @@ def measure(node: Node, context: DecodeContext) -> Measure:
     body = node.message("measure")
     if body is None:
         context.missing(node, "measure")
-        return Measure(
+        return MeasureCall(
             NO_FUNCTION, (), (), None, _PHASES[0], _INVOCATIONS[0], (), condition, node.path
         )
-    return Measure(
+    return MeasureCall(
         function=context.function(body.number("function_reference")),
         arguments=arguments(body, context),
         options=options(body),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from substrait_agg.plan.messages.node import Node, Unreadable, nearest
+from substrait_agg.plan.messages.node import MessageNode, Unreadable, nearest
 from substrait_agg.plan.model import FunctionName
 from substrait_agg.problems import Problems
 
@@ -44,7 +44,7 @@ class DecodeProblems:
         for key in below:
             del self._found[key]
 
-    def hand_on(self, problems: Problems, plan: Node | None) -> None:
+    def hand_on(self, problems: Problems, plan: MessageNode | None) -> None:
         """Add all problems to `problems`, sorted by their places in the plan if it is given."""
         entries = [(code, path, params) for (code, path, _), params in self._found.items()]
         if plan is not None:
@@ -94,7 +94,7 @@ class DecodeContext:
             self._said.add((code, ""))
             self.report(code, path)
 
-    def removed(self, node: Node, name: str, release: str) -> None:
+    def removed(self, node: MessageNode, name: str, release: str) -> None:
         """Record that the plan uses a field which `release` removed.
 
         This is a problem if the plan states that version or a later one; it is reported once per
@@ -114,11 +114,11 @@ class DecodeContext:
             version=".".join(map(str, self.version)),
         )
 
-    def copied(self, node: Node, name: str) -> None:
+    def copied(self, node: MessageNode, name: str) -> None:
         """Drop the problems of a repeated field whose messages are copies of messages read elsewhere."""
         self.findings.forget(f"{node.at(name)}[")
 
-    def variation_read(self, node: Node, variation: int, kind: str, meant: str) -> None:
+    def variation_read(self, node: MessageNode, variation: int, kind: str, meant: str) -> None:
         """Report that an undeclared type variation was read as its producer defines it.
 
         Each variation is reported once.
@@ -131,7 +131,7 @@ class DecodeContext:
                 variation=variation, type=kind, meant=meant, producer="DataFusion",
             )  # fmt: skip
 
-    def missing(self, node: Node, name: str) -> None:
+    def missing(self, node: MessageNode, name: str) -> None:
         """Report that a required field is missing."""
         self.report("FIELD_MISSING", node.path, field=name, message=node.shape.name)
 
@@ -142,10 +142,10 @@ class DecodeContext:
         return known or FunctionName("", None, None, declared, known=False)
 
 
-Handler = Callable[[Node, DecodeContext], Any]
+Handler = Callable[[MessageNode, DecodeContext], Any]
 """Decodes one message after its children."""
 
 
-def each(node: Node, name: str) -> Iterator[Any]:
+def each(node: MessageNode, name: str) -> Iterator[Any]:
     """Return the decoded messages of a repeated field."""
     return (child.result for child in node.messages(name))

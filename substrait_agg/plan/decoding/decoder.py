@@ -14,7 +14,7 @@ from substrait_agg.plan.decoding.relations import read_relation
 from substrait_agg.plan.decoding.types import read_type
 from substrait_agg.plan.decoding.units import Key, Unit, ordered_units
 from substrait_agg.plan.messages.message import parse_message
-from substrait_agg.plan.messages.node import Node, Unreadable, check_path_text, preorder
+from substrait_agg.plan.messages.node import MessageNode, Unreadable, check_path_text, preorder
 from substrait_agg.plan.messages.source import plan_bytes
 from substrait_agg.plan.model import DecodedPlan, Relation, Unsupported
 from substrait_agg.problems import Problems
@@ -57,7 +57,9 @@ def decode(source: Any, problems: Problems) -> DecodedPlan:
     return decoded
 
 
-def _decode(plan: Node, order: list[Node], content: bytes, context: DecodeContext) -> DecodedPlan:
+def _decode(
+    plan: MessageNode, order: list[MessageNode], content: bytes, context: DecodeContext
+) -> DecodedPlan:
     entries = plan.messages("relations")
     if not entries:
         raise Unreadable("PLAN_UNREADABLE", reason="it has no relations")
@@ -89,7 +91,7 @@ def _decode_unit(unit: Unit, by_key: dict[Key, Unit], context: DecodeContext) ->
             node.result = handler(node, context)
 
 
-def _read_version(plan: Node, context: DecodeContext) -> None:
+def _read_version(plan: MessageNode, context: DecodeContext) -> None:
     version = plan.message("version")
     if version is None:
         context.report("VERSION_MISSING", "version")
@@ -102,20 +104,20 @@ def _read_version(plan: Node, context: DecodeContext) -> None:
         context.report("VERSION_MISSING", "version")
 
 
-def _free(entries: list[Node], by_key: dict[Key, Unit]) -> list[Node]:
+def _free(entries: list[MessageNode], by_key: dict[Key, Unit]) -> list[MessageNode]:
     """Return the entries that no relation refers to."""
     referred = {key for unit in by_key.values() for _, key in unit.references}
     return [e for at, e in enumerate(entries) if ("relation", at, -1) not in referred]
 
 
-def _top(entry: Node) -> Node | None:
+def _top(entry: MessageNode) -> MessageNode | None:
     """Return the relation of an entry, with or without a root."""
     root = entry.message("root")
     return entry.message("rel") if root is None else root.message("input")
 
 
 def _root(
-    entries: list[Node], free: list[Node], context: DecodeContext
+    entries: list[MessageNode], free: list[MessageNode], context: DecodeContext
 ) -> tuple[tuple[str, ...] | None, Relation, str]:
     """Return the names, the relation and the place of the plan's root, or of its only bare relation.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from substrait_agg.plan.decoding.context import DecodeContext
 from substrait_agg.plan.decoding.types import BROKEN
-from substrait_agg.plan.messages.node import Node, children, structure
+from substrait_agg.plan.messages.node import MessageNode, children, structure
 from substrait_agg.plan.model import (
     Cast,
     EnumArgument,
@@ -15,10 +15,10 @@ from substrait_agg.plan.model import (
     FieldRef,
     FunctionName,
     IfThen,
-    Lambda,
+    LambdaExpression,
     Literal,
-    NestedValue,
-    Option,
+    NestedExpression,
+    OptionPreferences,
     ParameterRef,
     Relation,
     ScalarCall,
@@ -46,7 +46,7 @@ _DIRECTIONS = {
 }
 
 
-def read_expression(node: Node, context: DecodeContext) -> Expression | EnumArgument:
+def read_expression(node: MessageNode, context: DecodeContext) -> Expression | EnumArgument:
     """Return the expression of an ``Expression`` message.
 
     An enumeration in an argument list of the older form is returned as `EnumArgument`.
@@ -64,18 +64,18 @@ def read_expression(node: Node, context: DecodeContext) -> Expression | EnumArgu
     return reader(node, body, context)
 
 
-def refused(node: Node, kind: str, context: DecodeContext) -> Unsupported:
+def refused(node: MessageNode, kind: str, context: DecodeContext) -> Unsupported:
     """Report an expression of a kind that is not supported."""
     context.report("EXPRESSION_NOT_SUPPORTED", node.at(kind), kind=kind)
     node.taken.add(kind)
     body = node.values.get(kind)
-    if not isinstance(body, Node):
+    if not isinstance(body, MessageNode):
         return Unsupported(kind, node.path)
     body.refuse()
     return Unsupported(kind, node.path, *inside(body))
 
 
-def inside(body: Node) -> tuple[tuple[Relation, ...], tuple[Expression, ...]]:
+def inside(body: MessageNode) -> tuple[tuple[Relation, ...], tuple[Expression, ...]]:
     """Return the outermost relations and expressions in a message that is not read, in plan order."""
     relations: list[Relation] = []
     expressions_: list[Expression] = []
@@ -92,14 +92,14 @@ def inside(body: Node) -> tuple[tuple[Relation, ...], tuple[Expression, ...]]:
     return tuple(relations), tuple(expressions_)
 
 
-def _referred(node: Node, kind: str) -> Expression:
+def _referred(node: MessageNode, kind: str) -> Expression:
     """Return a subtree that is written elsewhere; `result` was set before."""
     node.take(kind)
     target: Expression = node.result
     return target
 
 
-def expression(node: Node, name: str, context: DecodeContext) -> Expression:
+def expression(node: MessageNode, name: str, context: DecodeContext) -> Expression:
     """Return the expression in field `name`; report it if it is missing."""
     child = node.message(name)
     if child is None:
@@ -108,18 +108,18 @@ def expression(node: Node, name: str, context: DecodeContext) -> Expression:
     return as_expression(child, context)
 
 
-def optional(node: Node, name: str, context: DecodeContext) -> Expression | None:
+def optional(node: MessageNode, name: str, context: DecodeContext) -> Expression | None:
     """Return the expression in field `name`, or None."""
     child = node.message(name)
     return None if child is None else as_expression(child, context)
 
 
-def expressions(node: Node, name: str, context: DecodeContext) -> tuple[Expression, ...]:
+def expressions(node: MessageNode, name: str, context: DecodeContext) -> tuple[Expression, ...]:
     """Return the expressions in a repeated field."""
     return tuple(as_expression(child, context) for child in node.messages(name))
 
 
-def as_expression(child: Node, context: DecodeContext) -> Expression:
+def as_expression(child: MessageNode, context: DecodeContext) -> Expression:
     """Return a decoded ``Expression`` message; report an enumeration, which is not allowed here."""
     decoded: Expression | EnumArgument = child.result
     if isinstance(decoded, EnumArgument):
@@ -131,7 +131,7 @@ def as_expression(child: Node, context: DecodeContext) -> Expression:
 # --- parts of functions ------------------------------------------------------------------------
 
 
-def arguments(node: Node, context: DecodeContext) -> tuple[Argument, ...]:
+def arguments(node: MessageNode, context: DecodeContext) -> tuple[Argument, ...]:
     """Return the arguments of a function, from field ``arguments`` or the older ``args``."""
     new, old = node.messages("arguments"), node.messages("args")
     if not old:
@@ -144,7 +144,7 @@ def arguments(node: Node, context: DecodeContext) -> tuple[Argument, ...]:
     return tuple(_argument(item, context) for item in new)
 
 
-def _say_the_same(new: list[Node], old: list[Node]) -> bool:
+def _say_the_same(new: list[MessageNode], old: list[MessageNode]) -> bool:
     known: dict[Any, int] = {}
     if len(new) != len(old):
         return False
@@ -159,7 +159,7 @@ def _say_the_same(new: list[Node], old: list[Node]) -> bool:
     return True
 
 
-def _argument(node: Node, context: DecodeContext) -> Argument:
+def _argument(node: MessageNode, context: DecodeContext) -> Argument:
     kind = node.which("arg_type")
     if kind == "enum":
         return EnumArgument(node.text(kind), node.path)
@@ -171,27 +171,27 @@ def _argument(node: Node, context: DecodeContext) -> Argument:
     return argument
 
 
-def options(node: Node) -> tuple[Option, ...]:
+def options(node: MessageNode) -> tuple[OptionPreferences, ...]:
     """Return the options of a function with their preferences."""
     return tuple(
-        Option(item.text("name"), tuple(item.scalars("preference")), item.path)
+        OptionPreferences(item.text("name"), tuple(item.scalars("preference")), item.path)
         for item in node.messages("options")
     )
 
 
-def output_type(node: Node) -> Type | None:
+def output_type(node: MessageNode) -> Type | None:
     """Return the type that a function declares, or None."""
     child = node.message("output_type")
     type_: Type | None = None if child is None else child.result
     return type_
 
 
-def sort_fields(node: Node, context: DecodeContext) -> tuple[SortField, ...]:
+def sort_fields(node: MessageNode, context: DecodeContext) -> tuple[SortField, ...]:
     """Return the ``sorts`` of a function or relation."""
     return tuple(_sort_field(item, context) for item in node.messages("sorts"))
 
 
-def _sort_field(node: Node, context: DecodeContext) -> SortField:
+def _sort_field(node: MessageNode, context: DecodeContext) -> SortField:
     key = expression(node, "expr", context)
     if node.has("comparison_function_reference"):
         comparison = context.function(node.number("comparison_function_reference"))
@@ -200,7 +200,7 @@ def _sort_field(node: Node, context: DecodeContext) -> SortField:
     return SortField(key, direction, None, node.path)
 
 
-def word(node: Node, name: str, words: dict[int, str], context: DecodeContext) -> str:
+def word(node: MessageNode, name: str, words: dict[int, str], context: DecodeContext) -> str:
     """Return the word for an enum value; report an unknown value and return ``invalid``."""
     number = node.number(name)
     if number not in words:
@@ -212,18 +212,18 @@ def word(node: Node, name: str, words: dict[int, str], context: DecodeContext) -
 # --- one function per kind of expression ---------------------------------------------------------
 
 
-def _literal(node: Node, body: Node, context: DecodeContext) -> Expression:
+def _literal(node: MessageNode, body: MessageNode, context: DecodeContext) -> Expression:
     literal: Expression = body.result
     return literal
 
 
-def _scalar_function(node: Node, body: Node, context: DecodeContext) -> Expression:
+def _scalar_function(node: MessageNode, body: MessageNode, context: DecodeContext) -> Expression:
     function = context.function(body.number("function_reference"))
     operands = arguments(body, context)
     return ScalarCall(function, operands, options(body), output_type(body), node.path)
 
 
-def _cast(node: Node, body: Node, context: DecodeContext) -> Expression:
+def _cast(node: MessageNode, body: MessageNode, context: DecodeContext) -> Expression:
     target = body.message("type")
     if target is None:
         context.missing(body, "type")
@@ -232,7 +232,7 @@ def _cast(node: Node, body: Node, context: DecodeContext) -> Expression:
     return Cast(expression(body, "input", context), type_, failure, node.path)
 
 
-def _if_then(node: Node, body: Node, context: DecodeContext) -> Expression:
+def _if_then(node: MessageNode, body: MessageNode, context: DecodeContext) -> Expression:
     written = body.messages("ifs")
     if context.datafusion and written and not written[0].has("then"):
         return _case_of(node, body, context)
@@ -245,7 +245,7 @@ def _if_then(node: Node, body: Node, context: DecodeContext) -> Expression:
     return IfThen(clauses, optional(body, "else", context), node.path)
 
 
-def _case_of(node: Node, body: Node, context: DecodeContext) -> Expression:
+def _case_of(node: MessageNode, body: MessageNode, context: DecodeContext) -> Expression:
     """Read ``CASE x WHEN a THEN b``, which DataFusion writes with `x` as a condition without a value."""
     first, *others = body.messages("ifs")
     context.report("CASE_IN_FIRST_CLAUSE", first.path, producer="DataFusion")
@@ -270,7 +270,7 @@ def _equal(left: Expression, right: Expression) -> Expression:
     return ScalarCall(_EQUAL, (left, right), (), BOOL, right.path)
 
 
-def _switch(node: Node, body: Node, context: DecodeContext) -> Expression:
+def _switch(node: MessageNode, body: MessageNode, context: DecodeContext) -> Expression:
     cases = []
     if not body.messages("ifs"):
         context.missing(body, "ifs")
@@ -285,12 +285,12 @@ def _switch(node: Node, body: Node, context: DecodeContext) -> Expression:
     return Switch(matched, tuple(cases), optional(body, "else", context), node.path)
 
 
-def _singular_or_list(node: Node, body: Node, context: DecodeContext) -> Expression:
+def _singular_or_list(node: MessageNode, body: MessageNode, context: DecodeContext) -> Expression:
     value = expression(body, "value", context)
     return SingularOrList(value, expressions(body, "options", context), node.path)
 
 
-def _nested(node: Node, body: Node, context: DecodeContext) -> Expression:
+def _nested(node: MessageNode, body: MessageNode, context: DecodeContext) -> Expression:
     kind = body.which("nested_type")
     inner = body.message(kind) if kind else None
     if kind is None or inner is None:
@@ -306,10 +306,10 @@ def _nested(node: Node, body: Node, context: DecodeContext) -> Expression:
         # The type follows from the parts; an empty list or map is a literal.
         context.missing(inner, {"struct": "fields", "list": "values", "map": "key_values"}[kind])
         return Unsupported("nested", node.path)
-    return NestedValue(kind, parts, nullable, node.path)
+    return NestedExpression(kind, parts, nullable, node.path)
 
 
-def _lambda(node: Node, body: Node, context: DecodeContext) -> Expression:
+def _lambda(node: MessageNode, body: MessageNode, context: DecodeContext) -> Expression:
     struct = body.message("parameters")
     if struct is None:
         context.missing(body, "parameters")
@@ -320,16 +320,16 @@ def _lambda(node: Node, body: Node, context: DecodeContext) -> Expression:
             "VALUE_INVALID", struct.at("nullability"), field="nullability", reason=reason
         )
     parameters = tuple(child.result for child in struct.messages("types"))
-    return Lambda(parameters, expression(body, "body", context), node.path)
+    return LambdaExpression(parameters, expression(body, "body", context), node.path)
 
 
-def _enum(node: Node, body: Node, context: DecodeContext) -> EnumArgument:
+def _enum(node: MessageNode, body: MessageNode, context: DecodeContext) -> EnumArgument:
     context.removed(node, "enum", "0.93")
     unspecified = body.message("unspecified")
     return EnumArgument("" if unspecified is not None else body.text("specified"), node.path)
 
 
-def _selection(node: Node, body: Node, context: DecodeContext) -> Expression:
+def _selection(node: MessageNode, body: MessageNode, context: DecodeContext) -> Expression:
     root = body.which("root_type")
     parameter = body.message(root) if root == "lambda_parameter_reference" else None
     if root not in (None, "root_reference") and parameter is None:
@@ -354,7 +354,7 @@ def _selection(node: Node, body: Node, context: DecodeContext) -> Expression:
 
 
 def _part_of_expression(
-    node: Node, body: Node, root: str | None, context: DecodeContext
+    node: MessageNode, body: MessageNode, root: str | None, context: DecodeContext
 ) -> Expression:
     """Report a reference whose root is not the input row: an outer query or an expression."""
     context.report("EXPRESSION_NOT_SUPPORTED", body.path, kind=f"selection with {root}")
@@ -362,7 +362,7 @@ def _part_of_expression(
     return Unsupported("selection", node.path, *inside(body))
 
 
-def _steps(segment: Node | None) -> tuple[Any, ...] | None:
+def _steps(segment: MessageNode | None) -> tuple[Any, ...] | None:
     """Return the steps from the outermost to the innermost part; None if a part is missing."""
     steps: list[Any] = []
     while segment is not None:
@@ -381,7 +381,9 @@ def _steps(segment: Node | None) -> tuple[Any, ...] | None:
     return tuple(steps)
 
 
-_READERS: dict[str, Callable[[Node, Node, DecodeContext], Expression | EnumArgument]] = {
+_READERS: dict[
+    str, Callable[[MessageNode, MessageNode, DecodeContext], Expression | EnumArgument]
+] = {
     "literal": _literal,
     "selection": _selection,
     "scalar_function": _scalar_function,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from substrait_agg.plan.decoding.context import DecodeContext, TypeName
-from substrait_agg.plan.messages.node import Node
+from substrait_agg.plan.messages.node import MessageNode
 from substrait_agg.plan.model import NO_FUNCTION, FunctionName
 
 _STANDARD_OWNER = "io.substrait"
@@ -38,11 +38,11 @@ class _Extensions:
 
     by_field: dict[str, Names]
 
-    def declared(self, item: Node, field: str) -> bool:
+    def declared(self, item: MessageNode, field: str) -> bool:
         """Return whether the extension that a declaration refers to in `field` exists."""
         return item.number(field) in self.by_field[field]
 
-    def name(self, item: Node, field: str) -> str | None:
+    def name(self, item: MessageNode, field: str) -> str | None:
         """Return the name of the extension that a declaration refers to in `field`."""
         return self.by_field[field].get(item.number(field))
 
@@ -58,7 +58,7 @@ class _Owner:
     undeclared: bool = False
 
 
-def read_extensions(plan: Node, context: DecodeContext) -> None:
+def read_extensions(plan: MessageNode, context: DecodeContext) -> None:
     """Fill the tables of functions, types and variations of `context` from a ``Plan`` message."""
     urns = _by_anchor(plan, "urn", _name_of_urn, context)
     uris = _by_anchor(plan, "uri", _name_of_uri, context)
@@ -70,7 +70,7 @@ def read_extensions(plan: Node, context: DecodeContext) -> None:
 
 
 def _by_anchor(
-    plan: Node, what: str, name_of: Callable[[str], str | None], context: DecodeContext
+    plan: MessageNode, what: str, name_of: Callable[[str], str | None], context: DecodeContext
 ) -> Names:
     """Return the extensions of a plan by anchor, declared by URN or by URI.
 
@@ -87,7 +87,7 @@ def _by_anchor(
 
 
 def _check_form(
-    item: Node, what: str, written: str, name: str | None, context: DecodeContext
+    item: MessageNode, what: str, written: str, name: str | None, context: DecodeContext
 ) -> None:
     """Report a URL in a URN field, and a URN in a URI field."""
     address = what == "urn" and _is_standard_file(written)
@@ -100,7 +100,9 @@ def _check_form(
         )  # fmt: skip
 
 
-def _read_declaration(declaration: Node, extensions: _Extensions, context: DecodeContext) -> None:
+def _read_declaration(
+    declaration: MessageNode, extensions: _Extensions, context: DecodeContext
+) -> None:
     kind = declaration.which("mapping_type")
     item = declaration.message(kind) if kind else None
     if item is None:
@@ -125,11 +127,11 @@ def _read_declaration(declaration: Node, extensions: _Extensions, context: Decod
         _report_repeated(item, anchor, what, context)
 
 
-def _report_repeated(item: Node, anchor: int, what: str, context: DecodeContext) -> None:
+def _report_repeated(item: MessageNode, anchor: int, what: str, context: DecodeContext) -> None:
     context.report("ANCHOR_REPEATED", item.path, anchor=anchor, what=what)
 
 
-def _owner(item: Node, extensions: _Extensions, context: DecodeContext) -> _Owner:
+def _owner(item: MessageNode, extensions: _Extensions, context: DecodeContext) -> _Owner:
     """Return the extension that a declaration refers to.
 
     Report missing and contradicting references.
@@ -153,7 +155,7 @@ def _owner(item: Node, extensions: _Extensions, context: DecodeContext) -> _Owne
     return _Owner(next((n for n in names if n), None), bool(written) and not declared)
 
 
-def _agree(item: Node, declared: list[str], extensions: _Extensions) -> bool:
+def _agree(item: MessageNode, declared: list[str], extensions: _Extensions) -> bool:
     """Return whether URN and URI of a declaration name the same extension.
 
     A URN of another owner than the standard's does not determine a file name, and a folder does not

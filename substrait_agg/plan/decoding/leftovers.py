@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from substrait_agg.plan.decoding.context import DecodeContext
-from substrait_agg.plan.messages.node import Node
+from substrait_agg.plan.messages.node import MessageNode
 
 IGNORED: dict[tuple[str, str], str] = {
     ("RelCommon", "direct"): "says that there is no output mapping, as its absence does",
@@ -34,7 +34,9 @@ IGNORED: dict[tuple[str, str], str] = {
 _EXTENSION = "extensions.AdvancedExtension"
 
 
-def report_leftovers(order: list[Node], handled: Collection[str], context: DecodeContext) -> None:
+def report_leftovers(
+    order: list[MessageNode], handled: Collection[str], context: DecodeContext
+) -> None:
     """Report the unread fields of every message that was read.
 
     Skip the content of refused messages.
@@ -53,7 +55,7 @@ def report_leftovers(order: list[Node], handled: Collection[str], context: Decod
                 )
 
 
-def _report_enhancement(node: Node, name: str, context: DecodeContext) -> None:
+def _report_enhancement(node: MessageNode, name: str, context: DecodeContext) -> None:
     enhancement = node.values[name].values.get("enhancement")
     if enhancement is not None:
         url = enhancement.values.get("type_url") or "of unknown type"

@@ -13,7 +13,7 @@ from substrait_agg.plan.decoding.types import (
     valid_parameters,
     with_variation,
 )
-from substrait_agg.plan.messages.node import MAX_NESTING, Node
+from substrait_agg.plan.messages.node import MAX_NESTING, MessageNode
 from substrait_agg.plan.model import Literal, Unsupported
 from substrait_agg.plan.types import INTEGER_BITS, Type
 
@@ -30,7 +30,7 @@ class _Invalid(Exception):
     """The literal is invalid; the text says why, and is empty if that was reported before."""
 
 
-def read_literal(node: Node, context: DecodeContext) -> Literal | Unsupported:
+def read_literal(node: MessageNode, context: DecodeContext) -> Literal | Unsupported:
     """Return the constant of a ``Literal`` message; report problems at its path."""
     kind = node.which("literal_type")
     if kind is None:
@@ -54,7 +54,7 @@ def read_literal(node: Node, context: DecodeContext) -> Literal | Unsupported:
     return Literal(typed, value, node.path)
 
 
-def _read(node: Node, kind: str, context: DecodeContext) -> Value:
+def _read(node: MessageNode, kind: str, context: DecodeContext) -> Value:
     levels = node.nesting()
     if levels >= MAX_NESTING:
         node.refuse()
@@ -62,14 +62,14 @@ def _read(node: Node, kind: str, context: DecodeContext) -> Value:
     return _READERS[kind](node, kind, context)
 
 
-def _scalar(kind: str) -> Callable[[Node, str, DecodeContext], Value]:
-    def read(node: Node, name: str, context: DecodeContext) -> Value:
+def _scalar(kind: str) -> Callable[[MessageNode, str, DecodeContext], Value]:
+    def read(node: MessageNode, name: str, context: DecodeContext) -> Value:
         return Type(kind), node.take(name)
 
     return read
 
 
-def _small_integer(node: Node, name: str, context: DecodeContext) -> Value:
+def _small_integer(node: MessageNode, name: str, context: DecodeContext) -> Value:
     value = node.number(name)
     bits = INTEGER_BITS[name]
     # DataFusion writes unsigned values unchanged into these fields, which are wider than the type.
@@ -80,12 +80,12 @@ def _small_integer(node: Node, name: str, context: DecodeContext) -> Value:
     return Type(name), value
 
 
-def _removed_time(node: Node, name: str, context: DecodeContext) -> Value:
+def _removed_time(node: MessageNode, name: str, context: DecodeContext) -> Value:
     context.removed(node, name, "0.88")
     return _ticks(Type(REMOVED_TIMES[name], params=(_MICROSECONDS,)), node.number(name))
 
 
-def _precise_time(node: Node, name: str, context: DecodeContext) -> Value:
+def _precise_time(node: MessageNode, name: str, context: DecodeContext) -> Value:
     body = _body(node, name)
     ticks, digits = body.number("value"), body.number("precision")
     return _ticks(_checked(Type(name, params=(digits,))), ticks)
@@ -107,19 +107,19 @@ def _checked(type_: Type) -> Type:
     return type_
 
 
-def _body(node: Node, name: str) -> Node:
+def _body(node: MessageNode, name: str) -> MessageNode:
     body = node.message(name)
     if body is None:
         raise _Invalid("is empty")
     return body
 
 
-def _fixed_char(node: Node, name: str, context: DecodeContext) -> Value:
+def _fixed_char(node: MessageNode, name: str, context: DecodeContext) -> Value:
     value = node.text(name)
     return Type("fixedchar", params=(len(value),)), value
 
 
-def _var_char(node: Node, name: str, context: DecodeContext) -> Value:
+def _var_char(node: MessageNode, name: str, context: DecodeContext) -> Value:
     body = _body(node, name)
     value, length = body.text("value"), body.number("length")
     if len(value) > length:
@@ -127,19 +127,19 @@ def _var_char(node: Node, name: str, context: DecodeContext) -> Value:
     return Type("varchar", params=(length,)), value
 
 
-def _fixed_binary(node: Node, name: str, context: DecodeContext) -> Value:
+def _fixed_binary(node: MessageNode, name: str, context: DecodeContext) -> Value:
     value = node.take(name)
     return Type("fixedbinary", params=(len(value),)), value
 
 
-def _uuid(node: Node, name: str, context: DecodeContext) -> Value:
+def _uuid(node: MessageNode, name: str, context: DecodeContext) -> Value:
     value = node.take(name)
     if len(value) != _UUID_BYTES:
         raise _Invalid(f"has {len(value)} bytes, not {_UUID_BYTES}")
     return Type("uuid"), value
 
 
-def _decimal(node: Node, name: str, context: DecodeContext) -> Value:
+def _decimal(node: MessageNode, name: str, context: DecodeContext) -> Value:
     body = _body(node, name)
     raw = body.take("value")
     type_ = _checked(Type("decimal", params=(body.number("precision"), body.number("scale"))))
@@ -151,18 +151,18 @@ def _decimal(node: Node, name: str, context: DecodeContext) -> Value:
     return type_, value
 
 
-def _months(body: Node) -> int:
+def _months(body: MessageNode) -> int:
     months = body.number("years") * 12 + body.number("months")
     if months not in _INT:
         raise _Invalid("has more months than 32 bits hold")
     return months
 
 
-def _interval_year(node: Node, name: str, context: DecodeContext) -> Value:
+def _interval_year(node: MessageNode, name: str, context: DecodeContext) -> Value:
     return Type("interval_year"), _months(_body(node, name))
 
 
-def _day_parts(body: Node, context: DecodeContext) -> tuple[int, int, int]:
+def _day_parts(body: MessageNode, context: DecodeContext) -> tuple[int, int, int]:
     """Return precision, days and ticks; without a precision it is microseconds, as before 0.97."""
     days, seconds, subseconds = (body.number(n) for n in ("days", "seconds", "subseconds"))
     if body.has("microseconds"):
@@ -178,12 +178,12 @@ def _day_parts(body: Node, context: DecodeContext) -> tuple[int, int, int]:
     return precision, days, ticks
 
 
-def _interval_day(node: Node, name: str, context: DecodeContext) -> Value:
+def _interval_day(node: MessageNode, name: str, context: DecodeContext) -> Value:
     precision, days, ticks = _day_parts(_body(node, name), context)
     return Type("interval_day", params=(precision,)), (days, ticks)
 
 
-def _interval_compound(node: Node, name: str, context: DecodeContext) -> Value:
+def _interval_compound(node: MessageNode, name: str, context: DecodeContext) -> Value:
     body = _body(node, name)
     months = body.message("interval_year_to_month")
     rest = body.message("interval_day_to_second")
@@ -192,18 +192,18 @@ def _interval_compound(node: Node, name: str, context: DecodeContext) -> Value:
     return Type("interval_compound", params=(precision,)), value
 
 
-def _null(node: Node, name: str, context: DecodeContext) -> Value:
+def _null(node: MessageNode, name: str, context: DecodeContext) -> Value:
     return replace(_body(node, name).result, nullable=True), None
 
 
-def _empty(kind: str) -> Callable[[Node, str, DecodeContext], Value]:
-    def read(node: Node, name: str, context: DecodeContext) -> Value:
+def _empty(kind: str) -> Callable[[MessageNode, str, DecodeContext], Value]:
+    def read(node: MessageNode, name: str, context: DecodeContext) -> Value:
         return type_of(kind, _body(node, name), context), ()
 
     return read
 
 
-def _struct(node: Node, name: str, context: DecodeContext) -> Value:
+def _struct(node: MessageNode, name: str, context: DecodeContext) -> Value:
     fields = _constants(list(each(_body(node, name), "fields")))
     types = tuple(item.type for item in fields)
     return Type("struct", children=types), tuple(item.value for item in fields)
@@ -223,14 +223,14 @@ def _common_type(items: list[Literal]) -> Type:
     return replace(first, nullable=any(item.type.nullable for item in items))
 
 
-def _list(node: Node, name: str, context: DecodeContext) -> Value:
+def _list(node: MessageNode, name: str, context: DecodeContext) -> Value:
     items = _constants(list(each(_body(node, name), "values")))
     if not items:
         raise _Invalid("is empty; empty_list says its type")
     return Type("list", children=(_common_type(items),)), tuple(item.value for item in items)
 
 
-def _map(node: Node, name: str, context: DecodeContext) -> Value:
+def _map(node: MessageNode, name: str, context: DecodeContext) -> Value:
     pairs = _body(node, name).messages("key_values")
     keys = _constants([_body(pair, "key").result for pair in pairs])
     values = _constants([_body(pair, "value").result for pair in pairs])
@@ -245,7 +245,7 @@ def _map(node: Node, name: str, context: DecodeContext) -> Value:
     return type_, tuple((key.value, value.value) for key, value in entries)
 
 
-def _user_defined(node: Node, name: str, context: DecodeContext) -> Value:
+def _user_defined(node: MessageNode, name: str, context: DecodeContext) -> Value:
     """Read a standard unsigned integer, written as a struct with one decimal text.
 
     Other user defined types are not supported.
@@ -266,7 +266,7 @@ def _user_defined(node: Node, name: str, context: DecodeContext) -> Value:
     return Type(declared.name), int(text)
 
 
-_READERS: dict[str, Callable[[Node, str, DecodeContext], Value]] = {
+_READERS: dict[str, Callable[[MessageNode, str, DecodeContext], Value]] = {
     "boolean": _scalar("bool"),
     "i8": _small_integer,
     "i16": _small_integer,

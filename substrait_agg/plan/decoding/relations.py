@@ -15,16 +15,16 @@ from substrait_agg.plan.decoding.expressions import (
     sort_fields,
     word,
 )
-from substrait_agg.plan.messages.node import Node, structure
+from substrait_agg.plan.messages.node import MessageNode, structure
 from substrait_agg.plan.model import (
-    Aggregate,
+    AggregateRel,
     Expression,
-    Filter,
-    Project,
-    Read,
+    FilterRel,
+    ProjectRel,
+    ReadRel,
     Relation,
-    Sort,
-    Union,
+    SetRel,
+    SortRel,
     Unsupported,
 )
 from substrait_agg.plan.types import Type
@@ -42,7 +42,7 @@ _SET_OPERATIONS = {
 }  # fmt: skip
 
 
-def read_relation(node: Node, context: DecodeContext) -> Relation:
+def read_relation(node: MessageNode, context: DecodeContext) -> Relation:
     """Return the relation of a ``Rel`` message."""
     kind = node.which("rel_type")
     if kind is None:
@@ -57,7 +57,7 @@ def read_relation(node: Node, context: DecodeContext) -> Relation:
     return reader(body, context)
 
 
-def _refused(node: Node, field: str, kind: str, context: DecodeContext) -> Unsupported:
+def _refused(node: MessageNode, field: str, kind: str, context: DecodeContext) -> Unsupported:
     path = node.at(field)
     context.report("RELATION_NOT_SUPPORTED", path, kind=kind)
     body = node.message(field)
@@ -67,7 +67,7 @@ def _refused(node: Node, field: str, kind: str, context: DecodeContext) -> Unsup
     return Unsupported(kind, path, *inside(body))
 
 
-def _referred(node: Node, kind: str) -> Relation:
+def _referred(node: MessageNode, kind: str) -> Relation:
     """Return a relation that is written elsewhere; `result` was set before."""
     if kind == "reference":
         body = node.message(kind)
@@ -79,7 +79,7 @@ def _referred(node: Node, kind: str) -> Relation:
     return target
 
 
-def _input(node: Node, context: DecodeContext, name: str = "input") -> Relation:
+def _input(node: MessageNode, context: DecodeContext, name: str = "input") -> Relation:
     child = node.message(name)
     if child is None:
         context.missing(node, name)
@@ -88,28 +88,28 @@ def _input(node: Node, context: DecodeContext, name: str = "input") -> Relation:
     return relation
 
 
-def _emit(node: Node) -> tuple[int, ...] | None:
+def _emit(node: MessageNode) -> tuple[int, ...] | None:
     """Return the output mapping in ``common``; None if the output is direct."""
     common = node.message("common")
     mapping = common.message("emit") if common is not None else None
     return None if mapping is None else tuple(mapping.scalars("output_mapping"))
 
 
-def _filter(node: Node, context: DecodeContext) -> Relation:
+def _filter(node: MessageNode, context: DecodeContext) -> Relation:
     condition = expression(node, "condition", context)
-    return Filter(_input(node, context), condition, _emit(node), node.path)
+    return FilterRel(_input(node, context), condition, _emit(node), node.path)
 
 
-def _project(node: Node, context: DecodeContext) -> Relation:
+def _project(node: MessageNode, context: DecodeContext) -> Relation:
     added = expressions(node, "expressions", context)
-    return Project(_input(node, context), added, _emit(node), node.path)
+    return ProjectRel(_input(node, context), added, _emit(node), node.path)
 
 
-def _sort(node: Node, context: DecodeContext) -> Relation:
-    return Sort(_input(node, context), sort_fields(node, context), _emit(node), node.path)
+def _sort(node: MessageNode, context: DecodeContext) -> Relation:
+    return SortRel(_input(node, context), sort_fields(node, context), _emit(node), node.path)
 
 
-def _set(node: Node, context: DecodeContext) -> Relation:
+def _set(node: MessageNode, context: DecodeContext) -> Relation:
     operation = word(node, "op", _SET_OPERATIONS, context)
     if operation != "union_all":
         kind = f"set ({operation})"
@@ -120,19 +120,19 @@ def _set(node: Node, context: DecodeContext) -> Relation:
     inputs = tuple(each(node, "inputs"))
     if not inputs:
         context.missing(node, "inputs")
-    return Union(inputs, _emit(node), node.path)
+    return SetRel(inputs, _emit(node), node.path)
 
 
-def _aggregate(node: Node, context: DecodeContext) -> Relation:
+def _aggregate(node: MessageNode, context: DecodeContext) -> Relation:
     keys, sets, inline = groupings(node, context)
     measures = tuple(measure(item, context) for item in node.messages("measures"))
-    return Aggregate(_input(node, context), keys, sets, measures, _emit(node), node.path, inline)
+    return AggregateRel(_input(node, context), keys, sets, measures, _emit(node), node.path, inline)
 
 
 # --- reads -------------------------------------------------------------------------------------
 
 
-def _read(node: Node, context: DecodeContext) -> Relation:
+def _read(node: MessageNode, context: DecodeContext) -> Relation:
     kind = node.which("read_type")
     if kind in ("iceberg_table", "extension_table"):
         node.refuse()
@@ -145,7 +145,7 @@ def _read(node: Node, context: DecodeContext) -> Relation:
     names, types = _schema(node, context)
     if node.has("best_effort_filter"):
         context.report("BEST_EFFORT_FILTER", node.at("best_effort_filter"))
-    return Read(
+    return ReadRel(
         table=_table(kind, body, context),
         names=names,
         types=types,
@@ -159,7 +159,7 @@ def _read(node: Node, context: DecodeContext) -> Relation:
     )
 
 
-def _table(kind: str | None, body: Node, context: DecodeContext) -> tuple[str, ...]:
+def _table(kind: str | None, body: MessageNode, context: DecodeContext) -> tuple[str, ...]:
     if kind == "named_table":
         return tuple(body.scalars("names"))
     if kind == "local_files":
@@ -167,14 +167,14 @@ def _table(kind: str | None, body: Node, context: DecodeContext) -> tuple[str, .
     return ()
 
 
-def _uri(item: Node, context: DecodeContext) -> str:
+def _uri(item: MessageNode, context: DecodeContext) -> str:
     kind = item.which("path_type")
     if kind is None:
         context.missing(item, "path_type")
     return item.text(kind) if kind else ""
 
 
-def _schema(node: Node, context: DecodeContext) -> tuple[tuple[str, ...], tuple[Type, ...]]:
+def _schema(node: MessageNode, context: DecodeContext) -> tuple[tuple[str, ...], tuple[Type, ...]]:
     """Return names and types of the columns, without the names of nested fields."""
     schema = node.message("base_schema")
     if schema is None:
@@ -210,7 +210,7 @@ def _nested_names(type_: Type) -> int:
     return total
 
 
-def _rows(body: Node, context: DecodeContext) -> tuple[tuple[Expression, ...], ...]:
+def _rows(body: MessageNode, context: DecodeContext) -> tuple[tuple[Expression, ...], ...]:
     """Return the rows of a virtual table, from field ``expressions`` or the older ``values``."""
     new, old = body.messages("expressions"), body.messages("values")
     if old:
@@ -222,10 +222,10 @@ def _rows(body: Node, context: DecodeContext) -> tuple[tuple[Expression, ...], .
     return of_new or of_old
 
 
-def _same_rows(new: list[Node], old: list[Node]) -> bool:
+def _same_rows(new: list[MessageNode], old: list[MessageNode]) -> bool:
     known: dict[object, int] = {}
 
-    def cells(rows: list[Node]) -> list[list[int]]:
+    def cells(rows: list[MessageNode]) -> list[list[int]]:
         fields = [row.values.get("fields", []) for row in rows]
         return [
             [structure(cell.values.get("literal", cell), known) for cell in row] for row in fields
@@ -234,7 +234,7 @@ def _same_rows(new: list[Node], old: list[Node]) -> bool:
     return cells(new) == cells(old)
 
 
-def _projection(node: Node, context: DecodeContext) -> tuple[int, ...] | None:
+def _projection(node: MessageNode, context: DecodeContext) -> tuple[int, ...] | None:
     """Return the columns that a mask keeps, in its order."""
     mask = node.message("projection")
     if mask is None:
@@ -249,7 +249,7 @@ def _projection(node: Node, context: DecodeContext) -> tuple[int, ...] | None:
     return tuple(item.number("field") for item in items)
 
 
-_READERS: dict[str, Callable[[Node, DecodeContext], Relation]] = {
+_READERS: dict[str, Callable[[MessageNode, DecodeContext], Relation]] = {
     "read": _read,
     "filter": _filter,
     "project": _project,

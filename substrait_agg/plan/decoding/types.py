@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from substrait_agg.plan.decoding.context import DecodeContext, each
-from substrait_agg.plan.messages.node import MAX_NESTING, Node
+from substrait_agg.plan.messages.node import MAX_NESTING, MessageNode
 from substrait_agg.plan.types import INTEGER_BITS, Type
 
 # Field of `Type` -> kind, and the fields with its parameters.
@@ -39,7 +39,7 @@ _DATAFUSION_SAME_VALUES = ("string", "binary", "list", "date", "decimal", "preci
 _DATAFUSION_TIMESTAMP_DIGITS = {0: 0, 1: 3, 2: 6, 3: 9}
 
 
-def read_type(node: Node, context: DecodeContext) -> Type:
+def read_type(node: MessageNode, context: DecodeContext) -> Type:
     """Return the type of a ``Type`` message.
 
     Unsupported kinds become ``user_defined`` with their name.
@@ -67,7 +67,7 @@ def read_type(node: Node, context: DecodeContext) -> Type:
     return type_of(kind, body, context)
 
 
-def type_of(kind: str, body: Node, context: DecodeContext) -> Type:
+def type_of(kind: str, body: MessageNode, context: DecodeContext) -> Type:
     """Return the type of a member `kind` of ``Type``, from its own message such as ``Type.I32``."""
     nullable = _nullable(kind, body, context)
     if kind == "user_defined":
@@ -83,7 +83,7 @@ def type_of(kind: str, body: Node, context: DecodeContext) -> Type:
     return with_variation(type_, kind, body, context)
 
 
-def _nullable(kind: str, body: Node, context: DecodeContext) -> bool:
+def _nullable(kind: str, body: MessageNode, context: DecodeContext) -> bool:
     nullable = _NULLABILITY.get(body.number("nullability"))
     if nullable is None:
         context.report("NULLABILITY_MISSING", body.path, type=kind)
@@ -91,7 +91,7 @@ def _nullable(kind: str, body: Node, context: DecodeContext) -> bool:
     return nullable
 
 
-def _children(kind: str, body: Node, context: DecodeContext) -> tuple[Type, ...]:
+def _children(kind: str, body: MessageNode, context: DecodeContext) -> tuple[Type, ...]:
     if kind == "struct":
         return tuple(each(body, "types"))
     children = []
@@ -103,7 +103,7 @@ def _children(kind: str, body: Node, context: DecodeContext) -> tuple[Type, ...]
     return tuple(children)
 
 
-def _parametrised(kind: str, body: Node, nullable: bool, context: DecodeContext) -> Type:
+def _parametrised(kind: str, body: MessageNode, nullable: bool, context: DecodeContext) -> Type:
     word, fields = _PARAMETERS[kind]
     params = tuple(body.number(name) for name in fields)
     if kind == "interval_day" and not body.has("precision"):
@@ -128,7 +128,7 @@ def valid_parameters(kind: str, params: tuple[int, ...]) -> bool:
     return 0 <= params[0] <= _MAX_PRECISION
 
 
-def _extension_type(node: Node, field: str, nullable: bool, context: DecodeContext) -> Type:
+def _extension_type(node: MessageNode, field: str, nullable: bool, context: DecodeContext) -> Type:
     anchor = node.number(field)
     declared = context.types.get(anchor)
     if declared is None and anchor in context.types:
@@ -143,7 +143,7 @@ def _extension_type(node: Node, field: str, nullable: bool, context: DecodeConte
     return Type("user_defined", nullable, name=name)
 
 
-def with_variation(made: Type, kind: str, node: Node, context: DecodeContext) -> Type:
+def with_variation(made: Type, kind: str, node: MessageNode, context: DecodeContext) -> Type:
     """Return `made` with the meaning of field ``type_variation_reference`` of `node`."""
     variation = node.number("type_variation_reference")
     meant = _meant_by_datafusion(made, kind, variation) if context.datafusion else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from substrait_agg.plan.decoding.context import DecodeContext
-from substrait_agg.plan.messages.node import MAX_DEPTH, Node, Unreadable, preorder
+from substrait_agg.plan.messages.node import MAX_DEPTH, MessageNode, Unreadable, preorder
 from substrait_agg.plan.model import Unsupported
 
 MAX_IN_PLACE = 200_000
@@ -37,19 +37,19 @@ class Unit:
     """
 
     key: Key
-    order: list[Node]
-    references: list[tuple[Node, Key]] = field(default_factory=list)
+    order: list[MessageNode]
+    references: list[tuple[MessageNode, Key]] = field(default_factory=list)
     depth: int = 0
     size: int = 0
 
     @property
-    def root(self) -> Node:
+    def root(self) -> MessageNode:
         """Return the topmost message."""
         return self.order[0]
 
 
 def ordered_units(
-    entries: list[Node], context: DecodeContext
+    entries: list[MessageNode], context: DecodeContext
 ) -> tuple[list[Unit], dict[Key, Unit]]:
     """Return all units of the plan's relation entries, each after those it refers to, and by key.
 
@@ -71,7 +71,7 @@ def ordered_units(
     return done, units
 
 
-def _add_entry(units: dict[Key, Unit], index: int, entry: Node) -> None:
+def _add_entry(units: dict[Key, Unit], index: int, entry: MessageNode) -> None:
     main = entry.message("root") if entry.has("root") else entry.message("rel")
     if main is not None:
         key = ("relation", index, -1)
@@ -96,7 +96,7 @@ def _find_references(unit: Unit, units: dict[Key, Unit], context: DecodeContext)
             node.result = Unsupported("reference", node.path)
 
 
-def _reference(node: Node, entry: int) -> Key | None:
+def _reference(node: MessageNode, entry: int) -> Key | None:
     if node.shape.name == "Rel" and node.has("reference"):
         return ("relation", node.values["reference"].values.get("subtree_ordinal", 0), -1)
     for name, (where, shape) in _DETACHED.items():

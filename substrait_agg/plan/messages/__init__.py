@@ -1,4 +1,4 @@
 """Messages of a plan as they are written.
 
-Protobuf or JSON of any release, read without recursion into `node.Node`.
+Protobuf or JSON of any release, read without recursion into `node.MessageNode`.
 """

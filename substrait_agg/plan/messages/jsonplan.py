@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from substrait_agg.plan.messages.jsontext import parse_json
-from substrait_agg.plan.messages.node import Node, Unreadable
+from substrait_agg.plan.messages.node import MessageNode, Unreadable
 from substrait_agg.plan.messages.schema import (
     ANY,
     ENUM,
@@ -44,7 +44,7 @@ class _Invalid(Exception):
     """The value does not fit its field; the text says why."""
 
 
-def read_json(text: str, report: Report) -> Node:
+def read_json(text: str, report: Report) -> MessageNode:
     """Parse a plan as JSON; report unknown keys and invalid values, and continue.
 
     Raises:
@@ -54,8 +54,8 @@ def read_json(text: str, report: Report) -> Node:
     if not isinstance(document, dict):
         raise Unreadable("PLAN_UNREADABLE", reason="the text is not a JSON object")
     minor = _minor_version(document)
-    root = Node(schema().messages["Plan"])
-    pending: list[tuple[Node, dict[str, Any]]] = [(root, document)]
+    root = MessageNode(schema().messages["Plan"])
+    pending: list[tuple[MessageNode, dict[str, Any]]] = [(root, document)]
     while pending:
         node, members = pending.pop()
         if node.shape.name == ANY:
@@ -84,17 +84,17 @@ def _minor_version(document: dict[str, Any]) -> int:
     return minor if isinstance(minor, int) else 0
 
 
-def _listed(node: Node, item: Field, value: Any, minor: int) -> Any:
+def _listed(node: MessageNode, item: Field, value: Any, minor: int) -> Any:
     """Return the value, as a list if the field was not repeated when the plan was written."""
     until = SINGLE_BEFORE.get((node.shape.name, item.name), 0)
     return [value] if isinstance(value, dict) and minor < until else value
 
 
 def _read_field(
-    node: Node,
+    node: MessageNode,
     item: Field,
     value: Any,
-    pending: list[tuple[Node, dict[str, Any]]],
+    pending: list[tuple[MessageNode, dict[str, Any]]],
     report: Report,
 ) -> None:
     if value is None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from substrait_agg.plan.messages.jsonplan import read_json
-from substrait_agg.plan.messages.node import Node, Unreadable
+from substrait_agg.plan.messages.node import MessageNode, Unreadable
 from substrait_agg.plan.messages.source import json_text
 from substrait_agg.plan.messages.wire import Report, read_wire
 
 
-def parse_message(content: bytes, report: Report) -> Node:
+def parse_message(content: bytes, report: Report) -> MessageNode:
     """Parse a ``Plan`` message from protobuf or protobuf-JSON.
 
     Report unknown fields and bad values.
@@ -20,7 +20,7 @@ def parse_message(content: bytes, report: Report) -> Node:
     return read_wire(content, report) if text is None else read_json(text, report)
 
 
-def read_message(content: bytes | str) -> Node | None:
+def read_message(content: bytes | str) -> MessageNode | None:
     """Return the ``Plan`` message in protobuf or protobuf-JSON, without the parts that cannot be read.
 
     Returns:

@@ -49,8 +49,8 @@ class Unreadable(Exception):
         self.params = params
 
 
-class Node:
-    """One message: `values` by field name are scalars, `Node` objects, or lists of either."""
+class MessageNode:
+    """One message: `values` by field name are scalars, `MessageNode` objects, or lists of either."""
 
     __slots__ = (
         "depth",
@@ -65,7 +65,7 @@ class Node:
         "values",
     )
 
-    def __init__(self, shape: Shape, parent: Node | None = None, step: str = "") -> None:
+    def __init__(self, shape: Shape, parent: MessageNode | None = None, step: str = "") -> None:
         self.shape = shape
         self.parent = parent
         self.step = step
@@ -81,7 +81,7 @@ class Node:
     def path(self) -> str:
         """Return the place in the plan message, such as ``relations[0].root.input.filter``."""
         missing = []
-        node: Node | None = self
+        node: MessageNode | None = self
         while node is not None and node.known_path is None:
             missing.append(node)
             node = node.parent
@@ -127,18 +127,18 @@ class Node:
         self.taken.add(name)
         return list(self.values.get(name, ()))
 
-    def message(self, name: str) -> Node | None:
+    def message(self, name: str) -> MessageNode | None:
         """Return the message in a field, or None; unread fields of the message will be reported."""
         self.taken.add(name)
-        value: Node | None = self.values.get(name)
+        value: MessageNode | None = self.values.get(name)
         if value is not None:
             value.opened = True
         return value
 
-    def messages(self, name: str) -> list[Node]:
+    def messages(self, name: str) -> list[MessageNode]:
         """Return the messages in a repeated field."""
         self.taken.add(name)
-        values: list[Node] = self.values.get(name, [])
+        values: list[MessageNode] = self.values.get(name, [])
         for item in values:
             item.opened = True
         return list(values)
@@ -150,7 +150,7 @@ class Node:
 
         Between two types, or two constants, there are at most two other messages.
         """
-        around: Node | None = self
+        around: MessageNode | None = self
         levels = 0
         for _ in range(3 * (MAX_NESTING + 1)):
             around = around.parent if around is not None else None
@@ -168,17 +168,17 @@ class Node:
 
     # --- building ----------------------------------------------------------------------------
 
-    def child(self, item: Field) -> Node:
+    def child(self, item: Field) -> MessageNode:
         """Return the message for the next value of `item`: a new one, or the one to merge into."""
         if not item.repeated and item.name in self.values:
-            merged: Node = self.values[item.name]
+            merged: MessageNode = self.values[item.name]
             return merged
         if self.depth + 1 > MAX_DEPTH:
             raise Unreadable("PLAN_TOO_DEEP", self.path[:200], limit=MAX_DEPTH)
         step = item.name
         if item.repeated:
             step = f"{item.name}[{len(self.values.get(item.name, ()))}]"
-        node = Node(schema().messages[item.type], self, step)
+        node = MessageNode(schema().messages[item.type], self, step)
         self.put(item, node)
         return node
 
@@ -201,7 +201,7 @@ class Node:
         return self.which(item.oneof)
 
 
-def children(node: Node) -> Iterator[Node]:
+def children(node: MessageNode) -> Iterator[MessageNode]:
     """Yield the messages directly inside a message, in the order of the message's fields."""
     for item in node.shape.by_number.values():
         if item.kind == MESSAGE and item.name in node.values:
@@ -209,7 +209,7 @@ def children(node: Node) -> Iterator[Node]:
             yield from value if item.repeated else (value,)
 
 
-def preorder(root: Node) -> list[Node]:
+def preorder(root: MessageNode) -> list[MessageNode]:
     """Return a message and all messages inside it, each before its children."""
     order, pending = [], [root]
     while pending:
@@ -219,7 +219,7 @@ def preorder(root: Node) -> list[Node]:
     return order
 
 
-def nearest(root: Node, path: str) -> Node:
+def nearest(root: MessageNode, path: str) -> MessageNode:
     """Return the innermost existing message along `path` from `root`."""
     node = root
     for step in path.split("."):
@@ -228,13 +228,13 @@ def nearest(root: Node, path: str) -> Node:
         if isinstance(value, list) and index.rstrip("]").isdecimal():
             at = int(index.rstrip("]"))
             value = value[at] if at < len(value) else None
-        if not isinstance(value, Node):
+        if not isinstance(value, MessageNode):
             break
         node = value
     return node
 
 
-def check_path_text(order: list[Node]) -> None:
+def check_path_text(order: list[MessageNode]) -> None:
     """Raise an error for plans whose paths would not fit in memory.
 
     Raises:
@@ -250,7 +250,7 @@ def check_path_text(order: list[Node]) -> None:
             raise Unreadable("PLAN_TOO_DEEP", "", limit=MAX_DEPTH)
 
 
-def structure(root: Node, known: dict[Any, int]) -> int:
+def structure(root: MessageNode, known: dict[Any, int]) -> int:
     """Return a number that is equal for equal messages, independent of their place.
 
     Args:

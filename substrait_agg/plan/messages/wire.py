@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from substrait_agg.plan.messages.node import MAX_VALUES, Node, Unreadable
+from substrait_agg.plan.messages.node import MAX_VALUES, MessageNode, Unreadable
 from substrait_agg.plan.messages.schema import MESSAGE, NEWEST_RELEASE, Field, schema
 
 Report = Callable[..., None]
@@ -36,14 +36,14 @@ class _Malformed(Exception):
         self.reason = reason
 
 
-def read_wire(data: bytes, report: Report) -> Node:
+def read_wire(data: bytes, report: Report) -> MessageNode:
     """Parse a ``Plan`` message; report unknown fields and bad values, and continue.
 
     Raises:
         Unreadable: the bytes are not protobuf, or exceed a limit.
     """
-    root = Node(schema().messages["Plan"])
-    pending: deque[tuple[Node, int, int]] = deque([(root, 0, len(data))])
+    root = MessageNode(schema().messages["Plan"])
+    pending: deque[tuple[MessageNode, int, int]] = deque([(root, 0, len(data))])
     budget = MAX_VALUES
     while pending:
         node, start, end = pending.popleft()
@@ -83,7 +83,7 @@ def field_ranges(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, 
         return
 
 
-def _check_oneof(node: Node, item: Field, report: Report) -> None:
+def _check_oneof(node: MessageNode, item: Field, report: Report) -> None:
     other = node.other_member(item)
     if other is not None:
         report("FIELD_CONFLICT", node.at(item.name), field=item.name, other=other)
@@ -91,7 +91,7 @@ def _check_oneof(node: Node, item: Field, report: Report) -> None:
 
 
 def _fields(
-    data: bytes, start: int, end: int, node: Node, report: Report
+    data: bytes, start: int, end: int, node: MessageNode, report: Report
 ) -> Iterator[tuple[Field | None, Any]]:
     """Yield the fields of one message with their values.
 
@@ -118,7 +118,7 @@ def _fields(
         at = after
 
 
-def _report_unknown(node: Node, number: int, item: Field | None, report: Report) -> None:
+def _report_unknown(node: MessageNode, number: int, item: Field | None, report: Report) -> None:
     if item is None:
         field, path = f"number {number} of {node.shape.name}", node.at(str(number))
     else:
@@ -186,7 +186,7 @@ def _packed(data: bytes, item: Field, start: int, end: int) -> Iterator[Any]:
             at += width
 
 
-def _convert(data: bytes, item: Field, value: Any, node: Node, report: Report) -> Any:
+def _convert(data: bytes, item: Field, value: Any, node: MessageNode, report: Report) -> Any:
     if item.kind == MESSAGE:
         return value
     if isinstance(value, int):

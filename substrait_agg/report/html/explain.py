@@ -20,16 +20,16 @@ from substrait_agg.explanation.text import (
     size_text,
 )
 from substrait_agg.explanation.tree import (
-    Accumulator,
+    ExplainedAccumulator,
+    ExplainedInput,
+    ExplainedMeasure,
+    ExplainedOperator,
     ExplainedPlan,
-    Input,
-    MeasureDescription,
-    Operator,
-    TreeDescription,
-    View,
+    ExplainedTree,
+    ExplainedView,
 )
 from substrait_agg.report.html.explain_parts import (
-    Limits,
+    PageLimits,
     cells,
     counted,
     facts,
@@ -47,7 +47,13 @@ MAX_PAGE = 300_000
 _ROOM = 290_000
 _FRAME = 4_000
 
-_LIMITS = (Limits(400, 4_000), Limits(60, 600), Limits(20, 200), Limits(8, 100), Limits(3, 60))
+_LIMITS = (
+    PageLimits(400, 4_000),
+    PageLimits(60, 600),
+    PageLimits(20, 200),
+    PageLimits(8, 100),
+    PageLimits(3, 60),
+)
 """Limits to try in order: the first with which all operators fit.
 
 With the last limits, as many operators are shown as fit.
@@ -82,7 +88,7 @@ def plan_html(plan: ExplainedPlan, name: str = "") -> str:
     return page(title, body, style=style)
 
 
-def _body(plan: ExplainedPlan, title: str, limits: Limits, room: int) -> tuple[str, bool]:
+def _body(plan: ExplainedPlan, title: str, limits: PageLimits, room: int) -> tuple[str, bool]:
     """Return the body of the page, and whether it has all operators."""
     parts = [_header(plan, title), '<main id="main" tabindex="-1">']
     parts += [_map(plan, limits), _view(plan, limits)]
@@ -109,7 +115,7 @@ def _header(plan: ExplainedPlan, title: str) -> str:
     )
 
 
-def _map(plan: ExplainedPlan, limits: Limits) -> str:
+def _map(plan: ExplainedPlan, limits: PageLimits) -> str:
     """Return the graph: one path per input, from its source to its operator, nearest to the view first."""
     paths = [(o, i) for o in reversed(plan.operators) for i in o.inputs]
     rows = [f"<li>{_path(operator, i, limits)}</li>" for operator, i in limits.some(paths)]
@@ -128,7 +134,7 @@ def _map(plan: ExplainedPlan, limits: Limits) -> str:
     )
 
 
-def _path(operator: Operator, branch: Input, limits: Limits) -> str:
+def _path(operator: ExplainedOperator, branch: ExplainedInput, limits: PageLimits) -> str:
     chips = [_source_chip(branch, limits)]
     chips += [f'<span class="chip spark">{s.kind}</span>' for s in limits.some(branch.steps)]
     left = len(branch.steps) - limits.rows
@@ -143,13 +149,13 @@ def _chip(operator: int) -> str:
     return f'<a class="chip operator" href="#op{operator}">operator {operator}</a>'
 
 
-def _source_chip(branch: Input, limits: Limits) -> str:
+def _source_chip(branch: ExplainedInput, limits: PageLimits) -> str:
     if branch.operator is not None:
         return _chip(branch.operator)
     return f'<span class="chip source">{limits.text(source_name(branch))}</span>'
 
 
-def _view(plan: ExplainedPlan, limits: Limits) -> str:
+def _view(plan: ExplainedPlan, limits: PageLimits) -> str:
     view = plan.view
     body = _view_columns(view, limits)
     after = section("After the operators", run_steps(plan.after, limits))
@@ -160,7 +166,7 @@ def _view(plan: ExplainedPlan, limits: Limits) -> str:
     )
 
 
-def _view_columns(view: View, limits: Limits) -> str:
+def _view_columns(view: ExplainedView, limits: PageLimits) -> str:
     columns = tuple(zip(view.columns, view.sources, strict=True))
     return limits.table(
         ("column", "type", "nulls", "from"),
@@ -169,12 +175,12 @@ def _view_columns(view: View, limits: Limits) -> str:
     )
 
 
-def _order(view: View, limits: Limits) -> str:
+def _order(view: ExplainedView, limits: PageLimits) -> str:
     keys = [f"{key.name} {key.direction}, nulls {key.nulls}" for key in view.order]
     return f"<p>in the order of {limits.joined(keys)}</p>" if keys else ""
 
 
-def _operator(operator: Operator, limits: Limits, *, opened: bool) -> str:
+def _operator(operator: ExplainedOperator, limits: PageLimits, *, opened: bool) -> str:
     output = f"Output: {counted(len(operator.output), 'column')}"
     parts = (
         f'<section class="card op" id="op{operator.id}">',
@@ -193,7 +199,7 @@ def _operator(operator: Operator, limits: Limits, *, opened: bool) -> str:
     return "".join(parts)
 
 
-def _facts(operator: Operator, limits: Limits) -> Iterator[tuple[str, str]]:
+def _facts(operator: ExplainedOperator, limits: PageLimits) -> Iterator[tuple[str, str]]:
     yield "keys", limits.joined(tuple(map(key_text, operator.keys))) or no_keys(operator)
     sets = "".join(
         f"<li>{limits.joined(s.keys) or 'none (one group, always shown)'}</li>"
@@ -214,14 +220,14 @@ def _facts(operator: Operator, limits: Limits) -> Iterator[tuple[str, str]]:
         yield "early retractions", escape(operator.early_retraction)
 
 
-def _measures(operator: Operator, limits: Limits) -> str:
+def _measures(operator: ExplainedOperator, limits: PageLimits) -> str:
     if not operator.measures:
         return ""
     heads = ("measure", "type", "state", "from", "options", "filter")
     return limits.table(heads, operator.measures, lambda m: _measure(m, limits))
 
 
-def _measure(measure: MeasureDescription, limits: Limits) -> Iterator[str]:
+def _measure(measure: ExplainedMeasure, limits: PageLimits) -> Iterator[str]:
     yield f"{measure.ordinal}. {limits.code(named(measure.call, measure.name))}"
     yield limits.code(measure.type)
     yield f'<span class="badge info">{escape(measure.state)}</span>'
@@ -230,13 +236,13 @@ def _measure(measure: MeasureDescription, limits: Limits) -> Iterator[str]:
     yield limits.code(measure.filter or "")
 
 
-def _state_title(operator: Operator) -> str:
+def _state_title(operator: ExplainedOperator) -> str:
     state = operator.state
     numbers = counted(len(accumulators(state)), "accumulator")
     return f"State: {numbers}, {counted(len(state.trees), 'tree')}"
 
 
-def _state(operator: Operator, limits: Limits) -> str:
+def _state(operator: ExplainedOperator, limits: PageLimits) -> str:
     state = operator.state
     entries = accumulators(state)
     numbers = limits.table(
@@ -251,14 +257,14 @@ def _state(operator: Operator, limits: Limits) -> str:
     )
 
 
-def _accumulator(accumulator: Accumulator, limits: Limits) -> Iterator[str]:
+def _accumulator(accumulator: ExplainedAccumulator, limits: PageLimits) -> Iterator[str]:
     yield f"<code>{accumulator.name}</code>"
     yield limits.text(accumulator.what)
     yield bytes_text(accumulator)
     yield limits.joined(tuple(map(str, accumulator.measures)))
 
 
-def _tree(tree: TreeDescription, limits: Limits) -> Iterator[str]:
+def _tree(tree: ExplainedTree, limits: PageLimits) -> Iterator[str]:
     yield f"<code>tree {tree.ordinal}</code>"
     yield limits.text(tree.what)
     yield limits.text(tree.use)

@@ -1,4 +1,4 @@
-"""Elements of the page of an explanation, all limited in size by `Limits`."""
+"""Elements of the page of an explanation, all limited in size by `PageLimits`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from substrait_agg.explanation.tree import Column, Input, RunStep, Step
+from substrait_agg.explanation.tree import ExplainedColumn, ExplainedInput, ExplainedStep, RunStep
 from substrait_agg.report.html.page import escape
 
 _Item = TypeVar("_Item")
@@ -21,7 +21,7 @@ WHERE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class PageLimits:
     """The limits for what a page shows: rows per table or list, characters per text."""
 
     rows: int
@@ -104,7 +104,7 @@ def counted(number: int, word: str) -> str:
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
-def schema(columns: Sequence[Column], limits: Limits) -> str:
+def schema(columns: Sequence[ExplainedColumn], limits: PageLimits) -> str:
     """Return a table of columns with their types."""
     if not columns:
         return '<p class="quiet">no columns, rows only</p>'
@@ -117,12 +117,12 @@ def schema(columns: Sequence[Column], limits: Limits) -> str:
     )
 
 
-def cells(column: Column, limits: Limits) -> Row:
+def cells(column: ExplainedColumn, limits: PageLimits) -> Row:
     """Return the cells of a column: name, type, whether it is nullable."""
     return limits.code(column.name), limits.code(column.type), "yes" if column.nullable else "no"
 
 
-def run_steps(steps: Sequence[RunStep], limits: Limits) -> str:
+def run_steps(steps: Sequence[RunStep], limits: PageLimits) -> str:
     """Return a table of steps and the place where each runs."""
     return limits.table(
         ("step", "where", "what"),
@@ -131,7 +131,7 @@ def run_steps(steps: Sequence[RunStep], limits: Limits) -> str:
     )
 
 
-def source_name(branch: Input) -> str:
+def source_name(branch: ExplainedInput) -> str:
     """Return a short name of the source of an input."""
     if branch.kind == "table":
         return f"table {branch.table}"
@@ -140,7 +140,7 @@ def source_name(branch: Input) -> str:
     return f"operator {branch.operator}"
 
 
-def source(branch: Input, limits: Limits) -> str:
+def source(branch: ExplainedInput, limits: PageLimits) -> str:
     """Return an input with its steps, and the schema after each."""
     return (
         f'<div class="origin"><p><b>{limits.text(source_name(branch))}</b></p>'
@@ -151,7 +151,7 @@ def source(branch: Input, limits: Limits) -> str:
     )
 
 
-def _steps(steps: Sequence[Step], limits: Limits) -> Iterator[str]:
+def _steps(steps: Sequence[ExplainedStep], limits: PageLimits) -> Iterator[str]:
     for step in limits.some(steps):
         after = section(
             f"{counted(len(step.columns), 'column')} after it", schema(step.columns, limits)

@@ -58,7 +58,7 @@ def line(problem: Problem, name: str) -> str:
     )
 
 
-def box(problem: Problem, name: str, *, why: Why, at: str = "") -> str:
+def box(problem: Problem, name: str, *, why: ReasonPlacement, at: str = "") -> str:
     """Return a problem as a box in the tree.
 
     Args:
@@ -80,7 +80,7 @@ def box(problem: Problem, name: str, *, why: Why, at: str = "") -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
+class ReasonPlacement:
     """Determines how boxes show the reason of a problem.
 
     Attributes:

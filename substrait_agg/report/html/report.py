@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 from substrait_agg.errors import SubstraitAggError
 from substrait_agg.plan.messages.message import read_message
-from substrait_agg.plan.messages.node import Node
+from substrait_agg.plan.messages.node import MessageNode
 from substrait_agg.problem_kinds import LEVELS
 from substrait_agg.problems import Problem
 from substrait_agg.report.html.page import asset, escape, page, size
-from substrait_agg.report.html.problems import Why, badges, box, line, reasons
+from substrait_agg.report.html.problems import ReasonPlacement, badges, box, line, reasons
 from substrait_agg.report.html.tree import TreePage
 from substrait_agg.report.places.plan_problems import PlanProblems
 from substrait_agg.report.tree.constants import clipped
@@ -67,7 +67,7 @@ def _made(reports: Sequence[PlanProblems], failures: Sequence[SubstraitAggError]
     unread = _failures(failures)
     table = _table(reports, frozenset(range(len(reports))))
     meaning, told = reasons(every, int(room * _REASONS_SHARE))
-    why = Why(told, inside=len(every) <= _MAX_INSIDE)
+    why = ReasonPlacement(told, inside=len(every) <= _MAX_INSIDE)
     room -= size(head) + size(unread) + size(table) + size(meaning)
     chosen = _worst(reports, max(1, room // _SECTION))
     table = _table(reports, frozenset(chosen))
@@ -217,7 +217,7 @@ def _worst(reports: Sequence[PlanProblems], number: int) -> list[int]:
     return sorted(sorted(range(len(reports)), key=badness)[:number])
 
 
-def _section(at: int, report: PlanProblems, why: Why, room: int) -> str:
+def _section(at: int, report: PlanProblems, why: ReasonPlacement, room: int) -> str:
     root = read_message(report.content)
     room -= _FRAME + 2 * size(escape(_name(report)))
     chosen = _chosen(report.problems, at, why, int(room * _PROBLEMS_SHARE))
@@ -243,7 +243,7 @@ def _section(at: int, report: PlanProblems, why: Why, room: int) -> str:
     )
 
 
-def _chosen(problems: Sequence[Problem], at: int, why: Why, room: int) -> list[int]:
+def _chosen(problems: Sequence[Problem], at: int, why: ReasonPlacement, room: int) -> list[int]:
     """Return the indexes of the worst problems that fit into `room` bytes, ascending."""
     order = sorted(range(len(problems)), key=lambda i: LEVELS.index(problems[i].level))
     shown = []
@@ -264,7 +264,12 @@ _TREE_TOOLS = (
 
 
 def _tree(
-    report: PlanProblems, root: Node, chosen: Sequence[int], at: int, why: Why, room: int
+    report: PlanProblems,
+    root: MessageNode,
+    chosen: Sequence[int],
+    at: int,
+    why: ReasonPlacement,
+    room: int,
 ) -> str:
     boxes = sum(
         size(box(p, f"{at}-{i}", why=why, at=p.path))
@@ -278,7 +283,7 @@ def _tree(
     return _TREE_TOOLS + tree.html()
 
 
-def _unread(report: PlanProblems, chosen: Sequence[int], at: int, why: Why) -> str:
+def _unread(report: PlanProblems, chosen: Sequence[int], at: int, why: ReasonPlacement) -> str:
     """Return the problems of a plan that cannot be shown as a tree."""
     boxes = "".join(box(report.problems[i], f"{at}-{i}", why=why) for i in chosen)
     return f"<p>Nothing of this plan can be shown as a tree.</p>{boxes}"

@@ -9,13 +9,13 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from substrait_agg.plan.messages.node import Node, nearest
+from substrait_agg.plan.messages.node import MessageNode, nearest
 from substrait_agg.problem_kinds import LEVELS
 from substrait_agg.problems import Problem
 from substrait_agg.report.html.page import escape, size
-from substrait_agg.report.html.problems import SIGNS, Why, box
+from substrait_agg.report.html.problems import SIGNS, ReasonPlacement, box
 from substrait_agg.report.tree.expressions import Speech
-from substrait_agg.report.tree.tree import Branch, Slot, branch, branches_to, row_text
+from substrait_agg.report.tree.tree import Slot, TreeBranch, branch, branches_to, row_text
 
 ROUNDS = (25, 250, 2_500, 1 << 40)
 """Limits for the members of one list, one per round; later rounds use the room that is left."""
@@ -42,7 +42,7 @@ _MAX_FAILURES = 30
 class _Item:
     """A branch that is shown."""
 
-    branch: Branch
+    branch: TreeBranch
     head: str
     parent: _Item | None
     inside: dict[int, _Item] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class TreePage:
         left: remaining size in bytes.
     """
 
-    def __init__(self, root: Node, name: str, room: int) -> None:
+    def __init__(self, root: MessageNode, name: str, room: int) -> None:
         self.left = room
         self._message = root
         self._name = name
@@ -69,7 +69,7 @@ class TreePage:
         self._root = _Item(whole, self._head(whole), None)
         self._spend(self._cost(self._root))
 
-    def put(self, problem: Problem, name: str, *, why: Why) -> None:
+    def put(self, problem: Problem, name: str, *, why: ReasonPlacement) -> None:
         """Show a problem at its node, or at the nearest ancestor that fits.
 
         The caller has reserved the room for the box itself.
@@ -130,7 +130,7 @@ class TreePage:
         self.left -= cost
         return True
 
-    def _head(self, shown: Branch) -> str:
+    def _head(self, shown: TreeBranch) -> str:
         words = escape(shown.title(self._speech))
         step = escape(shown.step[:400]).replace(".", ".<wbr>")
         start = f'<code class="step">{step}</code> ' if step else ""
@@ -163,7 +163,7 @@ class TreePage:
         if len(item.inside) + len(item.rows) == item.branch.count:
             self.left += _MORE
 
-    def _reach(self, way: list[Branch]) -> _Item:
+    def _reach(self, way: list[TreeBranch]) -> _Item:
         item = self._root
         for step in way[1:]:
             below = self._add(item, step.place, alone=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from substrait_agg.escape import ELIDED, cut, printable
-from substrait_agg.plan.messages.node import Node
+from substrait_agg.plan.messages.node import MessageNode
 from substrait_agg.plan.messages.schema import MESSAGE, Field
 from substrait_agg.report.places.order import Step, steps
 from substrait_agg.report.tree.brief import scalar, short_text
@@ -45,7 +45,9 @@ class Line:
     end: int = 0
 
 
-def excerpt(root: Node, names: Mapping[int, str], path: str, width: int = WIDTH) -> list[Line]:
+def excerpt(
+    root: MessageNode, names: Mapping[int, str], path: str, width: int = WIDTH
+) -> list[Line]:
     """Return the lines around `path` in a plan message.
 
     None if the problem is about the whole plan.
@@ -70,23 +72,23 @@ def excerpt(root: Node, names: Mapping[int, str], path: str, width: int = WIDTH)
     return [*above, *_window(lines, at - _AROUND, at + _AROUND + 1)]
 
 
-def _follow(root: Node, way: list[Step]) -> tuple[Node, list[Step]]:
+def _follow(root: MessageNode, way: list[Step]) -> tuple[MessageNode, list[Step]]:
     """Return the innermost existing message on the way, and the remaining steps."""
     node = root
     for at, (name, index) in enumerate(way):
         value = node.values.get(name)
         if isinstance(value, list):
             value = value[index] if 0 <= index < len(value) else None
-        if not isinstance(value, Node):
+        if not isinstance(value, MessageNode):
             return node, way[at:]
         node = value
     return node, []
 
 
-def _tail(node: Node) -> str:
+def _tail(node: MessageNode) -> str:
     """Return the last steps of the path of a message."""
     parts: list[str] = []
-    at: Node | None = node
+    at: MessageNode | None = node
     while at is not None and at.step and len(parts) < _HEADER_STEPS:
         parts.append(at.step)
         at = at.parent
@@ -94,7 +96,7 @@ def _tail(node: Node) -> str:
     return before + ".".join(reversed(parts))
 
 
-def _body(node: Node, names: Mapping[int, str], width: int) -> list[Line]:
+def _body(node: MessageNode, names: Mapping[int, str], width: int) -> list[Line]:
     lines = list(_lines(node, names, width, ("", -1)))
     return _window(lines, 0, _FIELDS)
 
@@ -109,7 +111,7 @@ def _window(lines: list[Line], start: int, end: int) -> list[Line]:
     return [*before, *lines[start:end], *after]
 
 
-def _lines(node: Node, names: Mapping[int, str], width: int, focus: Step) -> Iterator[Line]:
+def _lines(node: MessageNode, names: Mapping[int, str], width: int, focus: Step) -> Iterator[Line]:
     """Yield a line for every written field, and for the marked field even if it is not written."""
     known = False
     for item in node.shape.by_number.values():
@@ -164,7 +166,7 @@ def _items(
         yield _marked(_step(item.name, focus), "(not written)")
 
 
-def _value(node: Node, item: Field, held: Any, names: Mapping[int, str], room: int) -> str:
+def _value(node: MessageNode, item: Field, held: Any, names: Mapping[int, str], room: int) -> str:
     if item.kind == MESSAGE:
         return short_text(item, held, names, room)
     text = scalar(item, held, full=True)

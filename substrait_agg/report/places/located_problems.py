@@ -7,7 +7,7 @@ from functools import cached_property
 
 from substrait_agg.escape import cut, printable
 from substrait_agg.plan.messages.message import read_message, unreadable_at
-from substrait_agg.plan.messages.node import Node, Unreadable
+from substrait_agg.plan.messages.node import MessageNode, Unreadable
 from substrait_agg.plan.messages.source import json_text
 from substrait_agg.problems import Problem
 from substrait_agg.report.places.excerpt import WIDTH, Line, excerpt
@@ -76,7 +76,7 @@ class LocatedProblems:
         return locate(self.report.content, (p.path for p in self.problems))
 
     @cached_property
-    def _message(self) -> Node | None:
+    def _message(self) -> MessageNode | None:
         return read_message(self.report.content)
 
     @cached_property

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from substrait_agg.escape import ELIDED, cut, printable
-from substrait_agg.plan.messages.node import Node
+from substrait_agg.plan.messages.node import MessageNode
 from substrait_agg.plan.messages.schema import ENUM, MESSAGE, Field, schema
 from substrait_agg.report.tree.constants import literal_text, type_text
 
@@ -106,7 +106,7 @@ class _Writer:
         else:
             self.words.add(scalar(item, value, full=False))
 
-    def message(self, node: Node) -> None:
+    def message(self, node: MessageNode) -> None:
         """Write a message in the short form of its kind, or field by field."""
         short = _SHORT.get(node.shape.name)
         if short is not None and short(self, node):
@@ -145,7 +145,7 @@ class _Writer:
 
     # --- short forms: True where the message has one -----------------------------------------
 
-    def column(self, node: Node) -> bool:
+    def column(self, node: MessageNode) -> bool:
         """Write a reference to a column of the input, such as ``field 4``.
 
         Return whether it is one.
@@ -155,7 +155,7 @@ class _Writer:
             self.words.add(f"field {number}")
         return number is not None
 
-    def call(self, node: Node) -> bool:
+    def call(self, node: MessageNode) -> bool:
         """Write a call of a function, such as ``add(field 1, literal i32: 2)``.
 
         Return whether the name of the function is known.
@@ -170,25 +170,25 @@ class _Writer:
         self.words.add(")")
         return True
 
-    def relation(self, node: Node) -> bool:
+    def relation(self, node: MessageNode) -> bool:
         """Write only the kind of a relation; its content is a plan of its own."""
         kind = node.which("rel_type")
         if kind is not None:
             self.words.add(f"{kind} {{{ELIDED}}}")
         return kind is not None
 
-    def type(self, node: Node) -> bool:
+    def type(self, node: MessageNode) -> bool:
         """Write a type, such as ``decimal?<15,2>``."""
         self.words.add(printable(type_text(node)))
         return True
 
-    def literal(self, node: Node) -> bool:
+    def literal(self, node: MessageNode) -> bool:
         """Write a constant, such as ``DATE '1998-09-02'``."""
         self.words.add(printable(literal_text(node)))
         return True
 
 
-def column_number(reference: Node) -> int | None:
+def column_number(reference: MessageNode) -> int | None:
     """Return the ordinal of the input column that a ``FieldReference`` message names.
 
     None if it refers to anything else.
@@ -200,13 +200,13 @@ def column_number(reference: Node) -> int | None:
     return None if reference.has("expression") else int(step.values.get("field", 0))
 
 
-def _fields(node: Node) -> Iterator[tuple[Field, Any]]:
+def _fields(node: MessageNode) -> Iterator[tuple[Field, Any]]:
     for item in node.shape.by_number.values():
         if item.name in node.values:
             yield item, node.values[item.name]
 
 
-_SHORT: dict[str, Callable[[_Writer, Node], bool]] = {
+_SHORT: dict[str, Callable[[_Writer, MessageNode], bool]] = {
     "Expression.FieldReference": _Writer.column,
     "Expression.ScalarFunction": _Writer.call,
     "Expression.WindowFunction": _Writer.call,

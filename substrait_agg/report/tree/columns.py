@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from substrait_agg.plan.messages.node import Node, preorder
+from substrait_agg.plan.messages.node import MessageNode, preorder
 from substrait_agg.plan.messages.schema import schema
 
 Names = tuple[str, ...]
@@ -25,18 +25,18 @@ _SAME_ROW = {"FilterRel", "SortRel", "FetchRel", "TopNRel", "CrossRel", "SetRel"
 _ADDED = {"ProjectRel": "expressions", "ConsistentPartitionWindowRel": "window_functions"}
 
 
-def body_of(relation: Node) -> Node | None:
+def body_of(relation: MessageNode) -> MessageNode | None:
     """Return the one message that a ``Rel`` message contains, such as its ``AggregateRel``."""
-    return next((held for held in relation.values.values() if isinstance(held, Node)), None)
+    return next((held for held in relation.values.values() if isinstance(held, MessageNode)), None)
 
 
-def inputs_of(body: Node) -> list[Node]:
+def inputs_of(body: MessageNode) -> list[MessageNode]:
     """Return the ``Rel`` messages that feed a relation, in order."""
-    found: list[Node] = []
+    found: list[MessageNode] = []
     for side in _SIDES:
         held = body.values.get(side)
         found += held if isinstance(held, list) else [held] if held is not None else []
-    return [item for item in found if isinstance(item, Node) and item.shape.name == "Rel"]
+    return [item for item in found if isinstance(item, MessageNode) and item.shape.name == "Rel"]
 
 
 class Columns:
@@ -46,19 +46,19 @@ class Columns:
         name_of: returns the name for an expression or measure.
     """
 
-    def __init__(self, name_of: Callable[[Node], str]) -> None:
+    def __init__(self, name_of: Callable[[MessageNode], str]) -> None:
         self.name_of = name_of
         self._known: dict[int, Names] = {}
         self._left = MAX_NAMES
 
-    def around(self, node: Node) -> Names:
+    def around(self, node: MessageNode) -> Names:
         """Return the columns that references inside the relation around `node` refer to."""
-        at: Node | None = node
+        at: MessageNode | None = node
         while at is not None and (at.parent is None or at.parent.shape.name != "Rel"):
             at = at.parent
         return () if at is None else self._row(at)
 
-    def output(self, relation: Node) -> Names:
+    def output(self, relation: MessageNode) -> Names:
         """Return the output columns of a ``Rel`` message."""
         pending = [relation]
         while pending:
@@ -75,7 +75,7 @@ class Columns:
                 self._known[id(item)] = () if body is None else self._emitted(body)
         return self._known[id(relation)]
 
-    def _row(self, body: Node) -> Names:
+    def _row(self, body: MessageNode) -> Names:
         """Return the columns that a relation's own expressions see: those of its inputs or of its table."""
         if body.shape.name == "ReadRel":
             if id(body) not in self._known:
@@ -87,7 +87,7 @@ class Columns:
         rows = [self.output(side) for side in sides]
         return rows[0] if len(rows) == 1 else tuple(n for row in rows for n in row)[:MAX_COLUMNS]
 
-    def _emitted(self, body: Node) -> Names:
+    def _emitted(self, body: MessageNode) -> Names:
         names = self._made(body)
         common = body.values.get("common")
         emit = common.values.get("emit") if common is not None else None
@@ -96,7 +96,7 @@ class Columns:
         mapping = emit.values.get("output_mapping", ())[:MAX_COLUMNS]
         return tuple(names[at] if 0 <= at < len(names) else "" for at in mapping)
 
-    def _made(self, body: Node) -> Names:
+    def _made(self, body: MessageNode) -> Names:
         """Return the columns of a relation before its output mapping; empty for unknown kinds."""
         kind = body.shape.name
         if kind == "AggregateRel":
@@ -111,11 +111,11 @@ class Columns:
             return row + tuple(map(self._named, added[: max(0, MAX_COLUMNS - len(row))]))
         return row if kind in _SAME_ROW else ()
 
-    def _named(self, item: Node) -> str:
+    def _named(self, item: MessageNode) -> str:
         self._left -= 1
         return self.name_of(item) if self._left >= 0 else ""
 
-    def _joined(self, body: Node, row: Names) -> Names:
+    def _joined(self, body: MessageNode, row: Names) -> Names:
         """Return the columns of a join: semi and anti joins give one side, mark joins add a column."""
         kind = enum_name(body, "type")
         if kind.endswith(("_SEMI", "_ANTI")):
@@ -123,7 +123,7 @@ class Columns:
             return self.output(side) if side is not None else ()
         return (*row, "") if kind.endswith("_MARK") else row
 
-    def _aggregated(self, body: Node) -> Names:
+    def _aggregated(self, body: MessageNode) -> Names:
         measures = tuple(map(self._named, body.values.get("measures", ())[:MAX_COLUMNS]))
         keys = body.values.get("grouping_expressions", ())
         if keys:
@@ -138,14 +138,14 @@ class Columns:
         return () if sets > 1 and "" in inline else (*dict.fromkeys(inline), *measures)
 
 
-def enum_name(node: Node, field: str) -> str:
+def enum_name(node: MessageNode, field: str) -> str:
     """Return the name of an enum value in a field, such as ``JOIN_TYPE_INNER``."""
     names = schema().enums.get(node.shape.by_json_name[field].type, {})
     value = node.values.get(field, 0)
     return next((name for name, number in names.items() if number == value), "")
 
 
-def _masked(read: Node, row: Names) -> Names:
+def _masked(read: MessageNode, row: Names) -> Names:
     """Return the columns of a table that a read keeps."""
     projection = read.values.get("projection")
     select = projection.values.get("select") if projection is not None else None
@@ -155,7 +155,7 @@ def _masked(read: Node, row: Names) -> Names:
     return tuple(row[at] if 0 <= at < len(row) else "" for at in fields[:MAX_COLUMNS])
 
 
-def _table_columns(read: Node) -> Names:
+def _table_columns(read: MessageNode) -> Names:
     """Return the names of the columns of a table, without the names of nested fields."""
     schema = read.values.get("base_schema")
     if schema is None:

@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
-from substrait_agg.plan.messages.node import Node
+from substrait_agg.plan.messages.node import MessageNode
 
 LEVELS = 4
 """Levels of nested types and constants that a text shows."""
@@ -28,11 +28,11 @@ _NULLABLE = 1
 _EPOCH = date(1970, 1, 1)
 
 
-def type_text(node: Node, levels: int = LEVELS) -> str:
+def type_text(node: MessageNode, levels: int = LEVELS) -> str:
     """Return a ``Type`` message as text, such as ``decimal?<15,2>``; ``?`` means nullable."""
     kind = node.which("kind")
     body = node.values.get(kind) if kind else None
-    if kind is None or not isinstance(body, Node):
+    if kind is None or not isinstance(body, MessageNode):
         return f"user-defined type {body}" if kind else "no type"
     parameters = [str(body.values.get(name, 0)) for name in _PARAMETERS.get(kind, ())]
     inner = [body.values[name] for name in ("type", "key", "value") if name in body.values]
@@ -47,7 +47,7 @@ def type_text(node: Node, levels: int = LEVELS) -> str:
     return f"{name}{mark}<{','.join(parameters)}>" if parameters else f"{name}{mark}"
 
 
-def literal_text(node: Node, levels: int = LEVELS) -> str:
+def literal_text(node: MessageNode, levels: int = LEVELS) -> str:
     """Return an ``Expression.Literal`` message as text, such as ``0.05`` or ``DATE '1998-09-02'``."""
     kind = node.which("literal_type")
     if kind is None:
@@ -86,11 +86,11 @@ def hexadecimal(value: bytes, limit: int = MAX_TEXT) -> str:
 
 
 def _plain(value: Any) -> str:
-    if isinstance(value, Node):
+    if isinstance(value, MessageNode):
         inside = ", ".join(
             f"{name} {_plain(held)}"
             for name, held in value.values.items()
-            if not isinstance(held, Node | list)
+            if not isinstance(held, MessageNode | list)
         )
         return f"({inside})"
     if isinstance(value, bytes):
@@ -105,7 +105,7 @@ def _date(value: int) -> str:
         return f"DATE of day {value}"
 
 
-def _decimal(value: Node) -> str:
+def _decimal(value: MessageNode) -> str:
     number = int.from_bytes(value.values.get("value", b"")[:16], "little", signed=True)
     scale = value.values.get("scale", 0)
     if not 0 <= scale <= 38:
@@ -113,7 +113,7 @@ def _decimal(value: Node) -> str:
     return f"{Decimal(number).scaleb(-scale):f}"
 
 
-def _months(value: Node) -> str:
+def _months(value: MessageNode) -> str:
     return f"INTERVAL {value.values.get('years', 0)} years {value.values.get('months', 0)} months"
 
 
@@ -130,7 +130,7 @@ _LITERALS: Mapping[str, Callable[[Any], str]] = {
 _MEMBERS = {"struct": "fields", "list": "values", "map": "key_values"}
 
 
-def _several(kind: str, value: Node, levels: int) -> str:
+def _several(kind: str, value: MessageNode, levels: int) -> str:
     members = value.values.get(_MEMBERS[kind], [])
     if not levels:
         return f"{kind} of {len(members):,}"
@@ -139,7 +139,7 @@ def _several(kind: str, value: Node, levels: int) -> str:
     return f"{kind}({', '.join(texts)})"
 
 
-def _member(member: Node, levels: int) -> str:
+def _member(member: MessageNode, levels: int) -> str:
     if member.shape.name == "Expression.Literal":
         return literal_text(member, levels)
     pair = (member.values.get("key"), member.values.get("value"))

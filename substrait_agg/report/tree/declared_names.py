@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from substrait_agg.plan.messages.node import Node
+from substrait_agg.plan.messages.node import MessageNode
 
 
-def function_names(root: Node) -> dict[int, str]:
+def function_names(root: MessageNode) -> dict[int, str]:
     """Return names such as ``sum:dec`` by anchor, as a ``Plan`` message declares them.
 
     The first declaration of an anchor counts. The fields stay marked as unread by the decoder.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from substrait_agg.bind.show import INFIX, POSTFIX
-from substrait_agg.plan.messages.node import Node
+from substrait_agg.plan.messages.node import MessageNode
 from substrait_agg.plan.messages.schema import schema
 from substrait_agg.report.tree.columns import Columns, Names
 from substrait_agg.report.tree.constants import clipped, literal_text, type_text
@@ -31,15 +31,15 @@ _DIRECTIONS = {
 class Speech:
     """Formats the messages of one plan, within limits of depth, breadth and length."""
 
-    def __init__(self, plan: Node) -> None:
+    def __init__(self, plan: MessageNode) -> None:
         self.functions = function_names(plan)
         self.columns = Columns(self.column_name)
 
-    def say(self, node: Node) -> str:
+    def say(self, node: MessageNode) -> str:
         """Return an ``Expression``, ``AggregateFunction``, ``Measure`` or ``SortField`` message as text."""
         return clipped(_Saying(self, self.columns.around(node)).any(node), MAX_LENGTH)
 
-    def column_name(self, node: Node) -> str:
+    def column_name(self, node: MessageNode) -> str:
         """Return a name for the column of an expression or measure.
 
         Empty if it would be too long.
@@ -61,7 +61,7 @@ class _Saying:
         self.names = names
         self.left = MAX_PIECES
 
-    def any(self, node: Node | None) -> str:
+    def any(self, node: MessageNode | None) -> str:
         """Return the text of a message of any kind."""
         self.left -= 1
         if node is None:
@@ -71,20 +71,20 @@ class _Saying:
         maker = _SAYINGS.get(node.shape.name)
         return node.shape.name.rpartition(".")[2].lower() if maker is None else maker(self, node)
 
-    def expression(self, node: Node) -> str:
+    def expression(self, node: MessageNode) -> str:
         """Return an ``Expression`` as text."""
         member = next(iter(node.values.items()), None)
         if member is None:
             return "nothing"
         name, held = member
-        return self.any(held) if isinstance(held, Node) else f"{name} {held}"
+        return self.any(held) if isinstance(held, MessageNode) else f"{name} {held}"
 
-    def inside(self, node: Node | None) -> str:
+    def inside(self, node: MessageNode | None) -> str:
         """Return an operand as text, in parentheses if it contains operators."""
         text = self.any(node)
         return f"({text})" if node is not None and self._has_operators(node) else text
 
-    def _has_operators(self, node: Node) -> bool:
+    def _has_operators(self, node: MessageNode) -> bool:
         """Return whether an expression's text is more than one word or call."""
         at: Any = node
         for name in ("value", "scalar_function"):
@@ -94,7 +94,7 @@ class _Saying:
         name = self.speech.function(at.values.get("function_reference", 0))
         return name in INFIX or name in POSTFIX or name == "not"
 
-    def all(self, nodes: list[Node]) -> str:
+    def all(self, nodes: list[MessageNode]) -> str:
         """Return texts separated by commas; an ellipsis replaces those that do not fit."""
         texts: list[str] = []
         for node in nodes:
@@ -104,16 +104,16 @@ class _Saying:
             texts.append(self.any(node))
         return ", ".join(texts)
 
-    def argument(self, node: Node) -> str:
+    def argument(self, node: MessageNode) -> str:
         """Return a ``FunctionArgument`` as text: its expression, type or enum value."""
         if "enum" in node.values:
             return clipped(node.values["enum"], MAX_NAME)
         return self.any(node.values.get("value") or node.values.get("type"))
 
-    def call(self, node: Node) -> str:
+    def call(self, node: MessageNode) -> str:
         """Return a ``ScalarFunction`` as text, with operators as in SQL."""
         name = self.speech.function(node.values.get("function_reference", 0))
-        operands: list[Node] = node.values.get("arguments") or node.values.get("args", [])
+        operands: list[MessageNode] = node.values.get("arguments") or node.values.get("args", [])
         if name in INFIX and 1 < len(operands) <= MAX_PIECES:
             return f" {INFIX[name]} ".join(self.inside(operand) for operand in operands)
         if name in POSTFIX and len(operands) == 1:
@@ -122,10 +122,10 @@ class _Saying:
             return f"NOT {self.inside(operands[0])}"
         return f"{name}({self.all(operands)})"
 
-    def aggregate(self, node: Node) -> str:
+    def aggregate(self, node: MessageNode) -> str:
         """Return an aggregate or window function as text, with DISTINCT and ORDER BY."""
         name = self.speech.function(node.values.get("function_reference", 0))
-        operands: list[Node] = node.values.get("arguments") or node.values.get("args", [])
+        operands: list[MessageNode] = node.values.get("arguments") or node.values.get("args", [])
         inside = self.all(operands) or ("*" if name == "count" else "")
         if node.values.get("invocation") == _DISTINCT:
             inside = f"DISTINCT {inside}"
@@ -134,13 +134,13 @@ class _Saying:
         over = " OVER (…)" if node.shape.name != "AggregateFunction" else ""
         return f"{name}({inside}){over}"
 
-    def measure(self, node: Node) -> str:
+    def measure(self, node: MessageNode) -> str:
         """Return a ``Measure`` as text: its function and its filter."""
         text = self.any(node.values.get("measure"))
         condition = node.values.get("filter")
         return f"{text} FILTER (WHERE {self.any(condition)})" if condition is not None else text
 
-    def sort(self, node: Node) -> str:
+    def sort(self, node: MessageNode) -> str:
         """Return a ``SortField`` as text."""
         text = self.any(node.values.get("expr"))
         if "comparison_function_reference" in node.values:
@@ -148,7 +148,7 @@ class _Saying:
             return f"{text} compared by {compared}"
         return f"{text} {_DIRECTIONS.get(node.values.get('direction', 0), 'in no direction')}"
 
-    def reference(self, node: Node) -> str:
+    def reference(self, node: MessageNode) -> str:
         """Return a ``FieldReference`` as text: the column's name if it is known, else ``#ordinal``."""
         segment = node.values.get("direct_reference")
         if segment is None:
@@ -165,12 +165,14 @@ class _Saying:
         rest = path.partition("]")[2]
         return f"{clipped(name, MAX_NAME) or f'#{at}'}{rest}"
 
-    def _steps(self, segment: Node | None) -> tuple[str, int | None]:
+    def _steps(self, segment: MessageNode | None) -> tuple[str, int | None]:
         """Return the steps of a reference as text, and the ordinal of the first if it is a field."""
         steps: list[str] = []
         first: int | None = None
         while segment is not None and len(steps) < 6:
-            body = next((held for held in segment.values.values() if isinstance(held, Node)), None)
+            body = next(
+                (held for held in segment.values.values() if isinstance(held, MessageNode)), None
+            )
             if body is None:
                 break
             key: Any = body.values.get("map_key")
@@ -181,13 +183,13 @@ class _Saying:
             segment = body.values.get("child")
         return "".join(steps) + ("…" if segment is not None else ""), first
 
-    def cast(self, node: Node) -> str:
+    def cast(self, node: MessageNode) -> str:
         """Return a ``Cast`` as text."""
         type_ = node.values.get("type")
         target = "no type" if type_ is None else type_text(type_)
         return f"CAST({self.any(node.values.get('input'))} AS {target})"
 
-    def conditional(self, node: Node) -> str:
+    def conditional(self, node: MessageNode) -> str:
         """Return an ``IfThen`` or ``SwitchExpression`` as text."""
         words = ["CASE"]
         if "match" in node.values:
@@ -199,12 +201,12 @@ class _Saying:
             words.append(f"ELSE {self.any(node.values['else'])}")
         return " ".join([*words, "END"])
 
-    def in_list(self, node: Node) -> str:
+    def in_list(self, node: MessageNode) -> str:
         """Return a ``SingularOrList`` as text."""
         value = self.inside(node.values.get("value"))
         return f"{value} IN ({self.all(node.values.get('options', []))})"
 
-    def nested(self, node: Node) -> str:
+    def nested(self, node: MessageNode) -> str:
         """Return a ``Nested`` message as text: a list, struct or map of expressions."""
         kind = next((k for k in ("struct", "list", "map") if k in node.values), None)
         if kind is None:
@@ -216,7 +218,7 @@ class _Saying:
         return f"{kind.upper()}({self.all(parts)})"
 
 
-_SAYINGS: Mapping[str, Callable[[_Saying, Node], str]] = {
+_SAYINGS: Mapping[str, Callable[[_Saying, MessageNode], str]] = {
     "Expression": _Saying.expression,
     "Expression.Literal": lambda _, node: literal_text(node),
     "Expression.FieldReference": _Saying.reference,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from substrait_agg.plan.messages.node import Node
+from substrait_agg.plan.messages.node import MessageNode
 from substrait_agg.report.tree.columns import body_of, enum_name, inputs_of
 from substrait_agg.report.tree.constants import clipped, quoted, type_text
 from substrait_agg.report.tree.expressions import MAX_NAME, Speech
@@ -12,7 +12,7 @@ from substrait_agg.report.tree.expressions import MAX_NAME, Speech
 _SHOWN = 6
 
 
-def title(node: Node, speech: Speech) -> str:
+def title(node: MessageNode, speech: Speech) -> str:
     """Return the line of a message; empty if its name in the plan is sufficient."""
     maker = _TITLES.get(node.shape.name)
     if maker is not None:
@@ -34,12 +34,12 @@ def names_text(names: list[str]) -> str:
     return f"{shown}, … {more:,} more" if more > 0 else shown
 
 
-def _plan(node: Node, speech: Speech) -> str:
+def _plan(node: MessageNode, speech: Speech) -> str:
     version = node.values.get("version")
     return "plan" if version is None else f"plan, {_version(version, speech)}"
 
 
-def _version(node: Node, speech: Speech) -> str:
+def _version(node: MessageNode, speech: Speech) -> str:
     numbers = ".".join(
         str(node.values.get(f"{part}_number", 0)) for part in ("major", "minor", "patch")
     )
@@ -47,12 +47,12 @@ def _version(node: Node, speech: Speech) -> str:
     return f"Substrait {numbers}" + (f" by {producer}" if producer else "")
 
 
-def _root(node: Node, speech: Speech) -> str:
+def _root(node: MessageNode, speech: Speech) -> str:
     names = node.values.get("names", [])
     return f"result: {names_text(names)}" if names else "result without column names"
 
 
-def _read(node: Node, speech: Speech) -> str:
+def _read(node: MessageNode, speech: Speech) -> str:
     filtered = ", filtered" if "filter" in node.values else ""
     table = node.values.get("named_table")
     if table is not None:
@@ -67,16 +67,16 @@ def _read(node: Node, speech: Speech) -> str:
     return f"read{filtered}"
 
 
-def _filter(node: Node, speech: Speech) -> str:
+def _filter(node: MessageNode, speech: Speech) -> str:
     condition = node.values.get("condition")
     return "filter" if condition is None else f"filter: {speech.say(condition)}"
 
 
-def _project(node: Node, speech: Speech) -> str:
+def _project(node: MessageNode, speech: Speech) -> str:
     return f"project: {count(len(node.values.get('expressions', ())), 'expression')}"
 
 
-def _aggregate(node: Node, speech: Speech) -> str:
+def _aggregate(node: MessageNode, speech: Speech) -> str:
     groupings = node.values.get("groupings", ())
     keys = len(node.values.get("grouping_expressions", ()))
     if not keys and groupings:
@@ -88,7 +88,7 @@ def _aggregate(node: Node, speech: Speech) -> str:
     return f"aggregate: {', '.join(parts)}"
 
 
-def _grouping(node: Node, speech: Speech) -> str:
+def _grouping(node: MessageNode, speech: Speech) -> str:
     own = node.values.get("grouping_expressions", [])
     shared = node.parent.values.get("grouping_expressions", []) if node.parent is not None else []
     referred = node.values.get("expression_references", [])
@@ -100,87 +100,89 @@ def _grouping(node: Node, speech: Speech) -> str:
     return f"grouping set ({', '.join(texts)})" if texts else "grouping set () of all rows"
 
 
-def _sort(node: Node, speech: Speech) -> str:
+def _sort(node: MessageNode, speech: Speech) -> str:
     sorts = node.values.get("sorts", [])
     return f"sort: {', '.join(speech.say(s) for s in sorts[:2])}" + (
         ", …" if len(sorts) > 2 else ""
     )
 
 
-def _fetch(node: Node, speech: Speech) -> str:
+def _fetch(node: MessageNode, speech: Speech) -> str:
     amounts = {name: _amount(node, name, speech) for name in ("count", "offset")}
     rows = "all rows" if amounts["count"] is None else f"{amounts['count']} rows"
     return f"fetch {rows}" + (f" after {amounts['offset']}" if amounts["offset"] else "")
 
 
-def _amount(node: Node, name: str, speech: Speech) -> str | None:
+def _amount(node: MessageNode, name: str, speech: Speech) -> str | None:
     held = node.values.get(f"{name}_expr", node.values.get(name))
-    return speech.say(held) if isinstance(held, Node) else None if held is None else str(held)
+    return (
+        speech.say(held) if isinstance(held, MessageNode) else None if held is None else str(held)
+    )
 
 
-def _join(node: Node, speech: Speech) -> str:
+def _join(node: MessageNode, speech: Speech) -> str:
     kind = _words(node, "type", "JOIN_TYPE_")
     kind = "join of no type" if kind == "unspecified" else f"{kind} join"
     condition = node.values.get("expression")
     return kind if condition is None else f"{kind} on {speech.say(condition)}"
 
 
-def _words(node: Node, field: str, prefix: str) -> str:
+def _words(node: MessageNode, field: str, prefix: str) -> str:
     """Return an enum value in plain words."""
     return enum_name(node, field).removeprefix(prefix).replace("_", " ").lower() or "unknown"
 
 
-def _set(node: Node, speech: Speech) -> str:
+def _set(node: MessageNode, speech: Speech) -> str:
     return f"{_words(node, 'op', 'SET_OP_')} of {count(len(inputs_of(node)), 'input')}"
 
 
-def _relation(node: Node, speech: Speech) -> str:
+def _relation(node: MessageNode, speech: Speech) -> str:
     body = body_of(node)
     return "relation of no kind" if body is None else title(body, speech)
 
 
-def _schema(node: Node, speech: Speech) -> str:
+def _schema(node: MessageNode, speech: Speech) -> str:
     return count(len(node.values.get("names", ())), "column name")
 
 
-def _struct_type(node: Node, speech: Speech) -> str:
+def _struct_type(node: MessageNode, speech: Speech) -> str:
     return count(len(node.values.get("types", ())), "field type")
 
 
-def _option(node: Node, speech: Speech) -> str:
+def _option(node: MessageNode, speech: Speech) -> str:
     preferences = " or ".join(
         clipped(p, MAX_NAME) for p in node.values.get("preference", ())[:_SHOWN]
     )
     return f"{clipped(node.values.get('name', ''), MAX_NAME)}: {preferences or 'no preference'}"
 
 
-def _function(node: Node, speech: Speech) -> str:
+def _function(node: MessageNode, speech: Speech) -> str:
     name = clipped(node.values.get("name", ""), MAX_NAME)
     return f"function {node.values.get('function_anchor', 0)} is {name or 'nameless'}"
 
 
-def _type_declaration(node: Node, speech: Speech) -> str:
+def _type_declaration(node: MessageNode, speech: Speech) -> str:
     name = clipped(node.values.get("name", ""), MAX_NAME)
     return f"type {node.values.get('type_anchor', 0)} is {name or 'nameless'}"
 
 
-def _urn(node: Node, speech: Speech) -> str:
+def _urn(node: MessageNode, speech: Speech) -> str:
     return clipped(node.values.get("urn", node.values.get("uri", "")), 2 * MAX_NAME)
 
 
-def _emit(node: Node, speech: Speech) -> str:
+def _emit(node: MessageNode, speech: Speech) -> str:
     return f"gives {count(len(node.values.get('output_mapping', ())), 'column')}"
 
 
-def _table(node: Node, speech: Speech) -> str:
+def _table(node: MessageNode, speech: Speech) -> str:
     return "table " + ".".join(quoted(n, MAX_NAME) for n in node.values.get("names", ())[:_SHOWN])
 
 
-def _said(node: Node, speech: Speech) -> str:
+def _said(node: MessageNode, speech: Speech) -> str:
     return speech.say(node)
 
 
-_Title = Callable[[Node, Speech], str]
+_Title = Callable[[MessageNode, Speech], str]
 _TITLES: Mapping[str, _Title] = {
     "Plan": _plan,
     "Version": _version,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from substrait_agg.plan.messages.node import Node
+from substrait_agg.plan.messages.node import MessageNode
 from substrait_agg.plan.messages.schema import ENUM, MESSAGE, Field
 from substrait_agg.report.tree.constants import clipped, hexadecimal, quoted
 from substrait_agg.report.tree.expressions import Speech, enum_text
@@ -42,7 +42,7 @@ class Slot:
 
 
 @dataclass(slots=True, eq=False)
-class Branch:
+class TreeBranch:
     """A message of the tree, merged with the messages that only wrap it.
 
     Attributes:
@@ -54,13 +54,13 @@ class Branch:
         slots: the fields of `last`, in the order to show.
     """
 
-    first: Node
-    last: Node
-    parent: Branch | None
+    first: MessageNode
+    last: MessageNode
+    parent: TreeBranch | None
     place: int
     depth: int
     slots: tuple[Slot, ...]
-    _below: dict[int, Branch] = field(default_factory=dict, repr=False)
+    _below: dict[int, TreeBranch] = field(default_factory=dict, repr=False)
 
     @property
     def step(self) -> str:
@@ -81,7 +81,7 @@ class Branch:
         """Return the number of places below the branch."""
         return self.slots[-1].start + self.slots[-1].count if self.slots else 0
 
-    def chain(self) -> list[Node]:
+    def chain(self) -> list[MessageNode]:
         """Return the merged messages, from the outermost to the innermost."""
         nodes = [self.last]
         while nodes[-1] is not self.first and nodes[-1].parent is not None:
@@ -96,7 +96,7 @@ class Branch:
         """Return the field that a place belongs to."""
         return next(s for s in self.slots if s.start <= place < s.start + s.count)
 
-    def below(self, place: int) -> Branch:
+    def below(self, place: int) -> TreeBranch:
         """Return the branch at a place that is not a row."""
         if place not in self._below:
             slot = self.slot_at(place)
@@ -105,27 +105,27 @@ class Branch:
             self._below[place] = branch(message, self, place)
         return self._below[place]
 
-    def place_of(self, message: Node) -> int | None:
+    def place_of(self, message: MessageNode) -> int | None:
         """Return the place of a message directly inside; None if it is shown as a row."""
         name, _, index = message.step.partition("[")
         slot = next(s for s in self.slots if s.field.name == name)
         return None if slot.row else slot.start + (int(index.rstrip("]")) if index else 0)
 
 
-def branch(message: Node, parent: Branch | None = None, place: int = 0) -> Branch:
+def branch(message: MessageNode, parent: TreeBranch | None = None, place: int = 0) -> TreeBranch:
     """Return the branch that starts with a message."""
     last = _innermost(message)
     depth = 0 if parent is None else parent.depth + 1
-    return Branch(message, last, parent, place, depth, tuple(_slots(last)))
+    return TreeBranch(message, last, parent, place, depth, tuple(_slots(last)))
 
 
-def branches_to(root: Branch, message: Node) -> list[Branch]:
+def branches_to(root: TreeBranch, message: MessageNode) -> list[TreeBranch]:
     """Return the branches from the root to the one that shows a message.
 
     If the message is shown in a row, the last branch is the one with the row.
     """
-    way: list[Node] = []
-    at: Node | None = message
+    way: list[MessageNode] = []
+    at: MessageNode | None = message
     while at is not None:
         way.append(at)
         at = at.parent
@@ -140,7 +140,7 @@ def branches_to(root: Branch, message: Node) -> list[Branch]:
     return branches
 
 
-def row_text(node: Node, item: Field, speech: Speech) -> str:
+def row_text(node: MessageNode, item: Field, speech: Speech) -> str:
     """Return the value of a field as one line."""
     value = node.values[item.name]
     if item.kind == MESSAGE:
@@ -168,7 +168,7 @@ def _scalar(item: Field, value: Any) -> str:
     return quoted(value, MAX_VALUE) if isinstance(value, str) else str(value)
 
 
-def _innermost(message: Node) -> Node:
+def _innermost(message: MessageNode) -> MessageNode:
     """Return the message that this one only wraps, up to `MAX_WRAPPERS` levels down.
 
     A message with more than one value is returned itself.
@@ -176,7 +176,7 @@ def _innermost(message: Node) -> Node:
     at, headed = message, message.shape.name in _HEADS
     for _ in range(MAX_WRAPPERS):
         value = next(iter(at.values.values())) if len(at.values) == 1 else None
-        if not isinstance(value, Node) or not value.values:
+        if not isinstance(value, MessageNode) or not value.values:
             break
         if value.shape.name in _HEADS:
             if headed and value.shape.name != "Expression.Literal":
@@ -186,14 +186,14 @@ def _innermost(message: Node) -> Node:
     return at
 
 
-def _slots(node: Node) -> Iterator[Slot]:
+def _slots(node: MessageNode) -> Iterator[Slot]:
     """Yield the fields of a message: rows first, relations last, else in the order of declaration."""
     ranked: list[tuple[int, Field, int]] = []
     for item in node.shape.by_number.values():
         held = node.values.get(item.name)
         if held is None:
             continue
-        empty = isinstance(held, Node) and not held.values
+        empty = isinstance(held, MessageNode) and not held.values
         if item.kind != MESSAGE or empty:
             ranked.append((0, item, 1))
         elif item.repeated or held is not None:
@@ -205,7 +205,7 @@ def _slots(node: Node) -> Iterator[Slot]:
         start += count
 
 
-def _rank(node: Node, item: Field) -> int:
+def _rank(node: MessageNode, item: Field) -> int:
     if item.type in ("Rel", "PlanRel"):
         return 2 if node.shape.name != "Plan" else 1
     return 3 if node.shape.name == "Plan" else 1

@@ -18,7 +18,7 @@ from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult, task_of
 from substrait_agg.errors import RunFailed
 from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.operator.common.emission import Emission
-from substrait_agg.operator.common.protocol import StatefulOperator, Work
+from substrait_agg.operator.common.protocol import EstimatedWork, StatefulOperator
 from substrait_agg.operator.common.spec import InputSpec
 from substrait_agg.spark.execution.driver import holds, is_small, on_driver, size_of
 from substrait_agg.spark.execution.partial_aggregation import partial_sums, raw_rows, unplaced_rows
@@ -31,7 +31,7 @@ from substrait_agg.spark.execution.strategy import (
 )
 from substrait_agg.spark.execution.task_runner import run_on_partitions
 from substrait_agg.spark.session.errors import batch_failed
-from substrait_agg.spark.types.cached_transform import CachedTransform, Recipes
+from substrait_agg.spark.types.cached_transform import RecordedTransform, TransformCache
 from substrait_agg.spark.types.decimals import Params
 
 DRIVER_ROWS = 50_000
@@ -50,7 +50,7 @@ _TOO_LONG = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class OperatorJob:
     """One operator in one batch.
 
     Attributes:
@@ -78,8 +78,8 @@ class Job:
     emission: Emission
     columns: tuple[tuple[str, str], ...]
     final: bool
-    seeds: tuple[tuple[int, int], ...] = ()
-    again: bool = False
+    initial_groups: tuple[tuple[int, int], ...] = ()
+    watermark_pass: bool = False
     earlier: tuple[TaskResult, ...] = ()
 
     @property
@@ -90,7 +90,7 @@ class Job:
     def tasks(self, *, raw: bool) -> tuple[TaskPlan, ...]:
         """Return one plan per partition.
 
-        A global aggregate has one partition. A second pass has as many as the first. `raw` says
+        A global aggregate has one partition. A second pass has as many as the first. `unaggregated` says
         that the input is rows instead of partial sums.
         """
         one = self.spec.is_global or any((r.low, r.high) == ALL_HASHES for r in self.earlier)
@@ -109,8 +109,10 @@ class Job:
             low=low,
             high=high,
             state=self.state.within(low, high),
-            seeds=tuple((h, index) for h, index in self.seeds if low <= h <= high),
-            again=self.again,
+            initial_groups=tuple(
+                (h, index) for h, index in self.initial_groups if low <= h <= high
+            ),
+            watermark_pass=self.watermark_pass,
             earlier=tuple(
                 file for r in self.earlier if (r.low, r.high) == (low, high) for file in r.changes
             ),
@@ -118,7 +120,7 @@ class Job:
             emission=self.emission,
             columns=self.columns,
             final=self.final,
-            raw=raw,
+            unaggregated=raw,
         )
 
 
@@ -137,7 +139,7 @@ class JobResult:
 
     tasks: tuple[TaskResult, ...]
     state: OperatorState
-    care: BatchStrategy
+    next_strategy: BatchStrategy
 
     def then(self, second: JobResult) -> JobResult:
         """Combine the results of both passes of a version."""
@@ -168,7 +170,11 @@ class JobResult:
 
 
 def run_job(
-    spark: SparkSession, job: Job, frame: DataFrame | None, care: BatchStrategy, recipes: Recipes
+    spark: SparkSession,
+    job: OperatorJob,
+    frame: DataFrame | None,
+    care: BatchStrategy,
+    recipes: TransformCache,
 ) -> JobResult:
     """Run the operator over the prepared rows of a batch.
 
@@ -190,7 +196,7 @@ def run_job(
     if frame is not None:
         tasks, results, care = _with_rows(job, frame, tasks, care, recipes)
     done = {result.low for result in results}
-    left = tuple(t for t in tasks if t.low not in done and (t.seeds or _work(t)))
+    left = tuple(t for t in tasks if t.low not in done and (t.initial_groups or _work(t)))
     results += _without_rows(spark, left)
     taken = [(r.low, r.high) for r in results if r.low <= r.high]
     state = OperatorState.union([*(r.state for r in results), job.state.outside(taken)])
@@ -198,7 +204,7 @@ def run_job(
 
 
 def _with_rows(
-    job: Job, frame: DataFrame, tasks: Tasks, care: BatchStrategy, recipes: Recipes
+    job: OperatorJob, frame: DataFrame, tasks: Tasks, care: BatchStrategy, recipes: TransformCache
 ) -> tuple[Tasks, list[TaskResult], BatchStrategy]:
     """Run tasks over rows.
 
@@ -208,7 +214,7 @@ def _with_rows(
     """
     # The changes of a second pass are joined with those of the first, range by range, so the ranges
     # must be the same.
-    if not (job.again and len(tasks) > 1):
+    if not (job.watermark_pass and len(tasks) > 1):
         alone = _on_driver(job, frame, care, recipes)
         if alone is not None:
             return alone
@@ -223,7 +229,7 @@ def _with_rows(
 
 
 def _on_driver(
-    job: Job, frame: DataFrame, care: BatchStrategy, recipes: Recipes
+    job: OperatorJob, frame: DataFrame, care: BatchStrategy, recipes: TransformCache
 ) -> tuple[Tasks, list[TaskResult], BatchStrategy] | None:
     """Compute a batch on the driver as `_with_rows` does; None if it is not one for the driver."""
     spark, few = frame.sparkSession, care.on_driver or job.spec.is_global
@@ -246,7 +252,7 @@ def _on_driver(
 
 
 def _collect(
-    job: Job, frame: DataFrame, tasks: Tasks, care: BatchStrategy, recipes: Recipes
+    job: OperatorJob, frame: DataFrame, tasks: Tasks, care: BatchStrategy, recipes: TransformCache
 ) -> list[TaskResult]:
     """Run tasks in Python workers over the batch.
 
@@ -282,14 +288,14 @@ def _here(task: TaskPlan, rows: Iterable[pa.RecordBatch] = ()) -> TaskResult:
         raise batch_failed(error) from error
 
 
-def _work(task: TaskPlan) -> Work:
+def _work(task: TaskPlan) -> EstimatedWork:
     return task.operator.expected(task.state.trees, task.emission, task.low, task.high)
 
 
 def _delta(
-    job: Job, frame: DataFrame, tasks: int, care: BatchStrategy, recipes: Recipes
+    job: OperatorJob, frame: DataFrame, tasks: int, care: BatchStrategy, recipes: TransformCache
 ) -> DataFrame:
-    def make(rows: CachedTransform) -> CachedTransform:
+    def make(rows: RecordedTransform) -> RecordedTransform:
         if care.skip_preaggregation:
             return raw_rows(rows, job.spec, tasks)
         decimals = [_decimal_params(value) for value, _ in job.node.arguments]

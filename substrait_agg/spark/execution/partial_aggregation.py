@@ -29,7 +29,7 @@ from substrait_agg.functions.aggregates.accumulators import Accumulator, WeightK
 from substrait_agg.operator.common.names import END, POSITION, ROWS, TIME, WEIGHT
 from substrait_agg.operator.common.spec import InputSpec
 from substrait_agg.operator.numeric.delta import MINUS_BIN, NAN_BIN, PART_POWER, PLUS_BIN
-from substrait_agg.spark.types.cached_transform import CachedTransform
+from substrait_agg.spark.types.cached_transform import RecordedTransform
 from substrait_agg.spark.types.decimals import Params, negative
 from substrait_agg.spark.types.keys import keyed, normalised, restored_keys
 
@@ -38,7 +38,7 @@ _DECIMAL_PARTS = 3
 _LIMBS_AT_ONCE = 3
 
 
-def _contributions(frame: CachedTransform, spec: InputSpec) -> CachedTransform:
+def _contributions(frame: RecordedTransform, spec: InputSpec) -> RecordedTransform:
     """Return what each row adds to each partial sum.
 
     Args:
@@ -65,14 +65,14 @@ def _contributions(frame: CachedTransform, spec: InputSpec) -> CachedTransform:
 
 
 def partial_sums(
-    frame: CachedTransform,
+    frame: RecordedTransform,
     spec: InputSpec,
     partitions: int,
     *,
     decimals: Sequence[Params | None],
     place: bool,
     parts: bool,
-) -> CachedTransform:
+) -> RecordedTransform:
     """Return the delta rows of an operator.
 
     Args:
@@ -112,7 +112,7 @@ def partial_sums(
     return restored_keys(_placed(result, partitions) if place else result, types)
 
 
-def raw_rows(frame: CachedTransform, spec: InputSpec, partitions: int) -> CachedTransform:
+def raw_rows(frame: RecordedTransform, spec: InputSpec, partitions: int) -> RecordedTransform:
     """Return the input rows, each in the partition of its key, with the two hashes of the keys."""
     if not spec.keys:
         return unplaced_rows(frame, spec, lambda rows: rows.repartition(1))
@@ -120,10 +120,10 @@ def raw_rows(frame: CachedTransform, spec: InputSpec, partitions: int) -> Cached
 
 
 def unplaced_rows(
-    frame: CachedTransform,
+    frame: RecordedTransform,
     spec: InputSpec,
-    exchange: Callable[[CachedTransform], CachedTransform] = lambda rows: rows,
-) -> CachedTransform:
+    exchange: Callable[[RecordedTransform], RecordedTransform] = lambda rows: rows,
+) -> RecordedTransform:
     """Return the input rows with the two hashes of their keys.
 
     The rows stay in their partitions unless `exchange` moves them.
@@ -140,7 +140,7 @@ def unplaced_rows(
     return restored_keys(exchange(hashed), types)
 
 
-def _in_one_form(frame: CachedTransform, spec: InputSpec) -> CachedTransform:
+def _in_one_form(frame: RecordedTransform, spec: InputSpec) -> RecordedTransform:
     """Give equal nested values of trees the same form.
 
     These values are shown, so the result must not depend on which of several equal rows came first.
@@ -155,12 +155,12 @@ def _in_one_form(frame: CachedTransform, spec: InputSpec) -> CachedTransform:
     return frame.withColumns(changed)
 
 
-def _hashed(frame: CachedTransform, keys: Sequence[str]) -> CachedTransform:
+def _hashed(frame: RecordedTransform, keys: Sequence[str]) -> RecordedTransform:
     other = F.xxhash64(*keys).bitwiseAND(0x7FFFFFFF).cast("int")
     return frame.withColumns({MURMUR: F.hash(*keys), OTHER: other})
 
 
-def _placed(frame: CachedTransform, partitions: int) -> CachedTransform:
+def _placed(frame: RecordedTransform, partitions: int) -> RecordedTransform:
     return frame.repartitionById(partitions, F.pmod(F.col(MURMUR), F.lit(partitions)))
 
 
@@ -295,8 +295,8 @@ def _decimal_part(value: Column, scale: int, part: int) -> Column:
 
 
 def _with_float_limbs(
-    frame: CachedTransform, spec: InputSpec, floats: Sequence[int]
-) -> CachedTransform:
+    frame: RecordedTransform, spec: InputSpec, floats: Sequence[int]
+) -> RecordedTransform:
     """Add the bin ``b{i}`` and the limbs ``a{i}l0``, ... (lowest first) of float accumulators i."""
     if not floats:
         return frame

@@ -29,7 +29,7 @@ from substrait_agg.spark.inputs.inputs import (
     untagged,
     written_rows,
 )
-from substrait_agg.spark.inputs.late_rows import BranchRows, Lateness, Origin, micros
+from substrait_agg.spark.inputs.late_rows import BranchRows, Lateness, LateRowOrigin, micros
 from substrait_agg.spark.inputs.linear_steps import apply_steps, prepare, union_all
 from substrait_agg.spark.sources.open import open_source
 from substrait_agg.spark.types.bad_rows import BAD, BadRows
@@ -49,8 +49,8 @@ class BatchRows:
     """
 
     frames: Frames
-    heard: Callable[[], tuple[EventTimeStats, ...]]
-    parts: tuple[BranchRows, ...]
+    observed: Callable[[], tuple[EventTimeStats, ...]]
+    late_rows: tuple[BranchRows, ...]
     bad: tuple[BadRows, ...] = ()
     kept: DataFrame | None = None
 
@@ -138,7 +138,7 @@ class EventInputs:
                 branch,
                 self._of_branch(tables[origin.table], origin),
                 lateness[node.id],
-                Origin(".".join(origin.table), origin.names),
+                LateRowOrigin(".".join(origin.table), origin.names),
             )
             for node, branch, origin in uses
         ]

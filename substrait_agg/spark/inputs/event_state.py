@@ -178,13 +178,13 @@ class BatchTimes:
     """
 
     instant: int
-    heard: Callable[[], Sequence[EventTimeStats]] = tuple
-    parts: tuple[BranchRows, ...] = ()
+    observed: Callable[[], Sequence[EventTimeStats]] = tuple
+    late_rows: tuple[BranchRows, ...] = ()
     bad: tuple[BadRows, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class AdvancedEventState:
     """The event time state after a version.
 
     Attributes:

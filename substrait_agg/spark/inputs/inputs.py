@@ -16,7 +16,7 @@ from substrait_agg.flow.passes.upserts import output_names
 from substrait_agg.operator.common.names import TIME, WEIGHT
 from substrait_agg.spark.execution.change_files import read_changes
 from substrait_agg.spark.expressions import to_column
-from substrait_agg.spark.inputs.late_rows import BranchRows, Lateness, Origin, micros
+from substrait_agg.spark.inputs.late_rows import BranchRows, Lateness, LateRowOrigin, micros
 from substrait_agg.spark.inputs.linear_steps import apply_steps, prepare, union_all
 from substrait_agg.spark.sources.open import SourceFrame, open_source
 from substrait_agg.spark.sources.specs import SourceSpec, Table
@@ -65,7 +65,7 @@ def open_inputs(spark: SparkSession, flow: Flow, sources: Mapping[Table, Source]
     Raises:
         InputRefused: a source does not exist or does not fit the plan.
     """
-    opened = _Opened(spark, sources)
+    opened = _OpenedSources(spark, sources)
     first: dict[int, DataFrame] = {}
     streams: dict[int, DataFrame] = {}
     for node in flow.operators:
@@ -85,7 +85,7 @@ def open_inputs(spark: SparkSession, flow: Flow, sources: Mapping[Table, Source]
     return Inputs(first, tagged(streams), tuple(streams))
 
 
-class _Opened:
+class _OpenedSources:
     """The sources opened so far.
 
     A table that is read twice with the same columns is opened once, so that both reads see the same
@@ -178,4 +178,6 @@ def operator_changes(
         return BranchRows(node, branch, frame, Lateness())
     origin = below.branches[0].origin
     table = ".".join(origin.table) if isinstance(origin, TableOrigin) else ""
-    return BranchRows(node, branch, frame, lateness, Origin(table, tuple(output_names(below))))
+    return BranchRows(
+        node, branch, frame, lateness, LateRowOrigin(table, tuple(output_names(below)))
+    )

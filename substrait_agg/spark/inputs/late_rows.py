@@ -92,7 +92,7 @@ def _still(node: Node, limit: KeyBound) -> Callable[[Column], Column]:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class LateRowOrigin:
     """The table that rows come from.
 
     Attributes:
@@ -125,7 +125,7 @@ class BranchRows:
         branch: Branch,
         frame: DataFrame,
         lateness: Lateness,
-        origin: Origin | None = None,
+        origin: LateRowOrigin | None = None,
     ) -> None:
         self.node = node
         self.table = origin.table if origin else ""

@@ -17,7 +17,7 @@ from substrait_agg.spark.sources.open import sets_aside
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class StreamBatch:
     """The rows of a micro-batch by operator id, with their time and statistics."""
 
     frames: Frames
@@ -38,7 +38,7 @@ class PlainFeed:
         self._operators = inputs.operators
 
     @contextmanager
-    def batch(self, frame: DataFrame, _state: EventState, instant: int) -> Iterator[Batch]:
+    def batch(self, frame: DataFrame, _state: EventState, instant: int) -> Iterator[StreamBatch]:
         """Yield the rows of a micro-batch that was planned at an instant.
 
         A persisted batch is unpersisted at the end.
@@ -46,7 +46,7 @@ class PlainFeed:
         shared = len(self._operators) > 1
         rows = frame.persist() if shared else frame
         try:
-            yield Batch(untagged(rows, self._operators), BatchTimes(instant))
+            yield StreamBatch(untagged(rows, self._operators), BatchTimes(instant))
         finally:
             if shared:
                 rows.unpersist()
@@ -68,11 +68,13 @@ class EventFeed:
         self.stream = self._inputs.stream
 
     @contextmanager
-    def batch(self, frame: DataFrame, state: EventState, instant: int) -> Iterator[Batch]:
+    def batch(self, frame: DataFrame, state: EventState, instant: int) -> Iterator[StreamBatch]:
         """Yield the rows of a micro-batch without rows that are late at the previous version."""
         rows = self._inputs.batch(frame, self._flow, state.lateness(self._flow))
         try:
-            yield Batch(rows.frames, BatchTimes(instant, rows.heard, rows.parts, rows.bad))
+            yield StreamBatch(
+                rows.frames, BatchTimes(instant, rows.observed, rows.late_rows, rows.bad)
+            )
         finally:
             if rows.kept is not None:
                 rows.kept.unpersist()

@@ -38,12 +38,12 @@ class QueryCheckpoint(Protocol):
     """
 
     folder: Path
-    told: str
+    uri: str
 
     def prepare(self, last: Snapshot | None) -> None:
         """Prepare the folder for a query that continues from the newest version."""
 
-    def noted(self, batch: int) -> tuple[LogFile, ...]:
+    def record_logs(self, batch: int) -> tuple[LogFile, ...]:
         """Return the log files that define the input read up to a planned micro-batch.
 
         The files are durable when the method returns.
@@ -54,15 +54,15 @@ class QueryCheckpoint(Protocol):
 def open_query_checkpoint(store: Checkpoint) -> Iterator[QueryCheckpoint]:
     """Open the folder of Spark's logs for a run of a checkpoint."""
     if not isinstance(store.folder, Remote):
-        yield _InCheckpoint(store, Path(store.spark_folder))
+        yield _LocalLogs(store, Path(store.spark_folder))
         return
     with work_folder() as folder:
-        yield _Restored(store, folder)
+        yield _RestoredLogs(store, folder)
 
 
-class _InCheckpoint:
+class _LocalLogs:
     def __init__(self, store: Checkpoint, folder: Path) -> None:
-        self.folder, self.told = folder, str(folder)
+        self.folder, self.uri = folder, str(folder)
         self._store = store
 
     def prepare(self, last: Snapshot | None) -> None:
@@ -71,14 +71,14 @@ class _InCheckpoint:
         with self._store.fence.held():  # the entries of a newer run must stay
             forget_unplanned(self.folder)
 
-    def noted(self, batch: int) -> tuple[LogFile, ...]:
-        """See `QueryCheckpoint.noted`."""
+    def record_logs(self, batch: int) -> tuple[LogFile, ...]:
+        """See `QueryCheckpoint.record_logs`."""
         return recorded_logs(self.folder, batch)
 
 
-class _Restored:
+class _RestoredLogs:
     def __init__(self, store: Checkpoint, folder: Path) -> None:
-        self.folder, self.told = folder, f"file://{folder}"  # Spark's default scheme may differ
+        self.folder, self.uri = folder, f"file://{folder}"  # Spark's default scheme may differ
         self._store = store
         self._saved: set[LogFile] = set()
 
@@ -96,10 +96,10 @@ class _Restored:
         with write_atomically(self.folder.joinpath(*name.split("/")), private=True) as file:
             file.write(content)
 
-    def noted(self, batch: int) -> tuple[LogFile, ...]:
-        """See `QueryCheckpoint.noted`."""
+    def record_logs(self, batch: int) -> tuple[LogFile, ...]:
+        """See `QueryCheckpoint.record_logs`."""
         logs = recorded_logs(self.folder, batch)
-        logs += tuple(self._noted(name) for name in _besides(self.folder, batch))
+        logs += tuple(self._log_file(name) for name in _further_logs(self.folder, batch))
         with writing(self._store.folder, "what Spark has noted"):
             for log in logs:
                 if log not in self._saved:
@@ -107,11 +107,11 @@ class _Restored:
                     self._saved.add(log)
         return logs
 
-    def _noted(self, name: str) -> LogFile:
+    def _log_file(self, name: str) -> LogFile:
         return LogFile(name, zlib.crc32(filesystem().read(self.folder / name)))
 
 
-def _besides(folder: Path, batch: int) -> Iterator[str]:
+def _further_logs(folder: Path, batch: int) -> Iterator[str]:
     """Yield the log files, besides those of `recorded_logs`, that Spark needs after a batch."""
     if batch > 0:
         yield f"offsets/{batch - 1}"

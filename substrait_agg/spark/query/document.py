@@ -6,7 +6,7 @@ import base64
 
 import pyarrow as pa
 
-from substrait_agg.commit.documents.plan_document import Described
+from substrait_agg.commit.documents.plan_document import OperatorText
 from substrait_agg.commit.documents.state_schema import (
     NumberColumns,
     OperatorColumns,
@@ -14,11 +14,16 @@ from substrait_agg.commit.documents.state_schema import (
     kept_operators,
     readings,
 )
-from substrait_agg.commit.log.checkpoint import Guarded, PlanDocument, ViewColumn, ViewSort
+from substrait_agg.commit.log.checkpoint import (
+    EarlyRetractionSchema,
+    PlanDocument,
+    ViewColumn,
+    ViewSort,
+)
 from substrait_agg.explanation.explain import explain_flow, row_names
-from substrait_agg.explanation.state_columns import kept_by
+from substrait_agg.explanation.state_columns import state_columns
 from substrait_agg.explanation.text import key_text, measure_text, step_text
-from substrait_agg.explanation.tree import Input, MeasureDescription, Operator
+from substrait_agg.explanation.tree import ExplainedInput, ExplainedMeasure, ExplainedOperator
 from substrait_agg.flow.graph.identity import identities
 from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.flow.passes.upserts import upserts_of
@@ -63,7 +68,7 @@ def plan_document(flow: Flow, events: EventOptions = EventOptions()) -> PlanDocu
                 ),
                 tuple(TreeShape(what, values) for what, values in kept.trees),
             )
-            for kept in kept_by(flow)
+            for kept in state_columns(flow)
         ),
         described=describe_operators(flow),
         kept=kept_operators(flow),
@@ -75,19 +80,19 @@ def _types(schema: pa.Schema) -> str:
     return base64.b64encode(schema.serialize().to_pybytes()).decode()
 
 
-def _guarded(flow: Flow, node: Node) -> Guarded:
+def _guarded(flow: Flow, node: Node) -> EarlyRetractionSchema:
     values = [BOOL if value is None else value.type for value, _ in node.arguments]
     types = [t.as_nullable() for t in (*node.key_types, *values)]
     schema = arrow_schema(row_names(flow, node), types)
-    return Guarded(node.id, node.guard, len(node.key_types), _types(schema))
+    return EarlyRetractionSchema(node.id, node.guard, len(node.key_types), _types(schema))
 
 
-def describe_operators(flow: Flow) -> tuple[Described, ...]:
+def describe_operators(flow: Flow) -> tuple[OperatorText, ...]:
     """Describe every operator in the words of `explain`."""
     plan = explain_flow(flow)
     pairs = zip(plan.operators, identities(flow), strict=True)
     return tuple(
-        Described(
+        OperatorText(
             tuple(map(_input, operator.inputs)),
             (*map(key_text, operator.keys), *_sets(operator)),
             tuple(map(_measure, operator.measures)),
@@ -97,16 +102,16 @@ def describe_operators(flow: Flow) -> tuple[Described, ...]:
     )
 
 
-def _sets(operator: Operator) -> list[str]:
+def _sets(operator: ExplainedOperator) -> list[str]:
     return [f"grouping set ({', '.join(s.keys)})" for s in operator.sets]
 
 
-def _measure(measure: MeasureDescription) -> str:
+def _measure(measure: ExplainedMeasure) -> str:
     condition = "" if measure.filter is None else f" FILTER {measure.filter}"
     return measure_text(measure) + condition
 
 
-def _input(branch: Input) -> str:
+def _input(branch: ExplainedInput) -> str:
     """Describe the origin and the filters of a branch.
 
     Columns that a branch only passes on are left out: they change with the measures.

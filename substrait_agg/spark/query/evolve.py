@@ -16,13 +16,19 @@ from pyspark.sql import DataFrame, SparkSession
 from substrait_agg.commit.documents.plan_document import PlanDocument
 from substrait_agg.commit.documents.snapshot import ChangeFile, InputPlace, OperatorState, Snapshot
 from substrait_agg.commit.evolution.planner import Evolution, Migration
-from substrait_agg.commit.evolution.task import Columns, Moved, MovePlan, migrate, state_after
+from substrait_agg.commit.evolution.task import (
+    Columns,
+    MigrationPlan,
+    MigrationResult,
+    migrate,
+    state_after,
+)
 from substrait_agg.commit.hash_ranges import partition_range
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.publishing import writing
 from substrait_agg.commit.log.retention import DEFAULT, Retention
 from substrait_agg.commit.log.sweep import tidy
-from substrait_agg.commit.view.view import Evolved, View
+from substrait_agg.commit.view.view import PlanChange, View
 from substrait_agg.flow.graph.graph import Branch, OperatorOrigin
 from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.metrics.batch_stats import counted
@@ -30,7 +36,7 @@ from substrait_agg.operator.common.emission import ALL
 from substrait_agg.operator.common.names import PENDING
 from substrait_agg.operator.registry import operator_of
 from substrait_agg.spark.execution.initial_groups import initial_groups
-from substrait_agg.spark.execution.operator_job import DRIVER_ROWS, Job, run_job
+from substrait_agg.spark.execution.operator_job import DRIVER_ROWS, OperatorJob, run_job
 from substrait_agg.spark.execution.strategy import BatchStrategy
 from substrait_agg.spark.execution.task_runner import run_on_partitions
 from substrait_agg.spark.inputs.inputs import operator_changes
@@ -38,11 +44,13 @@ from substrait_agg.spark.inputs.late_rows import Lateness
 from substrait_agg.spark.inputs.linear_steps import union_all
 from substrait_agg.spark.offsets.logs import carried
 from substrait_agg.spark.query.conflicts import conflict_behind
-from substrait_agg.spark.types.cached_transform import Recipes
+from substrait_agg.spark.types.cached_transform import TransformCache
 from substrait_agg.state.tree import tree_of
 
 
-def evolutions(store: Checkpoint, wanted: PlanDocument, found: Evolution | None) -> list[Evolved]:
+def evolutions(
+    store: Checkpoint, wanted: PlanDocument, found: Evolution | None
+) -> list[PlanChange]:
     """Return the versions with which another plan began, and the one about to be made.
 
     Args:
@@ -56,7 +64,7 @@ def evolutions(store: Checkpoint, wanted: PlanDocument, found: Evolution | None)
     known = View(store).evolutions() if store.exists() else []
     last = store.latest() if found is not None else None
     if last is not None:
-        known.append(Evolved.of(last.version + 1, store.document(), wanted))
+        known.append(PlanChange.of(last.version + 1, store.document(), wanted))
     return known
 
 
@@ -94,7 +102,7 @@ def evolve_to(
     if found is None or last is None:
         return None
     store.add(wanted)
-    evolving = _Evolving(spark, flow, store, store.document(), found, last, partitions)
+    evolving = _Evolution(spark, flow, store, store.document(), found, last, partitions)
     try:
         with writing(store.folder, f"version {last.version + 1}"):
             evolving.run()
@@ -109,7 +117,7 @@ def evolve_to(
     return snapshot
 
 
-class _Evolving:
+class _Evolution:
     """Builds the state of every operator, and the change files that replace the view's rows."""
 
     def __init__(
@@ -184,7 +192,7 @@ class _Evolving:
 
     def _plans(
         self, old: int, node: Node | None, migration: Migration | None, *, back: bool
-    ) -> list[MovePlan]:
+    ) -> list[MigrationPlan]:
         """Return one task per hash range that has work."""
         spec = None if node is None else operator_of(node).groups
         state = self._last.operators[old]
@@ -192,7 +200,7 @@ class _Evolving:
         shown = tuple((c.source, f"c{i}") for i, c in enumerate(self._there.columns))
         ranges = (partition_range(p, self._partitions) for p in range(self._partitions))
         plans = (
-            MovePlan(
+            MigrationPlan(
                 checkpoint=str(self._store.folder),
                 operator=old if node is None else node.id,
                 version=self._version,
@@ -217,7 +225,7 @@ class _Evolving:
             return ()
         return tuple((node.columns[o], f"c{i}") for i, o in enumerate(ordinals))
 
-    def _moved(self, plans: Sequence[MovePlan]) -> list[Moved]:
+    def _moved(self, plans: Sequence[MigrationPlan]) -> list[MigrationResult]:
         done = _results(self._spark, plans)
         self._taken_back += [file for moved in done for file in moved.retracted]
         return done
@@ -227,7 +235,7 @@ class _Evolving:
     def _made_anew(self, node: Node) -> None:
         frames = [frame for frame in map(self._below(node), node.branches) if frame is not None]
         operator = operator_of(node)
-        job = Job(
+        job = OperatorJob(
             node=node,
             operator=operator,
             checkpoint=str(self._store.folder),
@@ -237,10 +245,10 @@ class _Evolving:
             emission=ALL,
             columns=self._columns(node),
             final=node.id == len(self._flow.operators) - 1,
-            seeds=initial_groups(self._spark, operator.spec),
+            initial_groups=initial_groups(self._spark, operator.spec),
         )
         frame = union_all(frames) if frames else None
-        result = run_job(self._spark, job, frame, BatchStrategy(), Recipes())
+        result = run_job(self._spark, job, frame, BatchStrategy(), TransformCache())
         self._states.append(result.state)
         self._given.append([file for task in result.tasks for file in task.changes])
 
@@ -260,14 +268,14 @@ class _Evolving:
         return rows
 
 
-def _results(spark: SparkSession, plans: Sequence[MovePlan]) -> list[Moved]:
+def _results(spark: SparkSession, plans: Sequence[MigrationPlan]) -> list[MigrationResult]:
     """Run all tasks: concurrently on Spark, or on the driver if there is little state."""
     rows = sum(run.rows for plan in plans for run in plan.state.runs)
     if rows <= DRIVER_ROWS:
         return [migrate(plan) for plan in plans]
     numbers = spark.range(0, len(plans), 1, len(plans))  # one partition per task, in order
     return [
-        Moved.from_json(told)
+        MigrationResult.from_json(told)
         for told in run_on_partitions(
             numbers, lambda partition, _: migrate(plans[partition]).to_json()
         )

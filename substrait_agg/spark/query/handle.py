@@ -165,7 +165,7 @@ class Run:
             raise TypeError("nothing streams")
         self._logs.prepare(self._batches.last)
         writer = self._feed.stream.writeStream.option(
-            "checkpointLocation", self._logs.told
+            "checkpointLocation", self._logs.uri
         ).foreachBatch(self._batch)
         trigger = {"processingTime": until} if self._endless else {"availableNow": True}
         return writer.trigger(**trigger).start()
@@ -201,7 +201,7 @@ class Run:
             prepare(session, self._conf)
             check_planned_files(session, self._logs.folder, batch)
         since = self._batches.clock()
-        self._batches.logs = self._logs.noted(batch)
+        self._batches.logs = self._logs.record_logs(batch)
         planned = planned_at(self._logs.folder, batch)
         instant = since if planned is None else planned
         with self._feed.batch(frame, self._batches.event_state, instant) as rows:

@@ -35,14 +35,19 @@ from substrait_agg.operator.registry import operator_of
 from substrait_agg.spark.execution.consolidation import consolidate
 from substrait_agg.spark.execution.initial_groups import initial_groups
 from substrait_agg.spark.execution.operator_job import (
-    Job,
     JobResult,
+    OperatorJob,
     changes_of,
     counters_of,
     run_job,
 )
 from substrait_agg.spark.execution.strategy import BatchStrategy
-from substrait_agg.spark.inputs.event_state import BatchTimes, EventOptions, EventState, Moved
+from substrait_agg.spark.inputs.event_state import (
+    AdvancedEventState,
+    BatchTimes,
+    EventOptions,
+    EventState,
+)
 from substrait_agg.spark.inputs.inputs import Frames, operator_changes
 from substrait_agg.spark.inputs.late_rows import BranchRows, Lateness
 from substrait_agg.spark.inputs.linear_steps import union_all
@@ -50,7 +55,7 @@ from substrait_agg.spark.inputs.side_files import write_side_files
 from substrait_agg.spark.offsets.logs import carried
 from substrait_agg.spark.query.conflicts import alone, conflict_behind
 from substrait_agg.spark.types.bad_rows import BadRows
-from substrait_agg.spark.types.cached_transform import Recipes
+from substrait_agg.spark.types.cached_transform import TransformCache
 from substrait_agg.state.tree import tree_of
 
 FIRST_BATCH = -1
@@ -97,7 +102,7 @@ class Batches:
         self._hides_keys = hides_keys(flow)
         self._operators = [operator_of(node) for node in flow.operators]
         self._care = [BatchStrategy() for _ in flow.operators]
-        self._recipes = [Recipes() for _ in flow.operators]
+        self._recipes = [TransformCache() for _ in flow.operators]
         self._last = checkpoint.latest()
         if self._last is not None and self._last.plan != flow.fingerprint:
             # Another run has evolved the checkpoint since the check: its state now has another
@@ -191,15 +196,15 @@ class Batches:
         self._tally = BatchStats()
         results = self._computed(spark, frames, self._rules(replace(emission, instant=instant)))
         before = self.event_state
-        after = before if times is None else before.after(times.heard(), instant)
-        parts = [p for p in (*(times.parts if times else ()), *self._parts) if p.count()]
+        after = before if times is None else before.after(times.observed(), instant)
+        parts = [p for p in (*(times.late_rows if times else ()), *self._parts) if p.count()]
         bad = [b for b in times.bad if b.count()] if times else []
         results = self._settled(spark, results, before, after, now)
         self._commit(spark, results, query, batch, self._with_left_out(after, parts, bad))
 
     def _with_left_out(
         self, state: EventState, parts: Sequence[BranchRows], bad: Sequence[BadRows]
-    ) -> Moved:
+    ) -> AdvancedEventState:
         """Return the event time after a batch, and the files of the rows that it left out."""
         files: tuple[SideFile, ...] = ()
         if self._events.keep_late and parts:
@@ -207,7 +212,9 @@ class Batches:
         late = sum(part.count() for part in parts)
         bad_files = write_side_files("bad", bad, self._checkpoint.changes, self._next)
         # Count the rows in the files: a task that is computed twice counts its rows twice.
-        return Moved(state, late, files, sum(f.file.rows for f in bad_files), bad_files)
+        return AdvancedEventState(
+            state, late, files, sum(f.file.rows for f in bad_files), bad_files
+        )
 
     @alone
     def advance(self, spark: SparkSession) -> None:
@@ -237,7 +244,7 @@ class Batches:
         # A bound that passes no group can be computed again at any time, so an idle run makes no
         # versions.
         if changed or noted or after.watermark != before.watermark:
-            self._commit(spark, results, last.query, last.batch, Moved(after))
+            self._commit(spark, results, last.query, last.batch, AdvancedEventState(after))
 
     def _settled(
         self,
@@ -295,7 +302,9 @@ class Batches:
         self._tally = BatchStats()
         results = self._computed(spark, {}, self._rules(emission))
         if any(task.counters.get("touched") for result in results for task in result.tasks):
-            self._commit(spark, results, last.query, last.batch, Moved(self.event_state))
+            self._commit(
+                spark, results, last.query, last.batch, AdvancedEventState(self.event_state)
+            )
 
     def end(self, spark: SparkSession) -> None:
         """Emit all pending groups at the end of the input, when no more rows are expected.
@@ -357,7 +366,7 @@ class Batches:
                 result = self._run_operator(spark, job, frames, results)
             self._tally.ran(node.id, (task.counters for task in result.tasks))
             if passed is None:
-                self._care[node.id] = result.care
+                self._care[node.id] = result.next_strategy
             results.append(result)
         return results
 
@@ -367,7 +376,7 @@ class Batches:
         results: list[JobResult],
         query: str | None,
         batch: int,
-        moved: Moved,
+        moved: AdvancedEventState,
     ) -> None:
         results, served = self._consolidated(spark, results)
         snapshot = self._snapshot(results, self._next, query, batch, moved)
@@ -403,7 +412,7 @@ class Batches:
     def _run_operator(
         self,
         spark: SparkSession,
-        job: Job,
+        job: OperatorJob,
         frames: Frames,
         results: list[JobResult],
     ) -> JobResult:
@@ -420,16 +429,18 @@ class Batches:
                     self._parts.append(part)
                     inputs.append(part.prepared)
         frame = union_all(inputs) if inputs else None
-        if job.version == 0 and not job.again:
-            job = replace(job, seeds=initial_groups(spark, job.spec))
+        if job.version == 0 and not job.watermark_pass:
+            job = replace(job, initial_groups=initial_groups(spark, job.spec))
         return run_job(spark, job, frame, self._care[node.id], self._recipes[node.id])
 
-    def _job(self, node: Node, emission: Emission, passed: Sequence[JobResult] | None) -> Job:
+    def _job(
+        self, node: Node, emission: Emission, passed: Sequence[JobResult] | None
+    ) -> OperatorJob:
         before = self._last.operators[node.id] if self._last is not None else OperatorState()
         final = node.id == len(self._flow.operators) - 1
         ordinals = self._flow.output if final else range(len(node.types))
         columns = tuple((node.columns[o], f"c{i}") for i, o in enumerate(ordinals))
-        return Job(
+        return OperatorJob(
             node=node,
             operator=self._operators[node.id],
             checkpoint=str(self._checkpoint.folder),
@@ -439,12 +450,17 @@ class Batches:
             emission=emission,
             columns=columns,
             final=final,
-            again=passed is not None,
+            watermark_pass=passed is not None,
             earlier=passed[node.id].tasks if passed is not None and final else (),
         )
 
     def _snapshot(
-        self, results: list[JobResult], version: int, query: str | None, batch: int, moved: Moved
+        self,
+        results: list[JobResult],
+        version: int,
+        query: str | None,
+        batch: int,
+        moved: AdvancedEventState,
     ) -> Snapshot:
         return Snapshot(
             version=version,

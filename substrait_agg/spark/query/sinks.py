@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from substrait_agg.changes.outputs.outputs import OutputSpec, parse_output
-from substrait_agg.changes.outputs.sinks import Place, Sink
+from substrait_agg.changes.outputs.sinks import Sink, SinkContext
 from substrait_agg.changes.outputs.spark_sink import SparkSink
 from substrait_agg.changes.outputs.spark_target import DELTA, KAFKA, TABLE, SparkTarget
 from substrait_agg.commit.documents.change_metadata import origin_of
@@ -47,7 +47,7 @@ class SparkWriter(SparkSink):
         self._identity = target.identity
         self._application = ""
 
-    def begin(self, place: Place) -> None:
+    def begin(self, place: SinkContext) -> None:
         """Take the function that makes DataFrames, and read the position of an earlier run."""
         super().begin(place)
         if self._target.format == DELTA:
@@ -130,7 +130,7 @@ def _save(writer: DataFrameWriter, target: SparkTarget) -> None:
         writer.save()
 
 
-def open_writer(target: SparkTarget, _place: Place) -> Sink:
+def open_writer(target: SparkTarget, _place: SinkContext) -> Sink:
     """Return the sink of an output ``spark=...``."""
     return SparkWriter(target)
 

@@ -17,7 +17,7 @@ _GLOB = frozenset("*?[]{}\\")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class InputFiles:
     """A path that exists, and its files.
 
     Attributes:
@@ -150,7 +150,7 @@ def exists(spark: SparkSession, uri: str) -> bool:
     return bool(path.getFileSystem(context._jsc.hadoopConfiguration()).exists(path))
 
 
-def look_up(spark: SparkSession, location: str) -> Place | None:
+def look_up(spark: SparkSession, location: str) -> InputFiles | None:
     """Return the files at a path or glob, or None if nothing is there.
 
     Spark's file stream reads folders only. A single file is therefore streamed as its folder,
@@ -171,11 +171,11 @@ def look_up(spark: SparkSession, location: str) -> Place | None:
     single = len(statuses) == 1 and not statuses[0].isDirectory() and not (_GLOB & set(location))
     if single:
         only = statuses[0].getPath()
-        return Place(
+        return InputFiles(
             str(only.getParent().toString()),
             escaped(str(only.getName())),
             files,
             [location],
             modified,
         )
-    return Place(location, "", files, [location], modified)
+    return InputFiles(location, "", files, [location], modified)

@@ -11,7 +11,7 @@ from pyspark.sql import types as st
 
 from substrait_agg.errors import InputRefused
 from substrait_agg.plan.types import Type
-from substrait_agg.spark.sources.files import Place, look_up
+from substrait_agg.spark.sources.files import InputFiles, look_up
 from substrait_agg.spark.sources.specs import SourceSpec
 from substrait_agg.spark.types.bad_rows import CORRUPT, FILE, POSITION
 from substrait_agg.spark.types.schema import in_text, to_spark
@@ -94,7 +94,7 @@ def _read_files(
 
 
 SchemaOf = Callable[
-    [SparkSession, SourceSpec, Place, ColumnTypes, str], tuple[st.StructType, dict[str, str]]
+    [SparkSession, SourceSpec, InputFiles, ColumnTypes, str], tuple[st.StructType, dict[str, str]]
 ]
 """Returns the schema to read files with, and additional options of the reader."""
 
@@ -122,7 +122,7 @@ def _chosen(
 
 
 def _parquet_schema(
-    spark: SparkSession, spec: SourceSpec, place: Place, wanted: ColumnTypes, table: str
+    spark: SparkSession, spec: SourceSpec, place: InputFiles, wanted: ColumnTypes, table: str
 ) -> tuple[st.StructType, dict[str, str]]:
     if not place.files:
         assumed = [st.StructField(n, reader_type(to_spark(t), t)) for n, t in wanted.items()]
@@ -132,7 +132,7 @@ def _parquet_schema(
 
 
 def _own_schema(
-    spark: SparkSession, spec: SourceSpec, place: Place, wanted: ColumnTypes, table: str
+    spark: SparkSession, spec: SourceSpec, place: InputFiles, wanted: ColumnTypes, table: str
 ) -> tuple[st.StructType, dict[str, str]]:
     """Return the schema of files that contain one; the columns are converted after reading."""
     if not place.files:
@@ -142,7 +142,7 @@ def _own_schema(
 
 
 def _csv_schema(
-    spark: SparkSession, spec: SourceSpec, place: Place, wanted: ColumnTypes, table: str
+    spark: SparkSession, spec: SourceSpec, place: InputFiles, wanted: ColumnTypes, table: str
 ) -> tuple[st.StructType, dict[str, str]]:
     """Return all columns of CSV files: the plan's columns in the plan's types, the others as text.
 
@@ -205,7 +205,7 @@ def _of_text(
 
 
 def _json_schema(
-    spark: SparkSession, spec: SourceSpec, place: Place, wanted: ColumnTypes, table: str
+    spark: SparkSession, spec: SourceSpec, place: InputFiles, wanted: ColumnTypes, table: str
 ) -> tuple[st.StructType, dict[str, str]]:
     """Return the schema of JSON files, with the keys spelled as in the files.
 

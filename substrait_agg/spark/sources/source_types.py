@@ -14,7 +14,7 @@ from substrait_agg.bind.context import SourceSchemas, UntypedTable
 from substrait_agg.errors import InputRefused
 from substrait_agg.plan.types import Type
 from substrait_agg.redaction import safe_cause
-from substrait_agg.spark.sources.files import Place, look_up
+from substrait_agg.spark.sources.files import InputFiles, look_up
 from substrait_agg.spark.sources.open import unreadable
 from substrait_agg.spark.sources.readers import read_stream
 from substrait_agg.spark.sources.specs import SourceSpec, as_spec, source_of
@@ -163,7 +163,7 @@ def _schema_of_files(spark: SparkSession, spec: SourceSpec, table: str) -> st.St
     return schema
 
 
-def _oldest(place: Place) -> list[str]:
+def _oldest(place: InputFiles) -> list[str]:
     if len(place.modified) != len(place.files):
         return place.first_file
     return [min(zip(place.modified, place.files, strict=True))[1]]

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from substrait_agg.errors import InputRefused
 from substrait_agg.flow.graph.graph import TableOrigin, UpsertSource
 from substrait_agg.flow.passes.upserts import ENVELOPE_FIELDS, Upserts
-from substrait_agg.spark.sources.files import Place, look_up
+from substrait_agg.spark.sources.files import InputFiles, look_up
 from substrait_agg.spark.sources.specs import SourceSpec, Table, as_spec
 from substrait_agg.spark.types.bad_rows import Fault, error_text
 from substrait_agg.spark.types.schema import to_spark
@@ -80,7 +80,7 @@ def checked_order(spark: SparkSession, spec: SourceSpec, table: str) -> SourceSp
     return spec
 
 
-def _check_times(spec: SourceSpec, table: str, place: Place | None) -> None:
+def _check_times(spec: SourceSpec, table: str, place: InputFiles | None) -> None:
     """Refuse files that were modified in the same millisecond.
 
     Spark orders files by modification time and reads files of equal time in any order.

@@ -17,7 +17,7 @@ Step = Callable[[Any], Any]
 """A function from one DataFrame of the JVM to the next."""
 
 
-class CachedTransform:
+class RecordedTransform:
     """A DataFrame with the steps that derive it from another, and some of its methods."""
 
     def __init__(self, frame: DataFrame, steps: tuple[Step, ...] = ()) -> None:
@@ -35,34 +35,34 @@ class CachedTransform:
         """Return ``DataFrame.columns``."""
         return list(self._frame.columns)
 
-    def withColumns(self, columns: Mapping[str, Column]) -> CachedTransform:  # noqa: N802 - the name in `DataFrame`
+    def withColumns(self, columns: Mapping[str, Column]) -> RecordedTransform:  # noqa: N802 - the name in `DataFrame`
         """Apply ``DataFrame.withColumns``; return itself if `columns` is empty."""
         if not columns:
             return self
         names, made = self._frame._jseq(list(columns)), self._frame._jcols(*columns.values())
         return self._then(lambda frame: frame.withColumns(names, made))
 
-    def select(self, *columns: Column) -> CachedTransform:
+    def select(self, *columns: Column) -> RecordedTransform:
         """Apply ``DataFrame.select``."""
         made = self._frame._jcols(*columns)
         return self._then(lambda frame: frame.select(made))
 
-    def grouped(self, keys: tuple[str, ...], first: Column, *others: Column) -> CachedTransform:
+    def grouped(self, keys: tuple[str, ...], first: Column, *others: Column) -> RecordedTransform:
         """Apply ``DataFrame.groupBy`` and then ``agg``."""
         by, sums = self._frame._jcols(*keys), self._frame._jcols(*others)
         one = first._jc
         return self._then(lambda frame: frame.groupBy(by).agg(one, sums))
 
-    def repartitionById(self, partitions: int, place: Column) -> CachedTransform:  # noqa: N802 - the name in `DataFrame`
+    def repartitionById(self, partitions: int, place: Column) -> RecordedTransform:  # noqa: N802 - the name in `DataFrame`
         """Apply ``DataFrame.repartitionById``."""
         made = place._jc
         return self._then(lambda frame: frame.repartitionById(partitions, made))
 
-    def coalesce(self, partitions: int) -> CachedTransform:
+    def coalesce(self, partitions: int) -> RecordedTransform:
         """Apply ``DataFrame.coalesce``."""
         return self._then(lambda frame: frame.coalesce(partitions))
 
-    def repartition(self, partitions: int) -> CachedTransform:
+    def repartition(self, partitions: int) -> RecordedTransform:
         """Apply ``DataFrame.repartition``."""
         return self._then(lambda frame: frame.repartition(partitions))
 
@@ -71,8 +71,10 @@ class CachedTransform:
         """Return the DataFrame and its steps."""
         return self._frame, self._steps
 
-    def _then(self, step: Step) -> CachedTransform:
-        return CachedTransform(_wrapped(step(self._frame._jdf), self._frame), (*self._steps, step))
+    def _then(self, step: Step) -> RecordedTransform:
+        return RecordedTransform(
+            _wrapped(step(self._frame._jdf), self._frame), (*self._steps, step)
+        )
 
 
 def _wrapped(made: Any, frame: DataFrame) -> DataFrame:
@@ -80,7 +82,7 @@ def _wrapped(made: Any, frame: DataFrame) -> DataFrame:
     return whole
 
 
-class Recipes:
+class TransformCache:
     """A cache of the steps of transforms, by their purpose and the schema of their input."""
 
     def __init__(self) -> None:
@@ -90,7 +92,7 @@ class Recipes:
         self,
         frame: DataFrame,
         made_for: Hashable,
-        make: Callable[[CachedTransform], CachedTransform],
+        make: Callable[[RecordedTransform], RecordedTransform],
     ) -> DataFrame:
         """Apply the steps of `make` to a DataFrame, from the cache if they are there.
 
@@ -101,7 +103,7 @@ class Recipes:
         """
         key = (made_for, str(frame._jdf.schema().json()))
         if key not in self._steps:
-            whole, self._steps[key] = make(CachedTransform(frame)).made
+            whole, self._steps[key] = make(RecordedTransform(frame)).made
             return whole
         made = frame._jdf
         for step in self._steps[key]:

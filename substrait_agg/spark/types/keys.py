@@ -8,12 +8,12 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as st
 
-from substrait_agg.spark.types.cached_transform import CachedTransform
+from substrait_agg.spark.types.cached_transform import RecordedTransform
 
 Rewrite = Callable[[Column, st.DataType], Column]
 
 
-def keyed(frame: CachedTransform, keys: Sequence[str], *, floats: bool) -> CachedTransform:
+def keyed(frame: RecordedTransform, keys: Sequence[str], *, floats: bool) -> RecordedTransform:
     """Return the frame with normalised key columns; maps become arrays of their entries.
 
     Spark can group by maps, but it then renames the key column, and it cannot hash maps.
@@ -31,7 +31,7 @@ def keyed(frame: CachedTransform, keys: Sequence[str], *, floats: bool) -> Cache
     return frame.withColumns(changed)
 
 
-def restored_keys(frame: CachedTransform, types: Mapping[str, st.DataType]) -> CachedTransform:
+def restored_keys(frame: RecordedTransform, types: Mapping[str, st.DataType]) -> RecordedTransform:
     """Return the frame with the columns of `keyed` converted back to their original types.
 
     Args:

@@ -69,7 +69,7 @@ class KeyForm:
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class EncodedKeys:
     """Some keys, as columns.
 
     Attributes:
@@ -84,24 +84,24 @@ class Keys:
     def __len__(self) -> int:
         return len(self.words[0])
 
-    def take(self, indices: npt.NDArray[Any]) -> Keys:
+    def take(self, indices: npt.NDArray[Any]) -> EncodedKeys:
         """Return the keys at `indices`."""
         rest = None if self.rest is None else self.rest.take(pa.array(indices))
-        return Keys(tuple(word[indices] for word in self.words), rest)
+        return EncodedKeys(tuple(word[indices] for word in self.words), rest)
 
-    def slice(self, start: int, stop: int) -> Keys:
+    def slice(self, start: int, stop: int) -> EncodedKeys:
         """Return the keys from `start` to `stop` (exclusive), without copying."""
         rest = None if self.rest is None else self.rest.slice(start, stop - start)
-        return Keys(tuple(word[start:stop] for word in self.words), rest)
+        return EncodedKeys(tuple(word[start:stop] for word in self.words), rest)
 
     @staticmethod
-    def concat(parts: Sequence[Keys]) -> Keys:
+    def concat(parts: Sequence[EncodedKeys]) -> EncodedKeys:
         """Concatenate keys (at least one part, all of one form)."""
         if len(parts) == 1:
             return parts[0]
         words = tuple(np.concatenate(word) for word in zip(*(p.words for p in parts), strict=True))
         rests = [p.rest for p in parts if p.rest is not None]
-        return Keys(words, pa.concat_arrays(rests) if rests else None)
+        return EncodedKeys(words, pa.concat_arrays(rests) if rests else None)
 
 
 def key_form(components: Sequence[Component]) -> KeyForm:
@@ -117,7 +117,7 @@ def key_form(components: Sequence[Component]) -> KeyForm:
     return KeyForm(max(1, -(-size // 8)), rest=False)
 
 
-def encode(columns: Sequence[pa.Array], components: Sequence[Component]) -> Keys:
+def encode(columns: Sequence[pa.Array], components: Sequence[Component]) -> EncodedKeys:
     """Encode rows as keys.
 
     Args:
@@ -133,7 +133,7 @@ def encode(columns: Sequence[pa.Array], components: Sequence[Component]) -> Keys
         parts: list[Part] = []
         for column, component in zip(columns, components, strict=True):
             parts += _parts(column, component)
-        return Keys(pack(parts, length))
+        return EncodedKeys(pack(parts, length))
     pieces: list[pa.Array] = []
     pending: list[Part] = []
     for i, (column, component) in enumerate(zip(columns, components, strict=True)):
@@ -147,10 +147,10 @@ def encode(columns: Sequence[pa.Array], components: Sequence[Component]) -> Keys
     if pending:
         pieces.append(parts_as_bytes(pending, length))
     rest = joined(*pieces)
-    return Keys((first_words(rest),), rest)
+    return EncodedKeys((first_words(rest),), rest)
 
 
-def prefix_keys(column: pa.Array, *, nullable: bool, form: KeyForm) -> Keys:
+def prefix_keys(column: pa.Array, *, nullable: bool, form: KeyForm) -> EncodedKeys:
     """Return keys that separate keys by the value of their first component.
 
     A returned key comes before all keys whose first component is not below the value, and after all
@@ -164,10 +164,10 @@ def prefix_keys(column: pa.Array, *, nullable: bool, form: KeyForm) -> Keys:
     parts = _parts(column, Component(column.type, nullable=nullable))
     if form.rest:
         rest = parts_as_bytes(parts, len(column))
-        return Keys((first_words(rest),), rest)
+        return EncodedKeys((first_words(rest),), rest)
     words = pack(parts, len(column))
     nothing = np.zeros(len(column), np.uint64)
-    return Keys((*words, *[nothing] * (form.words - len(words))))
+    return EncodedKeys((*words, *[nothing] * (form.words - len(words))))
 
 
 def _parts(column: pa.Array, component: Component) -> list[Part]:
@@ -192,9 +192,9 @@ def _bytes(column: pa.Array, component: Component, *, last: bool) -> pa.Array:
 
 
 def before(
-    left: Keys,
+    left: EncodedKeys,
     left_at: npt.NDArray[Any],
-    right: Keys,
+    right: EncodedKeys,
     right_at: npt.NDArray[Any],
     *,
     or_equal: bool = False,
@@ -225,7 +225,7 @@ def before(
     return result
 
 
-def compare(left: Keys, right: Keys) -> npt.NDArray[np.int8]:
+def compare(left: EncodedKeys, right: EncodedKeys) -> npt.NDArray[np.int8]:
     """Compare keys pairwise: -1 if the left key comes first, 0 if both are equal, else 1."""
     at = np.arange(len(left))
     after = before(right, at, left, at).astype(np.int8)
@@ -235,7 +235,7 @@ def compare(left: Keys, right: Keys) -> npt.NDArray[np.int8]:
 _WORD_BITS = 64
 
 
-def sort_order(leading: Sequence[npt.NDArray[Any]], keys: Keys) -> tuple[Indices, Mask]:
+def sort_order(leading: Sequence[npt.NDArray[Any]], keys: EncodedKeys) -> tuple[Indices, Mask]:
     """Return the stable order of rows by numbers, then by key.
 
     Args:

@@ -23,7 +23,7 @@ from substrait_agg.commit.log.saved_logs import load
 from substrait_agg.commit.log.sweep import change_files, state_files
 from substrait_agg.commit.view.view import View
 from substrait_agg.errors import StateRefused
-from substrait_agg.tools.rollback.sinks import Ahead, cut_output, losses
+from substrait_agg.tools.rollback.sinks import OutputAhead, cut_output, losses
 from substrait_agg.tools.rollback.spark_logs import cut_behind
 
 ROLLBACK_FORMAT = 1
@@ -44,7 +44,7 @@ class Rollback:
     to: int
     newest: int
     batch: int
-    outputs: tuple[Ahead, ...]
+    outputs: tuple[OutputAhead, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
@@ -188,7 +188,7 @@ def _check_saved(checkpoint: Checkpoint, target: Snapshot) -> None:
         load(checkpoint.spark, log)
 
 
-def _outputs_ahead(refused: list[Ahead], to: int, *, force: bool) -> StateRefused:
+def _outputs_ahead(refused: list[OutputAhead], to: int, *, force: bool) -> StateRefused:
     names = "; ".join(f"{o.output} (version {o.version})" for o in refused)
     if force:
         help = "such a table takes no version twice: restore it as it was at that version, and remove its record in outputs/"

@@ -28,7 +28,7 @@ _RECORD = re.compile(r"([A-Za-z0-9_-]+)(?:\.([0-9]+))?\.json")
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class OutputAhead:
     """An output that has received later versions than the target of a rollback.
 
     Attributes:
@@ -123,7 +123,7 @@ def check_records(folder: Location, found: Findings) -> None:
             found.fault("FILE_NOT_USABLE", f"outputs/{record.path.name}", str(error), help)
 
 
-def losses(folder: Location, version: int, view: View) -> list[Ahead]:
+def losses(folder: Location, version: int, view: View) -> list[OutputAhead]:
     """Return the treatment of each output that has received more than `version`.
 
     Raises:
@@ -134,7 +134,7 @@ def losses(folder: Location, version: int, view: View) -> list[Ahead]:
         kind, _, location = record.output.partition("=")
         if kind in CHANGE_ENCODERS:
             left = _size_at(Path(location), kind, size, view, range(version + 1, had + 1))
-            found.append(Ahead(record.path.name, record.output, had, "cut text", left))
+            found.append(OutputAhead(record.path.name, record.output, had, "cut text", left))
             continue
         files: Way = "delete files" if kind in _FILES else "deliver again"
         # A table whose record does not go beyond `version` is not stuck: it receives the next
@@ -146,7 +146,7 @@ def losses(folder: Location, version: int, view: View) -> list[Ahead]:
             for e in evolutions
         )
         way: Way = "stuck" if stuck else files
-        found.append(Ahead(record.path.name, record.output, had, way, anew=anew))
+        found.append(OutputAhead(record.path.name, record.output, had, way, anew=anew))
     return found
 
 
@@ -189,7 +189,7 @@ def _damaged(path: Path, message: str) -> StateRefused:
     return StateRefused("OUTPUT_DAMAGED", message, help=help, path=str(path))
 
 
-def cut_output(folder: Location, ahead: Ahead, version: int, fence: Fence) -> None:
+def cut_output(folder: Location, ahead: OutputAhead, version: int, fence: Fence) -> None:
     """Cut an output back to `version`. The call can be repeated."""
     # Write the record first: a run cuts off any text beyond the size in the record.
     record = Record(folder / "outputs" / ahead.record, ahead.output, fence)

@@ -32,7 +32,7 @@ from substrait_agg.tools.checks.spark_logs import TOGETHER
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class LogCut:
     """The changes to make in Spark's folder.
 
     Attributes:
@@ -56,7 +56,7 @@ class Cut:
             sync_folder(folder)
 
 
-def cut_behind(folder: Path, batch: int, noted: Sequence[LogFile] = ()) -> Cut:
+def cut_behind(folder: Path, batch: int, noted: Sequence[LogFile] = ()) -> LogCut:
     """Return the changes that remove all records of batches after `batch`; -1: of all batches.
 
     Args:
@@ -74,7 +74,7 @@ def cut_behind(folder: Path, batch: int, noted: Sequence[LogFile] = ()) -> Cut:
         raise _lost(folder, f"Spark's notes are damaged: {error}") from error
 
 
-def _cut_behind(folder: Path, batch: int, noted: Sequence[LogFile]) -> Cut:
+def _cut_behind(folder: Path, batch: int, noted: Sequence[LogFile]) -> LogCut:
     offsets = read_offsets(folder, batch) if batch >= 0 else Offsets(-1, ())
     if offsets is None:
         raise _lost(folder, f"Spark keeps no note of batch {batch} any more")
@@ -99,7 +99,7 @@ def _cut_behind(folder: Path, batch: int, noted: Sequence[LogFile]) -> Cut:
     for name in ("commits", "offsets"):
         later = [n for n in batches(folder / name) if n > batch]
         delete += [folder / name / str(n) for n in reversed(later)]
-    return Cut(tuple(write), tuple(delete))
+    return LogCut(tuple(write), tuple(delete))
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.state.entries import Entries, TreeLayout
-from substrait_agg.state.keys.keys import Keys, before
+from substrait_agg.state.keys.keys import EncodedKeys, before
 from substrait_agg.state.keys.rows import group_rows
 from substrait_agg.state.run import RunFile, open_pages
 from substrait_agg.state.tree import key_columns
@@ -104,11 +104,11 @@ def _ranked(entries: Entries) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.boo
     Returns:
         Whether it belongs to the same group, and whether it sorts after the preceding row.
     """
-    hashes, chains = entries.hashes, entries.chains
+    hashes, chains = entries.hashes, entries.collision_ids
     same = (hashes[1:] == hashes[:-1]) & (chains[1:] == chains[:-1])
     behind = (hashes[1:] > hashes[:-1]) | ((hashes[1:] == hashes[:-1]) & (chains[1:] > chains[:-1]))
     at = np.flatnonzero(same)
-    keys: Keys = entries.keys
+    keys: EncodedKeys = entries.keys
     behind[at] = before(keys, at, keys, at + 1)
     return same, behind
 
