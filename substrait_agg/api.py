@@ -12,16 +12,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from substrait_agg.durations import microseconds
-from substrait_agg.errors import PlanRefused, PlanUnreadable, UsageError
+from substrait_agg.errors import PlanRefused, PlanUnreadable, checked_choice
+from substrait_agg.functions.aggregates.accumulators import EARLY_RETRACTIONS
 from substrait_agg.problems import MODES, Mode, Problem, Problems
 from substrait_agg.report.report import Report
+from substrait_agg.run_options import RunOptions
 
 if TYPE_CHECKING:
     from substrait_agg.bind.bound import BoundPlan
     from substrait_agg.bind.context import SourceSchemas
     from substrait_agg.commit import View
-    from substrait_agg.functions.aggregates.accumulators import EarlyRetraction
     from substrait_agg.plan.model import DecodedPlan
     from substrait_agg.spark.query.handle import Run
     from substrait_agg.tools.state import State
@@ -149,7 +149,7 @@ def _check(content: Any, mode: Mode, source_schemas: SourceSchemas | None = None
     from substrait_agg.plan import decode
     from substrait_agg.report.places.order import in_plan_order
 
-    problems = Problems(_known_mode(mode))
+    problems = Problems(checked_choice(mode, MODES, "mode"))
     try:
         decoded = decode(content, problems)
     except PlanRefused as refusal:
@@ -171,14 +171,6 @@ def _of_no_plan(content: Any, found: tuple[Problem, ...]) -> tuple[Problem, ...]
     if len(unreadable) in (0, len(found)) or json_text(plan_bytes(content)) is not None:
         return found
     return unreadable
-
-
-def _known_mode(mode: str) -> Mode:
-    for known in MODES:
-        if mode == known:
-            return known
-    message = f"mode {mode!r} is not one of {', '.join(MODES)}"
-    raise UsageError("OPTION_INVALID", message, help="choose one of them", path="mode")
 
 
 def load(source: PlanSource) -> Plan:
@@ -298,10 +290,8 @@ def explain(
         goals: i64, from count(*)
         sum: i64?, from sum(n)
     """
-    if format not in EXPLAIN_FORMATS:
-        message = f"format {format!r} is not one of {', '.join(EXPLAIN_FORMATS)}"
-        raise UsageError("OPTION_INVALID", message, help="choose one of them", path="format")
-    policy = _policy(early_retraction)
+    checked_choice(format, EXPLAIN_FORMATS, "format")
+    policy = checked_choice(early_retraction, EARLY_RETRACTIONS, "early_retraction")
     given = _plan(plan)
     bound = given.bound(mode)
     from substrait_agg.report.explained import explained
@@ -417,94 +407,39 @@ def run(
             could not be computed (BATCH_FAILED).
         CommitConflict: COMMIT_CONFLICT; another run published a version of the checkpoint first.
     """
-    trigger = _trigger(until)
+    # These are the parameters of this function, which are the fields of the options.
+    given = locals().copy()
+    options = RunOptions(**{name: given[name] for name in given.keys() - {"plan", "sources"}})
     from substrait_agg.metrics.startup import StartTimer
 
     timer = StartTimer()
-    from substrait_agg.commit.log.retention import parse_retention
-    from substrait_agg.operator.common.policy import parse_emit
-    from substrait_agg.operator.common.watermarks import parse_ttl
-
-    retention = parse_retention(keep_versions, keep_for)
-    emission = parse_emit(emit)
-    remembered = None if ttl is None else parse_ttl(ttl)
-    policy = _policy(early_retraction)
-    session = {"spark": spark, "conf": conf, "master": master, "spark_log": spark_log}
-    bound = _bound_to_run(_plan(plan), mode, sources, session)
+    bound = _bound_to_run(_plan(plan), sources, options)
     from substrait_agg.optional_packages import require
 
     require("pyspark", "pandas")
     from substrait_agg.spark.query.start import run as run_on_spark
 
     timer.end("load")
-
-    return run_on_spark(
-        bound,
-        sources,
-        checkpoint=checkpoint,
-        spark=spark,
-        on_changes=on_changes,
-        until=trigger,
-        partitions=partitions,
-        outputs=outputs,
-        conf=conf,
-        master=master,
-        early_retraction=policy,
-        emit=emission,
-        watermark=watermark,
-        ttl=remembered,
-        progress=progress,
-        metrics=metrics,
-        listener=listener,
-        spark_log=spark_log,
-        retention=retention,
-        accept_source_change=accept_source_change,
-        evolve=evolve,
-        timer=timer,
-    )
+    return run_on_spark(bound, sources, options, timer)
 
 
-def _bound_to_run(
-    plan: Plan, mode: Mode, sources: Mapping[str, Any], session: Mapping[str, Any]
-) -> BoundPlan:
+def _bound_to_run(plan: Plan, sources: Mapping[str, Any], options: RunOptions) -> BoundPlan:
     """Return the plan ready to run. In lenient mode, take missing column types from the sources."""
-    checked = plan.check(mode)
+    checked = plan.check(options.mode)
     errors = {problem.code for problem in checked.problems if problem.level == "error"}
-    if errors != {"SCHEMA_TYPES_MISSING"} or checked.decoded is None or mode == "strict":
-        return plan.bound(mode)
+    untyped = errors == {"SCHEMA_TYPES_MISSING"} and options.mode == "lenient"
+    if not untyped or checked.decoded is None:
+        return plan.bound(options.mode)
     from substrait_agg.bind import untyped_tables
     from substrait_agg.optional_packages import require
 
     require("pyspark", "pandas")
     from substrait_agg.spark.query.start import schemas_of_sources
 
-    schemas = schemas_of_sources(untyped_tables(checked.decoded), sources, **session)
-    typed = plan.check_with(schemas)
+    typed = plan.check_with(schemas_of_sources(untyped_tables(checked.decoded), sources, options))
     if typed.bound is None:
         raise PlanRefused(typed.problems)
     return typed.bound
-
-
-def _policy(word: str) -> EarlyRetraction:
-    from substrait_agg.functions.aggregates.accumulators import EARLY_RETRACTIONS
-
-    for known in EARLY_RETRACTIONS:
-        if word == known:
-            return known
-    message = f"{word!r} is not one of {', '.join(EARLY_RETRACTIONS)}"
-    raise UsageError("OPTION_INVALID", message, help="choose one of them", path="early_retraction")
-
-
-def _trigger(until: str) -> str:
-    """Convert `until` to ``done`` or an interval as Spark reads it (``5000 milliseconds``)."""
-    if until == "done":
-        return until
-    interval = microseconds(until)
-    if not interval:
-        message = f"{until!r} is neither done nor an interval"
-        help = "write an interval as 500ms, 5s, 1m or 1h"
-        raise UsageError("OPTION_INVALID", message, help=help, path="until")
-    return f"{interval // 1000} milliseconds"
 
 
 def open_view(checkpoint: str | Path) -> View:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from substrait_agg.problems import Problem
+
+Word = TypeVar("Word", bound=str)
 
 
 class SubstraitAggError(Exception):
@@ -63,3 +66,16 @@ class RunFailed(SubstraitAggError):
 
 class UsageError(SubstraitAggError):
     """The call is invalid: an option, a SPEC, a file name."""
+
+
+def checked_choice(word: str, known: Sequence[Word], option: str) -> Word:
+    """Return the known word that equals the value of an option.
+
+    Raises:
+        UsageError: OPTION_INVALID.
+    """
+    for candidate in known:
+        if word == candidate:
+            return candidate
+    message = f"{option} {word!r} is not one of {', '.join(known)}"
+    raise UsageError("OPTION_INVALID", message, help="choose one of them", path=option)

@@ -10,6 +10,7 @@ import click
 
 import substrait_agg
 from substrait_agg.files.atomic_files import write_text
+from substrait_agg.functions.aggregates.accumulators import EARLY_RETRACTIONS
 from substrait_agg.problems import MODES, Mode
 from substrait_agg_cli.plan_files import read_plan
 from substrait_agg_cli.reading import to_option
@@ -41,7 +42,7 @@ mode_option = click.option(
 )
 @click.option(
     "--early-retraction",
-    type=click.Choice(["carry", "refuse", "quarantine"]),
+    type=click.Choice(EARLY_RETRACTIONS),
     default="carry",
     show_default=True,
     help="As in run; with refuse and quarantine, tables are taken to bring retractions.",

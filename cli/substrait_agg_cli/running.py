@@ -6,7 +6,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, Field, fields
 from typing import Any, NoReturn
 
 import click
@@ -15,6 +16,7 @@ import substrait_agg
 import substrait_agg_cli
 from substrait_agg.errors import UsageError
 from substrait_agg.problems import Mode
+from substrait_agg.run_options import RunOptions
 from substrait_agg_cli.notices import notices_shown
 from substrait_agg_cli.plan_files import read_plan
 from substrait_agg_cli.plans import mode_option
@@ -29,6 +31,8 @@ from substrait_agg_cli.terminal import (
     show_warnings,
 )
 
+Command = Callable[..., None]
+
 LIVE_OUTPUTS = ("live-table", "live-csv")
 
 EPILOG = """\b
@@ -37,6 +41,69 @@ Examples:
   substrait-agg run sales.json --source 'sales=csv:in/?op=kind&batch-files=1' \\
       --checkpoint ckpt --output stream-json
 """
+
+
+PAIRS = {
+    option.name: option.metadata["metavar"]
+    for option in fields(RunOptions)
+    if str(option.type).startswith("Mapping")
+}
+"""Options that are repeated, each time with a name and a value, and how these are written."""
+
+ONLY_HERE: dict[str, tuple[Callable[[Command], Command], ...]] = {
+    "until": (
+        click.option(
+            "--until",
+            type=click.Choice(["done"]),
+            help="done (default): process what is there, then stop.",
+        ),
+        click.option(
+            "--every", metavar="INTERVAL", help="Keep going, a batch every 500ms, 5s, 1m or 1h."
+        ),
+    ),
+    "mode": (mode_option,),
+    "progress": (
+        click.option(
+            "--progress/--no-progress",
+            default=True,
+            help="Rows, groups touched, speed and watermark on stderr; after the first batch, how long the start took by phase.",
+        ),
+    ),
+}
+"""Fields of `RunOptions` that the command line words in its own way."""
+
+
+def _option(row: Field[Any]) -> Callable[[Command], Command]:
+    """Return the option of the command line for a field of `RunOptions`."""
+    form = row.metadata
+    kind: click.ParamType[Any] | None = None
+    if str(row.type).startswith("int"):
+        kind = click.IntRange(min=1)
+    elif "choices" in form:
+        kind = click.Choice(form["choices"])
+    shown: dict[str, Any] = (
+        {"default": row.default, "show_default": True} if isinstance(row.default, str) else {}
+    )
+    return click.option(
+        f"--{form.get('name', row.name).replace('_', '-')}",
+        row.name,
+        required=row.default is MISSING,
+        is_flag=row.default is False,
+        multiple=row.name in (*PAIRS, "outputs"),
+        type=kind,
+        metavar=form["metavar"] or None,
+        help=form["help"],
+        **shown,
+    )
+
+
+def run_options(command: Command) -> Command:
+    """Add the options of `RunOptions` to a command, in the order of its fields."""
+    for row in reversed(fields(RunOptions)):
+        own = (_option(row),) if row.metadata else ()
+        for option in reversed(ONLY_HERE.get(row.name, own)):
+            command = option(command)
+    return command
 
 
 @click.command(epilog=EPILOG)
@@ -51,111 +118,17 @@ Examples:
     " op=COLUMN or cdc=debezium say how changes are marked; key=COLUMN[,COLUMN] is the primary key of a table whose"
     " rows replace one another, order=COLUMN what tells the newer one; batch-files=N limits the files of one batch; bad-rows=quarantine sets rows aside that cannot be read (view --bad-rows). Others are options of Spark, such as sep or dateFormat.",
 )
-@click.option(
-    "--checkpoint",
-    required=True,
-    metavar="DIR",
-    help="State, offsets and versions: a folder, or a URL such as s3://bucket/prefix. Running again continues.",
-)
-@click.option(
-    "--until", type=click.Choice(["done"]), help="done (default): process what is there, then stop."
-)
-@click.option("--every", metavar="INTERVAL", help="Keep going, a batch every 500ms, 5s, 1m or 1h.")
-@click.option(
-    "--emit",
-    default="batch",
-    show_default=True,
-    metavar="SPEC",
-    help="When a group's changes are emitted. batch: after every batch that touches it; watermark: when the watermark has passed"
-    " its event time; count:N: after N rows of it; delay:5s: so long after its last row; end: at the end of the input."
-    " Several joined by commas: whichever is first.",
-)
-@click.option(
-    "--watermark",
-    "watermarks",
-    multiple=True,
-    metavar="NAME.COLUMN=SPEC",
-    help="The event time of a table. SPEC is max-diff:5s or percentile:P:EVENTS:FREQUENCY, and behind it ,idle:1m or"
-    " ,by:COLUMN. Rows of groups that the watermark has passed are late: dropped and counted.",
-)
-@click.option(
-    "--ttl",
-    metavar="INTERVAL",
-    help="Forget groups without rows for so long in event time (without --watermark by the clock); 1h retracts their"
-    " rows, 1h:keep leaves them in the view.",
-)
-@click.option(
-    "--output",
-    "outputs",
-    multiple=True,
-    metavar="KIND[=LOCATION]",
-    help="May be repeated; default batch-table. At the end batch-table, batch-csv; after every version live-table,"
-    " live-csv, stream-json, debezium-json (stdout or a file), changes-parquet=DIR, late-parquet=DIR"
-    " (rows that the watermark left out), view-parquet=DIR, spark=FORMAT:LOCATION[?key=value] (changes, appended by Spark); none. A slow or failing output holds up nothing"
-    " else and is tried again; what it has not had when the run ends, the next run delivers.",
-)
-@click.option(
-    "--partitions",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Of the state: a power of two; default what state rescale has set, else one per core.",
-)
-@click.option(
-    "--keep-versions",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="The newest N versions keep their state, to be read (view --version) and gone back to (state rollback); default 10.",
-)
-@click.option(
-    "--keep-for",
-    metavar="INTERVAL",
-    help="Versions younger than this keep their state as well, such as 12h or 7d.",
-)
-@click.option(
-    "--early-retraction",
-    type=click.Choice(["carry", "refuse", "quarantine"]),
-    default="carry",
-    show_default=True,
-    help="What a retraction before its insertion does. carry: count below zero, unseen; refuse: fail the batch;"
-    " quarantine: wait aside (view --quarantined). A checkpoint keeps its policy.",
-)
-@click.option(
-    "--metrics",
-    metavar="FILE",
-    help="Metrics after every version: Prometheus text that is replaced where FILE ends in .prom, else JSON lines"
-    " that are appended; - is stdout.",
-)
-@click.option(
-    "--accept-source-change",
-    is_flag=True,
-    help="Go on though a table is read from another place than before; all that is there counts as new rows.",
-)
-@click.option(
-    "--evolve",
-    is_flag=True,
-    help="Go on with a plan that has other measures or names than the one the checkpoint was made for. New measures are"
-    " computed from what is kept, or refused with the reason.",
-)
-@mode_option
-@click.option("--master", metavar="URL", help="Spark master; default: all cores of this machine.")
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark configuration.")
-@click.option(
-    "--progress/--no-progress",
-    default=True,
-    help="Rows, groups touched, speed and watermark on stderr; after the first batch, how long the start took by phase.",
-)
+@run_options
 @debug_option
 def run(
     *,
     plan: str,
     sources: tuple[str, ...],
-    conf: tuple[str, ...],
-    outputs: tuple[str, ...],
-    until: str | None,
     every: str | None,
-    watermarks: tuple[str, ...],
+    until: str | None,
     progress: bool,
     mode: Mode,
+    outputs: tuple[str, ...],
     **options: Any,
 ) -> None:
     """Keep the result of a plan up to date while its inputs change.
@@ -170,8 +143,8 @@ def run(
         help = "give --until or --every, not both"
         raise UsageError("OPTION_INVALID", message, help=help, path="--every")
     tables = pairs(sources, "--source", "NAME=SPEC")
-    settings = pairs(conf, "--conf", "KEY=VALUE")
-    times = pairs(watermarks, "--watermark", "NAME.COLUMN=SPEC")
+    for name, form in PAIRS.items():
+        options[name] = pairs(options[name], f"--{name}", form)
     sinks = [parse_output(text) for text in outputs or ("batch-table",)]
     loaded = read_plan(plan)
     checked = loaded.check(mode)
@@ -181,22 +154,12 @@ def run(
         sys.stderr, live=sys.stderr.isatty(), loading=time.monotonic() - substrait_agg_cli.STARTED
     )
     drawn = any(map(draws, sinks))
+    shown = meter.show if progress and not drawn else None
     with spark_log(debug=debug_wanted()) as log, notices_shown(meter, later=drawn):
-        started = substrait_agg.run(
-            loaded,
-            tables,
-            outputs=sinks,
-            conf=settings,
-            watermark=times,
-            until=every or "done",
-            mode=mode,
-            progress=meter.show if progress and not drawn else None,
-            spark_log=log,
-            **options,
-        )
-        if (
-            checked.bound is None
-        ):  # the sources have the column types, so the plan is fully checked only now
+        options |= {"outputs": sinks, "mode": mode, "progress": shown, "spark_log": log}
+        started = substrait_agg.run(loaded, tables, until=every or "done", **options)
+        if checked.bound is None:
+            # The sources have the column types, so the plan is fully checked only now.
             show_warnings(loaded.check_to_run(mode).problems, plan)
         wait(started, meter)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
+from inspect import Parameter, signature
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,11 +14,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+import substrait_agg
 from substrait_agg.errors import InputRefused, RunFailed
 from substrait_agg.metrics import Progress
 from substrait_agg.metrics.startup import StartTimer
 from substrait_agg.metrics.summary import progress_line
 from substrait_agg.notices import LOGGER, notice
+from substrait_agg.run_options import RunOptions
 from substrait_agg_cli.main import main
 from substrait_agg_cli.notices import notices_shown
 from substrait_agg_cli.progress import CLEAR_LINE, ProgressMeter
@@ -51,12 +54,12 @@ class Engine:
     calls: list[dict[str, Any]] = field(default_factory=list)
     error: Exception | None = None
 
-    def start(self, plan: Any, sources: Any, **options: Any) -> FakeRun:
-        self.calls.append({"plan": plan, "sources": sources, **options})
+    def start(self, plan: Any, sources: Any, options: RunOptions, timer: StartTimer) -> FakeRun:
+        self.calls.append({"plan": plan, "sources": sources, "options": options, "timer": timer})
         if self.error:
             raise self.error
-        if options["progress"]:
-            options["progress"](self.run.progress)
+        if options.progress:
+            options.progress(self.run.progress)
         return self.run
 
 
@@ -83,23 +86,36 @@ def test_options_reach_the_run(good_plan: Path, engine: Engine) -> None:
     assert result.exit_code == 0, result.stderr
     (found,) = engine.calls
     assert found["sources"] == {"t": "csv:in/?a=b=c"}
-    assert (found["checkpoint"], found["until"]) == ("ck", "5000 milliseconds")
-    assert (found["partitions"], found["master"]) == (3, "local[2]")
-    assert found["conf"] == {"a.b": "c=d"}
-    assert [output.kind for output in found["outputs"]] == ["stream-json", "view-parquet"]
-    assert (found["emit"].watermark, found["emit"].rows) == (True, 2)
-    assert found["watermark"] == {"t.k": "max-diff:5s", "u.k": "percentile:20:5:1,idle:1m"}
-    assert (found["ttl"].after, found["ttl"].keep) == (3_600_000_000, True)
+    options = found["options"]
+    assert (options.checkpoint, options.trigger) == ("ck", "5000 milliseconds")
+    assert (options.partitions, options.master) == (3, "local[2]")
+    assert options.conf == {"a.b": "c=d"}
+    assert [output.kind for output in options.sinks] == ["stream-json", "view-parquet"]
+    assert (options.emit_policy.watermark, options.emit_policy.rows) == (True, 2)
+    assert options.watermark == {"t.k": "max-diff:5s", "u.k": "percentile:20:5:1,idle:1m"}
+    assert (options.state_ttl.after, options.state_ttl.keep) == (3_600_000_000, True)
     assert found["plan"].names == ("k", "n")
-    assert found["evolve"] is True
+    assert options.evolve is True
 
 
 def test_defaults_are_the_documented_ones(good_plan: Path, engine: Engine) -> None:
     call(good_plan, "--checkpoint", "ck")
     (found,) = engine.calls
-    assert (found["until"], found["partitions"], found["master"]) == ("done", None, None)
-    assert found["evolve"] is False
-    assert [output.kind for output in found["outputs"]] == ["batch-table"]
+    options = found["options"]
+    assert (options.until, options.partitions, options.master) == ("done", None, None)
+    assert (options.evolve, options.accept_source_change, options.emit) == (False, False, "batch")
+    assert (options.conf, options.watermark, options.ttl) == ({}, {}, None)
+    assert [output.kind for output in options.sinks] == ["batch-table"]
+
+
+def test_the_python_api_has_every_option_with_its_default() -> None:
+    parameters = signature(substrait_agg.run).parameters.values()
+    given = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+    options = {f.name: f.default for f in fields(RunOptions)}
+    required = {name for name, default in options.items() if default is MISSING}
+    assert required == {n for n, default in given.items() if default is Parameter.empty}
+    assert options.keys() == given.keys()
+    assert [n for n in options.keys() - required if options[n] != given[n]] == []
 
 
 @pytest.mark.parametrize("policy", ["carry", "refuse", "quarantine"])
@@ -108,7 +124,7 @@ def test_the_policy_for_early_retractions_is_passed_on(
 ) -> None:
     call(good_plan, "--checkpoint", "ck", "--early-retraction", policy)
     (found,) = engine.calls
-    assert found["early_retraction"] == policy
+    assert found["options"].early == policy
 
 
 def test_the_progress_tells_of_rows_in_quarantine() -> None:
@@ -146,7 +162,7 @@ def test_a_wrong_call_is_status_2_and_starts_nothing(
 def test_metrics_are_passed_on(good_plan: Path, engine: Engine) -> None:
     call(good_plan, "--checkpoint", "ck", "--metrics", "m.prom")
     (found,) = engine.calls
-    assert found["metrics"] == "m.prom"
+    assert found["options"].metrics == "m.prom"
 
 
 def test_warnings_of_a_run_are_lines_on_stderr(good_plan: Path, engine: Engine) -> None:

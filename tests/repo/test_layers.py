@@ -36,6 +36,7 @@ LAYERS = (
     {"metrics"},
     {"changes"},
     {"tools"},
+    {"run_options"},
     {"spark"},
     {"api"},
 )

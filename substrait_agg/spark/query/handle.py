@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from substrait_agg.changes.delivery.output_worker import STOP_SECONDS, OutputWorkers
+from substrait_agg.commit.documents.plan_document import PlanDocument
 from substrait_agg.commit.documents.snapshot import InputPlace
 from substrait_agg.commit.log.checkpoint import Checkpoint
-from substrait_agg.commit.log.retention import Retention
 from substrait_agg.errors import RunFailed
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.metrics import Progress
 from substrait_agg.metrics.observers import Observers
 from substrait_agg.metrics.startup import StartTimer
 from substrait_agg.notices import notice
-from substrait_agg.operator.common.policy import EmitPolicy
 from substrait_agg.redaction import safe_cause
+from substrait_agg.run_options import RunOptions
 from substrait_agg.spark.execution.task_runner import ARROW_ROWS, HANDED_OVER
 from substrait_agg.spark.inputs.event_state import EventOptions
 from substrait_agg.spark.inputs.inputs import Source, table_origins
@@ -43,36 +43,28 @@ from substrait_agg.spark.sources.specs import Table
 
 
 @dataclass(frozen=True, slots=True)
-class RunSettings:
-    """Options of a run.
+class CheckedRun:
+    """A run that has passed all checks that do not need Spark. Nothing is written yet.
 
     Attributes:
-        partitions: number of state partitions.
-        until: ``done`` or an interval.
-        emit: when values are emitted.
-        events: the sources with a watermark, and the TTL of idle groups.
-        progress: called with the progress after every version.
-        observers: the metrics file and the listener.
-        retention: which versions keep their state.
-        work: the checkpoint of Spark's streaming query.
-        closing: releases the checkpoint.
-        places: locations of the tables.
-        timer: measures the start.
+        options: the options of the run.
+        flow: the lowered plan.
         sources: the sources of the tables.
+        events: the sources with a watermark, and the TTL of idle groups.
+        store: the checkpoint.
+        document: the plan document.
+        places: locations of the tables.
+        evolves: whether the checkpoint has to evolve to this plan first.
     """
 
-    partitions: int
-    until: str
-    emit: EmitPolicy
+    options: RunOptions
+    flow: Flow
+    sources: Mapping[Table, Source]
     events: EventOptions
-    progress: Callable[[Progress], None] | None
-    observers: Observers
-    retention: Retention
-    work: QueryCheckpoint
-    closing: ExitStack
-    places: tuple[InputPlace, ...] = ()
-    timer: StartTimer = field(default_factory=StartTimer)
-    sources: Mapping[Table, Source] = field(default_factory=dict)
+    store: Checkpoint
+    document: PlanDocument
+    places: tuple[InputPlace, ...]
+    evolves: bool
 
 
 class Run:
@@ -86,54 +78,50 @@ class Run:
     def __init__(
         self,
         spark: SparkSession,
-        flow: Flow,
+        checked: CheckedRun,
+        partitions: int,
         feed: Feed,
-        store: Checkpoint,
+        work: QueryCheckpoint,
         couriers: OutputWorkers,
-        options: RunSettings,
+        observers: Observers,
         settings: SqlSettings,
+        closing: ExitStack,
+        timer: StartTimer,
     ) -> None:
-        self._spark = spark
-        self._store = store
-        self._feed = feed
-        self._endless = options.until != "done"
-        self._emit = options.emit
-        self._progress = options.progress
-        self._observers = options.observers
-        self._settings = settings
-        self._conf = {
-            **SESSION_CONF,
-            PARTITIONS: str(options.partitions),
-            ARROW_ROWS: str(HANDED_OVER),
-        }
+        self._spark, self._checked, self._options = spark, checked, checked.options
+        self._feed, self._logs, self._couriers = feed, work, couriers
+        self._observers, self._settings = observers, settings
+        self._closing, self._timer = closing, timer
+        self._endless = self._options.until != "done"
+        self._conf = {**SESSION_CONF, PARTITIONS: str(partitions), ARROW_ROWS: str(HANDED_OVER)}
         self._error: Exception | None = None
         self._finished = False
         self._stopped = False
         self._first = True
-        self._timer = options.timer
         self._query: StreamingQuery | None = None
-        self._couriers = couriers
         couriers.begin(self._unread)
         # A batch continues in its own thread for a moment after its query stops.
         self._working = threading.RLock()
-        self._logs, self._closing = options.work, options.closing
         self._batches = Batches(
-            flow, store, options.partitions, self._committed, options.emit, options.events,
-            retention=options.retention,
+            checked.flow, checked.store, partitions, self._committed, self._options.emit_policy,
+            checked.events, retention=self._options.retention,
         )  # fmt: skip
-        self._batches.inputs = options.places
-        self._sources, self._origins = options.sources, table_origins(flow)
-        self._observers.begin(lambda: self.progress, self._is_busy)
+        self._batches.inputs = checked.places
+        observers.begin(lambda: self.progress, self._is_busy)
+        self._alarm = Timer(self._emit_due, self._batches.clock)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Commit the first version if there is none, then start the query and the timer."""
         if self._batches.last is None:
-            self._batches.run(spark, feed.first, None, FIRST_BATCH)
+            self._batches.run(self._spark, self._feed.first, None, FIRST_BATCH)
         else:
             self._couriers.wake(self.progress)
-        self._alarm = Timer(self._emit_due, self._batches.clock)
         # Groups that an earlier run left pending may be overdue. A batch that it planned comes
         # first.
         due = self._batches.due() if self._endless and not self._is_planned() else None
-        if feed.stream is not None:
-            self._query = self._start(options.until)
+        if self._feed.stream is not None:
+            self._query = self._start(self._options.trigger)
         self._alarm.set(due)
 
     def _is_planned(self) -> bool:
@@ -188,7 +176,7 @@ class Run:
         failed = batch_failed(error) if isinstance(error, SPARK_ERRORS) else error
         if not isinstance(failed, RunFailed):
             return error
-        return explained(spark, failed, self._sources, self._origins)
+        return explained(spark, failed, self._checked.sources, table_origins(self._checked.flow))
 
     def _work(self, frame: DataFrame, batch: int) -> None:
         session = frame.sparkSession
@@ -209,7 +197,9 @@ class Run:
         if self._endless and first:
             self._alarm.set(self._batches.due())
         elif self._endless:
-            self._alarm.set(self._emit.due(since, since) if self._batches.waits else None)
+            self._alarm.set(
+                self._options.emit_policy.due(since, since) if self._batches.waits else None
+            )
             self._alarm.set(self._batches.event_state.due(since))
 
     def _emit_due(self) -> None:
@@ -247,8 +237,8 @@ class Run:
         if not self._first or self._feed.stream is None:
             self._timer.end("batch")
         told = self._with_outputs(progress)
-        if self._progress is not None:
-            self._progress(told)
+        if self._options.progress is not None:
+            self._options.progress(told)
         self._couriers.wake(told)
         self._observers.committed(told)
 

@@ -1,0 +1,172 @@
+"""Define the options of a run, once for the Python API, the command line and the run itself.
+
+`RunOptions` is the table: each field has the name, type and default of an option. An option that
+the command line has as well carries its help text and the form of its value. `substrait_agg.run`
+documents the options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from substrait_agg.durations import microseconds
+from substrait_agg.errors import UsageError, checked_choice
+from substrait_agg.functions.aggregates.accumulators import EARLY_RETRACTIONS, EarlyRetraction
+from substrait_agg.problems import Mode
+
+if TYPE_CHECKING:
+    from substrait_agg.commit.log.retention import Retention
+    from substrait_agg.operator.common.policy import EmitPolicy
+    from substrait_agg.operator.common.watermarks import Ttl
+
+
+def _option(default: Any, help: str, metavar: str = "", **form: Any) -> Any:
+    """Return a field that is also an option of the command line.
+
+    Args:
+        default: the default; MISSING if the option is required.
+        help: the help text of the command line.
+        metavar: the value in the help of the command line; ``NAME=VALUE`` for a mapping.
+        form: ``choices``: all values of the command line; ``name``: its name there, if it differs.
+    """
+    return field(default=default, metadata={"help": help, "metavar": metavar, **form})
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """The options of a run as the user gives them; the properties return them parsed.
+
+    The fields are the keyword arguments of `substrait_agg.run`, which documents them, in the order
+    of ``substrait-agg run --help``.
+
+    Raises:
+        UsageError: OPTION_INVALID.
+    """
+
+    checkpoint: str | Path = _option(  # noqa: RUF009 - a field
+        MISSING,
+        "State, offsets and versions: a folder, or a URL such as s3://bucket/prefix. Running again continues.",
+        "DIR",
+    )
+    until: str = "done"
+    emit: str = _option(
+        "batch",
+        "When a group's changes are emitted. batch: after every batch that touches it; watermark: when the watermark has passed"
+        " its event time; count:N: after N rows of it; delay:5s: so long after its last row; end: at the end of the input."
+        " Several joined by commas: whichever is first.",
+        "SPEC",
+    )
+    watermark: Mapping[str, str] | None = _option(
+        None,
+        "The event time of a table. SPEC is max-diff:5s or percentile:P:EVENTS:FREQUENCY, and behind it ,idle:1m or"
+        " ,by:COLUMN. Rows of groups that the watermark has passed are late: dropped and counted.",
+        "NAME.COLUMN=SPEC",
+    )
+    ttl: str | None = _option(
+        None,
+        "Forget groups without rows for so long in event time (without --watermark by the clock); 1h retracts their"
+        " rows, 1h:keep leaves them in the view.",
+        "INTERVAL",
+    )
+    outputs: Iterable[Any] = _option(
+        (),
+        "May be repeated; default batch-table. At the end batch-table, batch-csv; after every version live-table,"
+        " live-csv, stream-json, debezium-json (stdout or a file), changes-parquet=DIR, late-parquet=DIR"
+        " (rows that the watermark left out), view-parquet=DIR, spark=FORMAT:LOCATION[?key=value] (changes, appended by Spark); none. A slow or failing output holds up nothing"
+        " else and is tried again; what it has not had when the run ends, the next run delivers.",
+        "KIND[=LOCATION]",
+        name="output",
+    )
+    partitions: int | None = _option(
+        None,
+        "Of the state: a power of two; default what state rescale has set, else one per core.",
+        "N",
+    )
+    keep_versions: int | None = _option(
+        None,
+        "The newest N versions keep their state, to be read (view --version) and gone back to (state rollback); default 10.",
+        "N",
+    )
+    keep_for: str | None = _option(
+        None, "Versions younger than this keep their state as well, such as 12h or 7d.", "INTERVAL"
+    )
+    early_retraction: str = _option(
+        "carry",
+        "What a retraction before its insertion does. carry: count below zero, unseen; refuse: fail the batch;"
+        " quarantine: wait aside (view --quarantined). A checkpoint keeps its policy.",
+        choices=EARLY_RETRACTIONS,
+    )
+    metrics: str | Path | None = _option(  # noqa: RUF009 - a field
+        None,
+        "Metrics after every version: Prometheus text that is replaced where FILE ends in .prom, else JSON lines"
+        " that are appended; - is stdout.",
+        "FILE",
+    )
+    accept_source_change: bool = _option(
+        False,
+        "Go on though a table is read from another place than before; all that is there counts as new rows.",
+    )
+    evolve: bool = _option(
+        False,
+        "Go on with a plan that has other measures or names than the one the checkpoint was made for. New measures are"
+        " computed from what is kept, or refused with the reason.",
+    )
+    mode: Mode = "lenient"
+    master: str | None = _option(None, "Spark master; default: all cores of this machine.", "URL")
+    conf: Mapping[str, str] | None = _option(None, "Spark configuration.", "KEY=VALUE")
+    progress: Callable[[Any], None] | None = None
+    spark: Any = None
+    on_changes: Callable[[Any, int], None] | None = None
+    listener: Any = None
+    spark_log: IO[bytes] | None = None
+
+    def __post_init__(self) -> None:
+        """Check all options that need a check."""
+        _ = self.trigger, self.retention, self.emit_policy, self.state_ttl, self.early
+
+    @cached_property
+    def trigger(self) -> str:
+        """Return ``done``, or the interval between batches as Spark reads it."""
+        if self.until == "done":
+            return self.until
+        interval = microseconds(self.until)
+        if not interval:
+            message = f"{self.until!r} is neither done nor an interval"
+            help = "write an interval as 500ms, 5s, 1m or 1h"
+            raise UsageError("OPTION_INVALID", message, help=help, path="until")
+        return f"{interval // 1000} milliseconds"
+
+    @cached_property
+    def retention(self) -> Retention:
+        """Return which versions keep their state."""
+        from substrait_agg.commit.log.retention import parse_retention
+
+        return parse_retention(self.keep_versions, self.keep_for)
+
+    @cached_property
+    def emit_policy(self) -> EmitPolicy:
+        """Return when groups are emitted."""
+        from substrait_agg.operator.common.policy import parse_emit
+
+        return parse_emit(self.emit)
+
+    @cached_property
+    def state_ttl(self) -> Ttl | None:
+        """Return the time to live of groups, None for no limit."""
+        from substrait_agg.operator.common.watermarks import parse_ttl
+
+        return None if self.ttl is None else parse_ttl(self.ttl)
+
+    @cached_property
+    def early(self) -> EarlyRetraction:
+        """Return what happens to a retraction that comes before its insertion."""
+        return checked_choice(self.early_retraction, EARLY_RETRACTIONS, "early_retraction")
+
+    @cached_property
+    def sinks(self) -> tuple[Any, ...]:
+        """Return the outputs."""
+        return tuple(self.outputs)
