@@ -97,7 +97,7 @@ def _flagged(node: Node, ordinal: int, place: int, component: TreeComponent) -> 
         return False
     condition = node.arguments[component.argument][1]
     type_ = _component_type(node, tree, component)
-    nullable = ordinal == node.guard or type_.nullable or condition is not None
+    nullable = node.stores_whole_rows(ordinal) or type_.nullable or condition is not None
     return nullable and (tree.elements or place not in tree.skipped)
 
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from substrait_agg.flow.graph.nodes import Aggregate, Distinct, Node, Sessionize, Upsert
+from substrait_agg.flow.graph.nodes import Aggregate, Distinct, Node, Sessionize, TopK, Upsert
 from substrait_agg.operator.aggregate.operator import GroupOperator
 from substrait_agg.operator.common.protocol import StatefulOperator
 from substrait_agg.operator.common.spec import group_spec, session_spec, upsert_spec
 from substrait_agg.operator.sessionize.step import SessionOperator
+from substrait_agg.operator.top_k.spec import top_k_spec
+from substrait_agg.operator.top_k.step import TopKOperator
 from substrait_agg.operator.upsert.step import UpsertOperator
 
 OPERATORS: Mapping[type[Node], Callable[[Any], StatefulOperator]] = {
     Aggregate: lambda node: GroupOperator(group_spec(node)),
     Distinct: lambda node: GroupOperator(group_spec(node)),
     Sessionize: lambda node: SessionOperator(session_spec(node)),
+    TopK: lambda node: TopKOperator(top_k_spec(node)),
     Upsert: lambda node: UpsertOperator(upsert_spec(node)),
 }
 """Node type -> function that builds the operator of a node."""

@@ -15,7 +15,7 @@ around. Therefore all entries of a group in one run must come from one table.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -99,6 +99,18 @@ class Entries:
 
     def __len__(self) -> int:
         return len(self.hashes)
+
+    def take(self, chosen: npt.NDArray[np.int64], weights: Weights) -> Entries:
+        """Return some entries, in this order, with other weights."""
+        if len(chosen) == len(self):
+            return replace(self, weights=weights)
+        return Entries(
+            self.hashes[chosen],
+            self.collision_ids[chosen],
+            self.keys.take(chosen),
+            tuple(take(self.payload, chosen)),
+            weights,
+        )
 
     def between(self, low: int, high: int) -> Entries:
         """Return the entries of groups with a hash from `low` to `high` (inclusive)."""

@@ -18,7 +18,8 @@ from substrait_agg.state.extremum_search import find_first
 from substrait_agg.state.keys.keys import EncodedKeys, KeyForm, before
 from substrait_agg.state.keys.rows import Hashes, Indices, Mask
 from substrait_agg.state.ordered_run import OrderedRun, pieces
-from substrait_agg.state.ranks import find_ranks
+from substrait_agg.state.positions import Positions
+from substrait_agg.state.ranks import find_ranks, weight_before
 from substrait_agg.state.row_ranges import Gathered, RowRange, gather_rows, payload_at
 from substrait_agg.state.run import HASH_MAX, RunFile, RunWriter, open_run, rows_at_once
 from substrait_agg.state.segments import Segments
@@ -213,6 +214,36 @@ class OrderedTree:
         self.rows_read += found.rows
         return found
 
+    def between_positions(
+        self, hashes: Hashes, chains: CollisionIds, low: Positions, high: Positions
+    ) -> Gathered | None:
+        """Return the entries between two positions of each group, in key order.
+
+        As `between`, with one range per group. The range is empty if `high` comes before `low`.
+
+        Raises:
+            RunFailed: WEIGHT_OVERFLOW.
+        """
+        ranges = []
+        for window in self._windows(hashes, chains):
+            start = _place(window, low)
+            ranges.append(RowRange(window.run, start, np.maximum(start, _place(window, high))))
+        if not ranges:
+            return None
+        found = gather_rows(ranges)
+        self.rows_read += found.rows
+        return found
+
+    def weights_before(self, hashes: Hashes, chains: CollisionIds, positions: Positions) -> Weights:
+        """Return per group the sum of the weights of its entries before a position.
+
+        No entry may have a weight below 0 in the tree, and the sum must fit 63 bits.
+        """
+        total = np.zeros(len(hashes), np.int64)
+        for window in self._windows(hashes, chains):
+            total += weight_before(window, _place(window, positions))
+        return total
+
     def at_ranks(
         self, hashes: Hashes, chains: CollisionIds, groups: Indices, ranks: Indices
     ) -> tuple[Mask, tuple[pa.Array, ...]]:
@@ -289,6 +320,15 @@ class OrderedTree:
             if parts
             else self._layout.schema.empty_table()
         )
+
+
+def _place(window: RowRange, positions: Positions) -> Indices:
+    """Return the first place of each row range that is not before a position."""
+    before, after = (
+        window.run.bounds(window.low, window.high, positions.keys, right=right)
+        for right in (False, True)
+    )
+    return np.where(positions.end, window.high, np.where(positions.after, after, before))
 
 
 def _limited(window: RowRange, after: EncodedKeys, where: Mask | None, *, last: bool) -> RowRange:

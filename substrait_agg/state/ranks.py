@@ -73,6 +73,11 @@ def _sums(run: OrderedRun, start: Indices, places: Indices, base: Weights) -> We
     return result
 
 
+def weight_before(window: RowRange, places: Indices) -> Weights:
+    """Return the sum of the weights from the start of each row range to a place (exclusive)."""
+    return _sums(window.run, window.low, places, _base(window))
+
+
 def find_ranks(windows: Sequence[RowRange], ranks: Indices) -> tuple[Indices, Indices, int]:
     """Return the place of the entry of each rank.
 
@@ -105,12 +110,17 @@ def find_ranks(windows: Sequence[RowRange], ranks: Indices) -> tuple[Indices, In
 def _begin(windows: Sequence[RowRange], ranks: Indices) -> _Candidates:
     low = np.stack([w.low for w in windows])
     high = np.stack([w.high for w in windows])
-    base = np.zeros(low.shape, np.int64)
-    for i, window in enumerate(windows):
-        some = np.flatnonzero(window.lengths)
-        first = window.run.at(window.low[some])
-        base[i, some] = first.cum() - first.weights()
+    base = np.stack([_base(window) for window in windows])
     return _Candidates(tuple(w.run for w in windows), low, base, low, high, ranks)
+
+
+def _base(window: RowRange) -> Weights:
+    """Return the running sum of weights before the start of each row range."""
+    base = np.zeros(len(window.low), np.int64)
+    some = np.flatnonzero(window.lengths)
+    first = window.run.at(window.low[some])
+    base[some] = first.cum() - first.weights()
+    return base
 
 
 def _look(left: _Candidates) -> tuple[Indices, Indices, int]:

@@ -252,7 +252,7 @@ def _is_true(value: Expr) -> bool:
 def _trees(node: Node, arguments: Sequence[ArgumentSchema]) -> tuple[TreeSchema, ...]:
     made: list[TreeSchema] = []
     for ordinal, tree in enumerate(node.trees):
-        holds = _holds(tree, whole=ordinal == node.guard)
+        holds = _holds(tree, whole=node.stores_whole_rows(ordinal))
         columns = tuple(c.argument if c.argument < ARRIVAL_BATCH else -1 for c in tree.components)
         follows = tree.follows and [
             made[tree.follows.tree].print,

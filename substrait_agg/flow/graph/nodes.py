@@ -175,6 +175,10 @@ class Node:
         """Return the tree of whole input rows that detects early retractions; -1 without one."""
         return -1
 
+    def stores_whole_rows(self, tree: int) -> bool:
+        """Return whether the entries of a tree are whole rows, in which any value may be null."""
+        return tree == self.guard
+
     @property
     def key_types(self) -> tuple[Type, ...]:
         """Return the types of the key columns of its state.
@@ -268,7 +272,7 @@ class Node:
         return (False, self.sets, None, None)
 
 
-NodeKind = OneOf["aggregate", "distinct rows", "rows of the view", "sessions", "upserts"]
+NodeKind = OneOf["aggregate", "distinct rows", "rows of the view", "sessions", "upserts", "top-k"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -473,6 +477,93 @@ class Upsert(Node):
     def identity(self) -> tuple[object, ...]:
         """See `Node`."""
         return (False, (), None, ("Latest", self.values, self.partial, self.labels))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopK(Node):
+    """The operator that emits the rows in a range of ranks: of each group, or of all rows.
+
+    Its arguments are the sort keys, then the other columns of the row, which order rows with equal
+    sort keys.
+
+    Attributes:
+        directions: per argument whether it is descending, and whether nulls come first.
+        sorts: number of sort keys among the arguments.
+        row: per output column after the keys, its argument.
+        offset: number of rows before the range, counted by weight.
+        count: length of the range; None if it has no end.
+    """
+
+    directions: tuple[tuple[bool, bool], ...]
+    sorts: int
+    row: tuple[int, ...]
+    offset: int
+    count: int | None
+
+    @property
+    def trees(self) -> tuple[ValueTree, ...]:
+        """Return the tree of rows, and that of rows retracted more often than inserted."""
+        components = tuple(TreeComponent(i, *way) for i, way in enumerate(self.directions))
+        tree = ValueTree(components, (), ALL_ROWS)
+        return (tree, tree)
+
+    @property
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        """See `Node`."""
+        return (*tree_counters(0), *tree_counters(1))
+
+    @property
+    def guard(self) -> int:
+        """Return the tree of early retractions, which exists under every policy."""
+        return -1 if self.early == "carry" else 1
+
+    def stores_whole_rows(self, tree: int) -> bool:
+        """See `Node`."""
+        return True
+
+    @property
+    def stored_types(self) -> tuple[Type, ...]:
+        """See `Node`."""
+        return self.key_types
+
+    @property
+    def can_forget(self) -> bool:
+        """See `Node`."""
+        return False
+
+    @property
+    def passed_on(self) -> tuple[Expr, ...]:
+        """See `Node`."""
+        values = (self.arguments[argument][0] for argument in self.row)
+        return tuple(value for value in values if value is not None)
+
+    @property
+    def output_weight(self) -> WeightKind:
+        """See `Node`."""
+        return "any"
+
+    @property
+    def timed_by(self) -> tuple[Expr, ...]:
+        """Return no expression: any row may leave the range at any time."""
+        return ()
+
+    def describe(self) -> NodeDescription:
+        """See `Node`."""
+        first = f"ranks {self.offset + 1} to "
+        ranks = (
+            f"{first}{self.offset + self.count}" if self.count is not None else f"{first}the last"
+        )
+        return NodeDescription(
+            "top-k",
+            "ordered rows",
+            "to find rows by rank",
+            emits=f"retract the rows that leave {ranks}, insert those that enter",
+        )
+
+    def identity(self) -> tuple[object, ...]:
+        """See `Node`."""
+        ranks = ("TopK", self.offset, self.count, self.sorts, self.directions, self.row)
+        return (False, (), (*ranks, self.arguments), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ def hold_early_retractions(
     batch = pa.RecordBatch.from_pydict({**columns, WEIGHT: weights[moved]})
     rows = pa.Table.from_batches([split_rows(batch, spec)])
     waiting = _below(delta.new) - _below(delta.old)
-    aside = _set_aside(delta.old, delta.new)
+    aside = newly_below_zero(delta.old, delta.new)
     return AcceptedRows(rows, of_row, RowGroups.of(of_row, groups.count), delta, waiting, aside)
 
 
@@ -95,7 +95,7 @@ def _below(weights: Int64s) -> int:
     return -int(np.minimum(weights, 0).sum())
 
 
-def _set_aside(old: Int64s, new: Int64s) -> int:
+def newly_below_zero(old: Int64s, new: Int64s) -> int:
     """Return how many rows fell below zero; rows that return from below zero are not subtracted."""
     return int(np.maximum(np.minimum(old, 0) - np.minimum(new, 0), 0).sum())
 
@@ -111,7 +111,7 @@ def early_retractions(spec: OperatorSpec, old: GroupState, new: GroupState) -> i
         return 0
     if spec.early == "carry":
         return int(np.count_nonzero((new.weight() < 0) & (old.weight() >= 0)))
-    return _set_aside(old.weight(), new.weight()) if spec.multiset else 0
+    return newly_below_zero(old.weight(), new.weight()) if spec.multiset else 0
 
 
 def report_early_retractions(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -179,6 +179,23 @@ def _summed(rows: pa.Table, prefix: str, groups: RowGroups, *, bins: str = "") -
     if bins:
         columns[bins] = np.zeros(groups.count, np.int64)
     return pa.table(columns)
+
+
+def with_collision_ids(
+    spec: OperatorSpec, groups: BatchGroups, found: LookupResult, tree: KeyedTree
+) -> tuple[BatchGroups, LookupResult, CollisionIds]:
+    """Assign collision ids and order the groups by hash and collision id.
+
+    Only ordered trees need this; without them all ids are 0.
+    """
+    if not spec.trees:
+        return groups, found, np.zeros(groups.count, np.uint16)
+    chains = assign_collision_ids(groups, found, tree)
+    order = ordered_by_collision_id(groups, chains)
+    if order is None:
+        return groups, found, chains
+    moved, place = groups.reordered(order)
+    return moved, replace(found, positions=place[found.positions]), chains[order]
 
 
 def assign_collision_ids(groups: BatchGroups, found: LookupResult, tree: KeyedTree) -> CollisionIds:

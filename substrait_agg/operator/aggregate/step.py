@@ -6,7 +6,7 @@ A step is a pure function of Arrow tables. It uses no Spark, no clock and no fil
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -39,9 +39,8 @@ from substrait_agg.operator.aggregate.groups import (
     CollisionIds,
     Sums,
     add_rows,
-    assign_collision_ids,
     collect_groups,
-    ordered_by_collision_id,
+    with_collision_ids,
 )
 from substrait_agg.operator.aggregate.pending import PendingStatus, pending_rows, waiting
 from substrait_agg.operator.aggregate.stored import StoredGroups, restore, stored_rows
@@ -61,7 +60,6 @@ from substrait_agg.operator.measures.finalize import GroupState, count_of
 from substrait_agg.operator.numeric.delta import add_floats
 from substrait_agg.state.entries import consolidate_sorted
 from substrait_agg.state.keys.rows import Mask, as_mask
-from substrait_agg.state.tree import KeyedTree, LookupResult
 
 Int64s = npt.NDArray[np.int64]
 
@@ -221,7 +219,7 @@ def apply_batch(
     groups = collect_groups(spec, slice_)
     tree = state.keyed(GROUP)
     found = tree.lookup(groups.hashes, groups.keys)
-    groups, found, chains = _told_apart(spec, groups, found, tree)
+    groups, found, chains = with_collision_ids(spec, groups, found, tree)
     old, back = restore_evicted(spec, groups, restore(spec, groups.count, found), state.keyed)
     held = waiting(slice_, groups, state.keyed, emission)
     time = newest_times(slice_, groups, old, emission.instant)
@@ -273,23 +271,6 @@ def _tree_deltas(
         else:
             deltas.append(tree_delta(i, tree, rows_in.rows, rows_in.of_row, *place))
     return deltas
-
-
-def _told_apart(
-    spec: OperatorSpec, groups: BatchGroups, found: LookupResult, tree: KeyedTree
-) -> tuple[BatchGroups, LookupResult, CollisionIds]:
-    """Assign collision ids and order the groups by hash and collision id.
-
-    Only ordered trees need this; without them all ids are 0.
-    """
-    if not spec.trees:
-        return groups, found, np.zeros(groups.count, np.uint16)
-    chains = assign_collision_ids(groups, found, tree)
-    order = ordered_by_collision_id(groups, chains)
-    if order is None:
-        return groups, found, chains
-    moved, place = groups.reordered(order)
-    return moved, replace(found, positions=place[found.positions]), chains[order]
 
 
 def _sum(delta: exact.Digits, old: exact.Digits) -> exact.Digits:

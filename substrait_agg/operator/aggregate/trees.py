@@ -76,6 +76,14 @@ def tree_delta(
     Raises:
         RunFailed: WEIGHT_OVERFLOW.
     """
+    entries = slice_entries(spec, slice_, of_row, hashes, chains)
+    return delta_of(ordinal, entries, hashes, chains, open_tree)
+
+
+def slice_entries(
+    spec: TreeSpec, slice_: pa.Table, of_row: Indices, hashes: Hashes, chains: CollisionIds
+) -> Entries:
+    """Return the rows of a slice as entries of a tree; arguments and errors as `tree_delta`."""
     rows = contributing(spec, slice_)
     columns = [whole(slice_, f"x{a}").take(pa.array(rows)) for a in spec.arguments]
     weights = pc.fill_null(whole(slice_, WEIGHT), 0).to_numpy(zero_copy_only=False)[rows]
@@ -83,8 +91,7 @@ def tree_delta(
     if spec.elements:
         parents = pc.list_parent_indices(columns[0]).to_numpy()
         columns, weights, of = [columns[0].flatten()], weights[parents], of[parents]
-    entries = consolidate(spec.layout, hashes[of], chains[of], typed(spec, columns), weights, of)
-    return delta_of(ordinal, entries, hashes, chains, open_tree)
+    return consolidate(spec.layout, hashes[of], chains[of], typed(spec, columns), weights, of)
 
 
 def delta_of(

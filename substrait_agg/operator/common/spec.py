@@ -420,17 +420,18 @@ class UpsertSpec:
 
 def group_spec(node: Aggregate | Distinct) -> OperatorSpec:
     """Return the spec of a node that keeps groups or whole rows."""
-    return OperatorSpec(multiset=node.output_weight == "any", **_of_groups(node))
+    return OperatorSpec(multiset=node.output_weight == "any", **group_fields(node))
 
 
 def session_spec(node: Sessionize) -> SessionSpec:
     """Return the spec of a node that assigns rows to sessions."""
     window, *values = (to_arrow(t) for t in node.types[len(node.keys) :])
     own = {"gap": node.gap, "window": window, "values": tuple(values)}
-    return SessionSpec(multiset=False, **_of_groups(node), **own)
+    return SessionSpec(multiset=False, **group_fields(node), **own)
 
 
-def _of_groups(node: Node) -> dict[str, Any]:
+def group_fields(node: Node) -> dict[str, Any]:
+    """Return the fields of the spec of a node with groups, as arguments of `OperatorSpec`."""
     return {
         "keys": tuple(to_arrow(t) for t in node.key_types),
         "accumulators": node.accumulators,
@@ -438,7 +439,8 @@ def _of_groups(node: Node) -> dict[str, Any]:
         "weight": node.weight,
         "is_global": not node.key_types,
         "trees": tuple(
-            _tree(tree, node.arguments, whole=i == node.guard) for i, tree in enumerate(node.trees)
+            _tree(tree, node.arguments, whole=node.stores_whole_rows(i))
+            for i, tree in enumerate(node.trees)
         ),
         "always": tuple(i for i, keys in enumerate(node.sets) if not keys),
         "computed": tuple(map(_computed, node.computed)),

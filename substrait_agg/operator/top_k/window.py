@@ -1,0 +1,214 @@
+"""Changes of a rank range of ordered multisets, read from the entries around its ends only.
+
+A row of weight w at rank r takes the ranks r to r + w - 1. A rank range shows each row as often as
+its ranks are in the range. After a batch, only these entries can be shown another number of times:
+the changed entries within the range, and the entries between the old and the new place of either
+end. If the range has moved completely, these are the entries of the old and of the new range. So
+the cost depends on the changes and on the length of the range, not on its offset or on the size of
+the group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from substrait_agg.state.entries import CollisionIds, Entries, TreeLayout
+from substrait_agg.state.keys.keys import encode
+from substrait_agg.state.keys.rows import Hashes, Indices, take
+from substrait_agg.state.ordered import OrderedTree
+from substrait_agg.state.positions import Positions, compare_entries
+from substrait_agg.state.row_ranges import Gathered
+
+Int64s = npt.NDArray[np.int64]
+
+GREATEST_TOTAL = 1 << 62
+"""Exclusive limit of the total weight of a group, so that ranks fit 63 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankRange:
+    """The ranks from `start` to `stop` (exclusive); None is no end."""
+
+    start: int
+    stop: int | None
+
+    @property
+    def empty(self) -> bool:
+        """Return whether no rank is in the range."""
+        return self.stop is not None and self.stop <= self.start
+
+    def shown(self, ranks: Int64s, weights: Int64s) -> Int64s:
+        """Return how often rows are shown, given the rank and the weight (0 or more) of each."""
+        start, stop = min(self.start, GREATEST_TOTAL), self.stop
+        ends = ranks + weights
+        if stop is not None:
+            ends = np.minimum(ends, min(stop, GREATEST_TOTAL))
+        return np.asarray(np.maximum(ends - np.maximum(ranks, start), 0))
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedGroups:
+    """Groups of ordered entries before and after a batch. No entry has a weight below 0.
+
+    Attributes:
+        hashes: of the groups.
+        collision_ids: of the groups.
+        layout: layout of the trees.
+        old: the tree before the batch.
+        new: the tree with the changes; its source 0 is `changed`, unless that is empty.
+        changed: the changed entries with the change of their weights.
+        groups: ordinal of the group of each of them.
+    """
+
+    hashes: Hashes
+    collision_ids: CollisionIds
+    layout: TreeLayout
+    old: OrderedTree
+    new: OrderedTree
+    changed: Entries
+    groups: Indices
+
+    def at_rank(self, tree: OrderedTree, rank: int) -> Positions:
+        """Return per group the position before the entry with a rank; the end if there is none."""
+        each = np.arange(len(self.hashes))
+        ranks = np.full(len(each), min(rank, GREATEST_TOTAL))
+        there, payload = tree.at_ranks(self.hashes, self.collision_ids, each, ranks)
+        return Positions.at(encode(payload, self.layout.components), there)
+
+    def end(self) -> Positions:
+        """Return the end of each group."""
+        count = len(self.hashes)
+        nulls = [pa.nulls(count, c.type) for c in self.layout.components]
+        return Positions.at(encode(nulls, self.layout.components), np.zeros(count, np.bool_))
+
+    def between(self, low: Positions, high: Positions) -> tuple[Gathered, Int64s] | None:
+        """Return the entries of the new tree between positions, with the change of their weights.
+
+        None if the new tree is empty.
+        """
+        found = self.new.between_positions(self.hashes, self.collision_ids, low, high)
+        if found is None:
+            return None
+        change = np.zeros(len(found.owners), np.int64)
+        if len(self.changed):
+            mine = np.flatnonzero(found.source == 0)
+            change[mine] = self.changed.weights[found.places[mine]]
+        return found, change
+
+
+@dataclass(frozen=True, slots=True)
+class RowChanges:
+    """Changes of shown rows.
+
+    Attributes:
+        groups: ordinal of the group of each.
+        payload: columns of the row.
+        weights: change of the number of times that it is shown, not 0.
+    """
+
+    groups: Indices
+    payload: tuple[pa.Array, ...]
+    weights: Int64s
+
+
+def window_changes(groups: OrderedGroups, ranks: RankRange) -> list[RowChanges]:
+    """Return the changes of the rows that a rank range shows; each row is in one part at most."""
+    if ranks.empty or not len(groups.changed):
+        return []
+    olds, news = (_ends(groups, tree, ranks) for tree in (groups.old, groups.new))
+    (first_old, last_old), (first_new, last_new) = olds, news
+    starts = _ordered(first_old, first_new)
+    stops = _ordered(last_old, last_new)
+    meet = compare_entries(starts[1], stops[0])
+    kept = meet <= 0  # the ranges overlap: only their ends have moved
+    low = starts[0].or_else(first_old, kept)
+    high = starts[1].or_else(last_old, kept).behind()
+    parts = [_shown_between(groups, ranks, low, high)]
+    low = stops[0].behind(meet == 0).or_else(first_new, kept)
+    high = stops[1].or_else(last_new, kept).behind()
+    parts.append(_shown_between(groups, ranks, low, high))
+    parts.append(_changed_inside(groups, starts[1], stops[0], kept))
+    return [part for part in parts if part is not None and len(part.weights)]
+
+
+def _ends(
+    groups: OrderedGroups, tree: OrderedTree, ranks: RankRange
+) -> tuple[Positions, Positions]:
+    """Return the first and the last entry of the range; the end where there is none."""
+    first = groups.at_rank(tree, ranks.start)
+    return first, groups.end() if ranks.stop is None else groups.at_rank(tree, ranks.stop - 1)
+
+
+def _ordered(left: Positions, right: Positions) -> tuple[Positions, Positions]:
+    """Return the lesser and the greater entry of each pair."""
+    swapped = compare_entries(left, right) > 0
+    return right.or_else(left, swapped), left.or_else(right, swapped)
+
+
+def _shown_between(
+    groups: OrderedGroups, ranks: RankRange, low: Positions, high: Positions
+) -> RowChanges | None:
+    """Return the changes of all entries between two positions of each group."""
+    found = groups.between(low, high)
+    if found is None:
+        return None
+    entries, change = found
+    owners, now = entries.owners, entries.weights
+    at = (groups.hashes, groups.collision_ids, low)
+    before = groups.old.weights_before(*at)[owners] + _sums_before(owners, now - change)
+    after = groups.new.weights_before(*at)[owners] + _sums_before(owners, now)
+    differ = ranks.shown(after, now) - ranks.shown(before, now - change)
+    some = np.flatnonzero(differ)
+    return RowChanges(owners[some], entries.payload(some), differ[some])
+
+
+def _sums_before(owners: Indices, weights: Int64s) -> Int64s:
+    """Return the sum of the weights before each entry within its owner."""
+    running = np.cumsum(weights) - weights
+    first = np.searchsorted(owners, owners, "left")
+    return np.asarray(running - running[first])
+
+
+def _changed_inside(
+    groups: OrderedGroups, low: Positions, high: Positions, where: npt.NDArray[np.bool_]
+) -> RowChanges:
+    """Return the changed entries between two entries of their group, without either.
+
+    All of their ranks are in the range, before and after the batch.
+    """
+    keys, of = groups.changed.keys, groups.groups
+    inside = where[of]
+    none = np.zeros(len(of), np.bool_)
+    position = Positions.at(keys, ~none)
+    inside &= compare_entries(low.take(of), position) < 0
+    inside &= compare_entries(position, high.take(of)) < 0
+    some = np.flatnonzero(inside)
+    changed = groups.changed
+    return RowChanges(of[some], tuple(take(changed.payload, some)), changed.weights[some])
+
+
+def entries_behind(groups: OrderedGroups, stop: int) -> Entries | None:
+    """Return the ranks from `stop` on as entries of negative weight, which remove them.
+
+    An entry that begins before `stop` and ends after it is cut. None if there are none.
+    """
+    low = groups.at_rank(groups.new, stop)
+    if low.end.all():
+        return None
+    found = groups.between(low, groups.end())
+    if found is None:
+        return None
+    entries, _ = found
+    owners, weights = entries.owners, entries.weights
+    before = groups.new.weights_before(groups.hashes, groups.collision_ids, low)[owners]
+    before += _sums_before(owners, weights)
+    cut = np.minimum(weights, before + weights - stop)
+    some = np.flatnonzero(cut > 0)
+    payload = entries.payload(some)
+    of = owners[some]
+    keys = encode(payload, groups.layout.components)
+    return Entries(groups.hashes[of], groups.collision_ids[of], keys, payload, -cut[some])
