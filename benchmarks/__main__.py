@@ -14,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks import report, results
-from benchmarks.check import Wrong
-from benchmarks.conduct import Setting, run
+from benchmarks.check import WrongView
+from benchmarks.conduct import EngineSettings, run
 from benchmarks.data.made import FOLDER
-from benchmarks.process import ENGINES, Failed
+from benchmarks.process import ENGINES, EngineFailed
 from benchmarks.workload import Sizes, Workload
 from benchmarks.workloads import PEERS, WORKLOADS
 from benchmarks.writes import writes
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and show; the exit status is 1 where an answer is wrong or ours fails, 2 where the call is wrong."""
     options = parser().parse_args(arguments)
     if options.show:
-        _told(results.load(options.show), options)
+        _summary(results.load(options.show), options)
         return 0
     unknown = _unknown(options)
     if unknown:
@@ -77,10 +77,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     try:
         _measure(options)
-    except (Wrong, Failed) as error:
+    except (WrongView, EngineFailed) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    _told(results.load([options.json]), options)
+    _summary(results.load([options.json]), options)
     return 0
 
 
@@ -94,7 +94,9 @@ def _unknown(options: argparse.Namespace) -> list[str]:
 
 def _measure(options: argparse.Namespace) -> None:
     sizes = Sizes(options.large, options.scale, options.batches)
-    setting = Setting(pythons=dict(p.split("=", 1) for p in options.python), memory=options.memory)
+    setting = EngineSettings(
+        pythons=dict(p.split("=", 1) for p in options.python), memory=options.memory
+    )
     kept = {
         k: v
         for k, v in vars(options).items()
@@ -128,7 +130,7 @@ def _chosen(workload: Workload, options: argparse.Namespace) -> Workload:
     )
 
 
-def _told(found: results.Results, options: argparse.Namespace) -> None:
+def _summary(found: results.Results, options: argparse.Namespace) -> None:
     report.show(found)
     if options.markdown:
         options.markdown.write_text(report.markdown(found))

@@ -49,7 +49,7 @@ MEASURES = (
 
 
 @dataclass(frozen=True)
-class Stretch:
+class BatchSpan:
     """Some batches in a row.
 
     Attributes:
@@ -81,7 +81,7 @@ class Stretch:
     memory: int
 
 
-class Stream:
+class BatchStream:
     """A checkpoint that takes batch after batch.
 
     Args:
@@ -186,8 +186,8 @@ def _mixed(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
 
 
 def measured(
-    stream: Stream, batches: int, stretches: int = 10, vacuum_every: int = 0
-) -> Iterator[Stretch]:
+    stream: BatchStream, batches: int, stretches: int = 10, vacuum_every: int = 0
+) -> Iterator[BatchSpan]:
     """Run batches, and tell of them in stretches of the same length.
 
     Args:
@@ -210,7 +210,7 @@ def measured(
             results.append(stream.results)
         state = stream.checkpoint.state
         names = state.names()
-        yield Stretch(
+        yield BatchSpan(
             batches=stream.version + 1,
             seconds=round(float(np.median(times)), 4),
             cpu=round(float(np.median(cpu)), 4),
@@ -267,7 +267,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, help="file that keeps the lines")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
-        stream = Stream(
+        stream = BatchStream(
             Path(folder) / "ckpt", given.rows, given.keys, given.partitions, Retention()
         )
         told = []

@@ -11,7 +11,7 @@ from benchmarks.data.made import DataSet
 from benchmarks.queries import QUERIES
 
 
-class Wrong(Exception):
+class WrongView(Exception):
     """A view is not what DuckDB computes."""
 
 
@@ -33,7 +33,7 @@ def check(query: str, data: DataSet, names: list[str], checkpoint: Path, scratch
         ):
             rows = connection.execute(f"FROM {left} EXCEPT ALL FROM {right} LIMIT 3").fetchall()
             if rows:
-                raise Wrong(f"{query} over {data.folder.name}: {what}: {rows}")
+                raise WrongView(f"{query} over {data.folder.name}: {what}: {rows}")
 
 
 def _alive(data: DataSet, names: list[str]) -> str:

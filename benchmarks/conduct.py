@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.check import check
-from benchmarks.data.made import FOLDER, LOAD, DataSet, File, make
+from benchmarks.data.made import FOLDER, LOAD, DataFile, DataSet, make
 from benchmarks.memory import Peak
-from benchmarks.process import Failed, Process
+from benchmarks.process import EngineFailed, Process
 from benchmarks.queries import QUERIES, plan_of
-from benchmarks.results import LaneResult, Measured, WorkloadResult
+from benchmarks.results import LaneResult, MeasuredBatch, WorkloadResult
 from benchmarks.workload import WARM, Lane, Workload
 
 KEEPING = (
@@ -33,19 +33,19 @@ class Turn:
         round: its number; below zero where nothing is measured.
     """
 
-    files: tuple[File, ...]
+    files: tuple[DataFile, ...]
     round: int
 
 
 @dataclass
-class Track:
+class LaneRun:
     """A lane as it runs."""
 
     lane: Lane
     data: DataSet
     folder: Path
     turns: list[Turn]
-    batches: list[Measured] = field(default_factory=list)
+    batches: list[MeasuredBatch] = field(default_factory=list)
     loaded: float = 0.0
     written: int = 0
     read: int = 0
@@ -58,7 +58,7 @@ class Track:
 
 
 @dataclass(frozen=True)
-class Setting:
+class EngineSettings:
     """How engines are run.
 
     Attributes:
@@ -72,7 +72,7 @@ class Setting:
     memory: str = "3g"
 
 
-def run(workload: Workload, setting: Setting) -> WorkloadResult:
+def run(workload: Workload, setting: EngineSettings) -> WorkloadResult:
     """Run all lanes, then compare ours with DuckDB.
 
     Raises:
@@ -88,13 +88,13 @@ def run(workload: Workload, setting: Setting) -> WorkloadResult:
 
 
 def _run(
-    workload: Workload, setting: Setting, data: Mapping[str, DataSet], folder: Path
+    workload: Workload, setting: EngineSettings, data: Mapping[str, DataSet], folder: Path
 ) -> WorkloadResult:
     tracks = [
-        Track(lane, data[lane.data], folder / lane.name, _turns(data[lane.data], workload.rounds))
+        LaneRun(lane, data[lane.data], folder / lane.name, _turns(data[lane.data], workload.rounds))
         for lane in workload.lanes
     ]
-    taking_part = _Players(workload, setting)
+    taking_part = _Engines(workload, setting)
     try:
         for turn in range(max(len(track.turns) for track in tracks)):
             # Who is first changes, so that being first or last is nobody's advantage.
@@ -126,20 +126,20 @@ def _turns(data: DataSet, rounds: int) -> list[Turn]:
     return [*turns, *(Turn(files, number) for number, files in enumerate(cut))]
 
 
-def _part(file: File) -> str:
+def _part(file: DataFile) -> str:
     return file.kind if file.kind in (LOAD, WARM) else "measured"
 
 
-class _Players:
+class _Engines:
     """The engines of a workload."""
 
-    def __init__(self, workload: Workload, setting: Setting) -> None:
+    def __init__(self, workload: Workload, setting: EngineSettings) -> None:
         self._workload, self._setting = workload, setting
         self._processes: dict[str, Process] = {}
         self._peaks: dict[str, Peak] = {}
         self.failed: dict[str, str] = {}
 
-    def take(self, track: Track, turn: Turn) -> None:
+    def take(self, track: LaneRun, turn: Turn) -> None:
         """Let a lane run the files of a turn."""
         lane = track.lane
         if lane.name in self.failed:
@@ -148,7 +148,7 @@ class _Players:
             process = self._process(lane.engine)
             with self._peaks[lane.engine].followed():
                 taken = process.run(_job(self._workload, track, turn))
-        except Failed as error:
+        except EngineFailed as error:
             if lane.engine == "ours":
                 raise
             self.failed[lane.name] = str(error)
@@ -170,7 +170,7 @@ class _Players:
         for process in self._processes.values():
             process.end()
 
-    def result(self, track: Track) -> LaneResult:
+    def result(self, track: LaneRun) -> LaneResult:
         """What was measured of a lane."""
         lane = track.lane
         keeps = lane.engine in KEEPING
@@ -181,7 +181,7 @@ class _Players:
         )  # fmt: skip
 
 
-def _job(workload: Workload, track: Track, turn: Turn) -> dict[str, Any]:
+def _job(workload: Workload, track: LaneRun, turn: Turn) -> dict[str, Any]:
     lane, inputs = track.lane, track.folder / "in"
     inputs.mkdir(parents=True, exist_ok=True)
     for file in turn.files:
@@ -202,7 +202,9 @@ def _job(workload: Workload, track: Track, turn: Turn) -> dict[str, Any]:
     }
 
 
-def _note(workload: Workload, track: Track, turn: Turn, taken: Sequence[Mapping[str, Any]]) -> None:
+def _note(
+    workload: Workload, track: LaneRun, turn: Turn, taken: Sequence[Mapping[str, Any]]
+) -> None:
     seconds = " ".join(f"{t['seconds']:.2f}" for t in taken)
     print(f"  {workload.id} {track.lane.name}: {seconds}", file=sys.stderr, flush=True)
     told = [t["written"] for t in taken if t["written"] is not None]
@@ -219,7 +221,7 @@ def _note(workload: Workload, track: Track, turn: Turn, taken: Sequence[Mapping[
         files = turn.files[first : first + workload.batch_files]
         rows, spent = sum(f.rows for f in files), round(batch["seconds"], 4)
         parts = {name: round(part, 5) for name, part in batch["parts"].items()}
-        track.batches.append(Measured(turn.round, files[0].kind, rows, spent, parts))
+        track.batches.append(MeasuredBatch(turn.round, files[0].kind, rows, spent, parts))
 
 
 def _fresh_bytes(folder: Path, known: set[int]) -> int:

@@ -25,7 +25,7 @@ from tests.e2e.files import write_in_order
 
 
 @dataclass(frozen=True)
-class Stretch:
+class RunSpan:
     """Some batches in a row.
 
     Attributes:
@@ -55,7 +55,7 @@ class Stretch:
     state_bytes: int
 
 
-class Meter:
+class RunMeter:
     """Measures after every version, and tells of each stretch.
 
     Args:
@@ -64,7 +64,7 @@ class Meter:
     """
 
     def __init__(self, checkpoint: Path, every: int) -> None:
-        self.told: list[Stretch] = []
+        self.told: list[RunSpan] = []
         self._checkpoint, self._every = checkpoint, every
         self._seconds: list[float] = []
         self._cpu: list[float] = []
@@ -81,7 +81,7 @@ class Meter:
 
     def _tell(self, version: int) -> None:
         jvm = _jvm()
-        stretch = Stretch(
+        stretch = RunSpan(
             batches=version,
             seconds=round(float(np.median(self._seconds)), 4),
             cpu=round(float(np.median(self._cpu)), 4),
@@ -180,7 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_in_order(folder / "in", _files(given.batches, given.rows, given.keys))
-        meter = Meter(folder / "ckpt", given.batches // given.stretches)
+        meter = RunMeter(folder / "ckpt", given.batches // given.stretches)
         sa.run(
             sa.load(_plan()),
             {"t": f"parquet:{folder / 'in'}?op=op&batch-files=1"},

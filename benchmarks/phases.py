@@ -38,7 +38,7 @@ DRIVER = ("driver", "commit", "sweep")
 
 
 @dataclass(frozen=True)
-class Stage:
+class JobStage:
     """A stage of a job.
 
     Attributes:
@@ -65,7 +65,7 @@ class Jobs:
     """
 
     wall: float
-    stages: tuple[Stage, ...]
+    stages: tuple[JobStage, ...]
     scan: float | None
 
 

@@ -26,7 +26,7 @@ ENGINES: dict[str, tuple[str, str]] = {
     "rocksdb-tuned": ("benchmarks.engines.native", "rocksdb_tuned"),
     "default-tuned": ("benchmarks.engines.native", "default_tuned"),
     "floor": ("benchmarks.engines.native", "Floor"),
-    "batch": ("benchmarks.engines.recompute", "Batch"),
+    "batch": ("benchmarks.engines.recompute", "SparkBatch"),
     "spark": ("benchmarks.engines.recompute", "Spark"),
     "duckdb": ("benchmarks.engines.recompute", "DuckDB"),
     "pathway": ("benchmarks.peers.pathway_engine", "Pathway"),
@@ -36,7 +36,7 @@ ENGINES: dict[str, tuple[str, str]] = {
 """Engine -> where it is made."""
 
 
-class Failed(Exception):
+class EngineFailed(Exception):
     """An engine could not run a job."""
 
 
@@ -82,19 +82,19 @@ class Process:
             Failed: the engine raised, or is gone.
         """
         if self._process.stdin is None or self._process.stdout is None:
-            raise Failed(self.engine)
+            raise EngineFailed(self.engine)
         try:
             self._process.stdin.write(json.dumps(job) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError as error:
-            raise Failed(f"{self.engine} has ended, see {self._log}") from error
+            raise EngineFailed(f"{self.engine} has ended, see {self._log}") from error
         for line in self._process.stdout:
             if line.startswith(MARK):
                 answer = json.loads(line.removeprefix(MARK))
                 if "error" in answer:
-                    raise Failed(f"{self.engine}: {answer['error']}")
+                    raise EngineFailed(f"{self.engine}: {answer['error']}")
                 return list(answer["taken"])
-        raise Failed(f"{self.engine} has ended, see {self._log}")
+        raise EngineFailed(f"{self.engine} has ended, see {self._log}")
 
     def end(self) -> None:
         """Let it end, and wait for that."""

@@ -16,7 +16,7 @@ NONE = "-"
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """Cells as text; every row is as long as `columns`."""
 
     title: str
@@ -42,7 +42,7 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def tables(results: Results) -> Iterator[Table]:
+def tables(results: Results) -> Iterator[ReportTable]:
     """Targets, workloads, phases."""
     yield _targets(results)
     for workload in results.workloads:
@@ -50,7 +50,7 @@ def tables(results: Results) -> Iterator[Table]:
     yield _profile(results)
 
 
-def _targets(results: Results) -> Table:
+def _targets(results: Results) -> ReportTable:
     words = {True: "met", False: "missed", None: "not measured"}
     rows = []
     for target in TARGETS:
@@ -58,7 +58,7 @@ def _targets(results: Results) -> Table:
         shown = NONE if value is None else f"{value:.3g}{target.unit}"
         limit = f"{'at most' if target.most else 'at least'} {target.limit:g}{target.unit}"
         rows.append((target.what, shown, limit, words[target.met(results)]))
-    return Table("Targets", ("what", "measured", "target", ""), tuple(rows))
+    return ReportTable("Targets", ("what", "measured", "target", ""), tuple(rows))
 
 
 COLUMNS = (
@@ -67,7 +67,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def _workload(workload: WorkloadResult) -> Table:
+def _workload(workload: WorkloadResult) -> ReportTable:
     rows = [
         _lane(workload, lane, kind if len(lane.kinds) > 1 else None)
         for lane in workload.lanes
@@ -76,7 +76,7 @@ def _workload(workload: WorkloadResult) -> Table:
     rows += [
         (name, why, *[NONE] * (len(COLUMNS) - 2)) for name, why in sorted(workload.absent.items())
     ]
-    return Table(f"{workload.id}: {workload.what}", COLUMNS, tuple(rows))
+    return ReportTable(f"{workload.id}: {workload.what}", COLUMNS, tuple(rows))
 
 
 def _lane(workload: WorkloadResult, lane: LaneResult, kind: str | None) -> tuple[str, ...]:
@@ -111,12 +111,14 @@ def profiles(results: Results) -> list[tuple[str, dict[str, float]]]:
     return [(f"{id} {lane.lane}", lane.phases()) for id, lane in lanes if lane.phases()]
 
 
-def _profile(results: Results) -> Table:
+def _profile(results: Results) -> ReportTable:
     rows = [
         (name, *(_ms(parts.get(phase, 0.0)) for phase in PHASES), _ms(sum(parts.values())))
         for name, parts in profiles(results)
     ]
-    return Table("Where our time goes: mean ms per batch", ("lane", *PHASES, "all"), tuple(rows))
+    return ReportTable(
+        "Where our time goes: mean ms per batch", ("lane", *PHASES, "all"), tuple(rows)
+    )
 
 
 def _ms(seconds: float) -> str:

@@ -15,7 +15,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredBatch:
     """A batch that counts.
 
     Attributes:
@@ -53,7 +53,7 @@ class LaneResult:
     lane: str
     engine: str
     query: str
-    batches: tuple[Measured, ...]
+    batches: tuple[MeasuredBatch, ...]
     loaded: float
     written: int | None
     read: int
@@ -148,7 +148,7 @@ def load(paths: Iterable[Path]) -> Results:
 
 def _workload(body: dict[str, Any]) -> WorkloadResult:
     lanes = tuple(
-        LaneResult(**{**lane, "batches": tuple(Measured(**b) for b in lane["batches"])})
+        LaneResult(**{**lane, "batches": tuple(MeasuredBatch(**b) for b in lane["batches"])})
         for lane in body["lanes"]
     )
     return WorkloadResult(**{**body, "lanes": lanes, "checked": tuple(body["checked"])})

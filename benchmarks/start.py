@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.data.made import FOLDER, DataSet, make
-from benchmarks.data.rows import keyed
+from benchmarks.data.rows import with_key
 from benchmarks.process import ROOT, Process
 from benchmarks.queries import QUERIES, plan_of
 from benchmarks.results import machine
@@ -29,7 +29,7 @@ LATER = 3
 
 
 @dataclass(frozen=True)
-class Start:
+class MeasuredStart:
     """One start of one contender.
 
     Attributes:
@@ -71,10 +71,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     trees = {name: Path(folder) for name, folder in (t.split("=", 1) for t in options.tree)}
     contenders = [*options.contenders.split(","), *trees]
-    done: list[Start] = []
+    done: list[MeasuredStart] = []
     for rows in map(int, options.rows.split(",")):
         parameters = {"keys": 2 * rows, "held": 0, "batches": [("rows", rows)] * options.batches}
-        data = make("keyed", keyed, parameters)
+        data = make("keyed", with_key, parameters)
         for number in range(options.rounds):
             turn = number % len(contenders)
             for contender in (*contenders[turn:], *contenders[:turn]):
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _started(
     contender: str, root: Path, data: DataSet, rows: int, number: int, memory: str
-) -> Start:
+) -> MeasuredStart:
     engine = contender if contender in NATIVE else OURS
     log = FOLDER / "logs" / f"start-{contender}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -101,7 +101,7 @@ def _started(
     finally:
         process.end()
     later = statistics.median(batch["seconds"] for batch in taken[LATER:])
-    return Start(contender, rows, number, taken[0]["seconds"], taken[0]["since"], later)
+    return MeasuredStart(contender, rows, number, taken[0]["seconds"], taken[0]["since"], later)
 
 
 def _job(engine: str, data: DataSet, scratch: Path) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def _job(engine: str, data: DataSet, scratch: Path) -> dict[str, Any]:
     }
 
 
-def table(starts: Sequence[Start]) -> str:
+def table(starts: Sequence[MeasuredStart]) -> str:
     """Medians per contender as Markdown, with the ratios to Spark's own of the same round."""
     lines = [
         "| rows a batch | contender | first batch | later batch | first / later | until its end | first, to Spark's | until its end, to Spark's |",
@@ -140,7 +140,7 @@ def table(starts: Sequence[Start]) -> str:
     return "\n".join(lines)
 
 
-def _ratio(own: Sequence[Start], starts: Sequence[Start], name: str) -> str:
+def _ratio(own: Sequence[MeasuredStart], starts: Sequence[MeasuredStart], name: str) -> str:
     """The median ratio to the fastest of Spark's own in the same round."""
     ratios = []
     for start in own:

@@ -13,7 +13,7 @@ WARM = "warm"
 
 
 @dataclass(frozen=True)
-class Source:
+class DataSource:
     """A data set by its generator and parameters; `Source.name` is the generator's."""
 
     generator: Generator
@@ -60,7 +60,7 @@ class Workload:
 
     id: str
     what: str
-    data: Mapping[str, Source]
+    data: Mapping[str, DataSource]
     lanes: tuple[Lane, ...]
     rounds: int = 2
     batch_files: int = 1

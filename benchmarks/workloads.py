@@ -7,9 +7,9 @@ from collections.abc import Callable
 from benchmarks.data.bids import bids
 from benchmarks.data.churn import churn
 from benchmarks.data.lineitem import lineitem
-from benchmarks.data.rows import keyed, lists, many, wide
+from benchmarks.data.rows import lists, many, wide, with_key
 from benchmarks.queries import NO_DELETES, NO_DISTINCT
-from benchmarks.workload import Lane, Sizes, Source, Workload, lanes
+from benchmarks.workload import DataSource, Lane, Sizes, Workload, lanes
 
 STREAMING = ("ours", "rocksdb", "default", "floor")
 ANEW = ("spark", "duckdb")
@@ -24,7 +24,9 @@ def w1(sizes: Sizes) -> Workload:
     """Many random keys."""
     rows, count = sizes.rows(250_000, 500_000), sizes.count(16, 20)
     drawn = sizes.batches(MEASURED, count, rows)
-    source = Source(keyed, {"keys": sizes.rows(500_000, 1_000_000), "held": 0, "batches": drawn})
+    source = DataSource(
+        with_key, {"keys": sizes.rows(500_000, 1_000_000), "held": 0, "batches": drawn}
+    )
     return Workload(
         "W1", f"{count} batches x {rows:,} rows, {source.parameters['keys']:,} random keys: count, sum, avg",
         {"rows": source}, lanes("count_sum_avg", "rows", (*STREAMING, *ANEW, *PEERS)),
@@ -40,7 +42,7 @@ def w2(sizes: Sizes) -> Workload:
     rows = sizes.rows(50_000, 100_000)
     drawn = sizes.batches(MEASURED, sizes.count(12, 20), rows)
     made = {
-        name: Source(keyed, {"keys": groups, "held": groups, "batches": drawn})
+        name: DataSource(with_key, {"keys": groups, "held": groups, "batches": drawn})
         for name, groups in held.items()
     }
     chosen = (
@@ -59,7 +61,7 @@ def w3(sizes: Sizes) -> Workload:
     """Latency."""
     count, rows = sizes.count(60, 200), sizes.rows(1_000, 1_000)
     drawn = sizes.batches(MEASURED, count, rows, warm=15)
-    source = Source(keyed, {"keys": 100_000, "held": 0, "batches": drawn})
+    source = DataSource(with_key, {"keys": 100_000, "held": 0, "batches": drawn})
     return Workload(
         "W3", f"{count} batches x {rows:,} rows", {"rows": source},
         lanes("count_sum_avg", "rows", (*STREAMING, *PEERS)), rounds=3,
@@ -70,7 +72,7 @@ def w4(sizes: Sizes) -> Workload:
     """Deletions of the greatest, and their return."""
     rows, batch = sizes.rows(1_000_000, 5_000_000), sizes.rows(50_000, 100_000)
     pairs = sizes.count(10, 14)
-    source = Source(churn, {"rows": rows, "groups": rows // 20, "batch": batch, "pairs": pairs})
+    source = DataSource(churn, {"rows": rows, "groups": rows // 20, "batch": batch, "pairs": pairs})
     return Workload(
         "W4", f"churn: {rows:,} rows; batches of {batch:,} deletions, half of them of the maximum, or insertions",
         {"rows": source}, lanes("churn", "rows", ("ours", "floor", *ANEW)),
@@ -82,7 +84,7 @@ def w5(sizes: Sizes) -> Workload:
     """A hot group."""
     rows, count = sizes.rows(250_000, 500_000), sizes.count(10, 20)
     drawn = sizes.batches(MEASURED, count, rows)
-    source = Source(keyed, {"keys": 100_000, "held": 0, "batches": drawn, "hot": 0.9})
+    source = DataSource(with_key, {"keys": 100_000, "held": 0, "batches": drawn, "hot": 0.9})
     engines = ("ours", "rocksdb", "default", "floor", "batch", "duckdb")
     return Workload(
         "W5", f"one hot group: {rows:,} rows a batch, global, and 90 % in one key", {"rows": source},
@@ -94,7 +96,7 @@ def w6(sizes: Sizes) -> Workload:
     """Wide."""
     rows, count = sizes.rows(100_000, 200_000), sizes.count(8, 20)
     drawn = sizes.batches(MEASURED, count, rows)
-    source = Source(wide, {"keys": sizes.rows(50_000, 100_000), "batches": drawn})
+    source = DataSource(wide, {"keys": sizes.rows(50_000, 100_000), "batches": drawn})
     return Workload(
         "W6", f"wide: {rows:,} rows a batch, 1 and 30 FILTERed measures; cube of 4 columns",
         {"rows": source},
@@ -111,7 +113,7 @@ def w7(sizes: Sizes) -> Workload:
     groups, values, each, count = sizes.rows(1_000, 10_000), 1_000, 10, sizes.count(8, 20)
     kinds = [kind for kind, _ in sizes.batches(MEASURED, count, each)]
     parameters = {"groups": groups, "values": values, "touched": groups // 100, "each": each}
-    source = Source(lists, {**parameters, "kinds": kinds})
+    source = DataSource(lists, {**parameters, "kinds": kinds})
     engines = ("ours", "rocksdb", "floor", "duckdb")
     return Workload(
         "W7", f"{groups:,} groups of {values:,} values, 1 % of them touched: lists and texts",
@@ -123,7 +125,7 @@ def w7(sizes: Sizes) -> Workload:
 def w8(sizes: Sizes) -> Workload:
     """Auctions."""
     rows, count = sizes.rows(100_000, 500_000), sizes.count(8, 20)
-    source = Source(bids, {"batches": sizes.batches(MEASURED, count, rows)})
+    source = DataSource(bids, {"batches": sizes.batches(MEASURED, count, rows)})
     return Workload(
         "W8", f"Nexmark q15, q16, q17: {rows:,} bids a batch", {"rows": source},
         (
@@ -139,7 +141,7 @@ def w9(sizes: Sizes) -> Workload:
     """TPC-H under refreshes."""
     scale = (1.0 if sizes.large else 0.1) * sizes.scale
     refreshes = sizes.count(12, 24)
-    source = Source(lineitem, {"scale": scale, "refreshes": refreshes, "share": 0.005})
+    source = DataSource(lineitem, {"scale": scale, "refreshes": refreshes, "share": 0.005})
     engines = ("ours", "floor", *ANEW)
     return Workload(
         "W9", f"TPC-H Q1 and Q6 at scale {scale:g}; refreshes of 0.5 % of the orders in and out",
@@ -153,7 +155,7 @@ def w10(sizes: Sizes) -> Workload:
     rows, files = sizes.rows(5_000_000, 50_000_000), 25
     parameters = {"keys": rows, "rows": rows, "files": files, "kind": MEASURED}
     return Workload(
-        "W10", f"initial load of {rows:,} rows in one batch", {"rows": Source(many, parameters)},
+        "W10", f"initial load of {rows:,} rows in one batch", {"rows": DataSource(many, parameters)},
         lanes("count_sum_avg", "rows", ("ours", "floor", "duckdb")),
         rounds=1, batch_files=files, first=True,
     )  # fmt: skip
@@ -163,8 +165,8 @@ def exact(sizes: Sizes) -> Workload:
     """What exactness of float sums costs."""
     rows, count = sizes.rows(250_000, 500_000), sizes.count(10, 20)
     data = {
-        name: Source(
-            keyed, {"keys": keys, "held": 0, "batches": sizes.batches(MEASURED, count, rows)}
+        name: DataSource(
+            with_key, {"keys": keys, "held": 0, "batches": sizes.batches(MEASURED, count, rows)}
         )
         for name, keys in (("few", 1_000), ("many", sizes.rows(500_000, 1_000_000)))
     }
@@ -194,7 +196,7 @@ def crossover(sizes: Sizes) -> Workload:
     repeated = sorted(deltas * sizes.count(3, 5))
     drawn = [*sizes.warm(deltas[0], 3), *((f"{rows}", rows) for rows in repeated)]
     data = {
-        name: Source(keyed, {"keys": groups, "held": groups, "batches": drawn})
+        name: DataSource(with_key, {"keys": groups, "held": groups, "batches": drawn})
         for name, groups in held.items()
     }
     return Workload(

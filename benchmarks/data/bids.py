@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.data.made import Part
+from benchmarks.data.made import ChangeFile
 
 BEGIN = np.datetime64("2026-01-01T00:00:00", "us")
 BIDS_PER_DAY = 400_000
 CHANNELS = ("Google", "Facebook", "Baidu", "Apple")
 
 
-def bids(batches: Sequence[tuple[str, int]], seed: int = 1) -> Iterator[Part]:
+def bids(batches: Sequence[tuple[str, int]], seed: int = 1) -> Iterator[ChangeFile]:
     """Columns auction, bidder, price (int64), channel (string), datetime (timestamp of microseconds)."""
     random = np.random.default_rng(seed)
     done = 0
@@ -31,7 +31,7 @@ def bids(batches: Sequence[tuple[str, int]], seed: int = 1) -> Iterator[Part]:
         )
         price = (10 ** (random.random(rows) * 6) * 100).astype(np.int64)
         micros = ordinal * (86_400_000_000 // BIDS_PER_DAY)
-        yield Part(
+        yield ChangeFile(
             kind,
             pa.table(
                 {

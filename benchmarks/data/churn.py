@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from benchmarks.data.made import LOAD, Part, ops
+from benchmarks.data.made import LOAD, ChangeFile, ops
 from benchmarks.data.rows import LOAD_ROWS
 
 Int64s = npt.NDArray[np.int64]
 
 
-def churn(rows: int, groups: int, batch: int, pairs: int, seed: int = 1) -> Iterator[Part]:
+def churn(rows: int, groups: int, batch: int, pairs: int, seed: int = 1) -> Iterator[ChangeFile]:
     """Columns g (int64), v (int64), op, id; a batch of kind ``delete``, then one of kind ``insert`` that brings its rows back.
 
     Args:
@@ -28,14 +28,14 @@ def churn(rows: int, groups: int, batch: int, pairs: int, seed: int = 1) -> Iter
     group, value = random.integers(0, groups, rows), random.integers(0, 10**6, rows)
     for first in range(0, rows, LOAD_ROWS):
         chosen = np.arange(first, min(first + LOAD_ROWS, rows))
-        yield Part(LOAD, _changes("insert", group, value, chosen))
+        yield ChangeFile(LOAD, _changes("insert", group, value, chosen))
     greatest = _greatest(group, value)
     for _ in range(pairs):
         tops = random.choice(greatest, batch // 2, replace=False)
         others = np.setdiff1d(random.choice(rows, batch, replace=False), tops)
         chosen = np.concatenate([tops, random.permutation(others)[: batch - len(tops)]])
-        yield Part("delete", _changes("delete", group, value, chosen))
-        yield Part("insert", _changes("insert", group, value, random.permutation(chosen)))
+        yield ChangeFile("delete", _changes("delete", group, value, chosen))
+        yield ChangeFile("insert", _changes("insert", group, value, random.permutation(chosen)))
 
 
 def _greatest(group: Int64s, value: Int64s) -> Int64s:

@@ -12,11 +12,11 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from benchmarks.data.made import LOAD, Part, ops
+from benchmarks.data.made import LOAD, ChangeFile, ops
 from benchmarks.data.rows import LOAD_ROWS
 
 
-def lineitem(scale: float, refreshes: int, share: float, seed: int = 1) -> Iterator[Part]:
+def lineitem(scale: float, refreshes: int, share: float, seed: int = 1) -> Iterator[ChangeFile]:
     """The columns of lineitem with op and id; a file of kind ``refresh`` brings new orders and deletes as many old ones.
 
     Args:
@@ -35,12 +35,12 @@ def lineitem(scale: float, refreshes: int, share: float, seed: int = 1) -> Itera
         width, first = int(share * 1_000_000), int(share * 1_000_000) * refreshes
         old = _select(connection, f"lot >= {first}")
         for start in range(0, old.num_rows, LOAD_ROWS):
-            yield Part(LOAD, _changes("insert", old.slice(start, LOAD_ROWS)))
+            yield ChangeFile(LOAD, _changes("insert", old.slice(start, LOAD_ROWS)))
         for step in range(refreshes):
             new = _select(connection, f"lot >= {step * width} AND lot < {(step + 1) * width}")
             begin = first + step * width
             gone = _select(connection, f"lot >= {begin} AND lot < {begin + width}")
-            yield Part(
+            yield ChangeFile(
                 "refresh", pa.concat_tables([_changes("insert", new), _changes("delete", gone)])
             )
 

@@ -25,7 +25,7 @@ FIRST_MODIFIED = 1_700_000_000
 
 
 @dataclass(frozen=True)
-class Part:
+class ChangeFile:
     """One file of changes.
 
     Attributes:
@@ -37,12 +37,12 @@ class Part:
     rows: pa.Table
 
 
-Generator = Callable[..., Iterator[Part]]
+Generator = Callable[..., Iterator[ChangeFile]]
 """Makes the files of a data set from its parameters; the same parameters give the same bytes."""
 
 
 @dataclass(frozen=True)
-class File:
+class DataFile:
     """A file of a data set: its name, its kind, its rows and its size in bytes."""
 
     name: str
@@ -61,7 +61,7 @@ class DataSet:
     """
 
     folder: Path
-    files: tuple[File, ...]
+    files: tuple[DataFile, ...]
 
     @property
     def schema(self) -> pa.Schema:
@@ -96,15 +96,15 @@ def make(
         shutil.rmtree(folder, ignore_errors=True)
         unfinished.rename(folder)
     found = json.loads(manifest.read_text())["files"]
-    return DataSet(folder, tuple(File(**file) for file in found))
+    return DataSet(folder, tuple(DataFile(**file) for file in found))
 
 
-def _write(folder: Path, ordinal: int, part: Part) -> File:
+def _write(folder: Path, ordinal: int, part: ChangeFile) -> DataFile:
     path = folder / f"{ordinal:05d}.parquet"
     pq.write_table(part.rows, path)
     # Spark orders files by the time of their last change.
     os.utime(path, (FIRST_MODIFIED + ordinal, FIRST_MODIFIED + ordinal))
-    return File(path.name, part.kind, part.rows.num_rows, path.stat().st_size)
+    return DataFile(path.name, part.kind, part.rows.num_rows, path.stat().st_size)
 
 
 def ops(name: str, count: int) -> pa.Array:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from benchmarks.data.made import LOAD, Part
+from benchmarks.data.made import LOAD, ChangeFile
 
 LOAD_ROWS = 2_000_000
 """Rows of a file that is loaded before anything is measured."""
@@ -20,9 +20,9 @@ LOAD_ROWS = 2_000_000
 Int64s = npt.NDArray[np.int64]
 
 
-def keyed(
+def with_key(
     keys: int, held: int, batches: Sequence[tuple[str, int]], hot: float = 0.0, seed: int = 1
-) -> Iterator[Part]:
+) -> Iterator[ChangeFile]:
     """Columns k (int64), i (int64), x (float64).
 
     Args:
@@ -35,36 +35,36 @@ def keyed(
     random = np.random.default_rng(seed)
     for first in range(0, held, LOAD_ROWS):
         taken = np.arange(first, min(first + LOAD_ROWS, held), dtype=np.int64) % keys
-        yield Part(LOAD, _keyed(random, taken))
+        yield ChangeFile(LOAD, _with_key(random, taken))
     for kind, rows in batches:
         drawn = random.integers(0, keys, rows)
-        yield Part(kind, _keyed(random, np.where(random.random(rows) < hot, 0, drawn)))
+        yield ChangeFile(kind, _with_key(random, np.where(random.random(rows) < hot, 0, drawn)))
 
 
-def _keyed(random: np.random.Generator, keys: Int64s) -> pa.Table:
+def _with_key(random: np.random.Generator, keys: Int64s) -> pa.Table:
     rows = len(keys)
     floats = random.integers(0, 10_000_000, rows) / 1024
     return pa.table({"k": keys, "i": random.integers(-1000, 1000, rows), "x": floats})
 
 
-def many(keys: int, rows: int, files: int, kind: str, seed: int = 1) -> Iterator[Part]:
-    """Columns as of `keyed`: one load cut into files of equal size, all of one kind."""
-    yield from keyed(keys, 0, [(kind, rows // files)] * files, seed=seed)
+def many(keys: int, rows: int, files: int, kind: str, seed: int = 1) -> Iterator[ChangeFile]:
+    """Columns as of `with_key`: one load cut into files of equal size, all of one kind."""
+    yield from with_key(keys, 0, [(kind, rows // files)] * files, seed=seed)
 
 
-def wide(keys: int, batches: Sequence[tuple[str, int]], seed: int = 1) -> Iterator[Part]:
+def wide(keys: int, batches: Sequence[tuple[str, int]], seed: int = 1) -> Iterator[ChangeFile]:
     """Columns k (int64), f (int64 below 100), c0 to c9 (int64), a to d (int64 below 8)."""
     random = np.random.default_rng(seed)
     for kind, rows in batches:
         columns = {"k": random.integers(0, keys, rows), "f": random.integers(0, 100, rows)}
         columns |= {f"c{i}": random.integers(-(10**6), 10**6, rows) for i in range(10)}
         columns |= {name: random.integers(0, 8, rows) for name in "abcd"}
-        yield Part(kind, pa.table(columns))
+        yield ChangeFile(kind, pa.table(columns))
 
 
 def lists(
     groups: int, values: int, touched: int, each: int, kinds: Sequence[str], seed: int = 1
-) -> Iterator[Part]:
+) -> Iterator[ChangeFile]:
     """Columns g (int64), v (int64), s (string).
 
     Args:
@@ -79,10 +79,10 @@ def lists(
     whole = np.repeat(np.arange(groups, dtype=np.int64), values)
     random.shuffle(whole)
     for first in range(0, len(whole), LOAD_ROWS):
-        yield Part(LOAD, _listed(random, whole[first : first + LOAD_ROWS]))
+        yield ChangeFile(LOAD, _listed(random, whole[first : first + LOAD_ROWS]))
     for kind in kinds:
         chosen = random.choice(groups, touched, replace=False).astype(np.int64)
-        yield Part(kind, _listed(random, np.repeat(chosen, each)))
+        yield ChangeFile(kind, _listed(random, np.repeat(chosen, each)))
 
 
 def _listed(random: np.random.Generator, groups: Int64s) -> pa.Table:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 
 @dataclass(frozen=True)
-class Job:
+class EngineJob:
     """Some batches of a lane.
 
     Attributes:
@@ -52,7 +52,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Taken:
+class TimedBatch:
     """A batch: its first file, how long it took, and what is known of the parts of that time.
 
     Attributes:
@@ -73,16 +73,16 @@ class Taken:
 class Engine(Protocol):
     """Runs jobs one after another; made in a process of its own."""
 
-    def run(self, job: Job) -> list[Taken]:
+    def run(self, job: EngineJob) -> list[TimedBatch]:
         """The batches that were timed."""
         ...
 
 
-def to_json(value: Job | Taken) -> dict[str, Any]:
+def to_json(value: EngineJob | TimedBatch) -> dict[str, Any]:
     """As JSON."""
     return asdict(value)
 
 
-def job_of(body: dict[str, Any]) -> Job:
+def job_of(body: dict[str, Any]) -> EngineJob:
     """From JSON."""
-    return Job(**{**body, "files": tuple(body["files"])})
+    return EngineJob(**{**body, "files": tuple(body["files"])})

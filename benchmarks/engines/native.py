@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.engines import on_spark
-from benchmarks.engines.job import Job, Taken
+from benchmarks.engines.job import EngineJob, TimedBatch
 from substrait_agg.spark.session.session import SESSION_CONF
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -38,7 +38,7 @@ class Native:
         self._settings = {PROVIDER: provider, CHANGELOG: "true"}
         self._settings[LOGS] = SESSION_CONF[LOGS] if tuned else LOGS_OF_SPARK
 
-    def run(self, job: Job) -> list[Taken]:
+    def run(self, job: EngineJob) -> list[TimedBatch]:
         """Run the batches."""
         began = time.time()
         spark = _session(self._spark, self._settings, job)
@@ -52,7 +52,7 @@ class Floor:
     def __init__(self) -> None:
         self._spark = on_spark.session()
 
-    def run(self, job: Job) -> list[Taken]:
+    def run(self, job: EngineJob) -> list[TimedBatch]:
         """Run the batches."""
         began = time.time()
         spark = _session(self._spark, {LOGS: LOGS_OF_SPARK}, job)
@@ -88,23 +88,23 @@ def _count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pydict({"rows": [sum(b.num_rows for b in batches)]})
 
 
-def _session(spark: SparkSession, settings: Mapping[str, str], job: Job) -> SparkSession:
+def _session(spark: SparkSession, settings: Mapping[str, str], job: EngineJob) -> SparkSession:
     made = spark.newSession()
     for name, value in {**settings, on_spark.PARTITIONS: str(job.partitions)}.items():
         made.conf.set(name, value)
     return made
 
 
-def _run(writer: Any, job: Job) -> Any:
+def _run(writer: Any, job: EngineJob) -> Any:
     query = writer.option("checkpointLocation", job.checkpoint).trigger(availableNow=True).start()
     query.awaitTermination()
     return query
 
 
-def _taken(query: Any, job: Job, began: float) -> list[Taken]:
+def _taken(query: Any, job: EngineJob, began: float) -> list[TimedBatch]:
     told = on_spark.progress_of(query)
     return [
-        Taken(
+        TimedBatch(
             files[0],
             p["durationMs"]["triggerExecution"] / 1000,
             since=on_spark.ended(p) - began,

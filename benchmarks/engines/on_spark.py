@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from benchmarks.engines.job import Job
+from benchmarks.engines.job import EngineJob
 from substrait_agg.spark.session.session import get_session
 
 CORES = 2
@@ -37,7 +37,7 @@ def session() -> SparkSession:
     return get_session(f"local[{CORES}]", settings)
 
 
-def schema(job: Job, *, op: bool = False) -> str:
+def schema(job: EngineJob, *, op: bool = False) -> str:
     """The columns of the table for Spark, with the operation where asked for."""
     columns = [f"{n} {_ddl(t)}" for n, t in job.columns.items()]
     return ", ".join([*columns, *(["op string"] if op and job.changes else [])])
@@ -47,19 +47,19 @@ def _ddl(arrow: str) -> str:
     return arrow.replace("decimal128", "decimal") if arrow.startswith("decimal") else DDL[arrow]
 
 
-def stream(spark: SparkSession, job: Job) -> DataFrame:
+def stream(spark: SparkSession, job: EngineJob) -> DataFrame:
     """The files of a job as a stream of batches."""
     reader = spark.readStream.schema(schema(job)).option("maxFilesPerTrigger", job.batch_files)
     return reader.parquet(job.folder)
 
 
-def queried(frame: DataFrame, job: Job) -> DataFrame:
+def queried(frame: DataFrame, job: EngineJob) -> DataFrame:
     """The query of a job over rows, in their session."""
     frame.createOrReplaceTempView(job.table)
     return frame.sparkSession.sql(job.sql)
 
 
-def rows_of(spark: SparkSession, job: Job, paths: Sequence[str]) -> DataFrame:
+def rows_of(spark: SparkSession, job: EngineJob, paths: Sequence[str]) -> DataFrame:
     """Files as a table."""
     return spark.read.schema(schema(job)).parquet(*paths)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import substrait_agg as sa
 from benchmarks.engines import on_spark
-from benchmarks.engines.job import Job, Taken
+from benchmarks.engines.job import EngineJob, TimedBatch
 from benchmarks.engines.stages import stages_of
 from benchmarks.phases import Jobs, phases
 from substrait_agg.commit.documents.file_names import snapshot_name
@@ -22,7 +22,7 @@ class Ours:
     def __init__(self) -> None:
         self._spark = on_spark.session()
 
-    def run(self, job: Job) -> list[Taken]:
+    def run(self, job: EngineJob) -> list[TimedBatch]:
         """Run the batches."""
         began = time.time()
         told: list[Move] = [(Progress(), 0)]
@@ -75,7 +75,7 @@ Move = tuple[Progress, int]
 """The progress at a version, and the bytes written by then."""
 
 
-def _taken(file: str, spark: Any, before: Move, after: Move, jobs: Jobs) -> Taken:
+def _taken(file: str, spark: Any, before: Move, after: Move, jobs: Jobs) -> TimedBatch:
     durations = {name: ms / 1000 for name, ms in spark["durationMs"].items()}
     parts = phases(durations, before[0], after[0], jobs)
-    return Taken(file, durations["triggerExecution"], parts, after[1] - before[1])
+    return TimedBatch(file, durations["triggerExecution"], parts, after[1] - before[1])

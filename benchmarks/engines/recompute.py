@@ -10,7 +10,7 @@ import duckdb
 from pyspark.sql import SparkSession
 
 from benchmarks.engines import on_spark
-from benchmarks.engines.job import Job, Taken
+from benchmarks.engines.job import EngineJob, TimedBatch
 
 
 class DuckDB:
@@ -20,11 +20,13 @@ class DuckDB:
     """
 
     def __init__(self) -> None:
-        self._tables: dict[str, Table] = {}
+        self._tables: dict[str, StoredTable] = {}
 
-    def run(self, job: Job) -> list[Taken]:
+    def run(self, job: EngineJob) -> list[TimedBatch]:
         """Run the batches."""
-        table = self._tables.setdefault(job.lane, Table(job, Path(f"{job.checkpoint}.duckdb")))
+        table = self._tables.setdefault(
+            job.lane, StoredTable(job, Path(f"{job.checkpoint}.duckdb"))
+        )
         taken = []
         for ordinal, files in enumerate(job.batches, job.samples - len(job.batches)):
             began = time.perf_counter()
@@ -34,11 +36,11 @@ class DuckDB:
                 table.query(job.sql)
                 seconds = time.perf_counter() - began
                 parts = {"changes": applied, "query": seconds - applied}
-                taken.append(Taken(files[0], seconds, parts))
+                taken.append(TimedBatch(files[0], seconds, parts))
         return taken
 
 
-class Table:
+class StoredTable:
     """The rows alive, in a database file.
 
     Args:
@@ -46,7 +48,7 @@ class Table:
         path: of the file.
     """
 
-    def __init__(self, job: Job, path: Path) -> None:
+    def __init__(self, job: EngineJob, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._connection = duckdb.connect(str(path))
         self._connection.execute(f"SET threads = {on_spark.CORES}")
@@ -93,24 +95,24 @@ class Spark:
     def __init__(self) -> None:
         self._spark = on_spark.session()
         self._seen: dict[str, list[str]] = {}
-        self._tables: dict[str, Table] = {}
+        self._tables: dict[str, StoredTable] = {}
 
-    def run(self, job: Job) -> list[Taken]:
+    def run(self, job: EngineJob) -> list[TimedBatch]:
         """Run the batches."""
         taken = []
         for ordinal, files in enumerate(job.batches, job.samples - len(job.batches)):
             paths = self._alive(job, files, wanted=ordinal >= 0)
             if ordinal >= 0:
-                taken.append(Taken(files[0], _aggregated(self._spark, job, paths)))
+                taken.append(TimedBatch(files[0], _aggregated(self._spark, job, paths)))
         return taken
 
-    def _alive(self, job: Job, files: Sequence[str], *, wanted: bool) -> list[str]:
+    def _alive(self, job: EngineJob, files: Sequence[str], *, wanted: bool) -> list[str]:
         new = job.paths(files)
         if not job.changes:
             self._seen.setdefault(job.lane, []).extend(new)
             return self._seen[job.lane]
         path = Path(f"{job.checkpoint}.alive.duckdb")
-        table = self._tables.setdefault(job.lane, Table(job, path))
+        table = self._tables.setdefault(job.lane, StoredTable(job, path))
         table.take(new)
         saved = path.with_suffix(".parquet")
         if wanted:
@@ -118,21 +120,21 @@ class Spark:
         return [str(saved)]
 
 
-class Batch:
+class SparkBatch:
     """Spark's batch aggregation of the rows of each batch alone, as if there were no others."""
 
     def __init__(self) -> None:
         self._spark = on_spark.session()
 
-    def run(self, job: Job) -> list[Taken]:
+    def run(self, job: EngineJob) -> list[TimedBatch]:
         """Run the batches."""
         return [
-            Taken(files[0], _aggregated(self._spark, job, job.paths(files)))
+            TimedBatch(files[0], _aggregated(self._spark, job, job.paths(files)))
             for files in job.batches
         ]
 
 
-def _aggregated(spark: SparkSession, job: Job, paths: Sequence[str]) -> float:
+def _aggregated(spark: SparkSession, job: EngineJob, paths: Sequence[str]) -> float:
     began = time.perf_counter()
     frame = on_spark.queried(on_spark.rows_of(spark, job, paths), job)
     frame.write.format("noop").mode("overwrite").save()

@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from benchmarks.phases import Jobs, Stage
+from benchmarks.phases import Jobs, JobStage
 
 _BATCH = re.compile(r"batch = (\d+)")
 _UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -28,7 +28,7 @@ def stages_of(spark: SparkSession, run: str) -> list[Jobs]:
             found = _BATCH.search(_text(job.description()))
             by_batch[int(found.group(1)) if found else -1].append(job)
     newest = sorted(by_batch)[-_SCANNED:]
-    scans = _scans(spark, {int(job.jobId()) for b in newest for job in by_batch[b]})
+    scans = _scan_stages(spark, {int(job.jobId()) for b in newest for job in by_batch[b]})
     return [_jobs(store, by_batch[b], scans) for b in sorted(by_batch)]
 
 
@@ -41,10 +41,10 @@ def _jobs(store: Any, jobs: list[Any], scans: Mapping[int, float]) -> Jobs:
     return Jobs(wall, tuple(stage for stage in stages if stage is not None), scan)
 
 
-def _stage(told: Any) -> Stage | None:
+def _stage(told: Any) -> JobStage | None:
     if not told.completionTime().isDefined():
         return None  # skipped
-    return Stage(
+    return JobStage(
         wall=_between(told.submissionTime(), told.completionTime()),
         tasks=told.executorRunTime() / 1e3,
         exchange=told.shuffleWriteTime() / 1e9,
@@ -52,7 +52,7 @@ def _stage(told: Any) -> Stage | None:
     )
 
 
-def _scans(spark: SparkSession, jobs: set[int]) -> dict[int, float]:
+def _scan_stages(spark: SparkSession, jobs: set[int]) -> dict[int, float]:
     """Per job the seconds of reading."""
     store = spark._jsparkSession.sharedState().statusStore()
     found: dict[int, float] = {}

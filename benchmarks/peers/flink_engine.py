@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from benchmarks.engines.job import Job, Taken
+from benchmarks.engines.job import EngineJob, TimedBatch
 from benchmarks.peers import csv_files
 
 SETTINGS = {
@@ -42,7 +42,7 @@ class Flink:
     def __init__(self, backend: str) -> None:
         self._backend = backend
 
-    def run(self, job: Job) -> list[Taken]:
+    def run(self, job: EngineJob) -> list[TimedBatch]:
         """Run the batches; each is told with the mean of the turn."""
         csv_files.check(job.sql)
         folder = Path(job.checkpoint, "in")
@@ -50,9 +50,9 @@ class Flink:
         for files in job.batches:
             csv_files.convert(job.paths(files), folder / f"{files[0]}.csv", header=False)
         mean = (self._timed(folder, job) - before) / len(job.batches)
-        return [Taken(files[0], mean) for files in job.batches]
+        return [TimedBatch(files[0], mean) for files in job.batches]
 
-    def _timed(self, folder: Path, job: Job) -> float:
+    def _timed(self, folder: Path, job: EngineJob) -> float:
         from pyflink.table import EnvironmentSettings, TableEnvironment
 
         environment = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())

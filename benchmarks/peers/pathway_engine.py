@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.engines.job import Job, Taken
+from benchmarks.engines.job import EngineJob, TimedBatch
 from benchmarks.peers import csv_files
 
 os.environ["PATHWAY_THREADS"] = "2"
@@ -26,7 +26,7 @@ class Pathway:
         self._rows = 0
         self._folder: Path | None = None
 
-    def run(self, job: Job) -> list[Taken]:
+    def run(self, job: EngineJob) -> list[TimedBatch]:
         """Run the batches."""
         csv_files.check(job.sql)
         if self._folder is None:
@@ -35,7 +35,7 @@ class Pathway:
             threading.Thread(target=self._compute, args=(str(self._folder),), daemon=True).start()
         return [self._batch(job, self._folder, files) for files in job.batches]
 
-    def _batch(self, job: Job, folder: Path, files: tuple[str, ...]) -> Taken:
+    def _batch(self, job: EngineJob, folder: Path, files: tuple[str, ...]) -> TimedBatch:
         # Converted beside the folder; what is timed begins when the file appears in it.
         ready = folder.parent / "ready" / f"{files[0]}.csv"
         self._rows += csv_files.convert(job.paths(files), ready, header=True)
@@ -43,7 +43,7 @@ class Pathway:
         ready.rename(folder / ready.name)
         while self._totals.get(timeout=PATIENCE) != self._rows:
             pass
-        return Taken(files[0], time.perf_counter() - began)
+        return TimedBatch(files[0], time.perf_counter() - began)
 
     def _compute(self, folder: str) -> None:
         import pathway as pw

@@ -128,8 +128,8 @@ def _tables(format: str, kind: Kind) -> str:
     from substrait_agg.functions.listing import catalogue_tables, markdown
 
     listed = (
-        *(catalogue_tables.aggregate_sections() if kind != "scalar" else ()),
-        *(catalogue_tables.scalar_sections() if kind != "aggregate" else ()),
+        *(catalogue_tables.aggregate_tables() if kind != "scalar" else ()),
+        *(catalogue_tables.scalar_tables() if kind != "aggregate" else ()),
     )
     return markdown.markdown(listed) if format == "markdown" else markdown.text(listed, _width())
 

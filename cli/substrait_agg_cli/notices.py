@@ -11,7 +11,7 @@ from substrait_agg_cli.progress import ProgressMeter
 from substrait_agg_cli.terminal import show
 
 
-class _Shown(logging.Handler):
+class _NoticeHandler(logging.Handler):
     """A handler that shows notices immediately, or stores them until the terminal is free."""
 
     def __init__(self, meter: ProgressMeter, *, later: bool) -> None:
@@ -34,7 +34,7 @@ class _Shown(logging.Handler):
         self._meter.end()
         show("warning", told.code, told.path, told.message, told.help)
 
-    def show_kept(self) -> None:
+    def show_stored(self) -> None:
         """Show the stored notices."""
         while self._kept:
             self._show(self._kept.pop(0))
@@ -47,7 +47,7 @@ def notices_shown(meter: ProgressMeter, *, later: bool) -> Iterator[None]:
     With `later`, show them at the end of the block, because an output draws on the terminal until
     then.
     """
-    handler = _Shown(meter, later=later)
+    handler = _NoticeHandler(meter, later=later)
     before = LOGGER.propagate
     LOGGER.addHandler(handler)
     LOGGER.propagate = False
@@ -56,4 +56,4 @@ def notices_shown(meter: ProgressMeter, *, later: bool) -> Iterator[None]:
     finally:
         LOGGER.removeHandler(handler)
         LOGGER.propagate = before
-        handler.show_kept()
+        handler.show_stored()

@@ -68,6 +68,6 @@ def _on_screen(text: str) -> str:
     """Fold the lines of the text at the width of the terminal, if stdout is one."""
     if not sys.stdout.isatty():
         return text
-    from substrait_agg.explanation.text import folded
+    from substrait_agg.explanation.text import wrapped
 
-    return folded(text, max(NARROWEST, shutil.get_terminal_size((80, 24)).columns))
+    return wrapped(text, max(NARROWEST, shutil.get_terminal_size((80, 24)).columns))

@@ -37,7 +37,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Nested:
+class NestedPart:
     """A part of a nested value.
 
     `step` is a struct field ordinal, a list offset, or a map key (`Constant`).
@@ -117,7 +117,7 @@ class InList:
 
 
 @dataclass(frozen=True, slots=True)
-class NestedValue:
+class BoundNestedValue:
     """A list, struct or map of expressions; the kind of `type` decides. It is never null.
 
     A map has its keys and values in turns.
@@ -132,7 +132,7 @@ class NestedValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Lambda:
+class BoundLambda:
     """A lambda argument of a call. `type` is a ``func`` of the result, then of the parameters."""
 
     type: Type
@@ -144,7 +144,7 @@ class Lambda:
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class LambdaParameter:
     """A parameter of an enclosing lambda.
 
     `steps_out` counts lambdas outwards (0: the innermost).
@@ -162,14 +162,14 @@ class Parameter:
 Expr = (
     Constant
     | Column
-    | Nested
+    | NestedPart
     | Call
     | Conversion
     | Conditional
     | InList
-    | NestedValue
-    | Lambda
-    | Parameter
+    | BoundNestedValue
+    | BoundLambda
+    | LambdaParameter
 )
 
 Argument = Expr | EnumArgument | TypeArgument

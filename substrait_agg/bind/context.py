@@ -154,7 +154,7 @@ class BindContext:
             self.report("TYPE_NOT_SUPPORTED", path, type=type_, instead=instead)
         return supported
 
-    def kept(self, type_: Type, path: str, *, said: bool = False) -> Type:
+    def limit_time_digits(self, type_: Type, path: str, *, said: bool = False) -> Type:
         """Return the type with at most `MAX_TIME_DIGITS` digits of a second.
 
         Report lost digits once per type. Report nothing if `said` is true.
@@ -165,7 +165,7 @@ class BindContext:
                 self.cut.add(name)
                 self.report("TIME_DIGITS_NOT_KEPT", path, type=name)
             return replace(type_, params=(MAX_TIME_DIGITS,))
-        children = tuple(self.kept(child, path, said=said) for child in type_.children)
+        children = tuple(self.limit_time_digits(child, path, said=said) for child in type_.children)
         return type_ if children == type_.children else replace(type_, children=children)
 
 

@@ -8,6 +8,8 @@ from dataclasses import replace
 from substrait_agg.bind.bound import (
     BoundAggregate,
     BoundFilter,
+    BoundLambda,
+    BoundNestedValue,
     BoundProject,
     BoundRead,
     BoundRelation,
@@ -19,10 +21,8 @@ from substrait_agg.bind.bound import (
     Conversion,
     Expr,
     InList,
-    Lambda,
-    Nested,
-    NestedValue,
-    Parameter,
+    LambdaParameter,
+    NestedPart,
 )
 from substrait_agg.functions.windows import durations_of
 
@@ -34,17 +34,17 @@ def parts(expression: Expr) -> tuple[Expr, ...]:
             return arguments
         case Conversion(input=inner):
             return (inner,)
-        case Nested(input=inner, step=step):
+        case NestedPart(input=inner, step=step):
             return (inner,) if isinstance(step, int) else (inner, step)
         case Conditional(clauses=clauses, otherwise=otherwise):
             return (*(e for clause in clauses for e in clause), otherwise)
         case InList(value=value, options=options):
             return (value, *options)
-        case NestedValue(parts=inner_parts):
+        case BoundNestedValue(parts=inner_parts):
             return inner_parts
-        case Lambda(body=body):
+        case BoundLambda(body=body):
             return (body,)
-        case Parameter() | Column() | Constant():
+        case LambdaParameter() | Column() | Constant():
             return ()
 
 
@@ -75,15 +75,15 @@ def rewrite(expression: Expr, column: Callable[[Column], Expr]) -> Expr:
     match expression:
         case Column():
             return column(expression)
-        case Constant() | Parameter():
+        case Constant() | LambdaParameter():
             return expression
-        case Lambda(body=body):
+        case BoundLambda(body=body):
             return replace(expression, body=rewrite(body, column))
         case Call(arguments=arguments):
             return replace(expression, arguments=tuple(rewrite(a, column) for a in arguments))
         case Conversion(input=inner):
             return replace(expression, input=rewrite(inner, column))
-        case Nested(input=inner, step=step):
+        case NestedPart(input=inner, step=step):
             moved = step if isinstance(step, int) else rewrite(step, column)
             return replace(expression, input=rewrite(inner, column), step=moved)
         case Conditional(clauses=clauses, otherwise=otherwise):
@@ -92,7 +92,7 @@ def rewrite(expression: Expr, column: Callable[[Column], Expr]) -> Expr:
         case InList(value=value, options=options):
             moved_options = tuple(rewrite(o, column) for o in options)
             return replace(expression, value=rewrite(value, column), options=moved_options)
-        case NestedValue(parts=inner_parts):
+        case BoundNestedValue(parts=inner_parts):
             return replace(expression, parts=tuple(rewrite(p, column) for p in inner_parts))
 
 

@@ -7,6 +7,8 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 from substrait_agg.bind.bound import (
+    BoundLambda,
+    BoundNestedValue,
     Call,
     Column,
     Conditional,
@@ -14,10 +16,8 @@ from substrait_agg.bind.bound import (
     Conversion,
     Expr,
     InList,
-    Lambda,
-    Nested,
-    NestedValue,
-    Parameter,
+    LambdaParameter,
+    NestedPart,
 )
 
 INFIX: dict[str, str] = {
@@ -62,7 +62,7 @@ def show(expression: Expr, names: Sequence[str] = ()) -> str:
         case Conversion(type=type_, input=inner, null_on_failure=to_null):
             word = "TRY_CAST" if to_null else "CAST"
             return f"{word}({show(inner, names)} AS {type_.as_nullable(False)})"
-        case Nested(input=inner, step=step):
+        case NestedPart(input=inner, step=step):
             part = str(step) if isinstance(step, int) else show(step, names)
             return f"{show(inner, names)}[{part}]"
         case Conditional(clauses=clauses, otherwise=otherwise):
@@ -71,17 +71,19 @@ def show(expression: Expr, names: Sequence[str] = ()) -> str:
         case InList(value=value, options=options):
             inside = ", ".join(show(o, names) for o in options)
             return f"{show(value, names)} IN ({inside})"
-        case NestedValue() | Lambda() | Parameter():
+        case BoundNestedValue() | BoundLambda() | LambdaParameter():
             return _value(expression, names)
 
 
-def _value(expression: NestedValue | Lambda | Parameter, names: Sequence[str]) -> str:
+def _value(
+    expression: BoundNestedValue | BoundLambda | LambdaParameter, names: Sequence[str]
+) -> str:
     match expression:
-        case Lambda(body=body):
+        case BoundLambda(body=body):
             return f"(x -> {show(body, names)})"
-        case Parameter(steps_out=out, ordinal=ordinal):
+        case LambdaParameter(steps_out=out, ordinal=ordinal):
             return "x" + (f"{ordinal}" if ordinal else "") + "^" * out
-        case NestedValue(type=type_, parts=inner_parts):
+        case BoundNestedValue(type=type_, parts=inner_parts):
             inside = ", ".join(show(p, names) for p in inner_parts)
             return f"{type_.kind.upper()}({inside})"
 

@@ -18,12 +18,12 @@ from substrait_agg.explanation.text import (
     columns_text,
     entry_text,
     groups_text,
-    kept_text,
     keys_text,
     measure_text,
     readings_text,
     size_text,
     step_text,
+    stored_extras_text,
     tree_text,
 )
 from substrait_agg.explanation.tree import (
@@ -190,7 +190,7 @@ def _group(operator: ExplainedOperator) -> Iterator[str]:
 
 def _state(state: ExplainedState) -> Iterator[str]:
     yield f"state per group {size_text(state.group_bytes, state.varies)}"
-    yield kept_text(state)
+    yield stored_extras_text(state)
     yield from map(accumulator_text, accumulators(state))
 
 

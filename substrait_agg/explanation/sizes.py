@@ -49,7 +49,7 @@ def group_size(node: Node, names: Sequence[str]) -> Size:
     bits += sum(map(type_bits, stored)) + (CHAIN_BITS if node.trees else 0)
     varies = [n for n, t in zip(names, stored, strict=False) if not is_fixed(t)]
     varies += [f"digits of a{i}" for i, a in enumerate(node.accumulators) if a.floating]
-    for ordinal, side in _ends(node):
+    for ordinal, side in _stored_extremes(node):
         types = component_types(node, node.trees[ordinal])
         bits += sum(map(type_bits, types))
         if not all(map(is_fixed, types)):
@@ -101,7 +101,7 @@ def _flagged(node: Node, ordinal: int, place: int, component: TreeComponent) -> 
     return nullable and (tree.elements or place not in tree.skipped)
 
 
-def _ends(node: Node) -> tuple[tuple[int, str], ...]:
+def _stored_extremes(node: Node) -> tuple[tuple[int, str], ...]:
     """Return the extremes that are stored with a group as (tree, side), each once."""
     return tuple(dict.fromkeys((r.tree, r.side) for r in node.reads if r.side))
 

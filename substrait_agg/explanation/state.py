@@ -117,7 +117,7 @@ def _tree(ordinal: int, node: Node, names: Names) -> ExplainedTree:
     readers = tuple(m for m, read in enumerate(node.reads) if read.tree == ordinal)
     return ExplainedTree(
         ordinal=ordinal,
-        what=_held(ordinal, node, names),
+        what=_tree_content(ordinal, node, names),
         use=_use(ordinal, node, readers),
         measures=readers,
         entry_bytes=size.bytes,
@@ -126,7 +126,7 @@ def _tree(ordinal: int, node: Node, names: Names) -> ExplainedTree:
     )
 
 
-def _held(ordinal: int, node: Node, names: Names) -> str:
+def _tree_content(ordinal: int, node: Node, names: Names) -> str:
     tree = node.trees[ordinal]
     keys = ", ".join(
         _component(component, node, names, nulls=i not in tree.skipped)

@@ -54,17 +54,18 @@ def state_columns(flow: Flow) -> tuple[StateColumns, ...]:
 
     The function recurses as deep as expressions are nested.
     """
-    return deep_call(_kept_by, flow)
+    return deep_call(_columns_of_flow, flow)
 
 
-def _kept_by(flow: Flow) -> tuple[StateColumns, ...]:
+def _columns_of_flow(flow: Flow) -> tuple[StateColumns, ...]:
     names = names_of(flow)
     return tuple(
-        _kept(node, names[node.id].inputs, names[node.id].output) for node in flow.operators
+        _operator_columns(node, names[node.id].inputs, names[node.id].output)
+        for node in flow.operators
     )
 
 
-def _kept(node: Node, inputs: Names, output: Names) -> StateColumns:
+def _operator_columns(node: Node, inputs: Names, output: Names) -> StateColumns:
     state = state_of(node, inputs, output)
     columns = [shown(name) for name in output]
     keys, values = columns[: len(node.keys)], columns[len(node.keys) :]

@@ -49,15 +49,17 @@ def plan_text(plan: ExplainedPlan) -> str:
     return "\n".join(lines) + "\n"
 
 
-def folded(text: str, width: int) -> str:
+def wrapped(text: str, width: int) -> str:
     """Fold the text at word boundaries to lines of at most `width` columns.
 
     Continuation lines are indented. A longer word keeps its line.
     """
-    return "".join(f"{part}\n" for line in text.splitlines() for part in _folded(line, width))
+    return "".join(
+        f"{part}\n" for line in text.splitlines() for part in _wrapped_lines(line, width)
+    )
 
 
-def _folded(line: str, width: int) -> list[str]:
+def _wrapped_lines(line: str, width: int) -> list[str]:
     hanging = " " * (len(line) - len(line.lstrip()) + HANGING)
     wrapper = textwrap.TextWrapper(
         width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False
@@ -133,7 +135,7 @@ def readings_text(measure: ExplainedMeasure) -> str:
 def _state(state: ExplainedState, groups: GroupCount) -> Iterator[str]:
     yield f"  groups: {groups_text(groups)}"
     yield f"  state per group: {size_text(state.group_bytes, state.varies)}"
-    yield f"    {kept_text(state)}"
+    yield f"    {stored_extras_text(state)}"
     yield from (f"    {accumulator_text(a)}" for a in accumulators(state))
     for tree in state.trees:
         yield f"  tree {tree.ordinal}: {tree_text(tree)}"
@@ -148,7 +150,7 @@ def accumulators(state: ExplainedState) -> list[ExplainedAccumulator]:
     return [a for a in state.accumulators if a.measures or a.kind not in TREE_COUNTERS]
 
 
-def kept_text(state: ExplainedState) -> str:
+def stored_extras_text(state: ExplainedState) -> str:
     """Return what every group stores besides its accumulators."""
     entries = not all(tree.ends_alone for tree in state.trees)
     counts = "how many entries, how many of them live, and " if entries else ""

@@ -64,7 +64,7 @@ def _digest(place: Remote) -> str:
     return hashlib.sha256(str(place).encode()).hexdigest()[:24]
 
 
-def draft() -> Path:
+def temporary_path() -> Path:
     """Return an unused path for a file that becomes a copy."""
     return _below("drafts") / uuid.uuid4().hex
 

@@ -119,7 +119,7 @@ _KINDS: dict[type[OSError], int] = {
 
 
 @contextmanager
-def _asked(path: Remote) -> Iterator[tuple[Any, str]]:
+def _store_access(path: Remote) -> Iterator[tuple[Any, str]]:
     """Yield the fsspec file system of a path and its key; convert all exceptions to OSError."""
     system = _system(path.root, os.getpid())
     try:
@@ -130,7 +130,7 @@ def _asked(path: Remote) -> Iterator[tuple[Any, str]]:
 
 def names(folder: Remote, *, folders: bool) -> list[str]:
     """Return names as `disk.Disk.names` does; a folder is a common prefix of names."""
-    with _asked(folder) as (system, path):
+    with _store_access(folder) as (system, path):
         try:
             entries = system.ls(path, detail=True, refresh=True)
         except (FileNotFoundError, NotADirectoryError):
@@ -152,7 +152,7 @@ def exists(path: Remote) -> bool:
 
 def size(path: Remote) -> int:
     """Return the size of a file in bytes."""
-    with _asked(path) as (system, key):
+    with _store_access(path) as (system, key):
         info = system.info(key, refresh=True)
     if info["type"] != "file":
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
@@ -161,7 +161,7 @@ def size(path: Remote) -> int:
 
 def read(path: Remote) -> bytes:
     """Return all bytes of a file, as currently stored."""
-    with _asked(path) as (system, key):
+    with _store_access(path) as (system, key):
         return bytes(system.cat_file(key, **_READING.get(path.scheme, {})))
 
 
@@ -172,19 +172,19 @@ def publish(path: Remote, content: bytes) -> None:
         FileExistsError: the file exists. Some stores report this as another kind of OSError.
         OSError: the request failed; the file may have been created nevertheless.
     """
-    with _alone(path), _asked(path) as (system, key):
+    with _alone(path), _store_access(path) as (system, key):
         system.pipe_file(key, content, mode="create")
 
 
 def put(path: Remote, content: bytes) -> None:
     """Write a file, replacing an existing one."""
-    with _asked(path) as (system, key):
+    with _store_access(path) as (system, key):
         system.pipe_file(key, content)
 
 
 def remove(path: Remote) -> None:
     """Remove a file if it exists, and its local copy."""
-    with suppress(FileNotFoundError), _asked(path) as (system, key):
+    with suppress(FileNotFoundError), _store_access(path) as (system, key):
         system.rm_file(key)
     download_cache.drop(path)
 
@@ -194,11 +194,11 @@ def uploaded(
     path: Remote, opened: Callable[[Path], AbstractContextManager[Opened]]
 ) -> Iterator[Opened]:
     """Open a local draft for writing; upload it when the block ends without an exception."""
-    draft = download_cache.draft()
+    draft = download_cache.temporary_path()
     try:
         with opened(draft) as sink:
             yield sink
-        with _asked(path) as (system, key):
+        with _store_access(path) as (system, key):
             system.put_file(str(draft), key)
         download_cache.keep(draft, path)
     finally:
@@ -215,10 +215,10 @@ def fetched(path: Remote, opened: Callable[[Path], Opened]) -> Opened:
     else:
         download_cache.used(copy)
         return content
-    draft = download_cache.draft()
+    draft = download_cache.temporary_path()
     try:
         draft.touch(mode=0o600)
-        with _alone(path), _asked(path) as (system, key):
+        with _alone(path), _store_access(path) as (system, key):
             system.get_file(key, str(draft))
         # Open the draft: the copy may be evicted at once, but an open file stays readable.
         content = opened(draft)

@@ -7,7 +7,7 @@ from textwrap import shorten
 from typing import Any
 
 from substrait_agg.error_codes import ORIGINS, ErrorCode
-from substrait_agg.functions.listing.catalogue_tables import Section, code
+from substrait_agg.functions.listing.catalogue_tables import CatalogueTable, code
 from substrait_agg.functions.listing.markdown import markdown as markdown_of
 from substrait_agg.functions.listing.markdown import plain, record
 from substrait_agg.functions.listing.markdown import text as text_of
@@ -65,7 +65,9 @@ def overview(kinds: Sequence[ProblemKind], errors: Sequence[ErrorCode], width: i
     return text_of((*(s for s in sections if s.rows), *_error_sections(errors)), width)
 
 
-def _area_section(area: Area, kinds: Sequence[ProblemKind], *, linked: bool = False) -> Section:
+def _area_section(
+    area: Area, kinds: Sequence[ProblemKind], *, linked: bool = False
+) -> CatalogueTable:
     rows = tuple(
         (
             f"[{code(k.code)}](#{k.code.lower()})" if linked else k.code,
@@ -76,14 +78,14 @@ def _area_section(area: Area, kinds: Sequence[ProblemKind], *, linked: bool = Fa
         for k in kinds
         if k.area == area
     )
-    return Section(AREAS[area], ("code", "lenient", "strict", "message"), rows)
+    return CatalogueTable(AREAS[area], ("code", "lenient", "strict", "message"), rows)
 
 
-def _error_sections(errors: Sequence[ErrorCode]) -> Iterator[Section]:
+def _error_sections(errors: Sequence[ErrorCode]) -> Iterator[CatalogueTable]:
     for origin, title in ORIGINS.items():
         rows = tuple((code(e.code), e.meaning, e.help) for e in errors if e.origin == origin)
         if rows:
-            yield Section(title, ("code", "what it says", "what to do"), rows)
+            yield CatalogueTable(title, ("code", "what it says", "what to do"), rows)
 
 
 # --- one code ----------------------------------------------------------------------------------

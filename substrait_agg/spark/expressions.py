@@ -13,6 +13,8 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 
 from substrait_agg.bind.bound import (
+    BoundLambda,
+    BoundNestedValue,
     Call,
     Column,
     Conditional,
@@ -20,10 +22,8 @@ from substrait_agg.bind.bound import (
     Conversion,
     Expr,
     InList,
-    Lambda,
-    Nested,
-    NestedValue,
-    Parameter,
+    LambdaParameter,
+    NestedPart,
 )
 from substrait_agg.errors import UsageError
 from substrait_agg.plan.types import Type
@@ -51,7 +51,7 @@ def to_column(expr: Expr, columns: Columns) -> SparkColumn:
     return _BUILD[type(expr)](expr, columns)
 
 
-def _nested(expr: Nested, columns: Columns) -> SparkColumn:
+def _nested(expr: NestedPart, columns: Columns) -> SparkColumn:
     whole = to_column(expr.input, columns)
     kind = expr.input.type.kind
     if kind == "struct":
@@ -80,12 +80,12 @@ class _InLambda(Sequence[SparkColumn]):
         return self.columns[ordinal]
 
 
-def _parameter(expr: Parameter, columns: Columns) -> SparkColumn:
+def _parameter(expr: LambdaParameter, columns: Columns) -> SparkColumn:
     scopes = columns.parameters if isinstance(columns, _InLambda) else ()
     return scopes[-1 - expr.steps_out][expr.ordinal]
 
 
-def _function_of(expr: Lambda, columns: Columns) -> Callable[[SparkColumn], SparkColumn]:
+def _function_of(expr: BoundLambda, columns: Columns) -> Callable[[SparkColumn], SparkColumn]:
     """Return the lambda as a Python function from a parameter column to a result column.
 
     Spark's list functions call it once, to build the expression.
@@ -101,7 +101,7 @@ def _function_of(expr: Lambda, columns: Columns) -> Callable[[SparkColumn], Spar
 def _call(expr: Call, columns: Columns) -> SparkColumn:
     if expr.function in HIGHER_ORDER:
         values, function = expr.arguments
-        if isinstance(function, Lambda):
+        if isinstance(function, BoundLambda):
             made = HIGHER_ORDER[expr.function](
                 to_column(values, columns), _function_of(function, columns)
             )
@@ -143,7 +143,7 @@ def _in_list(expr: InList, columns: Columns) -> SparkColumn:
     return comparable(expr.value, columns).isin([comparable(o, columns) for o in expr.options])
 
 
-def _nested_value(expr: NestedValue, columns: Columns) -> SparkColumn:
+def _nested_value(expr: BoundNestedValue, columns: Columns) -> SparkColumn:
     parts = [to_column(part, columns) for part in expr.parts]
     if expr.type.kind == "struct":
         made = F.struct(*(part.alias(f"f{i}") for i, part in enumerate(parts)))
@@ -177,11 +177,11 @@ COMPARISONS = frozenset(
 _BUILD: dict[type, Callable[[Any, Columns], SparkColumn]] = {
     Constant: lambda expr, _columns: literal(expr.value, expr.type),
     Column: lambda expr, columns: columns[expr.ordinal],
-    Nested: _nested,
+    NestedPart: _nested,
     Call: _call,
     Conversion: _conversion,
     Conditional: _conditional,
     InList: _in_list,
-    NestedValue: _nested_value,
-    Parameter: _parameter,
+    BoundNestedValue: _nested_value,
+    LambdaParameter: _parameter,
 }

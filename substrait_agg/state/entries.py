@@ -85,7 +85,7 @@ class Entries:
 
     Attributes:
         hashes: hashes of the groups.
-        chains: collision ids of the groups.
+        collision_ids: collision ids of the groups.
         keys: the keys, which order the entries of a group.
         payload: the values that the keys encode.
         weights: change of each entry's weight, not 0.

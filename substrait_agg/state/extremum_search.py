@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from substrait_agg.state.keys.rows import Indices, Mask
-from substrait_agg.state.row_ranges import Gathered, RowRange, gather_rows
+from substrait_agg.state.row_ranges import GatheredEntries, RowRange, gather_rows
 
 FIRST_ROWS = 4  # per group and run in the first round
 
@@ -83,7 +83,9 @@ def _limits(
     return limits, cut
 
 
-def _first_alive(gathered: Gathered, limits: Indices, *, last: bool) -> tuple[Indices, Indices]:
+def _first_alive(
+    gathered: GatheredEntries, limits: Indices, *, last: bool
+) -> tuple[Indices, Indices]:
     """Return the groups in which an entry was found, and that entry."""
     ordinals = np.arange(len(gathered.owners))
     limit = limits[gathered.owners]

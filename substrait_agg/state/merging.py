@@ -64,7 +64,7 @@ def spans_to_merge(
     """
     size = high - low + 1
     chosen: list[MergeSpan] = []
-    for span in _wanted(files, low, high, size):
+    for span in _due_merges(files, low, high, size):
         rows = sum(rows_in(file, span.low, span.high) for file in span.files)
         if rows > budget:
             part = int((span.high - span.low + 1) * budget / rows)
@@ -76,7 +76,7 @@ def spans_to_merge(
     return tuple(chosen)
 
 
-def _wanted(files: Sequence[RunFile], low: int, high: int, size: int) -> Iterator[MergeSpan]:
+def _due_merges(files: Sequence[RunFile], low: int, high: int, size: int) -> Iterator[MergeSpan]:
     """Yield all merges that are due, each as wide as the merged runs are the same."""
     last: MergeSpan | None = None
     for start, stop in _intervals(files, low, high):

@@ -20,7 +20,7 @@ from substrait_agg.state.keys.rows import Hashes, Indices, Mask
 from substrait_agg.state.ordered_run import OrderedRun, pieces
 from substrait_agg.state.positions import Positions
 from substrait_agg.state.ranks import find_ranks, weight_before
-from substrait_agg.state.row_ranges import Gathered, RowRange, gather_rows, payload_at
+from substrait_agg.state.row_ranges import GatheredEntries, RowRange, gather_rows, payload_at
 from substrait_agg.state.run import HASH_MAX, RunFile, RunWriter, open_run, rows_at_once
 from substrait_agg.state.segments import Segments
 from substrait_agg.state.storage import Storage
@@ -184,7 +184,7 @@ class OrderedTree:
         groups: Indices,
         low: EncodedKeys,
         high: EncodedKeys,
-    ) -> Gathered | None:
+    ) -> GatheredEntries | None:
         """Return the entries in ranges of keys, including entries of weight 0, in key order.
 
         Args:
@@ -216,7 +216,7 @@ class OrderedTree:
 
     def between_positions(
         self, hashes: Hashes, chains: CollisionIds, low: Positions, high: Positions
-    ) -> Gathered | None:
+    ) -> GatheredEntries | None:
         """Return the entries between two positions of each group, in key order.
 
         As `between`, with one range per group. The range is empty if `high` comes before `low`.

@@ -31,33 +31,33 @@ class RunPage:
 
 
 @dataclass(frozen=True, slots=True)
-class PagePlaces:
+class RowsByPage:
     """Some places of a run, by page.
 
     Attributes:
         parts: pages, and the requested rows of each.
-        back: permutation from page order to the requested order; None if both are the same.
+        restore_order: permutation from page order to the requested order; None if both are the same.
     """
 
     parts: tuple[tuple[RunPage, Indices], ...]
-    back: Indices | None
+    restore_order: Indices | None
 
     def numbers(self, column: Callable[[RunPage], npt.NDArray[Any]]) -> npt.NDArray[Any]:
         """Return the requested rows of a column of numbers."""
         found = [column(page)[rows] for page, rows in self.parts]
         whole = found[0] if len(found) == 1 else np.concatenate(found)
-        return whole if self.back is None else whole[self.back]
+        return whole if self.restore_order is None else whole[self.restore_order]
 
     def values(self, column: Callable[[RunPage], pa.Array]) -> pa.Array:
         """Return the requested rows of an Arrow column."""
         found = [column(page).take(pa.array(rows)) for page, rows in self.parts]
         whole = found[0] if len(found) == 1 else pa.concat_arrays(found)
-        return whole if self.back is None else whole.take(pa.array(self.back))
+        return whole if self.restore_order is None else whole.take(pa.array(self.restore_order))
 
     def keys(self) -> EncodedKeys:
         """Return the keys of the requested rows."""
         found = EncodedKeys.concat([page.entries.keys.take(rows) for page, rows in self.parts])
-        return found if self.back is None else found.take(self.back)
+        return found if self.restore_order is None else found.take(self.restore_order)
 
     def weights(self) -> Weights:
         """Return the weights of the requested rows."""
@@ -115,18 +115,18 @@ class OrderedRun:
         run._low, run._high = np.uint64(low), np.uint64(high)
         return run
 
-    def at(self, places: Indices) -> PagePlaces:
+    def at(self, places: Indices) -> RowsByPage:
         """Return rows by place."""
         pages = np.searchsorted(self._starts, places, "right") - 1
         order, parts = self._by_page(pages)
         found = [(self._pages[p], places[which] - self._starts[p]) for p, which in parts]
         if not found:
-            return PagePlaces(((self._pages[0], places),), None)
+            return RowsByPage(((self._pages[0], places),), None)
         back = None
         if order is not None:
             back = np.empty_like(order)
             back[order] = np.arange(len(order))
-        return PagePlaces(tuple(found), back)
+        return RowsByPage(tuple(found), back)
 
     @staticmethod
     def _by_page(pages: Indices) -> tuple[Indices | None, list[tuple[int, Indices]]]:
@@ -159,7 +159,7 @@ class OrderedRun:
         low[empty] = high[empty] = 0
         there = np.flatnonzero(~empty)
         if len(there):
-            self._narrow_to_chains(low, high, chains, there)
+            self._narrow_to_collision_ids(low, high, chains, there)
         return low, high
 
     def _hash_bounds(self, hashes: Hashes, *, right: bool) -> Indices:
@@ -177,18 +177,18 @@ class OrderedRun:
             bounds[at] = self._starts[p] + np.searchsorted(stored, hashes[at], side)
         return bounds
 
-    def _narrow_to_chains(
+    def _narrow_to_collision_ids(
         self, low: Indices, high: Indices, chains: CollisionIds, there: Indices
     ) -> None:
-        one = (self._chains(low[there]) == chains[there]) & (
-            self._chains(high[there] - 1) == chains[there]
+        one = (self._collision_ids(low[there]) == chains[there]) & (
+            self._collision_ids(high[there] - 1) == chains[there]
         )
         mixed = there[~one]
         wanted, start, stop = chains[mixed], low[mixed], high[mixed]
-        low[mixed] = bisect(start, stop, lambda at, i: self._chains(at) < wanted[i])
-        high[mixed] = bisect(start, stop, lambda at, i: self._chains(at) <= wanted[i])
+        low[mixed] = bisect(start, stop, lambda at, i: self._collision_ids(at) < wanted[i])
+        high[mixed] = bisect(start, stop, lambda at, i: self._collision_ids(at) <= wanted[i])
 
-    def _chains(self, places: Indices) -> CollisionIds:
+    def _collision_ids(self, places: Indices) -> CollisionIds:
         return self.at(places).numbers(lambda page: page.entries.collision_ids)
 
     def bounds(self, low: Indices, high: Indices, keys: EncodedKeys, *, right: bool) -> Indices:

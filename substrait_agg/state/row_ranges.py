@@ -35,7 +35,7 @@ class RowRange:
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
+class GatheredEntries:
     """The entries of row ranges, ordered by owner and key.
 
     Attributes:
@@ -74,7 +74,7 @@ class Gathered:
         return payload_at(self.runs, self.source[entries], self.places[entries])
 
 
-def gather_rows(windows: Sequence[RowRange]) -> Gathered:
+def gather_rows(windows: Sequence[RowRange]) -> GatheredEntries:
     """Return the entries of all row ranges (at least one), newest run first."""
     owners, places, keys, weights = [], [], [], []
     for window in windows:
@@ -93,7 +93,7 @@ def gather_rows(windows: Sequence[RowRange]) -> Gathered:
     order, first = _order(owner, keys)
     starts = np.flatnonzero(first)
     chosen = order[starts]
-    return Gathered(
+    return GatheredEntries(
         tuple(window.run for window in windows),
         owner[chosen],
         sum_runs_of_rows(np.concatenate(weights)[order], starts),

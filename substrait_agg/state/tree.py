@@ -151,7 +151,7 @@ class KeyedTree:
         same = rows_equal(take(columns, at), take(keys, probes[hit]), len(hit))
         unsure = np.flatnonzero(~same)
         if len(unsure):
-            more, found_at = _lookup_chains(
+            more, found_at = _lookup_collisions(
                 columns, stored, wanted[hit[unsure]], keys, probes[hit[unsure]]
             )
             at[unsure[more]] = found_at
@@ -222,7 +222,7 @@ def _rows_of(run: RunReader, hashes: Hashes, columns: Sequence[str]) -> Iterator
             yield run.pages[p].select(list(columns)).take(pa.array(at))
 
 
-def _lookup_chains(
+def _lookup_collisions(
     columns: Sequence[pa.Array],
     stored: Hashes,
     wanted: Hashes,

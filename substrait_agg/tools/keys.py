@@ -31,9 +31,7 @@ def parse_key(text: str) -> Any:
         raise _invalid(f"{_cut(text)!r} is not JSON: {error}") from error
 
 
-def wanted_values(
-    key: Any, names: Sequence[str], types: Sequence[pa.DataType]
-) -> dict[int, pa.Array]:
+def key_values(key: Any, names: Sequence[str], types: Sequence[pa.DataType]) -> dict[int, pa.Array]:
     """Return the wanted values by ordinal of the key column.
 
     Columns without a name may have any value.

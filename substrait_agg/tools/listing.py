@@ -139,7 +139,7 @@ def listing(checkpoint: Checkpoint, limit: int | None) -> Listing:
     Raises:
         StateRefused: NOT_A_CHECKPOINT, STATE_DAMAGED.
     """
-    document, kept = checkpoint.document(), checkpoint.kept()
+    document, kept = checkpoint.document(), checkpoint.retention_state()
     known = checkpoint.check_versions()
     snapshots = [checkpoint.snapshot(v) for v in (known if limit is None else known[-limit:])]
     sizes = {

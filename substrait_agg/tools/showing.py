@@ -25,7 +25,7 @@ from substrait_agg.tools.checks.trees import (
     numbers_of,
     value_columns,
 )
-from substrait_agg.tools.keys import matching, wanted_values
+from substrait_agg.tools.keys import key_values, matching
 
 MICROSECONDS = pa.timestamp("us", "UTC")
 
@@ -86,7 +86,7 @@ class Showing:
     def _of_key(self, tree: KeyedTree, schema: pa.Schema, key: Any) -> Iterator[pa.Table]:
         columns = key_columns(schema)
         types = [schema.field(name).type for name in columns]
-        wanted = wanted_values(key, self._key_names(columns), types)
+        wanted = key_values(key, self._key_names(columns), types)
         # Scan only the keys of all groups, then read all columns of the matching hashes.
         hashes = [
             part.column("hash").to_numpy()[_has(part, columns, wanted)]

@@ -110,12 +110,12 @@ class State:
             StateRefused: VERSION_UNKNOWN, VERSION_EXPIRED, STATE_DAMAGED.
         """
         if version is None:
-            newest = self._checkpoint.latest()
+            newest = self._checkpoint.newest_snapshot()
             if newest is not None:
                 return newest
             version = 0
         snapshot = self._checkpoint.snapshot(version)
-        first = self._checkpoint.kept().state_from
+        first = self._checkpoint.retention_state().state_from
         if version < first:
             raise StateRefused(
                 "VERSION_EXPIRED",

@@ -73,12 +73,12 @@ def vacuum(
     """
     with lock_for_tool(checkpoint.folder, alone=no_run):
         checkpoint.check_runnable()
-        if not dry_run and checkpoint.latest() is not None:
+        if not dry_run and checkpoint.newest_snapshot() is not None:
             # The lock may not show a run that is suspended or on another machine. From here on,
             # such a run stops with a conflict. Read the newest version again, because it may have
             # committed before.
             checkpoint.claim()
-        newest = checkpoint.latest()
+        newest = checkpoint.newest_snapshot()
         if newest is None:
             return VacuumResult(0, 0, "", {}, {}, dry_run)
         kept, held_by = expire(checkpoint, newest, retention), ""

@@ -13,18 +13,18 @@ import pytest
 
 import substrait_agg as sa
 from benchmarks import plots, report, results
-from benchmarks.check import Wrong, _alive
+from benchmarks.check import WrongView, _alive
 from benchmarks.conduct import _turns
 from benchmarks.data.bids import bids
 from benchmarks.data.churn import churn
 from benchmarks.data.lineitem import lineitem
 from benchmarks.data.made import ID, LOAD, OP, DataSet, Generator, make
-from benchmarks.data.rows import keyed, lists, many, wide
-from benchmarks.phases import PHASES, Jobs, Stage, phases
+from benchmarks.data.rows import lists, many, wide, with_key
+from benchmarks.phases import PHASES, Jobs, JobStage, phases
 from benchmarks.plans import SCHEMAS, plan, written
 from benchmarks.process import ENGINES
 from benchmarks.queries import QUERIES, plan_of
-from benchmarks.results import LaneResult, Measured, Results, WorkloadResult
+from benchmarks.results import LaneResult, MeasuredBatch, Results, WorkloadResult
 from benchmarks.targets import TARGETS
 from benchmarks.workload import WARM, Sizes
 from benchmarks.workloads import WORKLOADS
@@ -32,7 +32,7 @@ from substrait_agg.metrics import OperatorProgress, Progress
 
 DRAWN = [["warm", 50], ["rows", 60], ["rows", 60]]
 GENERATORS: dict[Generator, Mapping[str, Any]] = {
-    keyed: {"keys": 10, "held": 30, "batches": DRAWN, "hot": 0.5},
+    with_key: {"keys": 10, "held": 30, "batches": DRAWN, "hot": 0.5},
     many: {"keys": 10, "rows": 100, "files": 4, "kind": "rows"},
     wide: {"keys": 10, "batches": DRAWN},
     lists: {"groups": 5, "values": 4, "touched": 2, "each": 3, "kinds": ["warm", "rows"]},
@@ -90,7 +90,7 @@ def test_churn_deletes_rows_that_are_there_and_half_of_them_are_the_greatest(
 def test_the_tables_of_plans_are_the_columns_of_the_data(tmp_path: Path) -> None:
     """A plan is written over `SCHEMAS`; a column that is misspelt there would only show when Spark runs."""
     tables: dict[str, Generator] = {
-        "t": keyed,
+        "t": with_key,
         "churn": churn,
         "wide": wide,
         "lists": lists,
@@ -136,7 +136,7 @@ def test_workloads_are_whole(id: str, large: bool) -> None:
 @pytest.mark.parametrize("rounds", [1, 2, 5])
 def test_turns_leave_nothing_out_and_load_first(tmp_path: Path, rounds: int) -> None:
     drawn = [["warm", 5], *([["rows", 5]] * 7)]
-    data = make("keyed", keyed, {"keys": 9, "held": 9, "batches": drawn}, tmp_path)
+    data = make("keyed", with_key, {"keys": 9, "held": 9, "batches": drawn}, tmp_path)
     turns = _turns(data, rounds)
     assert [file for turn in turns for file in turn.files] == list(data.files)
     assert [turn.round for turn in turns if turn.round >= 0] == list(range(len(turns) - 2))
@@ -156,7 +156,7 @@ def test_rows_that_left_are_not_alive(tmp_path: Path) -> None:
         assert connection.execute(counted).fetchone() == (190, 20)
 
 
-JOBS = Jobs(1.0, (Stage(0.4, 0.8, 0.2, maps=True), Stage(0.5, 1.0, 0.0, maps=False)), 0.2)
+JOBS = Jobs(1.0, (JobStage(0.4, 0.8, 0.2, maps=True), JobStage(0.5, 1.0, 0.0, maps=False)), 0.2)
 
 
 def test_phases_add_up_to_the_batch() -> None:
@@ -186,7 +186,9 @@ def _progress(seconds: float) -> Progress:
 
 def _results() -> Results:
     def lane(name: str, seconds: float, parts: Mapping[str, float]) -> LaneResult:
-        batches = tuple(Measured(0, "rows", 1000, seconds * f, dict(parts)) for f in (1, 0.9, 1.1))
+        batches = tuple(
+            MeasuredBatch(0, "rows", 1000, seconds * f, dict(parts)) for f in (1, 0.9, 1.1)
+        )
         return LaneResult(
             name, name.partition("@")[0], "count_sum_avg", batches, 0.0, 100, 50, {"jvm": 1 << 30}
         )
@@ -214,7 +216,7 @@ def test_reports_render_from_what_was_kept(tmp_path: Path) -> None:
 def test_a_missed_target_is_told() -> None:
     found = _results()
     workload = found.workloads[0]
-    slow = replace(workload.lanes[2], batches=(Measured(0, "rows", 1000, 0.01),))
+    slow = replace(workload.lanes[2], batches=(MeasuredBatch(0, "rows", 1000, 0.01),))
     changed = replace(found, workloads=(replace(workload, lanes=(*workload.lanes[:2], slow)),))
     (target,) = [t for t in TARGETS if t.what == "W1: times the floor"]
     assert target.met(changed) is False
@@ -226,7 +228,9 @@ def test_targets_name_lanes_that_there_are() -> None:
     lanes = {}
     for id, made in WORKLOADS.items():
         workload = made(Sizes())
-        batches = tuple(Measured(0, kind, 1, 1.0, {"driver": 1.0}) for kind in ("insert", "delete"))
+        batches = tuple(
+            MeasuredBatch(0, kind, 1, 1.0, {"driver": 1.0}) for kind in ("insert", "delete")
+        )
         lanes[id] = tuple(
             LaneResult(x.name, x.engine, x.query, batches, 0.0, 1, 1, {"workers_own": 1})
             for x in workload.lanes
@@ -248,7 +252,7 @@ def test_the_crossover_is_drawn(tmp_path: Path) -> None:
     lanes = tuple(
         LaneResult(
             f"{engine}@{held}", engine, "count_sum_avg",
-            tuple(Measured(0, kind, int(kind), 0.1) for kind in kinds), 0.0, None, 1, {}, held,
+            tuple(MeasuredBatch(0, kind, int(kind), 0.1) for kind in kinds), 0.0, None, 1, {}, held,
         )
         for held in (100, 1000)
         for engine, kinds in (("ours", ("10", "100")), ("duckdb", ("10",)))
@@ -264,7 +268,7 @@ def test_wrong_answers_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """One value that differs, one row too many, one too few: each fails."""
     from benchmarks import check
 
-    data = make("keyed", keyed, {"keys": 3, "held": 0, "batches": DRAWN}, tmp_path)
+    data = make("keyed", with_key, {"keys": 3, "held": 0, "batches": DRAWN}, tmp_path)
     names = [file.name for file in data.files]
     right = _grouped(data)
     spoilt: dict[str, Callable[[pa.Table], pa.Table]] = {
@@ -282,7 +286,7 @@ def test_wrong_answers_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     check.check("count_sum_avg", data, names, tmp_path, tmp_path)
     for spoil in spoilt.values():
         shown[0] = spoil(right)
-        with pytest.raises(Wrong):
+        with pytest.raises(WrongView):
             check.check("count_sum_avg", data, names, tmp_path, tmp_path)
 
 

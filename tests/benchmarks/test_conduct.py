@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.conduct import Setting, run
-from benchmarks.data.rows import keyed
-from benchmarks.process import Failed, Process
-from benchmarks.workload import Lane, Source, Workload
+from benchmarks.conduct import EngineSettings, run
+from benchmarks.data.rows import with_key
+from benchmarks.process import EngineFailed, Process
+from benchmarks.workload import DataSource, Lane, Workload
 
 DRAWN = [["warm", 20], *([["rows", 20]] * 6)]
-SOURCE = Source(keyed, {"keys": 5, "held": 10, "batches": DRAWN})
+SOURCE = DataSource(with_key, {"keys": 5, "held": 10, "batches": DRAWN})
 
 
 def _workload(*engines: str) -> Workload:
@@ -24,7 +24,7 @@ def _workload(*engines: str) -> Workload:
 
 def test_lanes_are_measured_in_rounds(tmp_path: Path) -> None:
     """Of each round the sampled batches count but the first one; loads and warm-ups do not."""
-    found = run(_workload("duckdb"), Setting(root=tmp_path))
+    found = run(_workload("duckdb"), EngineSettings(root=tmp_path))
     (lane,) = found.lanes
     assert [(batch.round, batch.kind, batch.rows) for batch in lane.batches] == [
         (number, "rows", 20) for number in (0, 0, 1, 1)
@@ -42,7 +42,7 @@ def test_an_engine_that_fails_is_absent(tmp_path: Path) -> None:
     query = "count_sum_avg"
     lanes = (Lane("duckdb", "duckdb", query, "rows"), Lane("pathway", "pathway", query, "rows"))
     workload = Workload("T1", "test", {"rows": SOURCE}, lanes)
-    found = run(workload, Setting(root=tmp_path, pythons={"pathway": "/bin/false"}))
+    found = run(workload, EngineSettings(root=tmp_path, pythons={"pathway": "/bin/false"}))
     assert [lane.lane for lane in found.lanes] == ["duckdb"]
     assert list(found.absent) == ["pathway"]
     assert "has ended" in found.absent["pathway"]
@@ -51,9 +51,9 @@ def test_an_engine_that_fails_is_absent(tmp_path: Path) -> None:
 def test_what_an_engine_raises_comes_back(tmp_path: Path) -> None:
     process = Process("duckdb", tmp_path / "log", sys.executable, "1g")
     try:
-        with pytest.raises(Failed, match="TypeError"):
+        with pytest.raises(EngineFailed, match="TypeError"):
             process.run({"files": []})
-        with pytest.raises(Failed, match="KeyError"):
+        with pytest.raises(EngineFailed, match="KeyError"):
             process.run({})
     finally:
         process.end()

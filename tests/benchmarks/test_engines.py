@@ -13,8 +13,8 @@ from benchmarks.data.bids import bids
 from benchmarks.data.churn import churn
 from benchmarks.data.lineitem import lineitem
 from benchmarks.data.made import DataSet, Generator, make
-from benchmarks.data.rows import keyed, lists, wide
-from benchmarks.engines.job import Engine, Job
+from benchmarks.data.rows import lists, wide, with_key
+from benchmarks.engines.job import Engine, EngineJob
 from benchmarks.phases import PHASES
 from benchmarks.queries import QUERIES, plan_of
 from tests.sampling import sample
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.spark
 DRAWN = [["rows", 40]] * 2
 LISTS = {"groups": 3, "values": 10, "touched": 2, "each": 2, "kinds": ["rows"]}
 DATA: dict[str, tuple[Generator, Mapping[str, Any]]] = {
-    "t": (keyed, {"keys": 7, "held": 0, "batches": DRAWN}),
+    "t": (with_key, {"keys": 7, "held": 0, "batches": DRAWN}),
     "churn": (churn, {"rows": 60, "groups": 10, "batch": 4, "pairs": 1}),
     "wide": (wide, {"keys": 7, "batches": DRAWN}),
     "lists": (lists, LISTS),
@@ -44,14 +44,14 @@ def _data(query: str, folder: Path) -> DataSet:
     return make(query, generator, parameters, folder / "data")
 
 
-def _job(query: str, data: DataSet, folder: Path, *, spark: bool) -> Job:
+def _job(query: str, data: DataSet, folder: Path, *, spark: bool) -> EngineJob:
     """All files at once, a batch each, from a folder of their own as engines get it."""
     inputs = folder / "in"
     inputs.mkdir()
     for file in data.files:
         (inputs / file.name).hardlink_to(data.folder / file.name)
     asked = QUERIES[query]
-    return Job(
+    return EngineJob(
         lane="lane",
         table=asked.table,
         sql=asked.for_spark() if spark else asked.sql,
@@ -97,7 +97,7 @@ def _others() -> dict[str, Callable[[], Engine]]:
         "rocksdb": native.rocksdb,
         "default": native.default,
         "floor": native.Floor,
-        "batch": recompute.Batch,
+        "batch": recompute.SparkBatch,
         "spark": recompute.Spark,
         "duckdb": recompute.DuckDB,
     }

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from benchmarks.start import Start, table
+from benchmarks.start import MeasuredStart, table
 
 
 def test_ratios_are_those_of_a_round_to_the_fastest_of_sparks_own() -> None:
     starts = [
-        Start("ours", 1_000, 0, 1.0, 3.0, 0.2),
-        Start("default", 1_000, 0, 4.0, 6.0, 0.5),
-        Start("rocksdb", 1_000, 0, 2.0, 8.0, 0.5),
-        Start("ours", 1_000, 1, 3.0, 9.0, 0.2),
-        Start("default", 1_000, 1, 3.0, 9.0, 0.5),
-        Start("before", 50_000, 0, 3.0, 9.0, 0.5),
+        MeasuredStart("ours", 1_000, 0, 1.0, 3.0, 0.2),
+        MeasuredStart("default", 1_000, 0, 4.0, 6.0, 0.5),
+        MeasuredStart("rocksdb", 1_000, 0, 2.0, 8.0, 0.5),
+        MeasuredStart("ours", 1_000, 1, 3.0, 9.0, 0.2),
+        MeasuredStart("default", 1_000, 1, 3.0, 9.0, 0.5),
+        MeasuredStart("before", 50_000, 0, 3.0, 9.0, 0.5),
     ]
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")]

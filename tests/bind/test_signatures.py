@@ -6,7 +6,12 @@ import pytest
 
 from substrait_agg.bind.bound import Argument, Column
 from substrait_agg.bind.expressions.signature_words import KINDS, takes, words_declared, words_of
-from substrait_agg.bind.expressions.signatures import NUMBER, Declared, declared_signature, misfit
+from substrait_agg.bind.expressions.signatures import (
+    NUMBER,
+    ComparableSignature,
+    declared_signature,
+    misfit,
+)
 from substrait_agg.bind.plan.dialect_support import type_of
 from substrait_agg.functions.signatures.declarations import (
     Section,
@@ -30,7 +35,9 @@ def given(*types: Type | str) -> tuple[Argument, ...]:
     )
 
 
-def declared(urn: str | None, text: str, section: Section = "scalar_functions") -> Declared:
+def declared(
+    urn: str | None, text: str, section: Section = "scalar_functions"
+) -> ComparableSignature:
     found = declared_signature(name_of(urn, text), section)
     assert found is not None
     return found

@@ -76,7 +76,7 @@ def one_run(
         if not commits:
             couriers.wake(Progress(version=view.newest))
         couriers.end(with_view=whole, patience=None if whole else 0.0)
-        for courier in couriers._couriers:
+        for courier in couriers._workers:
             courier.thread.join()
     return not couriers.undelivered()
 

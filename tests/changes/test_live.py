@@ -37,7 +37,7 @@ class Counted:
     def evolutions(self) -> list[Any]:
         return []
 
-    def taken_back(self, version: int) -> Any:
+    def retractions(self, version: int) -> Any:
         raise NotImplementedError
 
     def to_arrow(self, version: int | None = None) -> Any:

@@ -59,7 +59,7 @@ class GrowingView:
     def evolutions(self) -> list[Any]:
         return []
 
-    def taken_back(self, version: int) -> Any:
+    def retractions(self, version: int) -> Any:
         raise NotImplementedError
 
     def to_arrow(self, version: int | None = None) -> Any:
@@ -299,7 +299,7 @@ def test_a_file_has_a_version_once_though_its_first_attempts_failed(
     with rig(tmp_path, f"stream-json={location}") as run:
         run.commit(1)
         until(lambda: not run.couriers.progress(1)[0].lag)
-        (post,) = run.couriers._delivery.posts
+        (post,) = run.couriers._delivery.cursors
         if moment == "write":
             monkeypatch.setattr(post.sink, "_encode", half)
         elif moment == "sync":
@@ -396,7 +396,7 @@ def test_outputs_on_one_stream_do_not_mix(tmp_path: Path) -> None:
     with rig(tmp_path, "batch-csv", "stream-json", stdout=stdout) as run:
         run.commit(3)
         run.couriers.end(with_view=True)
-        assert len({id(c.thread) for c in run.couriers._couriers}) == 1
+        assert len({id(c.thread) for c in run.couriers._workers}) == 1
     lines = stdout.getvalue().splitlines()
     assert [line for line in lines if not line.startswith("{")] == ["n", "3"]
     assert len(lines) == 6

@@ -46,7 +46,7 @@ class FakeView:
     def evolutions(self) -> list[Any]:
         return []
 
-    def taken_back(self, version: int) -> Any:
+    def retractions(self, version: int) -> Any:
         raise NotImplementedError
 
     def to_arrow(self, version: int | None = None) -> Any:

@@ -65,7 +65,7 @@ class Made:
         self, rows: Sequence[Row], partitions: int = 1, emission: Emission | None = None
     ) -> None:
         """Compute a batch and commit it."""
-        last = self.checkpoint.latest()
+        last = self.checkpoint.newest_snapshot()
         assert last is not None
         self.world.batch(rows, partitions, emission=emission)
         for level in self._levels:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import substrait_agg as sa
-from benchmarks.batches import Stream, measured
+from benchmarks.batches import BatchStream, measured
 from substrait_agg.commit.log.retention import Retention
 
 
@@ -22,7 +22,7 @@ def test_files_bytes_and_memory_stay_bounded(
     tmp_path: Path, batches: int, rows: int, keys: int
 ) -> None:
     """The last tenth has no more than the third, give or take where merges stand; nothing is at fault in the end."""
-    stream = Stream(tmp_path / "ckpt", rows, keys, 2, Retention(4), stay=batches // 20)
+    stream = BatchStream(tmp_path / "ckpt", rows, keys, 2, Retention(4), stay=batches // 20)
     tenths = list(measured(stream, batches))
     early, late = tenths[2], tenths[-1]
     assert late.batches == batches

@@ -27,7 +27,7 @@ from substrait_agg.commit.log.query_logs import lists_files
 from substrait_agg.commit.log.sweep import sweep
 from substrait_agg.errors import StateRefused, SubstraitAggError, UsageError
 from substrait_agg.files.filesystem import MOST_READ, FileSystem
-from substrait_agg.tools.keys import parse_key, wanted_values
+from substrait_agg.tools.keys import key_values, parse_key
 from tests.checkpoint.made import filled
 
 
@@ -100,8 +100,8 @@ def test_a_key_is_not_rounded(key: Any) -> None:
     """A group of another key would be shown for the one that was asked for."""
     given = parse_key(key) if key == "1.5" else key
     with pytest.raises(UsageError):
-        wanted_values(given, ["k"], [pa.int64()])
-    assert wanted_values(parse_key("2.0"), ["k"], [pa.int64()])[0].to_pylist() == [2]
+        key_values(given, ["k"], [pa.int64()])
+    assert key_values(parse_key("2.0"), ["k"], [pa.int64()])[0].to_pylist() == [2]
 
 
 @pytest.mark.parametrize("key", [5, None, True, "x"])
@@ -109,10 +109,10 @@ def test_a_nested_key_takes_no_plain_value(key: Any) -> None:
     """But for null, which is a value of every type."""
     types = [pa.struct([("a", pa.int64())])]
     if key is None:
-        assert wanted_values(key, ["s"], types)[0].to_pylist() == [None]
+        assert key_values(key, ["s"], types)[0].to_pylist() == [None]
         return
     with pytest.raises(UsageError) as refused:
-        wanted_values(key, ["s"], types)
+        key_values(key, ["s"], types)
     assert refused.value.code == "KEY_INVALID"
 
 
@@ -159,7 +159,7 @@ def test_copies_that_somebody_put_beside_our_files_stop_nothing(folder: Path, na
     for place in ("state", "changes"):
         (folder / place / name).write_bytes(b"mine")
     store = Checkpoint(folder)
-    newest = store.latest()
+    newest = store.newest_snapshot()
     assert newest is not None
     sweep(store, newest, whole=True)
     sa.open_state(folder).vacuum(keep=1)

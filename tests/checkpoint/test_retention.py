@@ -56,7 +56,7 @@ def simple(folder: Path, versions: int, age_of: dict[int, timedelta] | None = No
 
 def newest(checkpoint: Checkpoint) -> Snapshot:
     """The newest version."""
-    found = checkpoint.latest()
+    found = checkpoint.newest_snapshot()
     assert found is not None
     return found
 
@@ -65,7 +65,7 @@ def test_versions_are_kept_by_number(tmp_path: Path) -> None:
     """And the runs that they need of versions before them."""
     checkpoint = simple(tmp_path, 20)
     sweep(checkpoint, newest(checkpoint), Retention(4))
-    assert checkpoint.kept().state_from == 16
+    assert checkpoint.retention_state().state_from == 16
     assert kept_state(tmp_path) == set(range(14, 20))
 
 
@@ -74,11 +74,11 @@ def test_versions_are_kept_by_age(tmp_path: Path) -> None:
     checkpoint = simple(tmp_path, 20, {v: (20 - v) * DAY for v in range(20)})
     day = 86_400_000_000
     sweep(checkpoint, newest(checkpoint), Retention(2, 7 * day - 1))
-    assert checkpoint.kept().state_from == 14
+    assert checkpoint.retention_state().state_from == 14
     sweep(checkpoint, newest(checkpoint), Retention(2, 1))
-    assert checkpoint.kept().state_from == 18
+    assert checkpoint.retention_state().state_from == 18
     sweep(checkpoint, newest(checkpoint), Retention(19, 1))
-    assert checkpoint.kept().state_from == 18, "what is gone does not come back"
+    assert checkpoint.retention_state().state_from == 18, "what is gone does not come back"
 
 
 def dying_after(count: int) -> Callable[[FolderFiles, str], None]:
@@ -102,7 +102,7 @@ def test_a_killed_sweep_loses_nothing_and_the_rest_goes_later(tmp_path: Path) ->
         checkpoint = Checkpoint(folder)
         with patch.object(FolderFiles, "delete", dying_after(step)), suppress(KeyboardInterrupt):
             sweep(checkpoint, newest(checkpoint), Retention(3))
-        for version in range(checkpoint.kept().state_from, 12):
+        for version in range(checkpoint.retention_state().state_from, 12):
             assert all(
                 checkpoint.state.exists(n) for n in state_files(checkpoint.snapshot(version))
             )

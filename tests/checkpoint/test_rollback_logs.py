@@ -14,7 +14,7 @@ from substrait_agg.commit.documents.envelope import seal
 from substrait_agg.commit.documents.file_names import snapshot_name
 from substrait_agg.commit.documents.snapshot import FORMAT
 from substrait_agg.commit.log.checkpoint import Checkpoint
-from substrait_agg.commit.log.query_logs import check_noted
+from substrait_agg.commit.log.query_logs import check_recorded_logs
 from substrait_agg.errors import StateRefused
 from substrait_agg.spark.offsets.logs import recorded_logs
 from tests.checkpoint.made import filled
@@ -63,7 +63,7 @@ def test_a_run_goes_on_where_spark_has_deleted_entries(folder: Path, to: int) ->
         (log / str(number)).unlink()
     (log / "9.compact").unlink()
     sa.open_state(folder).rollback(to)
-    check_noted(folder / "spark", Checkpoint(folder).snapshot(to).logs)
+    check_recorded_logs(folder / "spark", Checkpoint(folder).snapshot(to).logs)
     numbers = {int(p.name.removesuffix(".compact")) for p in log.iterdir() if p.name[0] != "."}
     assert max(numbers) == to - 1
 

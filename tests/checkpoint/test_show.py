@@ -13,7 +13,7 @@ import pytest
 import substrait_agg as sa
 from substrait_agg.errors import StateRefused, UsageError
 from substrait_agg.operator.common.emission import NONE
-from substrait_agg.tools.keys import matching, wanted_values
+from substrait_agg.tools.keys import key_values, matching
 from tests.checkpoint.made import Made, filled
 from tests.operator.measures_build import gone, measure, row
 
@@ -163,5 +163,5 @@ def test_keys_are_written_as_outputs_write_them(
 ) -> None:
     """Of every type, null included."""
     column = pa.array([stored, None, stored], type_)
-    wanted = wanted_values({"k": value}, ["k"], [type_])
+    wanted = key_values({"k": value}, ["k"], [type_])
     assert matching([column], wanted, 3).tolist() == [True, value is None, True]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.commit.documents.state_schema import kept_operators
+from substrait_agg.commit.documents.state_schema import state_schemas
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.flow.passes.upserts import UpsertDeclaration
@@ -72,7 +72,7 @@ def test_what_its_operators_keep_is_described_as_before(name: str, tmp_path: Pat
     """So that it can be compared with another plan, field by field."""
     document = Checkpoint(unpacked(name, tmp_path)).document()
     flow = replace(SETTINGS[name](), other=None).flow
-    assert kept_operators(flow) == document.kept
+    assert state_schemas(flow) == document.state_schemas
 
 
 def test_upserts_and_sessions_are_described_as_before(tmp_path: Path) -> None:
@@ -80,7 +80,8 @@ def test_upserts_and_sessions_are_described_as_before(tmp_path: Path) -> None:
     document = Checkpoint(unpacked(GOALS, tmp_path)).document()
     plan = sa.load(goals_plan().encode()).bound()
     assert (
-        kept_operators(lower(plan, upserts={(GOALS,): UpsertDeclaration(("n",))})) == document.kept
+        state_schemas(lower(plan, upserts={(GOALS,): UpsertDeclaration(("n",))}))
+        == document.state_schemas
     )
 
 

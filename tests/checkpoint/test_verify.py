@@ -355,7 +355,7 @@ def test_verify_reports_a_retention_record_that_expires_every_version(folder: Pa
     """The newest version always keeps its state: without it no view can be read."""
     checkpoint = Checkpoint(folder)
     newest = checkpoint.versions()[-1]
-    claim = replace(checkpoint.kept(), state_from=newest + 1)
+    claim = replace(checkpoint.retention_state(), state_from=newest + 1)
     (folder / KEPT).write_bytes(claim.to_bytes(checkpoint.identity))
     assert faults(folder)["snapshots"] == {"VERSION_UNKNOWN"}
 

@@ -68,7 +68,7 @@ class FullCheckpoint:
 
     def load(self) -> Snapshot:
         """Put both operators where the newest version says they are."""
-        snapshot = self.store.latest()
+        snapshot = self.store.newest_snapshot()
         assert snapshot is not None
         for world, state in zip((self.lower, self.upper), snapshot.operators, strict=True):
             world.now = Version(snapshot.version, state)

@@ -54,7 +54,7 @@ def test_a_version_is_committed_once(tmp_path: Path) -> None:
     first.publish(snapshot(0, "a"))
     with pytest.raises(CommitConflict):
         second.publish(snapshot(0, "b"))
-    found = second.latest()
+    found = second.newest_snapshot()
     assert found is not None
     assert found.operators[0]["group"][0].name == "a"
     assert list((tmp_path / "snapshots").iterdir()) == [tmp_path / "snapshots" / snapshot_name(0)]
@@ -148,7 +148,7 @@ def test_sweeping_keeps_what_kept_versions_name(tmp_path: Path) -> None:
         (state / name).write_bytes(b"x")
     for version, name in enumerate(names):
         checkpoint.publish(snapshot(version, name))
-    newest = checkpoint.latest()
+    newest = checkpoint.newest_snapshot()
     assert newest is not None
     sweep(checkpoint, newest)
     left = sorted(p.name for p in state.iterdir())
@@ -165,7 +165,7 @@ def test_sweeping_removes_changes_of_failed_attempts(tmp_path: Path) -> None:
             (changes / written).write_bytes(b"x")
         checkpoint.publish(replace(snapshot(version), changes=(ChangeFile(name, 1, 1, 1),)))
     (changes / f"{3:012d}-0-next.parquet").write_bytes(b"x")
-    newest = checkpoint.latest()
+    newest = checkpoint.newest_snapshot()
     assert newest is not None
     sweep(checkpoint, newest)
     left = sorted(p.name.split("-")[2] for p in changes.iterdir())

@@ -36,7 +36,7 @@ def exchanged(work: Consolidation, partitions: int) -> Consolidated:
         consolidate.consolidate_partition(work, p, partitions, streams[p])
         for p in range(partitions)
     ]
-    return Consolidated.from_json(Consolidated.together(parts).to_json())
+    return Consolidated.from_json(Consolidated.combine(parts).to_json())
 
 
 def check(work: Consolidation, done: Consolidated, folder: Path, *tables: pa.Table) -> None:
@@ -63,7 +63,7 @@ def test_each_row_is_there_once_with_its_net_weight(
     work = of(tmp_path, *tables)
     check(work, exchanged(work, pick.choice((1, 2, 4, 8))), tmp_path, *tables)
     if work.changes:
-        small = consolidate.consolidate_small(work)
+        small = consolidate.consolidate_in_memory(work)
         if small is None:
             assert all(n == 1 for n in Counter(_rows(tables)).values())
         else:
@@ -76,7 +76,7 @@ def _rows(tables: list[pa.Table]) -> list[str]:
 
 def test_files_without_equal_rows_stay(tmp_path: Path) -> None:
     table = drawn(random.Random(3), 1)
-    assert consolidate.consolidate_small(of(tmp_path, table)) is None
+    assert consolidate.consolidate_in_memory(of(tmp_path, table)) is None
     assert sorted(p.name for p in tmp_path.iterdir()) == ["f0.parquet"]
 
 
@@ -84,7 +84,7 @@ def test_rows_that_all_cancel_leave_no_file(tmp_path: Path) -> None:
     table = drawn(random.Random(1), 1)
     back = table.set_column(6, SCHEMA.field(6), pa.array([-table.column(WEIGHT)[0].as_py()]))
     work = of(tmp_path, table, back)
-    for done in (consolidate.consolidate_small(work), exchanged(work, 2)):
+    for done in (consolidate.consolidate_in_memory(work), exchanged(work, 2)):
         assert done == Consolidated((), 0, 0)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["f0.parquet", "f1.parquet"]
 

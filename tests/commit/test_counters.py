@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.batches import Stream
+from benchmarks.batches import BatchStream
 from substrait_agg.commit.log.retention import Retention
 from substrait_agg.state.merging import SMALL_WIDTH
 
 
 def test_all_that_is_written_is_counted(tmp_path: Path) -> None:
     """Runs of the group tree and of ordered trees, and changes: what a first batch leaves behind is what it wrote."""
-    stream = Stream(tmp_path / "checkpoint", rows=100, keys=50, partitions=2, retention=Retention())
+    stream = BatchStream(
+        tmp_path / "checkpoint", rows=100, keys=50, partitions=2, retention=Retention()
+    )
     stream.step()
     folder = tmp_path / "checkpoint"
     left = [p.stat().st_size for name in ("state", "changes") for p in (folder / name).iterdir()]
@@ -21,7 +23,9 @@ def test_all_that_is_written_is_counted(tmp_path: Path) -> None:
 
 def test_merges_of_every_tree_are_counted(tmp_path: Path) -> None:
     """Runs of one size become one, in the group tree and in the ordered tree alike."""
-    stream = Stream(tmp_path / "checkpoint", rows=100, keys=50, partitions=1, retention=Retention())
+    stream = BatchStream(
+        tmp_path / "checkpoint", rows=100, keys=50, partitions=1, retention=Retention()
+    )
     for _ in range(SMALL_WIDTH):
         stream.step()
     (result,) = stream.results
@@ -33,7 +37,9 @@ def test_merges_of_every_tree_are_counted(tmp_path: Path) -> None:
 
 
 def test_lookups_are_a_part_of_folding(tmp_path: Path) -> None:
-    stream = Stream(tmp_path / "checkpoint", rows=100, keys=50, partitions=1, retention=Retention())
+    stream = BatchStream(
+        tmp_path / "checkpoint", rows=100, keys=50, partitions=1, retention=Retention()
+    )
     stream.step()
     stream.step()
     (result,) = stream.results

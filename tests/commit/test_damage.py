@@ -177,7 +177,7 @@ def test_the_first_version_missing_is_named_unless_it_was_let_go(full: FullCheck
     with damaged(first, None):
         with pytest.raises(StateRefused, match=first.name):
             open_view(full.folder).versions()
-        before = full.store.kept()
+        before = full.store.retention_state()
         full.store.keep(RetentionState(changes_from=1))
         assert open_view(full.folder).versions() == [1, 2, 3, 4, 5]
         full.store.keep(before)
@@ -242,7 +242,7 @@ def test_a_version_made_after_another_history_is_refused(tmp_path: Path) -> None
 
 def test_a_file_damaged_after_it_was_read(full: FullCheckpoint, right: dict[str, Any]) -> None:
     """A process that lives for long looks again when a file was written to, in place and of the same size."""
-    snapshot = full.store.latest()
+    snapshot = full.store.newest_snapshot()
     assert snapshot is not None
     (run, *_) = snapshot.operators[-1]["group"]
     path = full.folder / "state" / run.name

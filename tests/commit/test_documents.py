@@ -11,20 +11,21 @@ from typing import Any
 
 import pytest
 
-from substrait_agg.commit.documents.json_codec import KEY, built, encoded
+from substrait_agg.commit.documents.json_codec import built, encoded
 from substrait_agg.commit.documents.plan_document import OperatorText, PlanDocument, ViewColumn
-from substrait_agg.commit.documents.state_schema import NumberColumns, OperatorColumns, TreeShape
+from substrait_agg.commit.documents.state_schema import NumberColumns, OperatorColumns, TreeColumns
 from substrait_agg.commit.evolution.compatibility import differences
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.retention import RetentionState
 from substrait_agg.commit.log.settings import CheckpointSettings
 from substrait_agg.errors import StateRefused
+from substrait_agg.operator.common.names import DOCUMENT_KEY
 
 OPERATOR = OperatorText(("table t",), ("k",), ("sum(x) -> i64?", "count(*) -> i64"), ("1", "2"))
 DOCUMENT = PlanDocument(
     "f" * 64, ("one",), (ViewColumn("k0", "k"), ViewColumn("v0", "s")), "", (), 1, 1,
-    watermarks=("t.at",), forget="keep", upserts=("t by k",), described=(OPERATOR,),
-    shapes=(OperatorColumns("aggregate", ("k",), ("s",), (NumberColumns("x", "int", 2),), (TreeShape("x", ("x",)),)),),
+    watermarks=("t.at",), forget="keep", upserts=("t by k",), operator_texts=(OPERATOR,),
+    state_columns=(OperatorColumns("aggregate", ("k",), ("s",), (NumberColumns("x", "int", 2),), (TreeColumns("x", ("x",)),)),),
 )  # fmt: skip
 
 
@@ -41,7 +42,7 @@ def asks(store: Checkpoint) -> dict[str, Callable[[], Any]]:
     """What reads each document."""
     return {
         "plan.json": store.document,
-        "kept.json": store.kept,
+        "kept.json": store.retention_state,
         "settings.json": store.settings,
     }
 
@@ -51,7 +52,7 @@ def test_documents_come_back_as_they_were(tmp_path: Path) -> None:
     made(tmp_path)
     again = Checkpoint(tmp_path)
     assert again.document() == DOCUMENT
-    assert again.kept() == RetentionState(1, 0, 3)
+    assert again.retention_state() == RetentionState(1, 0, 3)
     assert again.settings() == CheckpointSettings(8)
     again.check(DOCUMENT)
 
@@ -61,7 +62,7 @@ class Renamed:
     """A document of which a field has another name than its key."""
 
     parts: Mapping[str, tuple[int, ...]]
-    now: str | None = field(default=None, metadata={KEY: "before"})
+    now: str | None = field(default=None, metadata={DOCUMENT_KEY: "before"})
 
 
 def test_a_renamed_field_keeps_its_key() -> None:
@@ -105,7 +106,7 @@ def test_any_flipped_byte_of_a_document_is_noticed(tmp_path: Path, name: str) ->
         store = Checkpoint(tmp_path)
         asks = {
             "plan.json": store.document,
-            "kept.json": store.kept,
+            "kept.json": store.retention_state,
             "settings.json": store.settings,
         }
         with pytest.raises(StateRefused, match=name):
@@ -126,7 +127,7 @@ def test_what_another_plan_does_differently_is_told(
     change: dict[str, tuple[str, ...]], told: list[str]
 ) -> None:
     """In the words of explain; a measure that is only worded differently is the same."""
-    other = replace(DOCUMENT, plan="0" * 64, described=(replace(OPERATOR, **change),))
+    other = replace(DOCUMENT, plan="0" * 64, operator_texts=(replace(OPERATOR, **change),))
     assert differences(DOCUMENT, other) == told
 
 

@@ -116,7 +116,7 @@ def test_versions_that_are_kept_are_numbers(store: Checkpoint, field: str, value
     body = {"state_from": 0, "changes_from": 0, "swept": -1, field: value}
     store.root.replace("kept.json", seal(body, format=1, checkpoint=store.identity))
     with pytest.raises(StateRefused) as refused:
-        store.kept()
+        store.retention_state()
     assert refused.value.code == "STATE_DAMAGED"
 
 
@@ -126,7 +126,7 @@ def test_versions_that_are_said_to_be_gone_and_are_there_are_no_empty_checkpoint
     """A run would begin anew, and a reader find nothing, where a document says that all versions are to come."""
     store.keep(RetentionState(changes_from=100))
     for ask in (
-        store.latest,
+        store.newest_snapshot,
         store.check_versions,
         lambda: sa.open_view(str(store.folder)).to_arrow(),
     ):

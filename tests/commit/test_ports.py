@@ -55,7 +55,9 @@ class Seen(StatefulOperator):
         for name, rows in zip(NAMES, ports, strict=True):
             keys = sorted(set(rows.column("k0").to_pylist()))
             stored = {
-                key for part in state.keyed(name).scan() for key in part.column("k0").to_pylist()
+                key
+                for part in state.open_keyed(name).scan()
+                for key in part.column("k0").to_pylist()
             }
             new = [key for key in keys if key not in stored]
             columns = [

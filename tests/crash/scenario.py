@@ -42,7 +42,7 @@ from substrait_agg.spark.offsets.planned_files import forget_unplanned
 from substrait_agg.spark.offsets.query_checkpoint import open_query_checkpoint
 from substrait_agg.spark.query.document import plan_document
 from substrait_agg.spark.query.evolve import evolutions, evolve_to
-from substrait_agg.spark.query.microbatch import FIRST_BATCH, Batches
+from substrait_agg.spark.query.microbatch import FIRST_BATCH, MicroBatches
 from tests.crash.settings import BATCHES, Rows, Setting, chained
 
 QUERY = "the query"
@@ -275,7 +275,7 @@ def _batches(
     world: World, plan: Flow, store: Checkpoint, delivery: Delivery, until: int, pause: Any
 ) -> None:
     instants = iter(range(1, 1000))
-    batches = Batches(
+    batches = MicroBatches(
         plan,
         store,
         PARTITIONS,
@@ -317,7 +317,7 @@ def _batches(
 
 def deliver(store: Checkpoint, delivery: Delivery, *, last: bool = False) -> None:
     """Bring every output up to date; one that fails is tried again, as in a run."""
-    for post in delivery.posts:
+    for post in delivery.cursors:
         view = View(store)
         work = partial(post.finish, view) if last else partial(post.catch_up, view, show=True)
         for _ in range(2):
@@ -337,7 +337,7 @@ class Ending:
 
     view: list[dict[str, Any]]
     changes: list[list[dict[str, Any]]]
-    taken_back: dict[int, list[dict[str, Any]]]
+    retractions: dict[int, list[dict[str, Any]]]
     lines: str
     files: dict[str, list[dict[str, Any]]]
     shown: list[dict[str, Any]]
@@ -353,7 +353,7 @@ def ending(world: World) -> Ending:
     files = {p.name: _sorted(pq.read_table(p)) for p in sorted((world.folder / "out").glob("*"))}
     lines = (world.folder / "out.jsonl").read_text()
     shown = _sorted(pq.read_table(world.folder / "view" / "view.parquet"))
-    back = {version: _sorted(view.taken_back(version)) for version in begun}
+    back = {version: _sorted(view.retractions(version)) for version in begun}
     return Ending(_sorted(view.to_arrow()), changes, back, lines, files, shown)
 
 
@@ -381,7 +381,7 @@ def check_calls(world: World, wanted: Ending, *, one_by_one: bool) -> None:
         assert order == sorted(order), f"out of order: {order}"
         for version, rows in calls:
             got = sorted(rows, key=_in_order)
-            assert got in (wanted.changes[version], wanted.taken_back.get(version))
+            assert got in (wanted.changes[version], wanted.retractions.get(version))
     if one_by_one:
         order = [v for calls in world.calls.values() for v, _ in calls]
         assert order == sorted(order), f"out of order: {order}"
@@ -399,7 +399,7 @@ def check_left(world: World, *, slept: bool = False) -> None:
     kept = [store.snapshot(v) for v in store.versions()]
     named = {r.name for s in kept[-KEPT:] for o in s.operators for r in o.runs}
     assert set(store.state.names()) == named, "state that no version names"
-    changes = {c.name for s in kept for c in (*s.changes, *s.taken_back)}
+    changes = {c.name for s in kept for c in (*s.changes, *s.retractions)}
     assert slept or set(store.changes.names()) == changes, "change files that no version names"
     hidden = [
         p for p in world.folder.rglob("*") if p.name.startswith("draft-") or p.suffix == ".tmp"

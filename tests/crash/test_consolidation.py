@@ -7,7 +7,11 @@ from unittest.mock import patch
 
 import pytest
 
-from substrait_agg.commit.runtime.consolidate import Consolidated, Consolidation, consolidate_small
+from substrait_agg.commit.runtime.consolidate import (
+    Consolidated,
+    Consolidation,
+    consolidate_in_memory,
+)
 from tests.crash.cases import Undisturbed, cases, run_case, undisturbed
 from tests.crash.scenario import without_spark
 from tests.crash.settings import hidden
@@ -21,11 +25,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Undisturbed]:
     done: list[Consolidated | None] = []
 
     def noted(work: Consolidation) -> Consolidated | None:
-        done.append(consolidate_small(work))
+        done.append(consolidate_in_memory(work))
         return done[-1]
 
     with without_spark():
-        with patch("substrait_agg.spark.execution.consolidation.consolidate_small", noted):
+        with patch("substrait_agg.spark.execution.consolidation.consolidate_in_memory", noted):
             made = undisturbed(tmp_path_factory.mktemp("hidden"), hidden())
         assert sum(result is not None for result in done) > 3, "no changes were consolidated"
         yield made

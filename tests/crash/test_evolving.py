@@ -40,8 +40,8 @@ def check_all(whole: Undisturbed, *, every_call: bool, every_caller: bool) -> No
 
 def test_the_scenario_goes_on_with_another_plan(whole: Undisturbed) -> None:
     """In a version of its own, which takes back what there was; all its operations are in the table."""
-    assert list(whole.ending.taken_back) == [FIRST + 1]
-    assert whole.ending.taken_back[FIRST + 1]
+    assert list(whole.ending.retractions) == [FIRST + 1]
+    assert whole.ending.retractions[FIRST + 1]
     before, after = whole.evolving
     assert {(p.operation, p.what) for p in after - before} <= set(DOCUMENTED)
 

@@ -24,7 +24,7 @@ class StoredOperator:
 
 def snapshot(checkpoint: Path) -> Snapshot:
     """The newest version."""
-    last = Checkpoint(checkpoint).latest()
+    last = Checkpoint(checkpoint).newest_snapshot()
     assert last is not None
     return last
 

@@ -14,7 +14,7 @@ from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.spark.inputs.linear_steps import apply_steps, prepare
 from substrait_agg.spark.query.document import plan_document
-from substrait_agg.spark.query.microbatch import FIRST_BATCH, Batches
+from substrait_agg.spark.query.microbatch import FIRST_BATCH, MicroBatches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,11 +23,11 @@ PLAN = Path(__file__).parents[2] / "plans" / "bench" / "count_sum_avg.bin"
 QUERY = "the streaming query"
 
 
-def driver(flow: Flow, folder: Path | str) -> Batches:
+def driver(flow: Flow, folder: Path | str) -> MicroBatches:
     """A driver that has just been started."""
     store = Checkpoint(folder)
     store.create(plan_document(flow))
-    return Batches(flow, store, 2, lambda _: None)
+    return MicroBatches(flow, store, 2, lambda _: None)
 
 
 def rows(spark: SparkSession, flow: Flow, *values: tuple[int, int, float]) -> dict[int, DataFrame]:

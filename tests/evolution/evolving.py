@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from substrait_agg.commit.documents.plan_document import OperatorText, PlanDocument
 from substrait_agg.commit.documents.snapshot import ChangeFile, Snapshot
-from substrait_agg.commit.documents.state_schema import InputSchema, kept_operators
+from substrait_agg.commit.documents.state_schema import InputSchema, state_schemas
 from substrait_agg.commit.evolution.planner import Evolution, evolution
 from substrait_agg.commit.evolution.task import MigrationPlan, migrate, state_after
 from substrait_agg.commit.hash_ranges import partition_range
@@ -29,12 +29,12 @@ def document(node: Node) -> PlanDocument:
     reading = replace(node, inputs=(replace(node.inputs[0], branches=(Branch(TABLE, ()),)),))
     flow = Flow((reading,), (), (), (), (), "0" * 64)
     told = tuple(f"{m.kind} {m.path}" for m in node.measures)
-    kept = kept_operators(flow)
+    kept = state_schemas(flow)
     prints = tuple(m.print for m in kept[0].measures)
     return PlanDocument(
         "0" * 64, (node.weight,), (), "", (), len(node.key_types), 1,
-        early=(node.early,), forget=node.forget, described=(OperatorText((), (), told, prints),), kept=kept,
-        readings=(InputSchema("t", ()),),
+        early=(node.early,), forget=node.forget, operator_texts=(OperatorText((), (), told, prints),), state_schemas=kept,
+        inputs=(InputSchema("t", ()),),
     )  # fmt: skip
 
 
@@ -78,12 +78,12 @@ def evolve(
             migration=migration,
             columns=tuple((n, n) for n in spec.output.names),
             final=True,
-            back=tuple((n, n) for n in world.spec.output.names),
+            retraction_columns=tuple((n, n) for n in world.spec.output.names),
         )
         done.append(migrate(plan))
     state = state_after(now.state, migration, done)
-    taken_back = _rows(world, [f for m in done for f in m.retracted])
-    assert taken_back == Counter({row: -weight for row, weight in (+world.log).items()})
+    retracted = _rows(world, [f for m in done for f in m.retracted])
+    assert retracted == Counter({row: -weight for row, weight in (+world.log).items()})
     world.log = _rows(world, [f for m in done for f in m.inserted])
     world.node, world.spec = node, spec
     world.now = Version(number, state)

@@ -71,12 +71,12 @@ def test_changes_begin_with_the_plan_in_force(evolved: Path) -> None:
     assert rows(view.changes(until=BEGUN)) == shown(view, BEGUN)
     before = view.changes(until=BEGUN - 1)
     assert before.column_names[:-2] == ["k", "groups", "total", "greatest", "middle"]
-    back = view.taken_back(BEGUN)
+    back = view.retractions(BEGUN)
     assert back is not None
     assert back.column_names == before.column_names
     assert set(back.column("__version").to_pylist()) == {BEGUN}
     assert rows(back) == Counter({row: -weight for row, weight in rows(before).items() if weight})
-    assert view.taken_back(BEGUN + 1) is None
+    assert view.retractions(BEGUN + 1) is None
 
 
 @pytest.mark.parametrize("since", [-1, 0, BEGUN - 1])
@@ -107,7 +107,7 @@ def test_an_output_that_has_had_nothing(copied: Path, tmp_path: Path) -> None:
     sa.open_state(copied).rollback(BEGUN - 1, force=True)
     assert not list((tmp_path / "out").iterdir())
     again = Delivery(outputs, checkpoint=copied)
-    assert [post.version for post in again.posts] == [-1, BEGUN - 1]
+    assert [post.version for post in again.cursors] == [-1, BEGUN - 1]
     again.close()
 
 
@@ -148,7 +148,7 @@ def test_files_that_have_had_the_columns_before_are_refused(copied: Path, tmp_pa
     """Before a run begins, whether the evolution is to come or has been."""
     output = f"changes-parquet={tmp_path / 'out'}"
     delivery = Delivery([output], checkpoint=copied)
-    delivery.posts[0].sink.deliver(sa.open_view(copied).changes(until=1), 1)
+    delivery.cursors[0].sink.deliver(sa.open_view(copied).changes(until=1), 1)
     with pytest.raises(StateRefused) as refused:
         check_outputs_go_on([output], copied, sa.open_view(copied).evolutions(), lambda _: Sink())
     assert refused.value.code == "OUTPUT_OF_OTHER_PLAN"
@@ -192,7 +192,7 @@ def test_verify_finds_a_document_that_is_gone_and_a_view_not_taken_back(copied: 
     snapshot = store.snapshot(BEGUN)
     path = copied / "snapshots" / f"{BEGUN:020d}.json"
     whole = path.read_bytes()
-    path.write_bytes(replace(snapshot, taken_back=()).to_bytes(store.identity))
+    path.write_bytes(replace(snapshot, retractions=()).to_bytes(store.identity))
     assert faults(copied)
     path.write_bytes(whole)
     assert not faults(copied)

@@ -200,10 +200,10 @@ def test_other_rows_other_groups_and_other_options_are_named(tmp_path: Path) -> 
 def test_tables_read_in_another_order_are_refused(tmp_path: Path) -> None:
     """Spark knows its sources by their place."""
     here = document(world(tmp_path, LEAST).node)
-    other = replace(here, readings=(InputSchema("a", ()), InputSchema("t", ())))
+    other = replace(here, inputs=(InputSchema("a", ()), InputSchema("t", ())))
     last = Snapshot(1, "", None, -1, (OperatorState(),), ())
     assert "a, t" in evolution(here, other, last)[1][0]
-    again = replace(here, readings=(*here.readings, InputSchema("t", ("x",))))
+    again = replace(here, inputs=(*here.inputs, InputSchema("t", ("x",))))
     assert evolution(here, again, last)[0] is not None, "one source, whatever is read of it"
     assert evolution(here, here, None)[1] == ("the checkpoint has no version yet",)
 
@@ -231,12 +231,12 @@ def test_the_error_names_all_reasons_and_what_to_do() -> None:
 def test_a_document_that_contradicts_itself_is_none(tmp_path: Path) -> None:
     """Ends that are told twice, are none, or are missing; trees that hold something unknown, or count what they do not have."""
     made = world(tmp_path, LEAST, measure("list", "text"), weight="one")
-    (kept,) = document(made.node).kept
+    (kept,) = document(made.node).state_schemas
     kept.check()
-    (end,), (ends, rows) = kept.ends, kept.trees
+    (end,), (ends, rows) = kept.extremes, kept.trees
     assert (ends.holds, ends.entries, rows.holds) == ("ends", -1, "rows")
     wrong = (
-        {"ends": ()}, {"ends": (end, end)}, {"ends": (replace(end, side="middle"),)},
+        {"extremes": ()}, {"extremes": (end, end)}, {"extremes": (replace(end, side="middle"),)},
         {"trees": (replace(ends, holds="rows"), rows)}, {"trees": (ends, replace(rows, entries=-1))},
         {"trees": (replace(ends, entries=0), rows)}, {"trees": (ends, replace(rows, holds="much"))},
         {"trees": (ends, replace(rows, skipped=(3,)))},
@@ -251,8 +251,10 @@ def test_what_cannot_be_made_is_refused_whoever_reads_it(tmp_path: Path) -> None
     made = world(tmp_path, LEAST, weight="one")
     made.batch([row(k0=1, long=3)])
     there, state = document(made.node), made.now.state
-    (kept,) = there.kept
-    lost = replace(there, kept=(replace(kept, trees=(replace(kept.trees[0], print="0"),)),))
+    (kept,) = there.state_schemas
+    lost = replace(
+        there, state_schemas=(replace(kept, trees=(replace(kept.trees[0], print="0"),)),)
+    )
     last = Snapshot(1, "0" * 64, None, -1, (state,), (), {})
     found, reasons = evolution(lost, document(node_of(KEYS, (COUNT, LEAST), "one")), last)
     assert found is None

@@ -102,7 +102,7 @@ def test_going_back_keeps_the_document_of_the_plan_before(tmp_path: Path) -> Non
     assert sa.open_view(folder).versions()[0] == begun[1]
     state.rollback(begun[2] - 1, force=True)
     view = sa.open_view(folder)
-    assert view.taken_back(begun[1]) is not None
+    assert view.retractions(begun[1]) is not None
     assert [e.version for e in view.evolutions()] == [begun[1]]
     assert not faults(folder)
     goes_on(world, COUNT, 5, "again")

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import substrait_agg as sa
-from substrait_agg.bind.bound import Call, Column, Constant, Conversion, Expr, Nested
+from substrait_agg.bind.bound import Call, Column, Constant, Conversion, Expr, NestedPart
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.flow.graph.time_steps import EventKey, TimeStep, compose
 from substrait_agg.flow.passes.event_time import (
     EventColumns,
-    Span,
-    Time,
+    EventTimePoint,
+    EventTimeWindow,
     time_of_expression,
     with_event_keys,
 )
@@ -58,8 +58,8 @@ def test_the_bound_of_a_window_is_the_first_end_that_may_still_come(
     watermark: int, size: int, slide: int, offset: int
 ) -> None:
     call = Call(SPAN, "hop", (AT, duration(size), duration(slide), duration(offset)))
-    window = time_of_expression(call, [Time()])
-    assert isinstance(window, Span)
+    window = time_of_expression(call, [EventTimePoint()])
+    assert isinstance(window, EventTimeWindow)
     assert window.start is not None
     for edge, grids in enumerate((window.start, window.end)):
 
@@ -76,11 +76,11 @@ def test_the_bound_of_a_tumbling_window_is_that_of_the_window_of_the_watermark(
     arguments = (AT, duration(size), duration(offset))
     expression: Expr = Call(STAMP, f"tumble_{form}", arguments)
     if form == "tumble":
-        expression = Nested(STAMP, Call(SPAN, "tumble", arguments), 0)
-    found = time_of_expression(expression, [Time()])
+        expression = NestedPart(STAMP, Call(SPAN, "tumble", arguments), 0)
+    found = time_of_expression(expression, [EventTimePoint()])
     ((start, end),) = windows(watermark, size, size, offset)
-    assert isinstance(found, Time)
-    assert compose(found.grids, watermark) == (end if form == "end" else start)
+    assert isinstance(found, EventTimePoint)
+    assert compose(found.time_steps, watermark) == (end if form == "end" else start)
 
 
 def as_date(expression: Expr) -> Expr:
@@ -112,9 +112,9 @@ def as_date(expression: Expr) -> Expr:
 def test_functions_that_never_fall_while_time_rises(
     expression: Expr, watermark: str, bound: str
 ) -> None:
-    found = time_of_expression(expression, [Time()])
-    assert isinstance(found, Time)
-    assert compose(found.grids, micros(watermark)) == micros(bound)
+    found = time_of_expression(expression, [EventTimePoint()])
+    assert isinstance(found, EventTimePoint)
+    assert compose(found.time_steps, micros(watermark)) == micros(bound)
 
 
 def micros(text: str) -> int:
@@ -134,12 +134,12 @@ def micros(text: str) -> int:
         Call(STAMP, "extract", (Constant(STRING, "HOUR"), AT)),
         Conversion(STRING, AT),
         Conversion(DATE, Column(STAMP, 1)),
-        Nested(STAMP, Column(SPAN, 1), 1),
+        NestedPart(STAMP, Column(SPAN, 1), 1),
     ],
 )
 def test_what_may_fall_or_is_not_known_tells_nothing(expression: Expr) -> None:
     """Such a group might get a row after all, so it is never complete."""
-    assert time_of_expression(expression, [Time(), None]) is None
+    assert time_of_expression(expression, [EventTimePoint(), None]) is None
 
 
 # --- through the plan ----------------------------------------------------------------------------

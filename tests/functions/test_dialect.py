@@ -124,7 +124,9 @@ def test_types_are_those_that_binding_takes() -> None:
         assert entry["system_metadata"]["supported_as_column"] == is_keyable(type_)
         if digits and name != "decimal":
             finer = Type(name, params=(digits[0] + 1,))
-            assert context.kept(finer, "").params == digits or name == "interval_compound"
+            assert (
+                context.limit_time_digits(finer, "").params == digits or name == "interval_compound"
+            )
     named_types = {e["type"] for e in made()["supported_types"]}
     assert not named_types & {"FUNC", "UNBOUND"}
     assert {e["name"] for e in made()["supported_types"] if "name" in e} == {

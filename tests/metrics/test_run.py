@@ -162,7 +162,7 @@ def test_early_retractions_are_counted(measured: Measured) -> None:
 
 def test_state_is_what_the_snapshot_names(measured: Measured) -> None:
     checkpoint = Checkpoint(measured.folder / "checkpoint")
-    snapshot = checkpoint.latest()
+    snapshot = checkpoint.newest_snapshot()
     assert snapshot is not None
     (state,) = snapshot.operators
     sizes = {tree.tree: tree for tree in measured.last.trees}

@@ -27,7 +27,7 @@ from substrait_agg.operator.common.watermarks import (
 from substrait_agg.spark.inputs.event_state import BatchTimes, EventOptions
 from substrait_agg.spark.inputs.event_time_setup import event_columns, forgetting
 from substrait_agg.spark.query.document import plan_document
-from substrait_agg.spark.query.microbatch import FIRST_BATCH, Batches
+from substrait_agg.spark.query.microbatch import FIRST_BATCH, MicroBatches
 from tests.checkpoint.test_retention import newest, simple
 from tests.crash.scenario import QUERY, without_spark
 from tests.crash.settings import chained
@@ -77,7 +77,7 @@ class Run:
 
     def begin(self) -> None:
         """Begin, or begin again."""
-        self.batches = Batches(
+        self.batches = MicroBatches(
             self._flow, Checkpoint(self.folder), 2, lambda _: None, self._policy, self._events, clock=lambda: self.now
         )  # fmt: skip
 
@@ -154,11 +154,14 @@ def test_new_rows_are_not_forgotten_by_a_clock_that_was_ahead(tmp_path: Path, ke
 def test_a_source_falls_idle_by_the_clock_as_it_is_now() -> None:
     """It was heard in the future: it is idle after its time from now on, and not only when the clock is there again."""
     rules = (WatermarkRule(), WatermarkRule(idle=10))
-    sources = (SourceTime(watermark=100, heard=1000), SourceTime(watermark=20, heard=1000))
+    sources = (
+        SourceTime(watermark=100, last_rows_at=1000),
+        SourceTime(watermark=20, last_rows_at=1000),
+    )
     assert watermark_of(rules, sources, 20, 50) == 20
     assert idle_at(rules, sources, 50) == 50  # the clock has gone back, and that is noted
     noted = tuple(moved(r, s, EventTimeStats(), 50) for r, s in zip(rules, sources, strict=True))
-    assert [s.heard for s in noted] == [50, 50]
+    assert [s.last_rows_at for s in noted] == [50, 50]
     assert idle_at(rules, noted, 51) == 60
     assert watermark_of(rules, noted, 20, 59) == 20
     assert watermark_of(rules, noted, 20, 60) == 100
@@ -168,7 +171,7 @@ def test_partitions_fall_idle_by_the_clock_as_it_is_now() -> None:
     rule = WatermarkRule(by="d", idle=10)
     at = moved(rule, None, EventTimeStats(2, 30, (), {"a": 30, "b": 12}), 1000)
     at = moved(rule, at, EventTimeStats(1, 40, (), {"a": 40}), 50)
-    assert [p.heard for p in at.partitions] == [50, 50]
+    assert [p.last_rows_at for p in at.partitions] == [50, 50]
     assert watermark_of((rule,), (at,), 12, 59) == 12
     assert watermark_of((rule,), (at,), 12, 60) == 12  # all are idle: it stays
 

@@ -74,8 +74,8 @@ def test_the_watermark_of_a_run_is_the_least_of_its_sources_and_never_goes_back(
 
 def test_an_idle_source_does_not_hold_the_watermark_until_it_speaks_again() -> None:
     rules = (WatermarkRule(), WatermarkRule(idle=10))
-    busy = SourceTime(watermark=100, heard=50)
-    quiet = SourceTime(watermark=20, heard=45)
+    busy = SourceTime(watermark=100, last_rows_at=50)
+    quiet = SourceTime(watermark=20, last_rows_at=45)
     assert watermark_of(rules, (busy, quiet), None, 54) == 20
     assert watermark_of(rules, (busy, quiet), None, 55) == 100
     assert idle_at(rules, (busy, quiet), 54) == 55
@@ -89,7 +89,7 @@ def test_an_idle_source_does_not_hold_the_watermark_until_it_speaks_again() -> N
 
 def test_all_sources_idle_leave_the_watermark_where_it_is() -> None:
     rules = (WatermarkRule(idle=1),)
-    assert watermark_of(rules, (SourceTime(watermark=9, heard=0),), 9, 99) == 9
+    assert watermark_of(rules, (SourceTime(watermark=9, last_rows_at=0),), 9, 99) == 9
 
 
 def test_of_partitions_the_one_that_is_furthest_behind_counts() -> None:

@@ -18,7 +18,7 @@ from substrait_agg.bind.bound import (
     Conversion,
     Expr,
     InList,
-    Nested,
+    NestedPart,
 )
 from substrait_agg.errors import UsageError
 from substrait_agg.functions.scalars.catalogue import SCALARS
@@ -148,11 +148,11 @@ def test_parts_of_nested_values(spark: SparkSession) -> None:
     check(
         spark,
         [
-            (Nested(STRING, struct, 1), "x"),
-            (Nested(I32, items, 1), 2),
-            (Nested(I32, items, 2), None),
-            (Nested(I32, table, Constant(STRING, "a")), 1),
-            (Nested(I32, table, Constant(STRING, "b")), None),
+            (NestedPart(STRING, struct, 1), "x"),
+            (NestedPart(I32, items, 1), 2),
+            (NestedPart(I32, items, 2), None),
+            (NestedPart(I32, table, Constant(STRING, "a")), 1),
+            (NestedPart(I32, table, Constant(STRING, "b")), None),
         ],
     )
 

@@ -14,7 +14,7 @@ from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.state.entries import Entries, TreeLayout, consolidate
 from substrait_agg.state.keys.keys import Component, encode
 from substrait_agg.state.ordered import OrderedTree
-from substrait_agg.state.ordered_run import OrderedRun, PagePlaces
+from substrait_agg.state.ordered_run import OrderedRun, RowsByPage
 from substrait_agg.state.run import RunFile, RunWriter
 
 LAYOUT = TreeLayout((Component(pa.int64()),))
@@ -82,7 +82,7 @@ def test_a_hundred_thousand_deleted_values_are_walked_in_a_few_rounds(files: Fol
     asked = 0
     at = OrderedRun.at
 
-    def counted(run: OrderedRun, places: npt.NDArray[np.int64]) -> PagePlaces:
+    def counted(run: OrderedRun, places: npt.NDArray[np.int64]) -> RowsByPage:
         nonlocal asked
         asked += 1
         return at(run, places)
@@ -132,7 +132,7 @@ def test_many_groups_of_one_row_are_asked_page_by_page(files: FolderFiles) -> No
     calls = 0
     locate = OrderedRun.at
 
-    def counted(run: OrderedRun, places: npt.NDArray[np.int64]) -> PagePlaces:
+    def counted(run: OrderedRun, places: npt.NDArray[np.int64]) -> RowsByPage:
         nonlocal calls
         calls += 1
         return locate(run, places)

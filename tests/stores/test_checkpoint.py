@@ -218,15 +218,15 @@ def test_who_claims_later_owns_the_checkpoint(where: str) -> None:
 def test_an_old_note_of_what_is_kept_does_not_come_back(where: str) -> None:
     """Two machines make theirs up from the same one: the second is told, whoever it is, and the first's counts."""
     first = made(where)
-    before = first.kept()
+    before = first.retention_state()
     first.keep(replace(before, state_from=5))
     late = Checkpoint(where)
     late.fence = first.fence
     with pytest.raises(BlockingIOError):
         late.keep(replace(before, state_from=2))
-    assert first.kept() == RetentionState(5, 0, -1, revision=1)
-    first.keep(replace(first.kept(), state_from=6))
-    assert first.kept().state_from == 6
+    assert first.retention_state() == RetentionState(5, 0, -1, revision=1)
+    first.keep(replace(first.retention_state(), state_from=6))
+    assert first.retention_state().state_from == 6
     assert [name for name in first.root.names() if name.startswith("kept")] == [
         "kept-000000000002.json"
     ]
@@ -238,7 +238,7 @@ def test_a_run_that_slept_notes_nothing(where: str) -> None:
     made(where)
     with pytest.raises(CommitConflict):
         sleeper.keep(RetentionState(3, 3))
-    assert sleeper.kept() == RetentionState()
+    assert sleeper.retention_state() == RetentionState()
 
 
 def test_records_of_outputs_are_those_of_the_newest_run(where: str) -> None:

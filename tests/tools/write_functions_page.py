@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from substrait_agg.functions.listing.catalogue_tables import aggregate_sections, scalar_sections
+from substrait_agg.functions.listing.catalogue_tables import aggregate_tables, scalar_tables
 from substrait_agg.functions.listing.markdown import markdown
 
 PAGE = Path(__file__).parents[2] / "docs" / "functions.md"
@@ -14,7 +14,7 @@ TABLES = re.compile(r"(<!-- functions: [^\n]* -->\n).*(\n<!-- end of functions -
 
 def written(page: str) -> str:
     """The page with the tables as they are now."""
-    tables = markdown((*aggregate_sections(), *scalar_sections()))
+    tables = markdown((*aggregate_tables(), *scalar_tables()))
     return TABLES.sub(lambda marks: f"{marks[1]}\n{tables}\n{marks[2]}", page)
 
 

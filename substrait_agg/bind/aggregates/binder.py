@@ -27,7 +27,7 @@ from substrait_agg.bind.context import (
     unknown,
 )
 from substrait_agg.bind.expressions.binder import bind_expression
-from substrait_agg.bind.expressions.windows import is_window_key, settle_windows
+from substrait_agg.bind.expressions.windows import is_window_key, move_windows_up
 from substrait_agg.bind.places import expression_place
 from substrait_agg.functions.signatures.derive import FLOATS
 from substrait_agg.plan import model
@@ -54,7 +54,7 @@ def bind_aggregate(node: model.AggregateRel, source: Bound, context: BindContext
     info = GroupingInfo(keys, sets or ())
     measures = tuple(_measure(m, schema, info, context) for m in node.measures)
     _report_equal(measures, context)
-    source, keys = settle_windows(node, source, keys, measures, context)
+    source, keys = move_windows_up(node, source, keys, measures, context)
     if sets is None or _layout_unknown(node, keys, sets, context):
         return Opaque(node.path)
     # Keep the columns of parts with reported problems, so that their readers can be checked.
@@ -103,7 +103,7 @@ def _measure(
 ) -> BoundMeasure | None:
     if node.output_type is not None:
         path = f"{node.path}.output_type"
-        node = replace(node, output_type=context.kept(node.output_type, path))
+        node = replace(node, output_type=context.limit_time_digits(node.output_type, path))
     return bind_measure(node, schema, context, grouping)
 
 

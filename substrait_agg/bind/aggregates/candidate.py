@@ -88,7 +88,7 @@ class MeasureCandidate:
         return (*settings, *self.alias.presets, *(self.matched.words if self.matched else ()))
 
 
-def make_draft(
+def make_candidate(
     measure: model.MeasureCall,
     schema: Schema | None,
     context: BindContext,

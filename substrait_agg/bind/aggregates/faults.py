@@ -58,7 +58,9 @@ def report_type(draft: MeasureCandidate, position: int, takes: str, context: Bin
     )  # fmt: skip
 
 
-def report_kept(draft: MeasureCandidate, row: AggregateFunction, context: BindContext) -> None:
+def report_incomparable(
+    draft: MeasureCandidate, row: AggregateFunction, context: BindContext
+) -> None:
     """Report the first argument whose values have no equality, for a measure that stores values."""
     values = expressions_of(draft.arguments)
     kept = next((v for v in values if not is_keyable(v.type)), None)

@@ -133,7 +133,7 @@ def _misplaced_key(
     return ("DISTINCT_ORDER_OUTSIDE" if place else "", place, None)
 
 
-def settle_order(
+def resolve_order(
     row: AggregateFunction, order: MeasureOrder, matched: Matched
 ) -> tuple[tuple[MeasureSort, ...], tuple[Any, ...]]:
     """Return the order that the measure depends on, and its constants in that order.

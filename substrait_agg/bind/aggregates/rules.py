@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from substrait_agg.bind.aggregates.arguments import Matched, expressions_of
-from substrait_agg.bind.aggregates.candidate import MeasureCandidate, make_draft
-from substrait_agg.bind.aggregates.faults import report_faults, report_kept
+from substrait_agg.bind.aggregates.candidate import MeasureCandidate, make_candidate
+from substrait_agg.bind.aggregates.faults import report_faults, report_incomparable
 from substrait_agg.bind.aggregates.grouping_sets import grouping_values
-from substrait_agg.bind.aggregates.order import check_order, settle_order
+from substrait_agg.bind.aggregates.order import check_order, resolve_order
 from substrait_agg.bind.aggregates.signature import (
     check_extension,
     not_decomposable,
@@ -38,7 +38,7 @@ from substrait_agg.plan.types import BOOL, FP64, Type
 Rule = Callable[[MeasureCandidate, BindContext], bool]
 
 
-def _declared(draft: MeasureCandidate, context: BindContext) -> bool:
+def _is_supported(draft: MeasureCandidate, context: BindContext) -> bool:
     function, path = draft.measure.function, draft.measure.path
     if draft.user is not None:
         return True
@@ -131,8 +131,8 @@ def _arguments(draft: MeasureCandidate, context: BindContext) -> bool:
     if matched is None:
         report_faults(draft, row, context)
         return False
-    if not _kept_apart(draft, matched):
-        report_kept(draft, row, context)
+    if not _is_comparable_or_sum(draft, matched):
+        report_incomparable(draft, row, context)
         return False
     fits = signature_fits(draft, matched, context)
     for parameter in matched.assumed:
@@ -149,7 +149,7 @@ def _arguments(draft: MeasureCandidate, context: BindContext) -> bool:
     return fits and not matched.faults
 
 
-def _kept_apart(draft: MeasureCandidate, matched: Matched) -> bool:
+def _is_comparable_or_sum(draft: MeasureCandidate, matched: Matched) -> bool:
     """Return whether the values have an equality, or the measure stores only sums."""
     summed = draft.row is not None and draft.row.state == "additive" and not draft.distinct
     return summed or all(map(is_keyable, matched.types))
@@ -188,7 +188,7 @@ _CONSTANT_FILTERS = {
 }
 
 RULES: tuple[Rule, ...] = (
-    _declared,
+    _is_supported,
     _maintained,
     _extension,
     _distinct,
@@ -217,7 +217,7 @@ def bind_measure(
     """
     if measure.function == model.NO_FUNCTION:
         return None
-    draft = make_draft(measure, schema, context, grouping)
+    draft = make_candidate(measure, schema, context, grouping)
     passed = {rule: rule(draft, context) for rule in RULES}
     row, matched = draft.row, draft.matched
     if row is None or row.kind is None:
@@ -230,7 +230,7 @@ def bind_measure(
         return None
     if type_.kind == "decimal" and ("OVERFLOW", "SILENT") in options:
         type_ = _silenced(type_, draft, context)
-    order, constants = settle_order(row, draft.order, matched)
+    order, constants = resolve_order(row, draft.order, matched)
     chosen = dict(sorted((*options, *draft.decided)))
     made = BoundMeasure(
         row.kind, matched.values, draft.filter, type_, draft.name, measure.path, draft.distinct,

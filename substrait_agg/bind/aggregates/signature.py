@@ -13,7 +13,7 @@ from substrait_agg.bind.expressions.conversions import fits_decimal
 from substrait_agg.bind.expressions.signature_words import ENUM, type_of_word, words_of, written
 from substrait_agg.bind.expressions.signatures import (
     NUMBER,
-    Declared,
+    ComparableSignature,
     check_declaration,
     declared_signature,
     misfit,
@@ -168,7 +168,7 @@ def not_decomposable(draft: MeasureCandidate) -> str:
     return found[0].signature if whole else ""
 
 
-def _misfit(draft: MeasureCandidate) -> tuple[Declared | None, int | None]:
+def _misfit(draft: MeasureCandidate) -> tuple[ComparableSignature | None, int | None]:
     declared = declared_signature(draft.measure.function, SECTION)
     if declared is None or draft.row is None:
         return None, None
@@ -198,7 +198,7 @@ def _holds(draft: MeasureCandidate, matched: Matched, context: BindContext) -> b
     return convertible(row.result, matched.types, derived, output)
 
 
-def _taken(declared: Declared) -> str:
+def _taken(declared: ComparableSignature) -> str:
     if declared.standard is None:
         return f"({', '.join(declared.words)})"
     return f"({', '.join(map(written, declared.standard.arguments))})"

@@ -8,6 +8,8 @@ from typing import Any
 
 from substrait_agg.bind.bound import (
     Argument,
+    BoundLambda,
+    BoundNestedValue,
     Call,
     Column,
     Conditional,
@@ -15,10 +17,8 @@ from substrait_agg.bind.bound import (
     Conversion,
     Expr,
     InList,
-    Lambda,
-    Nested,
-    NestedValue,
-    Parameter,
+    LambdaParameter,
+    NestedPart,
 )
 from substrait_agg.bind.context import BindContext, Schema, is_unknown, unknown
 from substrait_agg.bind.expressions.calls import bind_call
@@ -29,7 +29,7 @@ from substrait_agg.bind.expressions.conversions import (
     unified_type,
     unify,
 )
-from substrait_agg.bind.expressions.literals import TOO_FINE, kept_value
+from substrait_agg.bind.expressions.literals import TOO_FINE, value_in_micros
 from substrait_agg.bind.expressions.time_texts import read_time_texts
 from substrait_agg.bind.rewrite import larger_than
 from substrait_agg.functions.signatures.derive import common_type
@@ -80,8 +80,8 @@ def bind_arguments(
 def _literal(node: model.Literal, _schema: Schema | None, context: BindContext) -> Expr:
     if not context.check_type(node.type, node.path):
         return unknown()
-    type_ = context.kept(node.type, node.path)
-    value = kept_value(node.value, node.type)
+    type_ = context.limit_time_digits(node.type, node.path)
+    value = value_in_micros(node.value, node.type)
     if value is TOO_FINE:
         context.report("TIME_TOO_FINE", node.path, type=node.type, ticks=node.value)
         return unknown()
@@ -119,7 +119,7 @@ def _nested(outer: Expr, step: Any, schema: Schema | None, path: str, context: B
     if type_ is None:
         context.report("NESTED_STEP_INVALID", path, type=outer.type, step=_step_name(step))
         return unknown()
-    return Nested(type_, outer, key)
+    return NestedPart(type_, outer, key)
 
 
 def _part_type(type_: Type, step: Any) -> Type | None:
@@ -150,7 +150,7 @@ def _cast(node: model.Cast, schema: Schema | None, context: BindContext) -> Expr
     value = bind_expression(node.input, schema, context)
     if is_unknown(value) or not context.check_type(node.type, node.path):
         return unknown()
-    node = replace(node, type=context.kept(node.type, node.path))
+    node = replace(node, type=context.limit_time_digits(node.type, node.path))
     if not can_cast(value.type, node.type) or not fits_decimal(node.type):
         context.report("CAST_NOT_SUPPORTED", node.path, source=value.type, target=node.type)
         return unknown()
@@ -306,7 +306,7 @@ def _misplaced(node: model.LambdaExpression, _schema: Schema | None, context: Bi
 def _lambda(node: model.LambdaExpression, schema: Schema | None, context: BindContext) -> Expr:
     if not all(context.check_column(type_, node.path) for type_ in node.parameters):
         return unknown()
-    parameters = tuple(context.kept(type_, node.path) for type_ in node.parameters)
+    parameters = tuple(context.limit_time_digits(type_, node.path) for type_ in node.parameters)
     context.parameters.append(parameters)
     try:
         body = bind_expression(node.body, schema, context)
@@ -314,7 +314,7 @@ def _lambda(node: model.LambdaExpression, schema: Schema | None, context: BindCo
         context.parameters.pop()
     if is_unknown(body):
         return unknown()
-    return Lambda(Type("func", nullable=False, children=(body.type, *parameters)), body)
+    return BoundLambda(Type("func", nullable=False, children=(body.type, *parameters)), body)
 
 
 def _parameter(node: model.ParameterRef, schema: Schema | None, context: BindContext) -> Expr:
@@ -326,7 +326,7 @@ def _parameter(node: model.ParameterRef, schema: Schema | None, context: BindCon
             ordinal=ordinal, count=len(around), last=max(len(around) - 1, 0),
         )  # fmt: skip
         return unknown()
-    bound: Expr = Parameter(around[ordinal], node.steps_out, ordinal)
+    bound: Expr = LambdaParameter(around[ordinal], node.steps_out, ordinal)
     for step in node.steps[1:]:
         bound = _nested(bound, step, schema, node.path, context)
     return bound
@@ -344,13 +344,13 @@ def _nested_value(
         alike = _unified(parts[first::step], node.parts[first::step], context)
         if alike is None:
             return unknown()
-        parts = _placed(parts, first, step, alike)
+        parts = _with_replaced(parts, first, step, alike)
         children.append(unified_type(alike))
     type_ = Type(node.kind, node.nullable, children=tuple(children) or tuple(p.type for p in parts))
-    return NestedValue(type_, parts) if context.check_type(type_, node.path) else unknown()
+    return BoundNestedValue(type_, parts) if context.check_type(type_, node.path) else unknown()
 
 
-def _placed(
+def _with_replaced(
     parts: tuple[Expr, ...], first: int, step: int, alike: tuple[Expr, ...]
 ) -> tuple[Expr, ...]:
     """Replace every `step`-th part from `first` on."""

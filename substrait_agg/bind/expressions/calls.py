@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from substrait_agg.bind.bound import Argument, Call, Constant, Expr, Lambda
+from substrait_agg.bind.bound import Argument, BoundLambda, Call, Constant, Expr
 from substrait_agg.bind.context import (
     KEYABLE,
     MAX_TIME_DIGITS,
@@ -230,7 +230,7 @@ def _choose(
 def _of_elements(arguments: tuple[Argument, ...]) -> bool:
     """Return whether a lambda takes exactly one parameter of the list's element type."""
     values, function = arguments
-    if not isinstance(values, Expr) or not isinstance(function, Lambda):
+    if not isinstance(values, Expr) or not isinstance(function, BoundLambda):
         return False
     parameters = function.type.children[1:]
     return len(parameters) == 1 and parameters[0].same_kind(values.type.children[0])
@@ -261,8 +261,8 @@ def _fits(param: str, argument: Argument) -> bool:
             and isinstance(argument.value, str)
             and argument.value.lower() in WORDS[table]
         )
-    if isinstance(argument, Lambda) or word == "function":
-        kind = argument.type.children[0].kind if isinstance(argument, Lambda) else ""
+    if isinstance(argument, BoundLambda) or word == "function":
+        kind = argument.type.children[0].kind if isinstance(argument, BoundLambda) else ""
         return word == "function" and kind in ({table} if table else _RESULTS)
     if word == "span":
         return isinstance(argument, Constant) and argument.type.kind in FAMILIES[table]
@@ -388,7 +388,7 @@ def _declare(
     path = f"{path}.scalar_function.output_type"
     if not context.check_type(declared, path):
         return unknown()
-    declared = context.kept(declared, path)
+    declared = context.limit_time_digits(declared, path)
     if _typed_as_column(call, declared, context):
         context.report(
             "RESULT_TYPE_OF_COLUMN", path, function=function, declared=declared, derived=derived

@@ -11,7 +11,7 @@ TOO_FINE = object()
 """Marks a value that has digits finer than a microsecond."""
 
 
-def kept_value(value: Any, type_: Type) -> Any:
+def value_in_micros(value: Any, type_: Type) -> Any:
     """Return the value in microseconds if its type has more digits, or `TOO_FINE`.
 
     The value has the form of `plan.model.Literal`. A compound interval keeps its type and value,
@@ -25,11 +25,12 @@ def kept_value(value: Any, type_: Type) -> Any:
         return value
     if type_.kind == "map":
         pairs = [
-            tuple(kept_value(v, t) for v, t in zip(p, type_.children, strict=True)) for p in value
+            tuple(value_in_micros(v, t) for v, t in zip(p, type_.children, strict=True))
+            for p in value
         ]
         return TOO_FINE if any(TOO_FINE in pair for pair in pairs) else tuple(pairs)
     types = type_.children if type_.kind == "struct" else type_.children * len(value)
-    parts = tuple(kept_value(v, t) for v, t in zip(value, types, strict=True))
+    parts = tuple(value_in_micros(v, t) for v, t in zip(value, types, strict=True))
     return TOO_FINE if any(part is TOO_FINE for part in parts) else parts
 
 

@@ -34,7 +34,7 @@ def choose_options(
     chosen |= _assumed(function, options, honoured, context, path)
     set_before: dict[str, str] = {}
     for option in options:
-        wanted = _wanted(function, option, honoured, context)
+        wanted = _first_supported(function, option, honoured, context)
         if wanted is None:
             continue
         name = option.name.upper()
@@ -47,7 +47,7 @@ def choose_options(
     return tuple(sorted(chosen.items()))
 
 
-def _wanted(
+def _first_supported(
     function: str,
     option: OptionPreferences,
     honoured: Mapping[str, tuple[str, ...]],

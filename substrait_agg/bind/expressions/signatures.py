@@ -41,7 +41,7 @@ MOST_NAMED = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class ComparableSignature:
     """A signature that arguments can be compared with.
 
     Attributes:
@@ -62,13 +62,13 @@ class Declared:
 
 
 @lru_cache(maxsize=512)
-def declared_signature(function: FunctionName, section: Section) -> Declared | None:
+def declared_signature(function: FunctionName, section: Section) -> ComparableSignature | None:
     """Return the signature that the plan declares for a function, or None if it declares none."""
     if function.signature is None:
         return None
     words = words_of(function.signature)
     same = (s for s in _of_name(function, section) if words_declared(s) == words)
-    return Declared(words, next(same, None), function.urn in _DECLARING)
+    return ComparableSignature(words, next(same, None), function.urn in _DECLARING)
 
 
 def check_declaration(
@@ -127,7 +127,7 @@ def _sentence(text: str) -> str:
     return said[:1].lower() + said[1:] if said else "call what the standard declares in its place"
 
 
-def misfit(declared: Declared, arguments: tuple[Argument, ...]) -> int | None:
+def misfit(declared: ComparableSignature, arguments: tuple[Argument, ...]) -> int | None:
     """Return the position of the first argument that does not match the signature.
 
     Returns:

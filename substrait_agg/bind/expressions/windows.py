@@ -132,7 +132,7 @@ def _few(values: tuple[Expr, ...], call: model.ScalarCall, context: BindContext)
 # --- where windows may occur ------------------------------------------------------------------
 
 
-def settle_windows(
+def move_windows_up(
     node: model.AggregateRel,
     source: Bound,
     keys: tuple[Expr, ...],

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from substrait_agg.bind.aggregates.rules import bind_measure
-from substrait_agg.bind.bound import Argument, Call, Column, Constant, Conversion, Lambda
+from substrait_agg.bind.bound import Argument, BoundLambda, Call, Column, Constant, Conversion
 from substrait_agg.bind.context import BindContext, Schema
 from substrait_agg.bind.expressions.calls import bind_call
 from substrait_agg.bind.profiles import STANDARD
@@ -213,7 +213,7 @@ def _bind_call(
         if declared.words:
             arguments.append(EnumArgument(word, ""))
         elif type_.kind == "func":
-            arguments.append(Lambda(type_, Constant(type_.children[0], None)))
+            arguments.append(BoundLambda(type_, Constant(type_.children[0], None)))
         elif declared.constant or (signature.name, declared.name) in AS_CONSTANTS:
             literal = _LITERALS.get(type_.kind, 1)
             formatted = declared.name == "format"

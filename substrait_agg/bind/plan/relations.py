@@ -176,7 +176,7 @@ def _read(node: model.ReadRel, context: BindContext) -> Ordered:
             context.report("SCHEMA_TYPES_MISSING", path, table=table, count=len(node.names))
             return Ordered(Opaque(node.path))
         node = replace(node, names=found[0], types=found[1])
-    node = replace(node, types=_kept_types(node, context))
+    node = replace(node, types=_limited_types(node, context))
     if node.files:
         context.report("FILES_NOT_ALLOWED", node.path, files=", ".join(node.table) or "none named")
     if not node.types and context.reported_at(node.path):
@@ -231,7 +231,7 @@ def _masked(ordered: Ordered, node: model.ReadRel, context: BindContext) -> Orde
     return projected(ordered, kept, f"{node.path}.projection")
 
 
-def _kept_types(node: model.ReadRel, context: BindContext) -> Schema:
+def _limited_types(node: model.ReadRel, context: BindContext) -> Schema:
     """Return the column types with at most `MAX_TIME_DIGITS` digits of a second.
 
     Lost digits of columns that are masked out are not reported.
@@ -239,7 +239,9 @@ def _kept_types(node: model.ReadRel, context: BindContext) -> Schema:
     used = range(len(node.types)) if node.projection is None else node.projection
     wanted = {*used, *columns_read(node.filter)}
     path = f"{node.path}.base_schema"
-    return tuple(context.kept(t, path, said=o not in wanted) for o, t in enumerate(node.types))
+    return tuple(
+        context.limit_time_digits(t, path, said=o not in wanted) for o, t in enumerate(node.types)
+    )
 
 
 # --- linear relations --------------------------------------------------------------------------

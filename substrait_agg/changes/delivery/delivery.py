@@ -22,7 +22,7 @@ class Delivery:
     """Delivers committed versions to sinks, each from its own position.
 
     The methods of this class deliver in the calling thread and raise what a sink raises.
-    `changes.delivery.output_worker.Couriers` delivers in background threads.
+    `changes.delivery.output_worker.OutputWorkers` delivers in background threads.
 
     Args:
         outputs: KIND[=LOCATION] texts, `OutputSpec` or `Sink` objects.
@@ -52,20 +52,20 @@ class Delivery:
         writer: Callable[[SparkTarget, SinkContext], Sink] | None = None,
         fence: Fence = NO_FENCE,
     ) -> None:
-        self.place = SinkContext(
+        self.context = SinkContext(
             location_of(checkpoint), stdout or sys.stdout, frame, writer, fence
         )
         with ExitStack() as opened:
             sinks: list[tuple[str, Sink]] = []
             for output in outputs:
-                name, sink = open_output(output, self.place)
+                name, sink = open_output(output, self.context)
                 opened.callback(sink.close)
                 sinks.append((name, sink))
             if on_changes is not None:
-                path = self.place.checkpoint / "outputs" / "on-changes.json"
+                path = self.context.checkpoint / "outputs" / "on-changes.json"
                 record = Record(path, "on_changes", fence)
                 sinks.append(("on_changes", Callback(on_changes, record, since)))
-            self.posts = _posts(sinks, since, fence)
+            self.cursors = _cursors(sinks, since, fence)
             opened.pop_all()
 
     def deliver(self, view: ReadableView, *, show: bool = False, progress: Any = None) -> None:
@@ -77,13 +77,13 @@ class Delivery:
                 an end).
             progress: progress of the run, for the sinks that display it.
         """
-        for post in self.posts:
+        for post in self.cursors:
             post.catch_up(view, show=show, progress=progress)
 
     def finish(self, view: ReadableView) -> None:
         """Deliver what is left, then pass the view to every sink."""
         self.deliver(view)
-        for post in self.posts:
+        for post in self.cursors:
             post.finish(view)
 
     def progress(self, newest: int) -> tuple[SinkProgress, ...]:
@@ -92,15 +92,15 @@ class Delivery:
         Args:
             newest: the newest committed version.
         """
-        return tuple(post.progress(newest) for post in self.posts)
+        return tuple(post.progress(newest) for post in self.cursors)
 
     def close(self) -> None:
         """Close all sinks."""
-        for post in self.posts:
+        for post in self.cursors:
             post.sink.close()
 
 
-def _posts(
+def _cursors(
     sinks: Iterable[tuple[str, Sink]], since: int | None, fence: Fence
 ) -> tuple[OutputCursor, ...]:
     seen: Counter[str] = Counter()

@@ -27,7 +27,7 @@ class EvolvingView(Protocol):
     def changes(self, since: int | None = None, until: int | None = None) -> Any:
         """Return the changes of the versions after `since` up to `until`."""
 
-    def taken_back(self, version: int) -> Any:
+    def retractions(self, version: int) -> Any:
         """Return the rows of the view before a new plan began with `version`, as retractions."""
 
 
@@ -42,7 +42,7 @@ def given(view: EvolvingView, version: int, *, same_columns: bool) -> list[Table
         same_columns: whether both plans have the same columns; the result is then one consolidated
             table.
     """
-    back, new = view.taken_back(version), view.changes(until=version)
+    back, new = view.retractions(version), view.changes(until=version)
     if not same_columns:
         return [back, new]
     both = pa.concat_tables([back.replace_schema_metadata(new.schema.metadata), new])

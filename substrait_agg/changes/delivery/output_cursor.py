@@ -45,7 +45,7 @@ class ReadableView(Protocol):
     def evolutions(self) -> list[PlanChange]:
         """Return the versions with which a new plan began, ascending."""
 
-    def taken_back(self, version: int) -> Any:
+    def retractions(self, version: int) -> Any:
         """Return the rows of the view before a new plan began with `version`, as retractions."""
 
 

@@ -191,12 +191,12 @@ class OutputWorkers:
         show: bool,
     ) -> None:
         self._delivery = delivery
-        self._folder = delivery.place.checkpoint.absolute()
+        self._folder = delivery.context.checkpoint.absolute()
         groups: dict[object, list[OutputCursor]] = {}
-        for post in delivery.posts:
+        for post in delivery.cursors:
             groups.setdefault(id(post.sink.stream or post), []).append(post)
         view = SharedView(open_view)
-        self._couriers = [
+        self._workers = [
             OutputWorker(posts, view, show=show, fatal=self._is_fatal) for posts in groups.values()
         ]
         self._fatal: Callable[[BaseException], None] = lambda _error: None
@@ -213,7 +213,7 @@ class OutputWorkers:
     def wake(self, progress: Any) -> None:
         """Announce a committed version, or the version that the run continues."""
         self._newest = progress.version
-        for courier in self._couriers:
+        for courier in self._workers:
             courier.wake(progress)
             if not self._started:
                 courier.start()
@@ -234,12 +234,12 @@ class OutputWorkers:
         if not self._started:
             self._delivery.close()
             return
-        for courier in self._couriers:
+        for courier in self._workers:
             courier.end(with_view=with_view)
         deadline = None if patience is None else time.monotonic() + patience
-        for courier in self._couriers:
+        for courier in self._workers:
             courier.join(deadline)
-        for courier in self._couriers:
+        for courier in self._workers:
             if courier.thread.is_alive():
                 courier.hurry()
                 _LEFT.setdefault(self._folder, []).append(courier.thread)
@@ -251,7 +251,7 @@ class OutputWorkers:
         """
         return [
             self._undelivered(post, busy=courier.thread.is_alive())
-            for courier in self._couriers
+            for courier in self._workers
             for post in courier.posts
             if post.error is not None or (self._started and courier.thread.is_alive())
         ]
@@ -259,12 +259,12 @@ class OutputWorkers:
     @property
     def busy(self) -> tuple[str, ...]:
         """Return the names of the outputs that are still being written."""
-        return tuple(post.name for c in self._couriers if c.thread.is_alive() for post in c.posts)
+        return tuple(post.name for c in self._workers if c.thread.is_alive() for post in c.posts)
 
     @property
     def broken(self) -> BaseException | None:
         """Return the exception that ended a thread early, if any."""
-        return next((c.broken for c in self._couriers if c.broken is not None), None)
+        return next((c.broken for c in self._workers if c.broken is not None), None)
 
     def _undelivered(self, post: OutputCursor, *, busy: bool) -> RunFailed:
         place = f"has version {post.version} of {self._newest}"

@@ -45,9 +45,9 @@ class SharedView:
         """Return the versions with which a new plan began."""
         return self._view.evolutions()
 
-    def taken_back(self, version: int) -> Any:
+    def retractions(self, version: int) -> Any:
         """Return the rows of the view before a new plan began with `version`, as retractions."""
-        return self._view.taken_back(version)
+        return self._view.retractions(version)
 
     def late(self, since: int | None = None, until: int | None = None) -> Any:
         """Return the late rows of the versions after `since` up to `until`, by table."""

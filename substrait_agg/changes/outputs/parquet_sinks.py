@@ -38,7 +38,7 @@ class VersionFiles(Sink):
         self._position = known[0] if known else None
         record.take_over(self._position)
         filesystem().make(folder)
-        for place in self._places(folder):
+        for place in self._folders(folder):
             _remove_drafts(place, f".{self.prefix}-", record.fence)
 
     @classmethod
@@ -50,7 +50,7 @@ class VersionFiles(Sink):
             StateRefused: OUTPUT_RECORD_DAMAGED.
         """
         known = record.read()
-        if known is None and any(_holds(place, f"{cls.prefix}-") for place in cls._places(folder)):
+        if known is None and any(_holds(place, f"{cls.prefix}-") for place in cls._folders(folder)):
             # A concurrent run of this checkpoint may have created both since the first read.
             known = record.read()
             if known is None:
@@ -58,7 +58,7 @@ class VersionFiles(Sink):
         return known
 
     @classmethod
-    def _places(cls, folder: Path) -> Iterator[Path]:
+    def _folders(cls, folder: Path) -> Iterator[Path]:
         """Yield the folders that contain files."""
         if cls.by_table:
             yield from (folder / table for table in filesystem().names(folder, folders=True))

@@ -129,7 +129,7 @@ def _table_frame(view: Table, cells: int, lines: int) -> tuple[RenderableType, s
         )
     for row in zip(*columns[: len(widths)], strict=True):
         grid.add_row(*(Text(text, overflow="ellipsis", no_wrap=True) for text in row))
-    return grid, left_out(view, rows.num_rows, len(widths))
+    return grid, omitted_text(view, rows.num_rows, len(widths))
 
 
 def _csv_frame(view: Table, cells: int, lines: int) -> tuple[RenderableType, str]:
@@ -137,10 +137,10 @@ def _csv_frame(view: Table, cells: int, lines: int) -> tuple[RenderableType, str
     shown = "".join(csv_lines(rows)).split("\n")[:lines]
     cut = (escape_controls(line[: cells * MOST_PER_CELL]) for line in shown)
     text = Text("\n".join(cut).removesuffix("\n"), no_wrap=True, overflow="ellipsis")
-    return text, left_out(view, rows.num_rows, view.num_columns)
+    return text, omitted_text(view, rows.num_rows, view.num_columns)
 
 
-def left_out(view: Table, rows: int, columns: int) -> str:
+def omitted_text(view: Table, rows: int, columns: int) -> str:
     """Return a text that says how many rows and columns of a view are not shown; empty if none."""
     counts = ((view.num_rows - rows, "row"), (view.num_columns - columns, "column"))
     texts = [f"{n:,} more {what}{'s' if n > 1 else ''}" for n, what in counts if n > 0]

@@ -49,7 +49,7 @@ def version_of_snapshot(name: str) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def kept_name(revision: int) -> str:
+def retention_name(revision: int) -> str:
     """Return the name of a revision of the retention record."""
     return f"kept-{revision:012d}.json"
 

@@ -11,18 +11,14 @@ from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+from substrait_agg.operator.common.names import DOCUMENT_KEY
+
 T = TypeVar("T")
 
 LEAST, GREATEST = -(1 << 63), 1 << 64
 """Bounds of integers in documents: 64 bits, signed or unsigned, plus 2^64, the number of hashes."""
 
 _Reader = Callable[[Any], Any]
-
-KEY = "key"
-"""Metadata of a dataclass field: its key in documents if that differs from its name.
-
-Documents are formats: a renamed field keeps its key as ``field(metadata={KEY: "old_name"})``.
-"""
 
 
 def encoded(value: Any) -> Any:
@@ -40,7 +36,7 @@ def encoded(value: Any) -> Any:
 @cache
 def _keys(kind: Any) -> dict[str, str]:
     """Return the attribute name of each document key of a dataclass."""
-    return {f.metadata.get(KEY, f.name): f.name for f in fields(kind)}
+    return {f.metadata.get(DOCUMENT_KEY, f.name): f.name for f in fields(kind)}
 
 
 def built(kind: type[T], body: Any) -> T:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from substrait_agg.commit.documents.envelope import damaged, seal, unreadable, unseal
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.json_codec import built, encoded
 from substrait_agg.commit.documents.state_schema import InputSchema, OperatorColumns, OperatorSchema
+from substrait_agg.operator.common.names import DOCUMENT_KEY
 
 PLAN = "plan.json"
 PLAN_FORMAT = 6
@@ -99,10 +100,10 @@ class PlanDocument:
         forget: the treatment of the view's rows of idle groups; empty if no groups are evicted as
             idle.
         upserts: of each source of upserts its table, key and order.
-        shapes: per operator the meaning of the columns of its state.
-        described: the operators, for users.
-        kept: per operator its state schema, to compare it with that of another plan.
-        readings: the tables, in the order in which a streaming query has them as sources.
+        state_columns: per operator the meaning of the columns of its state.
+        operator_texts: the operators, for users.
+        state_schemas: per operator its state schema, to compare it with that of another plan.
+        inputs: the tables, in the order in which a streaming query has them as sources.
     """
 
     plan: str
@@ -117,10 +118,14 @@ class PlanDocument:
     watermarks: tuple[str, ...] = ()
     forget: str = ""
     upserts: tuple[str, ...] = ()
-    shapes: tuple[OperatorColumns, ...] = ()
-    described: tuple[OperatorText, ...] = ()
-    kept: tuple[OperatorSchema, ...] = ()
-    readings: tuple[InputSchema, ...] = ()
+    state_columns: tuple[OperatorColumns, ...] = field(
+        default=(), metadata={DOCUMENT_KEY: "shapes"}
+    )
+    operator_texts: tuple[OperatorText, ...] = field(
+        default=(), metadata={DOCUMENT_KEY: "described"}
+    )
+    state_schemas: tuple[OperatorSchema, ...] = field(default=(), metadata={DOCUMENT_KEY: "kept"})
+    inputs: tuple[InputSchema, ...] = field(default=(), metadata={DOCUMENT_KEY: "readings"})
 
 
 def new_identity() -> str:
@@ -162,7 +167,7 @@ def parse_document(
     opened = unseal(content, name, format=PLAN_FORMAT, checkpoint=checkpoint)
     try:
         document = built(PlanDocument, opened.body["plan"])
-        for operator in document.kept:
+        for operator in document.state_schemas:
             operator.check()
     except (ValueError, TypeError, KeyError) as error:
         raise damaged(name, f"it cannot be read ({error})") from error
@@ -218,7 +223,7 @@ def check_same_document(there: PlanDocument, document: PlanDocument) -> None:
     Raises:
         StateRefused: STATE_DAMAGED.
     """
-    if replace(there, described=document.described) != document:
+    if replace(there, operator_texts=document.operator_texts) != document:
         raise damaged(
             document_name(document.plan), "it is that of another release or of other options"
         )

@@ -9,7 +9,7 @@ from typing import Any
 from substrait_agg.commit.documents.envelope import Opened, damaged, seal, unseal
 from substrait_agg.commit.documents.json_codec import built, encoded
 from substrait_agg.commit.hash_ranges import clip, outside
-from substrait_agg.operator.common.names import CLOSED, GROUP, PENDING, entries_tree
+from substrait_agg.operator.common.names import CLOSED, DOCUMENT_KEY, GROUP, PENDING, entries_tree
 from substrait_agg.operator.common.watermarks import SourceTime
 from substrait_agg.state.run import RunFile
 
@@ -146,7 +146,7 @@ class Snapshot:
         inputs: the source of each table.
         begun: the version that began with its plan; 0 for the first plan.
         plan_before: if another plan began with this version, the fingerprint of the preceding plan.
-        taken_back: of the same version, files that retract all that the view showed before, in the
+        retractions: of the same version, files that retract all that the view showed before, in the
             columns of the preceding plan; `changes` then insert the whole view.
         attempt: id of the attempt to commit the version; empty before the commit.
         parent: checksum of the document of the preceding version; 0 for the first.
@@ -170,7 +170,7 @@ class Snapshot:
     inputs: tuple[InputPlace, ...] = ()
     begun: int = 0
     plan_before: str = ""
-    taken_back: tuple[ChangeFile, ...] = ()
+    retractions: tuple[ChangeFile, ...] = field(default=(), metadata={DOCUMENT_KEY: "taken_back"})
     parent: int = 0
     attempt: str = ""
 
@@ -178,7 +178,7 @@ class Snapshot:
     def change_files(self) -> tuple[ChangeFile, ...]:
         """All files in the folder of changes that this version names."""
         aside = (side.file for side in (*self.late, *self.bad))
-        return (*self.changes, *self.taken_back, *aside)
+        return (*self.changes, *self.retractions, *aside)
 
     def to_bytes(self, checkpoint: str = "") -> bytes:
         """Return the snapshot as a sealed document."""

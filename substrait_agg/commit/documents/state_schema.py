@@ -7,7 +7,7 @@ the same rows store the same content under the same fingerprint.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from substrait_agg.bind.bound import Constant, Expr
 from substrait_agg.bind.plan.fingerprint import digest
@@ -21,6 +21,7 @@ from substrait_agg.flow.graph.graph import (
 from substrait_agg.flow.graph.identity import Identity, identities
 from substrait_agg.flow.graph.nodes import Flow, Node, shown_operators
 from substrait_agg.functions.aggregates.accumulators import Accumulator, tree_counters
+from substrait_agg.operator.common.names import DOCUMENT_KEY
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,7 @@ class OperatorSchema:
     arguments: tuple[ArgumentSchema, ...]
     numbers: tuple[AccumulatorSchema, ...]
     trees: tuple[TreeSchema, ...]
-    ends: tuple[ExtremeSchema, ...]
+    extremes: tuple[ExtremeSchema, ...] = field(metadata={DOCUMENT_KEY: "ends"})
     measures: tuple[MeasureSchema, ...]
 
     def check(self) -> None:
@@ -162,7 +163,7 @@ class OperatorSchema:
             (self.arguments, [a for n in self.numbers for a in n.arguments], range(0)),
             (self.arguments, [a for t in self.trees for a in (*t.arguments, t.present)], none),
             (self.trees, [n.tree for n in self.numbers] + [m.tree for m in self.measures], none),
-            (self.trees, [e.tree for e in self.ends], range(0)),
+            (self.trees, [e.tree for e in self.extremes], range(0)),
             (self.numbers, [t.entries for t in self.trees], none),
             (self.numbers, [n for m in self.measures for n in m.numbers], range(0)),
         ):
@@ -170,9 +171,11 @@ class OperatorSchema:
                 raise ValueError("an operator names what it does not have")
         for ordinal, tree in enumerate(self.trees):
             tree.check()
-            if tree.entries < 0 and all(end.tree != ordinal for end in self.ends):
+            if tree.entries < 0 and all(end.tree != ordinal for end in self.extremes):
                 raise ValueError("nothing is kept of a tree")
-        if len(set(self.ends)) < len(self.ends) or any(e.side not in _SIDES for e in self.ends):
+        if len(set(self.extremes)) < len(self.extremes) or any(
+            e.side not in _SIDES for e in self.extremes
+        ):
             raise ValueError("an end of a tree is told twice, or is none")
 
 
@@ -198,7 +201,7 @@ def readings(flow: Flow) -> tuple[InputSchema, ...]:
     return tuple(InputSchema(".".join(o.table), o.names) for o in dict.fromkeys(origins))
 
 
-def kept_operators(flow: Flow) -> tuple[OperatorSchema, ...]:
+def state_schemas(flow: Flow) -> tuple[OperatorSchema, ...]:
     """Return the state schemas of the operators of a flow, by id."""
     shown = shown_operators(flow)
     pairs = zip(flow.operators, identities(flow), strict=True)
@@ -229,7 +232,7 @@ def _operator(node: Node, identity: Identity, shown: bool) -> OperatorSchema:
         arguments=arguments,
         numbers=tuple(_number(node, a, arguments, trees) for a in node.accumulators),
         trees=trees,
-        ends=tuple(ExtremeSchema(tree, side) for tree, side in ends),
+        extremes=tuple(ExtremeSchema(tree, side) for tree, side in ends),
         measures=tuple(
             MeasureSchema(
                 print_, measure.kind, tuple(n for n in read.accumulators if n >= 0), read.tree
@@ -260,10 +263,10 @@ def _trees(node: Node, arguments: Sequence[ArgumentSchema]) -> tuple[TreeSchema,
             tree.follows.by_value,
         ]
         parts = [
-            [_told(arguments, a), c.descending, c.nulls_first]
+            [_argument_digests(arguments, a), c.descending, c.nulls_first]
             for a, c in zip(columns, tree.components, strict=True)
         ]
-        present = _told(arguments, tree.present)
+        present = _argument_digests(arguments, tree.present)
         print_ = digest([holds, parts, list(tree.skipped), present, follows])
         entries = -1 if tree.extremes_only else node.accumulators.index(tree_counters(ordinal)[1])
         made.append(TreeSchema(print_, columns, tree.skipped, tree.present, holds, entries))
@@ -280,7 +283,7 @@ def _holds(tree: ValueTree, *, whole: bool) -> str:
     return "whole rows" if whole else "rows"
 
 
-def _told(arguments: Sequence[ArgumentSchema], ordinal: int) -> list[str]:
+def _argument_digests(arguments: Sequence[ArgumentSchema], ordinal: int) -> list[str]:
     return [] if ordinal < 0 else [arguments[ordinal].value, arguments[ordinal].condition]
 
 
@@ -297,7 +300,7 @@ def _number(
         read, by = computed.arguments, [computed.implementation, computed.column]
     tree = trees[accumulator.tree].print if accumulator.tree >= 0 else ""
     what = [accumulator.kind, accumulator.bits, accumulator.digits, by]
-    print_ = digest([what, [_told(arguments, a) for a in read], tree])
+    print_ = digest([what, [_argument_digests(arguments, a) for a in read], tree])
     return AccumulatorSchema(print_, accumulator.digits, read, accumulator.tree)
 
 
@@ -322,7 +325,7 @@ class NumberColumns:
 
 
 @dataclass(frozen=True, slots=True)
-class TreeShape:
+class TreeColumns:
     """A description of an ordered tree.
 
     Attributes:
@@ -350,4 +353,4 @@ class OperatorColumns:
     keys: tuple[str, ...]
     values: tuple[str, ...]
     numbers: tuple[NumberColumns, ...] = ()
-    trees: tuple[TreeShape, ...] = ()
+    trees: tuple[TreeColumns, ...] = ()

@@ -135,8 +135,8 @@ def differences(there: PlanDocument, wanted: PlanDocument) -> list[str]:
     The list is empty if the descriptions of both plans are equal.
     """
     found: list[str] = []
-    several = max(len(there.described), len(wanted.described)) > 1
-    pairs = zip_longest(there.described, wanted.described, fillvalue=_NOTHING)
+    several = max(len(there.operator_texts), len(wanted.operator_texts)) > 1
+    pairs = zip_longest(there.operator_texts, wanted.operator_texts, fillvalue=_NOTHING)
     for number, (before, now) in enumerate(pairs):
         where = f" of operator {number}" if several else ""
         for kind, old, new in (

@@ -37,7 +37,7 @@ class Migration:
         entries: per old tree the ordinal of the accumulator that counts its entries.
         numbers: per accumulator its ordinal in the old operator.
         trees: per ordered tree its ordinal in the old operator.
-        ends: per stored extreme of a tree its ordinal in the old operator.
+        extremes: per stored extreme of a tree its ordinal in the old operator.
         measures: per measure its ordinal in the old operator.
         number_rows: per accumulator the rows that it is computed from; None if it is kept, or made
             from the entries of a tree.
@@ -50,7 +50,7 @@ class Migration:
     entries: tuple[int, ...]
     numbers: tuple[int, ...]
     trees: tuple[int, ...]
-    ends: tuple[int, ...]
+    extremes: tuple[int, ...]
     measures: tuple[int, ...]
     number_rows: tuple[RowSource | None, ...]
     tree_rows: tuple[RowSource | None, ...]
@@ -99,35 +99,37 @@ def evolution(
     if last is None:
         return None, ("the checkpoint has no version yet",)
     # A table is one source, even if a plan reads it several times with different columns.
-    tables = [list(dict.fromkeys(r.table for r in d.readings)) for d in (there, wanted)]
+    tables = [list(dict.fromkeys(r.table for r in d.inputs)) for d in (there, wanted)]
     if tables[0] != tables[1]:
         lists = (", ".join(names) or "none" for names in tables)
         return None, ("the tables are read in another order or number: {}, then {}".format(*lists),)
     planner = _Planner(there, wanted, last)
     made: list[Migration | None] = []
     reasons: list[str] = []
-    for ordinal in range(len(wanted.kept)):
+    for ordinal in range(len(wanted.state_schemas)):
         try:
             made.append(planner.operator(ordinal))
         except _Unmigratable as refused:
             reasons += refused.reasons
     if reasons:
         return None, tuple(dict.fromkeys(reasons))
-    left = set(range(len(there.kept))) - {m.operator for m in made if m is not None}
-    if last.counters.get("quarantined") and any(there.kept[i].early == "quarantine" for i in left):
+    left = set(range(len(there.state_schemas))) - {m.operator for m in made if m is not None}
+    if last.counters.get("quarantined") and any(
+        there.state_schemas[i].early == "quarantine" for i in left
+    ):
         return None, ("rows wait in quarantine in an operator that is not in the new plan",)
-    fed = {b for o, m in zip(wanted.kept, made, strict=True) if m is None for b in o.below}
+    fed = {b for o, m in zip(wanted.state_schemas, made, strict=True) if m is None for b in o.below}
     return Evolution(tuple(made), frozenset(fed)), ()
 
 
 class _Planner:
     def __init__(self, there: PlanDocument, wanted: PlanDocument, last: Snapshot) -> None:
         self._there, self._wanted, self._last = there, wanted, last
-        self._free = set(range(len(there.kept)))
+        self._free = set(range(len(there.state_schemas)))
 
     def operator(self, ordinal: int) -> Migration | None:
         """Return the migration of an operator. None: its input operators provide all rows."""
-        now = self._wanted.kept[ordinal]
+        now = self._wanted.state_schemas[ordinal]
         found = self._counterpart(now)
         reasons: tuple[str, ...] = ()
         if found is not None:
@@ -145,21 +147,21 @@ class _Planner:
 
     def _named(self, ordinal: int) -> str:
         """Return the name of an operator for messages."""
-        return f"operator {ordinal}" if len(self._wanted.kept) > 1 else "the plan"
+        return f"operator {ordinal}" if len(self._wanted.state_schemas) > 1 else "the plan"
 
     def _measure(self, ordinal: int, measure: int) -> str:
-        where = f" of operator {ordinal}" if len(self._wanted.kept) > 1 else ""
-        return f"measure {self._wanted.described[ordinal].measures[measure]}{where}"
+        where = f" of operator {ordinal}" if len(self._wanted.state_schemas) > 1 else ""
+        return f"measure {self._wanted.operator_texts[ordinal].measures[measure]}{where}"
 
     def _counterpart(self, now: OperatorSchema) -> int | None:
         """Return the free operator over the same rows that shares most measures."""
-        same = [i for i in sorted(self._free) if self._there.kept[i].rows == now.rows]
-        return max(same, key=lambda i: _in_common(self._there.kept[i], now), default=None)
+        same = [i for i in sorted(self._free) if self._there.state_schemas[i].rows == now.rows]
+        return max(same, key=lambda i: _in_common(self._there.state_schemas[i], now), default=None)
 
     # --- state from the same operator -------------------------------------------------------------
 
     def _migration(self, found: int, ordinal: int) -> Migration:
-        there, now = self._there.kept[found], self._wanted.kept[ordinal]
+        there, now = self._there.state_schemas[found], self._wanted.state_schemas[ordinal]
         state = self._last.operators[found]
         made = _matched(found, there, now)
         self._check_options(there, now, ordinal)
@@ -189,10 +191,10 @@ class _Planner:
 
     def _check_shown(self, state: OperatorState, found: int, ordinal: int) -> None:
         """Check the state that only an operator of the view has."""
-        last = found == len(self._there.kept) - 1
-        if state[PENDING] and not self._wanted.kept[ordinal].shown:
+        last = found == len(self._there.state_schemas) - 1
+        if state[PENDING] and not self._wanted.state_schemas[ordinal].shown:
             raise _Unmigratable(f"{self._named(ordinal)} is read by another one now: {WAITING}")
-        if ordinal == len(self._wanted.kept) - 1 and not last and self._forgets:
+        if ordinal == len(self._wanted.state_schemas) - 1 and not last and self._forgets:
             raise _Unmigratable(f"{self._named(ordinal)} makes the view now, and {FINISHED}")
 
     @property
@@ -247,14 +249,14 @@ class _Planner:
 
     def _check_anew(self, found: int | None, ordinal: int, reasons: Sequence[str]) -> None:
         """Refuse to rebuild state if the result could differ from the stored state."""
-        now = self._wanted.kept[ordinal]
+        now = self._wanted.state_schemas[ordinal]
         if now.reads:
             raise _Unmigratable(*reasons)
         if self._forgets:
             raise _Unmigratable(
                 *reasons, f"{self._named(ordinal)} would have to be made anew: {FINISHED}"
             )
-        if any(self._wanted.kept[b].kind in ("sessions", "upserts") for b in now.below):
+        if any(self._wanted.state_schemas[b].kind in ("sessions", "upserts") for b in now.below):
             raise _Unmigratable(
                 *reasons or (f"{self._named(ordinal)} reads other rows, or groups them otherwise",)
             )
@@ -273,7 +275,7 @@ class _Planner:
             raise _Unmigratable(*reasons, f"{surrogates[0]}: its keys would be given anew")
 
     def _surrogates(self, found: int, ordinal: int) -> list[str]:
-        there, now = self._there.kept[found], self._wanted.kept[ordinal]
+        there, now = self._there.state_schemas[found], self._wanted.state_schemas[ordinal]
         known = {m.print for m in there.measures if m.kind == SURROGATE}
         return [self._measure(ordinal, i) for i, m in enumerate(now.measures) if m.print in known]
 
@@ -284,20 +286,20 @@ def _in_common(there: OperatorSchema, now: OperatorSchema) -> int:
 
 
 def _matched(found: int, there: OperatorSchema, now: OperatorSchema) -> Migration:
-    numbers = _places([n.print for n in there.numbers], [n.print for n in now.numbers])
-    trees = _places([t.print for t in there.trees], [t.print for t in now.trees])
-    kept_ends = [(there.trees[e.tree].print, e.side) for e in there.ends]
-    ends = _places(kept_ends, [(now.trees[e.tree].print, e.side) for e in now.ends])
-    measures = _places(*([_turn(o, i) for i in range(len(o.measures))] for o in (there, now)))
-    trees = _with_all_ends(now, trees, ends)
-    lists = ((numbers, there.numbers), (trees, there.trees), (ends, there.ends))
+    numbers = _positions([n.print for n in there.numbers], [n.print for n in now.numbers])
+    trees = _positions([t.print for t in there.trees], [t.print for t in now.trees])
+    kept_ends = [(there.trees[e.tree].print, e.side) for e in there.extremes]
+    ends = _positions(kept_ends, [(now.trees[e.tree].print, e.side) for e in now.extremes])
+    measures = _positions(*([_turn(o, i) for i in range(len(o.measures))] for o in (there, now)))
+    trees = _with_needed_extremes(now, trees, ends)
+    lists = ((numbers, there.numbers), (trees, there.trees), (ends, there.extremes))
     return Migration(
         operator=found,
         digits=tuple(n.digits for n in there.numbers),
         entries=tuple(t.entries for t in there.trees),
         numbers=numbers,
         trees=trees,
-        ends=ends,
+        extremes=ends,
         measures=measures,
         number_rows=tuple(
             rows_for_number(there, now, n) if at == NEW and n.tree < 0 else None
@@ -313,14 +315,14 @@ def _matched(found: int, there: OperatorSchema, now: OperatorSchema) -> Migratio
     )
 
 
-def _with_all_ends(
+def _with_needed_extremes(
     now: OperatorSchema, trees: tuple[int, ...], ends: tuple[int, ...]
 ) -> tuple[int, ...]:
     """Return the ordinals of the trees.
 
     A tree that only keeps extremes counts as kept only if all extremes that are needed are kept.
     """
-    lost = {end.tree for end, at in zip(now.ends, ends, strict=True) if at == NEW}
+    lost = {end.tree for end, at in zip(now.extremes, ends, strict=True) if at == NEW}
     return tuple(
         NEW if i in lost and tree.entries < 0 else at
         for i, (tree, at) in enumerate(zip(now.trees, trees, strict=True))
@@ -337,7 +339,7 @@ def _turn(operator: OperatorSchema, measure: int) -> tuple[str, int]:
     return told.print, before.count(SURROGATE) if told.kind == SURROGATE else 0
 
 
-def _places(kept: Sequence[object], wanted: Sequence[object]) -> tuple[int, ...]:
+def _positions(kept: Sequence[object], wanted: Sequence[object]) -> tuple[int, ...]:
     """Return the ordinal of each of `wanted` in `kept`, or `NEW`.
 
     Of equal ones, the same position is preferred.

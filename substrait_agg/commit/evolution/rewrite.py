@@ -18,7 +18,7 @@ from substrait_agg.commit.evolution.planner import NEW, Migration
 from substrait_agg.commit.evolution.row_sources import ALWAYS, RowSource
 from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS, TREE_COUNTERS
 from substrait_agg.functions.numbers import exact
-from substrait_agg.operator.aggregate.extremes import ends_delta
+from substrait_agg.operator.aggregate.extremes import extremes_delta
 from substrait_agg.operator.aggregate.groups import (
     BatchGroups,
     CollisionIds,
@@ -78,12 +78,12 @@ class OldState:
     """The state that groups are read from.
 
     Attributes:
-        kept: opens an old tree; returns None if it is empty.
+        old_tree: opens an old tree; returns None if it is empty.
         open_tree: opens a tree of the new plan, which is an old tree or empty.
         surrogates: returns that many new surrogate keys.
     """
 
-    kept: Callable[[int], OrderedTree | None]
+    old_tree: Callable[[int], OrderedTree | None]
     open_tree: OpenTree
     surrogates: Callable[[int], Int64s]
 
@@ -154,8 +154,8 @@ class GroupRewriter:
     def migrated(self) -> RewrittenSlice:
         """Rewrite the groups, as the function `migrated`."""
         spec, rows = self._spec, self._rows
-        now = added(spec, self._sums(), self._kept())
-        ends = self._ends(now)
+        now = added(spec, self._sums(), self._copied_accumulators())
+        ends = self._extremes(now)
         shown = rows.column("shown").to_numpy()
         time = rows.column("time").to_numpy() if spec.forget else None
         values = self._values(now, ends, shown > 0)
@@ -174,7 +174,7 @@ class GroupRewriter:
 
     # --- accumulators ----------------------------------------------------------------------------
 
-    def _kept(self) -> GroupState:
+    def _copied_accumulators(self) -> GroupState:
         """Return the kept accumulators, with zero for the others."""
         stored = unpack_fixed(whole(self._rows, "fixed"))
         fixed = exact.zeros(self._spec.layout.digits, self._count)
@@ -250,7 +250,7 @@ class GroupRewriter:
         place = (self._hashes, self._chains, self._before.open_tree)
         if spec.extremes_only:
             groups = RowGroups.of(given.groups, self._count)
-            return ends_delta(ordinal, self._spec, table, groups, *place, version=_NO_BATCH)
+            return extremes_delta(ordinal, self._spec, table, groups, *place, version=_NO_BATCH)
         return tree_delta(ordinal, spec, table, given.groups, *place)
 
     def _read(self, ordinal: int, *, all_: bool) -> TreeDelta:
@@ -266,7 +266,7 @@ class GroupRewriter:
         if source is None:
             raise TypeError("something new without rows")
         if source.tree not in self._entries:
-            tree = self._before.kept(source.tree)
+            tree = self._before.old_tree(source.tree)
             found = None if tree is None else tree.entries(self._hashes, self._chains)
             self._entries[source.tree] = found
         entries = self._entries[source.tree]
@@ -278,9 +278,9 @@ class GroupRewriter:
         weights = np.maximum(entries.weights, 0) if source.capped else entries.weights
         return _SourceRows(columns, weights, groups)
 
-    def _ends(self, now: GroupState) -> list[GroupExtremes]:
+    def _extremes(self, now: GroupState) -> list[GroupExtremes]:
         ends = []
-        for (tree, side), at in zip(self._spec.extremes, self._migration.ends, strict=True):
+        for (tree, side), at in zip(self._spec.extremes, self._migration.extremes, strict=True):
             there = count_of(self._spec, now, self._spec.alive(tree)) > 0
             parts = range(len(self._spec.trees[tree].layout.components))
             payload = tuple(whole(self._rows, f"e{at}_{c}") for c in parts) if at != NEW else None
@@ -308,7 +308,7 @@ class GroupRewriter:
             before=[pa.nulls(self._count, type_) for type_ in types],
             stale=np.ones(self._count, np.bool_),
             deltas=self._deltas,
-            ends=ends,
+            extremes=ends,
             surrogates=self._before.surrogates,
         )
         return [

@@ -58,7 +58,7 @@ class MigrationPlan:
         migration: where its parts come from; None: the state is dropped.
         columns: columns of the file that inserts all new rows; empty: there is no such file.
         final: whether that file is for the view, else for the operators above.
-        back: columns of the file that retracts all old rows; empty: there is no such file.
+        retraction_columns: columns of the file that retracts all old rows; empty: there is no such file.
     """
 
     checkpoint: str
@@ -71,7 +71,7 @@ class MigrationPlan:
     migration: Migration | None = None
     columns: Columns = ()
     final: bool = False
-    back: Columns = ()
+    retraction_columns: Columns = ()
 
     @property
     def rewrites(self) -> bool:
@@ -81,7 +81,7 @@ class MigrationPlan:
     @property
     def idle(self) -> bool:
         """Whether there is nothing to do."""
-        wanted = self.rewrites or self.columns or self.back
+        wanted = self.rewrites or self.columns or self.retraction_columns
         return not wanted or not (self.state[GROUP] or self.state[CLOSED])
 
 
@@ -125,16 +125,16 @@ class _MigrationTask:
         self._state = FolderFiles(f"{plan.checkpoint}/state")
         self._writers: dict[str, RunWriter] = {}
         keys = Surrogates(plan.version, plan.low, plan.high)
-        self._before = OldState(self._kept, self._open_tree, keys)
+        self._before = OldState(self._old_tree, self._open_tree, keys)
 
     def run(self) -> MigrationResult:
         """Run the task, as `migrate`."""
         plan = self._plan
         with ExitStack() as stack:
             inserted = self._changes(plan.columns, stack, final=plan.final)
-            retracted = self._changes(plan.back, stack, final=True)
+            retracted = self._changes(plan.retraction_columns, stack, final=True)
             for old, new in self._rows():
-                if plan.back:
+                if plan.retraction_columns:
                     retracted.write(shown_rows(old, -1))
                 if plan.columns:
                     inserted.write(shown_rows(new, 1))
@@ -176,7 +176,7 @@ class _MigrationTask:
 
     # --- trees of the old state ------------------------------------------------------------------
 
-    def _kept(self, ordinal: int) -> OrderedTree | None:
+    def _old_tree(self, ordinal: int) -> OrderedTree | None:
         files = self._plan.state[entries_tree(ordinal)]
         if not files:
             return None

@@ -120,7 +120,7 @@ class Checkpoint(CheckpointReader):
         return self._check_same(document, evolve=evolve) if self.exists() else None
 
     def _check_same(self, document: PlanDocument, *, evolve: bool) -> Evolution | None:
-        there, last = self.document(), self.latest()
+        there, last = self.document(), self.newest_snapshot()
         if last is not None and last.plan != there.plan:
             there = self.document_of(last.plan)
         if there.plan == document.plan:

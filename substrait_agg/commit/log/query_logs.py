@@ -66,7 +66,7 @@ def query_id(folder: Path) -> str | None:
     return str(found)
 
 
-def check_noted(folder: Path, logs: Iterable[LogFile]) -> None:
+def check_recorded_logs(folder: Path, logs: Iterable[LogFile]) -> None:
     """Check that logs are equal to those that a version records.
 
     Raises:

@@ -22,7 +22,7 @@ from substrait_agg.commit.documents.refusals import (
 )
 from substrait_agg.commit.documents.snapshot import Snapshot, parse_snapshot, unseal_snapshot
 from substrait_agg.commit.log.fence import NO_FENCE, Fence
-from substrait_agg.commit.log.retention import RetentionState, kept
+from substrait_agg.commit.log.retention import RetentionState, newest_retention
 from substrait_agg.commit.log.settings import SETTINGS, CheckpointSettings
 from substrait_agg.commit.log.stores import PROBE, checkpoint_location
 from substrait_agg.errors import StateRefused
@@ -192,7 +192,7 @@ class CheckpointReader:
         # done, and the retention record is written before old versions are deleted.
         noted = self._last_logged_batch()
         found = self.versions()
-        first = self.kept().changes_from
+        first = self.retention_state().changes_from
         found = [version for version in found if version >= first]
         for wanted, version in enumerate(found, start=first):
             if wanted != version:
@@ -214,7 +214,7 @@ class CheckpointReader:
         names = FolderFiles(self.folder / "spark" / "commits").names()
         return max((int(n) for n in names if n.isascii() and n.isdigit()), default=None)
 
-    def latest(self) -> Snapshot | None:
+    def newest_snapshot(self) -> Snapshot | None:
         """Return the newest version, or None before the first commit.
 
         Raises:
@@ -268,13 +268,13 @@ class CheckpointReader:
             raise damaged(shown, f"it holds version {opened.body.get('version')}")
         return opened.crc
 
-    def kept(self) -> RetentionState:
+    def retention_state(self) -> RetentionState:
         """Read the record of the versions that are kept.
 
         Raises:
             StateRefused: STATE_DAMAGED.
         """
-        content = kept(self._root)
+        content = newest_retention(self._root)
         if content is None:
             first = min(self.versions(), default=0)
             return RetentionState(first, first)

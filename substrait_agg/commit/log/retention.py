@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from substrait_agg.commit.documents.envelope import damaged, seal, unreadable, unseal
-from substrait_agg.commit.documents.file_names import KEPT_REVISION, kept_name
+from substrait_agg.commit.documents.file_names import KEPT_REVISION, retention_name
 from substrait_agg.commit.documents.files import FolderFiles, OutcomeUnknown
 from substrait_agg.commit.documents.json_codec import built, encoded
 from substrait_agg.durations import microseconds
@@ -107,7 +107,7 @@ class RetentionState:
 _ATTEMPTS = 5
 
 
-def kept(root: FolderFiles) -> bytes | None:
+def newest_retention(root: FolderFiles) -> bytes | None:
     """Read the newest retention record. Return None if there is none.
 
     Raises:
@@ -137,7 +137,7 @@ def keep(root: FolderFiles, revision: int, content: bytes) -> bool:
     if not root.is_remote:
         root.replace(KEPT, content)
         return True
-    name = kept_name(revision)
+    name = retention_name(revision)
     try:
         if not root.publish(name, content):
             return False

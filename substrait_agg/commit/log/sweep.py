@@ -52,7 +52,7 @@ def expire(checkpoint: Checkpoint, newest: Snapshot, retention: Retention) -> Re
     Raises:
         StateRefused: STATE_DAMAGED.
     """
-    kept = checkpoint.kept()
+    kept = checkpoint.retention_state()
     first = max(kept.state_from, newest.version - retention.versions + 1)
     if retention.age is not None:
         first = _first_young(checkpoint, kept.state_from, first, retention.age)
@@ -125,7 +125,7 @@ def _sweep_versions(
     whole: bool,
 ) -> None:
     """Expire versions, then delete the files that no remaining version names."""
-    before = checkpoint.kept()
+    before = checkpoint.retention_state()
     kept = expire(checkpoint, newest, retention)
     if whole:
         before, kept = replace(before, swept=-1), replace(kept, swept=-1)

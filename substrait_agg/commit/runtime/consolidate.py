@@ -164,7 +164,7 @@ class Consolidated:
         return built(Consolidated, json.loads(text))
 
     @staticmethod
-    def together(parts: Sequence[Consolidated]) -> Consolidated:
+    def combine(parts: Sequence[Consolidated]) -> Consolidated:
         """Combine the results of all tasks."""
         return Consolidated(
             tuple(file for part in parts for file in part.changes),
@@ -173,7 +173,7 @@ class Consolidated:
         )
 
 
-def consolidate_small(work: Consolidation) -> Consolidated | None:
+def consolidate_in_memory(work: Consolidation) -> Consolidated | None:
     """Consolidate changes that fit in memory.
 
     Returns:

@@ -22,9 +22,9 @@ class TaskPlan:
         low: least sort hash of the range.
         high: greatest sort hash of the range.
         state: its trees in the range.
-        seeds: initial groups, which exist from the first version on: sort hash and set index (0
+        initial_groups: initial groups, which exist from the first version on: sort hash and set index (0
             without grouping sets).
-        again: whether this is the second pass of a version, over groups that its watermark has
+        watermark_pass: whether this is the second pass of a version, over groups that its watermark has
             passed.
         earlier: change files of the first pass over the range, if the changes are those of the
             view.
@@ -33,7 +33,7 @@ class TaskPlan:
         columns: per column of a change file its operator column and its name (``c0``, ``c1``, ...
             of the view).
         final: whether the changes are those of the view, which include the version.
-        raw: whether the rows are raw input instead of sums per key.
+        unaggregated: whether the rows are raw input instead of sums per key.
     """
 
     checkpoint: str

@@ -57,7 +57,7 @@ class PlanChange:
     @staticmethod
     def of(version: int, before: PlanDocument, now: PlanDocument) -> PlanChange:
         """Compare the documents of both plans."""
-        tables = (frozenset(document.readings) for document in (before, now))
+        tables = (frozenset(document.inputs) for document in (before, now))
         return PlanChange(version, before.types == now.types, next(tables) == next(tables))
 
 
@@ -108,7 +108,7 @@ class View:
     @property
     def version(self) -> int:
         """The newest version, -1 before the first commit."""
-        newest = self._checkpoint.latest()
+        newest = self._checkpoint.newest_snapshot()
         return -1 if newest is None else newest.version
 
     def versions(self) -> list[int]:
@@ -128,7 +128,7 @@ class View:
             return self._rows_at(snapshot)
         except StateRefused:
             # A concurrent run may have swept the version in the meantime.
-            self._check_kept(snapshot.version)
+            self._check_retained(snapshot.version)
             raise
 
     def _rows_at(self, snapshot: Snapshot) -> pa.Table:
@@ -152,13 +152,13 @@ class View:
 
     def _snapshot(self, version: int | None) -> Snapshot | None:
         if version is None:
-            return self._checkpoint.latest()
+            return self._checkpoint.newest_snapshot()
         snapshot = self._checkpoint.snapshot(version)
-        self._check_kept(version)
+        self._check_retained(version)
         return snapshot
 
-    def _check_kept(self, version: int) -> None:
-        first = self._checkpoint.kept().state_from
+    def _check_retained(self, version: int) -> None:
+        first = self._checkpoint.retention_state().state_from
         if version >= first:
             return
         raise StateRefused(
@@ -216,7 +216,7 @@ class View:
         Raises:
             StateRefused: STATE_DAMAGED.
         """
-        known, newest, found = set(self.versions()), self._checkpoint.latest(), []
+        known, newest, found = set(self.versions()), self._checkpoint.newest_snapshot(), []
         while newest is not None and newest.begun and newest.begun in known:
             first = self._checkpoint.snapshot(newest.begun)
             before, now = (self._checkpoint.document_of(p) for p in (first.plan_before, first.plan))
@@ -225,7 +225,7 @@ class View:
             newest = self._checkpoint.snapshot(earlier) if earlier in known else None
         return found[::-1]
 
-    def taken_back(self, version: int) -> pa.Table | None:
+    def retractions(self, version: int) -> pa.Table | None:
         """Return the retractions of the rows that the view had before another plan began.
 
         Returns:
@@ -239,7 +239,7 @@ class View:
         if snapshot.begun != version or not version:
             return None
         told = replace(snapshot, plan=snapshot.plan_before)
-        return self._changes([told], snapshot.taken_back)
+        return self._changes([told], snapshot.retractions)
 
     def _changes(self, snapshots: list[Snapshot], files: Iterable[ChangeFile]) -> pa.Table:
         document, columns = self._of(snapshots[-1] if snapshots else None)

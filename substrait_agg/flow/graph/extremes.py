@@ -31,10 +31,10 @@ def extremes_only(shared: StateLayout) -> StateLayout:
 
     A tree of which only extremes are read keeps only these.
     """
-    alone = {i for i, tree in enumerate(shared.trees) if _is_read_at_ends(i, tree, shared)}
+    alone = {i for i, tree in enumerate(shared.trees) if _reads_only_extremes(i, tree, shared)}
     if not alone:
         return shared
-    kept = list(_kept(shared.accumulators, alone))
+    kept = list(_stored_accumulators(shared.accumulators, alone))
     places = {old: new for new, (old, _) in enumerate(kept)}
     return replace(
         shared,
@@ -49,7 +49,7 @@ def extremes_only(shared: StateLayout) -> StateLayout:
     )
 
 
-def _is_read_at_ends(ordinal: int, tree: ValueTree, shared: StateLayout) -> bool:
+def _reads_only_extremes(ordinal: int, tree: ValueTree, shared: StateLayout) -> bool:
     readers = [read for read in shared.reads if read.tree == ordinal]
     if tree.follows or not readers or not all(read.side for read in readers):
         return False
@@ -69,7 +69,7 @@ def _is_partial(tree: ValueTree, shared: StateLayout) -> bool:
     return value is not None and value.type.kind in _ORDERED_BY_SPARK
 
 
-def _kept(
+def _stored_accumulators(
     accumulators: tuple[Accumulator, ...], alone: set[int]
 ) -> Iterator[tuple[int, Accumulator]]:
     """Yield the accumulators with their old ordinals.

@@ -173,7 +173,7 @@ class ValueTree:
             lists.
         follows: set if it contains arrivals of the values of another tree instead of values of
             rows.
-        ends_alone: whether only its extremes are kept, with the group, because no entry ever leaves
+        extremes_only: whether only its extremes are kept, with the group, because no entry ever leaves
             it (`flow.graph.extremes`).
         partial: whether Spark can find the extremes of a batch as part of its partial sums.
     """

@@ -407,7 +407,7 @@ class Sessionize(Node):
         A session ends at the latest at its current end, and any new row may be in it.
         """
         column = len(self.keys)
-        return column, EventKey(column, (*event.grids, TimeStep(1, 0, 1)), end=True)
+        return column, EventKey(column, (*event.time_steps, TimeStep(1, 0, 1)), end=True)
 
     def describe(self) -> NodeDescription:
         """See `Node`."""

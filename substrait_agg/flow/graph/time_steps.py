@@ -42,14 +42,14 @@ class EventKey:
     Attributes:
         key: ordinal of the key; None for the time by which an operator forms sessions, which is not
             a key.
-        grids: the step functions from the event time to the key.
+        time_steps: the step functions from the event time to the key.
         end: whether the key is a window, a struct of start and end, whose end counts.
     """
 
     key: int | None
-    grids: tuple[TimeStep, ...] = ()
+    time_steps: tuple[TimeStep, ...] = ()
     end: bool = False
 
     def limit(self, watermark: int) -> int:
         """Return the bound below which keys get no more rows once the watermark is reached."""
-        return compose(self.grids, watermark)
+        return compose(self.time_steps, watermark)

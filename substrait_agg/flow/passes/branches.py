@@ -39,7 +39,7 @@ def needed(expressions: Sequence[Expr]) -> tuple[int, ...]:
     return tuple(sorted({c.ordinal for e in expressions for c in columns_in(e)}))
 
 
-def places_of(ordinals: tuple[int, ...]) -> dict[int, int]:
+def positions_of(ordinals: tuple[int, ...]) -> dict[int, int]:
     """Map each ordinal to its position among `ordinals`."""
     return {ordinal: place for place, ordinal in enumerate(ordinals)}
 
@@ -56,7 +56,7 @@ def pruned(raw: RawBranch, wanted: Exprs) -> Branch:
     if isinstance(step, ProjectStep):
         return _through_project(below, step.expressions, wanted)
     ordinals = needed((*wanted, step.condition))
-    places = places_of(ordinals)
+    places = positions_of(ordinals)
     types = {c.ordinal: c.type for e in (*wanted, step.condition) for c in columns_in(e)}
     inner = pruned(below, tuple(Column(types[o], o) for o in ordinals))
     kept = replace(inner, steps=(*inner.steps, FilterStep(renumber(step.condition, places))))
@@ -89,7 +89,7 @@ def _from_origin(origin: Origin, wanted: Exprs) -> Branch:
 
 def _then_project(branch: Branch, wanted: Exprs, ordinals: tuple[int, ...]) -> Branch:
     """Append a projection to a branch with the columns `ordinals`, unless it changes nothing."""
-    places = places_of(ordinals)
+    places = positions_of(ordinals)
     moved = tuple(renumber(e, places) for e in wanted)
     as_is = len(moved) == len(ordinals) and all(
         isinstance(e, Column) and e.ordinal == place for place, e in enumerate(moved)

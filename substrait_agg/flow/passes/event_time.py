@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from substrait_agg.bind.bound import Call, Column, Constant, Conversion, Expr, Nested
+from substrait_agg.bind.bound import Call, Column, Constant, Conversion, Expr, NestedPart
 from substrait_agg.flow.graph.graph import (
     Branch,
     OperatorOrigin,
@@ -30,14 +30,14 @@ _POINTS = ("precision_timestamp", "precision_timestamp_tz")
 
 
 @dataclass(frozen=True, slots=True)
-class Time:
+class EventTimePoint:
     """A column that is a time, with the step functions from the event time to it."""
 
-    grids: tuple[TimeStep, ...] = ()
+    time_steps: tuple[TimeStep, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class EventTimeWindow:
     """A column that is a window, with the step functions from the event time to its start and end.
 
     `start` is None if it is unknown.
@@ -47,10 +47,10 @@ class Span:
     end: tuple[TimeStep, ...]
 
 
-Told = Time | Span | None
+EventTimeColumn = EventTimePoint | EventTimeWindow | None
 """How a column follows event time; None if it does not."""
 
-_Rule = Callable[[Call, Sequence[Told]], Told]
+_Rule = Callable[[Call, Sequence[EventTimeColumn]], EventTimeColumn]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +74,12 @@ def _event_keys(node: Node, done: Sequence[Node], events: EventColumns) -> tuple
     inputs = [b for b in node.branches if not _is_fixed(b, events)]
     if not inputs or not node.timed_by:
         return ()
-    found = [_told_by(branch, node, done, events) for branch in inputs]
+    found = [_event_time_columns(branch, node, done, events) for branch in inputs]
     keys = []
     for ordinal, first in enumerate(found[0]):
         if first is not None and all(other[ordinal] == first for other in found):
-            end = isinstance(first, Span)
-            grids = first.end if isinstance(first, Span) else first.grids
+            end = isinstance(first, EventTimeWindow)
+            grids = first.end if isinstance(first, EventTimeWindow) else first.time_steps
             keys.append(node.event_key(ordinal, grids, end=end))
     return tuple(key for key in keys if key is not None)
 
@@ -100,7 +100,9 @@ def _is_fixed(branch: Branch, events: EventColumns) -> bool:
     )
 
 
-def _told_by(branch: Branch, node: Node, done: Sequence[Node], events: EventColumns) -> list[Told]:
+def _event_time_columns(
+    branch: Branch, node: Node, done: Sequence[Node], events: EventColumns
+) -> list[EventTimeColumn]:
     columns = _origin_columns(branch, done, events)
     for step in branch.steps:
         if isinstance(step, ProjectStep):
@@ -108,33 +110,39 @@ def _told_by(branch: Branch, node: Node, done: Sequence[Node], events: EventColu
     return [time_of_expression(expression, columns) for expression in node.timed_by]
 
 
-def _origin_columns(branch: Branch, done: Sequence[Node], events: EventColumns) -> list[Told]:
+def _origin_columns(
+    branch: Branch, done: Sequence[Node], events: EventColumns
+) -> list[EventTimeColumn]:
     origin = branch.origin
     if isinstance(origin, TableOrigin):
         wanted = events.columns.get(origin.table)
-        return [Time() if name == wanted else None for name in origin.names]
-    columns: list[Told] = [None] * len(origin.types)
+        return [EventTimePoint() if name == wanted else None for name in origin.names]
+    columns: list[EventTimeColumn] = [None] * len(origin.types)
     if isinstance(origin, OperatorOrigin):
         below = done[origin.operator]
         if below.time is not None:
-            columns[below.time] = Time()
+            columns[below.time] = EventTimePoint()
         for event in below.events:
             column, told_ = below.event_column(event)
-            columns[column] = Span(None, told_.grids) if told_.end else Time(told_.grids)
+            columns[column] = (
+                EventTimeWindow(None, told_.time_steps)
+                if told_.end
+                else EventTimePoint(told_.time_steps)
+            )
     return columns
 
 
-def time_of_expression(expression: Expr, columns: Sequence[Told]) -> Told:
+def time_of_expression(expression: Expr, columns: Sequence[EventTimeColumn]) -> EventTimeColumn:
     """Return how an expression over columns follows event time."""
     match expression:
         case Column(ordinal=ordinal):
             return columns[ordinal]
-        case Nested(input=inner, step=step):
+        case NestedPart(input=inner, step=step):
             window = time_of_expression(inner, columns)
-            if not isinstance(window, Span):
+            if not isinstance(window, EventTimeWindow):
                 return None
             grids = window.end if step == 1 else window.start
-            return None if grids is None else Time(grids)
+            return None if grids is None else EventTimePoint(grids)
         case Conversion(input=inner, type=type_):
             return _converted(time_of_expression(inner, columns), type_.kind, type_.params)
         case Call(function=name) if name in _CALLS:
@@ -142,25 +150,31 @@ def time_of_expression(expression: Expr, columns: Sequence[Told]) -> Told:
     return None
 
 
-def _converted(time: Told, kind: str, params: Sequence[int]) -> Told:
-    if not isinstance(time, Time):
+def _converted(time: EventTimeColumn, kind: str, params: Sequence[int]) -> EventTimeColumn:
+    if not isinstance(time, EventTimePoint):
         return None
     if kind == "date":
-        return Time((*time.grids, TimeStep(DAY)))
+        return EventTimePoint((*time.time_steps, TimeStep(DAY)))
     if kind in _POINTS:
         digits = min(params[0], 6) if params else 6
-        return Time((*time.grids, TimeStep(10 ** (6 - digits)))) if digits < 6 else time
+        return (
+            EventTimePoint((*time.time_steps, TimeStep(10 ** (6 - digits)))) if digits < 6 else time
+        )
     return None
 
 
 def _then(place: int, make: Callable[[Call, list[int]], TimeStep | None]) -> _Rule:
     """Return the rule of a function that maps the time at `place` and constants to a time."""
 
-    def rule(call: Call, columns: Sequence[Told]) -> Told:
+    def rule(call: Call, columns: Sequence[EventTimeColumn]) -> EventTimeColumn:
         time = time_of_expression(call.arguments[place], columns)
         durations = _durations(call, place)
         grid = None if durations is None else make(call, durations)
-        return Time((*time.grids, grid)) if isinstance(time, Time) and grid else None
+        return (
+            EventTimePoint((*time.time_steps, grid))
+            if isinstance(time, EventTimePoint) and grid
+            else None
+        )
 
     return rule
 
@@ -168,11 +182,13 @@ def _then(place: int, make: Callable[[Call, list[int]], TimeStep | None]) -> _Ru
 def _window(start: Callable[[list[int]], TimeStep], end: Callable[[list[int]], TimeStep]) -> _Rule:
     """Return the rule of a function that maps a time and durations to a window."""
 
-    def rule(call: Call, columns: Sequence[Told]) -> Told:
+    def rule(call: Call, columns: Sequence[EventTimeColumn]) -> EventTimeColumn:
         time, durations = time_of_expression(call.arguments[0], columns), _durations(call, 0)
-        if not isinstance(time, Time) or durations is None:
+        if not isinstance(time, EventTimePoint) or durations is None:
             return None
-        return Span((*time.grids, start(durations)), (*time.grids, end(durations)))
+        return EventTimeWindow(
+            (*time.time_steps, start(durations)), (*time.time_steps, end(durations))
+        )
 
     return rule
 

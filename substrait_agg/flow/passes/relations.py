@@ -27,7 +27,7 @@ from substrait_agg.flow.graph.graph import (
 )
 from substrait_agg.flow.graph.measures import state_layout
 from substrait_agg.flow.graph.nodes import Aggregate, Distinct, Flow, Node, Port
-from substrait_agg.flow.passes.branches import Exprs, RawBranch, needed, places_of, pruned
+from substrait_agg.flow.passes.branches import Exprs, RawBranch, needed, positions_of, pruned
 from substrait_agg.flow.passes.hopping import row_keys
 from substrait_agg.flow.passes.request import FlowRequest, Weights
 from substrait_agg.flow.passes.sessions import (
@@ -52,7 +52,7 @@ class _Lowering:
     early: EarlyRetraction
     upserts: Upserts = field(default_factory=dict)
     operators: list[Node] = field(default_factory=list)
-    placed: dict[int, Node] = field(default_factory=dict)
+    aggregates_by_id: dict[int, Node] = field(default_factory=dict)
 
     def raw_branches(self, relation: BoundRelation) -> tuple[RawBranch, ...]:
         """Return the linear paths into a relation.
@@ -76,14 +76,16 @@ class _Lowering:
 
     def once(self, relation: BoundAggregate) -> Node:
         """Return the operator of an aggregate, which several branches may read."""
-        if id(relation) not in self.placed:
-            self.placed[id(relation)] = self.aggregate(relation)
-        return self.placed[id(relation)]
+        if id(relation) not in self.aggregates_by_id:
+            self.aggregates_by_id[id(relation)] = self.aggregate(relation)
+        return self.aggregates_by_id[id(relation)]
 
     def aggregate(self, relation: BoundAggregate) -> Node:
         """Add the operator of an aggregate, after those that it reads."""
         if any(is_session(key) for key in relation.keys):
-            told = session_node(relation, lambda: len(self.operators), self.inputs, self.given)
+            told = session_node(
+                relation, lambda: len(self.operators), self.inputs, self.input_properties
+            )
             self.operators.append(told)
             relation = over_sessions(relation, told)
             inputs, ordinals = over(told), tuple(range(len(told.types)))
@@ -92,7 +94,7 @@ class _Lowering:
             ordinals = needed((*relation.keys, *read))
             inputs = self.inputs(relation.input, ordinals)
         weight = self.weight_of(inputs)
-        places = places_of(ordinals)
+        places = positions_of(ordinals)
         moved = tuple(moved_measure(m, places) for m in relation.measures)
         early = self.policy(inputs)
         weight = "any" if early == "quarantine" else weight
@@ -147,7 +149,7 @@ class _Lowering:
         given = tuple(b for b in inputs if not self.from_operator(b.origin))
         return "carry" if self.weight_of(given) == "one" else self.early
 
-    def given(self, inputs: tuple[Branch, ...]) -> tuple[WeightKind, EarlyRetraction]:
+    def input_properties(self, inputs: tuple[Branch, ...]) -> tuple[WeightKind, EarlyRetraction]:
         """Return what is known about the weights of branches, and the early-retraction policy."""
         return self.weight_of(inputs), self.policy(inputs)
 

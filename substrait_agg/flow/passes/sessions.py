@@ -9,13 +9,13 @@ from substrait_agg.bind.bound import BoundAggregate, BoundMeasure, BoundRelation
 from substrait_agg.bind.rewrite import call_durations, renumber
 from substrait_agg.flow.graph.graph import Branch, OperatorOrigin
 from substrait_agg.flow.graph.nodes import Node, Port, Sessionize
-from substrait_agg.flow.passes.branches import needed, places_of
+from substrait_agg.flow.passes.branches import needed, positions_of
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
 
 Inputs = Callable[[BoundRelation, tuple[int, ...]], tuple[Branch, ...]]
 """Returns the branches of a relation with some of its columns."""
 
-Given = Callable[[tuple[Branch, ...]], tuple[WeightKind, EarlyRetraction]]
+InputProperties = Callable[[tuple[Branch, ...]], tuple[WeightKind, EarlyRetraction]]
 """Returns what is known about the weights of branches, and the early-retraction policy."""
 
 
@@ -52,7 +52,7 @@ def _parts(relation: BoundAggregate) -> tuple[int, Call, tuple[Expr, ...], tuple
 
 
 def session_node(
-    relation: BoundAggregate, number: Callable[[], int], inputs_of: Inputs, given: Given
+    relation: BoundAggregate, number: Callable[[], int], inputs_of: Inputs, given: InputProperties
 ) -> Sessionize:
     """Return the operator that forms the sessions of an aggregate.
 
@@ -67,7 +67,7 @@ def session_node(
     ordinals = needed((*others, time, *columns))
     inputs = inputs_of(relation.input, ordinals)
     weight, early = given(inputs)
-    places = places_of(ordinals)
+    places = positions_of(ordinals)
     arguments = tuple((renumber(e, places), None) for e in (time, *columns))
     return Sessionize(
         id=number(),

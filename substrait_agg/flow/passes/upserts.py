@@ -68,14 +68,14 @@ class UpsertDeclaration:
             arrival.
         envelope: whether `order` names fields of the envelope of change events instead of columns.
         partial: whether rows may omit large values that did not change.
-        kept: columns that are kept whether or not the plan reads them.
+        stored_columns: columns that are kept whether or not the plan reads them.
     """
 
     keys: tuple[str, ...]
     order: tuple[str, ...] = ()
     envelope: bool = False
     partial: bool = False
-    kept: tuple[str, ...] = ()
+    stored_columns: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         order = f"&order={','.join(self.order)}" if self.order else ""
@@ -88,14 +88,14 @@ Upserts = Mapping[Table, UpsertDeclaration]
 def upserts_of(flow: Flow) -> tuple[str, ...]:
     """Return the declaration of each upsert operator of a flow as text: table, key and order."""
     return tuple(
-        _declared(branch.origin, branch.origin.keyed)
+        _declaration_text(branch.origin, branch.origin.keyed)
         for node in flow.operators
         for branch in node.branches
         if isinstance(branch.origin, TableOrigin) and branch.origin.keyed is not None
     )
 
 
-def _declared(origin: TableOrigin, keyed: UpsertSource) -> str:
+def _declaration_text(origin: TableOrigin, keyed: UpsertSource) -> str:
     names = (*origin.names, *keyed.paths)
     order = tuple(names[o] for o in keyed.order)
     return (
@@ -142,7 +142,7 @@ def _origin(
     order = () if upsert.envelope else _found(upsert.order, "order", types, table)
     origins = [b.origin for b in _branches(flow) if isinstance(b.origin, TableOrigin)]
     used = [name for o in origins if o.table == table for name in o.names]
-    names = tuple(dict.fromkeys((*keys, *order, *used, *upsert.kept)))
+    names = tuple(dict.fromkeys((*keys, *order, *used, *upsert.stored_columns)))
     paths = upsert.order if upsert.envelope else ()
     place = {name: i for i, name in enumerate(names)}
     ordinals = tuple(place[name] for name in order) or tuple(

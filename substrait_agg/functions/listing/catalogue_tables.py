@@ -27,7 +27,7 @@ from substrait_agg.functions.signatures.declarations import signatures
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class CatalogueTable:
     """A table with a title. Cells are one line of Markdown. The first column identifies rows.
 
     Attributes:
@@ -73,7 +73,7 @@ def codes(names: Iterable[str]) -> str:
 # --- aggregate functions ---------------------------------------------------------------------
 
 
-def aggregate_sections() -> tuple[Section, ...]:
+def aggregate_tables() -> tuple[CatalogueTable, ...]:
     """Return the sections of the aggregate catalogue, in the order of its rows."""
     kept = [row for row in AGGREGATES.values() if row.kind is not None]
     return (
@@ -87,7 +87,7 @@ def aggregate_sections() -> tuple[Section, ...]:
     )
 
 
-def _measures(kept: list[AggregateFunction]) -> Section:
+def _measures(kept: list[AggregateFunction]) -> CatalogueTable:
     notes = _Notes()
     rows = tuple(
         (
@@ -97,7 +97,7 @@ def _measures(kept: list[AggregateFunction]) -> Section:
         for row in kept
     )  # fmt: skip
     headers = ("function", "arguments", "result", "state", "DISTINCT", "ORDER BY", "FILTER")
-    return Section("Aggregate functions", headers, rows, tuple(notes.texts))
+    return CatalogueTable("Aggregate functions", headers, rows, tuple(notes.texts))
 
 
 def _plain(signature: str) -> str:
@@ -125,11 +125,11 @@ def _order(row: AggregateFunction, notes: _Notes) -> str:
     return cell
 
 
-def _names(kept: list[AggregateFunction]) -> Section:
+def _names(kept: list[AggregateFunction]) -> CatalogueTable:
     rows = tuple(
         (code(row.name), declared_by(row), ", ".join(map(alias_text, row.aliases))) for row in kept
     )
-    return Section("Names", ("function", "comes from", "other names"), rows)
+    return CatalogueTable("Names", ("function", "comes from", "other names"), rows)
 
 
 def declared_by(row: AggregateFunction) -> str:
@@ -146,16 +146,16 @@ def alias_text(alias: Alias) -> str:
     return code(alias.name) + (f" ({', '.join(said)})" if said else "")
 
 
-def _nulls(kept: list[AggregateFunction]) -> Section:
+def _nulls(kept: list[AggregateFunction]) -> CatalogueTable:
     groups: dict[tuple[str, str], list[str]] = {}
     for row in kept:
         groups.setdefault((row.nulls, row.empty), []).append(row.name)
     rows = tuple((nulls, empty, codes(names)) for (nulls, empty), names in groups.items())
     headers = ("null arguments", "where nothing counts", "functions")
-    return Section("Nulls and groups in which nothing counts", headers, rows)
+    return CatalogueTable("Nulls and groups in which nothing counts", headers, rows)
 
 
-def _options(kept: list[AggregateFunction]) -> Section:
+def _options(kept: list[AggregateFunction]) -> CatalogueTable:
     notes = _Notes()
     groups: dict[tuple[str, str], list[str]] = {}
     for row in kept:
@@ -168,7 +168,7 @@ def _options(kept: list[AggregateFunction]) -> Section:
                 groups.setdefault(key, []).append(code(row.name))
     rows = tuple((name, values, ", ".join(names)) for (name, values), names in groups.items())
     headers = ("option", "values, the default first", "functions")
-    return Section("Options", headers, rows, tuple(notes.texts))
+    return CatalogueTable("Options", headers, rows, tuple(notes.texts))
 
 
 def _values(values: Mapping[str, FieldHandling], notes: _Notes) -> str:
@@ -182,13 +182,13 @@ def _only(option: FunctionOption) -> str:
     return f" of {', '.join(option.kinds)}" if option.kinds else ""
 
 
-def _phases() -> Section:
+def _phases() -> CatalogueTable:
     notes = _Notes()
     rows = tuple((code(name), notes.cell(part)) for name, part in phases().items())
-    return Section("Phases of every measure", ("phase", ""), rows, tuple(notes.texts))
+    return CatalogueTable("Phases of every measure", ("phase", ""), rows, tuple(notes.texts))
 
 
-def _refused() -> Section:
+def _refused() -> CatalogueTable:
     groups: dict[tuple[tuple[str, ...], str], list[str]] = {}
     for row in AGGREGATES.values():
         if row.kind is None:
@@ -197,10 +197,10 @@ def _refused() -> Section:
         (codes(names), ", ".join(producers), reason)
         for (producers, reason), names in groups.items()
     )
-    return Section("Known and refused", ("functions", "written by", "reason"), rows)
+    return CatalogueTable("Known and refused", ("functions", "written by", "reason"), rows)
 
 
-def _implementations() -> Section:
+def _implementations() -> CatalogueTable:
     groups: dict[tuple[str, str], list[str]] = {}
     for found in signatures():
         arguments = found.signature.partition(":")[2] or "no argument"
@@ -211,24 +211,24 @@ def _implementations() -> Section:
         for (name, urn), arguments in sorted(groups.items())
     )
     title = f"The standard's {len(signatures())} implementations"
-    return Section(title, ("function", "extension", "arguments"), rows)
+    return CatalogueTable(title, ("function", "extension", "arguments"), rows)
 
 
 # --- scalar functions ------------------------------------------------------------------------
 
 
-def scalar_sections() -> tuple[Section, ...]:
+def scalar_tables() -> tuple[CatalogueTable, ...]:
     """Return the sections of the table of scalar functions, in the order of its rows."""
     rows = tuple(
         (code(row.name), codes(row.aliases), " or ".join(overload_texts(row)))
         for row in SCALARS.values()
     )
     headers = ("function", "other names", "arguments: result")
-    overloads = Section(f"The {len(SCALARS)} scalar functions", headers, rows)
+    overloads = CatalogueTable(f"The {len(SCALARS)} scalar functions", headers, rows)
     return (overloads, _words(), _results(), _scalar_options(), _refused_scalars())
 
 
-def _refused_scalars() -> Section:
+def _refused_scalars() -> CatalogueTable:
     groups: dict[str, list[str]] = {}
     for name, reason in REFUSED_SCALARS.items():
         groups.setdefault(reason, []).append(code(name))
@@ -236,19 +236,21 @@ def _refused_scalars() -> Section:
         groups.setdefault(reason, []).append(f"{code(name)} with {code(part)}")
     rows = tuple((", ".join(names), reason) for reason, names in groups.items())
     title = "Scalar functions of the standard that are refused"
-    return Section(title, ("functions", "reason"), rows)
+    return CatalogueTable(title, ("functions", "reason"), rows)
 
 
-def _results() -> Section:
+def _results() -> CatalogueTable:
     groups: dict[str, list[str]] = {}
     for row in SCALARS.values():
         groups.setdefault(row.nulls, []).append(row.name)
     rows = tuple((NULLS[n], codes(names)) for n, names in groups.items() if n != "mirror")
     rest = ((NULLS["mirror"], "all others"),)
-    return Section("Nullable results of scalar functions", ("result", "functions"), rows + rest)
+    return CatalogueTable(
+        "Nullable results of scalar functions", ("result", "functions"), rows + rest
+    )
 
 
-def _scalar_options() -> Section:
+def _scalar_options() -> CatalogueTable:
     groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for row in SCALARS.values():
         for key, of in _choices(row).items():
@@ -257,14 +259,14 @@ def _scalar_options() -> Section:
         (code(name), codes(values), ", ".join(names)) for (name, values), names in groups.items()
     )
     headers = ("option", "values, the default first", "functions")
-    return Section("Options of scalar functions", headers, rows)
+    return CatalogueTable("Options of scalar functions", headers, rows)
 
 
-def _words() -> Section:
+def _words() -> CatalogueTable:
     families = ((name, codes(sorted(kinds))) for name, kinds in FAMILIES.items() if kinds)
     words = ((name, codes(sorted(values))) for name, values in WORDS.items())
     rows = tuple((code(name), meaning) for name, meaning in (*families, *words))
-    return Section("Words of these arguments", ("word", "stands for"), rows)
+    return CatalogueTable("Words of these arguments", ("word", "stands for"), rows)
 
 
 def overload_texts(row: ScalarFunction) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from textwrap import wrap
 
-from substrait_agg.functions.listing.catalogue_tables import Section
+from substrait_agg.functions.listing.catalogue_tables import CatalogueTable
 
 _FIXED = "\N{NO-BREAK SPACE}"
 _NOTED = re.compile(r" \[\d+\]")
@@ -16,7 +16,7 @@ NARROWEST = 8
 """Minimum width of a column in characters, unless its content is narrower."""
 
 
-def markdown(sections: Sequence[Section], level: int = 3) -> str:
+def markdown(sections: Sequence[CatalogueTable], level: int = 3) -> str:
     """Format sections as Markdown tables.
 
     Args:
@@ -26,7 +26,7 @@ def markdown(sections: Sequence[Section], level: int = 3) -> str:
     return "\n\n".join(_markdown(section, level) for section in sections)
 
 
-def _markdown(section: Section, level: int) -> str:
+def _markdown(section: CatalogueTable, level: int) -> str:
     lines = [f"{'#' * level} {section.title}", "", _row(section.headers)]
     lines.append("|" + "---|" * len(section.headers))
     lines += [_row(row) for row in section.rows]
@@ -42,12 +42,12 @@ def _row(cells: Sequence[str]) -> str:
 # --- text ------------------------------------------------------------------------------------
 
 
-def text(sections: Sequence[Section], width: int) -> str:
+def text(sections: Sequence[CatalogueTable], width: int) -> str:
     """Format sections as aligned columns, or as a block per row if columns do not fit the width."""
     return "\n\n".join(_text(section, width) for section in sections).replace(_FIXED, " ")
 
 
-def _text(section: Section, width: int) -> str:
+def _text(section: CatalogueTable, width: int) -> str:
     title = "\n".join(wrap(section.title.upper(), width))
     rows = [tuple(map(plain, row)) for row in section.rows]
     # Keep the number of a note with its word if there is room.
@@ -59,7 +59,7 @@ def _text(section: Section, width: int) -> str:
     return "\n".join((title, "", body, *_notes(section.notes, width)))
 
 
-def _columns(section: Section, rows: Sequence[Sequence[str]], width: int) -> str | None:
+def _columns(section: CatalogueTable, rows: Sequence[Sequence[str]], width: int) -> str | None:
     widths = _widths([section.headers, *rows], width)
     if widths is None:
         return None

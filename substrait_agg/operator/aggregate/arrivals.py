@@ -89,7 +89,7 @@ def moved_arrivals(
         open_tree: opens a tree.
     """
     latest = by_value.follows is not None and by_value.follows.latest
-    was, is_ = base.old > 0, base.new > 0
+    was, is_ = base.weights_before > 0, base.weights_after > 0
     gains = is_ & (base.entries.weights > 0) if latest else is_ & ~was
     leaves = was & (gains | ~is_)
     gone, come = np.flatnonzero(leaves), np.flatnonzero(gains)

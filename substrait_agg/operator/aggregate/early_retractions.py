@@ -40,7 +40,7 @@ class AcceptedRows:
         of_row: the group of each row.
         groups: the rows of each group.
         delta: the changes of the guard, if there is one.
-        kept_aside: change of the number of rows that wait for their insertion.
+        quarantined: change of the number of rows that wait for their insertion.
         early: number of rows newly set aside.
     """
 
@@ -48,7 +48,7 @@ class AcceptedRows:
     of_row: Indices
     groups: RowGroups
     delta: TreeDelta | None = None
-    kept_aside: int = 0
+    quarantined: int = 0
     early: int = 0
 
 
@@ -70,10 +70,10 @@ def hold_early_retractions(
     delta = tree_delta(spec.guard, guard, slice_, groups.of_row, groups.hashes, chains, open_tree)
     weights = delta.entries.weights
     if spec.early == "refuse":
-        early = _early(delta.entries.weights, delta.new)
+        early = _early(delta.entries.weights, delta.weights_after)
         _refuse(early, take(groups.keys, delta.groups[early[:1]]), delta.entries.payload)
     else:
-        weights = np.maximum(delta.new, 0) - np.maximum(delta.old, 0)
+        weights = np.maximum(delta.weights_after, 0) - np.maximum(delta.weights_before, 0)
     moved = np.flatnonzero(weights)
     of_row = delta.groups[moved]
     columns = dict(
@@ -86,8 +86,8 @@ def hold_early_retractions(
             columns[name] = pa.array(at[moved])
     batch = pa.RecordBatch.from_pydict({**columns, WEIGHT: weights[moved]})
     rows = pa.Table.from_batches([split_rows(batch, spec)])
-    waiting = _below(delta.new) - _below(delta.old)
-    aside = newly_below_zero(delta.old, delta.new)
+    waiting = _below(delta.weights_after) - _below(delta.weights_before)
+    aside = newly_below_zero(delta.weights_before, delta.weights_after)
     return AcceptedRows(rows, of_row, RowGroups.of(of_row, groups.count), delta, waiting, aside)
 
 

@@ -99,10 +99,10 @@ def evicted_groups(
     idle = none
     if time is not None and emission.idle is not None:
         idle = (time <= emission.idle) & ~_always(spec, groups)
-        held = held.also(idle & held.touched)
+        held = held.also(idle & held.has_rows)
     closed = none
     if emission.close:
-        waits = held.touched & ~held.fired
+        waits = held.has_rows & ~held.fired
         closed = complete(groups.keys, emission.limits, groups.count) & ~waits
     kept = idle if spec.forget == "keep" else none
     return held, EvictedGroups(closed | kept, idle & ~kept)
@@ -212,6 +212,6 @@ def to_look_at(
         yield part.drop_columns(names).filter(pa.array(some))
 
 
-def most_leaving(runs: Sequence[RunFile], emission: Emission, low: int, high: int) -> float:
+def most_evicted(runs: Sequence[RunFile], emission: Emission, low: int, high: int) -> float:
     """Estimate the maximal number of groups of `to_look_at`, from the runs of the group tree."""
     return sum(rows_in(run, low, high) for run in runs) if emission.evicts else 0

@@ -44,7 +44,7 @@ class _Values:
         return _Values(take(self.columns, rows), self.keys.take(rows), self.groups[rows])
 
 
-def ends_delta(
+def extremes_delta(
     ordinal: int,
     spec: OperatorSpec,
     slice_: pa.Table,

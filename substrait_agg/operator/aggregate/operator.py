@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from substrait_agg.flow.graph.graph import COMPUTED
-from substrait_agg.operator.aggregate.eviction import closed_schema, most_leaving, to_look_at
+from substrait_agg.operator.aggregate.eviction import closed_schema, most_evicted, to_look_at
 from substrait_agg.operator.aggregate.pending import due, most_due, pending_schema
 from substrait_agg.operator.aggregate.step import step
 from substrait_agg.operator.common.emission import Emission
@@ -104,7 +104,7 @@ class GroupOperator(StatefulOperator):
         """Estimate the number of pending groups to emit and of groups to scan for eviction."""
         return EstimatedWork(
             most_due(runs.get(PENDING, ()), emission, low, high),
-            most_leaving(runs.get(GROUP, ()), emission, low, high),
+            most_evicted(runs.get(GROUP, ()), emission, low, high),
         )
 
     def wake(
@@ -116,13 +116,13 @@ class GroupOperator(StatefulOperator):
         seeds: InitialGroups = (),
     ) -> tuple[list[pa.Table], Mapping[str, int]]:
         """Return delta rows for pending groups, candidates for eviction, and initial groups."""
-        parts = list(due(state.keyed(PENDING), emission, low, high))
+        parts = list(due(state.open_keyed(PENDING), emission, low, high))
         # If all groups are emitted, a step does not look up the pending tree: count here.
         waited = sum(rows.num_rows for rows in parts) if emission.all else 0
-        parts += to_look_at(self.spec, state.keyed(GROUP), emission, low, high)
+        parts += to_look_at(self.spec, state.open_keyed(GROUP), emission, low, high)
         inside = [(hash_, index) for hash_, index in seeds if low <= hash_ <= high]
         if inside:
-            parts.append(_seed_rows(inside, self.spec))
+            parts.append(_initial_group_rows(inside, self.spec))
         return [rows for rows in parts if rows.num_rows], {"waiting": -waited}
 
     def completed(self, parts: Sequence[pa.Table], emission: Emission) -> pa.Table:
@@ -147,7 +147,7 @@ def with_key_types(batch: pa.RecordBatch, spec: InputSpec) -> pa.RecordBatch:
     return batch
 
 
-def _seed_rows(seeds: InitialGroups, spec: OperatorSpec) -> pa.Table:
+def _initial_group_rows(seeds: InitialGroups, spec: OperatorSpec) -> pa.Table:
     """Return rows of the initial groups: keys are null except for the index of the grouping set."""
     columns = {"hash": pa.array([h for h, _ in seeds], pa.uint64())}
     for i, type_ in enumerate(spec.keys):

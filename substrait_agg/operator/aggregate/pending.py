@@ -29,7 +29,7 @@ class PendingStatus:
         rows: number of rows of each group since it was last emitted, including this slice.
         since: instant of the last of these rows.
         fired: mask of the groups to emit now.
-        touched: mask of the groups with rows in this slice or that waited; the others are only
+        has_rows: mask of the groups with rows in this slice or that waited; the others are only
             candidates for eviction.
     """
 
@@ -37,7 +37,7 @@ class PendingStatus:
     rows: Int64s
     since: Int64s
     fired: Mask
-    touched: Mask
+    has_rows: Mask
 
     def also(self, fired: Mask) -> PendingStatus:
         """Return a copy that emits further groups."""
@@ -51,7 +51,7 @@ class PendingStatus:
     @property
     def more(self) -> int:
         """Return the change of the number of waiting groups."""
-        waits = int(np.count_nonzero(self.touched & ~self.fired))
+        waits = int(np.count_nonzero(self.has_rows & ~self.fired))
         return waits - int(np.count_nonzero(self.known))
 
 
@@ -105,7 +105,7 @@ def _rows_of(slice_: pa.Table, groups: BatchGroups) -> Int64s:
 
 def pending_rows(groups: BatchGroups, held: PendingStatus) -> pa.Table:
     """Return the rows to add to the pending tree; groups that no longer wait are dead."""
-    kept = np.flatnonzero((held.touched & ~held.fired) | held.known)
+    kept = np.flatnonzero((held.has_rows & ~held.fired) | held.known)
     columns = [
         pa.array(groups.hashes),
         pa.array(held.fired),

@@ -33,7 +33,7 @@ from substrait_agg.operator.aggregate.eviction import (
     newest_times,
     restore_evicted,
 )
-from substrait_agg.operator.aggregate.extremes import ends_delta
+from substrait_agg.operator.aggregate.extremes import extremes_delta
 from substrait_agg.operator.aggregate.groups import (
     BatchGroups,
     CollisionIds,
@@ -89,8 +89,8 @@ def step(
     shown = np.where(out.forgotten, 0, shown)
     trees, freed_aside = _tree_rows(spec, folded)
     counters = {
-        "touched": int((folded.pending.touched | out.forgotten).sum()),
-        "quarantined": folded.kept_aside - freed_aside,
+        "touched": int((folded.pending.has_rows | out.forgotten).sum()),
+        "quarantined": folded.quarantined - freed_aside,
         "early": folded.early,
         "emitted": folded.pending.emitted,
         "waiting": folded.pending.more,
@@ -115,7 +115,7 @@ def _group_rows(
     kept = np.where(gone, 0, shown)
     now = clear_state(folded.after, gone)
     rows = stored_rows(
-        spec, folded.groups, folded.collision_ids, now, kept, values, folded.ends, folded.time
+        spec, folded.groups, folded.collision_ids, now, kept, values, folded.extremes, folded.time
     )
     unknown = as_mask(rows.column("dead")) & ~folded.before.known
     return rows.filter(pa.array(~unknown)) if unknown.any() else rows
@@ -146,17 +146,17 @@ class AppliedBatch:
 
     Attributes:
         groups: the groups.
-        chains: their collision ids.
-        old: the groups as stored before the slice.
-        now: their accumulators after the slice.
+        collision_ids: their collision ids.
+        before: the groups as stored before the slice.
+        after: their accumulators after the slice.
         deltas: the changes of every tree.
-        ends: the extremes of trees after the slice.
+        extremes: the extremes of trees after the slice.
         pending: which groups wait, and which are emitted.
         evicted: which groups leave the group tree.
         returning: mask of evicted groups that return with new rows; the view kept their old row.
         time: newest event times; None if idle groups are not evicted.
         stale: mask of groups whose trees changed since they were last emitted.
-        kept_aside: change of the number of quarantined rows.
+        quarantined: change of the number of quarantined rows.
         early: number of early retractions.
     """
 
@@ -165,13 +165,13 @@ class AppliedBatch:
     before: StoredGroups
     after: GroupState
     deltas: list[TreeDelta]
-    ends: list[GroupExtremes]
+    extremes: list[GroupExtremes]
     pending: PendingStatus
     evicted: EvictedGroups
     returning: Mask
     time: Int64s | None
     stale: Mask
-    kept_aside: int
+    quarantined: int
     early: int
 
     def to_show(self, spec: OperatorSpec, shown: Mask, state: StateReader) -> MeasuredGroups:
@@ -187,7 +187,7 @@ class AppliedBatch:
             before=self.before.values,
             stale=self.stale,
             deltas=self.deltas,
-            ends=self.ends,
+            extremes=self.extremes,
             surrogates=state.surrogates,
         )
 
@@ -217,11 +217,11 @@ def apply_batch(
 ) -> AppliedBatch:
     """Apply a slice to its groups; arguments and errors are those of `step`."""
     groups = collect_groups(spec, slice_)
-    tree = state.keyed(GROUP)
+    tree = state.open_keyed(GROUP)
     found = tree.lookup(groups.hashes, groups.keys)
     groups, found, chains = with_collision_ids(spec, groups, found, tree)
-    old, back = restore_evicted(spec, groups, restore(spec, groups.count, found), state.keyed)
-    held = waiting(slice_, groups, state.keyed, emission)
+    old, back = restore_evicted(spec, groups, restore(spec, groups.count, found), state.open_keyed)
+    held = waiting(slice_, groups, state.open_keyed, emission)
     time = newest_times(slice_, groups, old, emission.instant)
     held, out = evicted_groups(spec, groups, held, time, emission)
     # The values that the view kept of a returning group do not hold for its new rows.
@@ -230,8 +230,8 @@ def apply_batch(
     deltas = _tree_deltas(spec, rows_in, groups, chains, state)
     sums = add_rows(spec, rows_in.rows, rows_in.groups)
     now = added(spec, add_entries(spec, deltas, groups.count, sums), old.state)
-    ends = _ends(spec, groups, chains, deltas, old, now)
-    aside = rows_in.kept_aside
+    ends = _extremes(spec, groups, chains, deltas, old, now)
+    aside = rows_in.quarantined
     if spec.multiset:
         aside = report_early_retractions(spec, groups.keys, old.state.weight(), now.weight())
     early = rows_in.early + early_retractions(spec, old.state, now)
@@ -267,7 +267,7 @@ def _tree_deltas(
             deltas.append(rows_in.delta)
         elif tree.extremes_only:
             rows, of = rows_in.rows, rows_in.groups
-            deltas.append(ends_delta(i, spec, rows, of, *place, version=state.version))
+            deltas.append(extremes_delta(i, spec, rows, of, *place, version=state.version))
         else:
             deltas.append(tree_delta(i, tree, rows_in.rows, rows_in.of_row, *place))
     return deltas
@@ -302,7 +302,7 @@ def added(spec: OperatorSpec, sums: Sums, old: GroupState) -> GroupState:
     return GroupState(np.concatenate(parts), floats)
 
 
-def _ends(
+def _extremes(
     spec: OperatorSpec,
     groups: BatchGroups,
     chains: CollisionIds,
@@ -311,7 +311,7 @@ def _ends(
     now: GroupState,
 ) -> list[GroupExtremes]:
     ends = []
-    for (tree, side), payload in zip(spec.extremes, old.ends, strict=True):
+    for (tree, side), payload in zip(spec.extremes, old.extremes, strict=True):
         ordinal = spec.alive(tree)
         before = GroupExtremes(count_of(spec, old.state, ordinal) > 0, payload)
         live = count_of(spec, now, ordinal) > 0

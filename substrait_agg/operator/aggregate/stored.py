@@ -37,7 +37,7 @@ class StoredGroups:
         state: their accumulators.
         shown: the weights with which they were last emitted.
         values: the measures as last emitted.
-        ends: per stored extreme, its payload columns.
+        extremes: per stored extreme, its payload columns.
         time: the newest event time of their rows; None if idle groups are not evicted.
     """
 
@@ -45,7 +45,7 @@ class StoredGroups:
     state: GroupState
     shown: Int64s
     values: list[pa.Array]
-    ends: list[tuple[pa.Array, ...]]
+    extremes: list[tuple[pa.Array, ...]]
     time: Int64s | None = None
 
 

@@ -36,21 +36,21 @@ class TreeDelta:
     Attributes:
         entries: changed entries with the change of their weights.
         groups: the group of each entry.
-        old: weights before the slice.
-        new: weights after the slice.
+        weights_before: weights before the slice.
+        weights_after: weights after the slice.
         tree: the tree with the changes.
     """
 
     entries: Entries
     groups: Indices
-    old: Int64s
-    new: Int64s
+    weights_before: Int64s
+    weights_after: Int64s
     tree: OrderedTree
 
     @property
     def appeared(self) -> Int64s:
         """Return 1 for entries that became live, -1 for entries that ceased to be live, else 0."""
-        return (self.new > 0).astype(np.int64) - (self.old > 0)
+        return (self.weights_after > 0).astype(np.int64) - (self.weights_before > 0)
 
 
 def tree_delta(
@@ -138,7 +138,7 @@ def counted(accumulator: Accumulator, delta: TreeDelta, groups: int) -> exact.Di
     """
     changed = delta.appeared
     if accumulator.kind == "entries":
-        changed = (delta.new != 0).astype(np.int64) - (delta.old != 0)
+        changed = (delta.weights_after != 0).astype(np.int64) - (delta.weights_before != 0)
     total = np.zeros((accumulator.digits, groups), np.int64)
     np.add.at(total[0], delta.groups, changed)
     return total
@@ -168,11 +168,11 @@ class GroupExtremes:
     """The least or greatest live entry of each group.
 
     Attributes:
-        there: mask of the groups with a live entry.
+        exists: mask of the groups with a live entry.
         payload: columns of the entry; null if there is none.
     """
 
-    there: Mask
+    exists: Mask
     payload: tuple[pa.Array, ...]
 
 
@@ -202,9 +202,9 @@ def moved_end(
     """
     count = len(hashes)
     risen, came = _newcomers(delta, count, last=last)
-    held = before.there & ~_died(layout, delta, before)
+    held = before.exists & ~_died(layout, delta, before)
     keep = held.copy()
-    both = np.flatnonzero(before.there & came)
+    both = np.flatnonzero(before.exists & came)
     sign = compare(
         encode(take(delta.entries.payload, risen[both]), layout.components),
         encode(take(before.payload, both), layout.components),
@@ -212,8 +212,8 @@ def moved_end(
     beyond = np.zeros(count, np.bool_)
     beyond[both] = sign > 0 if last else sign < 0
     keep &= ~beyond
-    search = np.flatnonzero(live & before.there & ~held & ~beyond)
-    fresh = np.flatnonzero(live & ~keep & (beyond | ~before.there))
+    search = np.flatnonzero(live & before.exists & ~held & ~beyond)
+    fresh = np.flatnonzero(live & ~keep & (beyond | ~before.exists))
     payload = _picked(before.payload, np.flatnonzero(keep), np.flatnonzero(keep), count)
     payload = _overlaid(payload, fresh, take(delta.entries.payload, risen[fresh]))
     if len(search):
@@ -225,7 +225,7 @@ def moved_end(
 
 def _newcomers(delta: TreeDelta, groups: int, *, last: bool) -> tuple[Indices, Mask]:
     """Return per group the least (greatest) live changed entry, and a mask of such groups."""
-    live = np.flatnonzero(delta.new > 0)
+    live = np.flatnonzero(delta.weights_after > 0)
     of = delta.groups[live]
     chosen = np.zeros(groups, np.int64)
     if last:
@@ -239,14 +239,14 @@ def _newcomers(delta: TreeDelta, groups: int, *, last: bool) -> tuple[Indices, M
 
 def _died(layout: TreeLayout, delta: TreeDelta, before: GroupExtremes) -> Mask:
     """Return a mask of the groups whose extreme is no longer live."""
-    dead = np.flatnonzero((delta.old > 0) & (delta.new <= 0))
+    dead = np.flatnonzero((delta.weights_before > 0) & (delta.weights_after <= 0))
     of = delta.groups[dead]
-    dead, of = dead[before.there[of]], of[before.there[of]]
+    dead, of = dead[before.exists[of]], of[before.exists[of]]
     same = compare(
         encode(take(delta.entries.payload, dead), layout.components),
         encode(take(before.payload, of), layout.components),
     )
-    result = np.zeros(len(before.there), np.bool_)
+    result = np.zeros(len(before.exists), np.bool_)
     result[of[same == 0]] = True
     return result
 

@@ -35,7 +35,7 @@ class MeasuredGroups:
 
     Attributes:
         spec: the operator.
-        hashes, chains, keys: the groups.
+        hashes, collision_ids, keys: the groups.
         state: their accumulators.
         shown: mask of the groups shown now.
         known: mask of the groups shown before, with the values `before`.
@@ -43,7 +43,7 @@ class MeasuredGroups:
         stale: mask of the groups whose last emitted values do not match their trees before the
             slice, because they waited to be emitted.
         deltas: per tree, the changes of the slice.
-        ends: per stored extreme, its value after the slice.
+        extremes: per stored extreme, its value after the slice.
         surrogates: returns this many surrogate keys that were never used before.
     """
 
@@ -57,7 +57,7 @@ class MeasuredGroups:
     before: Sequence[pa.Array]
     stale: Mask
     deltas: Sequence[TreeDelta]
-    ends: Sequence[GroupExtremes]
+    extremes: Sequence[GroupExtremes]
     surrogates: Callable[[int], Int64s]
 
 
@@ -106,7 +106,7 @@ def _moment(groups: MeasuredGroups, measure: MeasureSpec, _: int) -> pa.Array:
 
 
 def _end(groups: MeasuredGroups, measure: MeasureSpec, _: int) -> pa.Array:
-    end = groups.ends[groups.spec.extremes.index((measure.tree, measure.side))]
+    end = groups.extremes[groups.spec.extremes.index((measure.tree, measure.side))]
     return converted(_masked(end.payload[measure.values[0]], groups.shown), measure)
 
 

@@ -50,3 +50,12 @@ CLOSED = "closed"
 def entries_tree(ordinal: int) -> str:
     """Return the name of an ordered tree of entries of groups."""
     return f"tree{ordinal}"
+
+
+# --- documents --------------------------------------------------------------------------------
+
+DOCUMENT_KEY = "key"
+"""Metadata of a dataclass field: its key in documents if that differs from its name.
+
+Documents are formats: a renamed field keeps its key as ``field(metadata={DOCUMENT_KEY: "old"})``.
+"""

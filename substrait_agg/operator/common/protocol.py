@@ -35,20 +35,20 @@ class StateReader:
     """The state of an operator before a batch.
 
     Attributes:
-        keyed: opens a tree of rows by key, given its name.
-        ordered: opens an ordered tree, given its name and further entries on top of it.
+        open_keyed: opens a tree of rows by key, given its name.
+        open_ordered: opens an ordered tree, given its name and further entries on top of it.
         surrogates: returns this many surrogate keys that were never used before.
         version: the version that the batch makes.
     """
 
-    keyed: Callable[[str], KeyedTree]
-    ordered: Callable[[str, Entries | None], OrderedTree]
+    open_keyed: Callable[[str], KeyedTree]
+    open_ordered: Callable[[str, Entries | None], OrderedTree]
     surrogates: Callable[[int], Int64s]
     version: int = 0
 
     def open_tree(self, ordinal: int, extra: Entries | None) -> OrderedTree:
         """Open the ordered tree with this ordinal."""
-        return self.ordered(entries_tree(ordinal), extra)
+        return self.open_ordered(entries_tree(ordinal), extra)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class StatefulOperator(Protocol):
 
         Each delta row may require the stored row of its group in memory.
         """
-        return state.keyed(GROUP).rows_at_once(self.spec.slice_rows)
+        return state.open_keyed(GROUP).rows_at_once(self.spec.slice_rows)
 
     def expected(
         self, runs: Mapping[str, Runs], emission: Emission, low: int = 0, high: int = HASH_MAX

@@ -443,7 +443,7 @@ def group_fields(node: Node) -> dict[str, Any]:
             for i, tree in enumerate(node.trees)
         ),
         "always": tuple(i for i, keys in enumerate(node.sets) if not keys),
-        "computed": tuple(map(_computed, node.computed)),
+        "computed": tuple(map(_computed_spec, node.computed)),
         "early": node.early,
         "guard": node.guard,
         "forget": node.forget,
@@ -463,7 +463,7 @@ def upsert_spec(node: Upsert) -> UpsertSpec:
     )
 
 
-def _computed(column: UserColumn) -> ComputedSpec:
+def _computed_spec(column: UserColumn) -> ComputedSpec:
     implementation = implementation_of(column.implementation).implementation
     if not isinstance(implementation, AdditiveMeasure):
         raise TypeError(column.implementation)

@@ -9,10 +9,11 @@ instants are microseconds since 1970, UTC.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from substrait_agg.durations import microseconds
 from substrait_agg.errors import RunFailed, UsageError
+from substrait_agg.operator.common.names import DOCUMENT_KEY
 
 MOST_EVENTS = 10_000
 """The maximal number of event times for a percentile; every snapshot stores them."""
@@ -55,12 +56,12 @@ class PartitionTime:
     Attributes:
         name: the partition.
         greatest: its greatest event time.
-        heard: the instant of the batch with its last row.
+        last_rows_at: the instant of the batch with its last row.
     """
 
     name: str
     greatest: int
-    heard: int
+    last_rows_at: int = field(metadata={DOCUMENT_KEY: "heard"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class SourceTime:
 
     Attributes:
         watermark: its watermark; None before the first.
-        heard: the instant of the batch with its last row; of the first batch if the source has no
+        last_rows_at: the instant of the batch with its last row; of the first batch if the source has no
             rows.
         rows: number of rows with an event time so far.
         latest: the latest event times, oldest first, if the rule needs them.
@@ -77,7 +78,7 @@ class SourceTime:
     """
 
     watermark: int | None = None
-    heard: int = 0
+    last_rows_at: int = field(default=0, metadata={DOCUMENT_KEY: "heard"})
     rows: int = 0
     latest: tuple[int, ...] = ()
     partitions: tuple[PartitionTime, ...] = ()
@@ -114,10 +115,10 @@ def moved(
     Raises:
         RunFailed: WATERMARK_PARTITIONS.
     """
-    at = _not_after(before or SourceTime(heard=now), now)
+    at = _not_after(before or SourceTime(last_rows_at=now), now)
     if not heard.rows or heard.greatest is None:
         return at
-    at = replace(at, heard=now, rows=at.rows + heard.rows)
+    at = replace(at, last_rows_at=now, rows=at.rows + heard.rows)
     if rule.percent is not None:
         latest = (*at.latest, *heard.latest)[-rule.events :]
         reached = _percentile(latest, rule.percent) if at.rows >= rule.frequency else None
@@ -133,10 +134,10 @@ def _not_after(at: SourceTime, now: int) -> SourceTime:
     They are in the future if the clock was set back. Without the limit, the source would not become
     idle until the clock has caught up.
     """
-    if at.heard <= now and all(p.heard <= now for p in at.partitions):
+    if at.last_rows_at <= now and all(p.last_rows_at <= now for p in at.partitions):
         return at
-    partitions = tuple(replace(p, heard=min(p.heard, now)) for p in at.partitions)
-    return replace(at, heard=min(at.heard, now), partitions=partitions)
+    partitions = tuple(replace(p, last_rows_at=min(p.last_rows_at, now)) for p in at.partitions)
+    return replace(at, last_rows_at=min(at.last_rows_at, now), partitions=partitions)
 
 
 def _percentile(latest: Sequence[int], percent: int) -> int:
@@ -185,16 +186,18 @@ def watermark_of(
     for rule, source in zip(rules, sources, strict=True):
         if rule.by and source.partitions:
             known += [
-                p.greatest - rule.offset for p in source.partitions if _held(rule, p.heard, now)
+                p.greatest - rule.offset
+                for p in source.partitions
+                if _is_active(rule, p.last_rows_at, now)
             ]
-        elif _held(rule, source.heard, now):
+        elif _is_active(rule, source.last_rows_at, now):
             known.append(source.watermark)
     if not known or None in known:
         return before
     return _later(before, min(w for w in known if w is not None))
 
 
-def _held(rule: WatermarkRule, heard: int, now: int) -> bool:
+def _is_active(rule: WatermarkRule, heard: int, now: int) -> bool:
     return rule.idle is None or now - heard < rule.idle
 
 
@@ -207,8 +210,8 @@ def idle_at(rules: Sequence[WatermarkRule], sources: Sequence[SourceTime], now: 
         now if heard > now else heard + rule.idle
         for rule, source in zip(rules, sources, strict=True)
         if rule.idle is not None
-        for heard in ([p.heard for p in source.partitions] or [source.heard])
-        if _held(rule, heard, now)
+        for heard in ([p.last_rows_at for p in source.partitions] or [source.last_rows_at])
+        if _is_active(rule, heard, now)
     ]
     return min(due, default=None)
 

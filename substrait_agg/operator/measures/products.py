@@ -43,7 +43,7 @@ def product_cells(ordinal: int, x: pa.Array, y: pa.Array, weights: Sequence[Int6
     valid = np.isfinite(left) & np.isfinite(right)
     sign, mantissas, top = _mantissas(left, right, valid)
     bins = (top + 32) // 64
-    limbs = _placed(mantissas, top - 64 * bins + 54)
+    limbs = _shifted_limbs(mantissas, top - 64 * bins + 54)
     if not valid.all():
         bins, limbs = _with_specials(left, right, valid, bins, limbs)
     signed = tuple(weight * sign for weight in weights)
@@ -75,7 +75,7 @@ def _mantissas(
     return sign, (high, low & np.uint64((1 << 54) - 1)), top
 
 
-def _placed(mantissas: tuple[Words, Words], shift: Int64s) -> list[Int64s]:
+def _shifted_limbs(mantissas: tuple[Words, Words], shift: Int64s) -> list[Int64s]:
     """Return the limbs of ``(high * 2^54 + low) * 2^shift``, for shifts of 22 to 85 bits."""
     high, low = mantissas
     words = [

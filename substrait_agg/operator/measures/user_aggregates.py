@@ -34,7 +34,7 @@ def with_computed(
         RunFailed: USER_MEASURE_FAILED.
     """
     result = dict(arguments)
-    made: dict[tuple[int, tuple[int, ...]], _Contributed] = {}
+    made: dict[tuple[int, tuple[int, ...]], _Contributions] = {}
     for place, spec in enumerate(computed):
         if all(a in arguments for a in spec.arguments):
             call = (id(spec.implementation), spec.arguments)
@@ -45,7 +45,7 @@ def with_computed(
 
 
 @dataclass(frozen=True, slots=True)
-class _Contributed:
+class _Contributions:
     """The contributions of the rows without null arguments.
 
     Attributes:
@@ -70,21 +70,21 @@ class _Contributed:
         return _cast(_exact(values, measure), target, measure).take(self.places)
 
 
-def _contributed(spec: ComputedSpec, arguments: Sequence[pa.Array]) -> _Contributed:
+def _contributed(spec: ComputedSpec, arguments: Sequence[pa.Array]) -> _Contributions:
     complete = np.ones(len(arguments[0]), np.bool_)
     for argument in arguments:
         complete &= as_mask(argument.is_valid())
     rows = np.flatnonzero(complete)
     measure = spec.implementation
-    with _told(measure, "contribute"):
+    with _converted_errors(measure, "contribute"):
         made = dict(measure.contribute(take(arguments, rows)))
     places = np.zeros(len(complete), np.int64)
     places[rows] = np.arange(len(rows))
-    return _Contributed(made, len(rows), pa.array(places, mask=~complete))
+    return _Contributions(made, len(rows), pa.array(places, mask=~complete))
 
 
 @contextmanager
-def _told(measure: object, method: str) -> Iterator[None]:
+def _converted_errors(measure: object, method: str) -> Iterator[None]:
     """Convert exceptions of a measure's method to the failure of the batch."""
     try:
         yield
@@ -145,7 +145,7 @@ def additive_value(
         name: _decimals(measure, np.where(count > 0, digits, 0), scale)
         for (name, scale), digits in zip(implementation.columns.items(), totals, strict=True)
     }
-    with _told(implementation, "value"):
+    with _converted_errors(implementation, "value"):
         values = implementation.value(pa.array(np.maximum(count, 0)), columns)
     return _cast(_array(values, len(count), implementation, "value"), target, implementation)
 
@@ -179,6 +179,6 @@ def ordered_value(measure: MeasureSpec, segments: Segments, target: pa.DataType)
     if measure.distinct:
         weights = np.ones_like(weights)
     groups = GroupedValues(segments.offsets - first, columns, weights)
-    with _told(implementation, "value"):
+    with _converted_errors(implementation, "value"):
         values = implementation.value(groups)
     return _cast(_array(values, len(segments), implementation, "value"), target, implementation)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from substrait_agg.state.keys.keys import EncodedKeys, prefix_keys
 from substrait_agg.state.keys.rows import Hashes, Indices, Mask
 from substrait_agg.state.ordered import OrderedTree
-from substrait_agg.state.row_ranges import Gathered
+from substrait_agg.state.row_ranges import GatheredEntries
 from substrait_agg.state.weights import sum_runs_of_rows
 
 Int64s = npt.NDArray[np.int64]
@@ -124,7 +124,7 @@ class TimeTree:
         time: Arrow type of the time.
         nullable: whether times can be null; nulls come last.
         hashes: of the groups.
-        chains: collision ids of the groups.
+        collision_ids: collision ids of the groups.
     """
 
     tree: OrderedTree
@@ -133,7 +133,7 @@ class TimeTree:
     hashes: Hashes
     collision_ids: npt.NDArray[np.uint16]
 
-    def read(self, spans: Spans) -> Gathered | None:
+    def read(self, spans: Spans) -> GatheredEntries | None:
         """Return the entries in the spans, those that cancel included.
 
         None if the tree is empty.

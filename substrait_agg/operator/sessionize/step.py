@@ -134,7 +134,7 @@ def _result(spec: SessionSpec, folded: AppliedBatch, changes: pa.Table) -> Opera
         GROUP: rows.filter(pa.array(~gone)),
         entries_tree(0): folded.deltas[0].entries.to_table(spec.trees[0].layout),
     }
-    counters = {"touched": groups.count, "quarantined": folded.kept_aside}
+    counters = {"touched": groups.count, "quarantined": folded.quarantined}
     return OperatorResult(trees, changes, counters)
 
 
@@ -182,7 +182,7 @@ def _counted(spec: SessionSpec, weights: Int64s) -> Int64s:
 def _of_timeless(
     spec: SessionSpec, folded: AppliedBatch, delta: TreeDelta, rows: Indices
 ) -> pa.Table:
-    weights = _counted(spec, delta.new[rows]) - _counted(spec, delta.old[rows])
+    weights = _counted(spec, delta.weights_after[rows]) - _counted(spec, delta.weights_before[rows])
     keys = take(folded.groups.keys, delta.groups[rows])
     zeros = np.zeros(len(rows), np.int64)
     moves = _Moves(np.arange(len(rows)), Bounds(zeros, zeros), weights)
@@ -285,7 +285,7 @@ def finished_rows(
         weights = _counted(spec, entries.weights[timed])
         ended = sessions(owners, times, weights, gap).end <= watermark
         if ended.any():
-            yield _taken_out(spec, state, entries, timed[ended])
+            yield _retracting_rows(spec, state, entries, timed[ended])
 
 
 def _owners(entries: Entries) -> Indices:
@@ -296,7 +296,9 @@ def _owners(entries: Entries) -> Indices:
     return np.cumsum(other)
 
 
-def _taken_out(spec: SessionSpec, state: StateReader, entries: Entries, rows: Indices) -> pa.Table:
+def _retracting_rows(
+    spec: SessionSpec, state: StateReader, entries: Entries, rows: Indices
+) -> pa.Table:
     """Return delta rows that bring the weight of some entries to zero."""
     hashes, chains = entries.hashes[rows], entries.collision_ids[rows]
     columns: dict[str, pa.Array | npt.NDArray[np.uint64]] = {"hash": hashes}
@@ -321,7 +323,7 @@ def _keys_of(
     Only the group tree has them.
     """
     names = [f"k{i}" for i in range(len(spec.keys))]
-    stored = state.keyed(GROUP).rows_of(np.unique(hashes), ("hash", "dead", *names, "chain"))
+    stored = state.open_keyed(GROUP).rows_of(np.unique(hashes), ("hash", "dead", *names, "chain"))
     groups = newest(stored, len(spec.keys))
     groups = groups.filter(pa.array(~dead_rows(groups))).combine_chunks()
     order = np.lexsort((groups.column("chain").to_numpy(), groups.column("hash").to_numpy()))

@@ -103,7 +103,7 @@ def top_k_step(spec: TopKSpec, slice_: pa.Table, state: StateReader) -> Operator
     """
     slice_ = slice_.combine_chunks()
     groups = collect_groups(spec, slice_)
-    tree = state.keyed(GROUP)
+    tree = state.open_keyed(GROUP)
     found = tree.lookup(groups.hashes, groups.keys)
     groups, found, ids = with_collision_ids(spec, groups, found, tree)
     old = restore(spec, groups.count, found)

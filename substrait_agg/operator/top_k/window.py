@@ -21,7 +21,7 @@ from substrait_agg.state.keys.keys import encode
 from substrait_agg.state.keys.rows import Hashes, Indices, take
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.positions import Positions, compare_entries
-from substrait_agg.state.row_ranges import Gathered
+from substrait_agg.state.row_ranges import GatheredEntries
 
 Int64s = npt.NDArray[np.int64]
 
@@ -85,7 +85,7 @@ class OrderedGroups:
         nulls = [pa.nulls(count, c.type) for c in self.layout.components]
         return Positions.at(encode(nulls, self.layout.components), np.zeros(count, np.bool_))
 
-    def between(self, low: Positions, high: Positions) -> tuple[Gathered, Int64s] | None:
+    def between(self, low: Positions, high: Positions) -> tuple[GatheredEntries, Int64s] | None:
         """Return the entries of the new tree between positions, with the change of their weights.
 
         None if the new tree is empty.

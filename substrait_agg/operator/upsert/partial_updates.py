@@ -17,7 +17,7 @@ from substrait_agg.state.keys.rows import Indices, Mask, as_mask, take, whole
 Int64s = npt.NDArray[np.int64]
 
 
-def with_unchanged(
+def fill_unchanged(
     spec: UpsertSpec,
     slice_: pa.Table,
     by_age: Indices,

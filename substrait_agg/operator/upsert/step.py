@@ -20,7 +20,7 @@ from substrait_agg.operator.common.emission import Emission
 from substrait_agg.operator.common.names import GROUP, POSITION, WEIGHT
 from substrait_agg.operator.common.protocol import OperatorResult, StatefulOperator, StateReader
 from substrait_agg.operator.common.spec import THERE, UpsertSpec
-from substrait_agg.operator.upsert.partial_updates import with_unchanged
+from substrait_agg.operator.upsert.partial_updates import fill_unchanged
 from substrait_agg.state.entries import TreeLayout
 from substrait_agg.state.keys.keys import before, encode, sort_order
 from substrait_agg.state.keys.rows import Indices, Mask, as_mask, rows_equal, take, whole
@@ -61,12 +61,12 @@ class UpsertOperator(StatefulOperator):
     def apply(
         self, ports: Sequence[pa.Table], state: StateReader, emission: Emission
     ) -> OperatorResult:
-        """Apply a slice; see `latest_step`."""
+        """Apply a slice; see `upsert_step`."""
         (rows,) = ports
-        return latest_step(self.spec, rows, state)
+        return upsert_step(self.spec, rows, state)
 
 
-def latest_step(spec: UpsertSpec, slice_: pa.Table, state: StateReader) -> OperatorResult:
+def upsert_step(spec: UpsertSpec, slice_: pa.Table, state: StateReader) -> OperatorResult:
     """Replace the stored row of each key of a slice by the newest one.
 
     Args:
@@ -77,7 +77,7 @@ def latest_step(spec: UpsertSpec, slice_: pa.Table, state: StateReader) -> Opera
     """
     slice_ = slice_.combine_chunks()
     groups = collect_groups(spec, slice_)
-    found = state.keyed(GROUP).lookup(groups.hashes, groups.keys)
+    found = state.open_keyed(GROUP).lookup(groups.hashes, groups.keys)
     old = _stored(spec, found, groups.count)
     came = _arrived(spec, slice_, groups, old)
     known = np.zeros(groups.count, np.bool_)
@@ -115,7 +115,7 @@ def _arrived(spec: UpsertSpec, slice_: pa.Table, groups: BatchGroups, old: _Rows
     ends = np.flatnonzero(np.diff(groups.of_row[order], append=-1))
     rows = order[ends]
     there = slice_.column(WEIGHT).to_numpy()[rows] > 0
-    values = with_unchanged(spec, slice_, order, ends, old.there, old.values)
+    values = fill_unchanged(spec, slice_, order, ends, old.there, old.values)
     return _Rows(there, [_where(there, v) for v in values], take(_order_of(spec, slice_), rows))
 
 

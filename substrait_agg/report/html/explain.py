@@ -12,12 +12,12 @@ from substrait_agg.explanation.text import (
     accumulators,
     bytes_text,
     groups_text,
-    kept_text,
     key_text,
     named,
     no_keys,
     readings_text,
     size_text,
+    stored_extras_text,
 )
 from substrait_agg.explanation.tree import (
     ExplainedAccumulator,
@@ -252,7 +252,7 @@ def _state(operator: ExplainedOperator, limits: PageLimits) -> str:
         ("tree", "what", "use", "bytes per entry"), state.trees, lambda t: _tree(t, limits)
     )
     return (
-        f"<p>Of every group: {kept_text(state)}{'; and these numbers' if entries else ''}.</p>"
+        f"<p>Of every group: {stored_extras_text(state)}{'; and these numbers' if entries else ''}.</p>"
         f"{numbers if entries else ''}{trees if state.trees else ''}"
     )
 

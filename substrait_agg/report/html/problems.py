@@ -84,11 +84,11 @@ class ReasonPlacement:
     """Determines how boxes show the reason of a problem.
 
     Attributes:
-        told: codes in the table of reasons.
+        listed: codes in the table of reasons.
         inside: whether each box contains the reason; otherwise boxes link to the table.
     """
 
-    told: frozenset[str]
+    listed: frozenset[str]
     inside: bool
 
     def html(self, code: str) -> str:
@@ -99,7 +99,7 @@ class ReasonPlacement:
         words = "Why this is a problem"
         if self.inside:
             return f"<details><summary>{words}</summary><p>{reason_html(kind.why)}</p></details>"
-        return f'<p><a href="#why-{escape(code)}">{words}</a></p>' if code in self.told else ""
+        return f'<p><a href="#why-{escape(code)}">{words}</a></p>' if code in self.listed else ""
 
 
 def reason_html(why: str) -> str:

@@ -88,13 +88,15 @@ def _find_in_wire(data: bytes, root: PathTrie) -> None:
             item = shape.by_number.get(number)
             index = counts[number] = counts.get(number, -1) + 1
             below = schema().messages.get(item.type) if item is not None else None
-            for wanted in _wanted(place, item, number, index):
+            for wanted in _searched_places(place, item, number, index):
                 wanted.found(at, after)
                 if below is not None and wanted.inside:
                     pending.append((wanted, below, inside, after))
 
 
-def _wanted(place: PathTrie, item: Field | None, number: int, index: int) -> Iterator[PathTrie]:
+def _searched_places(
+    place: PathTrie, item: Field | None, number: int, index: int
+) -> Iterator[PathTrie]:
     """Yield the searched places of a field: the list it belongs to, and the item itself.
 
     Args:

@@ -51,7 +51,7 @@ class Columns:
         self._known: dict[int, Names] = {}
         self._left = MAX_NAMES
 
-    def around(self, node: MessageNode) -> Names:
+    def visible_columns(self, node: MessageNode) -> Names:
         """Return the columns that references inside the relation around `node` refer to."""
         at: MessageNode | None = node
         while at is not None and (at.parent is None or at.parent.shape.name != "Rel"):

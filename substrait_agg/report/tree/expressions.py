@@ -37,7 +37,7 @@ class Speech:
 
     def say(self, node: MessageNode) -> str:
         """Return an ``Expression``, ``AggregateFunction``, ``Measure`` or ``SortField`` message as text."""
-        return clipped(_Saying(self, self.columns.around(node)).any(node), MAX_LENGTH)
+        return clipped(_Saying(self, self.columns.visible_columns(node)).any(node), MAX_LENGTH)
 
     def column_name(self, node: MessageNode) -> str:
         """Return a name for the column of an expression or measure.

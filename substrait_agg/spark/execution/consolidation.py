@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 from substrait_agg.commit.runtime.consolidate import (
     Consolidated,
     Consolidation,
+    consolidate_in_memory,
     consolidate_partition,
-    consolidate_small,
     exchanged_rows,
 )
 from substrait_agg.spark.execution.task_runner import run_on_partitions
@@ -42,7 +42,7 @@ def consolidate(spark: SparkSession, work: Consolidation, partitions: int) -> Co
         return None
     if work.rows <= DRIVER_ROWS and work.bytes <= DRIVER_BYTES:
         try:
-            return consolidate_small(work)
+            return consolidate_in_memory(work)
         except OSError as error:
             raise batch_failed(error) from error
 
@@ -51,7 +51,7 @@ def consolidate(spark: SparkSession, work: Consolidation, partitions: int) -> Co
         return consolidate_partition(work, partition, partitions, streams).to_json()
 
     done = run_on_partitions(_exchanged(spark, work, partitions), add_up)
-    return Consolidated.together([Consolidated.from_json(told) for told in done])
+    return Consolidated.combine([Consolidated.from_json(told) for told in done])
 
 
 def _exchanged(spark: SparkSession, work: Consolidation, partitions: int) -> DataFrame:

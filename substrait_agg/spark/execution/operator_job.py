@@ -63,8 +63,8 @@ class OperatorJob:
         emission: which touched and pending groups are emitted.
         columns: columns of the change files, as (name in the operator, name in the file).
         final: whether the changes are those of the view.
-        seeds: initial groups, which exist whatever the input: (sort hash, grouping set index).
-        again: whether this is the second pass of the version, over groups that its watermark has
+        initial_groups: initial groups, which exist whatever the input: (sort hash, grouping set index).
+        watermark_pass: whether this is the second pass of the version, over groups that its watermark has
             passed.
         earlier: results of the tasks of the first pass, if the changes are those of the view.
     """
@@ -134,7 +134,7 @@ class JobResult:
     Attributes:
         tasks: the results by task.
         state: the operator's state after them.
-        care: the batch strategy for the next batch.
+        next_strategy: the batch strategy for the next batch.
     """
 
     tasks: tuple[TaskResult, ...]
@@ -173,8 +173,8 @@ def run_job(
     spark: SparkSession,
     job: OperatorJob,
     frame: DataFrame | None,
-    care: BatchStrategy,
-    recipes: TransformCache,
+    strategy: BatchStrategy,
+    cache: TransformCache,
 ) -> JobResult:
     """Run the operator over the prepared rows of a batch.
 
@@ -182,29 +182,31 @@ def run_job(
         spark: session in which the job runs.
         job: the operator in the batch.
         frame: the rows; None if there are none.
-        care: the batch strategy that earlier batches have led to.
-        recipes: the operator's cached transforms.
+        strategy: the batch strategy that earlier batches have led to.
+        cache: the operator's cached transforms.
 
     Raises:
         RunFailed: a value does not fit, or Spark could not compute the batch.
     """
-    care = replace(care, skip_preaggregation=care.skip_preaggregation or job.spec.row_wise)
+    strategy = replace(
+        strategy, skip_preaggregation=strategy.skip_preaggregation or job.spec.row_wise
+    )
     if frame is not None:
-        care = sample_cardinality(job.spec, frame, care.of_size(size_of(frame)))
-    tasks = job.tasks(raw=care.skip_preaggregation)
+        strategy = sample_cardinality(job.spec, frame, strategy.of_size(size_of(frame)))
+    tasks = job.tasks(raw=strategy.skip_preaggregation)
     results: list[TaskResult] = []
     if frame is not None:
-        tasks, results, care = _with_rows(job, frame, tasks, care, recipes)
+        tasks, results, strategy = _with_rows(job, frame, tasks, strategy, cache)
     done = {result.low for result in results}
     left = tuple(t for t in tasks if t.low not in done and (t.initial_groups or _work(t)))
     results += _without_rows(spark, left)
     taken = [(r.low, r.high) for r in results if r.low <= r.high]
     state = OperatorState.union([*(r.state for r in results), job.state.outside(taken)])
-    return JobResult(tuple(results), state, next_strategy(job.spec, results, care))
+    return JobResult(tuple(results), state, next_strategy(job.spec, results, strategy))
 
 
 def _with_rows(
-    job: OperatorJob, frame: DataFrame, tasks: Tasks, care: BatchStrategy, recipes: TransformCache
+    job: OperatorJob, frame: DataFrame, tasks: Tasks, strategy: BatchStrategy, cache: TransformCache
 ) -> tuple[Tasks, list[TaskResult], BatchStrategy]:
     """Run tasks over rows.
 
@@ -215,52 +217,52 @@ def _with_rows(
     # The changes of a second pass are joined with those of the first, range by range, so the ranges
     # must be the same.
     if not (job.watermark_pass and len(tasks) > 1):
-        alone = _on_driver(job, frame, care, recipes)
+        alone = _on_driver(job, frame, strategy, cache)
         if alone is not None:
             return alone
     if 1 == len(tasks) < job.partitions and not job.spec.is_global:
-        care = replace(care, repartition=True)  # summing exchanges into all partitions
+        strategy = replace(strategy, repartition=True)  # summing exchanges into all partitions
     while True:
-        results = _collect(job, frame, tasks, care, recipes)
-        more = repeat_strategy(care, results)
-        if more == care:
-            return tasks, results, care
-        care = more
+        results = _collect(job, frame, tasks, strategy, cache)
+        more = repeat_strategy(strategy, results)
+        if more == strategy:
+            return tasks, results, strategy
+        strategy = more
 
 
 def _on_driver(
-    job: OperatorJob, frame: DataFrame, care: BatchStrategy, recipes: TransformCache
+    job: OperatorJob, frame: DataFrame, strategy: BatchStrategy, cache: TransformCache
 ) -> tuple[Tasks, list[TaskResult], BatchStrategy] | None:
     """Compute a batch on the driver as `_with_rows` does; None if it is not one for the driver."""
-    spark, few = frame.sparkSession, care.on_driver or job.spec.is_global
-    if is_small(spark, care.size, job.state):
+    spark, few = frame.sparkSession, strategy.on_driver or job.spec.is_global
+    if is_small(spark, strategy.size, job.state):
         task = job.whole_task(raw=True)
-        rows = on_driver(recipes.over(frame, "rows", lambda r: unplaced_rows(r, job.spec)))
-        return None if rows is None else ((task,), [_here(task, rows)], care)
-    if care.skip_preaggregation or not few or not holds(spark, job.state):
+        rows = on_driver(cache.over(frame, "rows", lambda r: unplaced_rows(r, job.spec)))
+        return None if rows is None else ((task,), [_here(task, rows)], strategy)
+    if strategy.skip_preaggregation or not few or not holds(spark, job.state):
         return None
     task = job.whole_task(raw=False)
     while True:
-        rows = on_driver(_delta(job, frame, 1, replace(care, repartition=False), recipes))
+        rows = on_driver(_delta(job, frame, 1, replace(strategy, repartition=False), cache))
         if rows is None:
             return None
         results = [_here(task, rows)]
-        more = repeat_strategy(care, results)
-        if more == care:
-            return (task,), results, care
-        care = more
+        more = repeat_strategy(strategy, results)
+        if more == strategy:
+            return (task,), results, strategy
+        strategy = more
 
 
 def _collect(
-    job: OperatorJob, frame: DataFrame, tasks: Tasks, care: BatchStrategy, recipes: TransformCache
+    job: OperatorJob, frame: DataFrame, tasks: Tasks, strategy: BatchStrategy, cache: TransformCache
 ) -> list[TaskResult]:
     """Run tasks in Python workers over the batch.
 
     If rows are unlikely to be long, Spark cuts Arrow batches by number of rows alone. If such a
     batch exceeds memory, the tasks run again, and Spark cuts by size too.
     """
-    delta = _delta(job, frame, len(tasks), care, recipes)
-    rows = rows_per_arrow_batch(job.node, care)
+    delta = _delta(job, frame, len(tasks), strategy, cache)
+    rows = rows_per_arrow_batch(job.node, strategy)
     try:
         return _on_spark(delta, tasks, at_once=rows)
     except RunFailed as error:
@@ -293,10 +295,10 @@ def _work(task: TaskPlan) -> EstimatedWork:
 
 
 def _delta(
-    job: OperatorJob, frame: DataFrame, tasks: int, care: BatchStrategy, recipes: TransformCache
+    job: OperatorJob, frame: DataFrame, tasks: int, strategy: BatchStrategy, cache: TransformCache
 ) -> DataFrame:
     def make(rows: RecordedTransform) -> RecordedTransform:
-        if care.skip_preaggregation:
+        if strategy.skip_preaggregation:
             return raw_rows(rows, job.spec, tasks)
         decimals = [_decimal_params(value) for value, _ in job.node.arguments]
         return partial_sums(
@@ -304,12 +306,14 @@ def _delta(
             job.spec,
             tasks,
             decimals=decimals,
-            place=care.repartition,
-            parts=care.split_decimals,
+            place=strategy.repartition,
+            parts=strategy.split_decimals,
         )
 
-    return recipes.over(
-        frame, (care.repartition, care.split_decimals, care.skip_preaggregation, tasks), make
+    return cache.over(
+        frame,
+        (strategy.repartition, strategy.split_decimals, strategy.skip_preaggregation, tasks),
+        make,
     )
 
 

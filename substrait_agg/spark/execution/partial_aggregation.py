@@ -31,7 +31,7 @@ from substrait_agg.operator.common.spec import InputSpec
 from substrait_agg.operator.numeric.delta import MINUS_BIN, NAN_BIN, PART_POWER, PLUS_BIN
 from substrait_agg.spark.types.cached_transform import RecordedTransform
 from substrait_agg.spark.types.decimals import Params, negative
-from substrait_agg.spark.types.keys import keyed, normalised, restored_keys
+from substrait_agg.spark.types.keys import normalised, restored_keys, with_normalised_keys
 
 _SMALLEST, _LARGEST = 2.0**-32, 2.0**32  # magnitudes of bin 0
 _DECIMAL_PARTS = 3
@@ -91,7 +91,7 @@ def partial_sums(
     """
     keys = _keys(spec)
     types = {k: frame.schema[k].dataType for k in keys}
-    frame = keyed(_contributions(frame, spec), keys, floats=False)
+    frame = with_normalised_keys(_contributions(frame, spec), keys, floats=False)
     bins = [f"b{i}" for i in _floats(spec)]
     ends = [f"x{a}" for a in _end_arguments(spec)]
     taken = {*keys, *bins, *_raw_columns(spec), *ends, "x", TIME}
@@ -109,14 +109,14 @@ def partial_sums(
         zero = F.lit(0).cast("int")
         return grouped.coalesce(1).withColumns({MURMUR: zero, OTHER: zero})
     result = _hashed(grouped, keys)
-    return restored_keys(_placed(result, partitions) if place else result, types)
+    return restored_keys(_exchanged(result, partitions) if place else result, types)
 
 
 def raw_rows(frame: RecordedTransform, spec: InputSpec, partitions: int) -> RecordedTransform:
     """Return the input rows, each in the partition of its key, with the two hashes of the keys."""
     if not spec.keys:
         return unplaced_rows(frame, spec, lambda rows: rows.repartition(1))
-    return unplaced_rows(frame, spec, lambda rows: _placed(rows, partitions))
+    return unplaced_rows(frame, spec, lambda rows: _exchanged(rows, partitions))
 
 
 def unplaced_rows(
@@ -136,7 +136,7 @@ def unplaced_rows(
         zero = F.lit(0).cast("int")
         return exchange(frame).withColumns({MURMUR: zero, OTHER: zero})
     types = {k: frame.schema[k].dataType for k in keys}
-    hashed = _hashed(keyed(frame, keys, floats=True), keys)
+    hashed = _hashed(with_normalised_keys(frame, keys, floats=True), keys)
     return restored_keys(exchange(hashed), types)
 
 
@@ -160,7 +160,7 @@ def _hashed(frame: RecordedTransform, keys: Sequence[str]) -> RecordedTransform:
     return frame.withColumns({MURMUR: F.hash(*keys), OTHER: other})
 
 
-def _placed(frame: RecordedTransform, partitions: int) -> RecordedTransform:
+def _exchanged(frame: RecordedTransform, partitions: int) -> RecordedTransform:
     return frame.repartitionById(partitions, F.pmod(F.col(MURMUR), F.lit(partitions)))
 
 

@@ -216,7 +216,7 @@ def _plus_compound(point: Column, parts: tuple[Column, Column, Column], a: Argum
     return moved + interval
 
 
-def _move(sign: int) -> Builder:
+def _shift_by_interval(sign: int) -> Builder:
     def signed(column: Column) -> Column:
         return column if sign > 0 else -column
 
@@ -234,8 +234,8 @@ def _move(sign: int) -> Builder:
 
 
 MOVES: dict[str, Builder] = {
-    "add": _move(1),
-    "subtract": _move(-1),
+    "add": _shift_by_interval(1),
+    "subtract": _shift_by_interval(-1),
     # Integer times interval; a product out of the range of intervals fails.
     "multiply": lambda a: a[1] * a[0],
 }

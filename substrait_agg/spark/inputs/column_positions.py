@@ -27,10 +27,12 @@ def with_positions(sources: Mapping[Table, Source], plan: BoundPlan) -> dict[Tab
     declared: dict[Table, set[tuple[str, ...]]] = {}
     for read in table_reads(plan.root):
         declared.setdefault(read.table, set()).add(read.names)
-    return {table: _placed(source, table, declared[table]) for table, source in sources.items()}
+    return {
+        table: _with_positions(source, table, declared[table]) for table, source in sources.items()
+    }
 
 
-def _placed(source: Source, table: Table, declared: set[tuple[str, ...]]) -> Source:
+def _with_positions(source: Source, table: Table, declared: set[tuple[str, ...]]) -> Source:
     if isinstance(source, DataFrame):
         return source
     spec, name = as_spec(source), ".".join(table)

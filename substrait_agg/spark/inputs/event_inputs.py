@@ -20,7 +20,7 @@ from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.operator.common.names import TIME, WEIGHT
 from substrait_agg.operator.common.watermarks import EventTimeStats
 from substrait_agg.spark.inputs.event_sources import EventSource, Table
-from substrait_agg.spark.inputs.event_time_observer import EventTimes
+from substrait_agg.spark.inputs.event_time_observer import EventTimeObserver
 from substrait_agg.spark.inputs.inputs import (
     Frames,
     Source,
@@ -42,17 +42,17 @@ class BatchRows:
 
     Attributes:
         frames: prepared rows by operator id, without late rows.
-        heard: returns the observed event times of each source with a watermark.
-        parts: the same rows by branch, with the number of late rows in each.
+        observed: returns the observed event times of each source with a watermark.
+        late_rows: the same rows by branch, with the number of late rows in each.
         bad: the bad rows by table.
-        kept: the persisted batch, which the caller unpersists; None if it is not persisted.
+        good_rows: the persisted batch, which the caller unpersists; None if it is not persisted.
     """
 
     frames: Frames
     observed: Callable[[], tuple[EventTimeStats, ...]]
     late_rows: tuple[BranchRows, ...]
     bad: tuple[BadRows, ...] = ()
-    kept: DataFrame | None = None
+    good_rows: DataFrame | None = None
 
 
 class EventInputs:
@@ -125,9 +125,9 @@ class EventInputs:
         ]
         again = max(Counter(o.table for _, _, o in uses).values(), default=0) > 1
         events = tuple(self._events.values())
-        shared = again or len(self._streaming) > 1 or any(e.read_again for e in events)
+        shared = again or len(self._streaming) > 1 or any(e.reads_twice for e in events)
         rows = frame.persist() if shared else frame
-        times = EventTimes(events, self._streaming, self._origins, rows)
+        times = EventTimeObserver(events, self._streaming, self._origins, rows)
         split = untagged(times.rows, range(len(self._streaming)))
         tables = {table: split[i] for i, table in enumerate(self._streaming)}
         bad = {t: BadRows(".".join(t), f) for t, f in tables.items() if BAD in f.columns}

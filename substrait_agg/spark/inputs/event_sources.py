@@ -39,7 +39,7 @@ class EventSource:
         return self.needed[0][1]
 
     @property
-    def read_again(self) -> bool:
+    def reads_twice(self) -> bool:
         """Return whether the rule needs a second read of the batch."""
         return self.rule.percent is not None or bool(self.rule.by)
 

@@ -171,9 +171,9 @@ class BatchTimes:
     Attributes:
         instant: when the batch was planned, in microseconds since 1970. It stays the same if the
             batch is computed again.
-        heard: returns the observed event times of each source with a watermark. Call it after the
+        observed: returns the observed event times of each source with a watermark. Call it after the
             batch has been read.
-        parts: the rows by branch, with the number of late rows in each.
+        late_rows: the rows by branch, with the number of late rows in each.
         bad: the bad rows by table.
     """
 

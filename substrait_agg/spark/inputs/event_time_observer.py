@@ -17,7 +17,7 @@ from substrait_agg.spark.types.schema import column_name
 _TIME, _AT, _BY = "t", "at", "by"
 
 
-class EventTimes:
+class EventTimeObserver:
     """An observer of the event times in the rows of a batch.
 
     Args:
@@ -42,12 +42,15 @@ class EventTimes:
         self._origins = origins
         self._plain = rows
         self._observed = Observation()
-        self._noted: list[Column] = []
+        self._metrics: list[Column] = []
         for i, event in enumerate(events):
             if event.table in streaming:
                 time = self._time(event)
-                self._noted += [F.count(time).alias(f"rows{i}"), F.max(time).alias(f"greatest{i}")]
-        self.rows = rows.observe(self._observed, *self._noted) if self._noted else rows
+                self._metrics += [
+                    F.count(time).alias(f"rows{i}"),
+                    F.max(time).alias(f"greatest{i}"),
+                ]
+        self.rows = rows.observe(self._observed, *self._metrics) if self._metrics else rows
 
     def _column(self, event: EventSource, name: str) -> Column:
         place = column_name(self._origins[event.table].names.index(name))
@@ -60,26 +63,26 @@ class EventTimes:
 
     def observed(self) -> tuple[EventTimeStats, ...]:
         """Return the event times of each source with a watermark, after the rows have been read."""
-        found = self._found()
-        return tuple(self._heard(event, i, found) for i, event in enumerate(self._events))
+        found = self._observation()
+        return tuple(self._stats(event, i, found) for i, event in enumerate(self._events))
 
-    def _found(self) -> Mapping[str, int]:
-        if not self._noted:
+    def _observation(self) -> Mapping[str, int]:
+        if not self._metrics:
             return {}
         try:
             return self._observed.get
         except SPARK_ERRORS:
             # Spark records no observation if it finds that a filter drops all rows.
-            return self._plain.agg(*self._noted).collect()[0].asDict()
+            return self._plain.agg(*self._metrics).collect()[0].asDict()
 
-    def _heard(self, event: EventSource, i: int, found: Mapping[str, int]) -> EventTimeStats:
+    def _stats(self, event: EventSource, i: int, found: Mapping[str, int]) -> EventTimeStats:
         if not found.get(f"rows{i}"):
             return EventTimeStats()
-        latest = () if event.rule.percent is None else self._latest(event)
+        latest = () if event.rule.percent is None else self._last_times(event)
         partitions = self._partitions(event) if event.rule.by else None
         return EventTimeStats(found[f"rows{i}"], found[f"greatest{i}"], latest, partitions)
 
-    def _latest(self, event: EventSource) -> tuple[int, ...]:
+    def _last_times(self, event: EventSource) -> tuple[int, ...]:
         times = self._plain.select(
             self._time(event).alias(_TIME), F.monotonically_increasing_id().alias(_AT)
         )

@@ -45,7 +45,7 @@ def with_times(upserts: Upserts, options: EventOptions) -> Upserts:
     if options.ttl is None:
         return upserts
     columns = {source.table: (source.column,) for source in options.sources}
-    return {t: replace(upsert, kept=columns.get(t, ())) for t, upsert in upserts.items()}
+    return {t: replace(upsert, stored_columns=columns.get(t, ())) for t, upsert in upserts.items()}
 
 
 def event_columns(sources: Mapping[Table, Source], options: EventOptions) -> EventColumns:

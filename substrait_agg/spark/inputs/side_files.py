@@ -25,7 +25,7 @@ SideKind = OneOf["late", "bad"]
 """Why a batch leaves rows out. The word is part of the names of the files."""
 
 
-class LeftOut(Protocol):
+class SideRows(Protocol):
     """Rows of a table that a batch leaves out.
 
     Attributes:
@@ -42,7 +42,7 @@ class LeftOut(Protocol):
 
 
 def write_side_files(
-    kind: SideKind, left_out: Sequence[LeftOut], files: FolderFiles, version: int
+    kind: SideKind, left_out: Sequence[SideRows], files: FolderFiles, version: int
 ) -> tuple[SideFile, ...]:
     """Write the rows that a batch leaves out.
 

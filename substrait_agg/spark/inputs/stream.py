@@ -76,8 +76,8 @@ class EventFeed:
                 rows.frames, BatchTimes(instant, rows.observed, rows.late_rows, rows.bad)
             )
         finally:
-            if rows.kept is not None:
-                rows.kept.unpersist()
+            if rows.good_rows is not None:
+                rows.good_rows.unpersist()
 
 
 Feed = PlainFeed | EventFeed

@@ -19,7 +19,7 @@ from pathlib import Path
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import LogFile, Snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
-from substrait_agg.commit.log.query_logs import COMPACT, METADATA, check_noted, query_id
+from substrait_agg.commit.log.query_logs import COMPACT, METADATA, check_recorded_logs, query_id
 from substrait_agg.commit.log.saved_logs import load
 from substrait_agg.errors import StateRefused
 from substrait_agg.files.filesystem import filesystem
@@ -62,7 +62,7 @@ def check_logs(store: Checkpoint) -> None:
     """
     if not store.exists():
         return
-    last, folder = store.latest(), Path(store.spark_folder)
+    last, folder = store.newest_snapshot(), Path(store.spark_folder)
     if store.spark.is_remote:
         for log in () if last is None else last.logs:
             load(store.spark, log)
@@ -74,7 +74,7 @@ def check_logs(store: Checkpoint) -> None:
         raise _lost(store, "are missing")
     if found not in (None, query):
         raise _lost(store, "belong to another query")
-    check_noted(folder, () if last is None else last.logs)
+    check_recorded_logs(folder, () if last is None else last.logs)
 
 
 def _lost(store: Checkpoint, why: str) -> StateRefused:

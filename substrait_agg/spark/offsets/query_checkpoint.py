@@ -34,7 +34,7 @@ class QueryCheckpoint(Protocol):
 
     Attributes:
         folder: the path of the folder.
-        told: the path or URI that is passed to Spark.
+        uri: the path or URI that is passed to Spark.
     """
 
     folder: Path

@@ -10,9 +10,9 @@ from substrait_agg.commit.documents.plan_document import OperatorText
 from substrait_agg.commit.documents.state_schema import (
     NumberColumns,
     OperatorColumns,
-    TreeShape,
-    kept_operators,
+    TreeColumns,
     readings,
+    state_schemas,
 )
 from substrait_agg.commit.log.checkpoint import (
     EarlyRetractionSchema,
@@ -58,7 +58,7 @@ def plan_document(flow: Flow, events: EventOptions = EventOptions()) -> PlanDocu
         watermarks=tuple(source.label for source in events.sources),
         forget=next((node.forget for node in flow.operators if node.forget), ""),
         upserts=upserts_of(flow),
-        shapes=tuple(
+        state_columns=tuple(
             OperatorColumns(
                 kept.kind,
                 kept.keys,
@@ -66,13 +66,13 @@ def plan_document(flow: Flow, events: EventOptions = EventOptions()) -> PlanDocu
                 tuple(
                     NumberColumns(n.what, n.kind, n.digits, n.scale, n.tree) for n in kept.numbers
                 ),
-                tuple(TreeShape(what, values) for what, values in kept.trees),
+                tuple(TreeColumns(what, values) for what, values in kept.trees),
             )
             for kept in state_columns(flow)
         ),
-        described=describe_operators(flow),
-        kept=kept_operators(flow),
-        readings=readings(flow),
+        operator_texts=describe_operators(flow),
+        state_schemas=state_schemas(flow),
+        inputs=readings(flow),
     )
 
 

@@ -62,7 +62,7 @@ def evolutions(
         StateRefused: STATE_DAMAGED.
     """
     known = View(store).evolutions() if store.exists() else []
-    last = store.latest() if found is not None else None
+    last = store.newest_snapshot() if found is not None else None
     if last is not None:
         known.append(PlanChange.of(last.version + 1, store.document(), wanted))
     return known
@@ -98,7 +98,7 @@ def evolve_to(
         CommitConflict: another run committed this version.
     """
     # The order matters: if another version is published in between, this one cannot be published.
-    last, found = store.latest(), store.check(wanted, evolve=True)
+    last, found = store.newest_snapshot(), store.check(wanted, evolve=True)
     if found is None or last is None:
         return None
     store.add(wanted)
@@ -136,7 +136,7 @@ class _Evolution:
         self._version = last.version + 1
         self._states: list[OperatorState] = []
         self._given: list[list[ChangeFile]] = []
-        self._taken_back: list[ChangeFile] = []
+        self._retractions: list[ChangeFile] = []
 
     @property
     def served(self) -> Iterator[str]:
@@ -149,7 +149,7 @@ class _Evolution:
         Raises:
             RunFailed: a value does not fit, or Spark could not compute it.
         """
-        shown = len(self._there.kept) - 1
+        shown = len(self._there.state_schemas) - 1
         migrations = [m for m in self._found.operators if m is not None]
         if all(m.operator != shown for m in migrations):
             self._moved(self._plans(shown, None, None, back=True))
@@ -178,7 +178,7 @@ class _Evolution:
             logs=carried(last),
             begun=self._version,
             plan_before=last.plan,
-            taken_back=tuple(self._taken_back),
+            retractions=tuple(self._retractions),
         )
 
     def _waiting(self) -> int:
@@ -211,7 +211,7 @@ class _Evolution:
                 migration=migration,
                 columns=() if node is None else self._columns(node),
                 final=final,
-                back=shown if back else (),
+                retraction_columns=shown if back else (),
             )
             for low, high in ranges
         )
@@ -227,7 +227,7 @@ class _Evolution:
 
     def _moved(self, plans: Sequence[MigrationPlan]) -> list[MigrationResult]:
         done = _results(self._spark, plans)
-        self._taken_back += [file for moved in done for file in moved.retracted]
+        self._retractions += [file for moved in done for file in moved.retracted]
         return done
 
     # --- from the operators below -----------------------------------------------------------------

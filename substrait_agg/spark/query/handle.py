@@ -29,7 +29,7 @@ from substrait_agg.spark.inputs.inputs import Source, table_origins
 from substrait_agg.spark.inputs.stream import Feed
 from substrait_agg.spark.offsets.planned_files import check_planned_files, planned_at
 from substrait_agg.spark.offsets.query_checkpoint import QueryCheckpoint
-from substrait_agg.spark.query.microbatch import FIRST_BATCH, Batches
+from substrait_agg.spark.query.microbatch import FIRST_BATCH, MicroBatches
 from substrait_agg.spark.query.timer import Timer
 from substrait_agg.spark.query.unreadable_rows import explained
 from substrait_agg.spark.session.errors import (
@@ -53,7 +53,7 @@ class CheckedRun:
         events: the sources with a watermark, and the TTL of idle groups.
         store: the checkpoint.
         document: the plan document.
-        places: locations of the tables.
+        source_locations: locations of the tables.
         evolves: whether the checkpoint has to evolve to this plan first.
     """
 
@@ -63,7 +63,7 @@ class CheckedRun:
     events: EventOptions
     store: Checkpoint
     document: PlanDocument
-    places: tuple[InputPlace, ...]
+    source_locations: tuple[InputPlace, ...]
     evolves: bool
 
 
@@ -82,14 +82,14 @@ class Run:
         partitions: int,
         feed: Feed,
         work: QueryCheckpoint,
-        couriers: OutputWorkers,
+        output_workers: OutputWorkers,
         observers: Observers,
         settings: SqlSettings,
         closing: ExitStack,
         timer: StartTimer,
     ) -> None:
         self._spark, self._checked, self._options = spark, checked, checked.options
-        self._feed, self._logs, self._couriers = feed, work, couriers
+        self._feed, self._logs, self._output_workers = feed, work, output_workers
         self._observers, self._settings = observers, settings
         self._closing, self._timer = closing, timer
         self._endless = self._options.until != "done"
@@ -99,16 +99,16 @@ class Run:
         self._stopped = False
         self._first = True
         self._query: StreamingQuery | None = None
-        couriers.begin(self._unread)
+        output_workers.begin(self._unread)
         # A batch continues in its own thread for a moment after its query stops.
         self._working = threading.RLock()
-        self._batches = Batches(
+        self._batches = MicroBatches(
             checked.flow, checked.store, partitions, self._committed, self._options.emit_policy,
             checked.events, retention=self._options.retention,
         )  # fmt: skip
-        self._batches.inputs = checked.places
+        self._batches.inputs = checked.source_locations
         observers.begin(lambda: self.progress, self._is_busy)
-        self._alarm = Timer(self._emit_due, self._batches.clock)
+        self._batch_timer = Timer(self._emit_due, self._batches.clock)
         self._begin()
 
     def _begin(self) -> None:
@@ -116,13 +116,13 @@ class Run:
         if self._batches.last is None:
             self._batches.run(self._spark, self._feed.first, None, FIRST_BATCH)
         else:
-            self._couriers.wake(self.progress)
+            self._output_workers.wake(self.progress)
         # Groups that an earlier run left pending may be overdue. A batch that it planned comes
         # first.
         due = self._batches.due() if self._endless and not self._is_planned() else None
         if self._feed.stream is not None:
             self._query = self._start(self._options.trigger)
-        self._alarm.set(due)
+        self._batch_timer.set(due)
 
     def _is_planned(self) -> bool:
         """Return whether Spark has planned a batch that is not committed."""
@@ -141,7 +141,7 @@ class Run:
 
         They are still writing.
         """
-        return self._couriers.busy
+        return self._output_workers.busy
 
     @property
     def query(self) -> StreamingQuery | None:
@@ -195,12 +195,12 @@ class Run:
         with self._feed.batch(frame, self._batches.event_state, instant) as rows:
             self._batches.run(session, rows.frames, query, batch, rows.times)
         if self._endless and first:
-            self._alarm.set(self._batches.due())
+            self._batch_timer.set(self._batches.due())
         elif self._endless:
-            self._alarm.set(
+            self._batch_timer.set(
                 self._options.emit_policy.due(since, since) if self._batches.waits else None
             )
-            self._alarm.set(self._batches.event_state.due(since))
+            self._batch_timer.set(self._batches.event_state.due(since))
 
     def _emit_due(self) -> None:
         """Emit the groups that become due while no rows come."""
@@ -211,7 +211,7 @@ class Run:
                 prepare(self._spark, self._conf)
                 self._batches.advance(self._spark)
                 self._batches.emit_waiting(self._spark, all=False)
-                self._alarm.set(self._batches.due())
+                self._batch_timer.set(self._batches.due())
             except Exception as error:  # noqa: BLE001 - it is raised by `wait`
                 self._error = error
         # Stopping waits for the batch in flight, and that batch waits for the lock.
@@ -224,12 +224,12 @@ class Run:
             if not self._stopped:
                 prepare(self._spark, self._conf)
                 self._batches.end(self._spark)
-                self._couriers.wake(self.progress)
+                self._output_workers.wake(self.progress)
 
     def _with_outputs(self, progress: Progress) -> Progress:
         return replace(
             progress,
-            sinks=self._couriers.progress(progress.version),
+            sinks=self._output_workers.progress(progress.version),
             start_phases=self._timer.phases,
         )
 
@@ -239,7 +239,7 @@ class Run:
         told = self._with_outputs(progress)
         if self._options.progress is not None:
             self._options.progress(told)
-        self._couriers.wake(told)
+        self._output_workers.wake(told)
         self._observers.committed(told)
 
     def wait(self) -> None:
@@ -271,16 +271,16 @@ class Run:
         Outputs still get the committed versions that they have not received.
         """
         self._stopped = True
-        self._alarm.stop()
+        self._batch_timer.stop()
         with self._working:
             self._finished = True
         self._let_go(with_view=False, patience=STOP_SECONDS, error=error)
 
     def _check_delivered(self) -> None:
         """Raise the error of the first failed output, with those of the others as notes."""
-        if self._couriers.broken is not None:
-            raise self._couriers.broken
-        first, *others = self._couriers.undelivered() or (None,)
+        if self._output_workers.broken is not None:
+            raise self._output_workers.broken
+        first, *others = self._output_workers.undelivered() or (None,)
         if first is None:
             return
         for other in others:
@@ -329,10 +329,10 @@ class Run:
         Outputs have ten seconds to take committed versions. The next run delivers the rest.
         """
         self._stopped = True
-        self._alarm.stop()
+        self._batch_timer.stop()
         self._halt()
         self._finish(STOP_SECONDS)
-        for error in self._couriers.undelivered():
+        for error in self._output_workers.undelivered():
             notice(error.code, error.message, help=error.help)
 
     def _halt(self) -> None:
@@ -342,7 +342,7 @@ class Run:
                 self._query.stop()
 
     def _finish(self, patience: float | None) -> None:
-        self._alarm.stop()
+        self._batch_timer.stop()
         with self._working:
             self._finished = True
         self._let_go(with_view=True, patience=patience)
@@ -350,10 +350,14 @@ class Run:
     def _let_go(
         self, *, with_view: bool, patience: float | None, error: BaseException | None = None
     ) -> None:
-        self._couriers.end(with_view=with_view, patience=patience)
+        self._output_workers.end(with_view=with_view, patience=patience)
         self._closing.close()
         self._settings.restore()
-        failed = error or self._couriers.broken or next(iter(self._couriers.undelivered()), None)
+        failed = (
+            error
+            or self._output_workers.broken
+            or next(iter(self._output_workers.undelivered()), None)
+        )
         self._observers.end(failed)
 
 

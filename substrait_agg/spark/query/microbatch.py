@@ -61,7 +61,7 @@ from substrait_agg.state.tree import tree_of
 FIRST_BATCH = -1
 
 
-class Batches:
+class MicroBatches:
     """Runs batches against a checkpoint, one at a time.
 
     Args:
@@ -101,9 +101,9 @@ class Batches:
         self._shown = shown_operators(flow)
         self._hides_keys = hides_keys(flow)
         self._operators = [operator_of(node) for node in flow.operators]
-        self._care = [BatchStrategy() for _ in flow.operators]
-        self._recipes = [TransformCache() for _ in flow.operators]
-        self._last = checkpoint.latest()
+        self._strategies = [BatchStrategy() for _ in flow.operators]
+        self._transform_caches = [TransformCache() for _ in flow.operators]
+        self._last = checkpoint.newest_snapshot()
         if self._last is not None and self._last.plan != flow.fingerprint:
             # Another run has evolved the checkpoint since the check: its state now has another
             # meaning.
@@ -194,15 +194,17 @@ class Batches:
         instant = self.event_state.instant(now if times is None else times.instant)
         emission = ALL if self._last is None else self._policy.at(now)
         self._tally = BatchStats()
-        results = self._computed(spark, frames, self._rules(replace(emission, instant=instant)))
+        results = self._run_operators(
+            spark, frames, self._rules(replace(emission, instant=instant))
+        )
         before = self.event_state
         after = before if times is None else before.after(times.observed(), instant)
         parts = [p for p in (*(times.late_rows if times else ()), *self._parts) if p.count()]
         bad = [b for b in times.bad if b.count()] if times else []
         results = self._settled(spark, results, before, after, now)
-        self._commit(spark, results, query, batch, self._with_left_out(after, parts, bad))
+        self._commit(spark, results, query, batch, self._with_side_files(after, parts, bad))
 
-    def _with_left_out(
+    def _with_side_files(
         self, state: EventState, parts: Sequence[BranchRows], bad: Sequence[BadRows]
     ) -> AdvancedEventState:
         """Return the event time after a batch, and the files of the rows that it left out."""
@@ -237,7 +239,7 @@ class Batches:
         self._tally = BatchStats()
         none = [
             JobResult((), state, care)
-            for state, care in zip(last.operators, self._care, strict=True)
+            for state, care in zip(last.operators, self._strategies, strict=True)
         ]
         results = self._settled(spark, none, before, after, now)
         changed = tuple(result.state for result in results) != last.operators
@@ -276,7 +278,7 @@ class Batches:
             rules[-1] = replace(rules[-1], limits=())
         if not any(rule.needs_final_pass for rule in rules):
             return results
-        passed = self._computed(spark, {}, rules, results)
+        passed = self._run_operators(spark, {}, rules, results)
         return [first.then(second) for first, second in zip(results, passed, strict=True)]
 
     def _rules(self, emission: Emission) -> list[Emission]:
@@ -300,7 +302,7 @@ class Batches:
         now = self.clock()
         emission = replace(ALL, now=now) if all else self._policy.at(now)
         self._tally = BatchStats()
-        results = self._computed(spark, {}, self._rules(emission))
+        results = self._run_operators(spark, {}, self._rules(emission))
         if any(task.counters.get("touched") for result in results for task in result.tasks):
             self._commit(
                 spark, results, last.query, last.batch, AdvancedEventState(self.event_state)
@@ -342,7 +344,7 @@ class Batches:
         since = min((instant for instant in held if instant is not None), default=None)
         return None if since is None else self._policy.due(since, self.clock())
 
-    def _computed(
+    def _run_operators(
         self,
         spark: SparkSession,
         frames: Frames,
@@ -366,7 +368,7 @@ class Batches:
                 result = self._run_operator(spark, job, frames, results)
             self._tally.ran(node.id, (task.counters for task in result.tasks))
             if passed is None:
-                self._care[node.id] = result.next_strategy
+                self._strategies[node.id] = result.next_strategy
             results.append(result)
         return results
 
@@ -431,7 +433,9 @@ class Batches:
         frame = union_all(inputs) if inputs else None
         if job.version == 0 and not job.watermark_pass:
             job = replace(job, initial_groups=initial_groups(spark, job.spec))
-        return run_job(spark, job, frame, self._care[node.id], self._recipes[node.id])
+        return run_job(
+            spark, job, frame, self._strategies[node.id], self._transform_caches[node.id]
+        )
 
     def _job(
         self, node: Node, emission: Emission, passed: Sequence[JobResult] | None

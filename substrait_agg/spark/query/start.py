@@ -51,7 +51,7 @@ from substrait_agg.spark.session.errors import (
 from substrait_agg.spark.session.session import get_session
 from substrait_agg.spark.session.sql_settings import PARTITIONS, SqlSettings
 from substrait_agg.spark.sources.open import check_sources, weight_kind
-from substrait_agg.spark.sources.source_identity import check_places, input_places
+from substrait_agg.spark.sources.source_identity import check_locations, input_locations
 from substrait_agg.spark.sources.source_types import source_schemas
 from substrait_agg.spark.sources.upserts import upserts_in
 
@@ -122,17 +122,26 @@ def _start(
     if checked.evolves:
         evolve_to(
             checked.document, session, checked.flow, store, partitions,
-            inputs=checked.places, retention=options.retention,
+            inputs=checked.source_locations, retention=options.retention,
         )  # fmt: skip
     delivery = Delivery(
         options.sinks, checkpoint=store.folder, since=since, on_changes=options.on_changes,
         frame=partial(frame_of, outer), writer=open_writer, fence=store.fence,
     )  # fmt: skip
     work = closing.enter_context(open_query_checkpoint(store))
-    couriers = OutputWorkers(delivery, lambda: View(store), show=options.until != "done")
-    undone.callback(couriers.end, with_view=False, patience=STOP_SECONDS)
+    output_workers = OutputWorkers(delivery, lambda: View(store), show=options.until != "done")
+    undone.callback(output_workers.end, with_view=False, patience=STOP_SECONDS)
     return Run(
-        session, checked, partitions, feed, work, couriers, observers, settings, closing, timer
+        session,
+        checked,
+        partitions,
+        feed,
+        work,
+        output_workers,
+        observers,
+        settings,
+        closing,
+        timer,
     )
 
 
@@ -176,8 +185,8 @@ def _checked(plan: BoundPlan, sources: Mapping[str, Source], options: RunOptions
     document = plan_document(flow, events)
     found = store.check(document, evolve=options.evolve)
     check_logs(store)
-    places = input_places(chosen)
-    check_places(store, places, accept=options.accept_source_change)
+    places = input_locations(chosen)
+    check_locations(store, places, accept=options.accept_source_change)
     check_outputs(options.sinks, store.folder, options.metrics)
     check_outputs_go_on(
         options.sinks, store.folder, evolutions(store, document, found), SparkWriter

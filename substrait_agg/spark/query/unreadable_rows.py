@@ -22,7 +22,7 @@ from substrait_agg.flow.graph.graph import TableOrigin
 from substrait_agg.plan.types import Type
 from substrait_agg.spark.session.errors import row_unreadable
 from substrait_agg.spark.sources.files import escaped, look_up
-from substrait_agg.spark.sources.open import wanted_columns
+from substrait_agg.spark.sources.open import columns_to_read
 from substrait_agg.spark.sources.readers import SCHEMAS
 from substrait_agg.spark.sources.specs import SourceSpec, Table, as_spec
 
@@ -76,7 +76,7 @@ class _TextFile:
         path: its path, escaped for Spark.
         rows: its rows that cannot be parsed: the parsed columns, and the text in `_CORRUPT`.
         names: names of the columns in the file.
-        wanted: the columns that the plan reads, by name in the file.
+        positions: the columns that the plan reads, by name in the file.
         options: options of the reader.
     """
 
@@ -84,7 +84,7 @@ class _TextFile:
     path: str
     rows: DataFrame
     names: tuple[str, ...]
-    wanted: Mapping[str, Type]
+    positions: Mapping[str, Type]
     options: Mapping[str, str]
 
 
@@ -94,7 +94,7 @@ def _found(
     if spec.format not in _FORMATS or spec.change == "debezium":
         return None
     table = ".".join(origin.table)
-    read = _opened(spark, spec, wanted_columns(spec, origin), table, file)
+    read = _opened(spark, spec, columns_to_read(spec, origin), table, file)
     if read is None:
         return None
     texts, broken = (_csv_texts if spec.format == "csv" else _json_texts)(read)
@@ -169,8 +169,8 @@ def _fault(row: Any, spec: SourceSpec, read: _TextFile) -> str:
             f"it does not have the {len(read.names)} values of the columns {', '.join(read.names)}"
         )
     for name, text, parsed in zip(read.names, row["texts"], row["parsed"], strict=True):
-        if text is not None and not parsed and name in read.wanted:
-            kind = str(read.wanted[name]).rstrip("?")
+        if text is not None and not parsed and name in read.positions:
+            kind = str(read.positions[name]).rstrip("?")
             return f"column {name} has the value {_cut(text)}, which is no {kind}"
     return "its values are not of the plan's types"
 

@@ -60,10 +60,10 @@ def find_java(environment: Mapping[str, str] = os.environ) -> Java | None:
     if not binary or not shutil.which(binary):
         return None
     folder = Path(binary).resolve().parents[1]
-    return _described(folder) or _asked(binary, folder)
+    return _from_release_file(folder) or _from_version_output(binary, folder)
 
 
-def _described(folder: Path) -> Java | None:
+def _from_release_file(folder: Path) -> Java | None:
     try:
         entries = dict(_ENTRY.findall((folder / "release").read_text(errors="replace")))
     except OSError:
@@ -75,7 +75,7 @@ def _described(folder: Path) -> Java | None:
     return Java(folder, int(version[1]), frozenset(modules.split()) if modules else None)
 
 
-def _asked(binary: str, folder: Path) -> Java | None:
+def _from_version_output(binary: str, folder: Path) -> Java | None:
     shown = subprocess.run([binary, "-version"], capture_output=True, text=True, check=False)
     version = re.search(rf'version "{_VERSION.pattern}', shown.stderr + shown.stdout)
     return Java(folder, int(version[1])) if version else None

@@ -187,7 +187,7 @@ def _envelope_faults(origin: TableOrigin, table: str) -> list[Fault]:
         (~known, F.concat(_message("OPERATION_UNKNOWN", table, "an event has the operation "), told, F.lit("; c, r, u and d are read"))),
         (op.isin(*_needs_before(origin)) & F.col("before").isNull(), _message("ROW_BEFORE_MISSING", table, "an update or delete does not say what the row was")),
         (op.isin(*BROUGHT) & F.col("after").isNull(), _message("ROW_AFTER_MISSING", table, "an event that brings a row has none")),
-        *_left_out(origin, table),
+        *_omission_faults(origin, table),
     ]  # fmt: skip
 
 
@@ -240,7 +240,7 @@ def _needs_before(origin: TableOrigin) -> Sequence[str]:
     return TOOK if origin.keyed is None else ("d",)
 
 
-def _left_out(origin: TableOrigin, table: str) -> list[Fault]:
+def _omission_faults(origin: TableOrigin, table: str) -> list[Fault]:
     """Return the faults of columns that an event lacks or whose value it omits."""
     after = [_absent("after", name, table) for name in origin.names]
     if origin.keyed is None:

@@ -156,10 +156,10 @@ def _read(spark: SparkSession, spec: SourceSpec, origin: TableOrigin, table: str
         # Spark reads the lines as text, so that an event that is not JSON gets an error of ours.
         spec = replace(spec, format="text") if spec.is_files else spec
         return _opened(spark, spec, wanted, table)
-    return _opened(spark, spec, wanted_columns(spec, origin), table)
+    return _opened(spark, spec, columns_to_read(spec, origin), table)
 
 
-def wanted_columns(spec: SourceSpec, origin: TableOrigin) -> dict[str, Type]:
+def columns_to_read(spec: SourceSpec, origin: TableOrigin) -> dict[str, Type]:
     """Return the columns to read from a source: name -> type.
 
     They are the plan's columns and, if there is one, the column of weights or operations.

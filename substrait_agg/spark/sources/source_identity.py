@@ -19,7 +19,9 @@ from substrait_agg.spark.sources.specs import SourceSpec, Table, as_spec
 GIVEN = "a DataFrame"
 
 
-def input_places(sources: Mapping[Table, str | SourceSpec | DataFrame]) -> tuple[InputPlace, ...]:
+def input_locations(
+    sources: Mapping[Table, str | SourceSpec | DataFrame],
+) -> tuple[InputPlace, ...]:
     """Return format and location of every table's source, ordered by table name.
 
     The result contains no options and no passwords.
@@ -39,7 +41,7 @@ def _place(source: str | SourceSpec | DataFrame) -> str:
     return f"{spec.format}:{redacted_place(location)}"
 
 
-def check_places(store: Checkpoint, places: Sequence[InputPlace], *, accept: bool) -> None:
+def check_locations(store: Checkpoint, places: Sequence[InputPlace], *, accept: bool) -> None:
     """Refuse to read a table from another location than the newest version did.
 
     Args:
@@ -50,7 +52,7 @@ def check_places(store: Checkpoint, places: Sequence[InputPlace], *, accept: boo
     Raises:
         StateRefused: SOURCE_DIFFERS.
     """
-    last = store.latest() if store.exists() and not accept else None
+    last = store.newest_snapshot() if store.exists() and not accept else None
     if last is None:
         return
     now = {place.table: place.place for place in places}

@@ -129,7 +129,7 @@ def null_faults(
         weight: the weight of the row.
     """
     keyed = origin.keyed
-    faults = [] if keyed is None else _keyed_faults(origin, keyed, table, columns)
+    faults = [] if keyed is None else _key_faults(origin, keyed, table, columns)
     for value, name, type_ in zip(columns, origin.names, origin.types, strict=False):
         for place, is_null in required_paths(value, type_, name):
             text = error_text(
@@ -141,7 +141,7 @@ def null_faults(
     return faults
 
 
-def _keyed_faults(
+def _key_faults(
     origin: TableOrigin, keyed: UpsertSource, table: str, columns: Sequence[Column]
 ) -> list[Fault]:
     names = (*origin.names, *keyed.paths)

@@ -13,7 +13,9 @@ from substrait_agg.spark.types.cached_transform import RecordedTransform
 Rewrite = Callable[[Column, st.DataType], Column]
 
 
-def keyed(frame: RecordedTransform, keys: Sequence[str], *, floats: bool) -> RecordedTransform:
+def with_normalised_keys(
+    frame: RecordedTransform, keys: Sequence[str], *, floats: bool
+) -> RecordedTransform:
     """Return the frame with normalised key columns; maps become arrays of their entries.
 
     Spark can group by maps, but it then renames the key column, and it cannot hash maps.
@@ -32,11 +34,11 @@ def keyed(frame: RecordedTransform, keys: Sequence[str], *, floats: bool) -> Rec
 
 
 def restored_keys(frame: RecordedTransform, types: Mapping[str, st.DataType]) -> RecordedTransform:
-    """Return the frame with the columns of `keyed` converted back to their original types.
+    """Return the frame with the columns of `with_normalised_keys` converted back to their original types.
 
     Args:
         frame: a frame with the columns in `types`.
-        types: column name -> its type before `keyed`.
+        types: column name -> its type before `with_normalised_keys`.
     """
     changed = {n: restored(F.col(n), t) for n, t in types.items() if _has_map(t)}
     return frame.withColumns(changed)

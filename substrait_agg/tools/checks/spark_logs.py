@@ -6,7 +6,7 @@ from pathlib import Path
 
 from substrait_agg.commit.documents.snapshot import Snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
-from substrait_agg.commit.log.query_logs import batches, check_noted, query_id, read_offsets
+from substrait_agg.commit.log.query_logs import batches, check_recorded_logs, query_id, read_offsets
 from substrait_agg.commit.log.saved_logs import load, saved_name
 from substrait_agg.tools.checks.findings import Findings
 
@@ -32,7 +32,7 @@ def check_logs(checkpoint: Checkpoint, newest: Snapshot, found: Findings) -> Non
             found.fault("OFFSETS_LOST", path, message, TOGETHER)
     for log in newest.logs:
         with found.caught("STATE_DAMAGED", f"spark/{log.name}"):
-            check_noted(folder, (log,))
+            check_recorded_logs(folder, (log,))
     planned, done = batches(folder / "offsets"), batches(folder / "commits")
     last = max([*(batch - 1 for batch in planned[-1:]), *done[-1:]], default=-1)
     # A run may be active: all batches that Spark records as done by now are committed by now.
@@ -52,7 +52,7 @@ def _check_saved(checkpoint: Checkpoint, newest: Snapshot, found: Findings) -> N
         with found.caught("OFFSETS_LOST", f"spark/{saved_name(log)}"):
             load(checkpoint.spark, log)
     there = set(checkpoint.spark.names())
-    first = checkpoint.kept().state_from
+    first = checkpoint.retention_state().state_from
     for version in checkpoint.versions():
         if first <= version < newest.version:
             for log in checkpoint.snapshot(version).logs:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from substrait_agg.commit.documents.snapshot import OperatorState, Snapshot
-from substrait_agg.commit.documents.state_schema import NumberColumns, OperatorColumns, TreeShape
+from substrait_agg.commit.documents.state_schema import NumberColumns, OperatorColumns, TreeColumns
 from substrait_agg.commit.log.checkpoint import PlanDocument
 from substrait_agg.errors import UsageError
 from substrait_agg.operator.common.names import CLOSED, GROUP, PENDING, entries_tree
@@ -95,7 +95,7 @@ def chosen_tree(state: OperatorState, shape: OperatorColumns | None, name: str) 
 
 def shape_of(document: PlanDocument, operator: int) -> OperatorColumns | None:
     """Return the description of an operator's columns, None if it is unknown."""
-    return document.shapes[operator] if operator < len(document.shapes) else None
+    return document.state_columns[operator] if operator < len(document.state_columns) else None
 
 
 def value_columns(schema: pa.Schema) -> list[str]:
@@ -133,7 +133,7 @@ def describe_tree(shape: OperatorColumns | None, name: str) -> str:
     return "entries" if tree is None else tree.what
 
 
-def _tree_shape(shape: OperatorColumns | None, ordinal: int) -> TreeShape | None:
+def _tree_shape(shape: OperatorColumns | None, ordinal: int) -> TreeColumns | None:
     return shape.trees[ordinal] if shape is not None and ordinal < len(shape.trees) else None
 
 

@@ -17,7 +17,7 @@ from substrait_agg.commit.documents.plan_document import PLANS, document_name
 from substrait_agg.commit.documents.snapshot import Snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.locking import lock_for_tool
-from substrait_agg.commit.log.query_logs import check_noted, query_id
+from substrait_agg.commit.log.query_logs import check_recorded_logs, query_id
 from substrait_agg.commit.log.reader import ROLLBACK
 from substrait_agg.commit.log.saved_logs import load
 from substrait_agg.commit.log.sweep import change_files, state_files
@@ -126,7 +126,7 @@ def _begun(checkpoint: Checkpoint, to: int) -> Rollback:
 
 
 def _planned(checkpoint: Checkpoint, to: int, *, force: bool) -> Rollback:
-    target, newest = checkpoint.snapshot(to), checkpoint.latest()
+    target, newest = checkpoint.snapshot(to), checkpoint.newest_snapshot()
     if newest is None:
         raise TypeError("a version without a newest one")
     _check_state(checkpoint, target)
@@ -144,7 +144,7 @@ def _planned(checkpoint: Checkpoint, to: int, *, force: bool) -> Rollback:
 
 def _check_state(checkpoint: Checkpoint, target: Snapshot) -> None:
     """Check that the state of a version is kept and undamaged."""
-    first = checkpoint.kept().state_from
+    first = checkpoint.retention_state().state_from
     if target.version < first:
         raise StateRefused(
             "VERSION_EXPIRED",
@@ -176,7 +176,7 @@ def _check_spark(checkpoint: Checkpoint, newest: Snapshot, target: Snapshot, bat
     if newest.query is not None:
         cut_behind(folder, batch, target.logs)
         there = (log for log in target.logs if (folder / log.name).exists())
-        check_noted(folder, there)
+        check_recorded_logs(folder, there)
 
 
 def _check_saved(checkpoint: Checkpoint, target: Snapshot) -> None:
@@ -207,7 +207,7 @@ def _apply(checkpoint: Checkpoint, plan: Rollback) -> None:
     target = checkpoint.snapshot(plan.to)
     if not checkpoint.spark.is_remote:
         cut_behind(Path(checkpoint.spark_folder), plan.batch, target.logs).apply()
-    kept = checkpoint.kept()
+    kept = checkpoint.retention_state()
     checkpoint.keep(replace(kept, swept=min(kept.swept, plan.to)))
     # Newest first: each remaining version has all versions before it.
     for version in reversed(checkpoint.versions()):

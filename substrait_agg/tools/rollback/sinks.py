@@ -139,7 +139,7 @@ def losses(folder: Location, version: int, view: View) -> list[OutputAhead]:
         files: Way = "delete files" if kind in _FILES else "deliver again"
         # A table whose record does not go beyond `version` is not stuck: it receives the next
         # version under a new transaction id.
-        stuck = record.output.startswith(DELTA) and _told(record) > version
+        stuck = record.output.startswith(DELTA) and _recorded_version(record) > version
         late = kind == "late-parquet"
         anew = any(
             version < e.version <= had and not (e.same_tables if late else e.same_columns)
@@ -150,7 +150,7 @@ def losses(folder: Location, version: int, view: View) -> list[OutputAhead]:
     return found
 
 
-def _told(record: Record) -> int:
+def _recorded_version(record: Record) -> int:
     told = record.read()
     return -1 if told is None or told[0] is None else told[0]
 

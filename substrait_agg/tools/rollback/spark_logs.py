@@ -91,7 +91,9 @@ def _cut_behind(folder: Path, batch: int, noted: Sequence[LogFile]) -> LogCut:
             if file.name.startswith(f"sources/{source}/")
         }
         written, unneeded = (
-            (_as_noted(log, entries, wanted), []) if wanted else _rebuilt(log, entries, end)
+            (_with_restored_entries(log, entries, wanted), [])
+            if wanted
+            else _rebuilt(log, entries, end)
         )
         write += written
         delete += [entry.path for entry in entries if entry.number > end] + unneeded
@@ -117,7 +119,9 @@ def _entries(log: Path) -> list[_Entry]:
     return sorted(_Entry(n, p.suffix == ".compact", p) for n, p in found if n is not None)
 
 
-def _as_noted(log: Path, entries: list[_Entry], noted: Mapping[str, int]) -> list[tuple[Path, str]]:
+def _with_restored_entries(
+    log: Path, entries: list[_Entry], noted: Mapping[str, int]
+) -> list[tuple[Path, str]]:
     """Restore the entries that a version records and Spark has deleted since.
 
     Compacted entries have their lines unchanged.

@@ -61,11 +61,11 @@ class _Verification:
         document = self._document()
         kept = RetentionState()
         with found.caught("STATE_DAMAGED", "kept.json"):
-            kept = self._checkpoint.kept()
+            kept = self._checkpoint.retention_state()
         with found.caught("STATE_DAMAGED", "settings.json"):
             self._checkpoint.settings()
         snapshots = self._snapshots(kept)
-        self._chain(snapshots, document)
+        self._check_predecessors(snapshots, document)
         for snapshot in snapshots:
             self._change_files(snapshot)
         for snapshot in snapshots:
@@ -91,7 +91,7 @@ class _Verification:
         """Ignore files deleted during verification."""
         kept = RetentionState()
         with self._found.caught("STATE_DAMAGED", "kept.json"):
-            kept = self._checkpoint.kept()
+            kept = self._checkpoint.retention_state()
         runs = {s.version: {f"state/{name}" for name in state_files(s)} for s in snapshots}
         needed = {path for v, paths in runs.items() if v >= kept.state_from for path in paths}
         gone = {path for paths in runs.values() for path in paths} - needed
@@ -134,7 +134,9 @@ class _Verification:
             message = f"version {version} is missing, newer ones are there"
             self._found.fault("SNAPSHOT_MISSING", f"snapshots/{snapshot_name(version)}", message)
 
-    def _chain(self, snapshots: Sequence[Snapshot], document: PlanDocument | None) -> None:
+    def _check_predecessors(
+        self, snapshots: Sequence[Snapshot], document: PlanDocument | None
+    ) -> None:
         """Check that each version follows its predecessor, with the same plan and query."""
         for snapshot in snapshots:
             path = f"snapshots/{snapshot_name(snapshot.version)}"

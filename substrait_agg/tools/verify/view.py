@@ -62,15 +62,15 @@ def check_view(checkpoint: Checkpoint, snapshots: Sequence[Snapshot], found: Fin
         message = f"the view of version {newest} is not the sum of {since}: {wrong} rows differ"
         found.fault("VIEW_DIFFERS", f"snapshots/{snapshot_name(newest)}", message)
     for snapshot in snapshots:
-        _check_taken_back(view, snapshots, snapshot, found)
+        _check_retractions(view, snapshots, snapshot, found)
     return changed
 
 
-def _check_taken_back(
+def _check_retractions(
     view: View, snapshots: Sequence[Snapshot], snapshot: Snapshot, found: Findings
 ) -> None:
     """Check the retractions at a change of plan: they must cancel the changes of the old plan."""
-    back = view.taken_back(snapshot.version)
+    back = view.retractions(snapshot.version)
     there = {s.version: s for s in snapshots}
     before = there.get(snapshot.version - 1)
     if back is None or before is None or before.begun not in there:
@@ -90,7 +90,7 @@ def _base(checkpoint: Checkpoint, first: int, begun: int) -> int | None:
     The sum starts with the empty view if all versions of the current plan exist, else with the
     oldest version whose view can be read.
     """
-    return None if first <= begun else max(checkpoint.kept().state_from, first)
+    return None if first <= begun else max(checkpoint.retention_state().state_from, first)
 
 
 def _spans(snapshots: Sequence[Snapshot]) -> Iterator[tuple[int, int]]:
