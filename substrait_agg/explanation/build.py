@@ -58,9 +58,9 @@ def build(flow: Flow) -> ExplainedPlan:
     operators: list[ExplainedOperator] = []
     last = shown_operators(flow)
     for node in flow.operators:
-        # A session operator outputs as many rows as it receives, not one per group.
         below = [
-            replace(o.groups, bound=None) if o.kind == "sessions" else o.groups for o in operators
+            replace(o.groups, bound=flow.operators[o.id].rows_out(o.groups.bound))
+            for o in operators
         ]
         operators.append(_operator(node, names, below, by_policy=node.id in last))
     view = _view(flow, names[-1].output)

@@ -150,8 +150,9 @@ def _component(component: TreeComponent, node: Node, names: Names, *, nulls: boo
 def _use(ordinal: int, node: Node, readers: tuple[int, ...]) -> str:
     if readers:
         return measures_text(readers)
-    if own := node.describe().tree_use:
-        return own + (" and early retractions" if ordinal == node.guard else "")
+    if uses := node.describe().tree_uses:
+        told = ordinal == node.guard and len(uses) == 1
+        return uses[ordinal] + (" and early retractions" if told else "")
     if ordinal == node.guard:
         return "to tell early retractions"
     if node.trees[ordinal].follows is not None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from substrait_agg.flow.graph.nodes import Aggregate, Distinct, Node, Sessionize, TopK, Upsert
+from substrait_agg.flow.graph.nodes import Aggregate, Distinct, Node, Sessionize, Upsert
+from substrait_agg.flow.graph.top_k import TopK
 from substrait_agg.operator.aggregate.operator import GroupOperator
 from substrait_agg.operator.common.protocol import StatefulOperator
 from substrait_agg.operator.common.spec import group_spec, session_spec, upsert_spec

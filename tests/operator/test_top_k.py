@@ -27,7 +27,7 @@ from substrait_agg.commit.hash_ranges import partition_range
 from substrait_agg.commit.runtime.task import run_task
 from substrait_agg.commit.runtime.task_plan import TaskPlan
 from substrait_agg.errors import RunFailed
-from substrait_agg.flow.graph.nodes import TopK
+from substrait_agg.flow.graph.top_k import TopK
 from substrait_agg.flow.passes.top_k import top_k_node
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
 from substrait_agg.operator.common.emission import ALL

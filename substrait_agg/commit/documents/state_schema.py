@@ -129,7 +129,7 @@ class OperatorSchema:
 
     Attributes:
         rows: fingerprint of its input rows and of their grouping.
-        kind: ``groups``, ``rows``, ``sessions`` or ``upserts``.
+        kind: ``groups``, ``rows``, ``sessions``, ``upserts`` or ``ordered rows``.
         below: ids of the operators that it reads.
         reads: whether it reads tables, or rows written in the plan.
         weight: kind of its weights.
@@ -342,7 +342,8 @@ class OperatorColumns:
     """A description of the state columns of an operator.
 
     Attributes:
-        kind: ``aggregate``, ``distinct rows``, ``rows of the view``, ``sessions`` or ``upserts``.
+        kind: ``aggregate``, ``distinct rows``, ``rows of the view``, ``sessions``, ``upserts``
+            or ``top-k``.
         keys: names of its key columns.
         values: names of its other output columns.
         numbers: its accumulators, in the order of their digits.

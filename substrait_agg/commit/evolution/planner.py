@@ -24,6 +24,8 @@ WAITING = "groups wait to be emitted, and it would be of another instant than wh
 FINISHED = "groups are finished, and nothing is kept of them but what they show"
 ARRIVALS = "it depends on the order in which rows arrived, which is not kept"
 UNREAD = "what it reads is in no tree that is kept"
+_ONLY_KEPT = ("sessions", "upserts", "ordered rows")
+"""Kinds of state that cannot be changed, and whose rows other operators cannot be made from."""
 ENDS_ALONE = "; where rows only come, of the values of min and max only the ends are kept"
 
 
@@ -168,7 +170,7 @@ class _Planner:
         if made.same and (there.kind, there.arguments) == (now.kind, now.arguments):
             self._check_shown(state, found, ordinal)
             return made
-        if now.kind in ("sessions", "upserts"):
+        if now.kind in _ONLY_KEPT:
             raise _Unmigratable(
                 f"{self._named(ordinal)} keeps {now.kind} with the columns that are read, and these differ"
             )
@@ -256,7 +258,7 @@ class _Planner:
             raise _Unmigratable(
                 *reasons, f"{self._named(ordinal)} would have to be made anew: {FINISHED}"
             )
-        if any(self._wanted.state_schemas[b].kind in ("sessions", "upserts") for b in now.below):
+        if any(self._wanted.state_schemas[b].kind in _ONLY_KEPT for b in now.below):
             raise _Unmigratable(
                 *reasons or (f"{self._named(ordinal)} reads other rows, or groups them otherwise",)
             )

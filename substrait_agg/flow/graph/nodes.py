@@ -231,6 +231,18 @@ class Node:
         """
         return False
 
+    @property
+    def emits_together(self) -> bool:
+        """Return whether its changes belong together, so that a view cannot show some of them."""
+        return False
+
+    def rows_out(self, groups: int | None) -> int | None:
+        """Return the maximum number of rows of its output, given that of its groups.
+
+        None means unknown.
+        """
+        return groups
+
     # --- event time ----------------------------------------------------------------------------
 
     @property
@@ -281,14 +293,15 @@ class NodeDescription:
 
     Attributes:
         kind: the kind of operator.
-        keeps: the elements of its state: ``groups``, ``rows``, ``sessions`` or ``upserts``.
-        tree_use: the use of its tree, if it is not for measures.
+        keeps: the elements of its state: ``groups``, ``rows``, ``sessions``, ``upserts`` or
+            ``ordered rows``.
+        tree_uses: the use of each of its trees, if they are not for measures.
         emits: how it makes its changes, if not by retracting and inserting rows of groups.
     """
 
     kind: NodeKind
     keeps: str
-    tree_use: str = ""
+    tree_uses: tuple[str, ...] = ()
     emits: str = ""
 
 
@@ -409,12 +422,16 @@ class Sessionize(Node):
         column = len(self.keys)
         return column, EventKey(column, (*event.time_steps, TimeStep(1, 0, 1)), end=True)
 
+    def rows_out(self, groups: int | None) -> int | None:
+        """See `Node`: as many rows as come in."""
+        return None
+
     def describe(self) -> NodeDescription:
         """See `Node`."""
         return NodeDescription(
             "sessions",
             "sessions",
-            "to tell sessions",
+            ("to tell sessions",),
             emits="retract the rows of sessions whose bounds moved, insert them with the new ones; pass the other rows on",
         )
 
@@ -479,93 +496,6 @@ class Upsert(Node):
         return (False, (), None, ("Latest", self.values, self.partial, self.labels))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopK(Node):
-    """The operator that emits the rows in a range of ranks: of each group, or of all rows.
-
-    Its arguments are the sort keys, then the other columns of the row, which order rows with equal
-    sort keys.
-
-    Attributes:
-        directions: per argument whether it is descending, and whether nulls come first.
-        sorts: number of sort keys among the arguments.
-        row: per output column after the keys, its argument.
-        offset: number of rows before the range, counted by weight.
-        count: length of the range; None if it has no end.
-    """
-
-    directions: tuple[tuple[bool, bool], ...]
-    sorts: int
-    row: tuple[int, ...]
-    offset: int
-    count: int | None
-
-    @property
-    def trees(self) -> tuple[ValueTree, ...]:
-        """Return the tree of rows, and that of rows retracted more often than inserted."""
-        components = tuple(TreeComponent(i, *way) for i, way in enumerate(self.directions))
-        tree = ValueTree(components, (), ALL_ROWS)
-        return (tree, tree)
-
-    @property
-    def accumulators(self) -> tuple[Accumulator, ...]:
-        """See `Node`."""
-        return (*tree_counters(0), *tree_counters(1))
-
-    @property
-    def guard(self) -> int:
-        """Return the tree of early retractions, which exists under every policy."""
-        return -1 if self.early == "carry" else 1
-
-    def stores_whole_rows(self, tree: int) -> bool:
-        """See `Node`."""
-        return True
-
-    @property
-    def stored_types(self) -> tuple[Type, ...]:
-        """See `Node`."""
-        return self.key_types
-
-    @property
-    def can_forget(self) -> bool:
-        """See `Node`."""
-        return False
-
-    @property
-    def passed_on(self) -> tuple[Expr, ...]:
-        """See `Node`."""
-        values = (self.arguments[argument][0] for argument in self.row)
-        return tuple(value for value in values if value is not None)
-
-    @property
-    def output_weight(self) -> WeightKind:
-        """See `Node`."""
-        return "any"
-
-    @property
-    def timed_by(self) -> tuple[Expr, ...]:
-        """Return no expression: any row may leave the range at any time."""
-        return ()
-
-    def describe(self) -> NodeDescription:
-        """See `Node`."""
-        first = f"ranks {self.offset + 1} to "
-        ranks = (
-            f"{first}{self.offset + self.count}" if self.count is not None else f"{first}the last"
-        )
-        return NodeDescription(
-            "top-k",
-            "ordered rows",
-            "to find rows by rank",
-            emits=f"retract the rows that leave {ranks}, insert those that enter",
-        )
-
-    def identity(self) -> tuple[object, ...]:
-        """See `Node`."""
-        ranks = ("TopK", self.offset, self.count, self.sorts, self.directions, self.row)
-        return (False, (), (*ranks, self.arguments), None)
-
-
 @dataclass(frozen=True, slots=True)
 class Flow:
     """The whole dataflow.
@@ -604,6 +534,17 @@ def shown_operators(flow: Flow) -> frozenset[int]:
     upserts into changes are never among them.
     """
     last = flow.operators[-1]
-    origins = (b.origin for b in last.branches if isinstance(b.origin, OperatorOrigin))
-    below = {o.operator for o in origins if not flow.operators[o.operator].is_source}
-    return frozenset(below) if last.shows_rows_below and below else frozenset({last.id})
+    found: set[int] = set()
+    seen = [last] if last.shows_rows_below else []
+    while seen:
+        node = seen.pop()
+        below = [flow.operators[o] for o in operators_below(node)]
+        seen += [other for other in below if other.shows_rows_below]
+        found |= {o.id for o in below if not (o.shows_rows_below or o.is_source)}
+    return frozenset(found) or frozenset({last.id})
+
+
+def operators_below(node: Node) -> tuple[int, ...]:
+    """Return the ids of the operators that an operator reads, each once."""
+    origins = (branch.origin for branch in node.branches)
+    return tuple(dict.fromkeys(o.operator for o in origins if isinstance(o, OperatorOrigin)))

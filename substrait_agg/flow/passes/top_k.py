@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from substrait_agg.bind.bound import Expr, MeasureSort
 from substrait_agg.bind.context import columns
 from substrait_agg.flow.graph.graph import Branch
-from substrait_agg.flow.graph.nodes import Port, TopK
+from substrait_agg.flow.graph.nodes import Port
+from substrait_agg.flow.graph.top_k import TopK
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
 from substrait_agg.plan.types import Type
 

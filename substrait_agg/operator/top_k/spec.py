@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from substrait_agg.flow.graph.nodes import TopK
+from substrait_agg.flow.graph.top_k import TopK
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.operator.common.spec import OperatorSpec, group_fields
 from substrait_agg.operator.top_k.window import RankRange

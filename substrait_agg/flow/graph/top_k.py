@@ -1,0 +1,112 @@
+"""The node of a fetch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from substrait_agg.bind.bound import Expr
+from substrait_agg.flow.graph.graph import ALL_ROWS, TreeComponent, ValueTree
+from substrait_agg.flow.graph.nodes import Node, NodeDescription
+from substrait_agg.functions.aggregates.accumulators import Accumulator, WeightKind, tree_counters
+from substrait_agg.plan.types import Type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopK(Node):
+    """The operator that emits the rows in a range of ranks: of each group, or of all rows.
+
+    Its arguments are the sort keys, then the other columns of the row, which order rows with equal
+    sort keys.
+
+    Attributes:
+        directions: per argument whether it is descending, and whether nulls come first.
+        sorts: number of sort keys among the arguments.
+        row: per output column after the keys, its argument.
+        offset: number of rows before the range, counted by weight.
+        count: length of the range; None if it has no end.
+    """
+
+    directions: tuple[tuple[bool, bool], ...]
+    sorts: int
+    row: tuple[int, ...]
+    offset: int
+    count: int | None
+
+    @property
+    def trees(self) -> tuple[ValueTree, ...]:
+        """Return the tree of rows, and that of rows retracted more often than inserted."""
+        components = tuple(TreeComponent(i, *way) for i, way in enumerate(self.directions))
+        tree = ValueTree(components, (), ALL_ROWS)
+        return (tree, tree)
+
+    @property
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        """See `Node`."""
+        return (*tree_counters(0), *tree_counters(1))
+
+    @property
+    def guard(self) -> int:
+        """Return the tree of early retractions, which exists under every policy."""
+        return -1 if self.early == "carry" else 1
+
+    def stores_whole_rows(self, tree: int) -> bool:
+        """See `Node`."""
+        return True
+
+    @property
+    def stored_types(self) -> tuple[Type, ...]:
+        """See `Node`."""
+        return self.key_types
+
+    @property
+    def can_forget(self) -> bool:
+        """See `Node`."""
+        return False
+
+    @property
+    def passed_on(self) -> tuple[Expr, ...]:
+        """See `Node`."""
+        values = (self.arguments[argument][0] for argument in self.row)
+        return tuple(value for value in values if value is not None)
+
+    @property
+    def output_weight(self) -> WeightKind:
+        """See `Node`."""
+        return "any"
+
+    @property
+    def shows_rows_below(self) -> bool:
+        """See `Node`."""
+        return True
+
+    @property
+    def emits_together(self) -> bool:
+        """See `Node`: a row enters the range where another one leaves it."""
+        return True
+
+    def rows_out(self, groups: int | None) -> int | None:
+        """See `Node`."""
+        return None if groups is None or self.count is None else groups * self.count
+
+    @property
+    def timed_by(self) -> tuple[Expr, ...]:
+        """Return no expression: any row may leave the range at any time."""
+        return ()
+
+    def describe(self) -> NodeDescription:
+        """See `Node`."""
+        first = f"ranks {self.offset + 1} to "
+        ranks = (
+            f"{first}{self.offset + self.count}" if self.count is not None else f"{first}the last"
+        )
+        return NodeDescription(
+            "top-k",
+            "ordered rows",
+            ("to find rows by rank", "to keep rows retracted more often than inserted"),
+            emits=f"retract the rows that leave {ranks}, insert those that enter",
+        )
+
+    def identity(self) -> tuple[object, ...]:
+        """See `Node`."""
+        ranks = ("TopK", self.offset, self.count, self.sorts, self.directions, self.row)
+        return (False, (), (*ranks, self.arguments), None)
