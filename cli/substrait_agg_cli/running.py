@@ -138,10 +138,7 @@ def run(
     """
     from substrait_agg.changes import parse_output
 
-    if until is not None and every is not None:
-        message = "a run either stops when it is done or goes on"
-        help = "give --until or --every, not both"
-        raise UsageError("OPTION_INVALID", message, help=help, path="--every")
+    options["until"] = _until(until, every)
     tables = pairs(sources, "--source", "NAME=SPEC")
     for name, form in PAIRS.items():
         options[name] = pairs(options[name], f"--{name}", form)
@@ -157,11 +154,19 @@ def run(
     shown = meter.show if progress and not drawn else None
     with spark_log(debug=debug_wanted()) as log, notices_shown(meter, later=drawn):
         options |= {"outputs": sinks, "mode": mode, "progress": shown, "spark_log": log}
-        started = substrait_agg.run(loaded, tables, until=every or "done", **options)
+        started = substrait_agg.run(loaded, tables, **options)
         if checked.bound is None:
             # The sources have the column types, so the plan is fully checked only now.
             show_warnings(loaded.check_to_run(mode).problems, plan)
         wait(started, meter)
+
+
+def _until(until: str | None, every: str | None) -> str:
+    if until is not None and every is not None:
+        message = "a run either stops when it is done or goes on"
+        help = "give --until or --every, not both"
+        raise UsageError("OPTION_INVALID", message, help=help, path="--every")
+    return every or "done"
 
 
 def draws(output: Any) -> bool:

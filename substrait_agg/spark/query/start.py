@@ -124,12 +124,8 @@ def _start(
             checked.document, session, checked.flow, store, partitions,
             inputs=checked.source_locations, retention=options.retention,
         )  # fmt: skip
-    delivery = Delivery(
-        options.sinks, checkpoint=store.folder, since=since, on_changes=options.on_changes,
-        frame=partial(frame_of, outer), writer=open_writer, fence=store.fence,
-    )  # fmt: skip
     work = closing.enter_context(open_query_checkpoint(store))
-    output_workers = OutputWorkers(delivery, lambda: View(store), show=options.until != "done")
+    output_workers = _output_workers(checked, outer, since)
     undone.callback(output_workers.end, with_view=False, patience=STOP_SECONDS)
     return Run(
         session,
@@ -143,6 +139,20 @@ def _start(
         closing,
         timer,
     )
+
+
+def _output_workers(checked: CheckedRun, outer: SparkSession, since: int | None) -> OutputWorkers:
+    store, options = checked.store, checked.options
+    delivery = Delivery(
+        options.sinks,
+        checkpoint=store.folder,
+        since=since,
+        on_changes=options.on_changes,
+        frame=partial(frame_of, outer),
+        writer=open_writer,
+        fence=store.fence,
+    )
+    return OutputWorkers(delivery, lambda: View(store), show=options.until != "done")
 
 
 def schemas_of_sources(
