@@ -1,9 +1,13 @@
-"""Open the inputs of a flow: one stream of all streaming rows, and rows for the first version."""
+"""Open the inputs of a flow: one stream of all streaming rows, and rows for the first version.
+
+Each micro-batch of the stream is split into the rows of every operator.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,10 +20,14 @@ from substrait_agg.flow.passes.upserts import output_names
 from substrait_agg.operator.common.names import TIME, WEIGHT
 from substrait_agg.spark.execution.change_files import read_changes
 from substrait_agg.spark.expressions import to_column
+from substrait_agg.spark.inputs.event_sources import EventSource
+from substrait_agg.spark.inputs.event_state import BatchTimes, EventState
+from substrait_agg.spark.inputs.event_time_observer import EventTimeObserver
 from substrait_agg.spark.inputs.late_rows import BranchRows, Lateness, LateRowOrigin, micros
 from substrait_agg.spark.inputs.linear_steps import apply_steps, prepare, union_all
-from substrait_agg.spark.sources.open import SourceFrame, open_source
+from substrait_agg.spark.sources.open import SourceFrame, open_source, sets_aside
 from substrait_agg.spark.sources.specs import SourceSpec, Table
+from substrait_agg.spark.types.bad_rows import BAD, BadRows
 from substrait_agg.spark.types.literals import literal
 from substrait_agg.spark.types.schema import column_name
 from substrait_agg.spark.types.source_columns import all_nullable
@@ -27,26 +35,10 @@ from substrait_agg.spark.types.source_columns import all_nullable
 Source = str | SourceSpec | DataFrame
 """A source of a table: SPEC text, a parsed SPEC or a DataFrame."""
 
-_OPERATOR = "__operator"
+_TAG = "__stream"
 
 Frames = Mapping[int, DataFrame]
 """Prepared input rows by operator id."""
-
-
-@dataclass(frozen=True, slots=True)
-class Inputs:
-    """The opened inputs of a flow.
-
-    Attributes:
-        first: the rows of the first version: those written in the plan and those of static
-            DataFrames.
-        stream: the streaming rows, tagged if they go to several operators; None if nothing streams.
-        operators: ids of the operators that read the stream.
-    """
-
-    first: Frames
-    stream: DataFrame | None
-    operators: tuple[int, ...]
 
 
 def table_origins(flow: Flow) -> tuple[TableOrigin, ...]:
@@ -59,55 +51,199 @@ def table_origins(flow: Flow) -> tuple[TableOrigin, ...]:
     )
 
 
-def open_inputs(spark: SparkSession, flow: Flow, sources: Mapping[Table, Source]) -> Inputs:
-    """Open every source and apply the linear steps to its rows.
+@dataclass(frozen=True, slots=True)
+class StreamBatch:
+    """The rows of a micro-batch by operator id, with their time and statistics."""
+
+    frames: Frames
+    times: BatchTimes
+
+
+class Inputs:
+    """The opened inputs of a flow.
+
+    The linear steps of the plan run inside the stream, except where rows have to be looked at
+    first: with watermarks or a quarantine for bad rows, the rows of each table stream unchanged,
+    and the steps run on each micro-batch. A watermark then sees every row, also those that filters
+    drop. Lateness is tested after the steps, so only a row that would change a result counts as
+    late. A bad row is removed from all branches.
+
+    Args:
+        spark: the session.
+        flow: the flow that reads the inputs.
+        sources: the source of each table.
+        events: the tables with a watermark.
+
+    Attributes:
+        first: the rows of the first version by operator id: those written in the plan and those of
+            static DataFrames.
+        stream: the streaming rows, tagged if they have several sets of columns; None if nothing
+            streams.
 
     Raises:
         InputRefused: a source does not exist or does not fit the plan.
     """
-    opened = _OpenedSources(spark, sources)
-    first: dict[int, DataFrame] = {}
-    streams: dict[int, DataFrame] = {}
-    for node in flow.operators:
-        fixed: list[DataFrame] = []
-        streaming: list[DataFrame] = []
-        for branch in node.branches:
-            if isinstance(branch.origin, OperatorOrigin):
-                continue
-            frame, is_streaming = opened.rows(branch)
-            (streaming if is_streaming else fixed).append(
-                prepare(apply_steps(frame, branch.steps), node, port=branch.port)
-            )
-        if fixed:
-            first[node.id] = union_all(fixed)
-        if streaming:
-            streams[node.id] = union_all(streaming)
-    return Inputs(first, tagged(streams), tuple(streams))
 
+    def __init__(
+        self,
+        spark: SparkSession,
+        flow: Flow,
+        sources: Mapping[Table, Source],
+        events: tuple[EventSource, ...] = (),
+    ) -> None:
+        self._spark, self._flow, self._sources = spark, flow, sources
+        self._events = {event.table: event for event in events}
+        looked_at = bool(events) or any(map(sets_aside, sources.values()))
+        self._whole = _whole_origins(flow, self._events) if looked_at else {}
+        self._opened: dict[TableOrigin, SourceFrame] = {}
+        self._uses: list[tuple[Node, Branch, TableOrigin]] = []
+        first: dict[int, list[DataFrame]] = {}
+        prepared: dict[int, list[DataFrame]] = {}
+        for node in flow.operators:
+            for branch in node.branches:
+                self._open(node, branch, first, prepared)
+        self.first = {node: union_all(frames) for node, frames in first.items()}
+        self._operators = tuple(prepared)
+        self._tables = tuple(dict.fromkeys(origin.table for _, _, origin in self._uses))
+        whole = (self._source(self._whole[table]).frame for table in self._tables)
+        self.stream = _tagged([*map(union_all, prepared.values()), *whole])
 
-class _OpenedSources:
-    """The sources opened so far.
-
-    A table that is read twice with the same columns is opened once, so that both reads see the same
-    offsets.
-    """
-
-    def __init__(self, spark: SparkSession, sources: Mapping[Table, Source]) -> None:
-        self._spark = spark
-        self._sources = sources
-        self._frames: dict[TableOrigin, SourceFrame] = {}
-
-    def rows(self, branch: Branch) -> tuple[DataFrame, bool]:
-        origin = branch.origin
+    def _open(
+        self,
+        node: Node,
+        branch: Branch,
+        first: dict[int, list[DataFrame]],
+        prepared: dict[int, list[DataFrame]],
+    ) -> None:
+        """Open the origin of a branch, and add its rows where they are read."""
+        origin, into = branch.origin, first
+        if isinstance(origin, OperatorOrigin):
+            return
         if isinstance(origin, RowsOrigin):
-            return written_rows(self._spark, origin), False
-        if not isinstance(origin, TableOrigin):
-            raise TypeError(origin)
-        if origin not in self._frames:
-            self._frames[origin] = open_source(self._spark, self._sources[origin.table], origin)
-        source = self._frames[origin]
-        frame = source.frame.drop(WEIGHT) if source.weight == "one" else source.frame
-        return frame, source.streaming
+            frame = written_rows(self._spark, origin)
+        else:
+            source = self._source(self._whole.get(origin.table, origin))
+            if source.streaming and origin.table in self._whole:
+                self._uses.append((node, branch, origin))
+                return
+            frame = self._of_branch(source.frame, origin)
+            into = prepared if source.streaming else first
+        rows = prepare(apply_steps(frame, branch.steps), node, port=branch.port)
+        into.setdefault(node.id, []).append(rows)
+
+    def _source(self, origin: TableOrigin) -> SourceFrame:
+        """Return the source of a table, opened once, so that all its readers see the same offsets.
+
+        If no rows have to be looked at, reads of different columns are sources of their own.
+        """
+        if origin not in self._opened:
+            self._opened[origin] = open_source(self._spark, self._sources[origin.table], origin)
+        return self._opened[origin]
+
+    @contextmanager
+    def batch(self, frame: DataFrame, state: EventState, instant: int) -> Iterator[StreamBatch]:
+        """Yield the rows of a micro-batch without rows that are late at the previous version.
+
+        A batch that is read more than once is persisted until the end.
+
+        Args:
+            frame: the batch of `stream`.
+            state: the event time at the previous version.
+            instant: when the batch was planned, in microseconds since 1970.
+        """
+        events = tuple(self._events.values())
+        sets = len(self._operators) + len(self._tables)
+        again = len(self._uses) > len(self._tables) or any(e.reads_twice for e in events)
+        shared = again or sets > 1
+        rows = frame.persist() if shared else frame
+        try:
+            times = EventTimeObserver(events, self._tables, self._whole, rows)
+            split = _untagged(times.rows, sets)
+            tables = dict(zip(self._tables, split[len(self._operators) :], strict=True))
+            bad = {t: BadRows(".".join(t), f) for t, f in tables.items() if BAD in f.columns}
+            tables |= {table: rows_of.good for table, rows_of in bad.items()}
+            parts = tuple(self._branches(tables, state.lateness(self._flow)))
+            frames = dict(zip(self._operators, split, strict=False))
+            for node in dict.fromkeys(part.node.id for part in parts):
+                frames[node] = union_all([p.prepared for p in parts if p.node.id == node])
+            yield StreamBatch(
+                frames, BatchTimes(instant, times.observed, parts, tuple(bad.values()))
+            )
+        finally:
+            if shared:
+                rows.unpersist()
+
+    def _branches(
+        self, tables: Mapping[Table, DataFrame], lateness: Sequence[Lateness]
+    ) -> Iterator[BranchRows]:
+        for node, branch, origin in self._uses:
+            frame = self._of_branch(tables[origin.table], origin)
+            named = LateRowOrigin(".".join(origin.table), origin.names)
+            yield BranchRows(node, branch, frame, lateness[node.id], named)
+
+    def _of_branch(self, frame: DataFrame, origin: TableOrigin) -> DataFrame:
+        """Return the columns of a table that a branch reads, in its order, then the added columns.
+
+        The added columns are those of an `UpsertSource`, ``__weight`` and ``__time``, where the
+        table has them.
+        """
+        opened = self._whole.get(origin.table, origin)
+        names = opened.names
+        places = range(len(names)) if opened is origin else map(names.index, origin.names)
+        chosen = [F.col(column_name(p)).alias(column_name(i)) for i, p in enumerate(places)]
+        fields = 0 if origin.keyed is None else origin.keyed.extra
+        chosen += [
+            F.col(column_name(len(names) + i)).alias(column_name(len(origin.names) + i))
+            for i in range(fields)
+        ]
+        if self._source(opened).weight != "one":
+            chosen.append(F.col(WEIGHT))
+        event = self._events.get(origin.table)
+        if event is not None:
+            time = F.col(column_name(names.index(event.column)))
+            chosen.append(micros(time, event.type).alias(TIME))
+        return frame.select(*chosen)
+
+
+def _whole_origins(flow: Flow, events: Mapping[Table, EventSource]) -> dict[Table, TableOrigin]:
+    """Return all columns that the flow and the watermarks read, per table."""
+    whole: dict[Table, TableOrigin] = {}
+    for origin in table_origins(flow):
+        held = whole.get(origin.table, replace(origin, names=(), types=()))
+        typed = dict(zip(held.names, held.types, strict=True))
+        typed |= dict(zip(origin.names, origin.types, strict=True))
+        if origin.table in events:
+            typed |= dict(events[origin.table].needed)
+        names = tuple(typed)
+        # Only one operator reads the upserts of a table, so its columns come first.
+        keyed = None if origin.keyed is None else origin.keyed.behind(len(origin.names), len(names))
+        whole[origin.table] = TableOrigin(origin.table, names, tuple(typed.values()), keyed)
+    return whole
+
+
+def _tagged(streams: Sequence[DataFrame]) -> DataFrame | None:
+    """Return several streams as one: a tag, and the columns of each as a struct ``o{tag}``.
+
+    A single stream is returned unchanged, no stream as None.
+    """
+    if len(streams) < 2:
+        return next(iter(streams), None)
+    parts = []
+    for tag, frame in enumerate(streams):
+        own = F.struct(*(F.col(name) for name in frame.columns))
+        columns = [
+            (own if i == tag else F.lit(None).cast(other.schema)).alias(f"o{i}")
+            for i, other in enumerate(streams)
+        ]
+        parts.append(frame.select(F.lit(tag).alias(_TAG), *columns))
+    return reduce(DataFrame.unionAll, parts)
+
+
+def _untagged(batch: DataFrame, streams: int) -> list[DataFrame]:
+    """Return the rows of each stream in a batch of `Inputs.stream`."""
+    if streams == 1:
+        return [batch]
+    return [batch.where(F.col(_TAG) == i).select(f"o{i}.*") for i in range(streams)]
 
 
 def written_rows(spark: SparkSession, origin: RowsOrigin) -> DataFrame:
@@ -124,31 +260,6 @@ def written_rows(spark: SparkSession, origin: RowsOrigin) -> DataFrame:
     return one.where(F.lit(False)).select(
         *(literal(None, all_nullable(t)).alias(n) for t, n in typed)
     )
-
-
-def tagged(streams: Mapping[int, DataFrame]) -> DataFrame | None:
-    """Return several streams as one: a tag, and the columns of each as a struct ``o{tag}``.
-
-    A single stream is returned unchanged, no stream as None.
-    """
-    if len(streams) < 2:
-        return next(iter(streams.values()), None)
-    parts = []
-    for tag, frame in streams.items():
-        own = F.struct(*(F.col(name) for name in frame.columns))
-        columns = [
-            (own if other == tag else F.lit(None).cast(streams[other].schema)).alias(f"o{other}")
-            for other in streams
-        ]
-        parts.append(frame.select(F.lit(tag).alias(_OPERATOR), *columns))
-    return reduce(DataFrame.unionAll, parts)
-
-
-def untagged(batch: DataFrame, operators: Sequence[int]) -> Frames:
-    """Return the prepared rows per operator in a batch of `Inputs.stream`."""
-    if len(operators) == 1:
-        return {operators[0]: batch}
-    return {o: batch.where(F.col(_OPERATOR) == o).select(f"o{o}.*") for o in operators}
 
 
 def operator_changes(

@@ -25,8 +25,7 @@ from substrait_agg.redaction import safe_cause
 from substrait_agg.run_options import RunOptions
 from substrait_agg.spark.execution.task_runner import ARROW_ROWS, HANDED_OVER
 from substrait_agg.spark.inputs.event_state import EventOptions
-from substrait_agg.spark.inputs.inputs import Source, table_origins
-from substrait_agg.spark.inputs.stream import Feed
+from substrait_agg.spark.inputs.inputs import Inputs, Source, table_origins
 from substrait_agg.spark.offsets.planned_files import check_planned_files, planned_at
 from substrait_agg.spark.offsets.query_checkpoint import QueryCheckpoint
 from substrait_agg.spark.query.microbatch import FIRST_BATCH, MicroBatches
@@ -80,7 +79,7 @@ class Run:
         spark: SparkSession,
         checked: CheckedRun,
         partitions: int,
-        feed: Feed,
+        inputs: Inputs,
         work: QueryCheckpoint,
         output_workers: OutputWorkers,
         observers: Observers,
@@ -89,7 +88,7 @@ class Run:
         timer: StartTimer,
     ) -> None:
         self._spark, self._checked, self._options = spark, checked, checked.options
-        self._feed, self._logs, self._output_workers = feed, work, output_workers
+        self._inputs, self._logs, self._output_workers = inputs, work, output_workers
         self._observers, self._settings = observers, settings
         self._closing, self._timer = closing, timer
         self._endless = self._options.until != "done"
@@ -114,13 +113,13 @@ class Run:
     def _begin(self) -> None:
         """Commit the first version if there is none, then start the query and the timer."""
         if self._batches.last is None:
-            self._batches.run(self._spark, self._feed.first, None, FIRST_BATCH)
+            self._batches.run(self._spark, self._inputs.first, None, FIRST_BATCH)
         else:
             self._output_workers.wake(self.progress)
         # Groups that an earlier run left pending may be overdue. A batch that it planned comes
         # first.
         due = self._batches.due() if self._endless and not self._is_planned() else None
-        if self._feed.stream is not None:
+        if self._inputs.stream is not None:
             self._query = self._start(self._options.trigger)
         self._batch_timer.set(due)
 
@@ -149,10 +148,10 @@ class Run:
         return self._query
 
     def _start(self, until: str) -> StreamingQuery:
-        if self._feed.stream is None:
+        if self._inputs.stream is None:
             raise TypeError("nothing streams")
         self._logs.prepare(self._batches.last)
-        writer = self._feed.stream.writeStream.option(
+        writer = self._inputs.stream.writeStream.option(
             "checkpointLocation", self._logs.uri
         ).foreachBatch(self._batch)
         trigger = {"processingTime": until} if self._endless else {"availableNow": True}
@@ -192,7 +191,7 @@ class Run:
         self._batches.logs = self._logs.record_logs(batch)
         planned = planned_at(self._logs.folder, batch)
         instant = since if planned is None else planned
-        with self._feed.batch(frame, self._batches.event_state, instant) as rows:
+        with self._inputs.batch(frame, self._batches.event_state, instant) as rows:
             self._batches.run(session, rows.frames, query, batch, rows.times)
         if self._endless and first:
             self._batch_timer.set(self._batches.due())
@@ -234,7 +233,7 @@ class Run:
         )
 
     def _committed(self, progress: Progress) -> None:
-        if not self._first or self._feed.stream is None:
+        if not self._first or self._inputs.stream is None:
             self._timer.end("batch")
         told = self._with_outputs(progress)
         if self._options.progress is not None:

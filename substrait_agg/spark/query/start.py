@@ -33,8 +33,7 @@ from substrait_agg.spark.inputs.event_time_setup import (
     forgetting,
     with_times,
 )
-from substrait_agg.spark.inputs.inputs import Source
-from substrait_agg.spark.inputs.stream import open_feed
+from substrait_agg.spark.inputs.inputs import Inputs, Source
 from substrait_agg.spark.offsets.logs import check_logs
 from substrait_agg.spark.offsets.query_checkpoint import open_query_checkpoint
 from substrait_agg.spark.query.document import plan_document
@@ -108,7 +107,7 @@ def _start(
     outer = options.spark or session
     check_writers(outer, options.sinks)
     check_worker_python(session)
-    feed = open_feed(session, checked.flow, checked.sources, checked.events.sources)
+    inputs = Inputs(session, checked.flow, checked.sources, checked.events.sources)
     timer.end("sources")
     store.create(checked.document, evolve=options.evolve)
     closing = undone.enter_context(ExitStack())
@@ -128,17 +127,9 @@ def _start(
     output_workers = _output_workers(checked, outer, since)
     undone.callback(output_workers.end, with_view=False, patience=STOP_SECONDS)
     return Run(
-        session,
-        checked,
-        partitions,
-        feed,
-        work,
-        output_workers,
-        observers,
-        settings,
-        closing,
+        session, checked, partitions, inputs, work, output_workers, observers, settings, closing,
         timer,
-    )
+    )  # fmt: skip
 
 
 def _output_workers(checked: CheckedRun, outer: SparkSession, since: int | None) -> OutputWorkers:
