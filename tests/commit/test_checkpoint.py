@@ -26,7 +26,7 @@ from substrait_agg.commit.log.checkpoint import (
 )
 from substrait_agg.commit.log.retention import KEEP_VERSIONS
 from substrait_agg.commit.log.sweep import sweep
-from substrait_agg.commit.view.view import ordered
+from substrait_agg.commit.view.view import View, ordered
 from substrait_agg.errors import CommitConflict, StateRefused
 from substrait_agg.files.filesystem import FileSystem, using
 from substrait_agg.files.locations import Location
@@ -119,6 +119,27 @@ def test_other_folders_are_left_alone(tmp_path: Path) -> None:
         Checkpoint(tmp_path).create(DOCUMENT)
     assert refused.value.code == "NOT_A_CHECKPOINT"
     assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize("content", ["", "x", "{}", '{"relations": []}', '{"format": 1, "crc": 5}'])
+def test_a_folder_with_another_plan_json_is_no_checkpoint(tmp_path: Path, content: str) -> None:
+    """It is somebody's plan, not a damaged document of ours."""
+    (tmp_path / "plan.json").write_text(content)
+    checkpoint = Checkpoint(tmp_path)
+    for use in (checkpoint.document, lambda: checkpoint.create(DOCUMENT), lambda: View(checkpoint)):
+        with pytest.raises(StateRefused) as refused:
+            use()
+        assert refused.value.code == "NOT_A_CHECKPOINT"
+        assert "plan.json" in refused.value.message
+    assert [p.name for p in tmp_path.iterdir()] == ["plan.json"]
+
+
+def test_a_damaged_plan_json_of_a_checkpoint_is_damage(tmp_path: Path) -> None:
+    Checkpoint(tmp_path).create(DOCUMENT)
+    (tmp_path / "plan.json").write_text("{}")
+    with pytest.raises(StateRefused) as refused:
+        View(Checkpoint(tmp_path))
+    assert refused.value.code == "STATE_DAMAGED"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 from substrait_agg.commit.documents.envelope import damaged, unreadable
@@ -15,11 +16,6 @@ from substrait_agg.commit.documents.plan_document import (
     parse_document,
     read_whole,
 )
-from substrait_agg.commit.documents.refusals import (
-    not_a_checkpoint,
-    rollback_unfinished,
-    version_unknown,
-)
 from substrait_agg.commit.documents.snapshot import Snapshot, parse_snapshot, unseal_snapshot
 from substrait_agg.commit.log.fence import NO_FENCE, Fence
 from substrait_agg.commit.log.retention import RetentionState, newest_retention
@@ -31,6 +27,7 @@ from substrait_agg.files.locations import Location, Remote
 
 ROLLBACK = "rollback.json"
 """Name of the document that a rollback writes before it starts and removes at the end."""
+FOLDERS = ("snapshots", "state", "changes", "owners", "outputs", "spark")
 MOST_VERSIONS = 10**20
 """Greatest number of versions: file names have 20 digits."""
 
@@ -91,19 +88,20 @@ class CheckpointReader:
 
         Raises:
             StateRefused: NOT_A_CHECKPOINT if it has content but no plan document. STATE_DAMAGED if
-                it has versions but no plan document.
+                it has versions but no plan document, or if that is damaged.
         """
         if self.exists():
+            self._identified()
             return
         path = self.folder
         if not isinstance(path, Remote) and path.exists() and not path.is_dir():
-            raise not_a_checkpoint(self.folder, "this is not a folder")
+            raise _not_a_checkpoint(self.folder, "this is not a folder")
         # Another run may have created the checkpoint in the meantime.
         if self._snapshots.names() and not self.exists():
             raise damaged(PLAN, "it is missing, and there are versions")
         names = filesystem().names(self.folder, folders=True)
         if not all(name.startswith((DRAFT, PROBE)) for name in names) and not self.exists():
-            raise not_a_checkpoint(self.folder, "this folder is not empty and holds no checkpoint")
+            raise _not_a_checkpoint(self.folder, "this folder is not empty and holds no checkpoint")
 
     def check_runnable(self) -> None:
         """Refuse a checkpoint with an unfinished rollback.
@@ -112,7 +110,7 @@ class CheckpointReader:
             StateRefused: ROLLBACK_UNFINISHED.
         """
         if self._root.exists(ROLLBACK):
-            raise rollback_unfinished(self.folder)
+            raise _rollback_unfinished(self.folder)
 
     def document(self) -> PlanDocument:
         """Return the document of the current plan, which is the plan of the newest version.
@@ -148,8 +146,18 @@ class CheckpointReader:
         content = self._content(self._root, PLAN, PLAN)
         if content is None:
             self.check_usable()
-            raise not_a_checkpoint(self.folder, "this is not a checkpoint folder")
-        return parse_document(content)
+            raise _not_a_checkpoint(self.folder, "this is not a checkpoint folder")
+        try:
+            return parse_document(content)
+        except StateRefused as error:
+            if error.code != "STATE_DAMAGED" or self._has_folders():
+                raise
+            reason = f"its {PLAN} is not the plan document of a checkpoint"
+            raise _not_a_checkpoint(self.folder, reason) from error
+
+    def _has_folders(self) -> bool:
+        """Return whether the folder has any of the folders of a checkpoint."""
+        return not set(FOLDERS).isdisjoint(filesystem().names(self.folder, folders=True))
 
     def _owner(self) -> str | None:
         """Return the id, or None if it cannot be read.
@@ -232,7 +240,7 @@ class CheckpointReader:
         shown = _shown(version)
         content = self._version_content(version) if 0 <= version < MOST_VERSIONS else None
         if content is None:
-            raise version_unknown(self.folder, version, self.check_versions())
+            raise _version_unknown(self.folder, version, self.check_versions())
         snapshot = parse_snapshot(content, shown, self._owner())
         if snapshot.version != version:
             raise damaged(shown, f"it holds version {snapshot.version}")
@@ -296,3 +304,34 @@ class CheckpointReader:
 
 def _shown(version: int) -> str:
     return f"snapshots/{snapshot_name(version)}"
+
+
+def _not_a_checkpoint(folder: Location, reason: str) -> StateRefused:
+    """Return the error for a folder that is not a checkpoint."""
+    return StateRefused(
+        "NOT_A_CHECKPOINT",
+        reason,
+        help="name the folder given to run --checkpoint, or an empty or new folder to begin one",
+        path=str(folder),
+    )
+
+
+def _rollback_unfinished(folder: Location) -> StateRefused:
+    """Return the error for a checkpoint with an unfinished rollback."""
+    return StateRefused(
+        "ROLLBACK_UNFINISHED",
+        "a rollback was begun and not finished",
+        help="run the same state rollback again: it goes on where it was",
+        path=str(folder),
+    )
+
+
+def _version_unknown(folder: Location, version: int, known: Sequence[int]) -> StateRefused:
+    """Return the error for an unknown version. The message names the known ones."""
+    span = f"{known[0]} to {known[-1]}" if known else "none yet"
+    return StateRefused(
+        "VERSION_UNKNOWN",
+        f"there is no version {version}; committed versions: {span}",
+        help="name one of those",
+        path=str(folder),
+    )
