@@ -105,15 +105,15 @@ class BatchStream:
         retention: Retention,
         stay: int = 200,
     ) -> None:
-        shared = state_layout(MEASURES, "sign")
+        shared = state_layout(MEASURES, "changelog")
         node = Aggregate(
             id=0, inputs=(Port((), (KEY,), shared.arguments),), measures=MEASURES, trees=shared.trees,
-            accumulators=shared.accumulators, reads=shared.reads, types=(I64, I64, TOTAL, I64), weight="sign",
+            accumulators=shared.accumulators, reads=shared.reads, types=(I64, I64, TOTAL, I64), weight="changelog",
             path="",
         )  # fmt: skip
         self.folder = folder
         self.checkpoint = Checkpoint(folder)
-        self.checkpoint.create(PlanDocument("b" * 64, ("sign",), (), "", (), 1, 1))
+        self.checkpoint.create(PlanDocument("b" * 64, ("changelog",), (), "", (), 1, 1))
         self._node, self._operator = node, operator_of(node)
         self._rows, self._keys, self._partitions = rows, keys, partitions
         self._retention = retention

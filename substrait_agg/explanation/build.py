@@ -46,7 +46,7 @@ from substrait_agg.flow.graph.nodes import Flow, Node, shown_operators
 from substrait_agg.functions.aggregates.kinds import KINDS
 from substrait_agg.plan.types import Type
 
-WEIGHTS = {"one": "inserts only", "sign": "weights 1 and -1", "any": "any weight"}
+WEIGHTS = {"append_only": "inserts only", "changelog": "weights 1 and -1", "weighted": "any weight"}
 
 
 def build(flow: Flow) -> ExplainedPlan:

@@ -16,7 +16,7 @@ from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
 
-RETRACTING: WeightKind = "sign"
+RETRACTING: WeightKind = "changelog"
 """Assumed weights of tables if the policy is about retractions: a plan does not state the weights
 of its sources."""
 

@@ -44,7 +44,7 @@ class Made:
         retention: Retention = DEFAULT,
         node: Node | None = None,
     ) -> None:
-        node = node or node_of(("k0",), tuple(measures), "sign", ())
+        node = node or node_of(("k0",), tuple(measures), "changelog", ())
         # As the operator's own columns are: keys, the index of the grouping set, measures.
         last = len(node.types) - 1
         index = (last,) if node.sets else ()

@@ -39,7 +39,7 @@ from tests.checkpoint.made import Made, filled, some_rows
 from tests.operator.measures_draw import Stream, random_node
 from tests.sampling import seeds
 
-WEIGHTS: tuple[WeightKind, ...] = ("one", "sign", "any")
+WEIGHTS: tuple[WeightKind, ...] = ("append_only", "changelog", "weighted")
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def test_any_operator_is_whole_and_can_be_shown(tmp_path: Path, seed: int) -> No
     random = Random(seed)
     weight = random.choice(WEIGHTS)
     made = Made(tmp_path / "ckpt", node=random_node(random, weight))
-    stream = Stream(random, weight, early=weight != "one" and random.random() < 0.5)
+    stream = Stream(random, weight, early=weight != "append_only" and random.random() < 0.5)
     for _ in range(4):
         made.batch(stream.batch(), random.choice((1, 2, 4)), random.choice((None, ALL, NONE)))
     state = sa.open_state(made.folder)

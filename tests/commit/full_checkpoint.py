@@ -78,8 +78,13 @@ class FullCheckpoint:
 
     def go_on(self, random: Random, number: int) -> None:
         """One more batch for both operators, some of it late, and its commit."""
-        lower = [*Stream(random, "sign", early=True).batch(), *gone(row(long=number, k0=number))]
-        upper = [_timed(random, r, number) for r in Stream(random, "one", early=False).batch()]
+        lower = [
+            *Stream(random, "changelog", early=True).batch(),
+            *gone(row(long=number, k0=number)),
+        ]
+        upper = [
+            _timed(random, r, number) for r in Stream(random, "append_only", early=False).batch()
+        ]
         self.lower.batch(lower, 2)
         policy = EmitPolicy(batch=False, rows=2)
         self.upper.batch(upper, 2, emission=policy.at(number))
@@ -133,8 +138,8 @@ def _timed(random: Random, row: Row, number: int) -> Row:
 def made(folder: Path, seed: int = 1) -> FullCheckpoint:
     """The checkpoint with `VERSIONS` versions."""
     random = Random(seed)
-    lower_node = guarded(node_of(("k0",), TOTALS, "any"), "quarantine")
-    upper_node = node_of(("k0", "stamp"), LISTS, "one")
+    lower_node = guarded(node_of(("k0",), TOTALS, "weighted"), "quarantine")
+    upper_node = node_of(("k0", "stamp"), LISTS, "append_only")
     store = Checkpoint(folder)
     names = World(upper_node, _empty(folder.parent / "scratch")).spec.output
     components = World(lower_node, folder.parent / "scratch").spec
@@ -143,7 +148,7 @@ def made(folder: Path, seed: int = 1) -> FullCheckpoint:
     store.create(
         PlanDocument(
             PLAN,
-            ("any", "one"),
+            ("weighted", "append_only"),
             tuple(ViewColumn(n, n) for n in names.names),
             b64(names),
             (),

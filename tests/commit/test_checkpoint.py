@@ -32,7 +32,7 @@ from substrait_agg.files.filesystem import FileSystem, using
 from substrait_agg.files.locations import Location
 from substrait_agg.state.run import RunFile
 
-DOCUMENT = PlanDocument("f" * 64, ("one",), (ViewColumn("k0", "k"),), "", (), 1, 1)
+DOCUMENT = PlanDocument("f" * 64, ("append_only",), (ViewColumn("k0", "k"),), "", (), 1, 1)
 
 
 def snapshot(version: int, *runs: str) -> Snapshot:
@@ -146,7 +146,7 @@ def test_a_damaged_plan_json_of_a_checkpoint_is_damage(tmp_path: Path) -> None:
     ("other", "code"),
     [
         (replace(DOCUMENT, plan="0" * 64), "PLAN_DIFFERS"),
-        (replace(DOCUMENT, layout=("any",)), "WEIGHTS_DIFFER"),
+        (replace(DOCUMENT, layout=("weighted",)), "WEIGHTS_DIFFER"),
     ],
 )
 def test_a_checkpoint_of_something_else_is_refused(

@@ -19,11 +19,11 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.retention import RetentionState
 from substrait_agg.commit.log.settings import CheckpointSettings
 from substrait_agg.errors import StateRefused
-from substrait_agg.operator.common.names import DOCUMENT_KEY
+from substrait_agg.operator.common.names import DOCUMENT_KEY, DOCUMENT_VALUES
 
 OPERATOR = OperatorText(("table t",), ("k",), ("sum(x) -> i64?", "count(*) -> i64"), ("1", "2"))
 DOCUMENT = PlanDocument(
-    "f" * 64, ("one",), (ViewColumn("k0", "k"), ViewColumn("v0", "s")), "", (), 1, 1,
+    "f" * 64, ("append_only",), (ViewColumn("k0", "k"), ViewColumn("v0", "s")), "", (), 1, 1,
     watermarks=("t.at",), forget="keep", upserts=("t by k",), operator_texts=(OPERATOR,),
     state_columns=(OperatorColumns("aggregate", ("k",), ("s",), (NumberColumns("x", "int", 2),), (TreeColumns("x", ("x",)),)),),
 )  # fmt: skip
@@ -73,6 +73,29 @@ def test_a_renamed_field_keeps_its_key() -> None:
     assert built(Renamed, body) == document
     with pytest.raises(ValueError, match="now"):
         built(Renamed, {"parts": {}, "now": "x"})
+
+
+@dataclass(frozen=True)
+class StoredForm:
+    """A document that stores the missing ordinal as -1 and a word in another spelling."""
+
+    tree: int | None = field(metadata={DOCUMENT_VALUES: {None: -1}})
+    words: tuple[str, ...] = field(metadata={DOCUMENT_VALUES: {"append_only": "one"}})
+
+
+def test_a_value_keeps_its_stored_form() -> None:
+    """In what is written and in what is read; the form in memory is not read."""
+    body = {"tree": -1, "words": ["one", "any"]}
+    document = StoredForm(None, ("append_only", "any"))
+    assert encoded(document) == body
+    assert built(StoredForm, body) == document
+    assert built(StoredForm, {**body, "tree": 0}).tree == 0
+    for wrong in ({"tree": None}, {"words": ["append_only"]}):
+        with pytest.raises(ValueError, match="stored form"):
+            built(StoredForm, {**body, **wrong})
+    for mistyped in ({"tree": "0"}, {"words": "one"}, {"words": [["one"]]}):
+        with pytest.raises(TypeError):
+            built(StoredForm, {**body, **mistyped})
 
 
 def test_every_checkpoint_has_an_id_of_its_own(tmp_path: Path) -> None:

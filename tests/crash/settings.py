@@ -82,7 +82,7 @@ def chained() -> Setting:
     ]
     whole = plans.aggregate(groups, [plans.column(0)], above)
     text = b.plan(whole, "k", "groups", "total", "greatest", "middle")
-    flow = lower(sa.load(text.encode()).bound(), {("t",): "sign"})
+    flow = lower(sa.load(text.encode()).bound(), {("t",): "changelog"})
     return Setting(flow, EmitPolicy(rows=6), EventOptions(), _chained_rows())
 
 
@@ -95,7 +95,7 @@ def hidden() -> Setting:
         table, [plans.column(0), plans.column(1)], [b.measure("count", output="i64!")]
     )
     text = b.plan(plans.projected(groups, 3, plans.column(2)), "rows")
-    flow = lower(sa.load(text.encode()).bound(), {("t",): "sign"})
+    flow = lower(sa.load(text.encode()).bound(), {("t",): "changelog"})
     rows = tuple(batch.select(["k0", "k1", WEIGHT]) for batch in _chained_rows())
     return Setting(flow, EVERY_BATCH, EventOptions(), rows)
 
@@ -121,7 +121,7 @@ def evolving() -> Setting:
     ]
     whole = plans.aggregate(groups, [plans.column(0)], above)
     text = b.plan(whole, "k", "total", "middle", "groups")
-    other = lower(sa.load(text.encode()).bound(), {("t",): "sign"})
+    other = lower(sa.load(text.encode()).bound(), {("t",): "changelog"})
     return replace(chained(), policy=EVERY_BATCH, other=other)
 
 
@@ -157,7 +157,7 @@ def timed() -> Setting:
     plan = sa.load(b.plan(whole, "d", "n", "total", "greatest").encode()).bound()
     events = EventOptions(event_sources(plan, {"t.d": "max-diff:48h"}))
     policy = EmitPolicy(watermark=True, rows=9)
-    flow = lower(plan, {("t",): "sign"}, events=event_columns({}, events))
+    flow = lower(plan, {("t",): "changelog"}, events=event_columns({}, events))
     batches, greatest = _timed_rows()
     return Setting(flow, policy, events, batches, greatest)
 

@@ -75,13 +75,13 @@ def _drop_some(made: World, keys: tuple[str, ...], weight: WeightKind, random: R
 def test_idle_groups_are_forgotten_as_before(forget: Forget, tmp_path: Path) -> None:
     """The newest time of a group is kept, and a group that comes back begins where the view shows it."""
     random = Random(forget)
-    made = made_world(random, tmp_path, "sign", ("k0",), forget)
-    stream = Times(random, "sign")
+    made = made_world(random, tmp_path, "changelog", ("k0",), forget)
+    stream = Times(random, "changelog")
     for number in range(6):
         stream.now += 2
         made.batch(stream.batch(), 2, emission=replace(ALL, instant=number))
     shown = made.view()
-    node = replace(node_of(("k0",), made.node.measures[:1], "sign"), forget=forget, timed=True)
+    node = replace(node_of(("k0",), made.node.measures[:1], "changelog"), forget=forget, timed=True)
     other = replace(node, forget="")
     assert "--ttl" in evolve(made, other)[0]
     assert evolve(made, node, 2) == ()

@@ -54,7 +54,7 @@ def nodes(random: Random, weight: WeightKind) -> tuple[Aggregate, Aggregate, Agg
     before = random.sample(measures, min(len(measures), random.choice((2, 4, 6))))
     after = random.sample(measures, min(len(measures), random.choice((1, 3, 5))))
     common = [m for m in after if m in before] or before[:1]
-    early = "carry" if weight == "one" else random.choice(("carry", "carry", "refuse"))
+    early = "carry" if weight == "append_only" else random.choice(("carry", "carry", "refuse"))
     made = (node_of(keys, tuple(some), weight, sets) for some in (before, after, common))
     if early == "carry":
         first, second, third = made
@@ -101,7 +101,7 @@ def run(world: World, second: Aggregate, both: Aggregate, random: Random) -> str
     world.batch(stream.settle(), 2)
     world.check()
     assert world.entries_kept() == world.entries_expected()
-    if world.node.weight != "one":
+    if world.node.weight != "append_only":
         world.batch(stream.clear(), 2)
         world.check()
         assert world.entries_kept() == 0

@@ -46,10 +46,10 @@ def test_a_measure_that_cannot_be_computed_is_named(what: str, tmp_path: Path) -
     made = world(tmp_path, *before)
     made.batch([row(k0=1, long=3, int=4, text="a", flag=True), row(k0=1, long=4), row(k0=1)])
     added = replace(added, path="added")
-    (reason,) = evolve(made, node_of(KEYS, (*before, added, COUNT), "sign"))
+    (reason,) = evolve(made, node_of(KEYS, (*before, added, COUNT), "changelog"))
     assert reason.startswith(f"measure {added.kind} added: ")
     assert why in reason
-    assert evolve(made, node_of(KEYS, (*before, COUNT), "sign")) == ()
+    assert evolve(made, node_of(KEYS, (*before, COUNT), "changelog")) == ()
     made.check()
 
 
@@ -78,14 +78,14 @@ KNOWN: dict[str, tuple[tuple[BoundMeasure, ...], BoundMeasure]] = {
 def test_a_measure_over_what_is_kept_is_computed(what: str, tmp_path: Path) -> None:
     """Deletions, rows below zero and nulls count as they would have from the beginning, and later ones too."""
     before, added = KNOWN[what]
-    made = world(tmp_path, *before, COUNT, weight="any")
+    made = world(tmp_path, *before, COUNT, weight="weighted")
     rows = [
         row(k0=k % 2, long=k, double=k / 3, text="ab"[k % 2], flag=k % 3 == 0, sure_long=k)
         for k in range(6)
     ]
     made.batch([*rows, row(-1, k0=1, long=9, double=1e20, text="z", flag=True), row(3, k0=0)], 2)
     made.check()
-    assert evolve(made, node_of(KEYS, (added, *before), "any"), 2) == ()
+    assert evolve(made, node_of(KEYS, (added, *before), "weighted"), 2) == ()
     made.check()
     made.batch(
         [replace(r, weight=-1) for r in rows[:4]]
@@ -97,14 +97,14 @@ def test_a_measure_over_what_is_kept_is_computed(what: str, tmp_path: Path) -> N
 
 def test_of_ends_alone_nothing_else_can_be_made(tmp_path: Path) -> None:
     """Where rows only come, min and max keep no tree; the reason says so, and what is there stays as it is."""
-    made = world(tmp_path, LEAST, weight="one")
+    made = world(tmp_path, LEAST, weight="append_only")
     made.batch([row(k0=1, long=3), row(k0=1, long=4), row(k0=2)])
     for added in (measure("max", "long"), measure("sum", "long"), measure("list", "long")):
         wanted = replace(added, path="added")
-        (reason,) = evolve(made, node_of(KEYS, (LEAST, wanted), "one"))
+        (reason,) = evolve(made, node_of(KEYS, (LEAST, wanted), "append_only"))
         assert reason.startswith(f"measure {added.kind} added: ")
         assert reason.endswith("of the values of min and max only the ends are kept")
-    assert evolve(made, node_of(KEYS, (COUNT, LEAST), "one")) == ()
+    assert evolve(made, node_of(KEYS, (COUNT, LEAST), "append_only")) == ()
     made.batch([row(k0=1, long=2), row(k0=2, long=9)])
     made.check()
 
@@ -112,16 +112,16 @@ def test_of_ends_alone_nothing_else_can_be_made(tmp_path: Path) -> None:
 def test_ends_are_taken_over_and_made_of_a_tree(tmp_path: Path) -> None:
     """One of two, and both where a tree has the values; the tree itself goes when nobody reads it any more."""
     greatest = measure("max", "long")
-    made = world(tmp_path, LEAST, greatest, weight="one")
+    made = world(tmp_path, LEAST, greatest, weight="append_only")
     made.batch([row(k0=1, long=3), row(k0=1, long=4), row(k0=2)])
-    assert evolve(made, node_of(KEYS, (greatest,), "one")) == ()
+    assert evolve(made, node_of(KEYS, (greatest,), "append_only")) == ()
     made.batch([row(k0=1, long=2), row(k0=2, long=9)])
     made.check()
-    made = world(tmp_path, measure("list", "long"), LEAST, weight="one")
+    made = world(tmp_path, measure("list", "long"), LEAST, weight="append_only")
     made.batch([row(k0=1, long=3), row(k0=1, long=4), row(k0=2)])
     made.batch([row(k0=2, long=-1), row(k0=3, long=7)])
     assert made.entries_kept() == 4
-    assert evolve(made, node_of(KEYS, (greatest, LEAST), "one"), 2) == ()
+    assert evolve(made, node_of(KEYS, (greatest, LEAST), "append_only"), 2) == ()
     made.check()
     assert made.entries_kept() == 0
     made.batch([row(k0=1, long=1), row(k0=2, long=0), row(k0=4, long=5)])
@@ -134,10 +134,10 @@ def test_groups_that_wait_keep_their_values_and_take_no_new_measure(tmp_path: Pa
     made.batch([row(k0=1, long=3)])
     made.batch([row(k0=1, long=2)], emission=NONE)
     shown = made.view()
-    (reason,) = evolve(made, node_of(KEYS, (LEAST, measure("max", "long")), "sign"))
+    (reason,) = evolve(made, node_of(KEYS, (LEAST, measure("max", "long")), "changelog"))
     assert "groups wait to be emitted" in reason
     assert "--emit batch" in reason
-    assert evolve(made, node_of(KEYS, (COUNT, LEAST), "sign")) == ()
+    assert evolve(made, node_of(KEYS, (COUNT, LEAST), "changelog")) == ()
     assert made.view() == {key: values[::-1] for key, values in shown.items()}
     made.batch([])
     made.check()
@@ -151,21 +151,21 @@ def test_finished_groups_take_no_new_measure(tmp_path: Path) -> None:
         made.now,
         state=OperatorState.of({**made.now.state.trees, "closed": made.now.state["group"]}),
     )
-    (reason,) = planned(made, node_of(KEYS, (LEAST, measure("max", "long")), "sign"))[1]
+    (reason,) = planned(made, node_of(KEYS, (LEAST, measure("max", "long")), "changelog"))[1]
     assert "groups are finished" in reason
-    assert planned(made, node_of(KEYS, (COUNT,), "sign"))[0] is not None
+    assert planned(made, node_of(KEYS, (COUNT,), "changelog"))[0] is not None
 
 
 def test_rows_in_quarantine_are_told_by_the_columns_that_were_read(tmp_path: Path) -> None:
     """With fewer columns other rows would cancel; without such rows they may be fewer."""
-    node = guarded(node_of(KEYS, (LEAST, measure("max", "int")), "sign"), "quarantine")
+    node = guarded(node_of(KEYS, (LEAST, measure("max", "int")), "changelog"), "quarantine")
     made = World(node, tmp_path)
     made.batch([row(k0=1, long=3, int=1)])
-    fewer = guarded(node_of(KEYS, (LEAST,), "sign"), "quarantine")
+    fewer = guarded(node_of(KEYS, (LEAST,), "changelog"), "quarantine")
     (reason,) = planned(made, fewer, waiting=1)[1]
     assert "quarantine" in reason
     assert evolve(made, fewer) == ()
-    more = guarded(node_of(KEYS, (LEAST, measure("max", "text")), "sign"), "quarantine")
+    more = guarded(node_of(KEYS, (LEAST, measure("max", "text")), "changelog"), "quarantine")
     (reason,) = evolve(made, more)
     assert "no tree that is kept" in reason
 
@@ -173,7 +173,7 @@ def test_rows_in_quarantine_are_told_by_the_columns_that_were_read(tmp_path: Pat
 def test_whole_rows_give_any_measure_over_what_was_read(tmp_path: Path) -> None:
     """What --early-retraction keeps of rows has every column that is read, whatever for."""
     node = guarded(
-        node_of(KEYS, (measure("sum", "long"), measure("avg", "double")), "sign"), "refuse"
+        node_of(KEYS, (measure("sum", "long"), measure("avg", "double")), "changelog"), "refuse"
     )
     made = World(node, tmp_path)
     made.batch([row(k0=k % 2, long=k, double=k / 2) for k in range(5)])
@@ -182,7 +182,7 @@ def test_whole_rows_give_any_measure_over_what_was_read(tmp_path: Path) -> None:
         measure("median", "double"),
         measure("covar", "double", "double"),
     )
-    assert evolve(made, guarded(node_of(KEYS, measures[:2], "sign"), "refuse")) == ()
+    assert evolve(made, guarded(node_of(KEYS, measures[:2], "changelog"), "refuse")) == ()
     made.check()
 
 
@@ -190,10 +190,10 @@ def test_other_rows_other_groups_and_other_options_are_named(tmp_path: Path) -> 
     """What a table's rows are grouped by cannot change, nor how they are weighted."""
     made = world(tmp_path, LEAST)
     made.batch([row(k0=1, long=3)])
-    assert evolve(made, node_of(("k1",), (LEAST,), "sign")) == (
+    assert evolve(made, node_of(("k1",), (LEAST,), "changelog")) == (
         "the plan reads other rows, or groups them otherwise",
     )
-    (reason,) = evolve(made, node_of(KEYS, (LEAST,), "any"))
+    (reason,) = evolve(made, node_of(KEYS, (LEAST,), "weighted"))
     assert "weight= or op=" in reason
 
 
@@ -210,7 +210,7 @@ def test_tables_read_in_another_order_are_refused(tmp_path: Path) -> None:
 
 def test_the_error_names_all_reasons_and_what_to_do() -> None:
     """And an option that differs has its own code, whatever else is wrong."""
-    here = document(node_of(KEYS, (LEAST,), "sign"))
+    here = document(node_of(KEYS, (LEAST,), "changelog"))
     other = replace(here, plan="1" * 64)
     with pytest.raises(StateRefused) as refused:
         check_evolved(here, other, "folder", None, reasons=("this", "that"), evolve=True)
@@ -230,7 +230,7 @@ def test_the_error_names_all_reasons_and_what_to_do() -> None:
 
 def test_a_document_that_contradicts_itself_is_none(tmp_path: Path) -> None:
     """Ends that are told twice, are none, or are missing; trees that hold something unknown, or count what they do not have."""
-    made = world(tmp_path, LEAST, measure("list", "text"), weight="one")
+    made = world(tmp_path, LEAST, measure("list", "text"), weight="append_only")
     (kept,) = document(made.node).state_schemas
     kept.check()
     (end,), (ends, rows) = kept.extremes, kept.trees
@@ -248,7 +248,7 @@ def test_a_document_that_contradicts_itself_is_none(tmp_path: Path) -> None:
 
 def test_what_cannot_be_made_is_refused_whoever_reads_it(tmp_path: Path) -> None:
     """Also where all measures are told to be kept, as in a document that somebody has changed."""
-    made = world(tmp_path, LEAST, weight="one")
+    made = world(tmp_path, LEAST, weight="append_only")
     made.batch([row(k0=1, long=3)])
     there, state = document(made.node), made.now.state
     (kept,) = there.state_schemas
@@ -256,7 +256,7 @@ def test_what_cannot_be_made_is_refused_whoever_reads_it(tmp_path: Path) -> None
         there, state_schemas=(replace(kept, trees=(replace(kept.trees[0], print="0"),)),)
     )
     last = Snapshot(1, "0" * 64, None, -1, (state,), (), {})
-    found, reasons = evolution(lost, document(node_of(KEYS, (COUNT, LEAST), "one")), last)
+    found, reasons = evolution(lost, document(node_of(KEYS, (COUNT, LEAST), "append_only")), last)
     assert found is None
     assert reasons
     assert "no tree that is kept" in reasons[0]

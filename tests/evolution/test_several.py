@@ -32,7 +32,7 @@ def plan(*measures: str) -> Flow:
     made = [b.measure(name, x, output="i64") for name in ("min", *measures)]
     whole = plans.aggregate(table, [plans.column(0), plans.column(1)], made)
     text = b.plan(whole, "k", "g", "least", *(f"m{i}" for i, _ in enumerate(measures)))
-    return lower(sa.load(text.encode()).bound(), {("t",): "sign"})
+    return lower(sa.load(text.encode()).bound(), {("t",): "changelog"})
 
 
 LEAST = plan()

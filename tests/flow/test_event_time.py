@@ -152,7 +152,7 @@ def flow_of(relation: dict[str, object], made: Windows, events: EventColumns = E
             bound = sa.load(made.plan(relation, *names[:count])).bound()
         except sa.PlanRefused:
             continue
-        return with_event_keys(lower(bound, {("goals",): "one"}), events)
+        return with_event_keys(lower(bound, {("goals",): "append_only"}), events)
     raise AssertionError(sa.validate(made.plan(relation, "a")).problems)
 
 
@@ -213,7 +213,7 @@ def test_a_row_of_a_key_may_change_for_ever_but_its_window_does_not() -> None:
     made = Windows()
     plan = sa.load(made.plan(tumbled(made), *"abc")).bound()
     flow = lower(
-        plan, {("goals",): "sign"}, "carry", {("goals",): UpsertDeclaration(("team",), ())}
+        plan, {("goals",): "changelog"}, "carry", {("goals",): UpsertDeclaration(("team",), ())}
     )
     keeper, node = with_event_keys(flow, EVENTS).operators
     assert (keeper.events, keeper.time is not None) == ((), True)

@@ -162,7 +162,9 @@ def test_names_of_rows_that_wait_are_each_there_once_and_short() -> None:
         measure("sum", at(0), filter=at(2)),
         measure("sum", call("add", at(1), at(1), output=I64)),
     )
-    flow = lower(bound(aggregate(table, (at(0),), measures), *"kstu"), {("t",): "sign"}, "refuse")
+    flow = lower(
+        bound(aggregate(table, (at(0),), measures), *"kstu"), {("t",): "changelog"}, "refuse"
+    )
     names = row_names(flow, flow.operators[0])
     assert names == ("a", "a (2)", "a where flag", "argument 2")
 

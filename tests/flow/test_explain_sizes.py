@@ -114,7 +114,7 @@ def test_sizes_for_keys_and_values_of_every_type(name: str, early: str) -> None:
         measure("count", at(1), invocation="distinct"),
     )
     plan = bound(aggregate(table, (at(0),), made), "k", "a", "b", "c")
-    flow = lower(plan, {("t",): "sign"}, early="carry" if early == "carry" else "refuse")
+    flow = lower(plan, {("t",): "changelog"}, early="carry" if early == "carry" else "refuse")
     assert check(flow) == (3 if early == "carry" else 4)
 
 
@@ -128,7 +128,7 @@ def test_sizes_of_accumulators_of_every_kind() -> None:
     given.append(measure("corr", col("x"), col("x"), filter=col("flag")))
     given.append(measure("sum", col("x"), invocation="distinct"))
     names = [f"c{i}" for i in range(len(given) + 1)]
-    for weight in ("one", "sign", "any"):
+    for weight in ("append_only", "changelog", "weighted"):
         made = bound(aggregate(read(), (col("name"),), tuple(given)), *names)
         assert check(lower(made, {("t",): weight})) >= 4
     empty = lower(bound(aggregate(read(), (), (measure("count"),)), "n"))

@@ -27,7 +27,7 @@ from tests.operator.specs import operator_spec
 BY_BIG = (SortField(col("big"), "desc_nulls_last", None, "sort"),)
 URN = "extension:com.example:explained"
 COUNT = measure("count")
-WEIGHTS: tuple[WeightKind, ...] = ("one", "sign", "any")
+WEIGHTS: tuple[WeightKind, ...] = ("append_only", "changelog", "weighted")
 
 
 class Total(sa.AdditiveMeasure):
@@ -145,7 +145,7 @@ def test_the_steps_are_those_that_the_spec_asks_for() -> None:
         for node, said in zip(flow.operators, told.operators, strict=True):
             spec = operator_spec(node)
             assert bool(step(said, "partial")) == (not spec.row_wise)
-            may_be_raw = not spec.row_wise and not spec.is_global and spec.weight != "any"
+            may_be_raw = not spec.row_wise and not spec.is_global and spec.weight != "weighted"
             assert ("or else rows" in step(said, "exchange")) == may_be_raw
             assert ("unless" in step(said, "partial")) == may_be_raw
             assert step(said, "exchange").startswith("rows") == spec.row_wise

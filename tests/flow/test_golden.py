@@ -41,7 +41,7 @@ def flows() -> dict[str, Flow]:
             made[name] = plain = lower(plan)
             origins = (branch.origin for node in plain.operators for branch in node.branches)
             signs: dict[tuple[str, ...], WeightKind] = {
-                origin.table: "sign" for origin in origins if isinstance(origin, TableOrigin)
+                origin.table: "changelog" for origin in origins if isinstance(origin, TableOrigin)
             }
             made[f"{name} in quarantine"] = lower(plan, signs, "quarantine")
     return made

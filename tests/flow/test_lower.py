@@ -154,7 +154,7 @@ def test_sizes_of_accumulators() -> None:
         measure("sum", col("money")),
         measure("sum", col("x")),
     )
-    for weight, expected in (("sign", (3, 6, 0)), ("any", (5, 8, 0))):
+    for weight, expected in (("changelog", (3, 6, 0)), ("weighted", (5, 8, 0))):
         root = aggregate(read(), (), measures)
         node = flow_of(root, *"abc", weights={("t",): weight}).operators[0]  # type: ignore[dict-item]
         totals = [node.accumulators[total] for total, *_ in _reads(node)]
@@ -199,7 +199,7 @@ def test_rows_computed_above_the_last_aggregate_are_kept() -> None:
     assert last.branches[0].origin == OperatorOrigin(0, first.types)
     assert (last.measures, last.accumulators) == ((), ())
     assert [str(t) for t in last.types] == ["string?"]
-    assert (first.weight, last.weight) == ("one", "sign")
+    assert (first.weight, last.weight) == ("append_only", "changelog")
     assert flow.output == (0,)
 
 
@@ -221,11 +221,13 @@ def test_weights_are_those_of_the_widest_branch() -> None:
     other = read({"a": I64}, table=("u",))
     left = ProjectRel(read(), (col("big"),), (WIDTH,), ROOT)
     root = aggregate(SetRel((left, other), None, ROOT), (at(0),), (COUNT,))
-    assert flow_of(root, "k", "n").operators[0].weight == "one"
-    assert flow_of(root, "k", "n", weights={("u",): "sign"}).operators[0].weight == "sign"
+    assert flow_of(root, "k", "n").operators[0].weight == "append_only"
+    assert flow_of(root, "k", "n", weights={("u",): "changelog"}).operators[0].weight == "changelog"
     assert (
-        flow_of(root, "k", "n", weights={("u",): "sign", ("t",): "any"}).operators[0].weight
-        == "any"
+        flow_of(root, "k", "n", weights={("u",): "changelog", ("t",): "weighted"})
+        .operators[0]
+        .weight
+        == "weighted"
     )
 
 

@@ -25,7 +25,7 @@ COUNT = measure("count", output=I64.as_nullable(False))
 def flow_of(
     root: Relation, *names: str, upsert: UpsertDeclaration, early: EarlyRetraction = "carry"
 ) -> Flow:
-    return lower(bound(root, *names), {TABLE: "sign"}, early, {TABLE: upsert})
+    return lower(bound(root, *names), {TABLE: "changelog"}, early, {TABLE: upsert})
 
 
 def origin_of(flow: Flow, operator: int = 0) -> TableOrigin:
@@ -108,14 +108,16 @@ def test_upserts_never_retract_early(early: EarlyRetraction) -> None:
     """What comes out of the operator is exact, so nothing is kept to check it."""
     root = aggregate(read(), (col("name"),), (COUNT,))
     flow = flow_of(root, "k", "n", upsert=UpsertDeclaration(("must",)), early=early)
-    assert [(n.early, n.guard, n.weight) for n in flow.operators] == [("carry", -1, "sign")] * 2
+    assert [(n.early, n.guard, n.weight) for n in flow.operators] == [
+        ("carry", -1, "changelog")
+    ] * 2
 
 
 def test_other_tables_of_the_plan_are_guarded_as_before() -> None:
     """An operator over an upsert table and one with retractions still tells those that come early."""
     both = SetRel((read(), read(table=("u",))), None, ROOT)
     plan = bound(aggregate(both, (col("name"),), (COUNT,)), "k", "n")
-    flow = lower(plan, {("u",): "sign"}, "quarantine", {TABLE: UpsertDeclaration(("must",))})
+    flow = lower(plan, {("u",): "changelog"}, "quarantine", {TABLE: UpsertDeclaration(("must",))})
     assert [n.early for n in flow.operators] == ["carry", "quarantine"]
     assert row_names(flow, flow.operators[1])[0] == "name"
 

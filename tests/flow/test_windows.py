@@ -20,7 +20,7 @@ from tests.windowed import COUNT, MAX, SUM, Windows, aggregate, column, grouped,
 TABLE = ("goals",)
 
 
-def flow_of(plan: str, weight: WeightKind = "one") -> Flow:
+def flow_of(plan: str, weight: WeightKind = "append_only") -> Flow:
     return lower(sa.load(plan).bound(), {TABLE: weight})
 
 
@@ -38,7 +38,7 @@ def test_a_session_is_an_operator_ahead_of_the_aggregate() -> None:
     (branch,) = total.branches
     assert branch.origin == OperatorOrigin(told.id, told.types)
     assert total.keys == (Column(told.types[0], 0), Column(told.types[1], 1))
-    assert total.weight == "any", "a session's rows move together"
+    assert total.weight == "weighted", "a session's rows move together"
 
 
 def test_only_what_the_measures_read_is_kept() -> None:
@@ -64,11 +64,11 @@ def test_two_measures_over_one_column_keep_it_once() -> None:
     ]
 
 
-@pytest.mark.parametrize("weight", ["one", "sign", "any"])
+@pytest.mark.parametrize("weight", ["append_only", "changelog", "weighted"])
 def test_the_policy_for_early_retractions_is_that_of_the_first_operator(weight: WeightKind) -> None:
     plan = sa.load(grouped("session", interval(90))).bound()
     told, total = lower(plan, {TABLE: weight}, "quarantine").operators
-    guarded = weight != "one"
+    guarded = weight != "append_only"
     assert (told.early, told.guard) == (("quarantine", 0) if guarded else ("carry", -1))
     assert total.early == "carry"
 

@@ -64,7 +64,7 @@ def world(
     folder: Path,
     *measures: BoundMeasure,
     keys: tuple[str, ...] = ("k0",),
-    weight: WeightKind = "sign",
+    weight: WeightKind = "changelog",
     sets: tuple[tuple[int, ...], ...] = (),
     spread: int = SPREAD,
     **sizes: int,

@@ -40,7 +40,7 @@ class Stream:
 
     def _change(self) -> list[Row]:
         draw = self.random.random()
-        if self.weight == "one" or draw < 0.45 or not self.there:
+        if self.weight == "append_only" or draw < 0.45 or not self.there:
             return self._insert(self.random.choice(self.values))
         if self.early and draw < 0.6:
             values = self.random.choice(self.values)
@@ -58,12 +58,12 @@ class Stream:
         return rows
 
     def _insert(self, values: Values) -> list[Row]:
-        times = self.random.choice((1, 1, 2, 3)) if self.weight == "any" else 1
+        times = self.random.choice((1, 1, 2, 3)) if self.weight == "weighted" else 1
         self.there += [values] * times
         return self._weighted(values, times)
 
     def _weighted(self, values: Values, weight: int) -> list[Row]:
-        if self.weight == "any" and self.random.random() < 0.1:
+        if self.weight == "weighted" and self.random.random() < 0.1:
             # Through zero within the batch.
             return [Row(values, weight + 5), Row(values, -5), Row(values, 0)]
         return [Row(values, weight)]

@@ -196,7 +196,7 @@ class World:
             columns[f"x{i}"] = pa.array(cells, type_)
         if self.spec.by_arrival:
             columns[POSITION] = pa.array([row.place for _, row in pairs], pa.int64())
-        if self.spec.weight != "one":
+        if self.spec.weight != "append_only":
             columns[WEIGHT] = pa.array([row.weight for _, row in pairs], pa.int64())
         if self.node.timed:
             times = [row.values[NAMES.index("stamp")] for _, row in pairs]

@@ -90,7 +90,7 @@ def raw_rows(spec: OperatorSpec, rows: Sequence[Row], spread: int) -> pa.RecordB
             pa.decimal128(38, SCALE),
         ),
     }
-    if spec.weight != "one":
+    if spec.weight != "append_only":
         columns["__weight"] = pa.array([r.weight for r in rows], pa.int64())
     return pa.RecordBatch.from_pydict(columns)
 
@@ -142,7 +142,7 @@ def _limbs(value: int, count: int, size: int) -> list[int]:
 def _coefficients(
     prefix: str, values: Sequence[int], weight: int, kind: WeightKind
 ) -> dict[str, int]:
-    weights = _limbs(weight, 4, 16) if kind == "any" else [weight]
+    weights = _limbs(weight, 4, 16) if kind == "weighted" else [weight]
     result = [0] * (len(values) + len(weights) - 1)
     for i, value in enumerate(values):
         for j, part in enumerate(weights):
@@ -153,7 +153,7 @@ def _coefficients(
 def _cells(
     ordinal: int, accumulator: Accumulator, row: Row, kind: WeightKind
 ) -> dict[str, int | None]:
-    size = 16 if kind == "any" else 32
+    size = 16 if kind == "weighted" else 32
     value = row.values[accumulator.argument]
     prefix = f"a{ordinal}"
     if accumulator.kind == "count":

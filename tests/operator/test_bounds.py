@@ -59,7 +59,7 @@ def calls_for(kind: str, groups: int, folder: Path) -> int:
     random = Random(kind)
     measures = tuple(DRAWS[kind](Draft(random, f"m{i}")) for i in range(3))  # type: ignore[index]
     folder.mkdir()
-    made = Counted(node_of(("k0",), measures, "sign"), folder)
+    made = Counted(node_of(("k0",), measures, "changelog"), folder)
     made.batch(mixed(groups))
     made.batch([*gone(*mixed(groups)[::2]), *mixed(groups + groups // 2)[groups // 2 :]])
     return made.calls
@@ -75,7 +75,7 @@ def test_no_kind_of_measure_loops_over_groups(kind: str, tmp_path: Path) -> None
 def calls_with_shared_hashes(groups: int, folder: Path) -> int:
     """The calls of a batch of new groups, each with the hash of a group that is there."""
     folder.mkdir()
-    made = Counted(node_of(("k0", "k1"), (measure("min", "long"),), "sign"), folder)
+    made = Counted(node_of(("k0", "k1"), (measure("min", "long"),), "changelog"), folder)
 
     def hashes(key: Any) -> tuple[int, int]:
         # As Spark's hashes do it, which skip nulls.

@@ -49,7 +49,7 @@ def flow(events: EventOptions) -> Flow:
     whole = plans.aggregate(table, [plans.column(0), plans.column(1)], measures)
     return lower(
         sa.load(b.plan(whole, "k", "g", "x", "y").encode()).bound(),
-        {("t",): "sign"},
+        {("t",): "changelog"},
         events=event_columns({}, events),
         forget=forgetting(events),
     )

@@ -32,7 +32,7 @@ KINDS = tuple(k for k in DRAWS if k not in ("first", "last", "surrogate_key"))
 
 def guarded(node: Aggregate, early: EarlyRetraction) -> Aggregate:
     """The operator under a policy."""
-    weight: WeightKind = "any" if early == "quarantine" else node.weight
+    weight: WeightKind = "weighted" if early == "quarantine" else node.weight
     keys = node.keys if node.sets else ()
     shared = state_layout(node.measures, weight, guarded=True, keys=keys)
     return replace(
@@ -149,7 +149,7 @@ def world_of(random: Random, weight: WeightKind, early: EarlyRetraction, folder:
     )
 
 
-@pytest.mark.parametrize("weight", ["sign", "any"])
+@pytest.mark.parametrize("weight", ["changelog", "weighted"])
 @pytest.mark.parametrize("seed", seeds(4, 14))
 def test_quarantine_shows_nothing_of_a_row_until_its_insertion_comes(
     seed: int, weight: WeightKind, tmp_path: Path
@@ -170,7 +170,7 @@ def test_quarantine_shows_nothing_of_a_row_until_its_insertion_comes(
         assert (world.waiting, world.listed(), world.entries_kept()) == (0, Counter(), 0)
 
 
-@pytest.mark.parametrize("weight", ["sign", "any"])
+@pytest.mark.parametrize("weight", ["changelog", "weighted"])
 @pytest.mark.parametrize("seed", seeds(3, 8))
 def test_refuse_accepts_exactly_the_batches_without_an_early_retraction(
     seed: int, weight: WeightKind, tmp_path: Path
@@ -193,10 +193,10 @@ def test_every_kind_of_measure_waits(kind: str, tmp_path: Path) -> None:
     """Several forms of each kind over one key, weights of all sizes, groups that are not emitted at once."""
     random = Random(kind)
     measures = tuple(DRAWS[kind](Draft(random, f"m{i}")) for i in range(5))  # type: ignore[index]
-    node = guarded(node_of(("k0",), measures, "any"), "quarantine")
+    node = guarded(node_of(("k0",), measures, "weighted"), "quarantine")
     with merging_soon(1, 4):
         world = Guard(node, tmp_path, 2, page_rows=2, slice_rows=7)
-        stream = Stream(random, "any", early=True)
+        stream = Stream(random, "weighted", early=True)
         for number in range(8):
             world.take(stream.batch(), 2, emit=number % 3 != 1)
             if number % 3 != 1:
@@ -216,8 +216,10 @@ class Rows(World):
 
 def rows_node(early: EarlyRetraction) -> Distinct:
     """The operator that keeps rows of two columns."""
-    node = node_of(("k0", "k1"), (), "any")
-    return Distinct(id=0, inputs=node.inputs, types=node.types, weight="any", path="", early=early)
+    node = node_of(("k0", "k1"), (), "weighted")
+    return Distinct(
+        id=0, inputs=node.inputs, types=node.types, weight="weighted", path="", early=early
+    )
 
 
 def row(number: Any, text: str, weight: int) -> Row:
@@ -265,7 +267,7 @@ def test_a_multiset_refuses_a_row_below_zero_and_names_it(tmp_path: Path) -> Non
 def test_the_refused_row_is_named_with_its_group(tmp_path: Path) -> None:
     """What a user needs to find it in the source: the key, and what the measures read."""
     measures = (DRAWS["sum"](Draft(Random(0), "m0")),)
-    node = guarded(node_of(("k1",), measures, "sign"), "refuse")
+    node = guarded(node_of(("k1",), measures, "changelog"), "refuse")
     world = World(node, tmp_path)
     with pytest.raises(RunFailed, match=r"in the group \(a\)$"):
         world.batch([row(1, "a", -1)])
@@ -273,7 +275,7 @@ def test_the_refused_row_is_named_with_its_group(tmp_path: Path) -> None:
 
 def test_an_insertion_and_its_retraction_in_one_batch_are_not_early(tmp_path: Path) -> None:
     """In whatever order the batch holds them."""
-    world = World(guarded(node_of(("k0",), (), "sign"), "refuse"), tmp_path)
+    world = World(guarded(node_of(("k0",), (), "changelog"), "refuse"), tmp_path)
     world.batch([row(1, "a", -1), row(1, "a", 1), row(1, "b", 1)])
     assert world.view() == {(1,): ()}
 
@@ -282,7 +284,7 @@ def test_an_insertion_and_its_retraction_in_one_batch_are_not_early(tmp_path: Pa
 @pytest.mark.parametrize("kind", ["first", "last"])
 def test_a_policy_changes_no_arrival(kind: str, early: EarlyRetraction, tmp_path: Path) -> None:
     """Without an early retraction all policies show the same, also where a batch brings equal rows apart from each other."""
-    node = node_of(("k0",), (measure(kind, "text"),), "sign")  # type: ignore[arg-type]
+    node = node_of(("k0",), (measure(kind, "text"),), "changelog")  # type: ignore[arg-type]
     worlds: list[World] = []
     for policy in (node, guarded(node, early)):
         folder = tmp_path / str(len(worlds))

@@ -29,7 +29,7 @@ from tests.operator.measures_world import Shown, World, agree
 from tests.operator.test_measures_model import random_world, small_limits
 from tests.sampling import seeds
 
-WEIGHTS: tuple[WeightKind, ...] = ("one", "sign", "any")
+WEIGHTS: tuple[WeightKind, ...] = ("append_only", "changelog", "weighted")
 SECOND = 1_000_000
 
 

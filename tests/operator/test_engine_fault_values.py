@@ -83,12 +83,12 @@ def test_state_is_shared_by_what_it_holds(tmp_path: Path) -> None:
         measure("min", "long"), measure("max", "long"), measure("count", "long", distinct=True),
         measure("list", "long"), measure("median", "long"),
     ]  # fmt: skip
-    assert len(state_layout(tuple(same), "sign").trees) == 1
+    assert len(state_layout(tuple(same), "changelog").trees) == 1
     others = [
         measure("min", "long", filter_=FLAG), measure("min", "long", filter_=OTHER),
         measure("list", "long", keep_nulls=True),
     ]  # fmt: skip
-    assert len(state_layout((*same, *others), "sign").trees) == 4
+    assert len(state_layout((*same, *others), "changelog").trees) == 4
     made = world(tmp_path, *same, *others)
     made.batch([row(k0=1, long=i, flag=i % 2 == 0) for i in range(6)])
     made.batch([*gone(row(k0=1, long=0, flag=True)), row(k0=1)])
@@ -293,7 +293,7 @@ def test_a_retracted_extreme_is_not_shown_again(tmp_path: Path) -> None:
 
 def test_measures_may_stand_in_any_order(tmp_path: Path) -> None:
     """State is named by what it holds in one plan: the order of measures changes no value."""
-    stream = Stream(Random(5), "sign", early=True)
+    stream = Stream(Random(5), "changelog", early=True)
     batches = [stream.batch() for _ in range(4)]
     for folder, measures in (("a", EVERYTHING), ("b", EVERYTHING[::-1])):
         (tmp_path / folder).mkdir()
@@ -305,9 +305,9 @@ def test_measures_may_stand_in_any_order(tmp_path: Path) -> None:
 
 def test_rows_of_an_operator_are_not_summed_where_trees_need_them() -> None:
     """An operator with ordered trees or products says that it takes its rows one by one."""
-    assert operator_spec(node_of(("k0",), (measure("min", "long"),), "sign")).row_wise
-    assert operator_spec(node_of(("k0",), (measure("variance", "double"),), "sign")).row_wise
-    assert not operator_spec(node_of(("k0",), (measure("sum", "long"),), "sign")).row_wise
+    assert operator_spec(node_of(("k0",), (measure("min", "long"),), "changelog")).row_wise
+    assert operator_spec(node_of(("k0",), (measure("variance", "double"),), "changelog")).row_wise
+    assert not operator_spec(node_of(("k0",), (measure("sum", "long"),), "changelog")).row_wise
 
 
 @pytest.mark.parametrize("name", ["cents", "wide"])

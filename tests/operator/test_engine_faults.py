@@ -40,9 +40,9 @@ def test_every_measure_goes_on_from_the_committed_state(kind: MeasureKind, tmp_p
     """A batch that was not committed leaves no trace in the state, whatever it wrote."""
     random = Random(kind)
     measures = tuple(DRAWS[kind](Draft(random, f"m{i}")) for i in range(3))
-    stream = Stream(random, "sign", early=True)
+    stream = Stream(random, "changelog", early=True)
     with merging_soon(1, 1 << 20):
-        made = World(node_of(("k0", "k1"), measures, "sign"), tmp_path, page_rows=3)
+        made = World(node_of(("k0", "k1"), measures, "changelog"), tmp_path, page_rows=3)
         for _ in range(3):
             made.batch(stream.batch(), 2)
         saved = Saved(made)
@@ -100,7 +100,7 @@ def test_the_same_batch_on_the_same_version_does_the_same(tmp_path: Path) -> Non
     made = world(
         tmp_path, measure("list", "text", order=("-long",)), measure("surrogate_key"), page_rows=2
     )
-    stream = Stream(random, "sign", early=False)
+    stream = Stream(random, "changelog", early=False)
     made.batch(stream.batch())
     saved, rows = Saved(made), stream.batch()
     made.batch(rows)
@@ -112,7 +112,7 @@ def test_the_same_batch_on_the_same_version_does_the_same(tmp_path: Path) -> Non
 
 def test_computed_keys_are_found_again_after_a_restart(tmp_path: Path) -> None:
     """A key that is an expression is kept as its value, not as a place in the input."""
-    node = node_of(("flag",), (measure("sum", "long"),), "sign")
+    node = node_of(("flag",), (measure("sum", "long"),), "changelog")
     node = replace(node, inputs=(replace(node.inputs[0], keys=(OTHER,)),))
     made = World(node, tmp_path)
     made.batch([row(flag=True, long=1), row(flag=False, long=10)])
@@ -284,7 +284,7 @@ def test_groups_that_differ_in_the_second_key_only_stay_apart(spread: int, tmp_p
 def test_every_number_of_partitions_gives_the_same_view(partitions: int, tmp_path: Path) -> None:
     """One code path whatever the parallelism, and state that any number of partitions can read."""
     made = world(tmp_path, *EVERYTHING, page_rows=2)
-    stream = Stream(Random(11), "sign", early=True)
+    stream = Stream(Random(11), "changelog", early=True)
     for batch in range(6):
         made.batch(stream.batch(), partitions if batch % 2 else 1)
         made.check()

@@ -29,7 +29,7 @@ from tests.operator.measures_world import Shown, World, agree
 from tests.operator.test_measures_model import small_limits
 from tests.sampling import seeds
 
-WEIGHTS: tuple[WeightKind, ...] = ("one", "sign", "any")
+WEIGHTS: tuple[WeightKind, ...] = ("append_only", "changelog", "weighted")
 STAMP = NAMES.index("stamp")
 SECOND = 1_000_000
 
@@ -202,7 +202,7 @@ def test_idle_groups_are_forgotten_and_begin_anew(
             assert made.entries_kept() == made.entries_expected()
 
 
-def events(folder: Path, *measures: Any, weight: WeightKind = "sign") -> World:
+def events(folder: Path, *measures: Any, weight: WeightKind = "changelog") -> World:
     return World(node_of(("k0", "stamp"), measures, weight), folder)
 
 

@@ -68,12 +68,12 @@ def test_nothing_but_ends_is_kept(
         made = world(
             tmp_path,
             *ENDS,
-            weight="one",
+            weight="append_only",
             sets=sets,
             spread=random.choice((1, 3, 2**32)),
             slice_rows=7,
         )
-        stream = Stream(random, "one", early=False)
+        stream = Stream(random, "append_only", early=False)
         for _ in range(6):
             made.batch(stream.batch(), random.choice((1, 2, 4)), emit=random.random() < 0.7)
         made.batch([], 2)
@@ -85,14 +85,14 @@ def test_nothing_but_ends_is_kept(
 def test_a_tree_that_is_read_whole_keeps_its_entries(tmp_path: Path) -> None:
     """A distinct count and a maximum share it; a maximum with a FILTER has one of its own."""
     shared = measure("count", "long", distinct=True), measure("max", "long")
-    made = world(tmp_path, *shared, measure("max", "long", filter_=FLAG), weight="one")
+    made = world(tmp_path, *shared, measure("max", "long", filter_=FLAG), weight="append_only")
     made.batch([row(k0=1, long=n, flag=True) for n in (5, 7, 7)])
     made.check()
     assert [tree.extremes_only for tree in made.spec.trees] == [False, True]
     assert made.entries_kept() == 2
 
 
-@pytest.mark.parametrize("weight", ["sign", "any"])
+@pytest.mark.parametrize("weight", ["changelog", "weighted"])
 def test_where_rows_can_be_taken_back_entries_are_kept(weight: str, tmp_path: Path) -> None:
     made = world(tmp_path, *ENDS, weight=weight)  # type: ignore[arg-type]
     assert not any(tree.extremes_only or tree.partial for tree in made.spec.trees)
@@ -103,8 +103,10 @@ def test_which_ends_spark_finds(tmp_path: Path) -> None:
     """Of one value of fixed size; then nothing needs the rows one by one."""
     told = {"long": True, "double": True, "cents": True, "day": True, "text": False}
     for name, partial in told.items():
-        spec = world(tmp_path, measure("min", name), measure("max", name), weight="one").spec
+        spec = world(
+            tmp_path, measure("min", name), measure("max", name), weight="append_only"
+        ).spec
         assert [tree.partial for tree in spec.trees] == [partial]
         assert spec.row_wise is not partial
     ordered = measure("first_value", "long", order=("-long",)), measure("min_by", "long", "double")
-    assert not any(t.partial for t in world(tmp_path, *ordered, weight="one").spec.trees)
+    assert not any(t.partial for t in world(tmp_path, *ordered, weight="append_only").spec.trees)

@@ -15,7 +15,7 @@ from tests.operator.measures_reference import Row, Values
 from tests.operator.measures_world import World, merging_soon, small_parts
 from tests.sampling import seeds
 
-WEIGHTS: tuple[WeightKind, ...] = ("one", "sign", "any")
+WEIGHTS: tuple[WeightKind, ...] = ("append_only", "changelog", "weighted")
 
 
 class Keys:
@@ -59,7 +59,7 @@ def run(world: World, random: Random, *, batches: int = 6) -> None:
         step(stream.batch(), emit=random.random() < 0.85)
     step(stream.settle())
     assert world.entries_kept() == world.entries_expected()
-    if world.node.weight != "one":
+    if world.node.weight != "append_only":
         step(stream.clear())
         assert len(world.view()) == len(world.spec.always) + world.spec.is_global
         assert world.entries_kept() == 0
@@ -101,7 +101,8 @@ def test_each_kind_equals_recomputation(kind: str, tmp_path: Path) -> None:
     measures = tuple(DRAWS[kind](Draft(random, f"m{i}")) for i in range(6))  # type: ignore[index]
     with small_limits(random):
         run(
-            World(node_of(("k0",), measures, "any"), tmp_path, 2, page_rows=2, slice_rows=7), random
+            World(node_of(("k0",), measures, "weighted"), tmp_path, 2, page_rows=2, slice_rows=7),
+            random,
         )
 
 

@@ -141,9 +141,9 @@ DECIMALS = st.one_of(
 )
 KEYS = st.tuples(st.one_of(st.none(), st.integers(0, 4)), st.sampled_from([None, "", "a", "\0b"]))
 WEIGHTS = {
-    "one": st.just(1),
-    "sign": st.sampled_from([1, 1, -1]),
-    "any": st.one_of(st.integers(-3, 3), st.sampled_from([2**40, -(2**40), 2**53 + 1])),
+    "append_only": st.just(1),
+    "changelog": st.sampled_from([1, 1, -1]),
+    "weighted": st.one_of(st.integers(-3, 3), st.sampled_from([2**40, -(2**40), 2**53 + 1])),
 }
 
 
@@ -153,7 +153,7 @@ def row_lists(weight: str) -> st.SearchStrategy[list[Row]]:
     return st.lists(st.builds(Row, KEYS, values, WEIGHTS[weight]), max_size=12)
 
 
-@pytest.mark.parametrize("weight", ["one", "sign", "any"])
+@pytest.mark.parametrize("weight", ["append_only", "changelog", "weighted"])
 @pytest.mark.parametrize("keys", [0, 2])
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
@@ -164,7 +164,7 @@ def test_every_version_equals_recomputation(weight: Any, keys: int, data: st.Dat
     spread = data.draw(st.sampled_from([1, 3, 2**32]))
     tier, budget = data.draw(st.sampled_from([(1, 1), (1, 4), (1, 1 << 20), (16_384, 1)]))
     with TemporaryDirectory() as folder, merging_soon(tier, budget):
-        raw = bool(keys) and weight != "any" and data.draw(st.booleans())
+        raw = bool(keys) and weight != "weighted" and data.draw(st.booleans())
         world = World(spec, Path(folder), spread, raw=raw)
         for _ in range(data.draw(st.integers(1, 7))):
             rows = data.draw(row_lists(weight))
@@ -176,14 +176,16 @@ def test_every_version_equals_recomputation(weight: Any, keys: int, data: st.Dat
 @given(data=st.data())
 def test_pending_keys_are_emitted_later_and_once(data: st.DataObject) -> None:
     """Groups touched without emission keep what they last showed; the next emission brings them all up to date."""
-    spec = spec_for("sign", page_rows=2)
+    spec = spec_for("changelog", page_rows=2)
     with TemporaryDirectory() as folder:
         spread, raw = data.draw(st.sampled_from([1, 2**32])), data.draw(st.booleans())
         world = World(spec, Path(folder), spread, raw=raw)
         for _ in range(data.draw(st.integers(1, 6))):
             before = world.view()
             emit = data.draw(st.booleans())
-            world.batch(data.draw(row_lists("sign")), data.draw(st.sampled_from([1, 2])), emit=emit)
+            world.batch(
+                data.draw(row_lists("changelog")), data.draw(st.sampled_from([1, 2])), emit=emit
+            )
             if not emit:
                 assert world.view() == before
         world.batch([], emit=True)
@@ -193,7 +195,7 @@ def test_pending_keys_are_emitted_later_and_once(data: st.DataObject) -> None:
 
 def test_the_additive_case_that_loses_two_in_floating_point(tmp_path: Path) -> None:
     """1, 1e20, 2, 3 with the first two taken away again averages 2.5."""
-    world = World(spec_for("sign", keys=1), tmp_path, 2**32)
+    world = World(spec_for("changelog", keys=1), tmp_path, 2**32)
     rows = [Row((1,), (None, x, None), 1) for x in (1.0, 1e20, 2.0, 3.0)]
     world.batch(rows)
     world.batch([replace(row, weight=-1) for row in rows[:2]])
@@ -203,7 +205,7 @@ def test_the_additive_case_that_loses_two_in_floating_point(tmp_path: Path) -> N
 
 def test_totals_pass_the_range_of_their_type_and_come_back(tmp_path: Path) -> None:
     """Int64 and 38-digit totals go beyond their type and return, unharmed by the way."""
-    world = World(spec_for("sign", keys=1), tmp_path, 2**32)
+    world = World(spec_for("changelog", keys=1), tmp_path, 2**32)
     big = Row((1,), (2**63 - 1, None, 10**38 - 1), 1)
     world.batch([big] * 5)
     world.check()

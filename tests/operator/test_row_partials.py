@@ -38,9 +38,9 @@ EXTREMES = [
 ]  # fmt: skip
 FLOATS = st.one_of(st.sampled_from(EXTREMES), st.floats(width=64))
 WEIGHTS: dict[WeightKind, st.SearchStrategy[int]] = {
-    "one": st.just(1),
-    "sign": st.sampled_from([1, -1]),
-    "any": st.one_of(
+    "append_only": st.just(1),
+    "changelog": st.sampled_from([1, -1]),
+    "weighted": st.one_of(
         st.integers(-3, 3),
         st.integers(-(2**63), 2**63 - 1),
         st.sampled_from([2**63 - 1, -(2**63), 2**16 - 1, -(2**16), 2**32, -1]),
@@ -84,7 +84,7 @@ def batch_of(given_: list[Row], kind: WeightKind) -> pa.RecordBatch:
         "x2": pa.array(xs, pa.float64()),
         "x3": pa.array(ys, pa.float64()),
     }  # fmt: skip
-    if kind != "one":
+    if kind != "append_only":
         columns["__weight"] = pa.array(weights, pa.int64())
     return pa.RecordBatch.from_pydict(columns).slice(3)
 
@@ -120,7 +120,7 @@ def product(x: float, y: float) -> Fraction | float:
     return Fraction(x) * Fraction(y) if math.isfinite(x) and math.isfinite(y) else x * y
 
 
-@pytest.mark.parametrize("kind", ["one", "sign", "any"])
+@pytest.mark.parametrize("kind", ["append_only", "changelog", "weighted"])
 @settings(deadline=None)
 @given(data=st.data())
 def test_partial_sums_of_raw_rows_are_exact(kind: WeightKind, data: st.DataObject) -> None:
@@ -151,7 +151,7 @@ def test_products_reach_from_the_smallest_to_the_largest() -> None:
     y = pa.array([most, -most, least, least, 1.0, math.inf, math.nan, 1.0])
     weight = np.array([2**63 - 1, 5, 2**62, 1, -3, 2, 1, 0], np.int64)
     accumulator = Accumulator("product", 0, 0, 0, other=1)
-    cells = split_accumulator(0, accumulator, {0: x, 1: y}, weight, "any")
+    cells = split_accumulator(0, accumulator, {0: x, 1: y}, weight, "weighted")
     value = float_digits(pa.table(cells), 0, accumulator, 16)
     wanted = Fraction(most) ** 2 * (2**63 - 6) + Fraction(least) ** 2 * (2**62 - 1)
     check_floats(value, [(wanted, 1), (math.inf, -3), (math.nan, 2)])
@@ -161,7 +161,7 @@ def test_finite_products_never_reach_the_registers() -> None:
     """The largest product with the largest weight, doubled sixty-three times, is still told from a NaN."""
     most = pa.array([1.7976931348623157e308])
     accumulator = Accumulator("product", 0, 0, 0, other=0)
-    cells = split_accumulator(0, accumulator, {0: most}, np.array([2**63 - 1]), "any")
+    cells = split_accumulator(0, accumulator, {0: most}, np.array([2**63 - 1]), "weighted")
     value = total(float_digits(pa.table(cells), 0, accumulator, 16))
     for _ in range(63):
         value = add_floats(value, value)
@@ -175,7 +175,7 @@ def test_what_is_not_finite_is_counted_apart_from_the_digits() -> None:
     """One NaN does not give every group of a slice the digits between it and the finite values."""
     values = pa.array([1.0, math.nan, 2.5, -math.inf])
     cells = split_accumulator(
-        0, Accumulator("float", 0, 0, 0), {0: values}, np.ones(4, np.int64), "one"
+        0, Accumulator("float", 0, 0, 0), {0: values}, np.ones(4, np.int64), "append_only"
     )
     value = float_digits(pa.table(cells), 0, Accumulator("float", 0, 0, 0), 32)
     plain = float_digits(pa.table(cells).slice(0, 1), 0, Accumulator("float", 0, 0, 0), 32)
@@ -190,7 +190,7 @@ def test_what_is_not_finite_is_counted_apart_from_the_digits() -> None:
 def test_single_floats_multiply_exactly() -> None:
     x = pa.array([0.1, 3.0000002], pa.float32())
     accumulator = Accumulator("product", 0, 0, 0, other=0)
-    cells = split_accumulator(0, accumulator, {0: x}, np.array([1, -1]), "sign")
+    cells = split_accumulator(0, accumulator, {0: x}, np.array([1, -1]), "changelog")
     value = float_digits(pa.table(cells), 0, accumulator, 32)
     exactly = [Fraction(v) ** 2 for v in x.to_pylist()]
     check_floats(value, [(exactly[0], 1), (exactly[1], -1)])

@@ -90,7 +90,7 @@ class World:
         slice_rows: int = 50,
     ) -> None:
         plan = sa.load(grouped("session", interval(micros=GAP))).bound()
-        self.node = lower(plan, {("goals",): "any"}, early).operators[0]
+        self.node = lower(plan, {("goals",): "weighted"}, early).operators[0]
         spec = operator_spec(self.node)
         assert isinstance(spec, SessionSpec)
         self.spec = replace(spec, page_rows=page_rows, slice_rows=slice_rows)

@@ -27,7 +27,7 @@ FLOAT = Accumulator("float", 0, 0, 0)
 
 def spec(accumulators: int = 1, **changed: Any) -> OperatorSpec:
     sums = tuple(replace(FLOAT, argument=i) for i in range(accumulators))
-    made = OperatorSpec((pa.int64(),), sums, (), "one", multiset=False, is_global=False)
+    made = OperatorSpec((pa.int64(),), sums, (), "append_only", multiset=False, is_global=False)
     return replace(made, **changed)
 
 
@@ -59,7 +59,7 @@ def test_many_measures_are_rather_exchanged_as_rows() -> None:
 def test_one_group_and_any_weights_are_always_summed_first() -> None:
     """One task would get all rows; and products with weights of any size are made on Spark."""
     assert not after(2, 1, BatchStrategy(), spec(30, is_global=True)).skip_preaggregation
-    assert not after(1_000, 1_000, BatchStrategy(), spec(30, weight="any")).skip_preaggregation
+    assert not after(1_000, 1_000, BatchStrategy(), spec(30, weight="weighted")).skip_preaggregation
 
 
 def test_the_driver_takes_the_sums_of_few_groups() -> None:

@@ -126,7 +126,7 @@ def node_of(
     count: int | None,
     *,
     types: Sequence[Type] = TYPES,
-    weight: WeightKind = "any",
+    weight: WeightKind = "weighted",
     early: EarlyRetraction = "carry",
     keys: int = 0,
 ) -> TopK:
@@ -225,7 +225,7 @@ class World:
         for column, argument in enumerate(self.node.row):
             values = [row[keys + column] for row, _ in rows]
             columns[f"x{argument}"] = pa.array(values, types[column])
-        if self.node.weight != "one":
+        if self.node.weight != "append_only":
             columns[WEIGHT] = pa.array([weight for _, weight in rows], pa.int64())
         return pa.RecordBatch.from_pydict(columns)
 
@@ -325,7 +325,7 @@ def test_rows_that_are_only_inserted_are_stored_up_to_the_end_of_the_range(
     batches: list[list[Row]], sorts: list[Sort], offset: int, count: int | None
 ) -> None:
     with TemporaryDirectory() as folder, merging_soon(4, 8):
-        world = World(Path(folder), node_of(sorts, offset, count, weight="one"))
+        world = World(Path(folder), node_of(sorts, offset, count, weight="append_only"))
         rows: Counter[Row] = Counter()
         for batch in batches:
             world.batch([(row, 1) for row in batch])

@@ -110,8 +110,8 @@ def rows(*pairs: tuple[float | None, int]) -> list[Row]:
 
 
 def world(folder: Path, *measures: BoundMeasure) -> World:
-    computed = state_layout(measures, "any").computed
-    return World(replace(node_of(("k0",), measures, "any"), computed=computed), folder)
+    computed = state_layout(measures, "weighted").computed
+    return World(replace(node_of(("k0",), measures, "weighted"), computed=computed), folder)
 
 
 def test_several_measures_of_one_class_with_and_without_distinct(

@@ -21,7 +21,7 @@ COUNT = Accumulator("count", 0, 0, 2)
 
 
 def spec(**changed: Any) -> OperatorSpec:
-    given = {"weight": "one", "multiset": False, "is_global": False, **changed}
+    given = {"weight": "append_only", "multiset": False, "is_global": False, **changed}
     return OperatorSpec((pa.int64(),), (COUNT,), (), **given)
 
 
@@ -60,7 +60,7 @@ def test_rows_of_keys_that_hardly_repeat_are_exchanged_as_they_are(spark: SparkS
         {"size": (1 << 63) - 1},
         {"row_bytes": 1},
         {"told": spec(is_global=True)},
-        {"told": spec(weight="any")},
+        {"told": spec(weight="weighted")},
     ],
     ids=["small", "of no known size", "not the first", "one group", "weights of any size"],
 )

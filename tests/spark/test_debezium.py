@@ -64,7 +64,7 @@ def rows(
     lines = [e if isinstance(e, str) else json.dumps(e) for e in events]
     (folder / "events.json").write_text("".join(f"{line}\n" for line in lines))
     opened = open_source(spark, f"json:{folder}?cdc=debezium{keys}", table)
-    assert opened.weight == "sign"
+    assert opened.weight == "changelog"
     found: list[tuple[Any, ...]] = []
     query = (
         opened.frame.writeStream.foreachBatch(lambda df, _: found.extend(map(tuple, df.collect())))
@@ -210,7 +210,7 @@ def test_what_the_source_says_of_events() -> None:
     spec = parse_spec("json:in/?cdc=debezium&times=us&decimals=bytes&batch-files=2")
     assert (spec.change, spec.times, spec.decimals, spec.options) == ("debezium", "us", "bytes", ())
     assert str(spec) == "json:in/?cdc=debezium&times=us&decimals=bytes&batch-files=2"
-    assert weight_kind(spec) == "sign"
+    assert weight_kind(spec) == "changelog"
 
 
 @pytest.mark.parametrize(

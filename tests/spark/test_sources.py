@@ -80,7 +80,7 @@ def test_columns_are_taken_by_name_in_the_order_of_the_plan(
     parquet(tmp_path / "in", "a", {"x": [1], "unused": ["u"], "y": ["s"]})
     opened = open_source(spark, f"parquet:{tmp_path}/in", origin(Y=STRING, X=I64))
     assert opened.frame.columns == ["c0", "c1", "__weight"]
-    assert opened.weight == "one"
+    assert opened.weight == "append_only"
     assert drain(spark, opened.frame) == [[("s", 1, 1)]]
 
 
@@ -465,9 +465,13 @@ def test_static_and_streaming_dataframes(spark: SparkSession) -> None:
     """A static DataFrame is one batch; a column `__weight` holds weights."""
     plain = spark.createDataFrame([(1,)], "x int")
     opened = open_source(spark, plain, origin(x=I64))
-    assert (opened.streaming, opened.weight, weight_kind(plain)) == (False, "one", "one")
+    assert (opened.streaming, opened.weight, weight_kind(plain)) == (
+        False,
+        "append_only",
+        "append_only",
+    )
     weighted = spark.createDataFrame([(1, 5), (2, -3)], "x int, __weight int")
-    assert weight_kind(weighted) == "any"
+    assert weight_kind(weighted) == "weighted"
     assert rows(spark, weighted, origin(x=I64)) == [(1, 5), (2, -3)]
     stream = spark.readStream.format("rate").load()
     assert open_source(spark, stream, origin(value=I64)).streaming

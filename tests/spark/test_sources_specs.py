@@ -65,7 +65,7 @@ def test_bad_specs_are_refused_with_a_code(text: str, code: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "kind"),
-    [("parquet:x", "one"), ("parquet:x?op=o", "sign"), ("parquet:x?weight=w", "any"), ("changes:t", "sign")],
+    [("parquet:x", "append_only"), ("parquet:x?op=o", "changelog"), ("parquet:x?weight=w", "weighted"), ("changes:t", "changelog")],
 )  # fmt: skip
 def test_weight_kind_follows_from_how_rows_say_what_they_do(text: str, kind: str) -> None:
     """Only a weight column can have weights other than 1 and -1."""
@@ -166,7 +166,7 @@ def test_options_have_the_names_of_spark() -> None:
     assert parse_spec(f"csv:in/?{options}").options == (
         ("nullValue", "NA"), ("dateFormat", "d"), ("fs.s3a.Endpoint", "x")
     )  # fmt: skip
-    assert parse_spec("orc:in/?any=1").options == (("any", "1"),)
+    assert parse_spec("orc:in/?any=1").options == (("weighted", "1"),)
     assert parse_spec("kafka:t?startingoffsets=earliest").options == (
         ("startingoffsets", "earliest"),
     )

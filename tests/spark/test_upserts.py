@@ -71,7 +71,7 @@ def rows(
     lines = [e if isinstance(e, str) else json.dumps(e) for e in events]
     (folder / "events.json").write_text("".join(f"{line}\n" for line in lines))
     opened = open_source(spark, f"json:{folder}?{spec}&batch-files=1", table)
-    assert opened.weight == "sign"
+    assert opened.weight == "changelog"
     return collected(opened.frame)
 
 
@@ -90,7 +90,7 @@ def test_a_key_and_an_order_are_taken_out_of_the_options() -> None:
 
 @pytest.mark.parametrize("text", ["parquet:x?key=id", "json:x?op=op&key=id", "json:x?cdc=debezium&key=id"])  # fmt: skip
 def test_upserts_become_changes_of_weight_one_and_minus_one(text: str) -> None:
-    assert weight_kind(text) == "sign"
+    assert weight_kind(text) == "changelog"
 
 
 def test_the_order_of_events_is_a_field_of_their_envelope() -> None:

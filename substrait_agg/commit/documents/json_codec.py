@@ -6,12 +6,12 @@ Each value of a document must have the type that its field declares.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from substrait_agg.operator.common.names import DOCUMENT_KEY
+from substrait_agg.operator.common.names import DOCUMENT_KEY, DOCUMENT_VALUES
 
 T = TypeVar("T")
 
@@ -25,7 +25,15 @@ def encoded(value: Any) -> Any:
     """Return the JSON values of a dataclass: an object with a key per field."""
     if is_dataclass(value):
         kind: Any = type(value)
-        return {key: encoded(getattr(value, name)) for key, name in _keys(kind).items()}
+        forms = _stored_values(kind)
+        return {
+            key: encoded(
+                _mapped(forms[name], getattr(value, name))
+                if name in forms
+                else getattr(value, name)
+            )
+            for key, name in _keys(kind).items()
+        }
     if isinstance(value, tuple | list):
         return [encoded(item) for item in value]
     if isinstance(value, Mapping):
@@ -37,6 +45,20 @@ def encoded(value: Any) -> Any:
 def _keys(kind: Any) -> dict[str, str]:
     """Return the attribute name of each document key of a dataclass."""
     return {f.metadata.get(DOCUMENT_KEY, f.name): f.name for f in fields(kind)}
+
+
+@cache
+def _stored_values(kind: Any) -> dict[str, Mapping[Any, Any]]:
+    """Return the stored form of values, by the names of the fields that have one."""
+    return {
+        f.name: f.metadata[DOCUMENT_VALUES] for f in fields(kind) if DOCUMENT_VALUES in f.metadata
+    }
+
+
+def _mapped(forms: Mapping[Any, Any], value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(forms.get(item, item) for item in value)
+    return forms.get(value, value)
 
 
 def built(kind: type[T], body: Any) -> T:
@@ -60,7 +82,9 @@ def _reader(kind: Any) -> _Reader:
     if is_dataclass(kind):
         hints = get_type_hints(kind)
         made: Any = kind
-        readers = {key: (name, _reader(hints[name])) for key, name in _keys(made).items()}
+        readers = {
+            key: (name, _field_reader(made, name, hints[name])) for key, name in _keys(made).items()
+        }
         return partial(_object, made, readers)
     if origin is tuple:
         return partial(_tuple, _reader(arguments[0]))
@@ -72,6 +96,27 @@ def _reader(kind: Any) -> _Reader:
         (other,) = (a for a in arguments if a is not types.NoneType)
         return partial(_optional, _reader(other))
     return _PLAIN[kind]
+
+
+def _field_reader(kind: Any, name: str, hint: Any) -> _Reader:
+    forms = _stored_values(kind).get(name)
+    if forms is None:
+        return _reader(hint)
+    return partial(_restored, forms, {form: value for value, form in forms.items()}, _reader(hint))
+
+
+def _restored(
+    forms: Mapping[Any, Any], values: Mapping[Any, Any], reader: _Reader, stored: Any
+) -> Any:
+    def restore(item: Any) -> Any:
+        if not isinstance(item, Hashable):
+            return item
+        if item in forms and item not in values:
+            message = f"{item!r} is not the stored form of a value"
+            raise ValueError(message)
+        return values.get(item, item)
+
+    return reader([restore(i) for i in stored] if isinstance(stored, list) else restore(stored))
 
 
 def _object(

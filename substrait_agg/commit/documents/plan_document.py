@@ -14,7 +14,8 @@ from substrait_agg.commit.documents.envelope import damaged, seal, unreadable, u
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.json_codec import built, encoded
 from substrait_agg.commit.documents.state_schema import InputSchema, OperatorColumns, OperatorSchema
-from substrait_agg.operator.common.names import DOCUMENT_KEY
+from substrait_agg.functions.aggregates.accumulators import STORED_WEIGHT_KINDS, WeightKind
+from substrait_agg.operator.common.names import DOCUMENT_KEY, DOCUMENT_VALUES
 
 PLAN = "plan.json"
 PLAN_FORMAT = 6
@@ -107,7 +108,7 @@ class PlanDocument:
     """
 
     plan: str
-    layout: tuple[str, ...]
+    layout: tuple[WeightKind, ...] = field(metadata={DOCUMENT_VALUES: STORED_WEIGHT_KINDS})
     columns: tuple[ViewColumn, ...]
     types: str
     sorts: tuple[ViewSort, ...]

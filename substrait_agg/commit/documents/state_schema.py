@@ -20,8 +20,13 @@ from substrait_agg.flow.graph.graph import (
 )
 from substrait_agg.flow.graph.identity import Identity, identities
 from substrait_agg.flow.graph.nodes import Flow, Node, shown_operators
-from substrait_agg.functions.aggregates.accumulators import Accumulator, tree_counters
-from substrait_agg.operator.common.names import DOCUMENT_KEY
+from substrait_agg.functions.aggregates.accumulators import (
+    STORED_WEIGHT_KINDS,
+    Accumulator,
+    WeightKind,
+    tree_counters,
+)
+from substrait_agg.operator.common.names import DOCUMENT_KEY, DOCUMENT_VALUES
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +147,7 @@ class OperatorSchema:
     kind: str
     below: tuple[int, ...]
     reads: bool
-    weight: str
+    weight: WeightKind = field(metadata={DOCUMENT_VALUES: STORED_WEIGHT_KINDS})
     early: str
     forget: str
     shown: bool

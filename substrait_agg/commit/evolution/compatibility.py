@@ -189,7 +189,7 @@ def _listed(given: str | tuple[str, ...]) -> str:
 
 def _retracting(document: PlanDocument) -> tuple[bool, ...]:
     """Return which operators receive retractions."""
-    return tuple(kind != "one" for kind in document.layout)
+    return tuple(kind != "append_only" for kind in document.layout)
 
 
 def _keys(document: PlanDocument) -> str:

@@ -221,7 +221,9 @@ class GroupRewriter:
         if given is None:
             return None
         columns = with_computed(given.columns, self._spec.computed)
-        table = pa.table(split_accumulator(ordinal, accumulator, columns, given.weights, "any"))
+        table = pa.table(
+            split_accumulator(ordinal, accumulator, columns, given.weights, "weighted")
+        )
         groups = RowGroups.of(given.groups, self._count)
         if accumulator.floating:
             return groups.sum_floats(float_digits(table, ordinal, accumulator, LIMB_BITS))

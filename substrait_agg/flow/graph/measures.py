@@ -45,7 +45,7 @@ def state_layout(
         reads,
         tuple(sharing.computed),
     )
-    return extremes_only(shared) if weight == "one" else shared
+    return extremes_only(shared) if weight == "append_only" else shared
 
 
 def _present(value: Expr) -> Expr:

@@ -216,7 +216,7 @@ class Node:
     @property
     def output_weight(self) -> WeightKind:
         """Return what is known about the weights of its changes."""
-        return "sign"
+        return "changelog"
 
     @property
     def is_source(self) -> bool:
@@ -333,7 +333,7 @@ class Distinct(Node):
     @property
     def output_weight(self) -> WeightKind:
         """See `Node`."""
-        return "any"
+        return "weighted"
 
     @property
     def shows_rows_below(self) -> bool:
@@ -403,7 +403,7 @@ class Sessionize(Node):
     @property
     def output_weight(self) -> WeightKind:
         """See `Node`."""
-        return "any"
+        return "weighted"
 
     @property
     def timed_by(self) -> tuple[Expr, ...]:

@@ -82,7 +82,7 @@ class StateLayoutBuilder:
     def total(self, value: Expr, condition: Expr | None, tree: int = -1) -> int:
         """Return the accumulator that sums the values of rows, or of the live entries of a tree."""
         argument = self.argument(value, condition)
-        weight: WeightKind = self.weight if tree < 0 else "sign"
+        weight: WeightKind = self.weight if tree < 0 else "changelog"
         return self.accumulator(_adder(value.type, argument, weight, tree))
 
     def product(self, left: Expr, right: Expr, condition: Expr | None, tree: int = -1) -> int:
@@ -95,7 +95,7 @@ class StateLayoutBuilder:
     ) -> int:
         """Return the accumulator that sums a column computed by a user-defined measure."""
         ordinal = COMPUTED + self._place("computed", UserColumn(implementation, arguments, column))
-        digits = digits_for(DECIMAL_BITS, self.weight if tree < 0 else "sign")
+        digits = digits_for(DECIMAL_BITS, self.weight if tree < 0 else "changelog")
         return self.accumulator(Accumulator("decimal", ordinal, DECIMAL_BITS, digits, tree=tree))
 
     def live(self, tree: int) -> int:
@@ -116,7 +116,7 @@ class StateLayoutBuilder:
 
     def arrivals(self, measure: BoundMeasure, *, latest: bool) -> int:
         """Return the tree of the values of a measure in the order of arrival."""
-        if self.weight == "one":
+        if self.weight == "append_only":
             return self._rows_by_arrival(measure)
         base = self.values(measure, measure.arguments, keep_nulls=measure.keep_nulls)
         value = self.trees[base].components[0]

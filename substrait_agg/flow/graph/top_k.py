@@ -72,7 +72,7 @@ class TopK(Node):
     @property
     def output_weight(self) -> WeightKind:
         """See `Node`."""
-        return "any"
+        return "weighted"
 
     @property
     def shows_rows_below(self) -> bool:

@@ -40,7 +40,7 @@ from substrait_agg.flow.passes.sessions import (
 from substrait_agg.flow.passes.upserts import Upserts
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
 
-WIDTH: tuple[WeightKind, ...] = ("one", "sign", "any")
+WIDTH: tuple[WeightKind, ...] = ("append_only", "changelog", "weighted")
 """Weight kinds, from narrow to wide."""
 
 
@@ -97,7 +97,7 @@ class _Lowering:
         places = positions_of(ordinals)
         moved = tuple(moved_measure(m, places) for m in relation.measures)
         early = self.policy(inputs)
-        weight = "any" if early == "quarantine" else weight
+        weight = "weighted" if early == "quarantine" else weight
         keys = tuple(renumber(k, places) for k in relation.keys)
         several = len(relation.sets) > 1
         shared = state_layout(
@@ -147,7 +147,7 @@ class _Lowering:
         Changes of an operator never contain early retractions, and inserts are not retractions.
         """
         given = tuple(b for b in inputs if not self.from_operator(b.origin))
-        return "carry" if self.weight_of(given) == "one" else self.early
+        return "carry" if self.weight_of(given) == "append_only" else self.early
 
     def input_properties(self, inputs: tuple[Branch, ...]) -> tuple[WeightKind, EarlyRetraction]:
         """Return what is known about the weights of branches, and the early-retraction policy."""
@@ -161,15 +161,19 @@ class _Lowering:
 
     def weight_of(self, inputs: tuple[Branch, ...]) -> WeightKind:
         """Return the widest weight kind of the branches."""
-        return max((self.weight_from(b.origin) for b in inputs), key=WIDTH.index, default="one")
+        return max(
+            (self.weight_from(b.origin) for b in inputs), key=WIDTH.index, default="append_only"
+        )
 
     def weight_from(self, origin: Origin) -> WeightKind:
         """Return what is known about the weights of an origin."""
         match origin:
             case TableOrigin(table=table):
-                return "sign" if table in self.upserts else self.weights.get(table, "one")
+                return (
+                    "changelog" if table in self.upserts else self.weights.get(table, "append_only")
+                )
             case RowsOrigin():
-                return "one"
+                return "append_only"
             case OperatorOrigin(operator=operator):
                 return self.operators[operator].output_weight
 

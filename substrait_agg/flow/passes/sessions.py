@@ -73,7 +73,7 @@ def session_node(
         id=number(),
         inputs=(Port(inputs, tuple(renumber(k, places) for k in others), arguments),),
         types=(*(k.type for k in others), call.type, *(c.type for c in columns)),
-        weight="any" if early == "quarantine" else weight,
+        weight="weighted" if early == "quarantine" else weight,
         path=relation.path,
         early=early,
         gap=call_durations(call.arguments)[0],

@@ -214,7 +214,7 @@ def _operator(id_: int, origin: TableOrigin) -> Upsert:
         id=id_,
         inputs=(Port((Branch(origin, ()),), tuple(keys), tuple((c, None) for c in rest)),),
         types=tuple(types[i] for i in (*keyed.keys, *values)),
-        weight="sign",
+        weight="changelog",
         path="",
         values=len(values),
         partial=tuple(values.index(i) for i in keyed.partial),

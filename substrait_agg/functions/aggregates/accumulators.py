@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
-WeightKind = OneOf["one", "sign", "any"]
+WeightKind = OneOf["append_only", "changelog", "weighted"]
 """Possible weights of an input: always 1; 1 or -1; any int64."""
+
+STORED_WEIGHT_KINDS: Mapping[WeightKind, str] = {
+    "append_only": "one",
+    "changelog": "sign",
+    "weighted": "any",
+}
+"""The word for each kind in stored documents."""
 
 EarlyRetraction = OneOf["carry", "refuse", "quarantine"]
 """Handling of a retraction that comes before its insertion.
@@ -78,5 +86,5 @@ def digits_for(value_bits: int, weight: WeightKind) -> int:
 
     Each value has `value_bits` bits and a weight of this kind.
     """
-    weight_bits = 64 if weight == "any" else 1
+    weight_bits = 64 if weight == "weighted" else 1
     return -(-(value_bits + weight_bits + 40) // DIGIT_BITS)

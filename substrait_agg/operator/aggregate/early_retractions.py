@@ -107,7 +107,7 @@ def early_retractions(spec: OperatorSpec, old: GroupState, new: GroupState) -> i
     of a multiset, these are the rows newly quarantined. Other operators detect them by rows
     (`hold_early_retractions`).
     """
-    if spec.weight == "one":
+    if spec.weight == "append_only":
         return 0
     if spec.early == "carry":
         return int(np.count_nonzero((new.weight() < 0) & (old.weight() >= 0)))

@@ -79,7 +79,7 @@ class GroupOperator(StatefulOperator):
             # With a guard, rows are split later, once it is known which of them count.
             rows = batch if spec.guard >= 0 else split_rows(batch, spec)
         else:
-            name = ROWS if spec.weight != "one" else "w_0"
+            name = ROWS if spec.weight != "append_only" else "w_0"
             counted = batch.column(name)
             rows = batch.drop_columns([ROWS]) if ROWS in batch.schema.names else batch
             if spec.trees:

@@ -155,7 +155,7 @@ def distinct_sums(
     values = take(delta.entries.payload, moved)
     given = {a: values[i] for i, a in enumerate(tree.arguments)}
     columns = with_computed(given, spec.computed)
-    cells = split_accumulator(ordinal, accumulator, columns, weight, "sign")
+    cells = split_accumulator(ordinal, accumulator, columns, weight, "changelog")
     table = pa.table(cells)
     rows = RowGroups.of(of, groups)
     if accumulator.floating:

@@ -276,7 +276,7 @@ class OperatorSpec:
     @property
     def limb_bits(self) -> int:
         """Return the distance in bits between the partial sums of one accumulator."""
-        return 16 if self.weight == "any" else DIGIT_BITS
+        return 16 if self.weight == "weighted" else DIGIT_BITS
 
     @property
     def extremes(self) -> tuple[tuple[int, Side], ...]:
@@ -372,7 +372,7 @@ class UpsertSpec:
     slice_rows: int = SLICE_ROWS
     slice_bytes: int = SLICE_BYTES
 
-    weight: ClassVar[WeightKind] = "sign"
+    weight: ClassVar[WeightKind] = "changelog"
     accumulators: ClassVar[tuple[Accumulator, ...]] = ()
     trees: ClassVar[tuple[TreeSpec, ...]] = ()
     extremes: ClassVar[tuple[tuple[int, Side], ...]] = ()
@@ -420,7 +420,7 @@ class UpsertSpec:
 
 def group_spec(node: Aggregate | Distinct) -> OperatorSpec:
     """Return the spec of a node that keeps groups or whole rows."""
-    return OperatorSpec(multiset=node.output_weight == "any", **group_fields(node))
+    return OperatorSpec(multiset=node.output_weight == "weighted", **group_fields(node))
 
 
 def session_spec(node: Sessionize) -> SessionSpec:

@@ -45,7 +45,7 @@ def split_rows(batch: pa.RecordBatch, spec: OperatorSpec) -> pa.RecordBatch:
         For an operator with trees also the arguments ``x*`` that its trees read, and ``__weight``.
     """
     weight = np.ones(batch.num_rows, np.int64)
-    if spec.weight != "one":
+    if spec.weight != "append_only":
         weight = np.asarray(batch.column(WEIGHT).to_numpy())
     given = {int(n[1:]): batch.column(n) for n in batch.schema.names if _is_argument(n)}
     arguments = with_computed(given, spec.computed)

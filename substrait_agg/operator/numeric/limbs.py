@@ -27,7 +27,7 @@ def weight_limbs(weight: Int64s, kind: WeightKind) -> tuple[Int64s, ...]:
 
     The highest limb carries the sign.
     """
-    if kind != "any":
+    if kind != "weighted":
         return (weight,)
     low = [(weight >> np.int64(16 * j)) & _HALF_MASK for j in range(3)]
     return (*low, weight >> np.int64(48))

@@ -308,7 +308,7 @@ def _retracting_rows(
     batch = pa.RecordBatch.from_pydict({**columns, WEIGHT: -entries.weights[rows]})
     if spec.guard < 0:
         # The weights are negative here, even if the input has only insertions.
-        batch = split_rows(batch, replace(spec, weight="sign"))
+        batch = split_rows(batch, replace(spec, weight="changelog"))
     return pa.Table.from_batches([batch])
 
 

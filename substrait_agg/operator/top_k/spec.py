@@ -38,7 +38,7 @@ class TopKSpec(OperatorSpec):
 
         Without retractions they can never come into the range.
         """
-        return self.weight == "one" and self.ranks.stop is not None
+        return self.weight == "append_only" and self.ranks.stop is not None
 
     @property
     def changes(self) -> pa.Schema:

@@ -55,7 +55,7 @@ def _contributions(frame: RecordedTransform, spec: InputSpec) -> RecordedTransfo
     kept += [f"x{a}" for a in _end_arguments(spec) if f"x{a}" not in kept]
     kept += [TIME] if TIME in frame.columns else []
     columns = [F.col(name) for name in kept]
-    if spec.weight != "one":
+    if spec.weight != "append_only":
         columns += _named("w", weight_limbs(spec.weight))
     for i, accumulator in enumerate(spec.accumulators):
         if accumulator.kind != "decimal" and accumulator.tree < 0:
@@ -96,7 +96,7 @@ def partial_sums(
     ends = [f"x{a}" for a in _end_arguments(spec)]
     taken = {*keys, *bins, *_raw_columns(spec), *ends, "x", TIME}
     sums = [F.sum(name).alias(name) for name in frame.columns if name not in taken]
-    sums.append(F.count(F.lit(1)).alias("w_0" if spec.weight == "one" else ROWS))
+    sums.append(F.count(F.lit(1)).alias("w_0" if spec.weight == "append_only" else ROWS))
     if TIME in frame.columns:
         sums.append(F.max(TIME).alias(TIME))
     sums += _end_columns(spec)
@@ -173,7 +173,7 @@ def _raw_columns(spec: InputSpec) -> list[str]:
     arguments = {a.argument for a in spec.accumulators if a.kind == "decimal"}
     if not arguments:
         return []
-    weights = [] if spec.weight == "one" else [WEIGHT]
+    weights = [] if spec.weight == "append_only" else [WEIGHT]
     return [*(f"x{i}" for i in sorted(arguments)), *weights]
 
 
@@ -195,9 +195,9 @@ def _floats(spec: InputSpec) -> list[int]:
 
 def weight_limbs(kind: WeightKind) -> list[Column]:
     """Return the weight as limbs: the weight itself, or four limbs of 16 bits."""
-    if kind == "one":
+    if kind == "append_only":
         return [F.lit(1).cast("bigint")]
-    if kind == "sign":
+    if kind == "changelog":
         return [F.col(WEIGHT)]
     return _limbs(F.col(WEIGHT), 64, 16)
 
@@ -222,7 +222,7 @@ def _shift(value: Column, bits: int) -> Column:
 
 def _coefficients(values: Sequence[Column], kind: WeightKind) -> list[Column]:
     """Return the products of value limbs and weight limbs, by power."""
-    if kind == "one":
+    if kind == "append_only":
         return list(values)
     weights = weight_limbs(kind)
     result: list[Column] = []
@@ -258,7 +258,7 @@ def _coefficient_columns(ordinal: int, accumulator: Accumulator, kind: WeightKin
 
 
 def _limb_size(kind: WeightKind) -> int:
-    return 16 if kind == "any" else 32
+    return 16 if kind == "weighted" else 32
 
 
 def _float_limbs(kind: WeightKind) -> int:
@@ -269,8 +269,8 @@ def _decimal_sums(
     ordinal: int, argument: int, params: Params, kind: WeightKind, *, parts: bool
 ) -> list[Column]:
     value = F.col(f"x{argument}")
-    if kind != "any" and not parts:
-        signed = value if kind == "one" else _signed(value, params)
+    if kind != "weighted" and not parts:
+        signed = value if kind == "append_only" else _signed(value, params)
         return [F.try_sum(signed).alias(f"a{ordinal}"), F.count(signed).alias(f"c{ordinal}")]
     sums: list[Column] = []
     for part in range(_DECIMAL_PARTS):

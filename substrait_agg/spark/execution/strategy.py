@@ -125,7 +125,7 @@ def rows_per_arrow_batch(node: Node, care: BatchStrategy) -> int | None:
 
 def may_skip_preaggregation(spec: InputSpec) -> bool:
     """Return whether the rows of an operator can be exchanged without summing them first."""
-    return not spec.is_global and spec.weight != "any"
+    return not spec.is_global and spec.weight != "weighted"
 
 
 def should_skip_preaggregation(spec: InputSpec, rows: int, groups: int, *, raw: bool) -> bool:
@@ -158,7 +158,7 @@ def _partial_cells(spec: InputSpec) -> int:
 
 def row_cells(spec: InputSpec) -> int:
     """Return the number of cells of a row that is exchanged."""
-    weight = 0 if spec.weight == "one" else 1
+    weight = 0 if spec.weight == "append_only" else 1
     read = {a.argument for a in spec.accumulators if a.tree < 0}
     read |= {a for tree in spec.trees for a in tree.arguments}
     return _HASHES + len(spec.keys) + len(read) + weight

@@ -196,7 +196,7 @@ class Inputs:
             F.col(column_name(len(names) + i)).alias(column_name(len(origin.names) + i))
             for i in range(fields)
         ]
-        if self._source(opened).weight != "one":
+        if self._source(opened).weight != "append_only":
             chosen.append(F.col(WEIGHT))
         event = self._events.get(origin.table)
         if event is not None:

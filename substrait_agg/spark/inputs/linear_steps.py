@@ -80,7 +80,7 @@ def prepare(
         for i, (value, condition) in enumerate(into.arguments, before)
     ]
     weights = []
-    if node.weight != "one":
+    if node.weight != "append_only":
         weights = _weight(frame) or [F.lit(1).cast("bigint").alias(WEIGHT)]
     chosen = [*keys, *arguments, *weights, *([_time(frame)] if node.timed else [])]
     if len(node.inputs) > 1:

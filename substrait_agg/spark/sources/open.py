@@ -84,8 +84,9 @@ class SourceFrame:
 
     Attributes:
         frame: columns ``c0`` ... in the plan's types, then ``__weight`` (bigint, never null; the
-            literal 1 if `weight` is ``one``). For upserts, the columns of `further_columns` precede
-            the weight. If bad rows go to the quarantine, the column `BAD` comes last.
+            literal 1 if `weight` is ``append_only``). For upserts, the columns of
+            `further_columns` precede the weight. If bad rows go to the quarantine, the column
+            `BAD` comes last.
         weight: which weights are possible.
         streaming: False for a static DataFrame, which is one batch.
     """
@@ -98,10 +99,11 @@ class SourceFrame:
 def weight_kind(source: str | SourceSpec | DataFrame) -> WeightKind:
     """Return which weights are possible in a source.
 
-    A DataFrame has weights of kind ``any`` if it has a column ``__weight``, and ``one`` otherwise.
+    A DataFrame has weights of kind ``weighted`` if it has a column ``__weight``, and
+    ``append_only`` otherwise.
     """
     if isinstance(source, DataFrame):
-        return "any" if WEIGHT in source.columns else "one"
+        return "weighted" if WEIGHT in source.columns else "append_only"
     return specs.weight_kind(source)
 
 

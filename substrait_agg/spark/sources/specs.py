@@ -353,17 +353,17 @@ def as_spec(spec: str | SourceSpec) -> SourceSpec:
 
 
 _WEIGHT_KINDS: dict[ChangeKind, WeightKind] = {
-    "none": "one",
-    "weight": "any",
-    "op": "sign",
-    "debezium": "sign",
+    "none": "append_only",
+    "weight": "weighted",
+    "op": "changelog",
+    "debezium": "changelog",
 }
 
 
 def weight_kind(spec: str | SourceSpec) -> WeightKind:
     """Return which weights the rows of a source can have. Raises what `parse_spec` raises."""
     known = as_spec(spec)
-    return _WEIGHT_KINDS[known.change] if known.upsert is None else "sign"
+    return _WEIGHT_KINDS[known.change] if known.upsert is None else "changelog"
 
 
 # --- matching of sources and tables --------------------------------------------------------------
