@@ -55,6 +55,7 @@ _ALL: tuple[ErrorCode, ...] = (
         ("OPTION_INVALID", "an argument or option has a value that it cannot have", "use one of the values in the message"),
         ("WATERMARK_COLUMN", "a watermark is given for a column that the plan's tables do not have, or that holds no time", "name TABLE.COLUMN with timestamps or dates"),
         ("EVENT_TIME_MISSING", "values are to be emitted by watermark and no grouping key tells event time", "give the watermark of a column that is a grouping key, or that a window is made of"),
+        ("EMIT_TOGETHER", "rows of the view are to wait, and they are those of a fetch: a row comes where another one goes", "give --emit batch, or aggregate below the fetch: then the groups of the aggregate wait"),
         ("TTL_MEANINGLESS", "no groups of the plan could be forgotten", "leave out --ttl"),
         ("OPTION_CONFLICT", "options exclude each other", "leave one of them out"),
         ("PARTITIONS_INVALID", "the number of state partitions is no power of two, or too large", "take 1, 2, 4, 8, ..."),

@@ -297,12 +297,15 @@ class NodeDescription:
             ``ordered rows``.
         tree_uses: the use of each of its trees, if they are not for measures.
         emits: how it makes its changes, if not by retracting and inserting rows of groups.
+        ranks: the ranks of the rows that it emits, in the order of its first tree; empty if it does
+            not select rows by rank.
     """
 
     kind: NodeKind
     keeps: str
     tree_uses: tuple[str, ...] = ()
     emits: str = ""
+    ranks: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

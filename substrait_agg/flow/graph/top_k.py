@@ -95,14 +95,13 @@ class TopK(Node):
 
     def describe(self) -> NodeDescription:
         """See `Node`."""
-        first = f"ranks {self.offset + 1} to "
-        ranks = (
-            f"{first}{self.offset + self.count}" if self.count is not None else f"{first}the last"
-        )
+        last = "the last" if self.count is None else str(self.offset + self.count)
+        ranks = "no ranks" if self.count == 0 else f"ranks {self.offset + 1} to {last}"
         return NodeDescription(
             "top-k",
             "ordered rows",
             ("to find rows by rank", "to keep rows retracted more often than inserted"),
+            ranks=ranks,
             emits=f"retract the rows that leave {ranks}, insert those that enter",
         )
 

@@ -50,6 +50,7 @@ from substrait_agg.operator.top_k.window import (
     OrderedGroups,
     RowChanges,
     entries_behind,
+    sums_before,
     window_changes,
 )
 from substrait_agg.state.entries import Entries, TreeLayout, consolidate_sorted
@@ -108,6 +109,8 @@ def top_k_step(spec: TopKSpec, slice_: pa.Table, state: StateReader) -> Operator
     groups, found, ids = with_collision_ids(spec, groups, found, tree)
     old = restore(spec, groups.count, found)
     rows = slice_entries(spec.trees[LIVE], slice_, groups.of_row, groups.hashes, ids)
+    if spec.bounded:
+        rows = _within_stop(spec, rows, groups, ids)
     split = _split(spec, rows, groups, ids, state)
     ordered = OrderedGroups(
         groups.hashes,
@@ -129,6 +132,15 @@ def top_k_step(spec: TopKSpec, slice_: pa.Table, state: StateReader) -> Operator
     }
     trees = _tree_rows(spec, groups, ids, old, split)
     return OperatorResult(trees, _changes(spec, groups, changes), counters)
+
+
+def _within_stop(spec: TopKSpec, rows: Entries, groups: BatchGroups, ids: CollisionIds) -> Entries:
+    """Drop inserted rows that come behind the range by the rows of the slice alone."""
+    if spec.ranks.stop is None:
+        return rows
+    of = group_ordinals(groups.hashes, ids, rows.hashes, rows.collision_ids)
+    some = np.flatnonzero(sums_before(of, rows.weights) < spec.ranks.stop)
+    return rows.take(some, rows.weights[some])
 
 
 @dataclass(frozen=True, slots=True)

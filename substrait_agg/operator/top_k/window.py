@@ -10,6 +10,7 @@ the group.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,12 +73,17 @@ class OrderedGroups:
     changed: Entries
     groups: Indices
 
-    def at_rank(self, tree: OrderedTree, rank: int) -> Positions:
-        """Return per group the position before the entry with a rank; the end if there is none."""
-        each = np.arange(len(self.hashes))
-        ranks = np.full(len(each), min(rank, GREATEST_TOTAL))
-        there, payload = tree.at_ranks(self.hashes, self.collision_ids, each, ranks)
-        return Positions.at(encode(payload, self.layout.components), there)
+    def at_ranks(self, tree: OrderedTree, ranks: Sequence[int]) -> list[Positions]:
+        """Return per rank the positions before the entries with this rank of each group.
+
+        A position is the end if the group has no such rank.
+        """
+        count = len(self.hashes)
+        each = np.tile(np.arange(count), len(ranks))
+        wanted = np.repeat([min(rank, GREATEST_TOTAL) for rank in ranks], count)
+        there, payload = tree.at_ranks(self.hashes, self.collision_ids, each, wanted)
+        found = Positions.at(encode(payload, self.layout.components), there)
+        return [found.take(each[:count] + i * count) for i in range(len(ranks))]
 
     def end(self) -> Positions:
         """Return the end of each group."""
@@ -139,8 +145,11 @@ def _ends(
     groups: OrderedGroups, tree: OrderedTree, ranks: RankRange
 ) -> tuple[Positions, Positions]:
     """Return the first and the last entry of the range; the end where there is none."""
-    first = groups.at_rank(tree, ranks.start)
-    return first, groups.end() if ranks.stop is None else groups.at_rank(tree, ranks.stop - 1)
+    if ranks.stop is None:
+        (first,) = groups.at_ranks(tree, [ranks.start])
+        return first, groups.end()
+    first, last = groups.at_ranks(tree, [ranks.start, ranks.stop - 1])
+    return first, last
 
 
 def _ordered(left: Positions, right: Positions) -> tuple[Positions, Positions]:
@@ -159,15 +168,15 @@ def _shown_between(
     entries, change = found
     owners, now = entries.owners, entries.weights
     at = (groups.hashes, groups.collision_ids, low)
-    before = groups.old.weights_before(*at)[owners] + _sums_before(owners, now - change)
-    after = groups.new.weights_before(*at)[owners] + _sums_before(owners, now)
+    before = groups.old.weights_before(*at)[owners] + sums_before(owners, now - change)
+    after = groups.new.weights_before(*at)[owners] + sums_before(owners, now)
     differ = ranks.shown(after, now) - ranks.shown(before, now - change)
     some = np.flatnonzero(differ)
     return RowChanges(owners[some], entries.payload(some), differ[some])
 
 
-def _sums_before(owners: Indices, weights: Int64s) -> Int64s:
-    """Return the sum of the weights before each entry within its owner."""
+def sums_before(owners: Indices, weights: Int64s) -> Int64s:
+    """Return the sum of the weights before each entry within its owner; owners are ascending."""
     running = np.cumsum(weights) - weights
     first = np.searchsorted(owners, owners, "left")
     return np.asarray(running - running[first])
@@ -196,7 +205,7 @@ def entries_behind(groups: OrderedGroups, stop: int) -> Entries | None:
 
     An entry that begins before `stop` and ends after it is cut. None if there are none.
     """
-    low = groups.at_rank(groups.new, stop)
+    (low,) = groups.at_ranks(groups.new, [stop])
     if low.end.all():
         return None
     found = groups.between(low, groups.end())
@@ -205,7 +214,7 @@ def entries_behind(groups: OrderedGroups, stop: int) -> Entries | None:
     entries, _ = found
     owners, weights = entries.owners, entries.weights
     before = groups.new.weights_before(groups.hashes, groups.collision_ids, low)[owners]
-    before += _sums_before(owners, weights)
+    before += sums_before(owners, weights)
     cut = np.minimum(weights, before + weights - stop)
     some = np.flatnonzero(cut > 0)
     payload = entries.payload(some)

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from substrait_agg.bind.bound import BoundPlan
 from substrait_agg.errors import UsageError
 from substrait_agg.flow.graph.graph import Forget
-from substrait_agg.flow.graph.nodes import Flow, shown_operators
+from substrait_agg.flow.graph.nodes import Flow, operators_below, shown_operators
 from substrait_agg.flow.passes.event_time import EventColumns
 from substrait_agg.flow.passes.upserts import Upserts
 from substrait_agg.operator.common.policy import EmitPolicy
@@ -72,8 +72,9 @@ def check_times(flow: Flow, options: EventOptions, policy: EmitPolicy) -> None:
     """Check that the time options and the emission policy apply to a flow.
 
     Raises:
-        UsageError: EVENT_TIME_MISSING, TTL_MEANINGLESS.
+        UsageError: EMIT_TOGETHER, EVENT_TIME_MISSING, TTL_MEANINGLESS.
     """
+    _check_together(flow, policy)
     _check_watermark(flow, options.sources, policy)
     if options.ttl is not None and not any(node.forget for node in flow.operators):
         raise UsageError(
@@ -81,6 +82,20 @@ def check_times(flow: Flow, options: EventOptions, policy: EmitPolicy) -> None:
             "the plan has no groups that could be forgotten: groups are, that tables feed and no event time is a key of",
             help="leave out --ttl; groups with an event time are closed when the watermark passes them",
             path="ttl",
+        )
+
+
+def _check_together(flow: Flow, policy: EmitPolicy) -> None:
+    """Refuse to delay rows of the view that come and go together."""
+    last = flow.operators[-1]
+    if policy.batch or not last.shows_rows_below or last.id not in shown_operators(flow):
+        return
+    if any(flow.operators[o].emits_together for o in operators_below(last)):
+        raise UsageError(
+            "EMIT_TOGETHER",
+            "the view shows the rows of a fetch over tables: they come and go together, so none of them can wait",
+            help="leave out --emit; only groups of aggregates below a fetch can wait",
+            path="emit",
         )
 
 

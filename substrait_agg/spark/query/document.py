@@ -90,20 +90,26 @@ def _guarded(flow: Flow, node: Node) -> EarlyRetractionSchema:
 def describe_operators(flow: Flow) -> tuple[OperatorText, ...]:
     """Describe every operator in the words of `explain`."""
     plan = explain_flow(flow)
-    pairs = zip(plan.operators, identities(flow), strict=True)
     return tuple(
         OperatorText(
             tuple(map(_input, operator.inputs)),
-            (*map(key_text, operator.keys), *_sets(operator)),
+            (*map(key_text, operator.keys), *_sets(operator), *_ranks(node, operator)),
             tuple(map(_measure, operator.measures)),
             identity.measures,
         )
-        for operator, identity in pairs
+        for node, operator, identity in zip(
+            flow.operators, plan.operators, identities(flow), strict=True
+        )
     )
 
 
 def _sets(operator: ExplainedOperator) -> list[str]:
     return [f"grouping set ({', '.join(s.keys)})" for s in operator.sets]
+
+
+def _ranks(node: Node, operator: ExplainedOperator) -> list[str]:
+    ranks = node.describe().ranks
+    return [f"{ranks} {operator.state.trees[0].what}"] if ranks else []
 
 
 def _measure(measure: ExplainedMeasure) -> str:
