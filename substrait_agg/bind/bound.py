@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from substrait_agg.functions.aggregates.kinds import MeasureKind
 from substrait_agg.plan.model import EnumArgument, TypeArgument
@@ -355,7 +355,107 @@ class BoundAggregate:
         return ("BoundAggregate", self.input, self.keys, self.measures, self.types, self.sets)
 
 
-BoundRelation = BoundRead | BoundRows | BoundFilter | BoundProject | BoundUnion | BoundAggregate
+JoinKind = Literal["inner", "left", "full", "semi", "anti", "mark", "single"]
+"""The kinds of joins. A right join is a left join of the swapped inputs under a projection."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinKey:
+    """A pair of expressions that have equal values in matching rows.
+
+    Attributes:
+        left: an expression over the columns of the left input.
+        right: an expression over the columns of the right input, of the same type apart from
+            nullability.
+        null_safe: whether two nulls are equal (``is_not_distinct_from``); else null matches
+            nothing.
+    """
+
+    left: Expr
+    right: Expr
+    null_safe: bool
+
+    def identity(self) -> tuple[object, ...]:
+        """See `bind.plan.fingerprint.Identified`."""
+        return ("JoinKey", self.left, self.right, self.null_safe)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundJoin:
+    """A join of two relations.
+
+    Two rows match if all keys are equal and the residual is true.
+
+    Attributes:
+        left: the left input.
+        right: the right input.
+        kind: the kind of join.
+        keys: the equalities between both sides.
+        residual: a condition over the columns of the left input, then of the right input; None for
+            none.
+        types: inner, left, full and single joins have the columns of the left input, then those of
+            the right input; columns of a side that may be padded with nulls are nullable. Semi and
+            anti joins have the columns of the left input, mark joins also a nullable boolean.
+        path: path in the plan.
+    """
+
+    left: BoundRelation
+    right: BoundRelation
+    kind: JoinKind
+    keys: tuple[JoinKey, ...]
+    residual: Expr | None
+    types: tuple[Type, ...]
+    path: str
+
+    def identity(self) -> tuple[object, ...]:
+        """See `bind.plan.fingerprint.Identified`."""
+        return (
+            "BoundJoin", self.left, self.right, self.kind, self.keys, self.residual, self.types,
+        )  # fmt: skip
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """Every expression that is computed: both sides of the keys, and the residual."""
+        sides = (side for key in self.keys for side in (key.left, key.right))
+        return (*sides, *(() if self.residual is None else (self.residual,)))
+
+
+@dataclass(frozen=True, slots=True)
+class BoundFetch:
+    """The rows from position `offset` on, at most `count` of them.
+
+    Attributes:
+        input: the relation.
+        sorts: the sort keys, over the columns of the input. Rows with equal keys are ordered by all
+            columns; without keys, all rows are.
+        offset: number of rows to skip.
+        count: largest number of rows; None if there is no limit.
+        types: the columns of the input.
+        path: path in the plan.
+    """
+
+    input: BoundRelation
+    sorts: tuple[MeasureSort, ...]
+    offset: int
+    count: int | None
+    types: tuple[Type, ...]
+    path: str
+
+    def identity(self) -> tuple[object, ...]:
+        """See `bind.plan.fingerprint.Identified`."""
+        return ("BoundFetch", self.input, self.sorts, self.offset, self.count, self.types)
+
+
+BoundRelation = (
+    BoundRead
+    | BoundRows
+    | BoundFilter
+    | BoundProject
+    | BoundUnion
+    | BoundAggregate
+    | BoundJoin
+    | BoundFetch
+)
 
 
 @dataclass(frozen=True, slots=True)

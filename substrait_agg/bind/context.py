@@ -85,6 +85,8 @@ class BindContext:
         profile: the profile of the plan's producer.
         reading: the chosen meaning of what the plan leaves open.
         source_schemas: columns of the tables whose types the plan leaves out.
+        release: number of the release of Substrait that the plan states (`bind.readings`); None if
+            it states none.
         named: functions whose declaration has been reported although its place is unknown.
         bound: identity of a decoded relation -> its bound relation; shared relations are bound
             once.
@@ -107,6 +109,7 @@ class BindContext:
     profile: Profile
     reading: Reading = BY_THE_SPECIFICATION
     source_schemas: SourceSchemas = field(default_factory=dict)
+    release: int | None = None
     named: set[str] = field(default_factory=set)
     bound: dict[int, Any] = field(default_factory=dict)
     uncounted: frozenset[int] = frozenset()
@@ -209,6 +212,11 @@ def unknown() -> Expr:
 def is_unknown(*expressions: Expr) -> bool:
     """Return whether any of the expressions has an unknown type."""
     return any(e.type.kind == "unknown" for e in expressions)
+
+
+def schema_of(relation: Bound) -> Schema | None:
+    """Return the column types of a relation; None if they are unknown."""
+    return None if isinstance(relation, Opaque) else relation.types
 
 
 def columns(types: Schema) -> tuple[Expr, ...]:

@@ -7,8 +7,8 @@ from typing import Any
 from substrait_agg.bind.context import names_width
 from substrait_agg.bind.plan_size import MAX_SETS, check_width, too_large
 
-_WIDE = ("expressions", "measures", "grouping_expressions", "emit", "projection", "sorts")
-"""Attributes of decoded relations that define or name columns."""
+_WIDE = ("expressions", "measures", "grouping_expressions", "emit", "projection", "sorts", "keys")
+"""Attributes of decoded relations that define, name or compare columns."""
 
 
 def check_written(node: Any) -> None:

@@ -11,7 +11,9 @@ from typing import Any
 
 from substrait_agg.bind.bound import (
     BoundAggregate,
+    BoundFetch,
     BoundFilter,
+    BoundJoin,
     BoundProject,
     BoundRelation,
     BoundUnion,
@@ -98,12 +100,17 @@ class PlanSizeLimiter:
         if isinstance(relation, BoundUnion):
             below = [self._of(r) for r in relation.inputs]
             return sum(b for b, _ in below), sum(p for _, p in below) + width * len(below)
+        if isinstance(relation, BoundJoin):
+            sides = [self._of(r) for r in (relation.left, relation.right)]
+            branches = sum(b for b, _ in sides)
+            return 1, sum(p for _, p in sides) + branches * (width + _size(relation))
         source = getattr(relation, "input", None)
         if source is None:
             return 1, width * (1 + len(getattr(relation, "rows", ())))
         branches, placed = self._of(source)
         placed += branches * (width + _size(relation))
-        return (1, placed) if isinstance(relation, BoundAggregate) else (branches, placed)
+        one = isinstance(relation, BoundAggregate | BoundFetch)
+        return (1, placed) if one else (branches, placed)
 
     def _of(self, relation: BoundRelation) -> tuple[int, int]:
         self.add(relation)
@@ -120,6 +127,10 @@ def _size(relation: BoundRelation) -> int:
         case BoundAggregate(keys=keys, measures=measures, sets=sets):
             read = [e for m in measures for e in m.expressions]
             return _parts((*keys, *read)) + sum(map(len, sets))
+        case BoundJoin():
+            return _parts(relation.expressions)
+        case BoundFetch(sorts=sorts):
+            return _parts(tuple(s.expression for s in sorts))
         case _:
             return 0
 

@@ -62,6 +62,8 @@ class Profile:
             count its index.
         keys_by_column: keys of several grouping sets are numbered by their columns in the input,
             unless the plan has an output mapping that differs.
+        plain_anti_joins: NOT IN, which is never true beside a null, is written as the same anti join
+            as NOT EXISTS.
         column_typed: functions whose result the producer declares with the type of the column that
             they compare.
         defaults: (function name of the producer, option) -> value if the plan does not set the
@@ -82,6 +84,7 @@ class Profile:
     grouping_bitmask: bool = False
     index_never_counted: bool = False
     keys_by_column: bool = False
+    plain_anti_joins: bool = False
     column_typed: frozenset[str] = frozenset()
     defaults: Mapping[tuple[str, str], str] = field(default_factory=dict)
     settings: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
@@ -198,6 +201,7 @@ _OF_DATAFUSION = Profile(
     meanings=_AS_POSTGRESQL,
     like_escape="\\",
     grouping_bitmask=True,
+    plain_anti_joins=True,
     # DataFusion 42 states 0.55 and writes no output mapping. DataFusion 43 states 0.58 and always
     # writes one.
     direct_project=DirectProject(replaces_until=57, appends_from=56),

@@ -121,6 +121,8 @@ def inputs_of(node: Any) -> tuple[Any, ...]:
     """Return the relations that a decoded relation reads."""
     if isinstance(node, model.SetRel | model.Unsupported):
         return node.inputs
+    if isinstance(node, model.JoinRel):
+        return (node.left, node.right)
     return (node.input,) if hasattr(node, "input") else ()
 
 

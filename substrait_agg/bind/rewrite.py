@@ -7,12 +7,15 @@ from dataclasses import replace
 
 from substrait_agg.bind.bound import (
     BoundAggregate,
+    BoundFetch,
     BoundFilter,
+    BoundJoin,
     BoundLambda,
     BoundNestedValue,
     BoundProject,
     BoundRead,
     BoundRelation,
+    BoundRows,
     BoundUnion,
     Call,
     Column,
@@ -101,17 +104,27 @@ def renumber(expression: Expr, places: Mapping[int, int]) -> Expr:
     return rewrite(expression, lambda c: replace(c, ordinal=places[c.ordinal]))
 
 
+def inputs_of(relation: BoundRelation) -> tuple[BoundRelation, ...]:
+    """Return the relations that a relation reads."""
+    match relation:
+        case BoundRead() | BoundRows():
+            return ()
+        case BoundUnion(inputs=inputs):
+            return inputs
+        case BoundJoin(left=left, right=right):
+            return (left, right)
+        case BoundFilter() | BoundProject() | BoundAggregate() | BoundFetch():
+            return (relation.input,)
+
+
 def table_reads(root: BoundRelation) -> Iterator[BoundRead]:
     """Yield all reads of tables below a relation, in the order of the plan."""
     waiting = [root]
     while waiting:
-        match waiting.pop():
-            case BoundRead() as read:
-                yield read
-            case BoundFilter(input=inner) | BoundProject(input=inner) | BoundAggregate(input=inner):
-                waiting.append(inner)
-            case BoundUnion(inputs=inputs):
-                waiting.extend(reversed(inputs))
+        relation = waiting.pop()
+        if isinstance(relation, BoundRead):
+            yield relation
+        waiting.extend(reversed(inputs_of(relation)))
 
 
 def selected_columns(root: BoundRelation) -> tuple[BoundAggregate, tuple[int, ...]] | None:
@@ -134,7 +147,7 @@ def index_columns(root: BoundRelation) -> frozenset[int]:
     """Return the columns that pass on the index of the grouping set unchanged."""
     if isinstance(root, BoundAggregate):
         return frozenset({len(root.types) - 1} if root.sets else ())
-    if isinstance(root, BoundFilter):
+    if isinstance(root, BoundFilter | BoundFetch):
         return index_columns(root.input)
     if isinstance(root, BoundProject):
         below = index_columns(root.input)

@@ -343,7 +343,93 @@ class SortRel:
     path: str
 
 
-Relation = ReadRel | FilterRel | ProjectRel | AggregateRel | SetRel | SortRel | Unsupported
+@dataclass(frozen=True, slots=True)
+class ComparisonKey:
+    """A pair of keys of a physical join.
+
+    Attributes:
+        left: the key over the left input.
+        right: the key over the right input.
+        comparison: ``equal``, ``is_not_distinct_from``, ``might_equal``, ``custom`` (then
+            `function` names it), ``unspecified``, or ``invalid``, which has been reported.
+        function: the comparison function, or None.
+        path: path of its message; for the removed fields, path of the left key.
+    """
+
+    left: Expression
+    right: Expression
+    comparison: str
+    function: FunctionName | None
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRel:
+    """A join of two relations in any of its forms.
+
+    Attributes:
+        form: the kind of message: ``join``, ``cross``, ``hash_join``, ``merge_join`` or
+            ``nested_loop_join``.
+        left: the left input.
+        right: the right input.
+        kind: inner, full, left, right, left_semi, right_semi, left_anti, right_anti, left_single,
+            right_single, left_mark, right_mark, unspecified, or invalid, which has been reported.
+        condition: the condition over the columns of both inputs, beside the keys; None for none.
+        keys: the keys of a hash or merge join.
+        post_filter: the condition that result rows have to meet; None for none.
+        emit: output mapping; None if direct.
+        path: path of its message.
+    """
+
+    form: str
+    left: Relation
+    right: Relation
+    kind: str
+    condition: Expression | None
+    keys: tuple[ComparisonKey, ...]
+    post_filter: Expression | None
+    emit: tuple[int, ...] | None
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRel:
+    """The rows from position `offset` on, at most `count` of them.
+
+    Attributes:
+        form: the kind of message: ``fetch`` or ``top_n``.
+        input: the relation.
+        sorts: sort keys of a top-n; empty for a fetch, which takes the order of its input.
+        offset: number of rows to skip; None for none.
+        count: largest number of rows; None for all.
+        mode: of a top-n: rows_only, with_ties, unspecified, or invalid, which has been reported.
+        count_missing: whether the message has no count at all.
+        emit: output mapping; None if direct.
+        path: path of its message.
+    """
+
+    form: str
+    input: Relation
+    sorts: tuple[SortField, ...]
+    offset: Expression | None
+    count: Expression | None
+    mode: str
+    count_missing: bool
+    emit: tuple[int, ...] | None
+    path: str
+
+
+Relation = (
+    ReadRel
+    | FilterRel
+    | ProjectRel
+    | AggregateRel
+    | SetRel
+    | SortRel
+    | JoinRel
+    | FetchRel
+    | Unsupported
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from substrait_agg.problem_kinds.aggregates import AGGREGATES
 from substrait_agg.problem_kinds.expressions import EXPRESSIONS
+from substrait_agg.problem_kinds.joins import JOINS
 from substrait_agg.problem_kinds.kind import LEVELS, MODES, Area, Level, Mode, ProblemKind
 from substrait_agg.problem_kinds.plans import PLANS
 from substrait_agg.problem_kinds.relations import RELATIONS
@@ -14,5 +15,5 @@ from substrait_agg.problem_kinds.relations import RELATIONS
 __all__ = ["KINDS", "LEVELS", "MODES", "Area", "Level", "Mode", "ProblemKind"]
 
 KINDS: dict[str, ProblemKind] = {
-    kind.code: kind for kind in (*PLANS, *RELATIONS, *EXPRESSIONS, *AGGREGATES)
+    kind.code: kind for kind in (*PLANS, *RELATIONS, *JOINS, *EXPRESSIONS, *AGGREGATES)
 }

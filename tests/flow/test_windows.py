@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.bind.bound import Call, Column
+from substrait_agg.bind.bound import BoundAggregate, Call, Column
 from substrait_agg.bind.rewrite import call_durations
 from substrait_agg.flow.graph.graph import OperatorOrigin, TableOrigin
 from substrait_agg.flow.graph.nodes import Flow, Sessionize
@@ -98,10 +98,11 @@ def test_rows_count_once_per_window_and_grouping_set() -> None:
 
 @pytest.mark.parametrize(("size", "slide", "offset"), [(6, 2, 0), (7, 3, 1), (2, 5, -3), (5, 5, 0)])
 def test_row_keys_tell_rows_apart_as_their_windows_do(size: int, slide: int, offset: int) -> None:
-    key = sa.load(
-        grouped("hop", *(interval(micros=m) for m in (size, slide, offset)))
-    ).bound().root.keys[1]  # type: ignore[union-attr]  # fmt: skip
-    found = row_keys((key,))
+    root = (
+        sa.load(grouped("hop", *(interval(micros=m) for m in (size, slide, offset)))).bound().root
+    )
+    assert isinstance(root, BoundAggregate)
+    found = row_keys((root.keys[1],))
     assert all(isinstance(k, Call) for k in found)
     durations = [call_durations(k.arguments) for k in found if isinstance(k, Call)]
 

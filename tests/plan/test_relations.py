@@ -205,6 +205,13 @@ READ = {
     "aggregate",
     "reference",
     "detached_rel_ordinal",
+    "join",
+    "cross",
+    "hash_join",
+    "merge_join",
+    "nested_loop_join",
+    "fetch",
+    "top_n",
 }
 
 

@@ -205,8 +205,8 @@ def addressed_wider(root: model.Relation) -> frozenset[int]:
 
 
 def _aggregate_below(node: Any) -> model.AggregateRel | None:
-    """Return the aggregate with one set directly below, ignoring filters and sorts."""
-    while isinstance(node, model.FilterRel | model.SortRel) and node.emit is None:
+    """Return the aggregate with one set directly below, ignoring filters, sorts and fetches."""
+    while isinstance(node, model.FilterRel | model.SortRel | model.FetchRel) and node.emit is None:
         node = node.input
     if isinstance(node, model.AggregateRel) and len(node.groupings) == 1 and node.emit is None:
         return node
@@ -232,7 +232,7 @@ def _read_by(node: Any) -> Iterator[Any]:
             yield from expressions
         case model.FilterRel(condition=condition):
             yield condition
-        case model.SortRel(sorts=sorts):
+        case model.SortRel(sorts=sorts) | model.FetchRel(sorts=sorts):
             yield from (s.expression for s in sorts)
         case model.AggregateRel(grouping_expressions=keys, measures=measures):
             yield from keys

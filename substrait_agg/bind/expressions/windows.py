@@ -13,11 +13,12 @@ from dataclasses import replace
 
 from substrait_agg.bind.bound import (
     BoundAggregate,
+    BoundFetch,
     BoundFilter,
+    BoundJoin,
     BoundMeasure,
     BoundProject,
     BoundRelation,
-    BoundUnion,
     Call,
     Column,
     Constant,
@@ -25,7 +26,7 @@ from substrait_agg.bind.bound import (
 )
 from substrait_agg.bind.context import BindContext, Bound, Opaque
 from substrait_agg.bind.places import expression_place
-from substrait_agg.bind.rewrite import call_durations, columns_in, parts
+from substrait_agg.bind.rewrite import call_durations, columns_in, inputs_of, parts
 from substrait_agg.bind.show import show
 from substrait_agg.functions.windows import (
     GROUPING_WINDOWS,
@@ -273,10 +274,7 @@ def _left(root: BoundRelation) -> Iterator[tuple[str, Call]]:
         seen.add(id(relation))
         for expression in _computed(relation):
             yield from ((relation.path, call) for call in _inside(expression))
-        if isinstance(relation, BoundUnion):
-            waiting.extend(relation.inputs)
-        elif isinstance(relation, BoundFilter | BoundProject | BoundAggregate):
-            waiting.append(relation.input)
+        waiting.extend(inputs_of(relation))
 
 
 def _computed(relation: BoundRelation) -> Iterator[Expr]:
@@ -289,6 +287,10 @@ def _computed(relation: BoundRelation) -> Iterator[Expr]:
             for key in keys:
                 yield from parts(key) if is_window(key) else (key,)
             yield from (e for m in measures for e in m.expressions)
+        case BoundJoin():
+            yield from relation.expressions
+        case BoundFetch(sorts=sorts):
+            yield from (s.expression for s in sorts)
 
 
 def _inside(expression: Expr) -> Iterator[Call]:

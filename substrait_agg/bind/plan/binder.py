@@ -22,13 +22,8 @@ from substrait_agg.bind.expressions.function_names import check_column_names
 from substrait_agg.bind.expressions.windows import report_misplaced
 from substrait_agg.bind.plan.fingerprint import fingerprint
 from substrait_agg.bind.plan.grouping_index import uncounted_index
-from substrait_agg.bind.plan.relations import (
-    Ordered,
-    OrderKey,
-    RelationOrder,
-    bind_relation,
-    projected,
-)
+from substrait_agg.bind.plan.ordering import Ordered, OrderKey, RelationOrder, projected
+from substrait_agg.bind.plan.relations import bind_relation
 from substrait_agg.bind.plan_size import PlanLimitExceeded
 from substrait_agg.bind.profiles import profile_of
 from substrait_agg.bind.readings import (
@@ -36,6 +31,7 @@ from substrait_agg.bind.readings import (
     direct_project_in,
     possible_readings,
     relations_of,
+    release_of,
 )
 from substrait_agg.bind.rewrite import index_columns, selected_columns
 from substrait_agg.plan.model import DecodedPlan, ReadRel, Relation
@@ -67,11 +63,12 @@ def bind(
     profile = profile_of(plan.producer, plan.version)
     readings = possible_readings(plan, profile.direct_project, merges_keys=profile.grouping_bitmask)
     schemas = source_schemas or {}
+    release = release_of(plan.version)
     if len(readings) == 1:
-        return _read_as(plan, BindContext(problems, profile, readings[0], schemas))
-    trials = [_try(plan, BindContext(_copy(problems), profile, r, schemas)) for r in readings]
-    choice = _choice(trials)
-    made = _read_as(plan, BindContext(problems, profile, choice.reading, schemas))
+        return _read_as(plan, BindContext(problems, profile, readings[0], schemas, release))
+    contexts = (BindContext(_copy(problems), profile, r, schemas, release) for r in readings)
+    choice = _choice([_try(plan, context) for context in contexts])
+    made = _read_as(plan, BindContext(problems, profile, choice.reading, schemas, release))
     if not choice.unclear:
         return made
     project = direct_project_in(plan)
@@ -206,7 +203,13 @@ def _without_index(ordered: Ordered, names: int, path: str, context: BindContext
 def _sorts(order: RelationOrder | None, context: BindContext) -> tuple[SortKey, ...]:
     if order is None:
         return ()
-    keys = (_sort_key(key, context) for key in order.keys)
+    shown = order.keys
+    lost = next((i for i, key in enumerate(shown) if key.ordinal is None and key.problem), None)
+    if order.used and lost is not None:
+        # The fetch has chosen the rows. Only their order cannot be shown in full.
+        context.report("FETCH_ORDER_NOT_SHOWN", shown[lost].field.path)
+        shown = shown[:lost]
+    keys = (_sort_key(key, context) for key in shown)
     return tuple(key for key in keys if key is not None)
 
 

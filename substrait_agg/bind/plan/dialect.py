@@ -17,6 +17,7 @@ from substrait_agg.bind.aggregates.order import DIRECTIONS
 from substrait_agg.bind.context import FRACTIONAL, KEYABLE, MAX_TIME_DIGITS, READABLE
 from substrait_agg.bind.expressions.conversions import fits_decimal
 from substrait_agg.bind.plan.dialect_support import AS_CONSTANTS, Support, support_of
+from substrait_agg.bind.plan.pending import NOT_RUN
 from substrait_agg.functions.aggregates.catalogue import AGGREGATES
 from substrait_agg.functions.listing.catalogue_json import part, phases, urn_of
 from substrait_agg.functions.scalars.catalogue import SCALAR_NAMES, SCALARS
@@ -38,21 +39,41 @@ _TYPE_NAMES = {"fixedchar": "FIXED_CHAR", "fixedbinary": "FIXED_BINARY"}
 
 _DIGITS = FRACTIONAL | {"interval_compound"}
 
-RELATIONS: dict[type, Entry] = {
-    model.ReadRel: {"relation": "READ", "read_types": ["NAMED_TABLE", "VIRTUAL_TABLE"]},
-    model.FilterRel: {"relation": "FILTER"},
-    model.ProjectRel: {"relation": "PROJECT"},
-    model.AggregateRel: {
-        "relation": "AGGREGATE",
-        "metadata": {"grouping_sets": "any number, equal ones too"},
-    },
-    model.SetRel: {"relation": "SET", "operations": ["UNION_ALL"]},
-    model.SortRel: {
-        "relation": "SORT",
-        "metadata": {"place": "at the top of the plan, where it orders the view when it is shown"},
-    },
+_JOIN_TYPES = [
+    "INNER", "OUTER", "LEFT", "RIGHT", "LEFT_SEMI", "RIGHT_SEMI", "LEFT_ANTI", "RIGHT_ANTI",
+    "LEFT_SINGLE", "RIGHT_SINGLE", "LEFT_MARK", "RIGHT_MARK",
+]  # fmt: skip
+
+RELATIONS: dict[type, tuple[Entry, ...]] = {
+    model.ReadRel: ({"relation": "READ", "read_types": ["NAMED_TABLE", "VIRTUAL_TABLE"]},),
+    model.FilterRel: ({"relation": "FILTER"},),
+    model.ProjectRel: ({"relation": "PROJECT"},),
+    model.AggregateRel: (
+        {
+            "relation": "AGGREGATE",
+            "metadata": {"grouping_sets": "any number, equal ones too"},
+        },
+    ),
+    model.SetRel: ({"relation": "SET", "operations": ["UNION_ALL"]},),
+    model.SortRel: (
+        {
+            "relation": "SORT",
+            "metadata": {
+                "place": "at the top of the plan, where it orders the view when it is shown"
+            },
+        },
+    ),
+    model.JoinRel: (
+        {"relation": "JOIN", "join_types": _JOIN_TYPES},
+        {"relation": "CROSS"},
+        *(
+            {"relation": f"{algorithm}_JOIN", "join_types": _JOIN_TYPES}
+            for algorithm in ("HASH", "MERGE", "NESTED_LOOP")
+        ),
+    ),
+    model.FetchRel: ({"relation": "FETCH"}, {"relation": "TOP_N"}),
 }
-"""Relation of the decoded tree -> its entry in the dialect."""
+"""Relation of the decoded tree -> its entries in the dialect."""
 
 EXPRESSIONS: dict[type, Entry] = {
     model.Literal: {"expression": "LITERAL"},
@@ -96,12 +117,17 @@ def dialect(version: str) -> Entry:
         },
         "dependencies": {alias: urns[alias] for alias in sorted(used)},
         "supported_types": _types(),
-        "supported_relations": [RELATIONS[kind] for kind in _members(model.Relation)],
+        "supported_relations": _relations(),
         "supported_expressions": [EXPRESSIONS[kind] for kind in _members(model.Expression)],
         "supported_scalar_functions": scalar_entries,
         "supported_aggregate_functions": aggregate_entries,
         "supported_window_functions": [],
     }
+
+
+def _relations() -> list[Entry]:
+    entries = [entry for kind in _members(model.Relation) for entry in RELATIONS[kind]]
+    return [entry for entry in entries if entry["relation"].lower() not in NOT_RUN]
 
 
 def _members(union: Any) -> tuple[type, ...]:

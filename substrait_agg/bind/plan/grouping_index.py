@@ -38,8 +38,8 @@ def uncounted_index(relations: Iterable[object], *, never_counted: bool) -> froz
 
 
 def several_sets_below(node: object) -> model.AggregateRel | None:
-    """Return the aggregate with several sets directly below, ignoring filters and sorts."""
-    while isinstance(node, model.FilterRel | model.SortRel) and node.emit is None:
+    """Return the aggregate with several sets directly below, ignoring filters, sorts and fetches."""
+    while isinstance(node, model.FilterRel | model.SortRel | model.FetchRel) and node.emit is None:
         (node,) = inputs_of(node)
     if isinstance(node, model.AggregateRel) and len(node.groupings) > 1 and node.emit is None:
         return node

@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
 from substrait_agg.bind.aggregates.binder import bind_aggregate
 from substrait_agg.bind.aggregates.grouping_sets import columns_read, with_repeated_keys
-from substrait_agg.bind.bound import (
-    BoundFilter,
-    BoundProject,
-    BoundRead,
-    BoundRows,
-    BoundUnion,
-    Column,
-    Expr,
-)
+from substrait_agg.bind.bound import BoundFilter, BoundRead, BoundRows, BoundUnion, Expr
 from substrait_agg.bind.context import (
     BindContext,
     Bound,
     Opaque,
     Schema,
     columns,
-    is_unknown,
     listed,
     names_width,
+    schema_of,
     unknown,
 )
 from substrait_agg.bind.expressions.binder import bind_condition, bind_expression, constant_in
 from substrait_agg.bind.expressions.function_names import check_column_names, check_declared
 from substrait_agg.bind.message_limits import check_written
+from substrait_agg.bind.plan.fetch import bind_fetch
 from substrait_agg.bind.plan.grouping_index import keys_by_column
+from substrait_agg.bind.plan.joins import bind_join, check_post_filter
+from substrait_agg.bind.plan.ordering import (
+    Ordered,
+    RelationOrder,
+    drop_order,
+    order_key,
+    projected,
+)
+from substrait_agg.bind.plan.pending import refuse_pending
 from substrait_agg.bind.plan.virtual_tables import bind_rows
 from substrait_agg.bind.profiles import STANDARD
 from substrait_agg.bind.readings import repeats_key
@@ -40,35 +42,6 @@ from substrait_agg.functions.signatures.derive import widened
 from substrait_agg.plan import model
 from substrait_agg.plan.types import Type
 from substrait_agg.problems import Problems
-
-
-@dataclass(frozen=True, slots=True)
-class OrderKey:
-    """A sort field and the column of the current relation that contains it.
-
-    `ordinal` is None if no column contains it. `problem` is then the code of the reason, or empty
-    if the reason has been reported.
-    """
-
-    field: model.SortField
-    ordinal: int | None
-    problem: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class RelationOrder:
-    """The order that a sort below gives to the rows of a relation."""
-
-    keys: tuple[OrderKey, ...]
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
-class Ordered:
-    """A bound relation and the order of its rows, if a sort defines one."""
-
-    relation: Bound
-    order: RelationOrder | None = None
 
 
 def bind_relation(node: model.Relation, context: BindContext) -> Ordered:
@@ -83,10 +56,6 @@ def bind_relation(node: model.Relation, context: BindContext) -> Ordered:
     return found
 
 
-def _schema(relation: Bound) -> Schema | None:
-    return None if isinstance(relation, Opaque) else relation.types
-
-
 # --- output mapping ----------------------------------------------------------------------------
 
 
@@ -94,7 +63,7 @@ def _emit(
     ordered: Ordered, emit: tuple[int, ...] | None, path: str, context: BindContext
 ) -> Ordered:
     """Apply the output mapping of the relation at `path`."""
-    types = _schema(ordered.relation)
+    types = schema_of(ordered.relation)
     if emit is None or types is None:
         return ordered
     return projected(ordered, _mapped(columns(types), emit, path, context), path)
@@ -133,38 +102,6 @@ def _pick(
     return tuple(picked)
 
 
-def projected(ordered: Ordered, expressions: tuple[Expr, ...], path: str) -> Ordered:
-    """Project the relation to `expressions`, and update the ordinals of its sort keys."""
-    if isinstance(ordered.relation, Opaque):
-        return ordered
-    types = tuple(e.type for e in expressions)
-    project = BoundProject(ordered.relation, expressions, types, path)
-    places = {
-        e.ordinal: place
-        for place, e in reversed(list(enumerate(expressions)))
-        if isinstance(e, Column)
-    }
-    if ordered.order is None:
-        return Ordered(project)
-    # A column of unknown type may be the intended key.
-    problem = "" if is_unknown(*expressions) else "SORT_KEY_NOT_IN_OUTPUT"
-    keys = tuple(_moved(key, places, problem) for key in ordered.order.keys)
-    return Ordered(project, replace(ordered.order, keys=keys))
-
-
-def _moved(key: OrderKey, places: dict[int, int], problem: str) -> OrderKey:
-    if key.ordinal is None:
-        return key
-    return replace(key, ordinal=places.get(key.ordinal), problem=problem)
-
-
-def drop_order(ordered: Ordered, context: BindContext) -> Bound:
-    """Return the relation without its order, and report that the order has no effect."""
-    if ordered.order is not None:
-        context.report("SORT_NO_EFFECT", ordered.order.path)
-    return ordered.relation
-
-
 # --- reads -------------------------------------------------------------------------------------
 
 
@@ -196,7 +133,7 @@ def _check_best_effort(node: model.ReadRel, source: Bound, context: BindContext)
     if node.best_effort_filter is None:
         return
     apart = BindContext(Problems(context.problems.mode), context.profile)
-    bind_condition(node.best_effort_filter, _schema(source), apart, "FILTER_NOT_BOOLEAN")
+    bind_condition(node.best_effort_filter, schema_of(source), apart, "FILTER_NOT_BOOLEAN")
     for problem in apart.problems.found:
         if problem.code in _INVALID_ANYWHERE:
             context.problems.copy(problem)
@@ -223,7 +160,7 @@ def _source(node: model.ReadRel, context: BindContext) -> Bound:
 
 def _masked(ordered: Ordered, node: model.ReadRel, context: BindContext) -> Ordered:
     """Apply the projection mask of the read."""
-    types = _schema(ordered.relation)
+    types = schema_of(ordered.relation)
     if node.projection is None or types is None:
         return ordered
     path = f"{node.path}.projection.select.struct_items"
@@ -257,7 +194,7 @@ def _filtered(
     ordered: Ordered, condition: model.Expression, path: str, context: BindContext
 ) -> Ordered:
     source = ordered.relation
-    bound = bind_condition(condition, _schema(source), context, "FILTER_NOT_BOOLEAN")
+    bound = bind_condition(condition, schema_of(source), context, "FILTER_NOT_BOOLEAN")
     constant = constant_in(bound)
     if constant is not None:
         effect = "every row passes" if constant.value else "no row passes"
@@ -265,12 +202,12 @@ def _filtered(
         context.report("FILTER_CONSTANT", condition.path, value=value, effect=effect)
     if isinstance(source, Opaque):
         return ordered
-    return replace(ordered, relation=BoundFilter(source, bound, source.types, path))
+    return Ordered(BoundFilter(source, bound, source.types, path), ordered.order)
 
 
 def _project(node: model.ProjectRel, context: BindContext) -> Ordered:
     source = bind_relation(node.input, context)
-    types = _schema(source.relation)
+    types = schema_of(source.relation)
     if not node.expressions:
         context.report("PROJECT_EXPRESSIONS_MISSING", node.path)
     expressions = tuple(bind_expression(e, types, context) for e in node.expressions)
@@ -318,17 +255,23 @@ def _same(left: Type, right: Type) -> bool:
 
 def _sort(node: model.SortRel, context: BindContext) -> Ordered:
     source = drop_order(bind_relation(node.input, context), context)
-    schema = _schema(source)
-    if not node.sorts:
-        context.report("SORT_KEYS_MISSING", node.path)
-        return _emit(Ordered(source), node.emit, node.path, context)
-    keys = []
-    for field in node.sorts:
-        _check_direction(field, context)
-        bound = bind_expression(field.expression, schema, context)
-        keys.append(_order_key(field, bound))
-    ordered = Ordered(source, RelationOrder(tuple(keys), node.path))
+    ordered = _sorted(source, node.sorts, node.path, context)
     return _emit(ordered, node.emit, node.path, context)
+
+
+def _sorted(
+    source: Bound, sorts: tuple[model.SortField, ...], path: str, context: BindContext
+) -> Ordered:
+    """Return the relation in the order of the sort fields of the message at `path`."""
+    if not sorts:
+        context.report("SORT_KEYS_MISSING", path)
+        return Ordered(source)
+    keys = []
+    for field in sorts:
+        _check_direction(field, context)
+        bound = bind_expression(field.expression, schema_of(source), context)
+        keys.append(order_key(field, bound))
+    return Ordered(source, RelationOrder(tuple(keys), path))
 
 
 def _check_direction(field: model.SortField, context: BindContext) -> None:
@@ -345,10 +288,29 @@ def _check_direction(field: model.SortField, context: BindContext) -> None:
         )
 
 
-def _order_key(field: model.SortField, bound: Expr) -> OrderKey:
-    if isinstance(bound, Column):
-        return OrderKey(field, bound.ordinal)
-    return OrderKey(field, None, "" if is_unknown(bound) else "SORT_KEY_NOT_A_COLUMN")
+def _join(node: model.JoinRel, context: BindContext) -> Ordered:
+    inputs = (bind_relation(side, context) for side in (node.left, node.right))
+    if node.form == "merge_join":
+        # The algorithm needs sorted inputs; the result does not depend on their order.
+        left, right = (ordered.relation for ordered in inputs)
+        context.report("MERGE_JOIN_ORDER", node.path)
+    else:
+        left, right = (drop_order(ordered, context) for ordered in inputs)
+    ordered = Ordered(bind_join(node, left, right, context))
+    refuse_pending(node.form, node.path, context)
+    if node.post_filter is not None:
+        check_post_filter(node, context)
+        ordered = _filtered(ordered, node.post_filter, node.path, context)
+    return _emit(ordered, node.emit, node.path, context)
+
+
+def _fetch(node: model.FetchRel, context: BindContext) -> Ordered:
+    ordered = bind_relation(node.input, context)
+    if node.form == "top_n":
+        ordered = _sorted(drop_order(ordered, context), node.sorts, node.path, context)
+    ordered = bind_fetch(node, ordered, context)
+    refuse_pending(node.form, node.path, context)
+    return _emit(ordered, node.emit, node.path, context)
 
 
 def _aggregate(node: model.AggregateRel, context: BindContext) -> Ordered:
@@ -361,7 +323,7 @@ def _aggregate(node: model.AggregateRel, context: BindContext) -> Ordered:
 
 def _renumbered(node: model.AggregateRel, ordered: Ordered, context: BindContext) -> Ordered:
     """Reorder the columns of the aggregate if the plan numbers them against the specification."""
-    types = _schema(ordered.relation)
+    types = schema_of(ordered.relation)
     if types is None or len(node.groupings) < 2:
         return ordered
     kept, count = list(columns(types)), len(node.grouping_expressions)
@@ -396,5 +358,7 @@ _BINDERS: dict[type, Callable[[Any, BindContext], Ordered]] = {
     model.SetRel: _union,
     model.SortRel: _sort,
     model.AggregateRel: _aggregate,
+    model.JoinRel: _join,
+    model.FetchRel: _fetch,
     model.Unsupported: _unsupported,
 }

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 
 from substrait_agg.bind.bound import (
     BoundAggregate,
+    BoundFetch,
     BoundFilter,
+    BoundJoin,
     BoundProject,
     BoundRead,
     BoundRelation,
@@ -73,6 +75,9 @@ class _Lowering:
             case BoundAggregate():
                 node = self.once(relation)
                 return (RawBranch(OperatorOrigin(node.id, node.types), ()),)
+            case BoundJoin() | BoundFetch():
+                # Binding refuses them (`bind.plan.pending`).
+                raise TypeError(f"no operator for {type(relation).__name__}")
 
     def once(self, relation: BoundAggregate) -> Node:
         """Return the operator of an aggregate, which several branches may read."""

@@ -330,6 +330,7 @@ def _enum(node: MessageNode, body: MessageNode, context: DecodeContext) -> EnumA
 
 
 def _selection(node: MessageNode, body: MessageNode, context: DecodeContext) -> Expression:
+    """Return the column of reference `body`, whose problems have the path of `node`."""
     root = body.which("root_type")
     parameter = body.message(root) if root == "lambda_parameter_reference" else None
     if root not in (None, "root_reference") and parameter is None:
@@ -351,6 +352,11 @@ def _selection(node: MessageNode, body: MessageNode, context: DecodeContext) -> 
     if root is None:
         context.report_once("REFERENCE_ROOT_MISSING", body.path)
     return FieldRef(steps, node.path)
+
+
+def field_reference(node: MessageNode, context: DecodeContext) -> Expression:
+    """Return the column of a ``FieldReference`` message outside of an expression."""
+    return _selection(node, node, context)
 
 
 def _part_of_expression(

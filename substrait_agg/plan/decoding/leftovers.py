@@ -22,6 +22,7 @@ IGNORED: dict[tuple[str, str], str] = {
         "maintain_singular_struct",
     ): "a row of one column stays a row: relations have no other output",
     ("Expression.FieldReference", "root_reference"): "the input row is what is referred to anyway",
+    ("HashJoinRel", "build_input"): "says which side a hash table is built of, not what matches",
     ("ReadRel.LocalFiles.FileOrFiles", "parquet"): "the format is that of the source given",
     ("ReadRel.LocalFiles.FileOrFiles", "arrow"): "the format is that of the source given",
     ("ReadRel.LocalFiles.FileOrFiles", "orc"): "the format is that of the source given",

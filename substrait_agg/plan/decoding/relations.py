@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import accumulate
 
 from substrait_agg.plan.decoding.aggregates import groupings, measure
@@ -10,6 +11,7 @@ from substrait_agg.plan.decoding.context import DecodeContext, each
 from substrait_agg.plan.decoding.expressions import (
     expression,
     expressions,
+    field_reference,
     inside,
     optional,
     sort_fields,
@@ -18,8 +20,12 @@ from substrait_agg.plan.decoding.expressions import (
 from substrait_agg.plan.messages.node import MessageNode, structure
 from substrait_agg.plan.model import (
     AggregateRel,
+    ComparisonKey,
     Expression,
+    FetchRel,
     FilterRel,
+    JoinRel,
+    Literal,
     ProjectRel,
     ReadRel,
     Relation,
@@ -27,7 +33,7 @@ from substrait_agg.plan.model import (
     SortRel,
     Unsupported,
 )
-from substrait_agg.plan.types import Type
+from substrait_agg.plan.types import I64, Type
 
 _NULLABLE = 1
 """Value of the enumeration of nullabilities."""
@@ -40,6 +46,24 @@ _SET_OPERATIONS = {
     4: "intersection_multiset", 5: "union_distinct", 6: "union_all", 7: "minus_primary_all",
     8: "intersection_multiset_all",
 }  # fmt: skip
+
+_ALL_ROWS = -1
+"""The integer that means "no limit" in the removed field ``count`` of a fetch."""
+
+_JOIN_TYPES = {
+    0: "unspecified", 1: "inner", 2: "full", 3: "left", 4: "right", 5: "left_semi",
+    6: "left_anti", 7: "left_single", 8: "right_semi", 9: "right_anti", 10: "right_single",
+    11: "left_mark", 12: "right_mark",
+}  # fmt: skip
+_PHYSICAL_JOIN_TYPES = {
+    0: "unspecified", 1: "inner", 2: "full", 3: "left", 4: "right", 5: "left_semi",
+    6: "right_semi", 7: "left_anti", 8: "right_anti", 9: "left_single", 10: "right_single",
+    11: "left_mark", 12: "right_mark",
+}  # fmt: skip
+"""Types of hash, merge and nested-loop joins, which are numbered in another order."""
+
+_COMPARISONS = {0: "unspecified", 1: "equal", 2: "is_not_distinct_from", 3: "might_equal"}
+_FETCH_MODES = {0: "unspecified", 1: "rows_only", 2: "with_ties"}
 
 
 def read_relation(node: MessageNode, context: DecodeContext) -> Relation:
@@ -127,6 +151,153 @@ def _aggregate(node: MessageNode, context: DecodeContext) -> Relation:
     keys, sets, inline = groupings(node, context)
     measures = tuple(measure(item, context) for item in node.messages("measures"))
     return AggregateRel(_input(node, context), keys, sets, measures, _emit(node), node.path, inline)
+
+
+# --- joins -------------------------------------------------------------------------------------
+
+
+def _join(node: MessageNode, context: DecodeContext) -> Relation:
+    kind = word(node, "type", _JOIN_TYPES, context)
+    condition = optional(node, "expression", context)
+    return _joined(node, "join", kind, condition, context)
+
+
+def _cross(node: MessageNode, context: DecodeContext) -> Relation:
+    return _joined(node, "cross", "inner", None, context)
+
+
+def _nested_loop_join(node: MessageNode, context: DecodeContext) -> Relation:
+    kind = word(node, "type", _PHYSICAL_JOIN_TYPES, context)
+    condition = optional(node, "expression", context)
+    return _joined(node, "nested_loop_join", kind, condition, context)
+
+
+def _keyed_join(form: str, node: MessageNode, context: DecodeContext) -> Relation:
+    """Read a hash or merge join."""
+    kind = word(node, "type", _PHYSICAL_JOIN_TYPES, context)
+    condition = optional(node, "residual_expression", context)
+    keys = tuple(_comparison_key(item, context) for item in node.messages("keys"))
+    old = _removed_keys(node, context)
+    if keys and old and not _same_keys(keys, old):
+        context.report(
+            "FIELD_CONFLICT", node.at("left_keys"), field="left_keys and right_keys", other="keys"
+        )
+    if not (keys or old):
+        context.missing(node, "keys")
+    return _joined(node, form, kind, condition, context, keys or old)
+
+
+def _joined(
+    node: MessageNode,
+    form: str,
+    kind: str,
+    condition: Expression | None,
+    context: DecodeContext,
+    keys: tuple[ComparisonKey, ...] = (),
+) -> JoinRel:
+    return JoinRel(
+        form=form,
+        left=_input(node, context, "left"),
+        right=_input(node, context, "right"),
+        kind=kind,
+        condition=condition,
+        keys=keys,
+        post_filter=optional(node, "post_join_filter", context)
+        if "post_join_filter" in node.shape.by_json_name
+        else None,
+        emit=_emit(node),
+        path=node.path,
+    )
+
+
+def _comparison_key(node: MessageNode, context: DecodeContext) -> ComparisonKey:
+    left, right = (_key_side(node, name, context) for name in ("left", "right"))
+    type_ = node.message("comparison")
+    kind = type_.which("inner_type") if type_ is not None else None
+    if type_ is None or kind is None:
+        context.missing(
+            node if type_ is None else type_, "comparison" if type_ is None else "inner_type"
+        )
+        return ComparisonKey(left, right, "invalid", None, node.path)
+    if kind == "custom_function_reference":
+        function = context.function(type_.number(kind))
+        return ComparisonKey(left, right, "custom", function, node.path)
+    comparison = word(type_, "simple", _COMPARISONS, context)
+    return ComparisonKey(left, right, comparison, None, node.path)
+
+
+def _key_side(node: MessageNode, name: str, context: DecodeContext) -> Expression:
+    child = node.message(name)
+    if child is None:
+        context.missing(node, name)
+        return Unsupported("none", node.at(name))
+    return field_reference(child, context)
+
+
+def _removed_keys(node: MessageNode, context: DecodeContext) -> tuple[ComparisonKey, ...]:
+    """Return the keys in the removed fields, which are compared with ``equal``."""
+    left, right = (
+        [field_reference(item, context) for item in node.messages(name)]
+        for name in ("left_keys", "right_keys")
+    )
+    if not (left or right):
+        return ()
+    context.removed(node, "left_keys" if left else "right_keys", "0.98")
+    if len(left) != len(right):
+        context.report("JOIN_KEYS_COUNT", node.path, left=len(left), right=len(right))
+    pairs = zip(left, right, strict=False)
+    return tuple(ComparisonKey(a, b, "equal", None, a.path) for a, b in pairs)
+
+
+def _same_keys(keys: tuple[ComparisonKey, ...], old: tuple[ComparisonKey, ...]) -> bool:
+    def steps(key: ComparisonKey) -> tuple[object, ...]:
+        sides = (getattr(side, "steps", None) for side in (key.left, key.right))
+        return (*sides, key.comparison)
+
+    return [*map(steps, keys)] == [*map(steps, old)]
+
+
+# --- fetches -----------------------------------------------------------------------------------
+
+
+def _fetch(node: MessageNode, context: DecodeContext) -> Relation:
+    missing = node.which("count_mode") is None
+    count = _amount(node, "count", context)
+    if isinstance(count, Literal) and count.path == node.at("count") and count.value == _ALL_ROWS:
+        count = None
+    return FetchRel(
+        form="fetch",
+        input=_input(node, context),
+        sorts=(),
+        offset=_amount(node, "offset", context),
+        count=count,
+        mode="rows_only",
+        count_missing=missing,
+        emit=_emit(node),
+        path=node.path,
+    )
+
+
+def _amount(node: MessageNode, name: str, context: DecodeContext) -> Expression | None:
+    """Return the offset or count of a fetch; an integer of the removed form as a literal."""
+    if not node.has(name):
+        return optional(node, f"{name}_expr", context)
+    context.removed(node, name, "0.98")
+    return Literal(I64.as_nullable(False), node.number(name), node.at(name))
+
+
+def _top_n(node: MessageNode, context: DecodeContext) -> Relation:
+    return FetchRel(
+        form="top_n",
+        input=_input(node, context),
+        sorts=sort_fields(node, context),
+        offset=optional(node, "offset", context),
+        count=optional(node, "count", context),
+        mode=word(node, "mode", _FETCH_MODES, context),
+        count_missing=False,
+        emit=_emit(node),
+        path=node.path,
+    )
 
 
 # --- reads -------------------------------------------------------------------------------------
@@ -256,4 +427,11 @@ _READERS: dict[str, Callable[[MessageNode, DecodeContext], Relation]] = {
     "sort": _sort,
     "set": _set,
     "aggregate": _aggregate,
+    "join": _join,
+    "cross": _cross,
+    "hash_join": partial(_keyed_join, "hash_join"),
+    "merge_join": partial(_keyed_join, "merge_join"),
+    "nested_loop_join": _nested_loop_join,
+    "fetch": _fetch,
+    "top_n": _top_n,
 }

@@ -1,0 +1,287 @@
+"""Bind joins: their type, keys, condition and columns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from substrait_agg.bind.bound import (
+    BoundJoin,
+    BoundProject,
+    BoundRelation,
+    Call,
+    Expr,
+    JoinKey,
+    JoinKind,
+)
+from substrait_agg.bind.context import (
+    BindContext,
+    Bound,
+    Opaque,
+    Schema,
+    columns,
+    is_keyable,
+    is_unknown,
+    schema_of,
+)
+from substrait_agg.bind.expressions.binder import bind_condition, bind_expression, constant_in
+from substrait_agg.bind.expressions.conjunctions import conjunction, conjuncts, sides_of
+from substrait_agg.bind.expressions.conversions import unify
+from substrait_agg.bind.expressions.function_names import check_declared
+from substrait_agg.bind.rewrite import renumber, rewrite
+from substrait_agg.plan import model
+from substrait_agg.plan.types import BOOL, Type
+
+KINDS: dict[str, tuple[JoinKind, bool]] = {
+    "inner": ("inner", False), "full": ("full", False),
+    "left": ("left", False), "right": ("left", True),
+    "left_semi": ("semi", False), "right_semi": ("semi", True),
+    "left_anti": ("anti", False), "right_anti": ("anti", True),
+    "left_single": ("single", False), "right_single": ("single", True),
+    "left_mark": ("mark", False), "right_mark": ("mark", True),
+}  # fmt: skip
+"""Type of a join in the plan -> the kind of the bound join, and whether its inputs are swapped."""
+
+EQUALITIES = {"equal": False, "is_not_distinct_from": True}
+"""Comparison of a key -> whether two nulls are equal."""
+
+NULL_FROM_ARGUMENTS = frozenset(
+    {"equal", "not_equal", "lt", "lte", "gt", "gte", "and", "or", "not"}
+)
+"""Functions that are null only if an argument is null."""
+
+Schemas = tuple[Schema | None, Schema | None]
+"""Column types of the left and the right input; None if they are unknown."""
+
+RESIDUALS_SINCE = 91
+"""Minor version of Substrait that separates the residual condition from the post-join filter."""
+
+
+def bind_join(node: model.JoinRel, left: Bound, right: Bound, context: BindContext) -> Bound:
+    """Bind a join whose inputs are bound. The post-join filter is left out.
+
+    Args:
+        node: the join as decoded.
+        left: the bound left input.
+        right: the bound right input.
+        context: collects the problems.
+
+    Returns:
+        The join, below a projection if its inputs are swapped; opaque if its columns are unknown.
+    """
+    kind = _kind(node, context)
+    schemas = schema_of(left), schema_of(right)
+    keys = _written_keys(node, schemas, context)
+    condition = _condition(node, schemas, context)
+    if isinstance(left, Opaque) or isinstance(right, Opaque) or kind is None:
+        return Opaque(node.path)
+    width = len(left.types)
+    found, residual = split_condition(condition, width)
+    kind_of_join, swapped = kind
+    _check_nulls(node, kind_of_join, (*keys, *found), residual, context)
+    if swapped:
+        return _swapped(node, kind_of_join, left, right, (*keys, *found), residual)
+    return joined(kind_of_join, left, right, (*keys, *found), residual, node.path)
+
+
+def joined(
+    kind: JoinKind,
+    left: BoundRelation,
+    right: BoundRelation,
+    keys: tuple[JoinKey, ...],
+    residual: Expr | None,
+    path: str,
+) -> BoundJoin:
+    """Return a join with the columns that its kind gives it. Repeated keys are left out."""
+    types = join_types(kind, left.types, right.types)
+    return BoundJoin(left, right, kind, tuple(dict.fromkeys(keys)), residual, types, path)
+
+
+def join_types(kind: JoinKind, left: Schema, right: Schema) -> Schema:
+    """Return the column types of a join."""
+    match kind:
+        case "inner":
+            return (*left, *right)
+        case "left" | "single":
+            return (*left, *map(Type.as_nullable, right))
+        case "full":
+            return (*map(Type.as_nullable, left), *map(Type.as_nullable, right))
+        case "semi" | "anti":
+            return left
+        case "mark":
+            return (*left, BOOL)
+
+
+def split_condition(condition: Expr | None, width: int) -> tuple[tuple[JoinKey, ...], Expr | None]:
+    """Split the condition of a join into keys and the residual.
+
+    Args:
+        condition: a condition over the columns of both inputs, or None.
+        width: number of columns of the left input.
+    """
+    keys: list[JoinKey] = []
+    rest: list[Expr] = []
+    for part in conjuncts(condition):
+        key = key_of(part, width)
+        if key is None:
+            rest.append(part)
+        else:
+            keys.append(key)
+    return tuple(keys), conjunction(rest)
+
+
+def key_of(condition: Expr, width: int) -> JoinKey | None:
+    """Return the key that a comparison of both inputs is, or None if it is none."""
+    if not isinstance(condition, Call) or condition.function not in EQUALITIES:
+        return None
+    sides = condition.arguments
+    if {sides_of(side, width) for side in sides} != {frozenset({"left"}), frozenset({"right"})}:
+        return None
+    one, other = sides if "left" in sides_of(sides[0], width) else reversed(sides)
+    if not (one.type.same_kind(other.type) and is_comparable(one.type)):
+        return None
+    return JoinKey(one, shifted(other, -width), EQUALITIES[condition.function])
+
+
+def shifted(expression: Expr, by: int) -> Expr:
+    """Return an expression whose columns have ordinals greater by `by`."""
+    return rewrite(expression, lambda column: replace(column, ordinal=column.ordinal + by))
+
+
+def is_comparable(type_: Type) -> bool:
+    """Return whether values of a type can be join keys: columns of it exist, and it has no map."""
+    inner = all(is_comparable(child) for child in type_.children)
+    return is_keyable(type_) and type_.kind != "map" and inner
+
+
+# --- parts -------------------------------------------------------------------------------------
+
+
+def _kind(node: model.JoinRel, context: BindContext) -> tuple[JoinKind, bool] | None:
+    if node.kind == "unspecified":
+        context.report("JOIN_TYPE_MISSING", f"{node.path}.type")
+    return KINDS.get(node.kind)
+
+
+def _condition(node: model.JoinRel, schemas: Schemas, context: BindContext) -> Expr | None:
+    """Bind the condition beside the keys; None for a condition that is missing or always true."""
+    if node.condition is None:
+        if node.form == "join":
+            context.report("JOIN_CONDITION_MISSING", node.path)
+        return None
+    left, right = schemas
+    schema = None if left is None or right is None else (*left, *right)
+    bound = bind_condition(node.condition, schema, context, "FILTER_NOT_BOOLEAN")
+    constant = constant_in(bound)
+    if constant is not None and not constant.value:
+        value = "null" if constant.value is None else "false"
+        context.report(
+            "FILTER_CONSTANT", node.condition.path, value=value, effect="no two rows match"
+        )
+    return bound
+
+
+def _written_keys(
+    node: model.JoinRel, schemas: Schemas, context: BindContext
+) -> tuple[JoinKey, ...]:
+    """Bind the keys of a hash or merge join."""
+    found = (_written_key(key, schemas, context) for key in node.keys)
+    return tuple(key for key in found if key is not None)
+
+
+def _written_key(
+    key: model.ComparisonKey, schemas: Schemas, context: BindContext
+) -> JoinKey | None:
+    sides = (
+        bind_expression(key.left, schemas[0], context),
+        bind_expression(key.right, schemas[1], context),
+    )
+    _check_comparison(key, context)
+    if is_unknown(*sides):
+        return None
+    common = unify(sides)
+    if common is None or not is_comparable(common[0].type):
+        context.report("JOIN_KEY_TYPES", key.path, left=sides[0].type, right=sides[1].type)
+        return None
+    if any(not side.type.same_kind(common[0].type) for side in sides):
+        types = f"{sides[0].type}, {sides[1].type}"
+        context.report(
+            "ARGUMENTS_PROMOTED", key.path, function="equal", types=types, type=common[0].type
+        )
+    null_safe = EQUALITIES.get(key.comparison)
+    return None if null_safe is None else JoinKey(common[0], common[1], null_safe)
+
+
+def _check_comparison(key: model.ComparisonKey, context: BindContext) -> None:
+    """Report a comparison that is not an equality."""
+    place = f"{key.path}.comparison"
+    if key.comparison == "unspecified":
+        context.report("JOIN_COMPARISON_MISSING", f"{place}.simple")
+    elif key.comparison == "might_equal":
+        context.report("JOIN_COMPARISON_NOT_SUPPORTED", f"{place}.simple", comparison="might equal")
+    elif key.function is not None:
+        place = f"{place}.custom_function_reference"
+        if check_declared(key.function, place, context):
+            name = f"by the function {key.function.declared}"
+            context.report("JOIN_COMPARISON_NOT_SUPPORTED", place, comparison=name)
+
+
+def _check_nulls(
+    node: model.JoinRel,
+    kind: JoinKind,
+    keys: tuple[JoinKey, ...],
+    residual: Expr | None,
+    context: BindContext,
+) -> None:
+    """Report joins whose result depends on what a comparison with null means."""
+    nullable = any(
+        not k.null_safe and (k.left.type.nullable or k.right.type.nullable) for k in keys
+    )
+    rest = conjuncts(residual)
+    if kind == "mark" and (nullable or any(map(can_be_null, rest))):
+        context.report("JOIN_MARK_NULLABLE", node.path)
+    if kind != "anti" or not context.profile.plain_anti_joins:
+        return
+    equals = [part for part in rest if isinstance(part, Call) and part.function == "equal"]
+    if nullable or any(map(can_be_null, equals)):
+        context.report("JOIN_NOT_IN_UNCLEAR", node.path, producer=context.profile.name)
+    elif equals or any(not k.null_safe for k in keys):
+        context.report("JOIN_NOT_IN_SAME", node.path, producer=context.profile.name)
+
+
+def can_be_null(expression: Expr) -> bool:
+    """Return whether an expression can be null.
+
+    Comparisons and logic are null only if an argument is, also if the plan declares them nullable.
+    """
+    if isinstance(expression, Call) and expression.function in NULL_FROM_ARGUMENTS:
+        return any(map(can_be_null, expression.arguments))
+    return expression.type.nullable
+
+
+def _swapped(
+    node: model.JoinRel,
+    kind: JoinKind,
+    left: BoundRelation,
+    right: BoundRelation,
+    keys: tuple[JoinKey, ...],
+    residual: Expr | None,
+) -> BoundRelation:
+    """Return a right join as the left join of the swapped inputs, with the columns in order."""
+    width, other = len(left.types), len(right.types)
+    places = {o: o + other if o < width else o - width for o in range(width + other)}
+    turned = tuple(replace(key, left=key.right, right=key.left) for key in keys)
+    moved = None if residual is None else renumber(residual, places)
+    join = joined(kind, right, left, turned, moved, node.path)
+    if kind in ("semi", "anti", "mark"):
+        return join
+    every = columns(join.types)
+    expressions = tuple(every[places[o]] for o in range(width + other))
+    types = tuple(e.type for e in expressions)
+    return BoundProject(join, expressions, types, node.path)
+
+
+def check_post_filter(node: model.JoinRel, context: BindContext) -> None:
+    """Report a post-join filter of a release that did not say which rows it applies to."""
+    old = context.release is not None and context.release < RESIDUALS_SINCE
+    if node.post_filter is not None and old and node.kind != "inner":
+        context.report("JOIN_FILTER_UNCLEAR", f"{node.path}.post_join_filter")

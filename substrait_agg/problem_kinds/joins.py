@@ -1,0 +1,159 @@
+"""List problems of joins and fetches."""
+
+from __future__ import annotations
+
+from substrait_agg.problem_kinds.kind import ProblemKind, kinds
+
+JOINS: tuple[ProblemKind, ...] = kinds(
+    "relations",
+    (
+        "JOIN_TYPE_MISSING", "error", "error",
+        "the join has no type",
+        "set the type: inner, outer, left, right, semi, anti, single or mark",
+        ("Every join has a type (specification, Join Operation). Unspecified is only the default of the enumeration. A "
+         "consumer that assumes an inner join loses the rows without a match of every other type."),
+    ),
+    (
+        "JOIN_CONDITION_MISSING", "info", "error",
+        "the join has no condition; every two rows match",
+        "write the literal true as the condition, or use a cross product",
+        ("A join has a condition, which may be the literal true (specification, Join Operation). A missing one is read "
+         "as true, which is what an optional condition means in the other join relations. If the condition was lost "
+         "when the plan was made, the result has far too many rows."),
+    ),
+    (
+        "JOIN_KEYS_COUNT", "error", "error",
+        "the join has {left} left keys and {right} right keys",
+        "give every left key its right key, or write them as pairs in keys",
+        ("The i-th left key is compared with the i-th right key (specification, Hash Equijoin Operator). A consumer that "
+         "drops the rest joins by fewer keys and returns too many rows."),
+    ),
+    (
+        "JOIN_KEY_TYPES", "error", "error",
+        "join keys of type {left} and {right} cannot be compared",
+        "compare keys of one type; convert one of them in a project below the join",
+        ("Rows match if their keys are equal, and equality is defined for values of one type (specification, Comparison "
+         "Functions). Numbers of different types, decimals of different scale, and texts of different kinds are "
+         "converted. Other types have no common type, and maps have no equality."),
+    ),
+    (
+        "JOIN_COMPARISON_MISSING", "error", "error",
+        "the join key does not say how its values are compared",
+        "set the comparison to equal or to is not distinct from",
+        ("The comparisons differ in what they make of nulls (specification, Comparison Join Key). Unspecified is only the "
+         "default of the enumeration; to assume one loses or invents matches of nulls."),
+    ),
+    (
+        "JOIN_COMPARISON_NOT_SUPPORTED", "error", "error",
+        "the join key is compared {comparison}, which is not supported",
+        "compare keys with equal or with is not distinct from",
+        ("A limit of this program: matches are found by looking up equal values. With the comparison might equal a null "
+         "matches every row, and a custom function can call any two values equal."),
+    ),
+    (
+        "JOIN_MARK_NULLABLE", "error", "error",
+        "the condition of the mark join can be null, so its mark can be null too",
+        "compare columns that are required, or write a semi or anti join if the mark is only used as a filter",
+        ("A limit of this program: the mark is null where no row matches and the condition is null for one "
+         "(specification, Join Types). Only marks that are true or false are computed."),
+    ),
+    (
+        "JOIN_NOT_IN_UNCLEAR", "error", "error",
+        ("{producer} writes NOT IN and NOT EXISTS as the same anti join; its condition can be null, and then they give "
+         "different rows"),
+        "write NOT EXISTS with IS NOT DISTINCT FROM or over required columns, or declare the compared columns required",
+        ("An anti join keeps the rows without a match (specification, Join Types). NOT IN keeps no row at all if the "
+         "list has a null, and no row whose value is null. DataFusion computes NOT IN so, and writes a plan that does "
+         "not say it. A consumer that takes such a plan by the letter returns rows that the query excludes."),
+    ),
+    (
+        "JOIN_NOT_IN_SAME", "warning", "warning",
+        ("{producer} writes NOT IN and NOT EXISTS as the same anti join; the compared columns are required, so both give "
+         "the same rows"),
+        "check that the compared columns are never null in the sources, as the plan declares",
+        ("An anti join keeps the rows without a match (specification, Join Types), and NOT IN does so only if no compared "
+         "value is null. The plan declares the columns required, which decides that both are the same. A source that "
+         "has nulls in them fails its batch."),
+    ),
+    (
+        "JOIN_FILTER_UNCLEAR", "error", "error",
+        ("the join is not an inner join and has a post-join filter; releases before 0.91 do not say whether it applies to "
+         "result rows or to matches"),
+        "put the filter in a filter relation above the join, or into the condition of the join",
+        ("Since 0.91 the post-join filter applies to result rows, and physical joins have a field for conditions of "
+         "matches (specification, Join Operation). Before, producers wrote both here. For an outer join they differ: a "
+         "condition of matches keeps the row and pads it with nulls, a filter removes it."),
+    ),
+    (
+        "MERGE_JOIN_ORDER", "info", "info",
+        "a merge join is read as the join of its keys; the order of its inputs has no effect",
+        "nothing; the rows are those of the merge join",
+        ("A merge join asks for inputs sorted by its keys (specification, Merge Equijoin Operator). The order is needed "
+         "by the algorithm only. Here matches are looked up by key, so sorts below the join change nothing."),
+    ),
+    (
+        "FETCH_WITHOUT_SORT", "warning", "warning",
+        "the fetch has no sort below it; rows are taken in the order of all their columns, ascending",
+        "sort below the fetch",
+        ("A fetch takes rows in the order of its input, and an input without sort has none (specification, Fetch "
+         "Operation). Here the order of whole rows decides, so that the same input always gives the same rows. Other "
+         "consumers take whichever rows come first."),
+    ),
+    (
+        "FETCH_ORDER_NOT_SHOWN", "warning", "warning",
+        "a sort key below the fetch is not an output column; rows are chosen by it, but not shown in its order",
+        "keep the sort key as an output column, or sort the output by columns that it has",
+        ("The rows of the fetch are those of the full order. What is kept is the view, which is sorted when it is shown, "
+         "and it has only the output columns (a limit of this program)."),
+    ),
+    (
+        "FETCH_COUNT_UNCLEAR", "error", "error",
+        "the fetch has no count, and in the release that the plan states a missing count is a count of 0",
+        "write the count, or -1 for all rows",
+        ("Before 0.62 the count was a plain number, and 0 was not written in the binary form. Since then a missing count "
+         "means all rows (specification, Fetch Operation). A plan that states an older release can mean either."),
+    ),
+    (
+        "FETCH_MODE_MISSING", "info", "error",
+        "the top-n does not say how ties are handled; exactly the requested number of rows is taken",
+        "set the mode to rows only",
+        ("Producers have to set the mode (specification, Top-N Operation). Rows only is what every fetch does and what "
+         "LIMIT means."),
+    ),
+    (
+        "FETCH_TIES_NOT_SUPPORTED", "error", "error",
+        "the top-n keeps rows that tie with its last row, which is not supported",
+        "set the mode to rows only, or compute a rank and filter by it",
+        ("A limit of this program: a fetch has a fixed number of rows. With ties the number depends on the values "
+         "(specification, Top-N Operation)."),
+    ),
+    (
+        "FETCH_NULL", "info", "info",
+        "the {name} of the fetch is null, which means {meaning}",
+        "leave the field out",
+        ("A null offset is read as 0 and a null count as all rows (specification, Fetch Operation). Other consumers may "
+         "refuse the plan."),
+    ),
+    (
+        "FETCH_NOT_INTEGER", "error", "error",
+        "the {name} of the fetch has type {type}, not an integer type",
+        "write an i64 literal",
+        ("Offset and count are expressions that evaluate to an integer (specification, Fetch Operation). A consumer that "
+         "rounds other numbers decides for itself how many rows there are."),
+    ),
+    (
+        "FETCH_NOT_CONSTANT", "error", "error",
+        "the {name} of the fetch is not a constant within its type",
+        "write an i64 literal",
+        ("Offset and count do not depend on rows (specification, Fetch Operation). Here they are integer literals and "
+         "their sums, differences, products and casts. Other functions are a limit of this program; a column is no "
+         "number of rows at all."),
+    ),
+    (
+        "FETCH_OUT_OF_RANGE", "error", "error",
+        "the {name} of the fetch is {value}; it has to be from 0 to {largest}",
+        "write a number of rows; leave the count out for all rows",
+        ("A negative offset or count is an error (specification, Fetch Operation). Only the removed field count has "
+         "-1 for all rows."),
+    ),
+)  # fmt: skip
