@@ -6,7 +6,7 @@ import os
 import random
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -66,26 +66,17 @@ def on_spark() -> None:
 
 
 @pytest.fixture(autouse=True)
-def sides(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def sides(request: pytest.FixtureRequest) -> Iterator[None]:
     """Batches of tests are small: some are computed on the driver, some on Spark, so that both go on with what the other left."""
     if "spark" not in request.fixturenames:
+        yield
         return
-    from substrait_agg.spark.execution import consolidation, driver
+    from tests.executors import ON_SPARK, RandomDriver, drivers
 
-    if "on_spark" in request.fixturenames:
-        monkeypatch.setattr(driver, "DRIVER_BYTES", 0)
-        monkeypatch.setattr(consolidation, "DRIVER_ROWS", 0)
-        return
+    on_spark = "on_spark" in request.fixturenames
     turns = random.Random(request.node.nodeid)
-
-    def is_small(*given: Any) -> bool:
-        return turns.random() < 0.5 and driver.is_small(*given)
-
-    def holds(*given: Any) -> bool:
-        return turns.random() < 0.5 and driver.holds(*given)
-
-    monkeypatch.setattr("substrait_agg.spark.execution.operator_job.is_small", is_small)
-    monkeypatch.setattr("substrait_agg.spark.execution.operator_job.holds", holds)
+    with drivers(ON_SPARK if on_spark else RandomDriver(turns=turns)):
+        yield
 
 
 @pytest.fixture(scope="session")

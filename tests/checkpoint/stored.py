@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tests import windowed
-from tests.crash.scenario import FIRST, World, run, without_spark
+from tests.crash.scenario import FIRST, World, quick_batches, run
 from tests.crash.settings import Setting, chained, evolving, timed
 from tests.e2e import plans
 from tests.e2e.files import write_in_order
@@ -114,7 +114,7 @@ def write(folder: Path) -> None:
     for name, make in SETTINGS.items():
         setting = replace(make(), other=None)
         (folder / name).mkdir(parents=True)
-        with without_spark():
+        with quick_batches():
             run(local_world(folder / name, setting), FIRST)
         _pack(folder / name / "checkpoint", name)
     (folder / GOALS).mkdir()

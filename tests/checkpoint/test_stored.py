@@ -24,7 +24,7 @@ from tests.checkpoint.stored import (
     run_goals,
     unpacked,
 )
-from tests.crash.scenario import FIRST, check_left, run, without_spark
+from tests.crash.scenario import FIRST, check_left, quick_batches, run
 from tests.e2e.rows import bag, changes_by_version
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def test_it_is_continued(name: str, tmp_path: Path) -> None:
     setting = SETTINGS[name]()
     stored, whole = (local_world(tmp_path / place, setting) for place in ("stored", "whole"))
     unpacked(name, stored.folder)
-    with without_spark():
+    with quick_batches():
         for world in (stored, whole):
             run(world)
         check_left(stored)

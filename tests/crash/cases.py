@@ -5,15 +5,17 @@ from __future__ import annotations
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from fsspec.implementations.memory import MemoryFileSystem
 
 from substrait_agg.errors import CommitConflict, SubstraitAggError
 from substrait_agg.files.filesystem import using
+from substrait_agg.spark.executors.executor import Executor
 from tests.crash.faulty_disk import Dead, FaultyDisk, Mode, Point, Strike
 from tests.crash.scenario import (
     FIRST,
@@ -23,6 +25,7 @@ from tests.crash.scenario import (
     check_calls,
     check_left,
     ending,
+    local_executor,
     run,
 )
 from tests.crash.settings import BATCHES, Setting
@@ -116,9 +119,14 @@ class Stored:
             system.pipe_file(name, content)
 
 
-def undisturbed(folder: Path, setting: Setting, bucket: str = "") -> Undisturbed:
+def undisturbed(
+    folder: Path,
+    setting: Setting,
+    bucket: str = "",
+    executor: Callable[[], Executor[Any]] = local_executor,
+) -> Undisturbed:
     """Run a setting in a folder, its checkpoint in a bucket if there is one, and note every operation."""
-    world = World(folder / "world", setting, bucket=bucket)
+    world = World(folder / "world", setting, bucket=bucket, executor=executor)
     world.folder.mkdir(parents=True)
     first, second = FaultyDisk(world.folder), FaultyDisk(world.folder)
     with using(first):

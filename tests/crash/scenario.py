@@ -1,4 +1,4 @@
-"""A whole run without Spark: the real batches, commits, sweeps and outputs; only partial sums are made here.
+"""A whole run on the local executor: the real batches, commits, sweeps and outputs.
 
 What is run is a `Setting`. Spark's own logs are written as Spark would.
 """
@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -24,11 +23,8 @@ from substrait_agg.bind.bound import Column
 from substrait_agg.changes import Delivery, check_outputs
 from substrait_agg.changes.delivery.evolved import check_outputs_go_on
 from substrait_agg.changes.outputs.sinks import Sink
-from substrait_agg.commit.hash_ranges import sort_hash
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.retention import Retention
-from substrait_agg.commit.runtime.task import MURMUR, OTHER, run_task
-from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
 from substrait_agg.commit.view.view import View
 from substrait_agg.errors import RunFailed, SubstraitAggError
 from substrait_agg.files.filesystem import FileSystem
@@ -36,20 +32,21 @@ from substrait_agg.files.locations import Location, Remote, location_of
 from substrait_agg.flow.graph.graph import Branch, ProjectStep
 from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.operator.common.names import WEIGHT
-from substrait_agg.spark.execution.operator_job import OperatorJob
-from substrait_agg.spark.execution.strategy import BatchStrategy
+from substrait_agg.spark.execution.job import JobResult, OperatorJob
+from substrait_agg.spark.executors.executor import Executor
+from substrait_agg.spark.executors.local_executor import LocalExecutor
+from substrait_agg.spark.inputs.late_rows import Lateness
 from substrait_agg.spark.offsets.planned_files import forget_unplanned
 from substrait_agg.spark.offsets.query_checkpoint import open_query_checkpoint
 from substrait_agg.spark.query.document import plan_document
 from substrait_agg.spark.query.evolve import evolutions, evolve_to
 from substrait_agg.spark.query.microbatch import FIRST_BATCH, MicroBatches
-from tests.crash.settings import BATCHES, Rows, Setting, chained
+from tests.crash.settings import BATCHES, Setting, chained
 
 QUERY = "the query"
 FIRST = 2
 """Batches after which a run ends and another one goes on."""
 PARTITIONS = 2
-_NO_SPARK: Any = None
 KEPT = 2
 """Versions that are kept: few, so that sweeps have something to do."""
 
@@ -60,61 +57,59 @@ Call = tuple[int, list[dict[str, Any]]]
 # --- what Spark does in a run --------------------------------------------------------------------
 
 
-def _hashed(rows: Rows, node: Node) -> pa.Table:
-    keys = [rows.column(f"k{i}").to_numpy() for i in range(len(node.key_types))]
-    mixed = np.zeros(rows.num_rows, np.uint64)
-    for key in keys:
-        mixed = (mixed ^ key.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
-    murmur = pa.array((mixed >> np.uint64(32)).astype(np.uint32).view(np.int32))
-    other = pa.array((mixed & np.uint64(0x7FFFFFFF)).astype(np.int32))
-    return rows.append_column(MURMUR, murmur).append_column(OTHER, other)
-
-
-def _collected(
-    job: OperatorJob, rows: Rows, tasks: Sequence[TaskPlan], _care: BatchStrategy, _recipes: object
-) -> list[TaskResult]:
-    """As the job on Spark: every task gets the rows of its range; what one fails with is the batch's failure."""
-    hashed = _hashed(rows, job.node)
-    places = sort_hash(*(hashed.column(n).combine_chunks().to_numpy() for n in (MURMUR, OTHER)))
-    results = []
-    for task in tasks:
-        inside = (places >= np.uint64(task.low)) & (places <= np.uint64(task.high))
-        own = hashed.filter(pa.array(inside)).combine_chunks().to_batches()
-        try:
-            results.append(run_task(replace(task, unaggregated=True), own))
-        except SubstraitAggError:
-            raise
-        except Exception as error:
-            raise RunFailed("BATCH_FAILED", str(error)) from error
-    return results
-
-
 @dataclass
-class _Above:
-    """Stands for `spark.inputs.late_rows.BranchRows`."""
+class _BranchRows:
+    """The changes of another operator as input rows; none of them is late."""
 
-    prepared: Rows
+    table: str
+    prepared: pa.Table
 
     def count(self) -> int:
         return 0
 
+    def rows(self) -> pa.Table:
+        raise AssertionError("no row is late")
 
-def _changes_of(
-    _spark: object,
-    _below: object,
-    node: Node,
-    branch: Branch,
-    paths: Sequence[Location],
-    _l: object,
-) -> _Above:
-    # On Spark it is the workers that read, with a disk of their own.
-    table = pa.concat_tables([_read(path) for path in paths])
-    (step,) = branch.steps
-    assert isinstance(step, ProjectStep)
-    chosen = [_column(table, e) for e in step.expressions]
-    columns = {f"k{i}": _at(chosen, e) for i, e in enumerate(node.keys)}
-    columns |= {f"x{i}": _at(chosen, value) for i, (value, _) in enumerate(node.arguments)}
-    return _Above(pa.table({**columns, WEIGHT: table.column(WEIGHT)}))
+
+class PlainSteps:
+    """Linear steps of one projection to columns, without Spark."""
+
+    def changes(
+        self,
+        _below: Node,
+        node: Node,
+        branch: Branch,
+        paths: Sequence[Location],
+        _lateness: Lateness,
+    ) -> _BranchRows:
+        """Read change files as input rows of an operator."""
+        # On Spark it is the workers that read, with a disk of their own.
+        table = pa.concat_tables([_read(path) for path in paths])
+        (step,) = branch.steps
+        assert isinstance(step, ProjectStep)
+        chosen = [_column(table, e) for e in step.expressions]
+        columns = {f"k{i}": _at(chosen, e) for i, e in enumerate(node.keys)}
+        columns |= {f"x{i}": _at(chosen, value) for i, (value, _) in enumerate(node.arguments)}
+        return _BranchRows("", pa.table({**columns, WEIGHT: table.column(WEIGHT)}))
+
+
+class WorkerErrors(LocalExecutor):
+    """A local executor that reports system errors of tasks with rows as Spark reports those of its workers."""
+
+    def run(self, job: OperatorJob, inputs: Sequence[pa.Table]) -> JobResult:
+        """Run an operator."""
+        try:
+            return super().run(job, inputs)
+        except Exception as error:
+            cause = error.__cause__ if isinstance(error, SubstraitAggError) else error
+            if not inputs or cause is None or isinstance(cause, SubstraitAggError):
+                raise
+            raise RunFailed("BATCH_FAILED", str(cause)) from cause
+
+
+def local_executor() -> LocalExecutor:
+    """Return an executor that runs batches in this process."""
+    return WorkerErrors(PlainSteps())
 
 
 def _read(path: Location) -> pa.Table:
@@ -160,22 +155,9 @@ class Logs:
 
 
 @contextmanager
-def without_spark() -> Iterator[None]:
-    """Batches run in this process."""
+def quick_batches() -> Iterator[None]:
+    """Merge runs in checkpoints of a few versions, and do not wait for disks."""
     with ExitStack() as stack:
-        stack.enter_context(
-            patch("substrait_agg.spark.execution.operator_job._collect", _collected)
-        )
-        stack.enter_context(
-            patch("substrait_agg.spark.execution.operator_job._on_driver", lambda *_: None)
-        )
-        stack.enter_context(
-            patch("substrait_agg.spark.execution.operator_job.size_of", lambda _: 0)
-        )
-        stack.enter_context(
-            patch("substrait_agg.spark.query.microbatch.operator_changes", _changes_of)
-        )
-        stack.enter_context(patch("substrait_agg.spark.query.evolve.operator_changes", _changes_of))
         # The few versions have merges in them.
         stack.enter_context(patch("substrait_agg.state.merging.SMALL_WIDTH", 4))
         # What a loss of power would lose is not what is looked at, and waiting for disks takes most of the time.
@@ -197,6 +179,7 @@ class World:
         noted: called before and after the checkpoint goes on with another plan.
         bucket: URL of an object store that has the checkpoint instead of the folder, or empty.
         delivers: whether runs have outputs.
+        executor: makes what computes the batches of a run.
     """
 
     folder: Path
@@ -205,6 +188,7 @@ class World:
     calls: dict[str, list[Call]] = field(default_factory=dict)
     bucket: str = ""
     delivers: bool = True
+    executor: Callable[[], Executor[pa.Table]] = local_executor
 
     @property
     def checkpoint(self) -> Location:
@@ -246,7 +230,7 @@ def _run(world: World, plan: Flow, until: int, name: str, pause: Any) -> None:
     newest = store.versions()
     if found is not None:
         world.noted()
-        evolve_to(document, _NO_SPARK, plan, store, PARTITIONS)
+        evolve_to(document, world.executor(), plan, store, PARTITIONS)
         world.noted()
     calls = world.calls.setdefault(name, [])
 
@@ -278,6 +262,7 @@ def _batches(
     batches = MicroBatches(
         plan,
         store,
+        world.executor(),
         PARTITIONS,
         lambda _: None,
         world.setting.policy,
@@ -285,9 +270,8 @@ def _batches(
         clock=lambda: next(instants),
         retention=Retention(KEPT),
     )
-    spark = _NO_SPARK
     if batches.last is None:
-        batches.run(spark, {}, None, FIRST_BATCH)
+        batches.run({}, None, FIRST_BATCH)
     deliver(store, delivery)
     with open_query_checkpoint(store) as work:
         logs = Logs(work.folder)
@@ -302,16 +286,16 @@ def _batches(
                 continue
             if store.spark.is_remote:
                 batches.logs = work.record_logs(batch)
-            frames: Any = {0: world.setting.batches[batch]}
+            rows = {0: world.setting.batches[batch]}
             try:
-                batches.run(spark, frames, QUERY, batch, world.setting.times(batch))
+                batches.run(rows, QUERY, batch, world.setting.times(batch))
             finally:
                 logs.see(batch + 1)
             deliver(store, delivery)
             if pause is not None:
                 pause(batch)
     if until == BATCHES:
-        batches.end(spark)
+        batches.end()
         deliver(store, delivery, last=True)
 
 

@@ -48,7 +48,7 @@ class Setting:
     greatest: tuple[int, ...] = ()
     other: Flow | None = None
 
-    def times(self, batch: int) -> BatchTimes | None:
+    def times(self, batch: int) -> BatchTimes[Rows] | None:
         """What is known of the time of a batch."""
         if not self.greatest:
             return None

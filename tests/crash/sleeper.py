@@ -7,13 +7,13 @@ import time
 from pathlib import Path
 
 from substrait_agg.errors import SubstraitAggError
-from tests.crash.scenario import World, run, without_spark
+from tests.crash.scenario import World, quick_batches, run
 from tests.crash.settings import BATCHES
 
 
 def main(folder: str, name: str, pause: str) -> None:
     """Run to the end; pauses between batches, so that there is time to stop it."""
-    with without_spark():
+    with quick_batches():
         try:
             run(World(Path(folder)), BATCHES, name, lambda _batch: time.sleep(float(pause)))
         except SubstraitAggError as error:

@@ -3,34 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from unittest.mock import patch
 
 import pytest
 
-from substrait_agg.commit.runtime.consolidate import (
-    Consolidated,
-    Consolidation,
-    consolidate_in_memory,
-)
+from substrait_agg.commit.runtime.consolidate import Consolidated, Consolidation
 from tests.crash.cases import Undisturbed, cases, run_case, undisturbed
-from tests.crash.scenario import without_spark
+from tests.crash.scenario import PlainSteps, WorkerErrors, quick_batches
 from tests.crash.settings import hidden
 
 FILE = "a change file"
 OPERATIONS = ("create", "map", "remove", "status")
 
 
+class NotingExecutor(WorkerErrors):
+    """An executor that notes every consolidation."""
+
+    def __init__(self, done: list[Consolidated | None]) -> None:
+        super().__init__(PlainSteps())
+        self._done = done
+
+    def consolidate(self, work: Consolidation, partitions: int) -> Consolidated | None:
+        """Consolidate changes, and note the result."""
+        result = super().consolidate(work, partitions)
+        self._done.append(result)
+        return result
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Undisturbed]:
     done: list[Consolidated | None] = []
-
-    def noted(work: Consolidation) -> Consolidated | None:
-        done.append(consolidate_in_memory(work))
-        return done[-1]
-
-    with without_spark():
-        with patch("substrait_agg.spark.execution.consolidation.consolidate_in_memory", noted):
-            made = undisturbed(tmp_path_factory.mktemp("hidden"), hidden())
+    with quick_batches():
+        folder = tmp_path_factory.mktemp("hidden")
+        made = undisturbed(folder, hidden(), executor=lambda: NotingExecutor(done))
         assert sum(result is not None for result in done) > 3, "no changes were consolidated"
         yield made
 

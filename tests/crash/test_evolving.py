@@ -11,14 +11,14 @@ import pytest
 
 from tests.crash.cases import Undisturbed, evolving_cases, run_case, undisturbed
 from tests.crash.page import NOTHING
-from tests.crash.scenario import FIRST, without_spark
+from tests.crash.scenario import FIRST, quick_batches
 from tests.crash.settings import evolving
 from tests.crash.test_matrix import DOCUMENTED
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Undisturbed]:
-    with without_spark():
+    with quick_batches():
         yield undisturbed(tmp_path_factory.mktemp("crash"), evolving())
 
 

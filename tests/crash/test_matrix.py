@@ -14,7 +14,7 @@ from substrait_agg.files.filesystem import FileSystem
 from tests.crash.cases import Case, Undisturbed, cases, run_case, undisturbed
 from tests.crash.faulty_disk import READS
 from tests.crash.page import NOTHING, PAGE, markdown, table_of
-from tests.crash.scenario import without_spark
+from tests.crash.scenario import quick_batches
 from tests.crash.settings import chained, timed
 
 DOCUMENTED = table_of(PAGE.read_text())
@@ -33,7 +33,7 @@ Both = tuple[Undisturbed, Undisturbed]
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
-    with without_spark():
+    with quick_batches():
         first = undisturbed(tmp_path_factory.mktemp("chained"), chained())
         yield first, undisturbed(tmp_path_factory.mktemp("timed"), timed())
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.cases import Undisturbed, undisturbed
-from tests.crash.scenario import World, check_left, ending, without_spark
+from tests.crash.scenario import World, check_left, ending, quick_batches
 from tests.crash.settings import chained
 
 ROOT = Path(__file__).parents[2]
@@ -23,7 +23,7 @@ ENDS = {"DONE", "COMMIT_CONFLICT"}
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Undisturbed]:
-    with without_spark():
+    with quick_batches():
         yield undisturbed(tmp_path_factory.mktemp("asleep"), chained())
 
 

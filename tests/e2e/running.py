@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
 
 import substrait_agg as sa
 from tests.e2e.rows import Bag, bag, running_sums
@@ -54,15 +53,8 @@ def _difference(what: str, found: Bag, wanted: Bag) -> str:
 @contextmanager
 def observed_care() -> Iterator[list[BatchStrategy]]:
     """Collects how carefully each operator of each batch was summed in the end."""
-    from substrait_agg.spark.execution import operator_job
-    from substrait_agg.spark.query import microbatch
+    from tests.executors import watched
 
     seen: list[BatchStrategy] = []
-
-    def run_job(*arguments: Any) -> Any:
-        result = operator_job.run_job(*arguments)
-        seen.append(result.next_strategy)
-        return result
-
-    with patch.object(microbatch, "run_job", run_job):
+    with watched(lambda executor, job, _: seen.append(executor.strategies[job.node.id])):
         yield seen

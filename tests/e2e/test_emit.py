@@ -13,13 +13,14 @@ import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.spark.execution import operator_job
+from substrait_agg.spark.execution.driver import Driver
 from substrait_agg.spark.query import microbatch
 from substrait_agg.spark.query.timer import Timer
 from tests.e2e import plans
 from tests.e2e.files import write_in_order
 from tests.e2e.plans import Builder, aggregate, column, filtered, literal, read
 from tests.e2e.rows import bag, running_sums
+from tests.executors import drivers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,14 +88,12 @@ def counts(folder: Path) -> list[dict[str, int]]:
     return [{row[0]: row[1] for row in sums[version]} for version in view.versions()]
 
 
-@pytest.mark.parametrize("most", [0, operator_job.DRIVER_ROWS], ids=["on Spark", "on the driver"])
-def test_the_end_emits_everything_once(
-    most: int, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("most", [0, Driver().rows], ids=["on Spark", "on the driver"])
+def test_the_end_emits_everything_once(most: int, spark: SparkSession, tmp_path: Path) -> None:
     """Nothing is shown while input comes; the last version has it all, and no group of which nothing is left."""
-    monkeypatch.setattr(operator_job, "DRIVER_ROWS", most)
     write(tmp_path / "in", BATCHES)
-    maintain(spark, counting(), tmp_path, "end").wait()
+    with drivers(Driver(rows=most)):
+        maintain(spark, counting(), tmp_path, "end").wait()
     *before, last = counts(tmp_path)
     assert last == {"a": 2, "c": 1}
     assert before == [{}] * (len(BATCHES) + 1)

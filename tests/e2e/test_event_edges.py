@@ -19,6 +19,7 @@ from substrait_agg.spark.inputs.event_state import BatchTimes, EventOptions
 from substrait_agg.spark.inputs.event_time_setup import forgetting
 from substrait_agg.spark.query.document import plan_document
 from substrait_agg.spark.query.microbatch import FIRST_BATCH, MicroBatches
+from tests.crash.scenario import local_executor
 from tests.e2e import plans
 from tests.e2e.event_model import SECOND, Change, Table, instant
 from tests.e2e.files import write_in_order
@@ -158,11 +159,12 @@ def test_an_idle_run_makes_no_versions(tmp_path: Path) -> None:
     flow = lower(sa.load(by_team()).bound(), forget=forgetting(options))
     store = Checkpoint(tmp_path)
     store.create(plan_document(flow, options))
-    batches = MicroBatches(flow, store, 2, lambda _: None, events=options, clock=lambda: instant[0])
-    none: Any = None  # nothing of this needs Spark
-    batches.run(none, {}, None, FIRST_BATCH)
-    batches.run(none, {}, "query", 0, BatchTimes(0))
+    batches = MicroBatches(
+        flow, store, local_executor(), 2, lambda _: None, events=options, clock=lambda: instant[0]
+    )
+    batches.run({}, None, FIRST_BATCH)
+    batches.run({}, "query", 0, BatchTimes(0))
     made = store.versions()
     for instant[0] in range(0, 10_000, 100):
-        batches.advance(none)
+        batches.advance()
     assert store.versions() == made

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,11 +15,12 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.errors import StateRefused
-from substrait_agg.spark.query import evolve
+from substrait_agg.spark.execution.driver import Driver
 from tests.e2e import plans
 from tests.e2e.killing import Command
 from tests.e2e.rows import bag, running_sums
 from tests.e2e.running import maintain
+from tests.executors import drivers
 from tests.sampling import sample
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def test_every_version_is_that_of_a_run_from_the_beginning(
     checkpoint, options = tmp_path / "ck", {"outputs": ["none"], "partitions": 2}
     maintain(spark, before, {"t": feed.spec}, checkpoint, **options)
     feed.write()
-    with patch.object(evolve, "DRIVER_ROWS", -1 if on_spark else 1000):
+    with drivers(Driver(rows=-1 if on_spark else 1000)):
         views = maintain(spark, after, {"t": feed.spec}, checkpoint, evolve=True, **options)
     wanted = maintain(spark, after, {"t": feed.spec}, tmp_path / "fresh", **options)
     begun = FILES + 1

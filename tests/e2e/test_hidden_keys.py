@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,12 +107,13 @@ def check_consolidated(checkpoint: Path) -> None:
 
 
 @pytest.fixture(params=["driver", "tasks"])
-def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def place(request: pytest.FixtureRequest) -> Iterator[str]:
     """Where changes are consolidated."""
-    from substrait_agg.spark.execution import consolidation
+    from substrait_agg.spark.execution.driver import Driver
+    from tests.executors import drivers
 
-    monkeypatch.setattr(consolidation, "DRIVER_ROWS", 0 if request.param == "tasks" else 50_000)
-    return str(request.param)
+    with drivers(Driver(rows=0) if request.param == "tasks" else Driver()):
+        yield str(request.param)
 
 
 def swapped() -> tuple[str, Feed]:
@@ -227,15 +228,16 @@ def test_many_more(spark: SparkSession, tmp_path: Path, place: str, seed: int) -
     _random(spark, tmp_path, f"{place} {seed}")
 
 
-def test_views_that_show_their_keys_pay_nothing(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_views_that_show_their_keys_pay_nothing(spark: SparkSession, tmp_path: Path) -> None:
     """Nothing is read again where equal rows are of one group."""
-    from substrait_agg.spark.query import microbatch
+    from substrait_agg.spark.executors.spark_executor import SparkExecutor
+    from tests.executors import executors
 
-    calls: list[Callable[..., Any]] = []
-    monkeypatch.setattr(microbatch, "consolidate", lambda *given: calls.append(given[0]))
+    class Refusing(SparkExecutor):
+        def consolidate(self, *_: Any) -> Any:
+            raise AssertionError("changes are consolidated")
+
     _, feed = swapped()
     case = HiddenKeys(("a", "b"), ((0, 1),), ("sum",), (2, 1, 0))
-    check(spark, tmp_path, case.plan(), [feed], case.wanted, partitions=2)
-    assert not calls
+    with executors(Refusing):
+        check(spark, tmp_path, case.plan(), [feed], case.wanted, partitions=2)

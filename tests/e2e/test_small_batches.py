@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
 
 import pytest
 
@@ -19,7 +18,7 @@ from tests.e2e.rows import Bag, plain
 from tests.sampling import sample
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
@@ -68,29 +67,35 @@ def feed() -> Feed:
     return Feed("t", COLUMNS, "op", batches)
 
 
+def taking_turns(pattern: list[str], *, collects: bool = True) -> Any:
+    """A driver that computes batches by a pattern; `collects` says whether Spark hands rows over."""
+    from substrait_agg.spark.execution.driver import Driver
+
+    turns, now = iter(pattern), [SPARK]
+
+    class TurnsDriver(Driver):
+        def takes_rows(self, *_: Any) -> bool:
+            now[0] = next(turns, SPARK)
+            return now[0] == DRIVER
+
+        def takes_sums(self, *_: Any) -> bool:
+            return now[0] == SUMS
+
+        def collect(self, frame: DataFrame) -> Any:
+            return super().collect(frame) if collects else None
+
+    return TurnsDriver()
+
+
 @contextmanager
-def sides(pattern: list[str]) -> Iterator[list[int]]:
+def sides(pattern: list[str], *, collects: bool = True) -> Iterator[list[int]]:
     """Batches are computed on one side and the other in turn; collects how many tasks each took."""
-    from substrait_agg.spark.execution import operator_job
-    from substrait_agg.spark.query import microbatch
+    from tests.executors import drivers, watched
 
-    turns, run, tasks = iter(pattern), operator_job.run_job, list[int]()
-
-    def counted(*given: Any) -> Any:
-        result = run(*given)
-        tasks.append(len(result.tasks))
-        return result
-
-    now = [SPARK]
-
-    def is_small(*_: Any) -> bool:
-        now[0] = next(turns, SPARK)
-        return now[0] == DRIVER
-
+    tasks = list[int]()
     with (
-        patch.object(operator_job, "is_small", is_small),
-        patch.object(operator_job, "holds", lambda *_: now[0] == SUMS),
-        patch.object(microbatch, "run_job", counted),
+        drivers(taking_turns(pattern, collects=collects)),
+        watched(lambda _, __, result: tasks.append(len(result.tasks))),
     ):
         yield tasks
 
@@ -112,19 +117,18 @@ def test_both_sides_give_the_same_versions(
     assert tasks[-8:] == (wide if keys else [1] * 8), "something was computed elsewhere"
 
 
-@pytest.mark.usefixtures("on_spark")
 def test_the_setting_says_which_batches_are_small(spark: SparkSession) -> None:
     """Where it is 0 no batch is, however few rows it has."""
     from substrait_agg.commit.documents.snapshot import OperatorState
-    from substrait_agg.spark.execution.driver import is_small, size_of
+    from substrait_agg.spark.execution.driver import Driver, size_of
     from substrait_agg.spark.session.session import DRIVER_BYTES_SETTING
 
-    size, none = size_of(spark.range(1)), OperatorState()
-    assert not is_small(spark, size, none), "the default is 0 here"
+    size, none, driver = size_of(spark.range(1)), OperatorState(), Driver(batch_bytes=0)
+    assert not driver.takes_rows(spark, size, none), "the default is 0 here"
     spark.conf.set(DRIVER_BYTES_SETTING, "1000")
     try:
-        assert is_small(spark, size, none)
-        assert not is_small(spark, size_of(spark.range(1_000_000)), none)
+        assert driver.takes_rows(spark, size, none)
+        assert not driver.takes_rows(spark, size_of(spark.range(1_000_000)), none)
     finally:
         spark.conf.unset(DRIVER_BYTES_SETTING)
 
@@ -150,7 +154,17 @@ def test_a_setting_that_is_none_is_refused(
 
 def test_a_setting_holds_for_its_run(spark: SparkSession, tmp_path: Path) -> None:
     """Also where Spark runs already, and not for what comes after it."""
-    with patch("substrait_agg.spark.execution.operator_job.on_driver") as used:
+    from substrait_agg.spark.execution.driver import Driver
+    from tests.executors import drivers
+
+    used: list[bool] = []
+
+    class NotingDriver(Driver):
+        def collect(self, frame: DataFrame) -> Any:
+            used.append(True)
+            return super().collect(frame)
+
+    with drivers(NotingDriver()):
         run = sa.run(
             plan(keys=True).encode(),
             {"t": feed().write(tmp_path)},
@@ -159,7 +173,7 @@ def test_a_setting_holds_for_its_run(spark: SparkSession, tmp_path: Path) -> Non
             conf={"spark.substraitAgg.driverBytes": "0"},
         )
         run.wait()
-    assert not used.called
+    assert not used
     assert spark.conf.get("spark.substraitAgg.driverBytes", None) is None
 
 
@@ -168,9 +182,7 @@ def test_what_spark_does_not_hand_over_is_computed_there(
     spark: SparkSession, tmp_path: Path, side: str
 ) -> None:
     """A batch, or its partial sums, that turns out to be larger than a driver may be given."""
-    from substrait_agg.spark.execution import operator_job
-
-    with sides([side] * 8) as tasks, patch.object(operator_job, "on_driver", lambda *_: None):
+    with sides([side] * 8, collects=False) as tasks:
         check(spark, tmp_path, plan(keys=True), [feed()], lambda rows: wanted(rows, keys=True))
     assert set(tasks[-8:]) == {2}
 
@@ -180,7 +192,7 @@ def test_too_large_a_result_is_told_from_other_failures() -> None:
     from pyspark.errors import PySparkException
 
     from substrait_agg.errors import RunFailed
-    from substrait_agg.spark.execution import driver
+    from substrait_agg.spark.execution.driver import Driver
 
     class Frame:
         def __init__(self, message: str) -> None:
@@ -199,6 +211,6 @@ def test_too_large_a_result_is_told_from_other_failures() -> None:
         frame: Any = Frame(message)
         if refused:
             with pytest.raises(RunFailed):
-                driver.on_driver(frame)
+                Driver().collect(frame)
         else:
-            assert driver.on_driver(frame) is None
+            assert Driver().collect(frame) is None

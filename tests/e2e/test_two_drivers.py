@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
@@ -12,45 +12,40 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.errors import CommitConflict, StateRefused
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.flow.passes.lower import lower
-from substrait_agg.spark.inputs.linear_steps import apply_steps, prepare
 from substrait_agg.spark.query.document import plan_document
 from substrait_agg.spark.query.microbatch import FIRST_BATCH, MicroBatches
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from tests.crash.scenario import local_executor
 
 PLAN = Path(__file__).parents[2] / "plans" / "bench" / "count_sum_avg.bin"
 QUERY = "the streaming query"
 
 
-def driver(flow: Flow, folder: Path | str) -> MicroBatches:
+def driver(flow: Flow, folder: Path | str) -> MicroBatches[pa.Table]:
     """A driver that has just been started."""
     store = Checkpoint(folder)
     store.create(plan_document(flow))
-    return MicroBatches(flow, store, 2, lambda _: None)
+    return MicroBatches(flow, store, local_executor(), 2, lambda _: None)
 
 
-def rows(spark: SparkSession, flow: Flow, *values: tuple[int, int, float]) -> dict[int, DataFrame]:
-    """Prepared rows of the one operator."""
-    (node,) = flow.operators
-    frame = spark.createDataFrame(list(values), "c0 bigint, c1 bigint, c2 double")
-    return {0: prepare(apply_steps(frame, node.branches[0].steps), node)}
+def rows(*values: tuple[int, int, float]) -> dict[int, pa.Table]:
+    """Prepared rows of the one operator: its key, and the columns that it sums."""
+    columns = zip(*values, strict=True)
+    return {0: pa.table({n: pa.array(c) for n, c in zip(("k0", "x0", "x1"), columns, strict=True)})}
 
 
-@pytest.mark.spark
-def test_the_loser_stops_and_the_winner_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_loser_stops_and_the_winner_goes_on(tmp_path: Path) -> None:
     """Both compute the same version; the one that publishes first has it, also against a driver that slept."""
     flow = lower(sa.load(PLAN).bound())
     first, second = driver(flow, tmp_path), driver(flow, tmp_path)
-    first.run(spark, {}, None, FIRST_BATCH)
+    first.run({}, None, FIRST_BATCH)
     with pytest.raises(CommitConflict):
-        second.run(spark, {}, None, FIRST_BATCH)
+        second.run({}, None, FIRST_BATCH)
     sleeper = driver(flow, tmp_path)
-    first.run(spark, rows(spark, flow, (1, 10, 0.5), (2, 20, 0.25)), QUERY, 0)
-    first.run(spark, rows(spark, flow, (1, 30, 1.5)), QUERY, 1)
+    first.run(rows((1, 10, 0.5), (2, 20, 0.25)), QUERY, 0)
+    first.run(rows((1, 30, 1.5)), QUERY, 1)
     with pytest.raises(CommitConflict):
-        sleeper.run(spark, rows(spark, flow, (1, 999, 9.0)), QUERY, 0)
-    first.run(spark, rows(spark, flow, (3, 1, 1.0)), QUERY, 2)
+        sleeper.run(rows((1, 999, 9.0)), QUERY, 0)
+    first.run(rows((3, 1, 1.0)), QUERY, 2)
     view = sa.open_view(tmp_path)
     assert view.versions() == [0, 1, 2, 3]
     shown = sorted(view.to_arrow().to_pylist(), key=lambda row: row["k"])
@@ -59,16 +54,13 @@ def test_the_loser_stops_and_the_winner_goes_on(spark: SparkSession, tmp_path: P
     ]  # fmt: skip
 
 
-@pytest.mark.spark
-def test_replayed_batches_are_known_and_skipped_ones_refused(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_replayed_batches_are_known_and_skipped_ones_refused(tmp_path: Path) -> None:
     """Spark repeats what it has not noted as done; it never runs ahead of what is committed."""
     flow = lower(sa.load(PLAN).bound())
     batches = driver(flow, tmp_path)
-    batches.run(spark, {}, None, FIRST_BATCH)
+    batches.run({}, None, FIRST_BATCH)
     assert not batches.seen(QUERY, 0)
-    batches.run(spark, rows(spark, flow, (1, 10, 0.5)), QUERY, 0)
+    batches.run(rows((1, 10, 0.5)), QUERY, 0)
     assert batches.seen(QUERY, 0)
     assert not batches.seen(QUERY, 1)
     restarted = driver(flow, tmp_path)

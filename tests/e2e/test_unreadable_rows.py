@@ -6,6 +6,7 @@ import gzip
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,12 +35,13 @@ def plan(*, grouped: bool = True) -> str:
 
 
 @pytest.fixture(params=["driver", "tasks"])
-def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def place(request: pytest.FixtureRequest) -> Iterator[str]:
     """Who computes the batch."""
-    here = request.param == "driver"
-    monkeypatch.setattr("substrait_agg.spark.execution.operator_job.is_small", lambda *_: here)
-    monkeypatch.setattr("substrait_agg.spark.execution.operator_job.holds", lambda *_: here)
-    return str(request.param)
+    from substrait_agg.spark.execution.driver import Driver
+    from tests.executors import drivers
+
+    with drivers(Driver() if request.param == "driver" else Driver(batch_bytes=0)):
+        yield str(request.param)
 
 
 def failure(spark: SparkSession, folder: Path, source: str, **options: Any) -> Any:
@@ -94,6 +96,7 @@ def test_a_row_of_a_view_without_an_aggregate_and_of_a_later_file(
 
 _OTHER_PYTHON = """
 import sys
+from collections.abc import Iterator
 from pyspark.sql import SparkSession
 import substrait_agg as sa
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()

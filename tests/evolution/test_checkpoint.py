@@ -22,7 +22,7 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.errors import RunFailed, StateRefused
 from substrait_agg.spark.query.document import plan_document
 from tests.crash import scenario
-from tests.crash.scenario import FIRST, World, deliver, run, without_spark
+from tests.crash.scenario import FIRST, World, deliver, quick_batches, run
 from tests.crash.settings import BATCHES, evolving
 
 OTHER: Any = evolving().other
@@ -34,7 +34,7 @@ BEGUN = FIRST + 1
 def evolved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A world that has gone on, and may be copied."""
     world = World(tmp_path_factory.mktemp("evolved"), evolving())
-    with without_spark(), patch.object(scenario, "KEPT", 20):
+    with quick_batches(), patch.object(scenario, "KEPT", 20):
         run(world, FIRST, "first")
         run(world, BATCHES, "second")
         checkpoint = Path(str(world.checkpoint))

@@ -18,7 +18,7 @@ from substrait_agg.flow.passes.lower import lower
 from substrait_agg.spark.query import evolve
 from substrait_agg.spark.query.document import plan_document
 from tests.crash import scenario
-from tests.crash.scenario import World, run, without_spark
+from tests.crash.scenario import World, quick_batches, run
 from tests.crash.settings import evolving
 from tests.e2e import plans
 from tests.evolution.test_checkpoint import faults, rows, shown
@@ -54,8 +54,8 @@ def goes_on(world: World, flow: Flow, until: int, name: str = "") -> None:
 
 
 @pytest.fixture(autouse=True)
-def _without_spark() -> Any:
-    with without_spark(), patch.object(scenario, "KEPT", 20):
+def _quick_batches() -> Any:
+    with quick_batches(), patch.object(scenario, "KEPT", 20):
         yield
 
 
@@ -158,7 +158,7 @@ def test_a_version_that_comes_between_is_not_taken_for_the_one_before(tmp_path: 
         return found
 
     with patch.object(Checkpoint, "check", slow), pytest.raises(CommitConflict):
-        evolve.evolve_to(wanted, scenario._NO_SPARK, GREATEST, store, scenario.PARTITIONS)
+        evolve.evolve_to(wanted, scenario.local_executor(), GREATEST, store, scenario.PARTITIONS)
     assert store.document().plan == COUNT.fingerprint
     assert not faults(checkpoint_of(world))
 

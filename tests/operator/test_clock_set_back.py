@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,7 +28,7 @@ from substrait_agg.spark.inputs.event_time_setup import event_columns, forgettin
 from substrait_agg.spark.query.document import plan_document
 from substrait_agg.spark.query.microbatch import FIRST_BATCH, MicroBatches
 from tests.checkpoint.test_retention import newest, simple
-from tests.crash.scenario import QUERY, without_spark
+from tests.crash.scenario import QUERY, local_executor, quick_batches
 from tests.crash.settings import chained
 from tests.e2e import plans
 
@@ -66,30 +65,26 @@ class Run:
     ) -> None:
         self.folder, self.now = folder, NOW
         self._flow = flow(events)
-        self._policy, self._events, self._spark = policy, events, None
+        self._policy, self._events = policy, events
         Checkpoint(folder).create(plan_document(self._flow, events))
         self.begin()
-        self.batches.run(self._session, {}, None, FIRST_BATCH)
-
-    @property
-    def _session(self) -> Any:
-        return self._spark
+        self.batches.run({}, None, FIRST_BATCH)
 
     def begin(self) -> None:
         """Begin, or begin again."""
         self.batches = MicroBatches(
-            self._flow, Checkpoint(self.folder), 2, lambda _: None, self._policy, self._events, clock=lambda: self.now
+            self._flow, Checkpoint(self.folder), local_executor(), 2, lambda _: None, self._policy, self._events, clock=lambda: self.now
         )  # fmt: skip
 
     def batch(self, number: int) -> None:
         """The rows of a batch come, now."""
-        frames: Any = {0: chained().batches[number]}
-        self.batches.run(self._session, frames, QUERY, number, BatchTimes(self.now))
+        rows = {0: chained().batches[number]}
+        self.batches.run(rows, QUERY, number, BatchTimes(self.now))
 
     def time_passes(self) -> None:
         """What the run's alarm does when it rings."""
-        self.batches.advance(self._session)
-        self.batches.emit_waiting(self._session, all=False)
+        self.batches.advance()
+        self.batches.emit_waiting(all=False)
 
     def rows(self) -> int:
         """Rows of the view."""
@@ -100,7 +95,7 @@ class Run:
 @pytest.mark.parametrize("back", [3 * SECOND, 3600 * SECOND, YEAR])
 def test_groups_that_wait_for_a_delay_are_emitted(tmp_path: Path, back: int, again: bool) -> None:
     """At once where the clock was set back by more than the delay, else within twice the delay; also in a run that begins then."""
-    with without_spark():
+    with quick_batches():
         run = Run(tmp_path, EmitPolicy(delay=5 * SECOND))
         run.batch(0)
         assert run.rows() == 0
@@ -118,7 +113,7 @@ def test_groups_that_wait_for_a_delay_are_emitted(tmp_path: Path, back: int, aga
 
 def test_a_group_that_waits_is_not_emitted_early(tmp_path: Path) -> None:
     """The clock goes on as it should: before the delay is over nothing is emitted."""
-    with without_spark():
+    with quick_batches():
         run = Run(tmp_path, EmitPolicy(delay=5 * SECOND))
         run.batch(0)
         run.now += 5 * SECOND - 1
@@ -129,7 +124,7 @@ def test_a_group_that_waits_is_not_emitted_early(tmp_path: Path) -> None:
 @pytest.mark.parametrize("keep", [False, True])
 def test_new_rows_are_not_forgotten_by_a_clock_that_was_ahead(tmp_path: Path, keep: bool) -> None:
     """Groups are forgotten by the clock, which was a year ahead: those that come afterwards stay for as long as they should."""
-    with without_spark():
+    with quick_batches():
         ttl = Ttl(60 * SECOND, keep)
         run = Run(tmp_path, events=EventOptions(ttl=ttl))
         run.batch(0)

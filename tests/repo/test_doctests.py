@@ -37,7 +37,7 @@ def modules_with_examples() -> list[str]:
     ]
 
 
-def test_examples_of_modules_without_spark_are_right() -> None:
+def test_examples_of_modules_quick_batches_are_right() -> None:
     """In a process of its own, where Spark cannot be imported: examples are to be quick."""
     command = [sys.executable, "-W", "error", "-c", PROGRAM, *modules_with_examples()]
     process = subprocess.run(command, capture_output=True, text=True, check=False)

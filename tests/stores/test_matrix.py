@@ -14,7 +14,7 @@ import pytest
 from substrait_agg.files import download_cache
 from substrait_agg.files.filesystem import FileSystem
 from tests.crash.cases import Case, Stored, Undisturbed, cases, run_case, undisturbed
-from tests.crash.scenario import without_spark
+from tests.crash.scenario import quick_batches
 from tests.crash.settings import chained
 
 SOME = {"fails after", "dies after", "sleeps before"}
@@ -28,7 +28,7 @@ OF_FILES = {"open", "write", "cut", "flush", "link", "make", "sync", "replace", 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Undisturbed]:
     folder = tmp_path_factory.mktemp("crash")
-    with pytest.MonkeyPatch.context() as patched, without_spark():
+    with pytest.MonkeyPatch.context() as patched, quick_batches():
         patched.setenv(download_cache.FOLDER, str(folder / "cache"))
         yield undisturbed(folder, chained(), Stored.bucket)
 

@@ -126,22 +126,20 @@ def test_kills_and_other_machines_leave_no_trace(s3: Emulator, tmp_path: Path) -
     assert not list((tmp_path / "the last machine" / "work").iterdir())
 
 
-def test_of_two_drivers_one_goes_on(
-    spark_and_s3: SparkSession, s3: Emulator, tmp_path: Path
-) -> None:
+def test_of_two_drivers_one_goes_on(s3: Emulator) -> None:
     """Both compute the same version, each on a machine of its own: the one that publishes first has it."""
     where = f"{s3.bucket('two-drivers')}/checkpoint"
     flow = lower(sa.load(PLAN).bound())
     first, second = driver(flow, where), driver(flow, where)
-    first.run(spark_and_s3, {}, None, FIRST_BATCH)
+    first.run({}, None, FIRST_BATCH)
     with pytest.raises(CommitConflict) as conflict:
-        second.run(spark_and_s3, {}, None, FIRST_BATCH)
+        second.run({}, None, FIRST_BATCH)
     assert conflict.value.code == "COMMIT_CONFLICT"
     sleeper = driver(flow, where)
-    first.run(spark_and_s3, some_rows(spark_and_s3, flow, (1, 10, 0.5)), QUERY, 0)
-    first.run(spark_and_s3, some_rows(spark_and_s3, flow, (1, 30, 1.5)), QUERY, 1)
+    first.run(some_rows((1, 10, 0.5)), QUERY, 0)
+    first.run(some_rows((1, 30, 1.5)), QUERY, 1)
     with pytest.raises(CommitConflict):
-        sleeper.run(spark_and_s3, some_rows(spark_and_s3, flow, (1, 999, 9.0)), QUERY, 0)
+        sleeper.run(some_rows((1, 999, 9.0)), QUERY, 0)
     assert sa.open_view(where).versions() == [0, 1, 2]
     assert bag(sa.open_view(where).to_arrow()) == {(1, 2, 40, 1.0): 1}
 

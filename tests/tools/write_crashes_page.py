@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.crash.cases import cases, evolving_cases, run_case, undisturbed
 from tests.crash.page import NOTHING, PAGE, after_a_kill, written
-from tests.crash.scenario import without_spark
+from tests.crash.scenario import quick_batches
 from tests.crash.settings import chained, evolving, timed
 from tests.crash.test_matrix import OPERATIONS
 
@@ -18,7 +18,7 @@ def found() -> dict[tuple[str, str], frozenset[str]]:
     table: dict[tuple[str, str], set[str]] = defaultdict(set)
     for setting in (chained(), timed()):
         done = set(table)
-        with without_spark(), tempfile.TemporaryDirectory() as folder:
+        with quick_batches(), tempfile.TemporaryDirectory() as folder:
             whole = undisturbed(Path(folder), setting)
             for _, what in whole.points:
                 after_a_kill(what)  # what has no text fails at once
@@ -27,7 +27,7 @@ def found() -> dict[tuple[str, str], frozenset[str]]:
                     if case.is_error:
                         codes = run_case(case, whole) or (NOTHING,)
                         table[operation, case.strike.point.what] |= set(codes)
-    with without_spark(), tempfile.TemporaryDirectory() as folder:
+    with quick_batches(), tempfile.TemporaryDirectory() as folder:
         whole = undisturbed(Path(folder), evolving())
         for case in evolving_cases(whole, every_caller=True):
             after_a_kill(case.strike.point.what)

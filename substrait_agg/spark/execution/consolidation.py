@@ -18,33 +18,29 @@ from substrait_agg.commit.runtime.consolidate import (
     consolidate_partition,
     exchanged_rows,
 )
+from substrait_agg.spark.execution.driver import Driver
 from substrait_agg.spark.execution.task_runner import run_on_partitions
 from substrait_agg.spark.session.errors import batch_failed
 
-DRIVER_ROWS = 50_000
-DRIVER_BYTES = 4 << 20
-"""Limits in rows and file bytes for consolidation on the driver: a Spark job costs more than that.
-"""
 
-
-def consolidate(spark: SparkSession, work: Consolidation, partitions: int) -> Consolidated | None:
+def consolidate(
+    spark: SparkSession, work: Consolidation, partitions: int, driver: Driver
+) -> Consolidated | None:
     """Consolidate the changes of a version; None if no two rows are equal and the files can stay.
 
     Args:
         spark: session in which the job runs.
         work: the changes.
         partitions: state partitions, a power of two.
+        driver: what the driver computes itself.
 
     Raises:
         RunFailed: nothing was committed.
     """
+    if driver.takes_changes(work):
+        return consolidate_here(work)
     if work.rows < 2:
         return None
-    if work.rows <= DRIVER_ROWS and work.bytes <= DRIVER_BYTES:
-        try:
-            return consolidate_in_memory(work)
-        except OSError as error:
-            raise batch_failed(error) from error
 
     def add_up(partition: int, batches: Iterator[pa.RecordBatch]) -> str:
         streams = (bytes(s.as_buffer()) for batch in batches for s in batch.column("rows"))
@@ -52,6 +48,20 @@ def consolidate(spark: SparkSession, work: Consolidation, partitions: int) -> Co
 
     done = run_on_partitions(_exchanged(spark, work, partitions), add_up)
     return Consolidated.combine([Consolidated.from_json(told) for told in done])
+
+
+def consolidate_here(work: Consolidation) -> Consolidated | None:
+    """Consolidate the changes of a version in this process; None as `consolidate`.
+
+    Raises:
+        RunFailed: nothing was committed.
+    """
+    if work.rows < 2:
+        return None
+    try:
+        return consolidate_in_memory(work)
+    except OSError as error:
+        raise batch_failed(error) from error
 
 
 def _exchanged(spark: SparkSession, work: Consolidation, partitions: int) -> DataFrame:

@@ -1,42 +1,95 @@
-"""Compute small batches on the driver.
+"""Decide what the driver computes in its own process.
 
 For a few rows, the exchange and the transfer to Python workers take longer than the computation.
 The driver collects the rows as Arrow, in one stage and without an exchange. For a large batch with
-few groups it collects the partial sums. One task over all hashes applies them. State files do not
-depend on the number of partitions, so the next batch may run on Spark again.
+few groups it collects the partial sums. One task over all hashes applies them (`run_here`).
+State files do not depend on the number of partitions, so the next batch may run on Spark again.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from substrait_agg.commit.documents.snapshot import OperatorState
+from substrait_agg.commit.evolution.task import MigrationPlan
+from substrait_agg.commit.runtime.consolidate import Consolidation
+from substrait_agg.commit.runtime.task import run_task
+from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
+from substrait_agg.spark.execution.job import work_of
 from substrait_agg.spark.session.errors import SPARK_ERRORS, batch_failed, texts_of
 from substrait_agg.spark.session.session import DRIVER_BYTES_SETTING, own_setting
 
 DRIVER_BYTES = 1 << 18
 """Size limit of a batch on the driver, in bytes as Spark estimates them before reading."""
-STATE_BYTES = 1 << 30
-"""Size limit of the state for lookups on the driver, in bytes: the driver reads each file once to
-verify it."""
+CHECKED_AT_ONCE = 16
+"""Groups that can be checked for eviction in the time that it takes to emit one group."""
 _TOO_MUCH = "spark.driver.maxResultSize"
 
 
-def holds(spark: SparkSession, state: OperatorState) -> bool:
-    """Return whether the driver may compute batches over this state.
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """The limits up to which the driver computes something itself, and its way to collect rows.
 
-    It may unless ``spark.substraitAgg.driverBytes`` is 0 or the state exceeds `STATE_BYTES`.
+    Attributes:
+        batch_bytes: size limit of a batch unless ``spark.substraitAgg.driverBytes`` is set, in
+            bytes as Spark estimates them before reading; 0 for none.
+        state_bytes: size limit of the state for lookups, in bytes. The driver reads each file once
+            to verify it.
+        rows: limit of the groups that are emitted without input, of the rows of an evolution, and
+            of the changes that are consolidated. A Spark job costs more than that.
+        change_bytes: size limit of the change files that are consolidated, in bytes.
     """
-    return bool(_most(spark)) and sum(run.bytes for run in state.runs) <= STATE_BYTES
 
+    batch_bytes: int = DRIVER_BYTES
+    state_bytes: int = 1 << 30
+    rows: int = 50_000
+    change_bytes: int = 4 << 20
 
-def is_small(spark: SparkSession, size: int, state: OperatorState) -> bool:
-    """Return whether the driver computes a batch of `size` bytes from its rows.
+    def takes_sums(self, spark: SparkSession, state: OperatorState) -> bool:
+        """Return whether the driver may compute batches over this state from partial sums."""
+        return self._allows(spark, state)
 
-    The limit is ``spark.substraitAgg.driverBytes``, by default `DRIVER_BYTES`.
-    """
-    return holds(spark, state) and size <= _most(spark)
+    def takes_rows(self, spark: SparkSession, size: int, state: OperatorState) -> bool:
+        """Return whether the driver computes a batch of `size` bytes from its rows."""
+        return self._allows(spark, state) and size <= self._most(spark)
+
+    def takes_tasks(self, tasks: Sequence[TaskPlan]) -> bool:
+        """Return whether the driver runs tasks that receive no rows."""
+        works = map(work_of, tasks)
+        return sum(work.rows + work.visited / CHECKED_AT_ONCE for work in works) <= self.rows
+
+    def takes_changes(self, work: Consolidation) -> bool:
+        """Return whether the driver consolidates the changes of a version."""
+        return work.rows <= self.rows and work.bytes <= self.change_bytes
+
+    def takes_migration(self, plans: Sequence[MigrationPlan]) -> bool:
+        """Return whether the driver derives the state of an operator from stored state."""
+        return sum(run.rows for plan in plans for run in plan.state.runs) <= self.rows
+
+    def collect(self, frame: DataFrame) -> list[pa.RecordBatch] | None:
+        """Collect the rows of a frame; None if they exceed ``spark.driver.maxResultSize``.
+
+        Raises:
+            RunFailed: Spark could not compute them.
+        """
+        try:
+            rows: pa.Table = frame.toArrow()
+        except SPARK_ERRORS as error:
+            if any(_TOO_MUCH in text for text in texts_of(error)):
+                return None
+            raise batch_failed(error) from error
+        return list(rows.to_batches())
+
+    def _allows(self, spark: SparkSession, state: OperatorState) -> bool:
+        return bool(self._most(spark)) and sum(run.bytes for run in state.runs) <= self.state_bytes
+
+    def _most(self, spark: SparkSession) -> int:
+        setting = spark.conf.get(DRIVER_BYTES_SETTING, None)
+        return self.batch_bytes if setting is None else own_setting(DRIVER_BYTES_SETTING, setting)
 
 
 def size_of(frame: DataFrame) -> int:
@@ -44,21 +97,13 @@ def size_of(frame: DataFrame) -> int:
     return int(str(frame._jdf.queryExecution().analyzed().stats().sizeInBytes()))
 
 
-def _most(spark: SparkSession) -> int:
-    told = spark.conf.get(DRIVER_BYTES_SETTING, None)
-    return DRIVER_BYTES if told is None else own_setting(DRIVER_BYTES_SETTING, told)
-
-
-def on_driver(frame: DataFrame) -> list[pa.RecordBatch] | None:
-    """Collect the rows of a DataFrame; None if they exceed ``spark.driver.maxResultSize``.
+def run_here(task: TaskPlan, rows: Iterable[pa.RecordBatch] = ()) -> TaskResult:
+    """Run a task in this process; report system errors as those of a task on Spark.
 
     Raises:
-        RunFailed: Spark could not compute them.
+        RunFailed: a value does not fit, or a file cannot be read or written.
     """
     try:
-        rows: pa.Table = frame.toArrow()
-    except SPARK_ERRORS as error:
-        if any(_TOO_MUCH in text for text in texts_of(error)):
-            return None
+        return run_task(task, rows)
+    except OSError as error:
         raise batch_failed(error) from error
-    return list(rows.to_batches())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Generic
 
 from substrait_agg.commit.documents.snapshot import SideFile, Snapshot
 from substrait_agg.flow.graph.nodes import Flow, Node
@@ -23,8 +24,8 @@ from substrait_agg.operator.common.watermarks import (
     watermark_of,
 )
 from substrait_agg.spark.inputs.event_sources import EventSource
-from substrait_agg.spark.inputs.late_rows import BranchRows, Lateness
-from substrait_agg.spark.types.bad_rows import BadRows
+from substrait_agg.spark.inputs.late_rows import Lateness
+from substrait_agg.spark.inputs.side_files import LeftOut, Rows_co
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,7 @@ class EventState:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchTimes:
+class BatchTimes(Generic[Rows_co]):
     """The time of a batch, and its statistics of event times, late rows and bad rows.
 
     Attributes:
@@ -179,8 +180,8 @@ class BatchTimes:
 
     instant: int
     observed: Callable[[], Sequence[EventTimeStats]] = tuple
-    late_rows: tuple[BranchRows, ...] = ()
-    bad: tuple[BadRows, ...] = ()
+    late_rows: tuple[LeftOut[Rows_co], ...] = ()
+    bad: tuple[LeftOut[Rows_co], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

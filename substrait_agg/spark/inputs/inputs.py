@@ -56,7 +56,7 @@ class StreamBatch:
     """The rows of a micro-batch by operator id, with their time and statistics."""
 
     frames: Frames
-    times: BatchTimes
+    times: BatchTimes[DataFrame]
 
 
 class Inputs:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import reduce
 from typing import Literal as OneOf
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -25,7 +25,11 @@ SideKind = OneOf["late", "bad"]
 """Why a batch leaves rows out. The word is part of the names of the files."""
 
 
-class SideRows(Protocol):
+Rows_co = TypeVar("Rows_co", covariant=True)
+"""How an executor represents rows: a Spark DataFrame, or an Arrow table."""
+
+
+class LeftOut(Protocol[Rows_co]):
     """Rows of a table that a batch leaves out.
 
     Attributes:
@@ -37,12 +41,12 @@ class SideRows(Protocol):
     def count(self) -> int:
         """Return the number of these rows, after the batch has been computed."""
 
-    def rows(self) -> DataFrame:
+    def rows(self) -> Rows_co:
         """Return the rows. Reading them reads the batch again."""
 
 
 def write_side_files(
-    kind: SideKind, left_out: Sequence[SideRows], files: FolderFiles, version: int
+    kind: SideKind, left_out: Sequence[LeftOut[DataFrame]], files: FolderFiles, version: int
 ) -> tuple[SideFile, ...]:
     """Write the rows that a batch leaves out.
 
@@ -69,12 +73,8 @@ def write_side_files(
 def _written(
     kind: SideKind, frame: DataFrame, files: FolderFiles, version: int
 ) -> Iterable[ChangeFile]:
-    columns = frame.columns
-    # If there is a weight, it stays the last column.
-    place = len(columns) - (columns[-1] == WEIGHT)
-    names = (*columns[:place], VERSION, *columns[place:])
-    plain = frame.toDF(*(f"s{i}" for i in range(len(columns))))
-    work = _writer(kind, files.root, names, version)
+    plain = frame.toDF(*(f"s{i}" for i in range(len(frame.columns))))
+    work = side_writer(kind, frame.columns, files.root, version)
     try:
         rows = plain.mapInArrow(work, "file string").collect()
     except SPARK_ERRORS as error:
@@ -82,7 +82,22 @@ def _written(
     return (ChangeFile(**json.loads(row.file)) for row in rows)
 
 
-def _writer(kind: SideKind, folder: str, names: tuple[str, ...], version: int) -> BatchFunction:
+def side_writer(kind: SideKind, columns: Sequence[str], folder: str, version: int) -> BatchFunction:
+    """Return a function that writes rows to one side file.
+
+    The function returns a record batch with the column ``file``, a `ChangeFile` as JSON, or nothing
+    if there are no rows.
+
+    Args:
+        kind: why the rows are left out.
+        columns: names of the columns of the rows.
+        folder: the folder of change files.
+        version: the version that leaves the rows out.
+    """
+    # If there is a weight, it stays the last column.
+    place = len(columns) - (columns[-1] == WEIGHT)
+    names = (*columns[:place], VERSION, *columns[place:])
+
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         name = change_name(version, kind)
         with SideWriter(FolderFiles(folder), name, names, version) as writer:

@@ -10,19 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-
-from pyspark.sql import DataFrame, SparkSession
+from typing import Generic
 
 from substrait_agg.commit.documents.plan_document import PlanDocument
 from substrait_agg.commit.documents.snapshot import ChangeFile, InputPlace, OperatorState, Snapshot
 from substrait_agg.commit.evolution.planner import Evolution, Migration
-from substrait_agg.commit.evolution.task import (
-    Columns,
-    MigrationPlan,
-    MigrationResult,
-    migrate,
-    state_after,
-)
+from substrait_agg.commit.evolution.task import Columns, MigrationPlan, MigrationResult, state_after
 from substrait_agg.commit.hash_ranges import partition_range
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.publishing import writing
@@ -35,16 +28,11 @@ from substrait_agg.metrics.batch_stats import counted
 from substrait_agg.operator.common.emission import ALL
 from substrait_agg.operator.common.names import PENDING
 from substrait_agg.operator.registry import operator_of
-from substrait_agg.spark.execution.initial_groups import initial_groups
-from substrait_agg.spark.execution.operator_job import DRIVER_ROWS, OperatorJob, run_job
-from substrait_agg.spark.execution.strategy import BatchStrategy
-from substrait_agg.spark.execution.task_runner import run_on_partitions
-from substrait_agg.spark.inputs.inputs import operator_changes
+from substrait_agg.spark.execution.job import OperatorJob, changes_of
+from substrait_agg.spark.executors.executor import Executor, Rows
 from substrait_agg.spark.inputs.late_rows import Lateness
-from substrait_agg.spark.inputs.linear_steps import union_all
 from substrait_agg.spark.offsets.logs import carried
 from substrait_agg.spark.query.conflicts import conflict_behind
-from substrait_agg.spark.types.cached_transform import TransformCache
 from substrait_agg.state.tree import tree_of
 
 
@@ -70,7 +58,7 @@ def evolutions(
 
 def evolve_to(
     wanted: PlanDocument,
-    spark: SparkSession,
+    executor: Executor[Rows],
     flow: Flow,
     store: Checkpoint,
     partitions: int,
@@ -82,7 +70,7 @@ def evolve_to(
 
     Args:
         wanted: the document of the new plan.
-        spark: session in which the jobs run.
+        executor: computes the operators; one that has not computed a batch of the old plan.
         flow: the new plan.
         store: a checkpoint that this run has claimed.
         partitions: number of state partitions.
@@ -102,7 +90,7 @@ def evolve_to(
     if found is None or last is None:
         return None
     store.add(wanted)
-    evolving = _Evolution(spark, flow, store, store.document(), found, last, partitions)
+    evolving = _Evolution(executor, flow, store, store.document(), found, last, partitions)
     try:
         with writing(store.folder, f"version {last.version + 1}"):
             evolving.run()
@@ -117,12 +105,12 @@ def evolve_to(
     return snapshot
 
 
-class _Evolution:
+class _Evolution(Generic[Rows]):
     """Builds the state of every operator, and the change files that replace the view's rows."""
 
     def __init__(
         self,
-        spark: SparkSession,
+        executor: Executor[Rows],
         flow: Flow,
         store: Checkpoint,
         there: PlanDocument,
@@ -130,7 +118,7 @@ class _Evolution:
         last: Snapshot,
         partitions: int,
     ) -> None:
-        self._spark, self._flow, self._store = spark, flow, store
+        self._executor, self._flow, self._store = executor, flow, store
         self._there, self._found, self._last = there, found, last
         self._partitions = partitions
         self._version = last.version + 1
@@ -226,14 +214,14 @@ class _Evolution:
         return tuple((node.columns[o], f"c{i}") for i, o in enumerate(ordinals))
 
     def _moved(self, plans: Sequence[MigrationPlan]) -> list[MigrationResult]:
-        done = _results(self._spark, plans)
+        done = self._executor.migrate(plans)
         self._retractions += [file for moved in done for file in moved.retracted]
         return done
 
     # --- from the operators below -----------------------------------------------------------------
 
     def _made_anew(self, node: Node) -> None:
-        frames = [frame for frame in map(self._below(node), node.branches) if frame is not None]
+        inputs = [rows for rows in map(self._below(node), node.branches) if rows is not None]
         operator = operator_of(node)
         job = OperatorJob(
             node=node,
@@ -245,17 +233,16 @@ class _Evolution:
             emission=ALL,
             columns=self._columns(node),
             final=node.id == len(self._flow.operators) - 1,
-            initial_groups=initial_groups(self._spark, operator.spec),
+            initial_groups=self._executor.initial_groups(operator.spec),
         )
-        frame = union_all(frames) if frames else None
-        result = run_job(self._spark, job, frame, BatchStrategy(), TransformCache())
+        result = self._executor.run(job, inputs)
         self._states.append(result.state)
-        self._given.append([file for task in result.tasks for file in task.changes])
+        self._given.append(changes_of([result]))
 
-    def _below(self, node: Node) -> Callable[[Branch], DataFrame | None]:
+    def _below(self, node: Node) -> Callable[[Branch], Rows | None]:
         """Return a function from a branch to its rows: all rows that the operator below shows."""
 
-        def rows(branch: Branch) -> DataFrame | None:
+        def rows(branch: Branch) -> Rows | None:
             if not isinstance(branch.origin, OperatorOrigin):
                 raise TypeError("rows of a table are not kept")
             below = self._flow.operators[branch.origin.operator]
@@ -263,20 +250,6 @@ class _Evolution:
             if not paths:
                 return None
             none = Lateness()
-            return operator_changes(self._spark, below, node, branch, paths, none).prepared
+            return self._executor.changes(below, node, branch, paths, none).prepared
 
         return rows
-
-
-def _results(spark: SparkSession, plans: Sequence[MigrationPlan]) -> list[MigrationResult]:
-    """Run all tasks: concurrently on Spark, or on the driver if there is little state."""
-    rows = sum(run.rows for plan in plans for run in plan.state.runs)
-    if rows <= DRIVER_ROWS:
-        return [migrate(plan) for plan in plans]
-    numbers = spark.range(0, len(plans), 1, len(plans))  # one partition per task, in order
-    return [
-        MigrationResult.from_json(told)
-        for told in run_on_partitions(
-            numbers, lambda partition, _: migrate(plans[partition]).to_json()
-        )
-    ]

@@ -24,6 +24,7 @@ from substrait_agg.notices import notice
 from substrait_agg.redaction import safe_cause
 from substrait_agg.run_options import RunOptions
 from substrait_agg.spark.execution.task_runner import ARROW_ROWS, HANDED_OVER
+from substrait_agg.spark.executors.spark_executor import SparkExecutor
 from substrait_agg.spark.inputs.event_state import EventOptions
 from substrait_agg.spark.inputs.inputs import Inputs, Source, table_origins
 from substrait_agg.spark.offsets.planned_files import check_planned_files, planned_at
@@ -76,7 +77,7 @@ class Run:
 
     def __init__(
         self,
-        spark: SparkSession,
+        executor: SparkExecutor,
         checked: CheckedRun,
         partitions: int,
         inputs: Inputs,
@@ -87,7 +88,8 @@ class Run:
         closing: ExitStack,
         timer: StartTimer,
     ) -> None:
-        self._spark, self._checked, self._options = spark, checked, checked.options
+        self._executor, self._spark = executor, executor.session
+        self._checked, self._options = checked, checked.options
         self._inputs, self._logs, self._output_workers = inputs, work, output_workers
         self._observers, self._settings = observers, settings
         self._closing, self._timer = closing, timer
@@ -102,7 +104,7 @@ class Run:
         # A batch continues in its own thread for a moment after its query stops.
         self._working = threading.RLock()
         self._batches = MicroBatches(
-            checked.flow, checked.store, partitions, self._committed, self._options.emit_policy,
+            checked.flow, checked.store, executor, partitions, self._committed, self._options.emit_policy,
             checked.events, retention=self._options.retention,
         )  # fmt: skip
         self._batches.inputs = checked.source_locations
@@ -113,7 +115,7 @@ class Run:
     def _begin(self) -> None:
         """Commit the first version if there is none, then start the query and the timer."""
         if self._batches.last is None:
-            self._batches.run(self._spark, self._inputs.first, None, FIRST_BATCH)
+            self._batches.run(self._inputs.first, None, FIRST_BATCH)
         else:
             self._output_workers.wake(self.progress)
         # Groups that an earlier run left pending may be overdue. A batch that it planned comes
@@ -192,7 +194,8 @@ class Run:
         planned = planned_at(self._logs.folder, batch)
         instant = since if planned is None else planned
         with self._inputs.batch(frame, self._batches.event_state, instant) as rows:
-            self._batches.run(session, rows.frames, query, batch, rows.times)
+            self._executor.session = session
+            self._batches.run(rows.frames, query, batch, rows.times)
         if self._endless and first:
             self._batch_timer.set(self._batches.due())
         elif self._endless:
@@ -201,15 +204,20 @@ class Run:
             )
             self._batch_timer.set(self._batches.event_state.due(since))
 
+    def _prepare(self) -> None:
+        """Prepare the session of the run for jobs outside a micro-batch."""
+        prepare(self._spark, self._conf)
+        self._executor.session = self._spark
+
     def _emit_due(self) -> None:
         """Emit the groups that become due while no rows come."""
         with self._working:
             if self._stopped or self._finished or self._error is not None:
                 return
             try:
-                prepare(self._spark, self._conf)
-                self._batches.advance(self._spark)
-                self._batches.emit_waiting(self._spark, all=False)
+                self._prepare()
+                self._batches.advance()
+                self._batches.emit_waiting(all=False)
                 self._batch_timer.set(self._batches.due())
             except Exception as error:  # noqa: BLE001 - it is raised by `wait`
                 self._error = error
@@ -221,8 +229,8 @@ class Run:
         """Emit all pending groups at the end of the input."""
         with self._working:
             if not self._stopped:
-                prepare(self._spark, self._conf)
-                self._batches.end(self._spark)
+                self._prepare()
+                self._batches.end()
                 self._output_workers.wake(self.progress)
 
     def _with_outputs(self, progress: Progress) -> Progress:

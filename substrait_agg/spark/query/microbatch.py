@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-
-from pyspark.sql import SparkSession
+from typing import Generic
 
 from substrait_agg.commit.documents.snapshot import (
     ChangeFile,
@@ -32,41 +31,30 @@ from substrait_agg.operator.common.emission import ALL, Emission
 from substrait_agg.operator.common.names import PENDING
 from substrait_agg.operator.common.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.registry import operator_of
-from substrait_agg.spark.execution.consolidation import consolidate
-from substrait_agg.spark.execution.initial_groups import initial_groups
-from substrait_agg.spark.execution.operator_job import (
-    JobResult,
-    OperatorJob,
-    changes_of,
-    counters_of,
-    run_job,
-)
-from substrait_agg.spark.execution.strategy import BatchStrategy
+from substrait_agg.spark.execution.job import JobResult, OperatorJob, changes_of, counters_of
+from substrait_agg.spark.executors.executor import Executor, Rows
 from substrait_agg.spark.inputs.event_state import (
     AdvancedEventState,
     BatchTimes,
     EventOptions,
     EventState,
 )
-from substrait_agg.spark.inputs.inputs import Frames, operator_changes
-from substrait_agg.spark.inputs.late_rows import BranchRows, Lateness
-from substrait_agg.spark.inputs.linear_steps import union_all
-from substrait_agg.spark.inputs.side_files import write_side_files
+from substrait_agg.spark.inputs.late_rows import Lateness
+from substrait_agg.spark.inputs.side_files import LeftOut
 from substrait_agg.spark.offsets.logs import carried
 from substrait_agg.spark.query.conflicts import alone, conflict_behind
-from substrait_agg.spark.types.bad_rows import BadRows
-from substrait_agg.spark.types.cached_transform import TransformCache
 from substrait_agg.state.tree import tree_of
 
 FIRST_BATCH = -1
 
 
-class MicroBatches:
+class MicroBatches(Generic[Rows]):
     """Runs batches against a checkpoint, one at a time.
 
     Args:
         flow: the lowered plan.
         checkpoint: an existing checkpoint with a plan document.
+        executor: computes the operators.
         partitions: number of state partitions, a power of two.
         committed: called with the progress after every commit.
         policy: when the groups that the view shows are emitted.
@@ -84,6 +72,7 @@ class MicroBatches:
         self,
         flow: Flow,
         checkpoint: Checkpoint,
+        executor: Executor[Rows],
         partitions: int,
         committed: Callable[[Progress], None],
         policy: EmitPolicy = EVERY_BATCH,
@@ -93,6 +82,7 @@ class MicroBatches:
     ) -> None:
         self._flow = flow
         self._checkpoint = checkpoint
+        self._executor = executor
         self._partitions = partitions
         self._committed = committed
         self._policy = policy
@@ -101,8 +91,6 @@ class MicroBatches:
         self._shown = shown_operators(flow)
         self._hides_keys = hides_keys(flow)
         self._operators = [operator_of(node) for node in flow.operators]
-        self._strategies = [BatchStrategy() for _ in flow.operators]
-        self._transform_caches = [TransformCache() for _ in flow.operators]
         self._last = checkpoint.newest_snapshot()
         if self._last is not None and self._last.plan != flow.fingerprint:
             # Another run has evolved the checkpoint since the check: its state now has another
@@ -110,7 +98,7 @@ class MicroBatches:
             raise committed_by_another(checkpoint.folder, self._last.version)
         self._events = events
         self._lateness: list[Lateness] = []
-        self._parts: list[BranchRows] = []
+        self._parts: list[LeftOut[Rows]] = []
         self._whole = True
         self._ended = False
         self._tally = BatchStats()
@@ -169,17 +157,15 @@ class MicroBatches:
     @alone
     def run(
         self,
-        spark: SparkSession,
-        frames: Frames,
+        rows: Mapping[int, Rows],
         query: str | None,
         batch: int,
-        times: BatchTimes | None = None,
+        times: BatchTimes[Rows] | None = None,
     ) -> None:
         """Compute a batch and commit it.
 
         Args:
-            spark: session in which the jobs run.
-            frames: prepared rows by operator id.
+            rows: prepared rows by operator id.
             query: id of the streaming query, None for the first version.
             batch: id of the micro-batch.
             times: the event times observed, available once the batch has been read; None for the
@@ -194,32 +180,32 @@ class MicroBatches:
         instant = self.event_state.instant(now if times is None else times.instant)
         emission = ALL if self._last is None else self._policy.at(now)
         self._tally = BatchStats()
-        results = self._run_operators(
-            spark, frames, self._rules(replace(emission, instant=instant))
-        )
+        results = self._run_operators(rows, self._rules(replace(emission, instant=instant)))
         before = self.event_state
         after = before if times is None else before.after(times.observed(), instant)
         parts = [p for p in (*(times.late_rows if times else ()), *self._parts) if p.count()]
         bad = [b for b in times.bad if b.count()] if times else []
-        results = self._settled(spark, results, before, after, now)
-        self._commit(spark, results, query, batch, self._with_side_files(after, parts, bad))
+        results = self._settled(results, before, after, now)
+        self._commit(results, query, batch, self._with_side_files(after, parts, bad))
 
     def _with_side_files(
-        self, state: EventState, parts: Sequence[BranchRows], bad: Sequence[BadRows]
+        self, state: EventState, parts: Sequence[LeftOut[Rows]], bad: Sequence[LeftOut[Rows]]
     ) -> AdvancedEventState:
         """Return the event time after a batch, and the files of the rows that it left out."""
         files: tuple[SideFile, ...] = ()
         if self._events.keep_late and parts:
-            files = write_side_files("late", parts, self._checkpoint.changes, self._next)
+            files = self._executor.write_left_out(
+                "late", parts, self._checkpoint.changes, self._next
+            )
         late = sum(part.count() for part in parts)
-        bad_files = write_side_files("bad", bad, self._checkpoint.changes, self._next)
+        bad_files = self._executor.write_left_out("bad", bad, self._checkpoint.changes, self._next)
         # Count the rows in the files: a task that is computed twice counts its rows twice.
         return AdvancedEventState(
             state, late, files, sum(f.file.rows for f in bad_files), bad_files
         )
 
     @alone
-    def advance(self, spark: SparkSession) -> None:
+    def advance(self) -> None:
         """Advance time without rows: sources become idle and groups are evicted.
 
         It commits a version only if something changes.
@@ -237,20 +223,16 @@ class MicroBatches:
         if (after.watermark, after.idle) == (before.watermark, before.idle) and not noted:
             return
         self._tally = BatchStats()
-        none = [
-            JobResult((), state, care)
-            for state, care in zip(last.operators, self._strategies, strict=True)
-        ]
-        results = self._settled(spark, none, before, after, now)
+        none = [JobResult((), state) for state in last.operators]
+        results = self._settled(none, before, after, now)
         changed = tuple(result.state for result in results) != last.operators
         # A bound that passes no group can be computed again at any time, so an idle run makes no
         # versions.
         if changed or noted or after.watermark != before.watermark:
-            self._commit(spark, results, last.query, last.batch, AdvancedEventState(after))
+            self._commit(results, last.query, last.batch, AdvancedEventState(after))
 
     def _settled(
         self,
-        spark: SparkSession,
         results: list[JobResult],
         before: EventState,
         after: EventState,
@@ -278,7 +260,7 @@ class MicroBatches:
             rules[-1] = replace(rules[-1], limits=())
         if not any(rule.needs_final_pass for rule in rules):
             return results
-        passed = self._run_operators(spark, {}, rules, results)
+        passed = self._run_operators({}, rules, results)
         return [first.then(second) for first, second in zip(results, passed, strict=True)]
 
     def _rules(self, emission: Emission) -> list[Emission]:
@@ -287,7 +269,7 @@ class MicroBatches:
         return [emission if node.id in self._shown else all_ for node in self._flow.operators]
 
     @alone
-    def emit_waiting(self, spark: SparkSession, *, all: bool) -> None:
+    def emit_waiting(self, *, all: bool) -> None:
         """Emit pending groups without new rows: all of them, or those that are due.
 
         It commits a version only if there are any.
@@ -302,13 +284,11 @@ class MicroBatches:
         now = self.clock()
         emission = replace(ALL, now=now) if all else self._policy.at(now)
         self._tally = BatchStats()
-        results = self._run_operators(spark, {}, self._rules(emission))
+        results = self._run_operators({}, self._rules(emission))
         if any(task.counters.get("touched") for result in results for task in result.tasks):
-            self._commit(
-                spark, results, last.query, last.batch, AdvancedEventState(self.event_state)
-            )
+            self._commit(results, last.query, last.batch, AdvancedEventState(self.event_state))
 
-    def end(self, spark: SparkSession) -> None:
+    def end(self) -> None:
         """Emit all pending groups at the end of the input, when no more rows are expected.
 
         The committed watermark does not move, so a later run does not treat new rows as late.
@@ -318,7 +298,7 @@ class MicroBatches:
             CommitConflict: another run committed this version.
         """
         self._ended = bool(self._events.sources)
-        self.emit_waiting(spark, all=True)
+        self.emit_waiting(all=True)
         self.progress = self._at_end(self.progress)
 
     def _at_end(self, progress: Progress) -> Progress:
@@ -346,16 +326,14 @@ class MicroBatches:
 
     def _run_operators(
         self,
-        spark: SparkSession,
-        frames: Frames,
+        rows: Mapping[int, Rows],
         rules: Sequence[Emission],
         passed: Sequence[JobResult] | None = None,
     ) -> list[JobResult]:
         """Run all operators.
 
         Args:
-            spark: session in which the jobs run.
-            frames: prepared rows by operator id.
+            rows: prepared rows by operator id.
             rules: the emission of each operator.
             passed: results of the first pass by operator; None in the first pass.
         """
@@ -365,22 +343,19 @@ class MicroBatches:
         for node in self._flow.operators:
             job = self._job(node, rules[node.id], passed)
             with self._tally.job(node.id):
-                result = self._run_operator(spark, job, frames, results)
+                result = self._run_operator(job, rows, results)
             self._tally.ran(node.id, (task.counters for task in result.tasks))
-            if passed is None:
-                self._strategies[node.id] = result.next_strategy
             results.append(result)
         return results
 
     def _commit(
         self,
-        spark: SparkSession,
         results: list[JobResult],
         query: str | None,
         batch: int,
         moved: AdvancedEventState,
     ) -> None:
-        results, served = self._consolidated(spark, results)
+        results, served = self._consolidated(results)
         snapshot = self._snapshot(results, self._next, query, batch, moved)
         with self._tally.phase("commit"):
             self._checkpoint.publish(snapshot)
@@ -389,9 +364,7 @@ class MicroBatches:
             self._tidy(served, snapshot)
         self._note(snapshot)
 
-    def _consolidated(
-        self, spark: SparkSession, results: list[JobResult]
-    ) -> tuple[list[JobResult], list[ChangeFile]]:
+    def _consolidated(self, results: list[JobResult]) -> tuple[list[JobResult], list[ChangeFile]]:
         """Consolidate the changes of the view if rows of different groups can be equal.
 
         Returns:
@@ -404,7 +377,7 @@ class MicroBatches:
         operator = len(below)
         work = Consolidation(self._checkpoint.changes.root, operator, self._next, tuple(changes))
         with self._tally.job(operator):
-            done = consolidate(spark, work, self._partitions)
+            done = self._executor.consolidate(work, self._partitions)
         if done is None:
             return results, served
         consolidated = last.with_changes(done)
@@ -412,14 +385,10 @@ class MicroBatches:
         return [*below, consolidated], [*served, *changes]
 
     def _run_operator(
-        self,
-        spark: SparkSession,
-        job: OperatorJob,
-        frames: Frames,
-        results: list[JobResult],
+        self, job: OperatorJob, rows: Mapping[int, Rows], results: list[JobResult]
     ) -> JobResult:
         node = job.node
-        inputs = [frames[node.id]] if node.id in frames else []
+        inputs = [rows[node.id]] if node.id in rows else []
         for branch in node.branches:
             if isinstance(branch.origin, OperatorOrigin):
                 files = changes_of([results[branch.origin.operator]])
@@ -427,15 +396,12 @@ class MicroBatches:
                 if paths:
                     below = self._flow.operators[branch.origin.operator]
                     late = self._lateness[node.id]
-                    part = operator_changes(spark, below, node, branch, paths, late)
+                    part = self._executor.changes(below, node, branch, paths, late)
                     self._parts.append(part)
                     inputs.append(part.prepared)
-        frame = union_all(inputs) if inputs else None
         if job.version == 0 and not job.watermark_pass:
-            job = replace(job, initial_groups=initial_groups(spark, job.spec))
-        return run_job(
-            spark, job, frame, self._strategies[node.id], self._transform_caches[node.id]
-        )
+            job = replace(job, initial_groups=self._executor.initial_groups(job.spec))
+        return self._executor.run(job, inputs)
 
     def _job(
         self, node: Node, emission: Emission, passed: Sequence[JobResult] | None

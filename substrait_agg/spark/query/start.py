@@ -25,6 +25,7 @@ from substrait_agg.metrics.startup import StartTimer
 from substrait_agg.redaction import remember, safe_cause
 from substrait_agg.run_options import RunOptions
 from substrait_agg.spark.execution.worker_python import check_worker_python
+from substrait_agg.spark.executors.spark_executor import SparkExecutor
 from substrait_agg.spark.inputs.column_positions import with_positions
 from substrait_agg.spark.inputs.event_time_setup import (
     check_times,
@@ -120,14 +121,14 @@ def _start(
     since = _version(store)
     if checked.evolves:
         evolve_to(
-            checked.document, session, checked.flow, store, partitions,
+            checked.document, SparkExecutor(session), checked.flow, store, partitions,
             inputs=checked.source_locations, retention=options.retention,
         )  # fmt: skip
     work = closing.enter_context(open_query_checkpoint(store))
     output_workers = _output_workers(checked, outer, since)
     undone.callback(output_workers.end, with_view=False, patience=STOP_SECONDS)
     return Run(
-        session, checked, partitions, inputs, work, output_workers, observers, settings, closing,
+        SparkExecutor(session), checked, partitions, inputs, work, output_workers, observers, settings, closing,
         timer,
     )  # fmt: skip
 

@@ -1,0 +1,132 @@
+"""Execute the operators of a batch with Spark jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.documents.snapshot import SideFile
+from substrait_agg.commit.evolution.task import MigrationPlan, MigrationResult, migrate
+from substrait_agg.commit.hash_ranges import sort_hash
+from substrait_agg.commit.runtime.consolidate import Consolidated, Consolidation
+from substrait_agg.files.locations import Location
+from substrait_agg.flow.graph.graph import Branch
+from substrait_agg.flow.graph.nodes import Node
+from substrait_agg.operator.common.spec import InputSpec
+from substrait_agg.spark.execution.consolidation import consolidate
+from substrait_agg.spark.execution.driver import Driver
+from substrait_agg.spark.execution.job import JobResult, OperatorJob
+from substrait_agg.spark.execution.operator_job import run_job
+from substrait_agg.spark.execution.strategy import BatchStrategy
+from substrait_agg.spark.execution.task_runner import run_on_partitions
+from substrait_agg.spark.inputs.inputs import operator_changes
+from substrait_agg.spark.inputs.late_rows import BranchRows, Lateness
+from substrait_agg.spark.inputs.linear_steps import union_all
+from substrait_agg.spark.inputs.side_files import LeftOut, SideKind, write_side_files
+from substrait_agg.spark.types.cached_transform import TransformCache
+
+
+class SparkExecutor:
+    """The `Executor` that runs Spark jobs, and small batches on the driver.
+
+    Args:
+        session: the session of the run.
+        driver: what the driver computes itself.
+
+    Attributes:
+        session: the session in which jobs run. A micro-batch has a session of its own.
+        strategies: how the next batch is computed, by operator id.
+        driver: what the driver computes itself.
+    """
+
+    def __init__(self, session: SparkSession, driver: Driver = Driver()) -> None:  # noqa: B008 - frozen
+        self.session = session
+        self.strategies: dict[int, BatchStrategy] = {}
+        self.driver = driver
+        self._recipes: dict[int, TransformCache] = {}
+
+    def initial_groups(self, spec: InputSpec) -> tuple[tuple[int, int], ...]:
+        """Return (sort hash, grouping set index) of every group that always exists.
+
+        Their keys are null except the set index. Spark computes the hashes, so that they agree with
+        those of the exchange.
+        """
+        if spec.is_global:
+            return ((0, 0),)
+        if not spec.always:
+            return ()
+        nulls = [F.lit(None).cast("int") for _ in spec.keys[:-1]]  # the hash of null has no type
+        keys = [[*nulls, F.lit(index).cast("int")] for index in spec.always]
+        columns = [column for key in keys for column in (F.hash(*key), F.xxhash64(*key))]
+        row = self.session.range(1).select(*columns).collect()[0]
+        values = np.array(list(row), np.int64)
+        other = (values[1::2] & 0x7FFFFFFF).astype(np.int32)
+        hashes = sort_hash(values[::2].astype(np.int32), other)
+        return tuple((int(h), index) for h, index in zip(hashes, spec.always, strict=True))
+
+    def changes(
+        self,
+        below: Node,
+        node: Node,
+        branch: Branch,
+        paths: Sequence[Location],
+        lateness: Lateness,
+    ) -> BranchRows:
+        """Return the changes of another operator in this batch as input rows of `node`."""
+        return operator_changes(self.session, below, node, branch, paths, lateness)
+
+    def run(self, job: OperatorJob, inputs: Sequence[DataFrame]) -> JobResult:
+        """Run an operator over the prepared rows of a batch.
+
+        Raises:
+            RunFailed: a value does not fit, or Spark could not compute the batch.
+        """
+        node = job.node.id
+        frame = union_all(inputs) if inputs else None
+        strategy = self.strategies.get(node, BatchStrategy())
+        cache = self._recipes.setdefault(node, TransformCache())
+        result, following = run_job(self.session, job, frame, strategy, cache, self.driver)
+        if not job.watermark_pass:
+            self.strategies[node] = following
+        return result
+
+    def consolidate(self, work: Consolidation, partitions: int) -> Consolidated | None:
+        """Consolidate the changes of a version; None if no two rows are equal.
+
+        Raises:
+            RunFailed: nothing was committed.
+        """
+        return consolidate(self.session, work, partitions, self.driver)
+
+    def migrate(self, plans: Sequence[MigrationPlan]) -> list[MigrationResult]:
+        """Derive the state of an operator of a new plan: on Spark, or on the driver if it is small.
+
+        Raises:
+            RunFailed: a value does not fit, or Spark could not run the tasks.
+        """
+        if self.driver.takes_migration(plans):
+            return [migrate(plan) for plan in plans]
+        # One partition per task, in order.
+        numbers = self.session.range(0, len(plans), 1, len(plans))
+        results = run_on_partitions(
+            numbers, lambda partition, _: migrate(plans[partition]).to_json()
+        )
+        return [MigrationResult.from_json(result) for result in results]
+
+    def write_left_out(
+        self,
+        kind: SideKind,
+        left_out: Sequence[LeftOut[DataFrame]],
+        files: FolderFiles,
+        version: int,
+    ) -> tuple[SideFile, ...]:
+        """Write the rows that a batch leaves out to files beside the changes.
+
+        Raises:
+            RunFailed: Spark cannot read the rows.
+        """
+        return write_side_files(kind, left_out, files, version)

@@ -1,0 +1,83 @@
+"""Executors for tests: what the driver of a run on Spark computes, and what its jobs did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+from pyspark.sql import DataFrame, SparkSession
+
+from substrait_agg.commit.documents.snapshot import OperatorState
+from substrait_agg.spark.execution.driver import Driver
+from substrait_agg.spark.execution.job import JobResult, OperatorJob
+from substrait_agg.spark.executors.spark_executor import SparkExecutor
+from substrait_agg.spark.query import start
+
+ON_SPARK = Driver(batch_bytes=0, rows=0)
+"""Everything is computed in Spark jobs."""
+
+
+@dataclass(frozen=True)
+class RandomDriver(Driver):
+    """Some of the small batches are computed on the driver, some on Spark."""
+
+    turns: Random = Random(0)  # noqa: RUF009 - it is replaced
+
+    def takes_rows(self, spark: SparkSession, size: int, state: OperatorState) -> bool:
+        """Take some of the batches that the limits allow."""
+        return self.turns.random() < 0.5 and super().takes_rows(spark, size, state)
+
+    def takes_sums(self, spark: SparkSession, state: OperatorState) -> bool:
+        """Take some of the batches that the limits allow."""
+        return self.turns.random() < 0.5 and super().takes_sums(spark, state)
+
+
+class WatchedExecutor(SparkExecutor):
+    """Calls a function after every job.
+
+    Args:
+        session: the session of the run.
+        driver: what the driver computes itself.
+        watch: takes the executor, the job and its result.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        driver: Driver,
+        watch: Callable[[SparkExecutor, OperatorJob, JobResult], Any],
+    ) -> None:
+        super().__init__(session, driver)
+        self._watch = watch
+
+    def run(self, job: OperatorJob, inputs: Sequence[DataFrame]) -> JobResult:
+        """Run an operator, and call the function."""
+        result = super().run(job, inputs)
+        self._watch(self, job, result)
+        return result
+
+
+@contextmanager
+def executors(make: Callable[[SparkSession], SparkExecutor]) -> Iterator[None]:
+    """Have runs on Spark use executors made by a function."""
+    with patch.object(start, "SparkExecutor", make):
+        yield
+
+
+@contextmanager
+def drivers(driver: Driver) -> Iterator[None]:
+    """Have runs on Spark compute on the driver what `driver` says."""
+    with executors(lambda session: SparkExecutor(session, driver)):
+        yield
+
+
+@contextmanager
+def watched(watch: Callable[[SparkExecutor, OperatorJob, JobResult], Any]) -> Iterator[None]:
+    """Call a function after every job of a run on Spark."""
+    make: Callable[[SparkSession], SparkExecutor] = vars(start)["SparkExecutor"]
+    with executors(lambda session: WatchedExecutor(session, make(session).driver, watch)):
+        yield
