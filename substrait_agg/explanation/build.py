@@ -1,12 +1,15 @@
-"""Build the tree of the explanation from the dataflow."""
+"""Build the tree of the explanation from the dataflow.
+
+Steps run on Spark before an operator, in its tasks, or after the last operator.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 
-from substrait_agg.bind.bound import BoundMeasure
-from substrait_agg.explanation.group_bounds import groups_of
+from substrait_agg.bind.bound import BoundMeasure, Constant, Expr
 from substrait_agg.explanation.names import (
     Names,
     NodeNames,
@@ -18,7 +21,6 @@ from substrait_agg.explanation.names import (
     shown,
 )
 from substrait_agg.explanation.state import readings, state_of
-from substrait_agg.explanation.steps import after, steps_of
 from substrait_agg.explanation.tree import (
     ExplainedColumn,
     ExplainedGroupingSet,
@@ -32,6 +34,8 @@ from substrait_agg.explanation.tree import (
     ExplainedView,
     GroupCount,
     InputKind,
+    Place,
+    RunStep,
     ViewOrder,
 )
 from substrait_agg.flow.graph.graph import (
@@ -44,7 +48,7 @@ from substrait_agg.flow.graph.graph import (
 )
 from substrait_agg.flow.graph.nodes import Flow, Node, shown_operators
 from substrait_agg.functions.aggregates.kinds import KINDS
-from substrait_agg.plan.types import Type
+from substrait_agg.plan.types import INTEGER_BITS, Type
 
 WEIGHTS = {"append_only": "inserts only", "changelog": "weights 1 and -1", "weighted": "any weight"}
 
@@ -177,3 +181,191 @@ def _columns(names: Names, types: tuple[Type, ...]) -> tuple[ExplainedColumn, ..
         ExplainedColumn(shown(name), shown(str(type_)), type_.nullable)
         for name, type_ in zip(names, types, strict=True)
     )
+
+
+Template = tuple[str, Place, str]
+
+SUMMED: tuple[Template, ...] = (
+    ("partial", "spark", "aggregate the batch {by}"),
+    ("exchange", "spark", "{exchanged} to the partition of {target}"),
+)
+"""Spark steps if the state consists of sums."""
+
+ROW_WISE: tuple[Template, ...] = (("exchange", "spark", "rows to the partition of {target}"),)
+"""Spark steps otherwise."""
+
+TASKS: tuple[Template, ...] = (
+    ("restore", "operator", "read what the touched groups hold"),
+    ("guard", "operator", "{guard}"),
+    ("merge", "operator", "add the batch to it, exactly{looked_up}"),
+    ("emit", "operator", "{emit}"),
+    ("save", "operator", "write {saved}; merge some older runs"),
+)
+"""Steps in the tasks of an operator. A step without text is left out."""
+
+EARLY: dict[str, str] = {
+    "carry": "",
+    "refuse": "fail the batch where a row is retracted more often than inserted",
+    "quarantine": "keep aside rows that are retracted more often than inserted",
+}
+"""What happens to early retractions; empty if they count at once."""
+
+REPLACE = "retract the row last emitted, insert the new one, where they differ"
+BY_POLICY = f"for the groups that the emission policy lets through, by default all: {REPLACE}"
+
+
+def steps_of(
+    node: Node,
+    keys: tuple[ExplainedKey, ...],
+    inputs: tuple[ExplainedInput, ...],
+    *,
+    by_policy: bool,
+) -> tuple[RunStep, ...]:
+    """Return every step from the changes of the inputs to the changes of the operator.
+
+    Args:
+        node: the operator.
+        keys: its keys.
+        inputs: its inputs.
+        by_policy: whether the emission policy selects the groups that it emits, as for the groups
+            that the view shows.
+    """
+    words = _words(node, keys, by_policy=by_policy)
+    steps = (
+        RunStep(name, place, text.format_map(words))
+        for name, place, text in (*(ROW_WISE if node.row_wise else SUMMED), *TASKS)
+    )
+    return (*_prepared(node, inputs), *(step for step in steps if step.what))
+
+
+def _prepared(node: Node, inputs: tuple[ExplainedInput, ...]) -> Iterator[RunStep]:
+    done = list(dict.fromkeys(step.kind for branch in inputs for step in branch.steps))
+    then = f", then {' and '.join(done)}" if done else ""
+    yield RunStep("scan", "spark", f"the changes of this batch{then}, as listed under input")
+    computed = [word for word, made in (("keys", node.keys), ("arguments", node.arguments)) if made]
+    if computed:
+        filtered = any(m.filter is not None for m in node.measures)
+        nulls = "; null where the FILTER of a measure does not hold" if filtered else ""
+        yield RunStep("prepare", "spark", f"compute {' and '.join(computed)}{nulls}")
+    if node.rows_per_row > 1:
+        yield RunStep("expand", "spark", f"every row once per {_multiplied(node)}")
+    if len(inputs) > 1:
+        yield RunStep("union", "spark", f"the rows of {len(inputs)} inputs")
+
+
+def _multiplied(node: Node) -> str:
+    windows = node.windows_per_row
+    hopping = f"window it is in (at most {windows})" if windows > 1 else ""
+    if not node.sets:
+        return hopping
+    sets = f"grouping set (x {len(node.sets)})"
+    return f"{sets}, and in those with the hopping window per {hopping}" if hopping else sets
+
+
+def _words(node: Node, keys: tuple[ExplainedKey, ...], *, by_policy: bool) -> Mapping[str, str]:
+    """Return the words for the templates of an operator."""
+    named = ", ".join([*(key.name for key in keys), *(["grouping set"] if node.sets else [])])
+    # A global aggregate always sums first, and so does one with arbitrary weights, which are split
+    # into limbs.
+    sums = not named or node.weight == "weighted"
+    entries = not all(tree.extremes_only for tree in node.trees)
+    return {
+        "by": (f"by {named}" if named else "to one group")
+        + ("" if sums else ", unless its keys hardly repeat"),
+        "exchanged": "partial groups" if sums else "partial groups, or else rows,",
+        "target": "their key" if node.key_types else "the one group",
+        "guard": EARLY[node.early],
+        "looked_up": "; look up the changed values in the trees" if entries else "",
+        "saved": "touched groups and changed values as new sorted runs"
+        if entries
+        else "the touched groups as a new sorted run",
+        "emit": _emitted(node, by_policy=by_policy),
+    }
+
+
+def _emitted(node: Node, *, by_policy: bool) -> str:
+    return node.describe().emits or (BY_POLICY if by_policy else REPLACE)
+
+
+def after(view: ExplainedView) -> Iterator[RunStep]:
+    """Yield the steps after the last operator: in every batch, and on reading the view."""
+    yield RunStep("commit", "driver", "publish all runs and changes as one version")
+    yield RunStep("deliver", "driver", "outputs, from committed versions only")
+    if view.order:
+        yield RunStep("order", "reader", f"the view by {', '.join(o.name for o in view.order)}")
+
+
+SMALL_BITS = 16
+"""Integer size in bits up to which the number of values gives a useful bound."""
+
+NAMED, NAMED_LENGTH = 4, 40
+"""Number of keys that a reason names, and characters of each."""
+
+
+def groups_of(node: Node, inputs: Names, below: Sequence[GroupCount]) -> GroupCount:
+    """Return how many groups can exist at one time.
+
+    Args:
+        node: the operator.
+        inputs: names of its input columns.
+        below: the results for the operators before it.
+    """
+    if not node.key_types:
+        return GroupCount(1, 1, "one group for all rows")
+    least = sum(not ordinals for ordinals in node.sets)
+    rows = _rows(node, below)
+    sets = node.sets or (tuple(range(len(node.keys))),)
+    values = [_values(node, ordinals) for ordinals in sets]
+    each_row = None if rows is None else rows * node.windows_per_row
+    bounds = [_least(v, each_row) for v in values]
+    total = None if None in bounds else sum(b or 0 for b in bounds)
+    if total is not None and bounds != values:
+        each = ", in each grouping set" if node.sets else ""
+        what = "input row" if node.windows_per_row == 1 else "input row and window of it"
+        return GroupCount(least, total, f"one per {what} at most{each}")
+    return GroupCount(least, total, _reason(node, inputs, many=total is None))
+
+
+def _least(values: int | None, rows: int | None) -> int | None:
+    known = [n for n in (values, rows) if n is not None]
+    # The group of an empty set exists without any row.
+    return 1 if values == 1 else min(known, default=None)
+
+
+def _rows(node: Node, below: Sequence[GroupCount]) -> int | None:
+    found = [_rows_from(branch, below) for branch in node.branches]
+    return None if None in found else sum(n or 0 for n in found)
+
+
+def _rows_from(branch: Branch, below: Sequence[GroupCount]) -> int | None:
+    match branch.origin:
+        case RowsOrigin(rows=rows):
+            return len(rows)
+        case OperatorOrigin(operator=operator):
+            return below[operator].bound
+        case _:
+            return None
+
+
+def _values(node: Node, ordinals: Sequence[int]) -> int | None:
+    found = [values_of(node.keys[o]) for o in ordinals]
+    return None if None in found else prod(n or 1 for n in found)
+
+
+def values_of(expression: Expr) -> int | None:
+    """Return the number of values of an expression, null included; None if unknown or large."""
+    if isinstance(expression, Constant):
+        return 1
+    type_ = expression.type
+    bits = 1 if type_.kind == "bool" else INTEGER_BITS.get(type_.kind, SMALL_BITS + 1)
+    return (1 << bits) + type_.nullable if bits <= SMALL_BITS else None
+
+
+def _reason(node: Node, inputs: Names, *, many: bool) -> str:
+    told = [k for k in node.keys if (values_of(k) is None) == many]
+    named = [say(k, inputs) for k in told[:NAMED]]
+    named = [n if len(n) <= NAMED_LENGTH else f"{n[:NAMED_LENGTH]}..." for n in named]
+    listed = ", ".join(named) + (", ..." if len(told) > NAMED else "")
+    if many:
+        return f"as many as there are values of {listed}"
+    return f"all values that {listed} can have" if named else "one per grouping set"

@@ -1,22 +1,26 @@
 """Write the file of ``--metrics``: append JSON lines, or replace a file of Prometheus text.
 
+Prometheus text has no timestamps, because the textfile collector of the node exporter refuses them.
+
 A failure to write metrics never ends a run.
 """
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from io import FileIO
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from substrait_agg.errors import UsageError
-from substrait_agg.metrics.lines import metrics_line
+from substrait_agg.metrics.declared import METRICS, Histogram, Metric, Number, Sample
 from substrait_agg.metrics.progress import Progress
-from substrait_agg.metrics.prometheus import prometheus_text
 from substrait_agg.notices import notice
 
 PROMETHEUS = ".prom"
@@ -183,3 +187,121 @@ class _Replaced:
 
     def close(self) -> None:
         """Do nothing: no file is open between writes."""
+
+
+Json = dict[str, Any]
+
+
+def metrics_line(progress: Progress, before: Progress | None = None) -> str:
+    """Return one line of JSON, with the newline.
+
+    Args:
+        progress: progress after the committed version.
+        before: progress after the previous version of the same run; None for the first.
+
+    Returns:
+        An object with ``time``, ``checkpoint``, ``metrics`` (name to value) and ``batch`` (the
+        counters of this version alone). The value of a metric with labels is a list of objects with
+        the labels and ``value``. A histogram has ``buckets`` (pairs of upper bound and count),
+        ``sum`` and ``count``. Unknown metrics are left out.
+    """
+    line: Json = {
+        "time": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "checkpoint": progress.checkpoint,
+        "metrics": _values(progress),
+        "batch": _counted(progress, before or Progress()),
+    }
+    return json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n"
+
+
+def _values(progress: Progress) -> Json:
+    read = ((metric, tuple(metric.read(progress))) for metric in METRICS)
+    return {metric.name: _shown(metric, samples) for metric, samples in read if samples}
+
+
+def _counted(progress: Progress, before: Progress) -> Json:
+    counters = (metric for metric in METRICS if metric.kind == "counter")
+    samples = {metric: (metric.read(progress), metric.read(before)) for metric in counters}
+    return {
+        metric.name.removesuffix("_total"): _shown(metric, _less(tuple(now), tuple(then)))
+        for metric, (now, then) in samples.items()
+    }
+
+
+def _less(now: tuple[Sample, ...], then: tuple[Sample, ...]) -> tuple[Sample, ...]:
+    known = {sample.labels: _count(sample) for sample in then}
+    return tuple(Sample(s.labels, _rounded(_count(s) - known.get(s.labels, 0))) for s in now)
+
+
+def _count(sample: Sample) -> Number:
+    return sample.value.sum if isinstance(sample.value, Histogram) else sample.value
+
+
+def _rounded(value: Number) -> Number:
+    # Differences of sums of seconds: digits beyond microseconds are rounding errors.
+    return round(value, 6) if isinstance(value, float) else value
+
+
+def _shown(metric: Metric, samples: tuple[Sample, ...]) -> Any:
+    if not metric.labels:
+        return _json(samples[0].value)
+    return [
+        {**dict(zip(metric.labels, sample.labels, strict=True)), "value": _json(sample.value)}
+        for sample in samples
+    ]
+
+
+def _json(value: Number | Histogram) -> Any:
+    if isinstance(value, Histogram):
+        buckets = [[_json(bound), count] for bound, count in value.buckets]
+        return {"buckets": buckets, "sum": value.sum, "count": value.count}
+    return "Infinity" if value == float("inf") else value
+
+
+_IN_HELP = str.maketrans({"\\": r"\\", "\n": r"\n"})
+_IN_LABEL = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
+
+
+def prometheus_text(progress: Progress) -> str:
+    """Return all metrics as Prometheus text.
+
+    Every sample has the path of the checkpoint as a label, so that runs on one machine do not
+    collide.
+    """
+    return "".join(line for metric in METRICS for line in _family(metric, progress))
+
+
+def _family(metric: Metric, progress: Progress) -> Iterator[str]:
+    samples = tuple(metric.read(progress))
+    if not samples:
+        return
+    yield f"# HELP {metric.full_name} {metric.help.translate(_IN_HELP)}\n"
+    yield f"# TYPE {metric.full_name} {metric.kind}\n"
+    for sample in samples:
+        labels = {
+            "checkpoint": progress.checkpoint,
+            **dict(zip(metric.labels, sample.labels, strict=True)),
+        }
+        yield from _lines(metric.full_name, labels, sample)
+
+
+def _lines(name: str, labels: Mapping[str, str], sample: Sample) -> Iterator[str]:
+    value = sample.value
+    if not isinstance(value, Histogram):
+        yield _line(name, labels, value)
+        return
+    for bound, count in value.buckets:
+        yield _line(f"{name}_bucket", {**labels, "le": _number(bound)}, count)
+    yield _line(f"{name}_sum", labels, value.sum)
+    yield _line(f"{name}_count", labels, value.count)
+
+
+def _line(name: str, labels: Mapping[str, str], value: Number) -> str:
+    pairs = ",".join(f'{key}="{text.translate(_IN_LABEL)}"' for key, text in labels.items())
+    return f"{name}{{{pairs}}} {_number(value)}\n"
+
+
+def _number(value: Number) -> str:
+    if value == float("inf"):
+        return "+Inf"
+    return repr(value)

@@ -13,7 +13,7 @@ import pytest
 
 import substrait_agg
 from substrait_agg.errors import PlanRefused
-from substrait_agg.plan.decoding.leftovers import IGNORED
+from substrait_agg.plan.decoding.decoder import IGNORED
 from substrait_agg.plan.messages.schema import ANY, Field, schema
 from tests.plan.helpers import Json, column, function, value
 from tests.plan.test_fields import Place, at, changed, instances

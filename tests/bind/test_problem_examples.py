@@ -17,7 +17,7 @@ from substrait_agg.bind.plan.pending import NOT_RUN
 from substrait_agg.functions.aggregates.registry import UserMeasure, register, unregister
 from substrait_agg.plan.types import Type
 from substrait_agg.problem_kinds import KINDS, MODES, Mode
-from substrait_agg.report.problem_examples import GENERATED, PREPARED, example, example_codes
+from substrait_agg.report.problem_pages import GENERATED, PREPARED, example, example_codes
 
 PLACES: dict[str, str] = json.loads((Path(__file__).parent / "problem_places.json").read_text())
 """Code -> the path at which its example raises it."""

@@ -21,8 +21,7 @@ import pytest
 
 from substrait_agg.changes import Delivery, Sink
 from substrait_agg.changes.delivery import output_cursor
-from substrait_agg.changes.delivery.output_worker import OutputWorkers, check_free
-from substrait_agg.changes.delivery.shared_view import SharedView
+from substrait_agg.changes.delivery.output_worker import OutputWorkers, SharedView, check_free
 from substrait_agg.changes.outputs import sinks
 from substrait_agg.changes.records import Record
 from substrait_agg.errors import StateRefused, UsageError

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from substrait_agg.error_codes import ERROR_CODES
 from substrait_agg.problem_kinds import KINDS
-from substrait_agg.report.problem_examples import GENERATED, PREPARED
+from substrait_agg.report.problem_pages import GENERATED, PREPARED
 from substrait_agg_cli.main import main
 
 

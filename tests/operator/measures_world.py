@@ -22,7 +22,7 @@ from substrait_agg.commit.hash_ranges import partition_range, sort_hash
 from substrait_agg.commit.runtime.task import run_task
 from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
 from substrait_agg.flow.graph.nodes import Node
-from substrait_agg.operator.aggregate import ranked, values
+from substrait_agg.operator.aggregate import values
 from substrait_agg.operator.aggregate.eviction import closed_schema
 from substrait_agg.operator.aggregate.operator import GroupOperator
 from substrait_agg.operator.aggregate.pending import pending_schema
@@ -377,7 +377,7 @@ def small_parts(rows: int) -> Iterator[None]:
     with ExitStack() as stack:
         for module, name in (
             (ordered, "SCAN_ROWS"), (ordered, "GROUPS_AT_ONCE"), (tree, "SCAN_ROWS"), (extremum_search, "FIRST_ROWS"),
-            (moments, "CHUNK"), (ranks, "CHUNK"), (ranked, "LARGE"), (values, "READ_ENTRIES"),
+            (moments, "CHUNK"), (ranks, "CHUNK"), (values, "LARGE"), (values, "READ_ENTRIES"),
         ):  # fmt: skip
             stack.enter_context(patch.object(module, name, rows))
         yield

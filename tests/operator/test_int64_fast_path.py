@@ -14,8 +14,7 @@ from substrait_agg.functions.aggregates.accumulators import Accumulator
 from substrait_agg.functions.numbers import exact
 from substrait_agg.operator.common.spec import MeasureSpec, OperatorSpec
 from substrait_agg.operator.measures import finalize
-from substrait_agg.operator.measures.finalize import GroupState, number_value
-from substrait_agg.operator.measures.int64_fast_path import small_quotient
+from substrait_agg.operator.measures.finalize import GroupState, number_value, small_quotient
 from substrait_agg.plan.types import FP32, FP64, I8, I64, Type, decimal
 
 TYPES = (

@@ -16,7 +16,7 @@ from substrait import plan_pb2
 import substrait_agg
 from substrait_agg.errors import PlanUnreadable
 from substrait_agg.plan import decode
-from substrait_agg.plan.decoding.leftovers import IGNORED
+from substrait_agg.plan.decoding.decoder import IGNORED
 from substrait_agg.plan.messages.schema import (
     ANY,
     ENUM,

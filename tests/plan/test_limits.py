@@ -6,7 +6,7 @@ import pytest
 
 from substrait_agg.plan import MAX_DEPTH
 from substrait_agg.plan import model as m
-from substrait_agg.plan.messages import jsontext, wire
+from substrait_agg.plan.messages import jsonplan, wire
 from tests.calls import calls_of
 from tests.plan.helpers import counted, held, read, unreadable
 
@@ -139,7 +139,7 @@ def test_too_many_values_are_refused_before_all_are_read(
     as_json: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many there are beyond the limit, the work is the same."""
-    for module in (jsontext, wire):
+    for module in (jsonplan, wire):
         monkeypatch.setattr(module, "MAX_VALUES", 1_000)
 
     def refused(count: int) -> None:

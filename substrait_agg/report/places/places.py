@@ -5,14 +5,15 @@ Only messages on the way to a searched place are parsed; all others are skipped.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from substrait_agg.plan.messages.node import Unreadable
-from substrait_agg.plan.messages.schema import Field, schema
+from substrait_agg.plan.messages.schema import Field, Shape, schema
 from substrait_agg.plan.messages.source import json_text
 from substrait_agg.plan.messages.wire import field_ranges
-from substrait_agg.report.places.json_places import find_in_json
 from substrait_agg.report.places.path_trie import PathTrie, innermost, tree
 
 
@@ -120,3 +121,155 @@ def _lines(text: str, offsets: set[int]) -> dict[int, tuple[int, int]]:
         counted = offset
         places[offset] = line, offset - text.rfind("\n", 0, offset)
     return places
+
+
+_BETWEEN = re.compile(r"(?:[ \t\r\n,:]++|//[^\n]*+|/\*(?s:.*?)\*/)*+")
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_PLAIN = re.compile(r'[^ \t\r\n,:\[\]{}"/]++')
+# Everything up to the next bracket outside of strings and comments.
+_FLAT = re.compile(
+    r'(?:[^"{}\[\]/]++|"(?:[^"\\]++|\\.)*+"|//[^\n]*+|/\*.*?\*/|/)*+', re.DOTALL
+)  # fmt: skip
+
+
+class _Broken(Exception):
+    """The text is not JSON from this position on."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """An open object or list on the way to a searched place.
+
+    Attributes:
+        start: offset of its opening bracket.
+        place: the message; for a list, the message that has the list as a field.
+        shape: schema of the message, or of the messages in the list; None for scalars.
+        field: name of the list's field; empty for an object.
+        itself: the searched place that is this object or list itself.
+        index: index of the last item read from a list.
+    """
+
+    start: int
+    place: PathTrie
+    shape: Shape | None
+    field: str = ""
+    itself: PathTrie | None = None
+    index: int = -1
+
+
+def find_in_json(text: str, root: PathTrie) -> None:
+    """Record the spans of all places inside `root` that occur in `text`.
+
+    If the text is not valid JSON, only places before the error are found.
+    """
+    walk = _Walk(text)
+    try:
+        walk.run(root)
+    except _Broken:
+        return
+
+
+class _Walk:
+    """Walks through a text; `open` is the stack of open objects and lists."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.open: list[_Open] = []
+
+    def run(self, root: PathTrie) -> None:
+        if self._next() != "{":
+            raise _Broken
+        self.open.append(_Open(self.at, root, schema().messages["Plan"]))
+        self.at += 1
+        while self.open:
+            inside = self.open[-1]
+            mark = self._next()
+            if mark in "}]":
+                self.at += 1
+                self.open.pop()
+                if inside.itself is not None:
+                    inside.itself.found(inside.start, self.at)
+            elif inside.field:
+                self._item(inside)
+            else:
+                self._member(inside)
+
+    def _next(self) -> str:
+        """Skip spaces, comments, commas and colons; return the next character."""
+        match = _BETWEEN.match(self.text, self.at)
+        self.at = match.end() if match else self.at
+        if self.at >= len(self.text):
+            raise _Broken
+        return self.text[self.at]
+
+    def _member(self, inside: _Open) -> None:
+        item, name = self._key(inside.shape)
+        mark = self._next()
+        itself = inside.place.inside.get((name, -1))
+        shape = schema().messages.get(item.type) if item is not None else None
+        if mark == "[" and itself is not None and item is not None and item.repeated:
+            self._enter(_Open(self.at, inside.place, shape, name, itself))
+        else:
+            self._value(mark, itself, shape)
+
+    def _key(self, shape: Shape | None) -> tuple[Field | None, str]:
+        """Return the field of a key and its name; an unknown key is its own name, shortened."""
+        match = _STRING.match(self.text, self.at)
+        if match is None:
+            raise _Broken
+        self.at = match.end()
+        key = match.group()[1:-1]
+        if "\\" in key:
+            key = _unescaped(match.group())
+        item = shape.by_json_name.get(key) if shape is not None else None
+        return item, item.name if item is not None else key[:80]
+
+    def _item(self, inside: _Open) -> None:
+        inside.index += 1
+        itself = inside.place.inside.get((inside.field, inside.index))
+        self._value(self._next(), itself, inside.shape)
+
+    def _value(self, mark: str, itself: PathTrie | None, shape: Shape | None) -> None:
+        """Enter a value that contains searched places; skip any other."""
+        if itself is not None and itself.inside and shape is not None and mark == "{":
+            self._enter(_Open(self.at, itself, shape, itself=itself))
+            return
+        start = self.at
+        self._pass_over(mark)
+        if itself is not None:
+            itself.found(start, self.at)
+
+    def _enter(self, inside: _Open) -> None:
+        self.open.append(inside)
+        self.at += 1
+
+    def _pass_over(self, mark: str) -> None:
+        if mark in "{[":
+            self._pass_over_container()
+            return
+        match = (_STRING if mark == '"' else _PLAIN).match(self.text, self.at)
+        if match is None:
+            raise _Broken
+        self.at = match.end()
+
+    def _pass_over_container(self) -> None:
+        text, at, levels = self.text, self.at, 0
+        while True:
+            mark = text[at : at + 1]
+            if mark in ("", '"'):
+                raise _Broken
+            levels += 1 if mark in "{[" else -1
+            at += 1
+            if levels == 0:
+                self.at = at
+                return
+            match = _FLAT.match(text, at)
+            at = match.end() if match else at
+
+
+def _unescaped(quoted: str) -> str:
+    try:
+        return str(json.loads(quoted, strict=False))
+    except json.JSONDecodeError:
+        raise _Broken from None
