@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from substrait_agg.functions.aggregates.kinds import MeasureKind
-from substrait_agg.plan.model import EnumArgument, TypeArgument
+from substrait_agg.plan.model import EnumArgument, SetOperationKind, TypeArgument
 from substrait_agg.plan.types import Type
 
 # --- expressions: each has `.type`; column ordinals refer to the input row of the relation ----
@@ -330,6 +330,24 @@ class BoundUnion:
 
 
 @dataclass(frozen=True, slots=True)
+class BoundSetOperation:
+    """A set operation other than union all. The inputs have the same column types.
+
+    The first input is the primary one. Nullability differs between inputs; `types` has that of the
+    result.
+    """
+
+    operation: SetOperationKind
+    inputs: tuple[BoundRelation, ...]
+    types: tuple[Type, ...]
+    path: str
+
+    def identity(self) -> tuple[object, ...]:
+        """See `bind.plan.fingerprint.Identified`."""
+        return ("BoundSetOperation", self.operation, self.inputs, self.types)
+
+
+@dataclass(frozen=True, slots=True)
 class BoundAggregate:
     """An aggregation by `keys`, once per grouping set.
 
@@ -452,6 +470,7 @@ BoundRelation = (
     | BoundFilter
     | BoundProject
     | BoundUnion
+    | BoundSetOperation
     | BoundAggregate
     | BoundJoin
     | BoundFetch

@@ -16,6 +16,7 @@ from substrait_agg.bind.bound import (
     BoundJoin,
     BoundProject,
     BoundRelation,
+    BoundSetOperation,
     BoundUnion,
     Constant,
     Expr,
@@ -104,6 +105,9 @@ class PlanSizeLimiter:
             sides = [self._of(r) for r in (relation.left, relation.right)]
             branches = sum(b for b, _ in sides)
             return 1, sum(p for _, p in sides) + branches * (width + _size(relation))
+        if isinstance(relation, BoundSetOperation):
+            below = [self._of(r) for r in relation.inputs]
+            return 1, sum(p + b * width for b, p in below)
         source = getattr(relation, "input", None)
         if source is None:
             return 1, width * (1 + len(getattr(relation, "rows", ())))

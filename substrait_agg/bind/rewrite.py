@@ -16,6 +16,7 @@ from substrait_agg.bind.bound import (
     BoundRead,
     BoundRelation,
     BoundRows,
+    BoundSetOperation,
     BoundUnion,
     Call,
     Column,
@@ -109,8 +110,8 @@ def inputs_of(relation: BoundRelation) -> tuple[BoundRelation, ...]:
     match relation:
         case BoundRead() | BoundRows():
             return ()
-        case BoundUnion(inputs=inputs):
-            return inputs
+        case BoundUnion() | BoundSetOperation():
+            return relation.inputs
         case BoundJoin(left=left, right=right):
             return (left, right)
         case BoundFilter() | BoundProject() | BoundAggregate() | BoundFetch():
@@ -127,11 +128,15 @@ def table_reads(root: BoundRelation) -> Iterator[BoundRead]:
         waiting.extend(reversed(inputs_of(relation)))
 
 
-def selected_columns(root: BoundRelation) -> tuple[BoundAggregate, tuple[int, ...]] | None:
-    """Return the top aggregate and its selected columns, if only column selections are above it.
+StatefulRelation = BoundAggregate | BoundSetOperation
+"""Relations that become operators with state."""
 
-    Return None if rows are computed above the last aggregate (a filter, an expression or a union),
-    or if there is no aggregate. The view then stores rows of its own.
+
+def selected_columns(root: BoundRelation) -> tuple[StatefulRelation, tuple[int, ...]] | None:
+    """Return the top stateful relation and its selected columns.
+
+    Return None if rows are computed above the last stateful relation (a filter, an expression or a
+    union), or if there is none. The view then stores rows of its own.
     """
     wanted: tuple[int, ...] = tuple(range(len(root.types)))
     while isinstance(root, BoundProject):
@@ -140,7 +145,7 @@ def selected_columns(root: BoundRelation) -> tuple[BoundAggregate, tuple[int, ..
         if len(plain) < len(picked):
             return None
         wanted, root = tuple(plain), root.input
-    return (root, wanted) if isinstance(root, BoundAggregate) else None
+    return (root, wanted) if isinstance(root, StatefulRelation) else None
 
 
 def index_columns(root: BoundRelation) -> frozenset[int]:

@@ -102,6 +102,8 @@ def _number(accumulator: accumulators.Accumulator, node: Node, names: Names) -> 
         return f"entries of tree {accumulator.tree}"
     if accumulator.kind == "met":
         return f"whether tree {accumulator.tree} has met a value"
+    if accumulator.port >= 0:
+        return f"copies of the row in input {accumulator.port}"
     of = f", over the live entries of tree {accumulator.tree}" if accumulator.tree >= 0 else ""
     text = argument_text(accumulator.argument, node, names)
     word = "count" if accumulator.kind == "count" else "sum"

@@ -6,11 +6,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from substrait_agg.flow.graph.nodes import Aggregate, Distinct, Node, Sessionize, Upsert
+from substrait_agg.flow.graph.set_operation import SetOperation
 from substrait_agg.flow.graph.top_k import TopK
 from substrait_agg.operator.aggregate.operator import GroupOperator
 from substrait_agg.operator.common.protocol import StatefulOperator
-from substrait_agg.operator.common.spec import group_spec, session_spec, upsert_spec
+from substrait_agg.operator.common.spec import (
+    group_spec,
+    session_spec,
+    upsert_spec,
+)
 from substrait_agg.operator.sessionize.step import SessionOperator
+from substrait_agg.operator.set_operation.operator import SetOperator
+from substrait_agg.operator.set_operation.spec import set_operation_spec
 from substrait_agg.operator.top_k.spec import top_k_spec
 from substrait_agg.operator.top_k.step import TopKOperator
 from substrait_agg.operator.upsert.step import UpsertOperator
@@ -18,6 +25,7 @@ from substrait_agg.operator.upsert.step import UpsertOperator
 OPERATORS: Mapping[type[Node], Callable[[Any], StatefulOperator]] = {
     Aggregate: lambda node: GroupOperator(group_spec(node)),
     Distinct: lambda node: GroupOperator(group_spec(node)),
+    SetOperation: lambda node: SetOperator(set_operation_spec(node)),
     Sessionize: lambda node: SessionOperator(session_spec(node)),
     TopK: lambda node: TopKOperator(top_k_spec(node)),
     Upsert: lambda node: UpsertOperator(upsert_spec(node)),

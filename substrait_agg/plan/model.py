@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
+from typing import Literal as OneOf
 
 from substrait_agg.plan.types import Type
 
@@ -324,13 +325,21 @@ class AggregateRel:
     inline: bool = False
 
 
+SetOperationKind = OneOf[
+    "minus_primary", "minus_primary_all", "minus_multiset", "intersection_primary",
+    "intersection_multiset", "intersection_multiset_all", "union_distinct", "union_all",
+]  # fmt: skip
+"""The set operations of the specification."""
+
+
 @dataclass(frozen=True, slots=True)
 class SetRel:
-    """All rows of all inputs (set operation UNION ALL)."""
+    """A set operation over a primary input, the first one, and secondary inputs."""
 
     inputs: tuple[Relation, ...]
     emit: tuple[int, ...] | None
     path: str
+    operation: SetOperationKind = "union_all"
 
 
 @dataclass(frozen=True, slots=True)

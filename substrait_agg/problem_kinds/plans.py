@@ -123,7 +123,7 @@ PLANS: tuple[ProblemKind, ...] = kinds(
     (
         "RELATION_NOT_SUPPORTED", "error", "error",
         "relation {kind} is not supported",
-        "use read, filter, project, aggregate, set (union all) and sort relations",
+        "use read, filter, project, aggregate, set and sort relations",
         ("A limit of this program: only these relations are kept up to date from changes. Nothing is run in part, "
          "because a plan without one of its relations is another plan."),
     ),

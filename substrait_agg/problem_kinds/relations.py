@@ -71,15 +71,30 @@ RELATIONS: tuple[ProblemKind, ...] = kinds(
     ),
     (
         "SET_ONE_INPUT", "info", "error",
-        "the union has one input, the specification asks for two at least; its rows are passed on",
-        "remove the union, or give it its other inputs",
+        "the {operation} has one input, the specification asks for two at least; it is computed over that one",
+        "remove the set operation, or give it its other inputs",
         ("A set operation has at least two inputs (specification, Set Operation). Of a union of one nothing is lost "
          "when its rows are passed on; a producer that dropped an input may have meant to, or not."),
     ),
     (
+        "SET_SECONDARY_MISSING", "error", "error",
+        "the {operation} has one input; it compares a primary input with at least one secondary input",
+        "give the set operation its secondary inputs",
+        ("A set operation has a primary input and at least one secondary input (specification, Set Operation). The "
+         "result of a minus or an intersection without secondary inputs is not defined: all rows or none."),
+    ),
+    (
+        "SET_COPIES_UNCLEAR", "info", "warning",
+        "the specification does not say how many copies of a row minus multiset returns; those of the primary input are kept",
+        "use minus primary or minus primary all where one of them is meant",
+        ("The specification gives the number of copies for every set operation but this one (specification, Set "
+         "Operation Types): it returns all records of the primary input that are not in all secondary inputs, and does "
+         "not say that duplicates are removed. A consumer that removes them returns each row once."),
+    ),
+    (
         "UNION_TYPES_DIFFER", "error", "error",
         "input {input} has columns ({other}), the first input has ({first})",
-        "give all inputs of the union the same column types",
+        "give all inputs of the set operation the same column types",
         ("All inputs of a set operation have the same column types (specification, Set Operation); only nullability "
          "may differ here. A consumer that goes by position puts unrelated columns on top of each other, or converts "
          "values."),

@@ -182,6 +182,11 @@ def union_all(*sources: Json) -> Json:
     return {"set": {"op": "SET_OP_UNION_ALL", "inputs": list(sources)}}
 
 
+def set_operation(operation: str, *sources: Json) -> Json:
+    """A set operation such as ``minus_primary_all``, the primary source first."""
+    return {"set": {"op": f"SET_OP_{operation.upper()}", "inputs": list(sources)}}
+
+
 def ordered(source: Json, *keys: tuple[Json, bool]) -> Json:
     """Rows in order of some expressions, each with whether it falls."""
     ways = ("SORT_DIRECTION_ASC_NULLS_LAST", "SORT_DIRECTION_DESC_NULLS_LAST")

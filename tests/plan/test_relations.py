@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -226,11 +226,19 @@ def test_every_other_relation_is_refused_by_name(kind: str) -> None:
     assert kind in problems[0].message
 
 
-@pytest.mark.parametrize("number", range(6))
-def test_set_operations_other_than_union_all_are_refused(number: int) -> None:
+@pytest.mark.parametrize("kind", get_args(m.SetOperationKind))
+def test_every_set_operation_of_the_specification_is_read(kind: str) -> None:
+    op = f"SET_OP_{kind.upper()}"
+    plan, problems = read(plan_of({"set": {"inputs": [table(I32), table(I32)], "op": op}}))
+    assert isinstance(plan.root, m.SetRel)
+    assert (plan.root.operation, len(plan.root.inputs), problems) == (kind, 2, [])
+
+
+@pytest.mark.parametrize(("number", "code"), [(0, "FIELD_MISSING"), (9, "VALUE_INVALID")])
+def test_a_set_relation_names_its_operation(number: int, code: str) -> None:
     plan, problems = read(plan_of({"set": {"inputs": [table(I32)], "op": number}}))
     assert isinstance(plan.root, m.Unsupported)
-    assert codes(problems) == [("RELATION_NOT_SUPPORTED", f"{ROOT}.set.op")]
+    assert [c for c, _ in codes(problems)] == [code]
 
 
 # --- reads ---------------------------------------------------------------------------------------

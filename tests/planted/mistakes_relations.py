@@ -177,8 +177,9 @@ def _other_types(place: Place) -> Place:
 
 
 SETS = (
-    Mistake("a union of distinct rows", "RELATION_NOT_SUPPORTED", UNION, setting(op=5), ".op"),
-    Mistake("a set operation that is not said", "RELATION_NOT_SUPPORTED", UNION, setting(op=0), ".op"),
+    Mistake("a minus of one table", "SET_SECONDARY_MISSING", UNION, together(setting(op=1), dropping("inputs"))),
+    Mistake("a minus without a number of copies", "SET_COPIES_UNCLEAR", UNION, setting(op=2), ".op"),
+    Mistake("a set operation that is not said", "FIELD_MISSING", UNION, setting(op=0)),
     Mistake("a set operation that no release has", "VALUE_INVALID", UNION, setting(op=77), ".op"),
     Mistake("a union of nothing", "FIELD_MISSING", UNION, clearing("inputs")),
     Mistake("a union of one table", "SET_ONE_INPUT", UNION, dropping("inputs")),

@@ -54,7 +54,12 @@ RELATIONS: dict[type, tuple[Entry, ...]] = {
             "metadata": {"grouping_sets": "any number, equal ones too"},
         },
     ),
-    model.SetRel: ({"relation": "SET", "operations": ["UNION_ALL"]},),
+    model.SetRel: (
+        {
+            "relation": "SET",
+            "operations": [kind.upper() for kind in get_args(model.SetOperationKind)],
+        },
+    ),
     model.SortRel: (
         {
             "relation": "SORT",

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 from substrait_agg.bind.aggregates.binder import bind_aggregate
 from substrait_agg.bind.aggregates.grouping_sets import columns_read, with_repeated_keys
-from substrait_agg.bind.bound import BoundFilter, BoundRead, BoundRows, BoundUnion, Expr
+from substrait_agg.bind.bound import (
+    BoundFilter,
+    BoundRead,
+    BoundRelation,
+    BoundRows,
+    BoundSetOperation,
+    BoundUnion,
+    Expr,
+)
 from substrait_agg.bind.context import (
     BindContext,
     Bound,
     Opaque,
     Schema,
     columns,
+    is_keyable,
     listed,
     names_width,
     schema_of,
@@ -223,26 +232,73 @@ def _project(node: model.ProjectRel, context: BindContext) -> Ordered:
     return projected(source, kept, node.path)
 
 
-def _union(node: model.SetRel, context: BindContext) -> Ordered:
+def _set_operation(node: model.SetRel, context: BindContext) -> Ordered:
     if len(node.inputs) == 1:
-        context.report("SET_ONE_INPUT", node.path)
+        united = node.operation in ("union_all", "union_distinct")
+        code = "SET_ONE_INPUT" if united else "SET_SECONDARY_MISSING"
+        context.report(code, node.path, operation=_spoken(node))
+    if node.operation == "minus_multiset":
+        context.report("SET_COPIES_UNCLEAR", f"{node.path}.op")
     inputs = tuple(drop_order(bind_relation(i, context), context) for i in node.inputs)
-    known = [i for i in inputs if not isinstance(i, Opaque)]
-    if len(known) < len(inputs) or not known:
+    known = tuple(i for i in inputs if not isinstance(i, Opaque))
+    if len(known) < len(inputs) or not known or not _same_columns(node, known, context):
         return Ordered(Opaque(node.path))
-    first = known[0].types
-    fits = True
-    for position, relation in enumerate(known):
-        if not _alike(first, relation.types):
-            fits = False
-            context.report(
-                "UNION_TYPES_DIFFER", f"{node.path}.inputs[{position}]",
-                input=position, other=listed(relation.types), first=listed(first),
-            )  # fmt: skip
-    if not fits:
-        return Ordered(Opaque(node.path))
-    types = tuple(reduce(widened, column) for column in zip(*(r.types for r in known), strict=True))
-    return _emit(Ordered(BoundUnion(tuple(known), types, node.path)), node.emit, node.path, context)
+    output = _OUTPUT_TYPES[node.operation]
+    types = tuple(output(column) for column in zip(*(r.types for r in known), strict=True))
+    made: Bound
+    if node.operation == "union_all":
+        made = BoundUnion(known, types, node.path)
+    else:
+        for type_ in types:
+            if not is_keyable(type_):
+                context.report("KEY_TYPE_NOT_SUPPORTED", node.path, type=type_)
+        made = BoundSetOperation(node.operation, known, types, node.path)
+    return _emit(Ordered(made), node.emit, node.path, context)
+
+
+def _spoken(node: model.SetRel) -> str:
+    return node.operation.replace("_", " ")
+
+
+def _same_columns(
+    node: model.SetRel, inputs: Sequence[BoundRelation], context: BindContext
+) -> bool:
+    """Report the inputs whose column types differ from those of the first one."""
+    first = inputs[0].types
+    differ = [i for i, relation in enumerate(inputs) if not _alike(first, relation.types)]
+    for position in differ:
+        context.report(
+            "UNION_TYPES_DIFFER", f"{node.path}.inputs[{position}]",
+            input=position, other=listed(inputs[position].types), first=listed(first),
+        )  # fmt: skip
+    return not differ
+
+
+_Column = tuple[Type, ...]
+"""The types that a column has in the inputs of a set operation, the primary one first."""
+
+
+def _of_primary(column: _Column) -> Type:
+    return column[0]
+
+
+def _of_all(column: _Column) -> Type:
+    return column[0].as_nullable(all(t.nullable for t in column))
+
+
+_OUTPUT_TYPES: Mapping[model.SetOperationKind, Callable[[_Column], Type]] = {
+    "union_all": partial(reduce, widened),
+    "union_distinct": partial(reduce, widened),
+    "minus_primary": _of_primary,
+    "minus_primary_all": _of_primary,
+    "minus_multiset": _of_primary,
+    "intersection_primary": lambda column: column[0].as_nullable(
+        column[0].nullable and any(t.nullable for t in column[1:])
+    ),
+    "intersection_multiset": _of_all,
+    "intersection_multiset_all": _of_all,
+}
+"""The type of an output column (specification, Set Operation Types, Output Nullability)."""
 
 
 def _alike(left: Schema, right: Schema) -> bool:
@@ -355,7 +411,7 @@ _BINDERS: dict[type, Callable[[Any, BindContext], Ordered]] = {
     model.ReadRel: _read,
     model.FilterRel: _filter,
     model.ProjectRel: _project,
-    model.SetRel: _union,
+    model.SetRel: _set_operation,
     model.SortRel: _sort,
     model.AggregateRel: _aggregate,
     model.JoinRel: _join,

@@ -305,6 +305,7 @@ def _number(
         read, by = computed.arguments, [computed.implementation, computed.column]
     tree = trees[accumulator.tree].print if accumulator.tree >= 0 else ""
     what = [accumulator.kind, accumulator.bits, accumulator.digits, by]
+    what += [accumulator.port] if accumulator.port >= 0 else []
     print_ = digest([what, [_argument_digests(arguments, a) for a in read], tree])
     return AccumulatorSchema(print_, accumulator.digits, read, accumulator.tree)
 
@@ -347,8 +348,8 @@ class OperatorColumns:
     """A description of the state columns of an operator.
 
     Attributes:
-        kind: ``aggregate``, ``distinct rows``, ``rows of the view``, ``sessions``, ``upserts``
-            or ``top-k``.
+        kind: ``aggregate``, ``distinct rows``, ``rows of the view``, ``set operation``,
+            ``sessions``, ``upserts`` or ``top-k``.
         keys: names of its key columns.
         values: names of its other output columns.
         numbers: its accumulators, in the order of their digits.

@@ -157,6 +157,8 @@ class _Task:
         """
         if self._operator.ports == 1:
             return (slice_,)
+        if PORT not in slice_.column_names:
+            slice_ = slice_.append_column(PORT, pa.nulls(slice_.num_rows, pa.int8()))
         port = pc.fill_null(slice_.column(PORT), 0)
         return tuple(slice_.filter(pc.equal(port, i)) for i in range(self._operator.ports))
 

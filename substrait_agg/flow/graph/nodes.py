@@ -284,7 +284,10 @@ class Node:
         return (False, self.sets, None, None)
 
 
-NodeKind = OneOf["aggregate", "distinct rows", "rows of the view", "sessions", "upserts", "top-k"]
+NodeKind = OneOf[
+    "aggregate", "distinct rows", "rows of the view", "set operation", "sessions", "upserts",
+    "top-k",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from substrait_agg.bind.bound import (
     BoundAggregate,
@@ -13,11 +13,12 @@ from substrait_agg.bind.bound import (
     BoundRead,
     BoundRelation,
     BoundRows,
+    BoundSetOperation,
     BoundUnion,
 )
 from substrait_agg.bind.context import columns
 from substrait_agg.bind.deep_stack import deep_call
-from substrait_agg.bind.rewrite import renumber, selected_columns
+from substrait_agg.bind.rewrite import StatefulRelation, renumber, selected_columns
 from substrait_agg.flow.graph.graph import (
     Branch,
     FilterStep,
@@ -29,6 +30,7 @@ from substrait_agg.flow.graph.graph import (
 )
 from substrait_agg.flow.graph.measures import state_layout
 from substrait_agg.flow.graph.nodes import Aggregate, Distinct, Flow, Node, Port
+from substrait_agg.flow.graph.set_operation import SetOperation
 from substrait_agg.flow.passes.branches import Exprs, RawBranch, needed, positions_of, pruned
 from substrait_agg.flow.passes.hopping import row_keys
 from substrait_agg.flow.passes.request import FlowRequest, Weights
@@ -54,7 +56,7 @@ class _Lowering:
     early: EarlyRetraction
     upserts: Upserts = field(default_factory=dict)
     operators: list[Node] = field(default_factory=list)
-    aggregates_by_id: dict[int, Node] = field(default_factory=dict)
+    operators_by_id: dict[int, Node] = field(default_factory=dict)
 
     def raw_branches(self, relation: BoundRelation) -> tuple[RawBranch, ...]:
         """Return the linear paths into a relation.
@@ -72,18 +74,22 @@ class _Lowering:
                 return tuple(b.then(FilterStep(condition)) for b in self.raw_branches(source))
             case BoundProject(input=source, expressions=expressions):
                 return tuple(b.then(ProjectStep(expressions)) for b in self.raw_branches(source))
-            case BoundAggregate():
+            case BoundAggregate() | BoundSetOperation():
                 node = self.once(relation)
                 return (RawBranch(OperatorOrigin(node.id, node.types), ()),)
             case BoundJoin() | BoundFetch():
                 # Binding refuses them (`bind.plan.pending`).
                 raise TypeError(f"no operator for {type(relation).__name__}")
 
-    def once(self, relation: BoundAggregate) -> Node:
-        """Return the operator of an aggregate, which several branches may read."""
-        if id(relation) not in self.aggregates_by_id:
-            self.aggregates_by_id[id(relation)] = self.aggregate(relation)
-        return self.aggregates_by_id[id(relation)]
+    def once(self, relation: StatefulRelation) -> Node:
+        """Return the operator of a stateful relation, which several branches may read."""
+        if id(relation) not in self.operators_by_id:
+            self.operators_by_id[id(relation)] = (
+                self.aggregate(relation)
+                if isinstance(relation, BoundAggregate)
+                else self.set_operation(relation)
+            )
+        return self.operators_by_id[id(relation)]
 
     def aggregate(self, relation: BoundAggregate) -> Node:
         """Add the operator of an aggregate, after those that it reads."""
@@ -122,6 +128,26 @@ class _Lowering:
             computed=shared.computed,
             early=early,
             guard=-1 if early == "carry" else len(shared.trees) - 1,
+        )
+        self.operators.append(node)
+        return node
+
+    def set_operation(self, relation: BoundSetOperation) -> Node:
+        """Add the operator of a set operation, with a port per input."""
+        every = tuple(range(len(relation.types)))
+        ports = []
+        for port, source in enumerate(relation.inputs):
+            branches = (replace(b, port=port) for b in self.inputs(source, every))
+            ports.append(Port(tuple(branches), columns(source.types)))
+        inputs = tuple(branch for port in ports for branch in port.branches)
+        node = SetOperation(
+            id=len(self.operators),
+            inputs=tuple(ports),
+            types=relation.types,
+            weight=self.weight_of(inputs),
+            path=relation.path,
+            early=self.policy(inputs),
+            operation=relation.operation,
         )
         self.operators.append(node)
         return node
@@ -202,8 +228,8 @@ def _lower(request: FlowRequest) -> Flow:
         node = lowering.rows(plan.root)
         output = tuple(range(len(node.types)))
     else:
-        aggregate, output = selected
-        node = lowering.aggregate(aggregate)
+        relation, output = selected
+        node = lowering.once(relation)
     return Flow(
         operators=tuple(lowering.operators),
         output=output,

@@ -39,12 +39,14 @@ class Accumulator:
             ``entries`` (number of entries with nonzero weight). ``met`` is for a tree of which only
             extremes are kept: it is above zero if the tree has received a value, and has no other
             meaning.
-        argument: ordinal of the prepared argument column that it reads; -1 if it counts entries.
+        argument: ordinal of the prepared argument column that it reads; -1 if it counts entries, or
+            the rows of a port.
         bits: size of the added values in bits (integers), or 0.
         digits: number of digits in every group; 0 for floats, which have as many as the values
             need.
         other: the second argument column of a product.
         tree: the tree whose live entries it sums (DISTINCT) or counts; -1 for rows.
+        port: the input port whose rows it counts; -1 for an argument or the entries of a tree.
     """
 
     kind: OneOf["count", "integer", "decimal", "float", "product", "live", "entries", "met"]
@@ -53,6 +55,7 @@ class Accumulator:
     digits: int
     other: int = -1
     tree: int = -1
+    port: int = -1
 
     @property
     def floating(self) -> bool:

@@ -24,9 +24,9 @@ from substrait_agg.operator.aggregate.groups import BatchGroups, CollisionIds, R
 from substrait_agg.operator.aggregate.trees import OpenTree, TreeDelta, tree_delta
 from substrait_agg.operator.common.names import LAST_POSITION, POSITION, WEIGHT
 from substrait_agg.operator.common.spec import OperatorSpec
-from substrait_agg.operator.measures.finalize import GroupState
+from substrait_agg.operator.measures.finalize import GroupState, row_counts
 from substrait_agg.operator.measures.row_partials import split_rows
-from substrait_agg.state.keys.rows import Indices, take
+from substrait_agg.state.keys.rows import Indices, Mask, take
 
 Int64s = npt.NDArray[np.int64]
 
@@ -70,7 +70,7 @@ def hold_early_retractions(
     delta = tree_delta(spec.guard, guard, slice_, groups.of_row, groups.hashes, chains, open_tree)
     weights = delta.entries.weights
     if spec.early == "refuse":
-        early = _early(delta.entries.weights, delta.weights_after)
+        early = np.flatnonzero(_early(delta.entries.weights, delta.weights_after))
         _refuse(early, take(groups.keys, delta.groups[early[:1]]), delta.entries.payload)
     else:
         weights = np.maximum(delta.weights_after, 0) - np.maximum(delta.weights_before, 0)
@@ -109,9 +109,10 @@ def early_retractions(spec: OperatorSpec, old: GroupState, new: GroupState) -> i
     """
     if spec.weight == "append_only":
         return 0
+    before, after = row_counts(spec, old), row_counts(spec, new)
     if spec.early == "carry":
-        return int(np.count_nonzero((new.weight() < 0) & (old.weight() >= 0)))
-    return newly_below_zero(old.weight(), new.weight()) if spec.multiset else 0
+        return int(np.count_nonzero((after < 0) & (before >= 0)))
+    return newly_below_zero(before, after) if spec.multiset else 0
 
 
 def report_early_retractions(
@@ -122,8 +123,8 @@ def report_early_retractions(
     Args:
         spec: the operator.
         keys: the rows of a slice.
-        old: their weights before it.
-        new: their weights after it.
+        old: their weights before it; one line per input that is counted on its own.
+        new: their weights after it, likewise.
 
     Raises:
         RunFailed: EARLY_RETRACTION under ``refuse``.
@@ -131,12 +132,13 @@ def report_early_retractions(
     if spec.early == "carry":
         return 0
     if spec.early == "refuse":
-        _refuse(_early(new - old, new), (), keys)
+        early = np.atleast_2d(_early(new - old, new)).any(axis=0)
+        _refuse(np.flatnonzero(early), (), keys)
     return _below(new) - _below(old)
 
 
-def _early(changes: Int64s, new: Int64s) -> Indices:
-    return np.flatnonzero((new < 0) & (changes < 0))
+def _early(changes: Int64s, new: Int64s) -> Mask:
+    return (new < 0) & (changes < 0)
 
 
 def _refuse(early: Indices, key: Sequence[pa.Array], rows: Sequence[pa.Array]) -> None:

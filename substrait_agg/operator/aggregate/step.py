@@ -5,7 +5,7 @@ A step is a pure function of Arrow tables. It uses no Spark, no clock and no fil
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,16 +56,21 @@ from substrait_agg.operator.common.emission import ALL, Emission
 from substrait_agg.operator.common.names import CLOSED, GROUP, PENDING, WEIGHT, entries_tree
 from substrait_agg.operator.common.protocol import OperatorResult, StateReader
 from substrait_agg.operator.common.spec import OperatorSpec
-from substrait_agg.operator.measures.finalize import GroupState, count_of
+from substrait_agg.operator.measures.finalize import GroupState, count_of, row_counts
 from substrait_agg.operator.numeric.delta import add_floats
 from substrait_agg.state.entries import consolidate_sorted
 from substrait_agg.state.keys.rows import Mask, as_mask
 
 Int64s = npt.NDArray[np.int64]
+ShownWeights = Callable[[OperatorSpec, BatchGroups, GroupState], Int64s]
 
 
 def step(
-    spec: OperatorSpec, slice_: pa.Table, state: StateReader, emission: Emission = ALL
+    spec: OperatorSpec,
+    slice_: pa.Table,
+    state: StateReader,
+    emission: Emission = ALL,
+    shown_weights: ShownWeights | None = None,
 ) -> OperatorResult:
     """Apply a slice to its groups and return the new tree rows and the changes of emitted groups.
 
@@ -78,6 +83,9 @@ def step(
         state: the operator's state before this batch.
         emission: the rules that select the groups to emit; the other groups wait in the pending
             tree.
+        shown_weights: computes how often the output has the row of each group. By default it has
+            that of a multiset as often as its weight says, and other rows once if their weight is
+            above zero.
 
     Raises:
         RunFailed: RESULT_OVERFLOW, WEIGHT_OVERFLOW, TOTAL_OVERFLOW, EARLY_RETRACTION or
@@ -85,7 +93,7 @@ def step(
     """
     folded = apply_batch(spec, slice_.combine_chunks(), state, emission)
     groups, old, out = folded.groups, folded.before, folded.evicted
-    shown, values = _to_emit(spec, folded, state)
+    shown, values = _to_emit(spec, folded, state, shown_weights or _shown)
     shown = np.where(out.forgotten, 0, shown)
     trees, freed_aside = _tree_rows(spec, folded)
     counters = {
@@ -136,7 +144,7 @@ def _tree_rows(spec: OperatorSpec, folded: AppliedBatch) -> tuple[tuple[pa.Table
             aside += int(out.weights[out.weights > 0].sum()) if i == spec.guard else 0
         tables.append(entries.to_table(tree.layout))
     if spec.multiset and spec.early == "quarantine":
-        aside += int(-np.minimum(folded.after.weight(), 0)[gone].sum())
+        aside += int(-np.minimum(row_counts(spec, folded.after), 0)[:, gone].sum())
     return tuple(tables), aside
 
 
@@ -193,7 +201,7 @@ class AppliedBatch:
 
 
 def _to_emit(
-    spec: OperatorSpec, folded: AppliedBatch, state: StateReader
+    spec: OperatorSpec, folded: AppliedBatch, state: StateReader, shown_weights: ShownWeights
 ) -> tuple[Int64s, list[pa.Array]]:
     """Return the weights and measures of the groups as shown after this batch.
 
@@ -202,7 +210,7 @@ def _to_emit(
     old, fired = folded.before, folded.pending.fired
     if not fired.any():
         return old.shown, old.values
-    shown = _shown(spec, folded.groups, folded.after)
+    shown = shown_weights(spec, folded.groups, folded.after)
     values = measure_values(folded.to_show(spec, fired & (shown > 0), state))
     if fired.all():
         return shown, values
@@ -233,7 +241,8 @@ def apply_batch(
     ends = _extremes(spec, groups, chains, deltas, old, now)
     aside = rows_in.quarantined
     if spec.multiset:
-        aside = report_early_retractions(spec, groups.keys, old.state.weight(), now.weight())
+        counts = row_counts(spec, old.state), row_counts(spec, now)
+        aside = report_early_retractions(spec, groups.keys, *counts)
     early = rows_in.early + early_retractions(spec, old.state, now)
     return AppliedBatch(
         groups, chains, old, now, deltas, ends, held, out, back, time, stale, aside, early

@@ -303,6 +303,11 @@ class OperatorSpec:
         return row_wise(self.trees, self.computed, self.accumulators)
 
     @property
+    def row_counts(self) -> tuple[int, ...]:
+        """Return the accumulators that count equal input rows; below zero, rows came too early."""
+        return (ROW_COUNT,)
+
+    @property
     def by_arrival(self) -> bool:
         """Return whether rows must contain their position in the batch."""
         return any(tree.by_arrival for tree in self.trees)

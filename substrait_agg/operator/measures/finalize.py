@@ -93,6 +93,11 @@ def count_of(spec: OperatorSpec, state: GroupState, ordinal: int) -> Int64s:
     return _as_int64(fixed_of(spec, state, ordinal)[:COUNT_DIGITS])
 
 
+def row_counts(spec: OperatorSpec, state: GroupState) -> Int64s:
+    """Return how often each group's rows came: one line per number of `OperatorSpec.row_counts`."""
+    return np.stack([count_of(spec, state, ordinal) for ordinal in spec.row_counts])
+
+
 def _as_int64(digits: exact.Digits) -> Int64s:
     return np.asarray(digits[0] + (digits[1] << np.int64(DIGIT_BITS)))
 

@@ -40,7 +40,7 @@ def split_rows(batch: pa.RecordBatch, spec: OperatorSpec) -> pa.RecordBatch:
     Args:
         batch: ``x*``, ``__weight`` unless all weights are 1, and any other columns.
         spec: the operator. Accumulators over the entries of a tree are left out, because rows alone
-            do not determine their change.
+            do not determine their change. So are those over the rows of a port.
 
     Returns:
         The other columns, then ``w_*``, ``b*`` and ``a*`` as described in `operator.numeric.delta`.
@@ -66,7 +66,7 @@ def split_rows(batch: pa.RecordBatch, spec: OperatorSpec) -> pa.RecordBatch:
         cells |= {f"x{a}": arguments[a] for a in sorted(read)} | {WEIGHT: weight}
     cells |= {f"w_{j}": limb for j, limb in enumerate(weight_limbs(weight, spec.weight))}
     for i, accumulator in enumerate(spec.accumulators):
-        if accumulator.tree < 0:
+        if accumulator.tree < 0 and accumulator.port < 0:
             cells |= split_accumulator(i, accumulator, arguments, weight, spec.weight)
     return pa.RecordBatch.from_pydict(cells)
 

@@ -29,6 +29,7 @@ from substrait_agg.plan.model import (
     ProjectRel,
     ReadRel,
     Relation,
+    SetOperationKind,
     SetRel,
     SortRel,
     Unsupported,
@@ -41,10 +42,9 @@ _NULLABLE = 1
 REFERENCES = ("reference", "detached_rel_ordinal")
 """Kinds of relation that refer to a relation written elsewhere in the plan."""
 
-_SET_OPERATIONS = {
-    0: "unspecified", 1: "minus_primary", 2: "minus_multiset", 3: "intersection_primary",
-    4: "intersection_multiset", 5: "union_distinct", 6: "union_all", 7: "minus_primary_all",
-    8: "intersection_multiset_all",
+_SET_OPERATIONS: dict[int, SetOperationKind] = {
+    1: "minus_primary", 2: "minus_multiset", 3: "intersection_primary", 4: "intersection_multiset",
+    5: "union_distinct", 6: "union_all", 7: "minus_primary_all", 8: "intersection_multiset_all",
 }  # fmt: skip
 
 _ALL_ROWS = -1
@@ -134,17 +134,17 @@ def _sort(node: MessageNode, context: DecodeContext) -> Relation:
 
 
 def _set(node: MessageNode, context: DecodeContext) -> Relation:
-    operation = word(node, "op", _SET_OPERATIONS, context)
-    if operation != "union_all":
-        kind = f"set ({operation})"
-        if operation != "invalid":
-            context.report("RELATION_NOT_SUPPORTED", node.at("op"), kind=kind)
+    word(node, "op", {0: "unspecified", **_SET_OPERATIONS}, context)
+    operation = _SET_OPERATIONS.get(node.number("op"))
+    if operation is None:
+        if not node.number("op"):
+            context.missing(node, "op")
         node.refuse()
-        return Unsupported(kind, node.path, *inside(node))
+        return Unsupported("set", node.path, *inside(node))
     inputs = tuple(each(node, "inputs"))
     if not inputs:
         context.missing(node, "inputs")
-    return SetRel(inputs, _emit(node), node.path)
+    return SetRel(inputs, _emit(node), node.path, operation)
 
 
 def _aggregate(node: MessageNode, context: DecodeContext) -> Relation:

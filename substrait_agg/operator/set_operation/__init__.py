@@ -1,0 +1,1 @@
+"""The operator for set operations: the rule of each operation, then the operator."""
